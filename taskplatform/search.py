@@ -24,7 +24,14 @@ from apps.common.admin.changelist import tidy_search
 from apps.common.admin.display import plain_time, shown_text
 from apps.common.admin.filters import read_key, read_number
 from apps.common.masking import redacted
-from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask, Template
+from apps.dispatch.models import (
+    ArchivedDispatch,
+    Dispatch,
+    Executor,
+    OnceTask,
+    RotateTask,
+    Template,
+)
 from apps.jobs.models import ArchivedJob, Job, JobType, Worker
 from apps.jobs.services.find import with_key
 from apps.journal.models import JournalEntry, Source
@@ -249,11 +256,14 @@ def _of_task(task: Any) -> tuple[object, Sequence[object]]:
 
 
 KINDS: tuple[Kind, ...] = (
-    Kind(
-        Dispatch,
-        lambda row: (row.pk, [row.title, row.executor.name, row.get_state_display()]),
-        by_number=_with_pk,
-        related=("executor",),
+    *(
+        Kind(
+            model,
+            lambda row: (row.pk, [row.title, row.executor.name, row.get_state_display()]),
+            by_number=_with_pk,
+            related=("executor",),
+        )
+        for model in (Dispatch, ArchivedDispatch)
     ),
     *(
         Kind(

@@ -52,6 +52,7 @@ ICONS = {
     "dispatch.oncetask": "task_alt",
     "dispatch.rotatetask": "autorenew",
     "dispatch.dispatch": "outbox",
+    "dispatch.archiveddispatch": "inventory_2",
     "dispatch.executor": "badge",
     "dispatch.template": "schema",
     "jobs.job": "work_history",

@@ -1,6 +1,7 @@
 """The dispatch box of the admin."""
 
 from apps.dispatch.admin import (
+    archive,
     dispatches,
     executors,
     journal_words,
@@ -9,4 +10,12 @@ from apps.dispatch.admin import (
     templates,
 )
 
-__all__ = ["dispatches", "executors", "journal_words", "once_tasks", "rotate_tasks", "templates"]
+__all__ = [
+    "archive",
+    "dispatches",
+    "executors",
+    "journal_words",
+    "once_tasks",
+    "rotate_tasks",
+    "templates",
+]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
+from urllib.parse import urlencode
 
 from django.contrib import admin
 from django.db.models import QuerySet
@@ -26,8 +27,9 @@ from apps.common.admin.display import (
 from apps.common.admin.filters import ChoiceFilter, DayFilter, InstantFilter, read_key, read_number
 from apps.common.admin.keyset import KeysetAdmin
 from apps.common.admin.timeline import Moment
+from apps.common.admin.two_tables import TwoTablesAdmin
 from apps.dispatch.admin.filters import DispatchesOf, SourceFilter, TaskFilter, users_behind
-from apps.dispatch.models import Dispatch, Source
+from apps.dispatch.models import AnyDispatch, ArchivedDispatch, Dispatch, Source
 from apps.dispatch.rules import names
 from apps.dispatch.services import ending
 from apps.journal.admin import latest_moments
@@ -40,6 +42,9 @@ STATE_COLOURS = {
     Dispatch.State.FAILED: "danger",
     Dispatch.State.EXPIRED: "warning",
 }
+
+# The filters that a link to the archive takes along.
+_OLDER_BY = ("executor", "source", "task", "state")
 
 
 class StateFilter(ChoiceFilter):
@@ -56,13 +61,14 @@ def _is_open(dispatch: Dispatch) -> bool:
     return dispatch.is_open
 
 
-class DispatchAdmin(KeysetAdmin, MachineRowAdmin):
+class DispatchAdmin(TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
     """A page reads as many rows as it shows, or `max_examined` of the primary key.
 
     Those of one user, or of one task, are found newest first by an index; open ones, those of a
     group and those of tasks of either kind by one while they are few.
     """
 
+    other_model: ClassVar[type[AnyDispatch]] = ArchivedDispatch
     when_empty = _("A dispatch is written whenever a task is handed out.")
     list_display = (
         "id",
@@ -77,6 +83,7 @@ class DispatchAdmin(KeysetAdmin, MachineRowAdmin):
         ("shown_state", "executor_link", "task_by_title"),
         ("id", "shown_dispatched_at"),
     )
+    list_after_template = "admin/includes/older_in_archive.html"
     list_select_related = ("executor",)
     list_filter = (
         DispatchesOf,
@@ -96,7 +103,7 @@ class DispatchAdmin(KeysetAdmin, MachineRowAdmin):
     search_help_text = _("Number or executor")
     exact_search = (("pk", read_number), ("executor__name", read_key))
     payload_fields = ("shown_params", "shown_result")
-    actions = ("release", "expire", "cancel")
+    actions: tuple[str, ...] = ("release", "expire", "cancel")
     fieldsets = (
         (None, {"fields": ("id", "shown_state", "executor_link", "shown_title", "task_link")}),
         (
@@ -126,6 +133,17 @@ class DispatchAdmin(KeysetAdmin, MachineRowAdmin):
     shown_params = json_field("params", _("params"))
     shown_result = json_field("result", _("result"))
     shown_message = error_column("message", _("message"))
+
+    def list_context(self, request: HttpRequest, changelist: Any) -> dict[str, Any]:
+        context = super().list_context(request, changelist)
+        older = "" if changelist.has_further_rows else self.older_url(request)
+        return context | {"older_url": older}
+
+    def older_url(self, request: HttpRequest) -> str:
+        """The list of the archive with those of the filters that name whose dispatches."""
+        kept = {name: value for name in _OLDER_BY if (value := request.GET.get(name))}
+        url = reverse("admin:dispatch_archiveddispatch_changelist")
+        return f"{url}?{urlencode(kept)}" if kept else url
 
     # --- what is found ----------------------------------------------------------------------------
     def found_by_index(

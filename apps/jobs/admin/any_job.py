@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Left
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
@@ -18,7 +18,8 @@ from apps.common.admin.changelist import tidy_search
 from apps.common.admin.filters import read_key, read_number
 from apps.common.admin.keyset import KeysetAdmin
 from apps.common.admin.timeline import Moment
-from apps.jobs.admin import job_fields, job_panels, labels
+from apps.common.admin.two_tables import TwoTablesAdmin
+from apps.jobs.admin import job_fields, job_panels
 from apps.jobs.admin.job_forms import HostForm
 from apps.jobs.models import AnyJob
 from apps.jobs.rules import transitions
@@ -30,12 +31,7 @@ def may(arrow: str) -> Any:
     return lambda job: transitions.is_legal(arrow, job.status)
 
 
-class AnyJobAdmin(ServiceModelAdmin, KeysetAdmin):
-    """The page of a job leads to that of the other table when it has gone there.
-
-    So a link to a job holds for as long as the job is kept.
-    """
-
+class AnyJobAdmin(TwoTablesAdmin, ServiceModelAdmin, KeysetAdmin):
     other_model: ClassVar[type[AnyJob]]
     # Contexts and results may be large.
     list_defer = ("context", "checkpoint", "result", "memo")
@@ -53,29 +49,6 @@ class AnyJobAdmin(ServiceModelAdmin, KeysetAdmin):
 
     def row_label(self, row: AnyJob) -> str:
         return " · ".join(filter(None, [str(row.pk), row.type, row.key]))
-
-    def _elsewhere(self, object_id: str) -> HttpResponse | None:
-        """The way to the page of the other table, if that has the job."""
-        number = read_number(object_id)
-        if number is None or not self.other_model._default_manager.filter(pk=number).exists():
-            return None
-        return HttpResponseRedirect(labels.page_url(self.other_model, number))
-
-    def history_view(
-        self, request: HttpRequest, object_id: str, extra_context: Any = None
-    ) -> HttpResponse:
-        if self.get_object(request, object_id) is None and (way := self._elsewhere(object_id)):
-            return way
-        return super().history_view(request, object_id, extra_context)
-
-    def _get_obj_does_not_exist_redirect(
-        self, request: HttpRequest, opts: Any, object_id: str
-    ) -> HttpResponse:
-        if way := self._elsewhere(object_id):
-            return way
-        # Django has no public name for this step.
-        missing: Any = super()
-        return missing._get_obj_does_not_exist_redirect(request, opts, object_id)  # type: ignore[no-any-return]
 
     # --- the list ---------------------------------------------------------------------------------
     def found_by_index(

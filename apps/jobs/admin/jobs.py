@@ -84,7 +84,7 @@ class JobAdmin(AnyJobAdmin):
         InstantFilter,
     )
     list_before_template = "admin/includes/jobs_before.html"
-    list_after_template = "admin/includes/jobs_after.html"
+    list_after_template = "admin/includes/older_in_archive.html"
     custom_urls = (
         ("<int:pk>/edit/", "jobs_job_edit", edit_view),
         ("group/<slug:name>/", "jobs_job_group", group_view),
