@@ -52,6 +52,7 @@ SWEEP_AT = timedelta(hours=23)
 SWEEPS: tuple[Callable[[], object], ...] = (
     dispatch.expire,
     dispatch.purge,
+    dispatch.roll,
     reports.roll_up,
     jobs.archive_ended,
     jobs.forget,

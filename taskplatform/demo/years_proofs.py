@@ -10,11 +10,12 @@ from typing import Any
 from apps.common import ids, partitions
 from apps.common.audit import RECENT
 from apps.dispatch.conf import conf as dispatch_conf
-from apps.dispatch.models import Dispatch
+from apps.dispatch.models import ArchivedDispatch, Dispatch
+from apps.dispatch.services.roll import ROLLING as DISPATCHES
 from apps.jobs.conf import conf as jobs_conf
 from apps.jobs.models import ArchivedJob, Job
-from apps.jobs.services import roll
 from apps.jobs.services.find import find
+from apps.jobs.services.roll import ROLLING
 from apps.journal.conf import conf as journal_conf
 from apps.journal.models import JournalEntry
 from taskplatform.audit import CHECKS
@@ -27,20 +28,21 @@ LOOKED_UP = 300
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Where rows are by their age: live, after `archived_after` in the archive if they have one,
-    and after `retention` (0 is for ever) gone, at most `late` later."""
+    """Where rows are by their age: live, after `archived_after` in the archive, at most
+    `archived_late` later, and after `retention` (0 is for ever) gone, at most `late` later."""
 
     noun: str
     live: Any
     archive: Any
     archived_after: timedelta
+    archived_late: timedelta
     retention: timedelta
     late: timedelta
 
     def breaches(self, ended: Mapping[int, datetime], now: datetime) -> Iterator[str]:
         """The rows that are elsewhere; `ended` says when each one did."""
         live = _numbers(self.live)
-        archived = _numbers(self.archive) if self.archive else set()
+        archived = _numbers(self.archive)
         for number, at in ended.items():
             wrong = self._wrong(number in live, number in archived, now - at)
             if wrong:
@@ -56,7 +58,7 @@ class Kept:
             return "is not forgotten"
         if is_archived and age < self.archived_after:
             return "is in the archive too early"
-        if is_live and self.archive and age > self.archived_after + LATE:
+        if is_live and age > self.archived_after + self.archived_late:
             return "is not in the archive"
         return ""
 
@@ -72,22 +74,23 @@ def kept_jobs() -> Kept:
         live=Job,
         archive=ArchivedJob,
         archived_after=jobs_conf.JOB_ARCHIVE_AFTER,
+        archived_late=LATE,
         retention=jobs_conf.JOB_RETENTION,
-        late=LATE + roll.lag(),
+        late=LATE + ROLLING.lag(),
     )
 
 
 def kept_dispatches() -> Kept:
     """Those of a once task stay until the task goes, which is over when it leaves the lookback."""
-    retention = dispatch_conf.DISPATCH_RETENTION
-    of_tasks = dispatch_conf.TASK_RETENTION or partitions.FOR_EVER
+    of_tasks = dispatch_conf.TASK_ARCHIVE_AFTER - dispatch_conf.DISPATCH_ARCHIVE_AFTER
     return Kept(
         noun="dispatch",
         live=Dispatch,
-        archive=None,
-        archived_after=timedelta(),
-        retention=retention,
-        late=LATE + dispatch_conf.DISPATCH_LOOKBACK + max(timedelta(), of_tasks - retention),
+        archive=ArchivedDispatch,
+        archived_after=dispatch_conf.DISPATCH_ARCHIVE_AFTER,
+        archived_late=LATE + dispatch_conf.DISPATCH_LOOKBACK + max(timedelta(), of_tasks),
+        retention=dispatch_conf.DISPATCH_RETENTION,
+        late=LATE + DISPATCHES.lag(),
     )
 
 
@@ -153,7 +156,7 @@ def _entries_between(start: datetime, end: datetime) -> int:
 def _rolling() -> Sequence[str]:
     """None on SQLite, where no table rolls."""
     breaches = []
-    for model in (JournalEntry, ArchivedJob):
+    for model in (JournalEntry, ArchivedJob, ArchivedDispatch):
         found = partitions.partitions_of(model)
         if not found:
             continue

@@ -24,7 +24,7 @@ DAY = timedelta(days=1)
 
 @pytest.fixture(autouse=True)
 def mail(frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apps.jobs.services.walk.LONGEST_REST", 0.0)
+    monkeypatch.setattr("apps.common.archive.LONGEST_REST", 0.0)
     job_type("mail")
 
 
