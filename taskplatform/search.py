@@ -26,6 +26,7 @@ from apps.common.admin.filters import read_key, read_number
 from apps.common.masking import redacted
 from apps.dispatch.models import (
     ArchivedDispatch,
+    ArchivedTask,
     Dispatch,
     Executor,
     OnceTask,
@@ -283,6 +284,12 @@ KINDS: tuple[Kind, ...] = (
         lambda row: (row.title, [row.subject, row.job_type, row.get_status_display()]),
         by_number=_with_pk,
         by_text=_tasks_by_text,
+    ),
+    Kind(
+        ArchivedTask,
+        lambda row: (row.title, [row.task, row.executor.name, row.get_source_display()]),
+        by_number=lambda rows, number: rows.filter(task=number),
+        related=("executor",),
     ),
     Kind(
         Executor,

@@ -53,6 +53,7 @@ ICONS = {
     "dispatch.rotatetask": "autorenew",
     "dispatch.dispatch": "outbox",
     "dispatch.archiveddispatch": "inventory_2",
+    "dispatch.archivedtask": "inventory",
     "dispatch.executor": "badge",
     "dispatch.template": "schema",
     "jobs.job": "work_history",

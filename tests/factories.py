@@ -7,7 +7,7 @@ from typing import Any
 
 from apps.common import clock
 from apps.dispatch.models import Executor, OnceTask, RotateTask, Template
-from apps.dispatch.services import executors, tasks, templates
+from apps.dispatch.services import archive, executors, tasks, templates
 from apps.jobs.models import Job, JobType, Worker
 from apps.jobs.services import types
 from apps.jobs.services.submit import submit
@@ -54,6 +54,18 @@ def once_task(executor: Executor, title: str = "Check the shelf", **fields: Any)
 def rotation(executor: Executor, title: str = "Check the till", **fields: Any) -> RotateTask:
     fields = {"rule": {"every_minutes": 30}, **fields}
     return tasks.create_task(RotateTask, actor=OPERATOR, title=title, executor=executor, **fields)
+
+
+def archived_task(source: str, executor: Executor) -> int:
+    """The number of a task in the archive, which was over a year ago."""
+    then = {"start_at": clock.now() - timedelta(days=400), "end_at": clock.now() - timedelta(365)}
+    task: Any
+    if source == "once":
+        task = once_task(executor, "Check the old shelf", **then)
+    else:
+        task = rotation(executor, "Check the old till", **then)
+    assert archive.move_tasks(type(task), [task.pk], clock.now() + timedelta(seconds=1))
+    return int(task.pk)
 
 
 def job_type(name: str = "mail", **settings: Any) -> JobType:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apps.common.errors import PlatformError
+from apps.common.errors import Conflict, PlatformError
 
 
 class Closed(PlatformError):
@@ -11,3 +11,10 @@ class Closed(PlatformError):
     code = "closed"
     status = 409
     title = "Already closed"
+
+
+class Archived(Conflict):
+    """The task was over long ago; restoring brings it back."""
+
+    code = "archived"
+    title = "The task is in the archive"

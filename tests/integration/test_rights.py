@@ -17,12 +17,13 @@ from django.urls import URLResolver, get_resolver
 from apps.access import services as access
 from apps.access.models import ApiClient
 from apps.common import clock
-from apps.dispatch.models import Dispatch, OperatorScope
+from apps.dispatch.models import ArchivedTask, Dispatch, OperatorScope
 from apps.jobs.models import JobScope, JobType
 from apps.journal.models import JournalEntry, Sink, SinkReject
 from tests import callback, factories
 from tests.history import archived
 from tests.integration.api.world import checksum
+from tests.integration.dispatch.housekeeping import archived as archived_dispatches
 
 pytestmark = pytest.mark.django_db
 
@@ -69,6 +70,8 @@ MODELS = {
     ),
     "axes/accessattempt/": Rights(SUPERUSER, delete=SUPERUSER),
     "axes/accesslog/": Rights(SUPERUSER),
+    "dispatch/archiveddispatch/": Rights(VIEWER, others={"export/": VIEWER}),
+    "dispatch/archivedtask/": Rights(VIEWER, others={"restore": OPERATOR}),
     "dispatch/dispatch/": Rights(
         VIEWER,
         others={"release": OPERATOR, "expire": OPERATOR, "cancel": OPERATOR, "export/": VIEWER},
@@ -134,6 +137,7 @@ FINDING = "G1"
 _DJANGOS = "delete_selected"
 HIDDEN = (
     "Hidden report",
+    "the old shelf",
     "uid_alice",
     "gid_sales",
     "hidden.type",
@@ -220,6 +224,8 @@ def objects(admin_user: User) -> dict[str, int]:
     task = factories.once_task(alice, "Hidden shelf")
     taken = callback.take_next(alice)
     assert isinstance(taken, Dispatch)
+    factories.archived_task("once", alice)
+    [old_dispatch] = archived_dispatches(executor_id=alice.pk, title="Hidden shelf")
     rows: dict[str, Any] = {
         "access/apiclient/": ApiClient.objects.get(),
         "auth/user/": admin_user,
@@ -227,6 +233,7 @@ def objects(admin_user: User) -> dict[str, int]:
         "axes/accessattempt/": AccessAttempt.objects.create(**attempt, failures_since_start=1),
         "axes/accesslog/": AccessLog.objects.create(**attempt),
         "dispatch/dispatch/": taken,
+        "dispatch/archivedtask/": ArchivedTask.objects.get(),
         "dispatch/executor/": sales,
         "dispatch/executor/why/": alice,
         "dispatch/oncetask/": task,
@@ -248,7 +255,8 @@ def objects(admin_user: User) -> dict[str, int]:
             body='{"executor":"uid_alice"}',
         ),
     }
-    return {label: row.pk for label, row in rows.items()} | {"jobs/archivedjob/": old}
+    numbers = {"jobs/archivedjob/": old, "dispatch/archiveddispatch/": old_dispatch}
+    return {label: row.pk for label, row in rows.items()} | numbers
 
 
 @pytest.fixture

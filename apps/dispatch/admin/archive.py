@@ -1,17 +1,30 @@
-"""The archive in the admin: dispatches that ended long ago, to be read."""
+"""The archive in the admin: dispatches that ended and tasks that were over long ago."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib import admin
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext_lazy
 
+from apps.common.admin import MachineRowAdmin, reason_action
+from apps.common.admin.display import column, json_field, state_label, text_column, time_column
+from apps.common.admin.filters import read_key, read_number
+from apps.common.admin.timeline import Moment
+from apps.common.admin.two_tables import TwoTablesAdmin
 from apps.dispatch.admin.dispatches import DispatchAdmin
-from apps.dispatch.models import ArchivedDispatch, Dispatch
+from apps.dispatch.admin.filters import ExecutorFilter, SourceFilter
+from apps.dispatch.models import ArchivedDispatch, ArchivedTask, Dispatch, OnceTask, RotateTask
+from apps.dispatch.services.archive import restore_task
+from apps.journal.admin import latest_moments
+from apps.journal.models import JournalEntry, Source
 
 
 class ArchivedDispatchAdmin(DispatchAdmin):
@@ -23,6 +36,12 @@ class ArchivedDispatchAdmin(DispatchAdmin):
     other_model = Dispatch
     when_empty = _("Dispatches come here some days after their end.")
     actions = ()
+    fieldsets: ClassVar[Any] = (
+        *DispatchAdmin.fieldsets,
+        (_("Archive"), {"fields": ("shown_archived_at",)}),
+    )
+
+    shown_archived_at = time_column("archived_at", _("archived"))
 
     def older_url(self, request: HttpRequest) -> str:
         """Nowhere: this is the archive."""
@@ -42,4 +61,88 @@ class ArchivedDispatchAdmin(DispatchAdmin):
         return super().found_by_index(rows, given, term)
 
 
+class ArchivedTaskAdmin(TwoTablesAdmin, MachineRowAdmin):
+    """Who may see or change once tasks and rotations may see or restore them here."""
+
+    when_empty = _("Tasks come here some days after they are over.")
+    list_display = (
+        "shown_title",
+        "shown_source",
+        "task",
+        "executor_link",
+        "shown_start_at",
+        "shown_end_at",
+        "shown_archived_at",
+    )
+    list_mobile = (
+        ("shown_source", "shown_title", "task"),
+        ("executor_link", "shown_start_at", "shown_end_at", "shown_archived_at"),
+    )
+    list_select_related = ("executor",)
+    list_filter = (ExecutorFilter, SourceFilter)
+    list_defer = ("body",)
+    search_help_text = _("Number or executor")
+    exact_search = (("task", read_number), ("executor__name", read_key))
+    payload_fields = ("shown_body",)
+    actions = ("restore",)
+    fieldsets = (
+        (None, {"fields": ("shown_title", "shown_source", "task", "executor_link")}),
+        (_("When"), {"fields": ("shown_start_at", "shown_end_at", "shown_archived_at")}),
+        (_("As it was"), {"fields": ("shown_body",)}),
+    )
+
+    shown_title = text_column("title", _("title"))
+    shown_source = state_label("source", {}, _("kind"), ordering=False)
+    shown_start_at = time_column("start_at", _("start"))
+    shown_end_at = time_column("end_at", _("end"))
+    shown_archived_at = time_column("archived_at", _("archived"))
+    shown_body = json_field("body", _("columns"))
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return self._may_with_both(request, "view")
+
+    def has_restore_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return self._may_with_both(request, "change")
+
+    def _may_with_both(self, request: HttpRequest, verb: str) -> bool:
+        names = (f"{verb}_{model._meta.model_name}" for model in (OnceTask, RotateTask))
+        return all(self._has_own_permission(request, name) for name in names)
+
+    @column(_("executor"))
+    def executor_link(self, task: ArchivedTask) -> SafeString:
+        url = reverse("admin:dispatch_executor_change", args=[task.executor_id])
+        return format_html('<a class="text-link" href="{}">{}</a>', url, task.executor.name)
+
+    def elsewhere(self, object_id: str) -> HttpResponse | None:
+        """The way to the list: the row of a restored task says no more which one it was."""
+        return HttpResponseRedirect(self.changelist_url())
+
+    def row_label(self, row: ArchivedTask) -> str:
+        return f"{row.title} · {row.executor.name}"
+
+    def timeline(self, request: HttpRequest, row: ArchivedTask) -> Sequence[Moment]:
+        entries = JournalEntry.objects.timeline(Source.PLAN, row.task)
+        return latest_moments(
+            entries.filter(type_or_task=f"{row.source}:{row.task}"),
+            shows_payload=self.has_payload_permission(request),
+        )
+
+    @reason_action(
+        description=_("Restore"),
+        permission="restore",
+        question=_(
+            "The tasks come back under their numbers, and paused: nobody gets anything until "
+            "somebody resumes them. Rotations have no occurrences before now."
+        ),
+        done=ngettext_lazy(
+            "%d task restored; it is paused.", "%d tasks restored; they are paused."
+        ),
+        icon="unarchive",
+    )
+    def restore(self, row: ArchivedTask, *, reason: str, actor: str) -> object:
+        model = OnceTask if row.source == OnceTask.source else RotateTask
+        return restore_task(model, number=row.task, actor=actor, reason=reason)
+
+
 admin.site.register(ArchivedDispatch, ArchivedDispatchAdmin)
+admin.site.register(ArchivedTask, ArchivedTaskAdmin)

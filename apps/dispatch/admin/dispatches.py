@@ -104,7 +104,7 @@ class DispatchAdmin(TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
     exact_search = (("pk", read_number), ("executor__name", read_key))
     payload_fields = ("shown_params", "shown_result")
     actions: tuple[str, ...] = ("release", "expire", "cancel")
-    fieldsets = (
+    fieldsets: ClassVar[Any] = (
         (None, {"fields": ("id", "shown_state", "executor_link", "shown_title", "task_link")}),
         (
             _("Times"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -26,7 +26,9 @@ from apps.common.admin.display import (
     text_column,
     time_column,
 )
+from apps.common.admin.filters import read_number
 from apps.common.admin.timeline import Moment
+from apps.common.admin.two_tables import TwoTablesAdmin
 from apps.dispatch.admin import what_if
 from apps.dispatch.admin.dispatches import STATE_COLOURS as DISPATCH_COLOURS
 from apps.dispatch.admin.explain import why_not_of_task
@@ -36,7 +38,7 @@ from apps.dispatch.admin.task_actions import copy, delete_task, pause, resume
 from apps.dispatch.admin.task_csv import TaskCsvPages
 from apps.dispatch.admin.task_form import TaskForm
 from apps.dispatch.admin.task_head import ends_of
-from apps.dispatch.models import Dispatch, Executor, Task
+from apps.dispatch.models import ArchivedTask, Dispatch, Executor, Task
 from apps.dispatch.services import standing, tasks
 from apps.journal.admin import latest_moments
 from apps.journal.models import JournalEntry, Source
@@ -73,7 +75,7 @@ def _reach(task: Task) -> SafeString | str:
     return format_html(words, due=shown_time(due_at), until=shown_time(until))
 
 
-class TaskAdmin(ServiceModelAdmin):
+class TaskAdmin(TwoTablesAdmin, ServiceModelAdmin):
     """A subclass names its form and columns, and has the action `shift`.
 
     `when` are the fields that say when a task is due, and `when_read_only` the same ones for who
@@ -106,6 +108,16 @@ class TaskAdmin(ServiceModelAdmin):
 
     def list_context(self, request: HttpRequest, changelist: Any) -> dict[str, Any]:
         return {**super().list_context(request, changelist), "period": period_bar(changelist)}
+
+    def elsewhere(self, object_id: str) -> HttpResponse | None:
+        """The way to its page in the archive."""
+        number = read_number(object_id)
+        if number is None:
+            return None
+        rows = ArchivedTask.objects.filter(source=str(self.model.source), task=number)
+        pk = rows.values_list("pk", flat=True).first()
+        page = "admin:dispatch_archivedtask_change"
+        return None if pk is None else HttpResponseRedirect(reverse(page, args=[pk]))
 
     def row_label(self, row: Any) -> str:
         return f"{row.title} · {row.executor.name}"

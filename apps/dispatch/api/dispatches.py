@@ -12,12 +12,12 @@ from rest_framework.request import Request
 from apps.access.bindings import actor_of, executors_of, masks_payload
 from apps.access.rules.clients import Binding
 from apps.common import ids, logs
-from apps.common.errors import NotFound
+from apps.common.errors import FieldError, Invalid, NotFound
 from apps.common.paging import MAX_EXAMINED, KeysetPage, PageQuery
-from apps.common.serializers import Choice, Instant, Integer, StrictSerializer, Text
+from apps.common.serializers import Boolean, Choice, Instant, Integer, StrictSerializer, Text
 from apps.common.views import ApiView, JsonAnswer
 from apps.dispatch.api.shapes import DispatchDetailOut, EndedOut
-from apps.dispatch.models import AnyDispatch, Dispatch, Executor, Source
+from apps.dispatch.models import AnyDispatch, ArchivedDispatch, Dispatch, Executor, Source
 from apps.dispatch.models.dispatch import DispatchQuerySet
 from apps.dispatch.rules import names
 from apps.dispatch.services import ending
@@ -34,12 +34,18 @@ class DispatchQuery(PageQuery):
     task = Integer(min_value=1, max_value=2**63 - 1, required=False)
     dispatched_after = Instant(required=False)
     dispatched_before = Instant(required=False)
+    archived = Boolean(
+        required=False,
+        help_text="true: the dispatches of the archive, by executor, by source and task, and by "
+        "the time of the hand-out.",
+    )
 
 
 _PAGE = {"limit", "cursor"}
 _TIMES = {"dispatched_after", "dispatched_before"}
 # What an index has in the order of the list; where both are asked for, the first.
 _INDEXED = ({"executor"}, {"source", "task"})
+_IN_ARCHIVE = _PAGE | _TIMES | {"archived", "executor", "source", "task"}
 
 
 class CancelBody(StrictSerializer):
@@ -50,7 +56,8 @@ class DispatchesView(ApiView):
     """The dispatches, newest first.
 
     A page of a filtered list may be short or empty although `next` is not null: then nothing
-    matched among the dispatches examined so far.
+    matched among the dispatches examined so far. Dispatches that ended long ago are in the archive,
+    a list of its own.
     """
 
     scopes = {"GET": "read"}
@@ -60,10 +67,14 @@ class DispatchesView(ApiView):
 
     def get(self, request: Request) -> JsonAnswer:
         page = KeysetPage(request, self.query)
-        given = self.query.keys() - _PAGE
+        is_archive = self.query.get("archived", False)
+        if is_archive:
+            _require_archive(self.query)
+        rows_of: Any = ArchivedDispatch.objects if is_archive else Dispatch.objects
+        given = self.query.keys() - _PAGE - {"archived"}
         named = next((each for each in _INDEXED if each <= given), set[str]())
         # By a join, MariaDB might begin with the executors and sort the dispatches of all of them.
-        dispatches = _handed_out_between(Dispatch.objects.prefetch_related("executor"), self.query)
+        dispatches = _handed_out_between(rows_of.prefetch_related("executor"), self.query)
         within = _equal(dispatches, self.query, named)
         found = _equal(within, self.query, given - named - _TIMES)
         bound = executors_of(request)
@@ -75,6 +86,16 @@ class DispatchesView(ApiView):
             rows = page.rows_among(within, found, limit=MAX_EXAMINED)
         masks = masks_payload(request)
         return JsonAnswer(page.answer([DispatchDetailOut.of(row, masks=masks) for row in rows]))
+
+
+def _require_archive(query: dict[str, Any]) -> None:
+    """Invalid for filters that the archive does not have."""
+    errors = [
+        FieldError(name, "invalid", f"The archive is not filtered by {name}.")
+        for name in sorted(query.keys() - _IN_ARCHIVE)
+    ]
+    if errors:
+        raise Invalid(f"{errors[0].field}: {errors[0].message}", errors=errors)
 
 
 def _equal(

@@ -122,6 +122,18 @@ class DispatchOut(Answer):
     deadline_at = Instant()
 
 
+class ArchivedTaskOut(Answer):
+    source = serializers.ChoiceField(choices=Source.choices)  # type: ignore[assignment]
+    id = serializers.IntegerField(
+        source="task", help_text="Its number among the tasks of the source."
+    )
+    title = serializers.CharField()
+    executor = serializers.CharField(source="executor.name")
+    start_at = Instant()
+    end_at = Instant(allow_null=True)
+    archived_at = Instant(help_text="When it went to the archive.")
+
+
 class DispatchDetailOut(DispatchOut):
     payload = ("params", "result", "message")
 
@@ -131,6 +143,7 @@ class DispatchDetailOut(DispatchOut):
     result = JsonObject(allow_null=True)
     message = serializers.CharField()
     finished_at = Instant(allow_null=True)
+    archived_at = Instant(allow_null=True, help_text="When it went to the archive.")
 
 
 class EndedOut(Answer):

@@ -23,11 +23,18 @@ from apps.common.serializers import (
 )
 from apps.common.views import ApiView, JsonAnswer, NoContent
 from apps.common.zones import parse_zone
-from apps.dispatch.api.shapes import STATES, STATUSES, OnceTaskOut, RotateTaskOut, task_field
-from apps.dispatch.models import Executor, OnceTask, RotateTask
+from apps.dispatch.api.shapes import (
+    STATES,
+    STATUSES,
+    ArchivedTaskOut,
+    OnceTaskOut,
+    RotateTaskOut,
+    task_field,
+)
+from apps.dispatch.models import ArchivedTask, Executor, OnceTask, RotateTask, Source
 from apps.dispatch.rules import names
 from apps.dispatch.rules.recurrence import DAYS, MINUTES, parse_rule
-from apps.dispatch.services import executors, standing, tasks, templates, validation
+from apps.dispatch.services import archive, executors, standing, tasks, templates, validation
 
 # Rotations that are looked at for a page of one state: the database does not know it.
 MAX_ROTATIONS = 500
@@ -168,6 +175,61 @@ class TasksView(ApiView):
         return JsonAnswer(task_json(request, task), status=201)
 
 
+class ArchivedTaskQuery(PageQuery):
+    executor = Text(max_length=names.MAX_CHARACTERS, required=False)
+    source = Choice(choices=Source.choices, required=False)  # type: ignore[assignment]
+
+
+class ArchivedTasksView(ApiView):
+    """The tasks in the archive, those that went there last first.
+
+    A page of a filtered list may be short or empty although `next` is not null: then nothing
+    matched among the tasks examined so far.
+    """
+
+    scopes = {"GET": "read"}
+    bindings = frozenset({Binding.EXECUTORS})
+    queries = {"get": ArchivedTaskQuery}
+    answers = {"get": ArchivedTaskOut(many=True)}
+
+    def get(self, request: Request) -> JsonAnswer:
+        page = KeysetPage(request, self.query)
+        bound = executors_of(request)
+        every = ArchivedTask.objects.select_related("executor")
+        found = every if bound is None else every.within(bound)
+        if self.query.get("source"):
+            found = found.filter(source=self.query["source"])
+        if self.query.get("executor"):
+            known = names.is_name(self.query["executor"])
+            found = found.filter(executor__name=self.query["executor"]) if known else found.none()
+        rows = page.rows_among(every, found, limit=paging.MAX_EXAMINED)
+        return JsonAnswer(page.answer([ArchivedTaskOut.of(row) for row in rows]))
+
+
+class RestoreBody(StrictSerializer):
+    reason = Text(max_length=500)
+
+
+class RestoreView(ApiView):
+    """Bring a task back from the archive: under its number, and paused."""
+
+    scopes = {"POST": "operate"}
+    bindings = frozenset({Binding.EXECUTORS})
+    bodies = {"post": RestoreBody}
+    problems = (404, 409)
+    model: ClassVar[type[OnceTask] | type[RotateTask]]
+
+    def post(self, request: Request, pk: int) -> JsonAnswer:
+        body = self.read_body()
+        source = str(self.model.source)
+        row = archive.find_archived_task(source, pk, bound=executors_of(request))
+        task = archive.restore_task(
+            self.model, number=row.task, actor=actor_of(request), reason=body["reason"]
+        )
+        standing.read_standings([task])
+        return JsonAnswer(task_json(request, task))
+
+
 class TaskView(ApiView):
     """One task by id; DELETE marks it deleted."""
 
@@ -177,7 +239,7 @@ class TaskView(ApiView):
     model: ClassVar[type[OnceTask] | type[RotateTask]]
 
     def _find(self, request: Request, pk: int) -> Any:
-        return tasks.find_task(self.model, pk, bound=executors_of(request))
+        return archive.find_live_task(self.model, pk, bound=executors_of(request))
 
     def _answer(self, request: Request, task: Any) -> JsonAnswer:
         standing.read_standings([task])
@@ -220,6 +282,13 @@ class OnceTaskView(TaskView):
     answers = {"get": OnceTaskOut, "put": OnceTaskOut, "patch": OnceTaskOut, "delete": {204: None}}
 
 
+class OnceTaskRestoreView(RestoreView):
+    """Bring a once task back from the archive: under its number, and paused."""
+
+    model = OnceTask
+    answers = {"post": OnceTaskOut}
+
+
 class RotateTasksView(TasksView):
     """The rotations that are not deleted, newest first; or a new one."""
 
@@ -239,6 +308,13 @@ class RotateTaskView(TaskView):
         "patch": RotateTaskOut,
         "delete": {204: None},
     }
+
+
+class RotateTaskRestoreView(RestoreView):
+    """Bring a rotation back from the archive: under its number, paused, and without a past."""
+
+    model = RotateTask
+    answers = {"post": RotateTaskOut}
 
 
 def resolved(

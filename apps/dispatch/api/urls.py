@@ -5,7 +5,15 @@ from apps.dispatch.api.executors import ExecutorsView, ExecutorView, MembersView
 from apps.dispatch.api.explain import ExplainView
 from apps.dispatch.api.preview import PreviewView
 from apps.dispatch.api.pull import CallbackView, ExtendView, PullView, ReleaseView
-from apps.dispatch.api.tasks import OnceTasksView, OnceTaskView, RotateTasksView, RotateTaskView
+from apps.dispatch.api.tasks import (
+    ArchivedTasksView,
+    OnceTaskRestoreView,
+    OnceTasksView,
+    OnceTaskView,
+    RotateTaskRestoreView,
+    RotateTasksView,
+    RotateTaskView,
+)
 from apps.dispatch.api.templates import TemplatesView, TemplateView
 from apps.dispatch.api.what_if import (
     OnceTaskWhatIfNewView,
@@ -29,12 +37,15 @@ urlpatterns = [
     path("explain/", ExplainView.as_view()),
     path("templates/", TemplatesView.as_view()),
     path("templates/<path:name>/", TemplateView.as_view()),
+    path("archived-tasks/", ArchivedTasksView.as_view()),
     path("once-tasks/", OnceTasksView.as_view()),
     path("once-tasks/what-if/", OnceTaskWhatIfNewView.as_view()),
     path("once-tasks/<int:pk>/", OnceTaskView.as_view()),
+    path("once-tasks/<int:pk>/restore/", OnceTaskRestoreView.as_view()),
     path("once-tasks/<int:pk>/what-if/", OnceTaskWhatIfView.as_view()),
     path("rotate-tasks/", RotateTasksView.as_view()),
     path("rotate-tasks/what-if/", RotateTaskWhatIfNewView.as_view()),
     path("rotate-tasks/<int:pk>/", RotateTaskView.as_view()),
+    path("rotate-tasks/<int:pk>/restore/", RotateTaskRestoreView.as_view()),
     path("rotate-tasks/<int:pk>/what-if/", RotateTaskWhatIfView.as_view()),
 ]

@@ -22,7 +22,7 @@ from apps.dispatch.api.tasks import (
     resolved,
 )
 from apps.dispatch.models import OnceTask, RotateTask
-from apps.dispatch.services import tasks, what_if
+from apps.dispatch.services import archive, what_if
 
 
 class OnceTaskWhatIf(InPeriod, TaskBody):
@@ -112,7 +112,7 @@ class WhatIfView(ApiView):
     model: ClassVar[type[OnceTask] | type[RotateTask]]
 
     def post(self, request: Request, pk: int) -> JsonAnswer:
-        task: Any = tasks.find_task(self.model, pk, bound=executors_of(request))
+        task: Any = archive.find_live_task(self.model, pk, bound=executors_of(request))
         body, now = self.bodies["post"].check(request.data, partial=True), clock.now()
         period = period_from(body, now=now)
         version = body.pop("version", None)

@@ -17,8 +17,11 @@ from apps.common import clock
 from apps.common.archive import carry, lock_still
 from apps.common.db import fetch, fetch_each, placeholders, table, transactional
 from apps.common.errors import NotFound
+from apps.common.messages import Message
+from apps.common.messages import Message as _
 from apps.common.rows import insert_rows, update_rows
 from apps.dispatch.conf import conf
+from apps.dispatch.errors import Archived
 from apps.dispatch.models import (
     ArchivedDispatch,
     ArchivedTask,
@@ -33,7 +36,13 @@ from apps.dispatch.models.stock import Occurrence
 from apps.dispatch.rules import policy
 from apps.dispatch.rules import retention as rules
 from apps.dispatch.services.audit import edit_entry
-from apps.dispatch.services.tasks import Edit, lock_executors, no_such_archived_task, publish
+from apps.dispatch.services.tasks import (
+    Edit,
+    find_task,
+    lock_executors,
+    no_such_archived_task,
+    publish,
+)
 from apps.journal import services as journal
 from apps.journal.models import Source as JournalSource
 
@@ -201,6 +210,25 @@ def find_archived_task(
     if row is None:
         raise NotFound(no_such_archived_task(source, number))
     return row
+
+
+def find_live_task(model: type[TaskT], pk: int, *, bound: Iterable[str] | None = None) -> TaskT:
+    """As `find_task`; Archived when the task is in the archive."""
+    try:
+        return find_task(model, pk, bound=bound)
+    except NotFound as unknown:
+        try:
+            row = find_archived_task(str(model.source), pk, bound=bound)
+        except NotFound:
+            raise unknown from None
+    kind = Message(f"{row.source} task")
+    raise Archived(
+        _(
+            "The {kind} {number} is in the archive; restore it to see or change it.",
+            kind=kind,
+            number=pk,
+        )
+    )
 
 
 @transactional

@@ -36,6 +36,14 @@ def _rotation_path(world: World) -> str:
     return f"rotate-tasks/{world.rotation}/"
 
 
+def _old_task_path(world: World) -> str:
+    return f"once-tasks/{world.old_task}/restore/"
+
+
+def _old_rotation_path(world: World) -> str:
+    return f"rotate-tasks/{world.old_rotation}/restore/"
+
+
 def _rotate(world: World) -> dict[str, Any]:
     return {
         **_plan(world),
@@ -284,6 +292,20 @@ ENDPOINTS = [
         path=_task_path,
     ),
     *_what_if("once", _plan, _task_path),
+    Endpoint(
+        method="GET", bindings=BY_EXECUTOR, route="archived-tasks/", scope="read", foreign=200
+    ),
+    *(
+        Endpoint(
+            method="POST",
+            bindings=BY_EXECUTOR,
+            route=f"{kind}-tasks/<int:pk>/restore/",
+            scope="operate",
+            path=path,
+            body=lambda world: {"reason": "The shop asks again"},
+        )
+        for kind, path in (("once", _old_task_path), ("rotate", _old_rotation_path))
+    ),
     *_what_if("rotate", _rotate, _rotation_path),
     Endpoint(method="GET", bindings=BY_EXECUTOR, route="rotate-tasks/", scope="read", foreign=200),
     Endpoint(

@@ -14,7 +14,15 @@ from django.apps import apps
 from django.db import connection, models
 
 from apps.common import clock
-from apps.dispatch.models import Dispatch, Executor, Membership, OnceTask, RotateTask, Stock
+from apps.dispatch.models import (
+    ArchivedTask,
+    Dispatch,
+    Executor,
+    Membership,
+    OnceTask,
+    RotateTask,
+    Stock,
+)
 from apps.jobs.models import Job
 from tests import callback, factories
 
@@ -26,7 +34,8 @@ CHANGES = re.compile(r"\b(INSERT|UPDATE|DELETE|REPLACE|TRUNCATE)\b", re.IGNORECA
 
 @dataclass(frozen=True)
 class World:
-    """alice in the group gid_sales and bob in gid_other; each has an open dispatch.
+    """alice in the group gid_sales and bob in gid_other; each has an open dispatch. A task and a
+    rotation of alice are in the archive.
 
     Of the type mail alice has a job in each kind of state, of sms bob has one that waits and one
     has no user. The pool points is empty. The schedule makes jobs of type mail from an hour on.
@@ -36,6 +45,8 @@ class World:
     task: int
     group_task: int
     rotation: int
+    old_task: int
+    old_rotation: int
     bobs_number: str
     bobs_task: int
     waiting_job: int
@@ -63,6 +74,8 @@ def build_world() -> World:
         rotation=factories.rotation(
             factories.member("uid_alice"), "For uid_alice, daily", status="paused"
         ).pk,
+        old_task=factories.archived_task("once", factories.member("uid_alice")),
+        old_rotation=factories.archived_task("rotate", factories.member("uid_alice")),
         bobs_number=bobs_number,
         bobs_task=bobs_task,
         waiting_job=_alices(key="order-1", delay=timedelta(hours=1)),
@@ -92,6 +105,7 @@ def erase_all_but(names: Collection[str]) -> None:
     Dispatch.objects.exclude(executor__name__in=names).delete()
     OnceTask.objects.exclude(executor__name__in=names).delete()
     RotateTask.objects.exclude(executor__name__in=names).delete()
+    ArchivedTask.objects.exclude(executor__name__in=names).delete()
     Stock.objects.exclude(task__in=OnceTask.objects.values("pk")).delete()
     Membership.objects.exclude(user__name__in=names, group__name__in=names).delete()
     Executor.objects.exclude(name__in=names).delete()

@@ -1,0 +1,91 @@
+"""The archive of tasks in the admin: its list and pages, links that hold, restoring."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from apps.dispatch.models import ArchivedTask, OnceTask, OperatorScope
+from apps.journal.models import JournalEntry
+from tests import factories
+from tests.integration.dispatch.housekeeping import archived
+from tests.pages import text_of
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("short_rests")]
+
+ARCHIVE = "/admin/dispatch/archiveddispatch/"
+TASKS = "/admin/dispatch/archivedtask/"
+
+
+@pytest.fixture(autouse=True)
+def ann(frozen_clock: Any) -> Any:
+    return factories.user("uid_ann")
+
+
+@pytest.fixture
+def old_task(ann: Any) -> ArchivedTask:
+    factories.archived_task("once", ann)
+    return ArchivedTask.objects.get()
+
+
+def test_search_finds_it_by_its_number(admin_client: Client, old_task: ArchivedTask) -> None:
+    found = admin_client.get(f"/admin/search/?term={old_task.task}", follow=True)
+    assert f"{TASKS}{old_task.pk}/change/" in found.content.decode() + str(found.redirect_chain)
+
+
+def test_link_to_a_task_holds_when_it_has_gone(
+    admin_client: Client, old_task: ArchivedTask
+) -> None:
+    url = reverse("admin:dispatch_oncetask_change", args=[old_task.task])
+    answer: Any = admin_client.get(url)
+    assert answer["Location"] == f"{TASKS}{old_task.pk}/change/"
+    text = text_of(admin_client.get(answer["Location"]))
+    assert "Check the old shelf" in text
+    assert "Task created" in text
+
+
+def test_task_is_restored_with_a_reason(admin_client: Client, old_task: ArchivedTask) -> None:
+    """S0.8: under its number, and paused."""
+    url = f"{TASKS}act/restore/"
+    assert "and paused" in text_of(admin_client.get(f"{url}?ids={old_task.pk}"))
+    refused = admin_client.post(url, {"ids": old_task.pk, "reason": " "})
+    assert refused.status_code == 200
+    assert not OnceTask.objects.exists()
+
+    done: Any = admin_client.post(url, {"ids": old_task.pk, "reason": "The shop asks again"})
+
+    assert "1 task restored; it is paused." in text_of(
+        admin_client.get(done["Location"], follow=True)
+    )
+    task = OnceTask.objects.get()
+    assert (task.pk, task.status) == (old_task.task, "paused")
+    assert not ArchivedTask.objects.exists()
+    entry = JournalEntry.objects.get(event="restored")
+    assert (entry.actor, entry.reason) == ("admin:admin", "The shop asks again")
+
+
+def test_viewers_read_and_do_not_restore(role_client: Any, old_task: ArchivedTask) -> None:
+    viewer = role_client("viewer")
+    page = text_of(viewer.get(f"{TASKS}{old_task.pk}/change/"))
+    assert "Check the old shelf" in page
+    # Params are for those who may see them.
+    assert "dispatch_times" not in page
+    data = {"ids": old_task.pk, "reason": "Mine"}
+    assert viewer.post(f"{TASKS}act/restore/", data).status_code == 403
+
+
+def test_people_with_limits_see_their_executors_only(
+    role_client: Any, role_user: Any, old_task: ArchivedTask
+) -> None:
+    [number] = archived()
+    OperatorScope.objects.create(operator=role_user("operator"), executor=factories.user("uid_bob"))
+    operator = role_client("operator")
+    for url in (ARCHIVE, TASKS, f"/admin/search/?term={number}"):
+        text = text_of(operator.get(url, follow=True))
+        assert "uid_ann" not in text
+        assert "Check the old shelf" not in text
+    operator.post(f"{TASKS}act/restore/", {"ids": old_task.pk, "reason": "Mine"})
+    assert ArchivedTask.objects.exists()
