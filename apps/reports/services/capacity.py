@@ -13,7 +13,7 @@ from django.db import connection, models
 from apps.common import clock, partitions, storage
 from apps.common.db import fetch, table
 from apps.dispatch.conf import conf as dispatch_conf
-from apps.dispatch.models import Dispatch, OnceTask, RotateTask, Stock
+from apps.dispatch.models import ArchivedDispatch, Dispatch, OnceTask, RotateTask, Stock
 from apps.jobs.conf import conf as jobs_conf
 from apps.jobs.models import ArchivedJob, Job
 from apps.jobs.services import counts
@@ -56,6 +56,11 @@ def _archive_keeps() -> timedelta | None:
     return kept - jobs_conf.JOB_ARCHIVE_AFTER if kept else None
 
 
+def _archived_dispatches_keep() -> timedelta | None:
+    kept = dispatch_conf.DISPATCH_RETENTION
+    return kept - dispatch_conf.DISPATCH_ARCHIVE_AFTER if kept else None
+
+
 @dataclass(frozen=True, slots=True)
 class Growing:
     """A table that grows with the work: the usual bytes of a row with its indexes, how many rows
@@ -71,9 +76,8 @@ GROWING = (
     Growing(JournalEntry, 210, lambda r: r.entries, lambda: journal_conf.JOURNAL_RETENTION or None),
     Growing(Job, 544, lambda r: r.jobs, lambda: jobs_conf.JOB_ARCHIVE_AFTER),
     Growing(ArchivedJob, 407, lambda r: r.jobs, _archive_keeps),
-    Growing(
-        Dispatch, 500, lambda r: r.dispatches, lambda: dispatch_conf.DISPATCH_RETENTION or None
-    ),
+    Growing(Dispatch, 500, lambda r: r.dispatches, lambda: dispatch_conf.DISPATCH_ARCHIVE_AFTER),
+    Growing(ArchivedDispatch, 450, lambda r: r.dispatches, _archived_dispatches_keep),
     Growing(Stock, 150),
     Growing(OnceTask, 500),
     Growing(RotateTask, 600),

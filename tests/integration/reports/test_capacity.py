@@ -14,7 +14,7 @@ from django.urls import reverse
 from apps.common import partitions, storage
 from apps.dispatch.models import OperatorScope
 from apps.jobs.models import ArchivedJob, Job, JobScope
-from apps.jobs.services.roll import roll
+from apps.jobs.services.roll import ROLLING
 from apps.journal.models import JournalEntry
 from apps.reports.services import capacity
 from tests import factories
@@ -151,7 +151,7 @@ def test_people_without_reports_do_not_see_it(client: Client) -> None:
 def test_next_roll_is_the_next_boundary(frozen_clock: FrozenClock) -> None:
     unite_archive()
     assert _next_roll() is None
-    roll()
+    ROLLING.roll()
     first = partitions.partitions_of(ArchivedJob)[0].end
     assert first is not None
     assert _next_roll() == first

@@ -14,6 +14,7 @@ from django.test import override_settings
 from apps.common import clock, ids, partitions
 from apps.common.errors import Conflict, NotFound
 from apps.common.leases import save_position, sweep_lease
+from apps.dispatch.models import ArchivedDispatch
 from apps.jobs.models import ArchivedJob, Job, JobType
 from apps.jobs.services import roll as jobs_roll
 from apps.journal.conf import SinkAddress
@@ -411,5 +412,9 @@ def test_findings_end_at_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_each_rolling_table_and_each_mover_is_a_line() -> None:
     """Another archive joins by one line each."""
-    assert [each.model for each in tables.ROLLING] == [JournalEntry, ArchivedJob]
+    assert [each.model for each in tables.ROLLING] == [
+        JournalEntry,
+        ArchivedJob,
+        ArchivedDispatch,
+    ]
     assert [each.model for each in tables.MOVERS] == [Job]

@@ -19,6 +19,10 @@ from apps.common.leases import load_position
 from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.common.partitions import CannotRoll, Partition
+from apps.dispatch.conf import conf as dispatch_conf
+from apps.dispatch.models import ArchivedDispatch
+from apps.dispatch.services import retention as dispatch_retention
+from apps.dispatch.services import roll as dispatch_roll
 from apps.jobs.conf import conf as jobs_conf
 from apps.jobs.models import ArchivedJob, Job
 from apps.jobs.services import archive as jobs_archive
@@ -89,6 +93,11 @@ def _roll_jobs(until: datetime, moves_rows: bool) -> object:
     return jobs_retention.forget(until=until, lag=jobs_roll.ROLLING.lag())
 
 
+def _roll_dispatches(until: datetime, moves_rows: bool) -> object:
+    dispatch_roll.ROLLING.roll(moves_rows=moves_rows)
+    return dispatch_retention.purge(until=until, lag=dispatch_roll.ROLLING.lag())
+
+
 def _archive(
     model: type[models.Model],
     sweep: str,
@@ -115,7 +124,14 @@ ROLLING = (
         _roll_journal,
     ),
     _archive(ArchivedJob, jobs_roll.ROLLING.sweep, lambda: jobs_conf.JOB_RETENTION, _roll_jobs),
+    _archive(
+        ArchivedDispatch,
+        dispatch_roll.ROLLING.sweep,
+        lambda: dispatch_conf.DISPATCH_RETENTION,
+        _roll_dispatches,
+    ),
 )
+# Dispatches are none of them: those of a once task wait for that, however long it stands.
 MOVERS = (
     Mover(
         Job,
