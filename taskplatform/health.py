@@ -12,7 +12,7 @@ from django.http import HttpRequest, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from apps.reports.services.status import Status
+from apps.reports.services.standing import Standing, standing
 from taskplatform import beat
 
 logger = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ class Readiness:
 
 def _missing() -> dict[str, str]:
     """The missing parts with the reasons."""
-    status = Status.read(beat.periods())
+    status = standing(beat.periods())
     reasons = {"cache": _cache(), "beat": _beat(status), "workers": _workers(status)}
     return {part: reason for part, reason in reasons.items() if reason}
 
@@ -80,14 +80,14 @@ def _cache() -> str:
     return "" if cache.get(f"health:{probe}") == probe else "it does not keep what it is given"
 
 
-def _beat(status: Status) -> str:
+def _beat(status: Standing) -> str:
     if not status.is_beat_late:
         return ""
     last = status.last_beat
     return "no sweep has ever begun" if last is None else f"no sweep has begun since {last}"
 
 
-def _workers(status: Status) -> str:
+def _workers(status: Standing) -> str:
     return "" if status.live_workers else "none is alive"
 
 

@@ -15,6 +15,7 @@ def clear_caches() -> None:
     from apps.jobs.services.preference import looks
     from apps.jobs.services.slices import forget_slice_map
     from apps.jobs.services.type_snapshots import forget_type_snapshots
+    from apps.reports.services.standing import forget_standing
 
     cache.clear()
     register.forget_seen()
@@ -24,6 +25,7 @@ def clear_caches() -> None:
     looks.clear()
     forget_type_snapshots()
     forget_slice_map()
+    forget_standing()
 
 
 class TwoProcesses:

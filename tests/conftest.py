@@ -146,6 +146,16 @@ def patient_clock() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def fresh_standing() -> Iterator[None]:
+    """Each page of a test shows what the test has just done."""
+    from apps.reports.services import standing
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(standing, "MAX_AGE_SECONDS", 0.0)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def patient_cache() -> Iterator[None]:
     """Redis may take long on a busy machine; tests of short timeouts use servers of their own."""
     from django.test import override_settings

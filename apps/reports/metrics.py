@@ -1,6 +1,6 @@
 """`/metrics`: the state of the platform for Prometheus, read from the database at each scrape.
 
-So every process answers the same. The present comes from services.status; ends and times come from
+So every process answers the same. The present comes from services.standing; ends and times come from
 the rollups, a minute late.
 """
 
@@ -29,7 +29,7 @@ from apps.reports.rules.outcomes import DISPATCH, JOB, TOTAL
 from apps.reports.rules.tally import TYPE
 from apps.reports.services.coverage import Stored
 from apps.reports.services.findings import look_all
-from apps.reports.services.status import Status
+from apps.reports.services.standing import Standing, standing
 from apps.reports.services.summary import Figures, Percentiles, Period, summarise, total_of
 from apps.reports.services.totals import all_time
 
@@ -50,7 +50,7 @@ class PlatformCollector(Collector):
         self._periods = periods
 
     def collect(self) -> Iterator[Metric]:
-        status = Status.read(self._periods)
+        status = standing(self._periods)
         yield from _types(status)
         yield from _dispatches(status)
         yield from _workers(status)
@@ -62,7 +62,7 @@ class PlatformCollector(Collector):
         yield from _latencies(stored, status.now)
 
 
-def _types(status: Status) -> Iterator[Metric]:
+def _types(status: Standing) -> Iterator[Metric]:
     now = status.now
     jobs = GaugeMetricFamily(
         "taskplatform_jobs", f"Open jobs, each figure {_UP_TO}", labels=["type", "status"]
@@ -101,7 +101,7 @@ def _types(status: Status) -> Iterator[Metric]:
     yield breakers
 
 
-def _dispatches(status: Status) -> Iterator[Metric]:
+def _dispatches(status: Standing) -> Iterator[Metric]:
     count, deadline = status.open_dispatches(MAX_COUNTED)
     yield _single("dispatches_open", f"Open dispatches, {_UP_TO}", count)
     yield _single(
@@ -111,7 +111,7 @@ def _dispatches(status: Status) -> Iterator[Metric]:
     )
 
 
-def _workers(status: Status) -> Iterator[Metric]:
+def _workers(status: Standing) -> Iterator[Metric]:
     alive = status.live_workers
     workers = GaugeMetricFamily(
         "taskplatform_workers",
@@ -135,7 +135,7 @@ def _state_of(worker: Worker) -> str:
     return _QUIET if is_quiet else worker.state
 
 
-def _sweeps(status: Status) -> Iterator[Metric]:
+def _sweeps(status: Standing) -> Iterator[Metric]:
     yield _gauge(
         "sweep_overdue_seconds",
         "By how much a sweep is late; a sweep that has never begun is absent",

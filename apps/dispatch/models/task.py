@@ -240,6 +240,8 @@ class OnceTask(Task):
         indexes = [
             # The candidates of one executor: equality before range, though time selects more.
             models.Index(fields=["executor", "status", "start_at"], name="oncetask_candidates"),
+            # Those that end soon.
+            models.Index(fields=["status", "end_at"], name="oncetask_ending"),
         ]
 
     @property

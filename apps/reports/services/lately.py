@@ -6,10 +6,11 @@ they change once a minute.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import models
 
@@ -17,9 +18,9 @@ from apps.common import ids
 from apps.common.db import fetch, fetch_each, placeholders, table
 from apps.dispatch.models import Executor, Membership
 from apps.journal.models import JournalEntry
-from apps.journal.services.minutes import second_of
+from apps.journal.services.minutes import instant_of, second_of
 from apps.reports.models import Rollup
-from apps.reports.rules.coverage import HOUR, MINUTE
+from apps.reports.rules.coverage import HOUR, MINUTE, floor
 from apps.reports.rules.outcomes import (
     COUNTS,
     DISPATCH,
@@ -37,7 +38,7 @@ from apps.reports.rules.outcomes import (
 from apps.reports.rules.sketch import percentiles
 from apps.reports.rules.tally import ALL, EXECUTOR, TYPE
 from apps.reports.services.coverage import Stored
-from apps.reports.services.rows import RUN, WAIT, Counted, Selection, rows_in
+from apps.reports.services.rows import RUN, WAIT, Counted, Selection, rows_in, sums_in
 
 MINUTES = HOUR // MINUTE
 # Rates cover this time, because one minute alone says little where little happens.
@@ -121,14 +122,52 @@ def just_ended(
 
     This is what the rollups do not have yet; dispatches only those of `executors`.
     """
-    made = JournalEntry.objects.filter(pk__gte=ids.lowest_id_at(since)).order_by("-pk")
-    names = ("source", "event", "from_state", "to_state", "executor")
     found = dict.fromkeys(sources, 0)
-    for source, event, before, after, executor in made.values_list(*names)[:limit]:
+    for source, outcome, _type, executor in _ends_since(since, limit):
         is_hidden = source == DISPATCH and executors is not None and executor not in executors
         if source in found and not is_hidden:
-            found[source] += ENDS.get((source, event, before, after)) in _ENDS[source]
+            found[source] += outcome in _ENDS[source]
     return found
+
+
+def _ends_since(since: datetime, limit: int) -> Iterator[tuple[str, str | None, str, str]]:
+    """Of the newest entries since then: source, outcome, type or task, executor."""
+    made = JournalEntry.objects.filter(pk__gte=ids.lowest_id_at(since)).order_by("-pk")
+    names = ("source", "event", "from_state", "to_state", "type_or_task", "executor")
+    for source, event, before, after, type_, executor in made.values_list(*names)[:limit]:
+        yield source, ENDS.get((source, event, before, after)), type_, executor
+
+
+class Ends(NamedTuple):
+    """How many jobs of a type ended, and how many of them failed."""
+
+    ended: int
+    failed: int
+
+    @property
+    def failed_share(self) -> float:
+        return self.failed / self.ended if self.ended else 0.0
+
+
+def ends_by_type(now: datetime, length: timedelta, limit: int) -> dict[str, Ends]:
+    """What ended in the time before `now`, by job type; cancelled jobs are left out.
+
+    Of the closed minutes by the rollups, and after them of the newest `limit` journal entries.
+    """
+    since = floor(second_of(now - length), MINUTE)
+    stored = Stored.read()
+    until = max(since, stored.end or 0)
+    runs, _left = stored.cover([(since, until)]) if since < until else ([], [])
+    found: Counter[str] = Counter()
+    failed: Counter[str] = Counter()
+    chosen = Selection(JOB, TYPE)
+    for name, counted in sums_in(chosen, runs, (SUCCEEDED, *_FAILURES)).items():
+        found[name], failed[name] = sum(counted), sum(counted[1:])
+    for source, outcome, type_, _executor in _ends_since(instant_of(until), limit):
+        if source == JOB and outcome in (SUCCEEDED, *_FAILURES):
+            found[type_] += 1
+            failed[type_] += outcome != SUCCEEDED
+    return {name: Ends(count, failed[name]) for name, count in found.items()}
 
 
 # --- the hour, and the one before -----------------------------------------------------------------

@@ -22,7 +22,6 @@ from apps.common.admin.display import shown_time
 from apps.common.db import fetch, table
 from apps.dispatch.models import Executor, OnceTask, RotateTask
 from apps.jobs.admin.labels import waiting_too_long
-from apps.jobs.services.living import missing
 from apps.journal.services.minutes import second_of
 from apps.reports.admin.overview import lately, present
 from apps.reports.admin.overview.sight import Sight
@@ -30,7 +29,7 @@ from apps.reports.admin.overview.tiles import Panel
 from apps.reports.rules.outcomes import DISPATCH, JOB
 from apps.reports.services import lately as lately_counts
 from apps.reports.services.coverage import Stored
-from apps.reports.services.status import Status
+from apps.reports.services.standing import Standing, standing
 
 OVERVIEW_URL = "overview"
 # The parts of the last hour that the page has, each with the second at which it ends.
@@ -91,7 +90,7 @@ class _Seen:
     those with figures (`summed`, added up `until`); and the first steps still to do."""
 
     sight: Sight
-    status: Status
+    status: Standing
     used: list[str]
     steps: list[_Step]
     summed: list[str]
@@ -104,7 +103,7 @@ class _Seen:
     @classmethod
     def by(cls, user: Any, periods: Mapping[str, float]) -> _Seen:
         sight = Sight(user)
-        status = Status.read(periods)
+        status = standing(periods)
         has_types = JOB in sight.shown and bool(status.types)
         taken = {JOB: [has_types] * 2, DISPATCH: _taken() if DISPATCH in sight.shown else []}
         # With a type there can be jobs, with an executor dispatches.
@@ -145,7 +144,7 @@ def _present(seen: _Seen) -> dict[str, Any]:
     if sight.may("jobs.view_jobtype") and status.types:
         drawn["notices"] = [*present.held_back(status), *drawn["notices"]]
         drawn |= {
-            "unserved": missing(status.types, status.active_workers),
+            "unserved": status.unserved,
             "too_long": waiting_too_long(status.types),
         }
     return drawn

@@ -40,7 +40,7 @@ from apps.reports.admin.overview.tiles import (
     row_of,
 )
 from apps.reports.rules.outcomes import DISPATCH, JOB, TOTAL
-from apps.reports.services.status import Status
+from apps.reports.services.standing import Standing
 
 MAX_COUNTED = 5_000
 MAX_NAMED = 20
@@ -74,7 +74,7 @@ def _clock_time(local: datetime) -> str:
     return f"{local:%H:%M} {offset_name(local)}"
 
 
-def jobs(status: Status) -> Panel:
+def jobs(status: Standing) -> Panel:
     found = status.jobs(MAX_COUNTED)
     states = Job.Status
     tiles = [
@@ -96,7 +96,7 @@ def jobs(status: Status) -> Panel:
     return Panel(key="jobs", title=_("Jobs now"), tiles=tiles)
 
 
-def _oldest_due(status: Status, due: counts.DueJob | None) -> Tile:
+def _oldest_due(status: Standing, due: counts.DueJob | None) -> Tile:
     key, title = "jobs-due", _("longest due")
     if due is None:
         return Tile(key=key, title=title, value="–", url=listed(Job, status=Job.Status.READY))
@@ -113,7 +113,7 @@ def _oldest_due(status: Status, due: counts.DueJob | None) -> Tile:
     )
 
 
-def dispatches(sight: Sight, status: Status) -> Panel:
+def dispatches(sight: Sight, status: Standing) -> Panel:
     is_limited = sight.is_limited(DISPATCH)
     count, deadline = _limited(sight) if is_limited else status.open_dispatches(MAX_COUNTED)
     url = listed(Dispatch, state=Dispatch.State.OPEN)
@@ -143,7 +143,7 @@ def _limited(sight: Sight) -> tuple[int, datetime | None]:
 
 
 # --- processes ------------------------------------------------------------------------------------
-def processes(sight: Sight, status: Status) -> dict[str, Any]:
+def processes(sight: Sight, status: Standing) -> dict[str, Any]:
     """The panel, the notices, and a row for each sweep."""
     tiles: list[Tile] = []
     notices: list[Notice] = []
@@ -159,7 +159,7 @@ def processes(sight: Sight, status: Status) -> dict[str, Any]:
     return {"panel": panel if tiles else None, "notices": notices, "sweeps": sweeps}
 
 
-def _workers(status: Status) -> Iterator[Tile]:
+def _workers(status: Standing) -> Iterator[Tile]:
     active, quiet = status.active_workers, len(status.quiet_workers)
     last = max((each.last_heartbeat_at for each in status.workers), default=None)
     # One may have come since.
@@ -185,7 +185,7 @@ def _workers(status: Status) -> Iterator[Tile]:
     )
 
 
-def _out_of_work(status: Status) -> Iterator[Notice]:
+def _out_of_work(status: Standing) -> Iterator[Notice]:
     for key, text, workers in (
         ("lost", _("Lost workers:"), status.lost_workers),
         ("quiet", _("Quiet workers, which take nothing new:"), status.quiet_workers),
@@ -202,7 +202,7 @@ def _out_of_work(status: Status) -> Iterator[Notice]:
             yield Notice(key=key, text=text, links=links)
 
 
-def _beat(status: Status) -> Iterator[Tile]:
+def _beat(status: Standing) -> Iterator[Tile]:
     last, is_late = status.last_beat, status.is_beat_late
     yield Tile(
         key="beat",
@@ -222,7 +222,7 @@ def _beat(status: Status) -> Iterator[Tile]:
     )
 
 
-def _drawn(sweep: SweepRun, status: Status) -> SafeString:
+def _drawn(sweep: SweepRun, status: Standing) -> SafeString:
     """A row of the table of sweeps."""
     began = "–" if sweep.started_at is None else relative(sweep.started_at, status.now)
     took = "–" if sweep.duration_ms is None else gettext("%d ms") % sweep.duration_ms
@@ -246,7 +246,7 @@ def _clock() -> Tile:
 
 
 # --- types that do not run ------------------------------------------------------------------------
-def held_back(status: Status) -> Iterator[Notice]:
+def held_back(status: Standing) -> Iterator[Notice]:
     """Pauses with reason and end, and breakers that are not closed."""
     paused = [each for each in status.types if each.is_paused(status.now)]
     if paused:

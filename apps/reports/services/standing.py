@@ -1,37 +1,81 @@
-"""The present state of the platform: one fact sheet for the overview, /metrics and health."""
+"""The present state of the platform: one fact sheet for overview, /metrics, health and alerts."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
+from typing import NamedTuple
 
 from apps.common import clock
 from apps.common.leases import BEAT_SILENCE, SweepRun, last_beat, last_runs
-from apps.dispatch.models import Dispatch
+from apps.dispatch.models import Dispatch, OnceTask
+from apps.dispatch.services.standing import read_standings
 from apps.jobs.models import Worker
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services import counts, living, protection, type_snapshots
+from apps.reports.services import lately
 
 # An overdue sweep is late by more than its period, and by more than any start may take.
 _MIN_LATE = timedelta(seconds=5)
+MAX_AGE_SECONDS = 2.0
+# The time that counts for the share of failures, and journal entries read that no total has yet.
+LATELY = timedelta(minutes=15)
+_MAX_READ = 5_000
+# How soon a quota ends that should be nearly handed out, and how many of them are read.
+ENDING = timedelta(minutes=60)
+MAX_ENDING = 1_000
+
+
+class _Kept(NamedTuple):
+    """The sheet of this process, and the monotonic second from which on it is too old."""
+
+    sheet: Standing
+    until: float
+
+
+_kept: _Kept | None = None
+
+
+def standing(periods: Mapping[str, float]) -> Standing:
+    """The fact sheet, at most MAX_AGE_SECONDS old, for everybody who asks in this process.
+
+    `periods` are the seconds between two rounds of each sweep.
+    """
+    global _kept
+    kept = _kept
+    if kept is None or time.monotonic() >= kept.until or kept.sheet.periods != periods:
+        sheet = Standing(periods, clock.now())
+        _kept = kept = _Kept(sheet, time.monotonic() + MAX_AGE_SECONDS)
+    return kept.sheet
+
+
+def forget_standing() -> None:
+    """Begin a new sheet at the next call."""
+    global _kept
+    _kept = None
 
 
 @dataclass(frozen=True)
-class Status:
+class Standing:
     """Facts as of `now`, each read when it is first used.
 
-    `periods` are the seconds between two rounds of each sweep. The cost depends on the number of
-    types, workers and sweeps, never on the number of jobs: counts end at a limit.
+    The cost depends on the number of types, workers and sweeps, never on the number of jobs: counts
+    end at a limit.
     """
 
     periods: Mapping[str, float]
     now: datetime
-
-    @classmethod
-    def read(cls, periods: Mapping[str, float]) -> Status:
-        return cls(periods, clock.now())
+    # What was counted already, by what and up to which limit.
+    _totals: dict[int, counts.Totals] = field(default_factory=dict, repr=False, compare=False)
+    _by_type: dict[int, dict[str, counts.Counts]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+    _in_flight: dict[int, tuple[int, datetime | None]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     # --- jobs ---
     @cached_property
@@ -44,11 +88,15 @@ class Status:
 
     def jobs(self, limit: int) -> counts.Totals:
         """The number of jobs by state."""
-        return counts.totals(limit)
+        if limit not in self._totals:
+            self._totals[limit] = counts.totals(limit)
+        return self._totals[limit]
 
     def jobs_by_type(self, limit: int) -> dict[str, counts.Counts]:
         """The number of open jobs by type and state."""
-        return counts.counts_of(self.type_names, limit)
+        if limit not in self._by_type:
+            self._by_type[limit] = counts.counts_of(self.type_names, limit)
+        return self._by_type[limit]
 
     @cached_property
     def oldest_due(self) -> counts.DueJob | None:
@@ -70,10 +118,36 @@ class Status:
         """The breakers of the types that have one."""
         return protection.breakers(self.types, self.now)
 
+    @cached_property
+    def ended_lately(self) -> dict[str, lately.Ends]:
+        """The jobs that ended in the last LATELY, by type."""
+        return lately.ends_by_type(self.now, LATELY, _MAX_READ)
+
+    @cached_property
+    def unserved(self) -> list[TypeSnapshot]:
+        """The types that lack a worker."""
+        return living.missing(self.types, self.active_workers)
+
     # --- dispatches ---
     def open_dispatches(self, limit: int) -> tuple[int, datetime | None]:
         """The number of open dispatches, and their earliest deadline."""
-        return Dispatch.objects.in_flight(limit)
+        if limit not in self._in_flight:
+            self._in_flight[limit] = Dispatch.objects.in_flight(limit)
+        return self._in_flight[limit]
+
+    @cached_property
+    def quotas_ending(self) -> list[OnceTask]:
+        """The active once tasks that are due and end within ENDING, with their `standing`: the
+        first MAX_ENDING."""
+        ending = OnceTask.objects.select_related("executor").filter(
+            status=OnceTask.Status.ACTIVE,
+            start_at__lte=self.now,
+            end_at__gt=self.now,
+            end_at__lte=self.now + ENDING,
+        )
+        tasks = list(ending.order_by("end_at")[:MAX_ENDING])
+        read_standings(tasks, now=self.now)
+        return tasks
 
     # --- workers ---
     @cached_property

@@ -1,0 +1,115 @@
+"""The fact sheet that overview, metrics, health and alerts share."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from apps.common import clock
+from apps.reports.services import rollup, standing
+from apps.reports.services.lately import Ends
+from apps.reports.services.standing import Standing
+from tests import factories
+from tests.frozen import FrozenClock
+from tests.jobs import end, job_type, jobs, take
+from tests.statements import sent_by
+
+pytestmark = pytest.mark.django_db
+
+
+def sheet() -> Standing:
+    return standing.standing({"jobs.scan": 1})
+
+
+def ended(how: str, count: int) -> None:
+    jobs(count)
+    for held in take(limit=count):
+        end(held, how)
+
+
+@pytest.fixture
+def mail() -> None:
+    job_type(max_attempts=1)
+
+
+def test_whoever_asks_within_two_seconds_reads_the_same_sheet(
+    monkeypatch: pytest.MonkeyPatch, mail: None
+) -> None:
+    monkeypatch.setattr(standing, "MAX_AGE_SECONDS", 60.0)
+    first = sheet()
+    assert first.jobs(100).ready == 0
+    jobs(2)
+
+    statements = sent_by(lambda: (sheet().jobs(100), sheet().workers, sheet().workers))
+
+    assert (sheet() is first, sheet().jobs(100).ready) == (True, 0)
+    # The jobs were counted before, the workers are read once.
+    assert len(statements) == 1
+    assert standing.standing({"jobs.scan": 2}) is not first
+
+
+def test_new_sheet_begins_when_the_old_one_is_too_old(
+    monkeypatch: pytest.MonkeyPatch, mail: None
+) -> None:
+    monkeypatch.setattr(standing, "MAX_AGE_SECONDS", 60.0)
+    sheet().jobs(100)
+    jobs(2)
+    standing.forget_standing()
+
+    assert sheet().jobs(100).ready == 2
+
+
+def test_failures_count_before_and_after_they_are_added_up(
+    frozen_clock: FrozenClock, mail: None
+) -> None:
+    ended("failed", 3)
+    ended("succeeded", 1)
+    assert sheet().ended_lately == {"mail": Ends(4, 3)}
+
+    frozen_clock.advance(minutes=2)
+    rollup.roll_up(until=clock.now() + timedelta(minutes=1))
+    ended("failed", 2)
+
+    assert sheet().ended_lately == {"mail": Ends(6, 5)}
+    frozen_clock.advance(minutes=14)
+    assert sheet().ended_lately == {"mail": Ends(2, 2)}
+
+
+def test_cancelled_and_retried_jobs_are_no_failures(frozen_clock: FrozenClock, mail: None) -> None:
+    job_type("often", max_attempts=3)
+    jobs(1, "often")
+    [held] = take(types=["often"])
+    end(held, "failed")
+
+    assert sheet().ended_lately == {}
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_listed"),
+    [
+        ({"end_at": timedelta(minutes=60)}, True),
+        ({"end_at": timedelta(minutes=61)}, False),
+        ({"end_at": timedelta(minutes=30), "status": "paused"}, False),
+        ({"end_at": None}, False),
+    ],
+)
+def test_quotas_that_end_within_the_hour(
+    frozen_clock: FrozenClock, fields: dict[str, Any], is_listed: bool
+) -> None:
+    now = clock.now()
+    end_at = fields.pop("end_at")
+    task = factories.once_task(
+        factories.group(),
+        start_at=now - timedelta(hours=1),
+        end_at=None if end_at is None else now + end_at,
+        mode="multi",
+        dispatch_times=4,
+        **fields,
+    )
+
+    found = sheet().quotas_ending
+
+    assert found == ([task] if is_listed else [])
+    assert [each.standing.left for each in found] == ([4] if is_listed else [])
