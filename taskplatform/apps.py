@@ -15,9 +15,11 @@ class TaskPlatformConfig(AppConfig):
     verbose_name = _("Task platform")
 
     def ready(self) -> None:
-        from taskplatform import forgetting
+        from apps.alerts.services import sheet
+        from taskplatform import beat, forgetting
         from taskplatform.roles import make_roles
 
+        sheet.use(beat.periods)
         forgetting.connect()
         post_migrate.connect(make_roles, dispatch_uid="taskplatform.roles")
 

@@ -8,6 +8,7 @@ from typing import Any
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.utils.translation import gettext as _
 
+from apps.alerts.services import invariants as alerts
 from apps.common.audit import Checked
 from apps.dispatch.services import invariants as dispatch
 from apps.jobs.models import bounds_of
@@ -15,7 +16,7 @@ from apps.jobs.services import invariants as jobs
 from apps.reports.services import invariants as reports
 from apps.schedules.services import invariants as schedules
 
-CHECKS = (*dispatch.CHECKS, *jobs.CHECKS, *schedules.CHECKS, *reports.CHECKS)
+CHECKS = (*dispatch.CHECKS, *jobs.CHECKS, *schedules.CHECKS, *reports.CHECKS, *alerts.CHECKS)
 
 # People who make API keys configure the platform.
 PERMISSION = "access.change_apiclient"

@@ -18,6 +18,7 @@ _SINK = "journal.sink."
 def periods() -> dict[str, int]:
     """The seconds between two runs of each sweep."""
     return {
+        "alerts.evaluate": 15,
         "common.tidy": 600,
         "dispatch.expire": dispatch.EXPIRY_SWEEP_SECONDS,
         "dispatch.purge": dispatch.PURGE_SWEEP_SECONDS,

@@ -38,6 +38,8 @@ _DATABASES = (
     "sqlite:////srv/tasks/taskplatform.sqlite3"
 )
 _ESCAPES = "write / ? # % and @ of a password as %2F %3F %23 %25 and %40"
+# The usual port of each way to a mail server.
+_MAIL = {"smtp": 25, "smtp+tls": 587, "smtp+ssl": 465}
 _REDIS = "for example redis://:password@127.0.0.1:6379/0"
 _OWNER = "start as its owner, or change the owner of all its files (chown -R)"
 
@@ -219,6 +221,37 @@ def redis(name: str) -> str:
             f"{name} is not an address that ends with a database number; {_ESCAPES}; {_REDIS}"
         )
     return url
+
+
+def web_address(name: str, default: str) -> str:
+    """`https://tasks.example.org`, without a slash at its end."""
+    value = text(name, default).rstrip("/")
+    parts = urlsplit(value)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
+        raise ImproperlyConfigured(
+            f"{name}={value} is no address of the web; write for example https://tasks.example.org"
+        )
+    return value
+
+
+def mail(name: str) -> dict[str, Any]:
+    """The mail server as Django's EMAIL_ settings; {} without one. The value may hold a password,
+    so errors leave it out."""
+    value = text(name)
+    if not value:
+        return {}
+    scheme = value.partition(":")[0]
+    try:
+        if scheme not in _MAIL or not urlsplit(value).hostname:
+            raise ValueError(scheme)
+        found: dict[str, Any] = Env.email_url_config(value)
+    except (ValueError, ImproperlyConfigured) as error:
+        raise ImproperlyConfigured(
+            f"{name} is no mail server; write for example "
+            "smtp+tls://user:password@mail.example.org:587 or smtp+ssl://mail.example.org:465; "
+            f"{_ESCAPES}"
+        ) from error
+    return {**found, "EMAIL_PORT": found["EMAIL_PORT"] or _MAIL[scheme]}
 
 
 def secret(name: str, kept_in: Path) -> str:

@@ -14,6 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from whitenoise.compress import Compressor
 
 from apps.access.conf import AccessConf
+from apps.alerts.conf import AlertsConf
 from apps.common.conf import CommonConf
 from apps.dispatch.conf import DispatchConf
 from apps.jobs.conf import JobsConf
@@ -35,6 +36,9 @@ PORT = environment.number("PORT", 8000, lowest=1, highest=65_535)
 HOST = environment.text("HOST", "127.0.0.1")
 # How many requests each web process works on at once.
 WEB_THREADS = environment.number("WEB_THREADS", 4, lowest=1, highest=100)
+
+# Where people reach the platform, for links in messages.
+PUBLIC_URL = environment.web_address("PUBLIC_URL", f"http://127.0.0.1:{PORT}")
 
 # Proxies whose X-Forwarded-For is trusted. Otherwise all people behind a proxy share one address,
 # and wrong passwords of one lock a login name for all.
@@ -82,8 +86,11 @@ INSTALLED_APPS = [
     "apps.jobs",
     "apps.schedules",
     "apps.reports",
+    "apps.alerts",
     *EXTRA_APPS,
 ]
+# Apps of the platform that have handlers of jobs.
+HANDLER_APPS = ["apps.alerts"]
 MIDDLEWARE = [
     "apps.common.middleware.RequestIdMiddleware",
     "apps.common.middleware.HeadersMiddleware",
@@ -248,6 +255,17 @@ AXES_LOCKOUT_CALLABLE = "taskplatform.site.locked_out"
 AXES_ENABLE_ADMIN = False  # taskplatform/admin.py registers its models in the theme
 AXES_VERBOSE = False
 
+# --- Mail: alerts only; without a server none is sent -------------------------------------------
+_mail = environment.mail("EMAIL_URL")
+EMAIL_HOST = _mail.get("EMAIL_HOST", "")
+EMAIL_PORT = _mail.get("EMAIL_PORT", 25)
+EMAIL_HOST_USER = _mail.get("EMAIL_HOST_USER", "")
+EMAIL_HOST_PASSWORD = _mail.get("EMAIL_HOST_PASSWORD", "")
+EMAIL_USE_TLS = _mail.get("EMAIL_USE_TLS", False)
+EMAIL_USE_SSL = _mail.get("EMAIL_USE_SSL", False)
+EMAIL_TIMEOUT = 10
+DEFAULT_FROM_EMAIL = environment.text("EMAIL_FROM", "taskplatform@localhost")
+
 # --- Language and time --------------------------------------------------------------------------
 LANGUAGES = [("en", "English"), ("zh-hans", "简体中文")]
 LANGUAGE_CODE = environment.one_of("LANGUAGE_CODE", "en", list(dict(LANGUAGES)))
@@ -386,7 +404,7 @@ _http = {"JOB_HTTP_HOSTS": f"127.0.0.1:{PORT}", "JOB_HTTP_NETWORKS": "127.0.0.1/
 _is_own = _engine.endswith("sqlite3") and HOST in {"127.0.0.1", "localhost"}
 if _is_own and not any(map(environment.text, _http)):
     _given |= _http
-for _conf in (CommonConf, AccessConf, DispatchConf, JobsConf, JournalConf, ReportsConf):
+for _conf in (CommonConf, AccessConf, AlertsConf, DispatchConf, JobsConf, JournalConf, ReportsConf):
     globals().update(_conf.from_environment(_given))
 if globals()["ASYNCFLOW_PORTS"]:
     # By these names their clients know this machine, whatever others call it.

@@ -43,6 +43,7 @@ class Box:
 BOXES = (
     Box(_("Dispatch"), ("dispatch",)),
     Box(_("Jobs"), ("jobs", "schedules")),
+    Box(_("Alerts"), ("alerts",)),
     Box(_("Journal"), ("journal",)),
     Box(_("Access"), ("access",)),
     Box(_("People"), ("auth", "axes")),
@@ -61,6 +62,10 @@ ICONS = {
     "jobs.jobtype": "category",
     "jobs.worker": "memory",
     "schedules.schedule": "event_repeat",
+    "alerts.alert": "notifications_active",
+    "alerts.alertrule": "rule",
+    "alerts.channel": "campaign",
+    "alerts.delivery": "send",
     "journal.journalentry": "history",
     "journal.sink": "output",
     "journal.sinkreject": "block",

@@ -8,13 +8,14 @@ import tempfile
 from pathlib import Path
 
 from apps.access.conf import AccessConf
+from apps.alerts.conf import AlertsConf
 from apps.common.conf import CommonConf
 from apps.dispatch.conf import DispatchConf
 from apps.jobs.conf import JobsConf
 from apps.journal.conf import JournalConf
 from apps.reports.conf import ReportsConf
 
-_CONF = (CommonConf, AccessConf, DispatchConf, JobsConf, JournalConf, ReportsConf)
+_CONF = (CommonConf, AccessConf, AlertsConf, DispatchConf, JobsConf, JournalConf, ReportsConf)
 _MEMORY = Path("/dev/shm")  # noqa: S108
 _MEMORY_BYTES = 2 * 2**30
 
@@ -44,6 +45,9 @@ def neutral(var_dir: Path) -> dict[str, str]:
         "HTTPS": "0",
         "HSTS_PRELOAD": "0",
         "TRUSTED_PROXIES": "",
+        "PUBLIC_URL": "",
+        "EMAIL_URL": "",
+        "EMAIL_FROM": "",
         "WEB_THREADS": "",
         "DEMO": "",
         "EXTRA_APPS": "",

@@ -1,7 +1,7 @@
 """`/metrics`: the state of the platform for Prometheus, read from the database at each scrape.
 
-So every process answers the same. The present comes from services.standing; ends and times come from
-the rollups, a minute late.
+So every process answers the same. The present comes from services.standing; ends and times come
+from the rollups, a minute late.
 """
 
 from __future__ import annotations

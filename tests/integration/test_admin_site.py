@@ -192,7 +192,7 @@ def test_every_page_comes_without_code_written_into_it(admin_client: Client) -> 
             "configurer",
             {
                 *("oncetask", "rotatetask", "executor", "template", "apiclient", "job", "jobtype"),
-                "schedule",
+                *("schedule", "alertrule", "channel"),
             },
         ),
     ],
@@ -202,7 +202,7 @@ def test_menu_and_home_page_show_the_boxes_that_a_role_may_see(
 ) -> None:
     page = role_client(role).get(reverse("admin:index"))
     boxes = {str(box["title"]): box["models"] for box in page.context["boxes"]}
-    assert list(boxes) == ["Dispatch", "Jobs", "Journal", "Access"]
+    assert list(boxes) == ["Dispatch", "Jobs", "Alerts", "Journal", "Access"]
     models = [model for shown in boxes.values() for model in shown]
     assert {m["model"]._meta.model_name for m in models if m["add_url"]} == adds
     first, *menu = page.context["sidebar_navigation"]

@@ -15,6 +15,7 @@ from django.contrib.sessions.models import Session
 from django.db.models import Model
 from django.test import override_settings
 
+from apps.alerts.models import Alert, AlertRule, Channel, Delivery
 from apps.common import tidy
 from apps.common.leases import save_position, sweep_lease
 from apps.common.models import SweepLease
@@ -22,7 +23,7 @@ from apps.common.sweeps import tidy_up
 from apps.jobs.models import Bucket, Hold
 from apps.journal.models import SinkReject
 from taskplatform import beat
-from tests import factories
+from tests import alerts, factories
 from tests.frozen import FrozenClock
 
 PEOPLE = "people make its rows, one by one"
@@ -56,7 +57,11 @@ BOUNDS = {
     "axes.AccessFailureLog": "30 days; common.tidy",
     "axes.AccessLog": "JOURNAL_RETENTION; common.tidy",
     "admin.LogEntry": "JOURNAL_RETENTION; common.tidy",
+    "alerts.Delivery": "ALERT_RETENTION; common.tidy",
+    "alerts.Alert": "ALERT_RETENTION, at most 200 open ones for each rule; common.tidy",
     # Those that have a bound by what they are.
+    "alerts.AlertRule": PEOPLE,
+    "alerts.Channel": PEOPLE,
     "common.NodeLease": "16,384 numbers, used again",
     "jobs.UniqueLock": "1,024 rows",
     "jobs.JobType": PEOPLE,
@@ -149,6 +154,16 @@ def edit(at: datetime) -> Model:
     return LogEntry.objects.create(user=person, action_flag=CHANGE, action_time=at)
 
 
+def delivery(at: datetime) -> Model:
+    channel = Channel.objects.first() or alerts.channel()
+    return Delivery.objects.create(channel=channel, event="test", message={}, created_at=at)
+
+
+def alert(at: datetime) -> Model:
+    rule = AlertRule.objects.first() or alerts.rule()
+    return Alert.objects.create(rule=rule, subject="worker:w", value=0, since=at, resolved_at=at)
+
+
 SMALL: dict[Callable[[datetime], Model], timedelta] = {
     reject: timedelta(days=30),
     worker: timedelta(days=7),
@@ -160,6 +175,8 @@ SMALL: dict[Callable[[datetime], Model], timedelta] = {
     failure: timedelta(days=30),
     sign_in: timedelta(days=400),
     edit: timedelta(days=400),
+    delivery: timedelta(days=90),
+    alert: timedelta(days=90),
 }
 
 

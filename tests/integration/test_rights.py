@@ -21,6 +21,7 @@ from apps.dispatch.models import ArchivedTask, Dispatch, OperatorScope
 from apps.jobs.models import JobScope, JobType
 from apps.journal.models import JournalEntry, Sink, SinkReject
 from tests import callback, factories
+from tests.alerts import told_of
 from tests.history import archived
 from tests.integration.api.world import checksum
 from tests.integration.dispatch.housekeeping import archived as archived_dispatches
@@ -64,6 +65,12 @@ MODELS = {
         add=CONFIGURER,
         others={"revoke": CONFIGURER, "<path:object_id>/rotate/": CONFIGURER},
     ),
+    "alerts/alert/": Rights(VIEWER, others={"snooze_hour": OPERATOR, "snooze_shift": OPERATOR}),
+    "alerts/alertrule/": Rights(VIEWER, add=CONFIGURER, delete=CONFIGURER),
+    "alerts/channel/": Rights(
+        VIEWER, add=CONFIGURER, delete=CONFIGURER, others={"<int:pk>/test/": CONFIGURER}
+    ),
+    "alerts/delivery/": Rights(VIEWER),
     "auth/group/": Rights(SUPERUSER, add=SUPERUSER, delete=SUPERUSER),
     "auth/user/": Rights(
         SUPERUSER, add=SUPERUSER, delete=SUPERUSER, others={"<id>/password/": SUPERUSER}
@@ -226,7 +233,13 @@ def objects(admin_user: User) -> dict[str, int]:
     assert isinstance(taken, Dispatch)
     factories.archived_task("once", alice)
     [old_dispatch] = archived_dispatches(executor_id=alice.pk, title="Hidden shelf")
+    delivery = told_of("job_type:hidden.type")
+    assert delivery.alert is not None
     rows: dict[str, Any] = {
+        "alerts/alert/": delivery.alert,
+        "alerts/alertrule/": delivery.alert.rule,
+        "alerts/channel/": delivery.channel,
+        "alerts/delivery/": delivery,
         "access/apiclient/": ApiClient.objects.get(),
         "auth/user/": admin_user,
         "auth/group/": Group.objects.order_by("pk")[0],

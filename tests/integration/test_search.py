@@ -119,7 +119,7 @@ def test_uid_is_found_by_how_it_begins_with_and_without_its_prefix(admin_client:
     factories.user("uid_bob")
 
     assert found(admin_client, "uid_an") == {"executors": ["uid_ann", "uid_anna"]}
-    assert found(admin_client, "ann") == {"executors": ["uid_ann", "uid_anna"]}
+    assert found(admin_client, "ann")["executors"] == ["uid_ann", "uid_anna"]
     assert leads_to(admin_client, "uid_anna", anna)
     assert not leads_to(admin_client, "UID_ANN", ann), "keys are compared as they are"
 

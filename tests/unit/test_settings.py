@@ -109,6 +109,9 @@ def test_secret_is_taken_letter_by_letter(started: Any) -> None:
         ),
         ("REDIS_URL", "redis://:p#w@127.0.0.1:6379/0", "# % and @ of a password as %2F"),
         ("REDIS_URL", "redis:///0", "for example redis://:password@127.0.0.1:6379/0"),
+        ("PUBLIC_URL", "tasks.example.org", "write for example https://tasks.example.org"),
+        ("EMAIL_URL", "https://mail.example.org", "EMAIL_URL is no mail server; write for"),
+        ("EMAIL_URL", "smtp://", "EMAIL_URL is no mail server; write for"),
         ("TRUSTED_PROXIES", "10.0.0.4, proxy", "'proxy' does not appear .* such as 10.0.0.4 or"),
         ("TRUSTED_PROXIES", "10.0.0.4/24", "has host bits set; write addresses such as"),
         ("LANGUAGE_CODE", "de", "LANGUAGE_CODE=de is not one of en and zh-hans"),
@@ -296,3 +299,31 @@ def test_secret_is_made_once_and_kept_from_others(started: Any, tmp_path: Path) 
     assert first == second
     assert len(first) >= 50
     assert (tmp_path / "secret_key").stat().st_mode & 0o777 == 0o600
+
+
+# --- mail and links -------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("url", "port", "tls", "ssl"),
+    [
+        ("smtp://mail.example.org", 25, False, False),
+        ("smtp+tls://ann:p%40ss@mail.example.org", 587, True, False),
+        ("smtp+ssl://ann:p%40ss@mail.example.org", 465, False, True),
+        ("smtp+tls://mail.example.org:2525", 2525, True, False),
+    ],
+)
+def test_mail_server(started: Any, url: str, port: int, tls: bool, ssl: bool) -> None:
+    found = started(EMAIL_URL=url)
+
+    assert (found["EMAIL_HOST"], found["EMAIL_PORT"]) == ("mail.example.org", port)
+    assert (found["EMAIL_USE_TLS"], found["EMAIL_USE_SSL"]) == (tls, ssl)
+    if "@" in url:
+        assert (found["EMAIL_HOST_USER"], found["EMAIL_HOST_PASSWORD"]) == ("ann", "p@ss")
+
+
+def test_without_a_mail_server_there_is_none(started: Any) -> None:
+    assert started()["EMAIL_HOST"] == ""
+
+
+def test_links_begin_with_the_public_address(started: Any) -> None:
+    assert started(PORT="8123")["PUBLIC_URL"] == "http://127.0.0.1:8123"
+    assert started(PUBLIC_URL="https://t.example.org/")["PUBLIC_URL"] == "https://t.example.org"

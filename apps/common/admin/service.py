@@ -305,6 +305,9 @@ def _shown(field: forms.Field | None, value: Any) -> str:
     """A value of a form field as a person would say it."""
     if value is None:
         return ""
+    if isinstance(getattr(field, "widget", None), forms.PasswordInput):
+        # Typed, and never shown.
+        return "…"
     if isinstance(value, bool):
         return gettext("yes") if value else gettext("no")
     if isinstance(value, dict | list):

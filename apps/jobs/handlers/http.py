@@ -9,7 +9,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -99,8 +99,14 @@ def http_request(context: Any, ctx: Context) -> Any:
     raise Fail(text, detail=detail)
 
 
-def target_of(url: str) -> Target:
-    """The parts of an address of a listed host; Fail says what is wrong with it."""
+def target_of(
+    url: str, hosts: Sequence[str] | None = None, *, setting: str = "JOB_HTTP_HOSTS"
+) -> Target:
+    """The parts of an address of a listed host; Fail says what is wrong with it.
+
+    `hosts` are those of the setting, by default the ones that jobs may call.
+    """
+    hosts = conf.JOB_HTTP_HOSTS if hosts is None else hosts
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -112,10 +118,10 @@ def target_of(url: str) -> Target:
         raise Fail("An address with a user or password in it is not called; use headers.")
     host = parts.hostname.rstrip(".").lower()
     usual = PORTS[parts.scheme]
-    if not host_is_listed(host, port or usual, usual, conf.JOB_HTTP_HOSTS):
+    if not host_is_listed(host, port or usual, usual, hosts):
         raise Fail(
-            f"{host} port {port or usual} is not allowed; JOB_HTTP_HOSTS has: "
-            f"{', '.join(conf.JOB_HTTP_HOSTS) or 'none'}."
+            f"{host} port {port or usual} is not allowed; {setting} has: "
+            f"{', '.join(hosts) or 'none'}."
         )
     path = parts.path or "/"
     if parts.query:

@@ -1,0 +1,196 @@
+"""Alerts: what fires, what is snoozed, and what is over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.text import capfirst
+from django.utils.translation import gettext, ngettext_lazy
+from django.utils.translation import gettext_lazy as _
+
+from apps.alerts.admin.base import ForAllOrNobodyAdmin, subject_link
+from apps.alerts.models import Alert, AlertRule, Delivery
+from apps.alerts.services import alerts
+from apps.alerts.services.messages import sentence, shown_value
+from apps.alerts.services.record import label_of
+from apps.common import clock
+from apps.common.admin import MachineRowAdmin, reason_action
+from apps.common.admin.base import Panel
+from apps.common.admin.display import column, label, shown_text, shown_time, time_column
+from apps.common.admin.filters import ChoiceFilter
+from apps.common.admin.timeline import Moment
+from apps.journal.admin import latest_moments
+from apps.journal.models import JournalEntry, Source
+
+STATE_COLOURS = {
+    Alert.State.PENDING: "info",
+    Alert.State.FIRING: "danger",
+    Alert.State.SNOOZED: "warning",
+    Alert.State.RESOLVED: "success",
+}
+MAX_DELIVERIES = 20
+
+
+class StateFilter(ChoiceFilter):
+    title = _("state")
+    parameter = "state"
+    options = Alert.State.choices
+
+    def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
+        if given["state"] not in Alert.State.values:
+            return super().narrowed(rows, given)
+        return rows.filter(Alert.in_state(given["state"], clock.now()))
+
+
+class SeverityFilter(ChoiceFilter):
+    title = _("severity")
+    parameter = "severity"
+    options = AlertRule.Severity.choices
+
+    def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
+        super().narrowed(rows.none(), given)
+        return rows.filter(rule__severity=given["severity"])
+
+
+class AlertAdmin(ForAllOrNobodyAdmin, MachineRowAdmin):
+    when_empty = _("Nothing is wrong, or no rule watches it: see the alert rules.")
+    list_display = ("shown_what", "shown_state", "shown_rule", "shown_value", "shown_since")
+    list_mobile = (("shown_state", "shown_what"), ("shown_value", "shown_since"))
+    list_filter = (StateFilter, SeverityFilter)
+    list_select_related = ("rule",)
+    list_disable_select_all = False
+    fieldsets = (
+        (
+            None,
+            {
+                "fields": (
+                    ("shown_state", "shown_severity"),
+                    ("shown_rule", "shown_subject"),
+                    ("shown_value", "shown_since"),
+                    ("shown_fired", "shown_told"),
+                    ("shown_resolved", "shown_snoozed"),
+                )
+            },
+        ),
+    )
+    actions = ("snooze_hour", "snooze_shift")
+
+    shown_since = time_column("since", _("since"))
+    shown_fired = time_column("fired_at", _("fired"))
+    shown_told = time_column("told_at", _("told"))
+    shown_resolved = time_column("resolved_at", _("resolved"))
+
+    # --- the list ---------------------------------------------------------------------------------
+    def list_context(self, request: HttpRequest, changelist: Any) -> dict[str, Any]:
+        here = self.changelist_url()
+        states = (Alert.State.FIRING, Alert.State.SNOOZED, Alert.State.RESOLVED)
+        icons = ("notifications_active", "snooze", "check_circle")
+        return {
+            "links": [
+                (capfirst(str(state.label)), f"{here}?state={state}", icon)
+                for state, icon in zip(states, icons, strict=True)
+            ]
+        }
+
+    @column(_("alert"))
+    def shown_what(self, alert: Alert) -> str:
+        return shown_text(alert.subject.partition(":")[2], limit=80)
+
+    @column(_("state"))
+    def shown_state(self, alert: Alert) -> SafeString:
+        state = alert.state(clock.now())
+        return label(capfirst(str(state.label)), STATE_COLOURS[state])
+
+    @column(_("severity"))
+    def shown_severity(self, alert: Alert) -> str:
+        return capfirst(str(alert.rule.get_severity_display()))
+
+    @column(_("alert rule"))
+    def shown_rule(self, alert: Alert) -> SafeString:
+        url = reverse("admin:alerts_alertrule_change", args=[alert.rule_id])
+        name = shown_text(alert.rule.name)
+        return format_html('<a class="text-link" href="{}">{}</a>', url, name)
+
+    @column(_("subject"))
+    def shown_subject(self, alert: Alert) -> SafeString:
+        return subject_link(alert.subject)
+
+    @column(_("value"))
+    def shown_value(self, alert: Alert) -> str:
+        if alert.rule.terms.threshold is None:
+            return "–"
+        return shown_value(alert.rule.kind, alert.value)
+
+    @column(_("snoozed until"))
+    def shown_snoozed(self, alert: Alert) -> SafeString | str:
+        if alert.snoozed_until is None:
+            return "–"
+        return format_html("{} · {}", shown_time(alert.snoozed_until), alert.snoozed_by)
+
+    # --- the page ---------------------------------------------------------------------------------
+    def top_panels(self, request: HttpRequest, row: Alert) -> list[Panel]:
+        return [Panel("", format_html("<p>{}</p>", shown_text(sentence(row))))]
+
+    def panels(self, request: HttpRequest, row: Alert) -> list[Panel]:
+        sent = row.deliveries.select_related("channel").order_by("-pk")[:MAX_DELIVERIES]
+        lines = format_html_join("", "<li>{}</li>", ((delivery_line(each),) for each in sent))
+        told = format_html("<ul>{}</ul>", lines) if lines else SafeString("–")
+        return [Panel(_("Messages"), told), *super().panels(request, row)]
+
+    def timeline(self, request: HttpRequest, row: Alert) -> Sequence[Moment]:
+        entries = JournalEntry.objects.timeline(Source.PLAN, row.pk)
+        return latest_moments(entries.filter(type_or_task=label_of(row)), shows_payload=True)
+
+    # --- actions ----------------------------------------------------------------------------------
+    def has_snooze_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        return self.has_view_permission(request) and self._has_own_permission(
+            request, "snooze_alert"
+        )
+
+    @reason_action(
+        description=_("Snooze 1 h"),
+        permission="snooze",
+        question=_("Nobody is told of it for an hour. If it still fires then, people are told."),
+        done=ngettext_lazy("%d alert snoozed.", "%d alerts snoozed."),
+        icon="snooze",
+        offered=lambda alert: alert.state(clock.now()) == Alert.State.FIRING,
+    )
+    def snooze_hour(self, row: Alert, *, reason: str, actor: str) -> object:
+        return alerts.snooze(alert=row, time=timedelta(hours=1), actor=actor, reason=reason)
+
+    @reason_action(
+        description=_("Snooze 8 h"),
+        permission="snooze",
+        question=_("Nobody is told of it for 8 hours. If it still fires then, people are told."),
+        done=ngettext_lazy("%d alert snoozed.", "%d alerts snoozed."),
+        icon="bedtime",
+        offered=lambda alert: alert.state(clock.now()) == Alert.State.FIRING,
+    )
+    def snooze_shift(self, row: Alert, *, reason: str, actor: str) -> object:
+        return alerts.snooze(alert=row, time=timedelta(hours=8), actor=actor, reason=reason)
+
+
+def delivery_line(delivery: Delivery) -> SafeString:
+    """One line of what was sent: when, what, where to, and what came of it."""
+    url = reverse("admin:alerts_delivery_change", args=[delivery.pk])
+    words = f"{delivery.get_event_display()} → {shown_text(delivery.channel.name)}"
+    code = "" if delivery.code is None else gettext("code %d") % delivery.code
+    return format_html(
+        '{} <a class="text-link" href="{}">{}</a> {} {}',
+        shown_time(delivery.created_at),
+        url,
+        words,
+        delivery.get_state_display(),
+        code,
+    )
+
+
+admin.site.register(Alert, AlertAdmin)

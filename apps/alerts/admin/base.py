@@ -1,0 +1,54 @@
+"""What the pages of alerts have in common."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from apps.alerts.rules import kinds
+from apps.common.admin.display import shown_text
+from apps.jobs.models import bounds_of
+
+
+class ForAllOrNobodyAdmin:
+    """Mixin: alerts are about the whole platform, so people with limits see no page of them."""
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_view_permission(request, obj) and _is_open(request)  # type: ignore[misc]
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_add_permission(request) and _is_open(request)  # type: ignore[misc]
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_change_permission(request, obj) and _is_open(request)  # type: ignore[misc]
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_delete_permission(request, obj) and _is_open(request)  # type: ignore[misc]
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return super().has_module_permission(request) and _is_open(request)  # type: ignore[misc]
+
+
+def _is_open(request: HttpRequest) -> bool:
+    return bounds_of(request.user).are_open
+
+
+def subject_link(subject: str) -> SafeString:
+    """The name of a subject, as a link to what there is to see of it."""
+    kind, _colon, name = subject.partition(":")
+    return format_html('<a class="text-link" href="{}">{}</a>', _url(kind, name), shown_text(name))
+
+
+def _url(kind: str, name: str) -> str:
+    if kind == kinds.ONCE_TASK:
+        return reverse("admin:dispatch_oncetask_change", args=[name])
+    if kind == kinds.WORKER:
+        return f"{reverse('admin:jobs_worker_changelist')}?{urlencode({'q': name})}"
+    if kind == kinds.JOB_TYPE:
+        return f"{reverse('admin:jobs_jobtype_changelist')}?{urlencode({'q': name})}"
+    return f"{reverse('admin:index')}#overview-each-sweep"

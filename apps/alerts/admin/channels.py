@@ -1,0 +1,168 @@
+"""Channels: where people are told, and the test that shows what the other side answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django import forms
+from django.conf import settings as django_settings
+from django.contrib import admin
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponseBase
+from django.utils.html import escape
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminSelectWidget
+
+from apps.alerts.admin.base import ForAllOrNobodyAdmin
+from apps.alerts.conf import conf
+from apps.alerts.models import Channel, Delivery
+from apps.alerts.services import settings
+from apps.alerts.services.record import label_of
+from apps.alerts.services.sending import send_test
+from apps.common.admin import ServiceForm, ServiceModelAdmin
+from apps.common.admin.actions import Button, CustomUrls
+from apps.common.admin.display import column, shown_text
+from apps.common.admin.schema_fields import Lines
+from apps.common.admin.timeline import Moment
+from apps.common.errors import FieldError
+from apps.journal.admin import latest_moments
+from apps.journal.models import JournalEntry, Source
+
+SECRETS = ("url", "secret")
+
+
+def secret_field(title: Any, help_text: Any) -> forms.CharField:
+    """A field that is typed and never shown."""
+    # Browsers would offer the password of the person.
+    widget = UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"})
+    return forms.CharField(
+        label=title, required=False, max_length=1000, widget=widget, help_text=help_text
+    )
+
+
+class ChannelForm(ServiceForm):
+    url = secret_field(
+        _("Address"),
+        _("Of a webhook or bot; never shown, because it holds a key. Empty: as it is."),
+    )
+    secret = secret_field(
+        _("Secret"),
+        _("Signs webhooks, and messages to bots of DingTalk and Feishu. Empty: as it is."),
+    )
+    recipients = Lines(
+        label=_("Recipients"),
+        is_mandatory=True,
+        required=False,
+        help_text=_("Mail addresses, one on each line."),
+    )
+
+    language = forms.ChoiceField(
+        label=_("Language"),
+        choices=django_settings.LANGUAGES,
+        widget=UnfoldAdminSelectWidget(choices=django_settings.LANGUAGES),
+        help_text=_("Of the messages."),
+    )
+
+    class Meta:
+        model = Channel
+        fields = settings.CHANNEL_FIELDS
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name in SECRETS:
+            self.initial[name] = ""
+        if "url" in self.fields:
+            hosts = gettext("ALERT_HOSTS allows: %s.") % ", ".join(conf.ALERT_HOSTS)
+            self.fields["url"].help_text = escape(f"{self.fields['url'].help_text} {hosts}")
+
+    def rule_errors(self) -> Sequence[FieldError]:
+        known = {name: getattr(self.instance, name) for name in settings.CHANNEL_FIELDS}
+        return settings.faults_of_channel({**known, **self.typed})
+
+    @property
+    def typed(self) -> dict[str, Any]:
+        """The values of the form; secrets that were left empty are left out."""
+        return {
+            name: value
+            for name, value in self.cleaned_data.items()
+            if name in settings.CHANNEL_FIELDS and (value or name not in SECRETS)
+        }
+
+
+class ChannelAdmin(ForAllOrNobodyAdmin, ServiceModelAdmin):
+    form = ChannelForm
+    is_removable = True
+    when_empty = _("A channel is where people are told: a mail address, a bot or a webhook.")
+    list_display = ("name", "kind", "shown_host", "language", "enabled")
+    list_mobile = (("kind", "name"), ("shown_host", "enabled"))
+    search_fields = ("name",)
+    search_help_text = _("Part of a name")
+    ordering = ("name",)
+    readonly_fields = ("shown_host",)
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        names = ["name", "kind", "shown_host", "recipients", "language", "enabled"]
+        if obj is None:
+            names.remove("shown_host")
+        # Nobody reads them; who may not change the channel has no field for them.
+        may = self.has_add_permission(request) if obj is None else False
+        if may or self.has_change_permission(request, obj):
+            names[names.index("recipients") : names.index("recipients")] = SECRETS
+        return [(None, {"fields": names})]
+
+    @column(_("host"))
+    def shown_host(self, row: Channel) -> str:
+        return shown_text(row.host or ", ".join(row.recipients), limit=80)
+
+    def create(self, request: HttpRequest, form: ChannelForm, *, actor: str) -> Channel:
+        return settings.create_channel(actor=actor, **form.typed)
+
+    def update(
+        self, request: HttpRequest, row: Channel, form: Any, *, version: int, actor: str
+    ) -> Channel:
+        changes = form.changes
+        return settings.update_channel(channel=row, changes=changes, version=version, actor=actor)
+
+    def remove(self, request: HttpRequest, row: Channel, *, actor: str) -> None:
+        settings.delete_channel(channel=row, actor=actor)
+
+    def timeline(self, request: HttpRequest, row: Channel) -> Sequence[Moment]:
+        entries = JournalEntry.objects.timeline(Source.PLAN, row.pk)
+        return latest_moments(entries.filter(type_or_task=label_of(row)), shows_payload=True)
+
+    # --- test -------------------------------------------------------------------------------------
+    def get_custom_urls(self) -> CustomUrls:
+        test = ("<int:pk>/test/", "alerts_channel_test", self.test_view)
+        return (test, *super().get_custom_urls())
+
+    def buttons(self, request: HttpRequest, row: Channel) -> list[Button]:
+        found = super().buttons(request, row)
+        if self.has_change_permission(request, row):
+            url = self.url("test", row.pk)
+            found.insert(0, Button(url=url, text=_("Send test"), icon="send", is_dangerous=False))
+        return found
+
+    def test_view(self, request: HttpRequest, pk: int, *, model_admin: Any) -> HttpResponseBase:
+        """Ask (GET), then send a test and show the code and the answer (POST)."""
+        if not self.has_change_permission(request):
+            raise PermissionDenied
+        row = Channel.objects.filter(pk=pk).first()
+        if row is None:
+            return self.no_such_row(request)
+        sent = send_test(row) if request.method == "POST" else None
+        return self.page(
+            request,
+            "admin/channel_test.html",
+            title=gettext("Test of %(channel)s") % {"channel": row},
+            channel=row,
+            host=shown_text(row.host or ", ".join(row.recipients)),
+            sent=sent,
+            is_sent=sent is not None and sent.state == Delivery.State.SENT,
+            answer=shown_text(sent.answer) if sent else "",
+            url=self.change_url(row.pk),
+        )
+
+
+admin.site.register(Channel, ChannelAdmin)

@@ -1,0 +1,101 @@
+"""Deliveries: each message to each channel, and what came of it."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy as _
+
+from apps.alerts.admin.base import ForAllOrNobodyAdmin
+from apps.alerts.models import Delivery
+from apps.common.admin import MachineRowAdmin
+from apps.common.admin.display import column, shown_text, state_label, text_column, time_column
+from apps.common.admin.filters import ChoiceFilter, NumberFilter
+
+STATE_COLOURS = {Delivery.State.SENT: "success", Delivery.State.FAILED: "danger"}
+
+
+class StateFilter(ChoiceFilter):
+    title = _("state")
+    parameter = "state"
+    options = Delivery.State.choices
+
+
+class AlertFilter(NumberFilter):
+    title = _("alert")
+    parameter = "alert"
+
+
+class DeliveryAdmin(ForAllOrNobodyAdmin, MachineRowAdmin):
+    when_empty = _("Nothing was sent in the time for which deliveries are kept.")
+    list_display = (
+        "pk",
+        "shown_created",
+        "shown_event",
+        "shown_channel",
+        "shown_state",
+        "code",
+        "shown_answer",
+    )
+    list_mobile = (("shown_state", "shown_event"), ("shown_channel", "shown_created"))
+    list_filter = (StateFilter, AlertFilter)
+    list_select_related = ("channel",)
+    fieldsets = (
+        (
+            None,
+            {
+                "fields": (
+                    ("shown_state", "code"),
+                    ("shown_event", "shown_channel"),
+                    ("shown_created", "shown_ended"),
+                    ("shown_alert", "shown_job"),
+                    "shown_title",
+                    "shown_message",
+                    "whole_answer",
+                )
+            },
+        ),
+    )
+
+    shown_created = time_column("created_at", _("created"))
+    shown_ended = time_column("ended_at", _("ended"))
+    shown_state = state_label("state", STATE_COLOURS, _("state"), ordering=False)
+    shown_answer = text_column("answer", _("answer"))
+    whole_answer = text_column("answer", _("answer"), limit=500)
+
+    @column(_("event"))
+    def shown_event(self, delivery: Delivery) -> str:
+        return str(delivery.get_event_display())
+
+    @column(_("channel"))
+    def shown_channel(self, delivery: Delivery) -> SafeString:
+        url = reverse("admin:alerts_channel_change", args=[delivery.channel_id])
+        name = shown_text(delivery.channel.name)
+        return format_html('<a class="text-link" href="{}">{}</a>', url, name)
+
+    @column(_("alert"))
+    def shown_alert(self, delivery: Delivery) -> SafeString | str:
+        if delivery.alert_id is None:
+            return "–"
+        url = reverse("admin:alerts_alert_change", args=[delivery.alert_id])
+        return format_html('<a class="text-link" href="{}">{}</a>', url, delivery.alert_id)
+
+    @column(_("job"))
+    def shown_job(self, delivery: Delivery) -> SafeString | str:
+        if delivery.job is None:
+            return "–"
+        url = reverse("admin:jobs_job_change", args=[delivery.job])
+        return format_html('<a class="text-link" href="{}">{}</a>', url, delivery.job)
+
+    @column(_("title"))
+    def shown_title(self, delivery: Delivery) -> str:
+        return shown_text(delivery.message["title"])
+
+    @column(_("message"))
+    def shown_message(self, delivery: Delivery) -> str:
+        return shown_text(delivery.message["text"])
+
+
+admin.site.register(Delivery, DeliveryAdmin)

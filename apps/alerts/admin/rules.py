@@ -1,0 +1,190 @@
+"""Alert rules: what is watched, and whether it would fire now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.http import HttpRequest
+from django.utils.html import escape, format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.text import capfirst
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
+
+from apps.alerts.admin.base import ForAllOrNobodyAdmin, subject_link
+from apps.alerts.models import EVERY_DAY, AlertRule, Channel
+from apps.alerts.rules import kinds
+from apps.alerts.services import judging, settings
+from apps.alerts.services.messages import shown_value
+from apps.alerts.services.record import label_of
+from apps.common.admin import ServiceForm, ServiceModelAdmin
+from apps.common.admin.base import Panel, in_pairs
+from apps.common.admin.display import column, label, shown_text, state_label
+from apps.common.admin.filters import ChoiceFilter
+from apps.common.admin.timeline import Moment
+from apps.common.errors import FieldError
+from apps.journal.admin import latest_moments
+from apps.journal.models import JournalEntry, Source
+
+SEVERITY_COLOURS = {AlertRule.Severity.WARNING: "warning", AlertRule.Severity.CRITICAL: "danger"}
+MAX_READ = 50
+WEEK = [
+    ("1", _("Monday")),
+    ("2", _("Tuesday")),
+    ("3", _("Wednesday")),
+    ("4", _("Thursday")),
+    ("5", _("Friday")),
+    ("6", _("Saturday")),
+    ("7", _("Sunday")),
+]
+HELP = {
+    "target": _(
+        "A job type, a worker, a sweep; of quotas an executor. Empty: each one for itself."
+    ),
+    "threshold": _(
+        "Failure rate and quota: a share, 0.2 is 20 %. Longest due: seconds. Overdue sweep: "
+        "periods. Empty: the usual one."
+    ),
+    "for_seconds": _("How long it must be wrong before people are told. Empty: the usual time."),
+    "repeat_minutes": _("Tell people again while it fires. Empty: once."),
+    "quiet_from": _("In quiet hours nobody is told; at their end one message tells what fires."),
+    "quiet_zone": _("Of the quiet hours, such as Asia/Shanghai. Empty: that of the server."),
+}
+
+
+class RuleForm(ServiceForm):
+    quiet_days = forms.MultipleChoiceField(
+        label=_("Quiet hours begin on"),
+        required=False,
+        choices=WEEK,
+        widget=UnfoldAdminCheckboxSelectMultipleWidget(choices=WEEK),
+    )
+    channels = forms.ModelMultipleChoiceField(
+        label=_("Channels"),
+        required=False,
+        queryset=Channel.objects.order_by("name"),
+        widget=UnfoldAdminCheckboxSelectMultipleWidget,
+        help_text=_("Where people are told. Without one the alert is on its page alone."),
+    )
+
+    class Meta:
+        model = AlertRule
+        fields = (*settings.RULE_FIELDS, "channels")
+        help_texts = {name: escape(text) for name, text in HELP.items()}
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.initial["quiet_days"] = list(self.initial.get("quiet_days") or EVERY_DAY)
+
+    def clean_quiet_days(self) -> str:
+        return "".join(sorted(self.cleaned_data["quiet_days"]))
+
+    def rule_errors(self) -> Sequence[FieldError]:
+        known = {name: getattr(self.instance, name) for name in settings.RULE_FIELDS}
+        given = {name: value for name, value in self.cleaned_data.items() if name in known}
+        return settings.faults_of_rule({**known, **given})
+
+
+class KindFilter(ChoiceFilter):
+    title = _("kind")
+    parameter = "kind"
+    options = AlertRule.Kind.choices
+
+
+class RuleAdmin(ForAllOrNobodyAdmin, ServiceModelAdmin):
+    form = RuleForm
+    is_removable = True
+    when_empty = _("A rule watches the platform and tells people when work stops flowing.")
+    list_display = ("name", "shown_kind", "target", "shown_limit", "shown_severity", "enabled")
+    list_mobile = (("shown_severity", "name"), ("shown_kind", "shown_limit"))
+    list_filter = (KindFilter,)
+    search_fields = ("name", "target")
+    search_help_text = _("Part of a name or target")
+    ordering = ("name",)
+
+    shown_severity = state_label("severity", SEVERITY_COLOURS, _("severity"))
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        what = ("name", "kind", "target", "severity", "threshold", "for_seconds", "enabled")
+        quiet = ("quiet_from", "quiet_to", "quiet_zone", "quiet_days")
+        return [
+            (None, {"fields": in_pairs(what, alone=("kind",))}),
+            (_("Who is told"), {"fields": ["channels", "repeat_minutes"]}),
+            (_("Quiet hours"), {"fields": in_pairs(quiet)}),
+        ]
+
+    @column(_("kind"), ordering="kind")
+    def shown_kind(self, rule: AlertRule) -> str:
+        return str(rule.get_kind_display()).partition(":")[0].partition("：")[0]
+
+    @column(_("threshold"))
+    def shown_limit(self, rule: AlertRule) -> str:
+        terms = rule.terms
+        limit = "" if terms.threshold is None else shown_value(rule.kind, terms.threshold)
+        wait = gettext("for %d s") % terms.for_seconds if terms.for_seconds else ""
+        return " · ".join(each for each in (limit, wait) if each) or "–"
+
+    def create(self, request: HttpRequest, form: Any, *, actor: str) -> AlertRule:
+        values = {name: form.cleaned_data[name] for name in form.fields if name != "version"}
+        return settings.create_rule(actor=actor, **values)
+
+    def update(
+        self, request: HttpRequest, row: AlertRule, form: Any, *, version: int, actor: str
+    ) -> AlertRule:
+        return settings.update_rule(rule=row, changes=form.changes, version=version, actor=actor)
+
+    def remove(self, request: HttpRequest, row: AlertRule, *, actor: str) -> None:
+        settings.delete_rule(rule=row, actor=actor)
+
+    def top_panels(self, request: HttpRequest, row: AlertRule) -> list[Panel]:
+        return [Panel(_("Would it fire now?"), _would(row))]
+
+    def timeline(self, request: HttpRequest, row: AlertRule) -> Sequence[Moment]:
+        entries = JournalEntry.objects.timeline(Source.PLAN, row.pk)
+        return latest_moments(entries.filter(type_or_task=label_of(row)), shows_payload=True)
+
+
+def _would(rule: AlertRule) -> SafeString:
+    """What the rule reads now, the wrong ones first."""
+    found = sorted(judging.would(rule), key=lambda each: (not each[1], each[0].subject))
+    if not found:
+        text = gettext("No: it reads nothing now.")
+        if rule.kind == kinds.FAILURE_RATE:
+            least = gettext("A type counts from %d ended jobs in 15 minutes on.")
+            text = f"{text} {least % kinds.MIN_ENDED}"
+        return format_html("<p>{}</p>", text)
+    wrong = sum(is_wrong for _reading, is_wrong in found)
+    lead = gettext("Yes: %d wrong now.") % wrong if wrong else gettext("No: all is well.")
+    has_value = rule.terms.threshold is not None
+    rows = format_html_join(
+        "",
+        "<tr><td>{}</td><td>{}</td><td>{}</td></tr>",
+        (
+            (
+                subject_link(reading.subject),
+                shown_value(rule.kind, reading.value) if has_value else "–",
+                label(gettext("wrong"), "danger")
+                if is_wrong
+                else label(gettext("well"), "success"),
+            )
+            for reading, is_wrong in found[:MAX_READ]
+        ),
+    )
+    head = format_html_join(
+        "",
+        '<th scope="col">{}</th>',
+        ((capfirst(each),) for each in (gettext("subject"), gettext("value"), gettext("state"))),
+    )
+    return format_html(
+        '<p>{}</p><table class="plain-table"><thead><tr>{}</tr></thead><tbody>{}</tbody></table>',
+        shown_text(lead),
+        head,
+        rows,
+    )
+
+
+admin.site.register(AlertRule, RuleAdmin)

@@ -1,0 +1,24 @@
+"""The words of alerts in the journal."""
+
+from __future__ import annotations
+
+from django.utils.translation import gettext_lazy as _
+
+from apps.alerts.models import Alert, AlertRule, Channel
+from apps.journal.admin.words import Event, register
+
+register(
+    AlertRule,
+    Channel,
+    Alert,
+    events={
+        "rule_created": Event(_("Alert rule created"), "add_circle", "success"),
+        "rule_changed": Event(_("Alert rule changed"), "edit", "info"),
+        "rule_deleted": Event(_("Alert rule deleted"), "delete", "danger"),
+        "channel_created": Event(_("Channel created"), "add_circle", "success"),
+        "channel_changed": Event(_("Channel changed"), "edit", "info"),
+        "channel_deleted": Event(_("Channel deleted"), "delete", "danger"),
+        "alert_snoozed": Event(_("Alert snoozed"), "snooze", "warning"),
+    },
+    names={"channels": _("channels")},
+)

@@ -1,0 +1,16 @@
+from django.apps import AppConfig
+from django.utils.translation import gettext_lazy as _
+
+
+class AlertsConfig(AppConfig):
+    name = "apps.alerts"
+    label = "alerts"
+    verbose_name = _("Alerts")
+
+    def ready(self) -> None:
+        from apps.alerts.services.retention import forget_alerts, forget_deliveries
+        from apps.common import tidy
+
+        # The deliveries first: alerts go with the last of theirs.
+        tidy.register("deliveries of alerts", forget_deliveries)
+        tidy.register("resolved alerts", forget_alerts)

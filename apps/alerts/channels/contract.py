@@ -1,0 +1,96 @@
+"""What all channels over HTTP have in common: pure functions from a message to a request, and from
+an answer to a verdict."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+# Statuses after which the same request may succeed.
+PASSING = (408, 425, 429)
+
+OK = "ok"
+RETRY = "retry"  # as often as the policy of the job says
+UNSURE = "unsure"  # an answer that its documentation leaves open: some tries
+FAIL = "fail"
+
+# Signs that would begin markup, a link or a mention in the texts of bots, and what looks like them.
+_LOOKALIKES = str.maketrans(
+    {"<": "＜", ">": "＞", "[": "［", "]": "］", "*": "＊", "`": "ˋ", "#": "＃", "\n": " "}
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """Where a channel sends to."""
+
+    url: str
+    secret: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Message:
+    """What people are told. `url` leads to a page of the platform, `open` is the word for it;
+    `wire` is the message for programs."""
+
+    id: str
+    title: str
+    text: str
+    url: str
+    open: str
+    is_resolved: bool = False
+    is_critical: bool = False
+    wire: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """A POST; the address may hold the key of a bot."""
+
+    url: str
+    body: bytes
+    headers: Mapping[str, str]
+
+
+class Verdict(NamedTuple):
+    """What an answer means, with what the other side says of it."""
+
+    outcome: str
+    text: str = ""
+
+
+def json_request(url: str, body: Mapping[str, Any], **headers: str) -> Request:
+    """The body as JSON in UTF-8."""
+    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+    own = {"Content-Type": "application/json; charset=utf-8", **headers}
+    return Request(url=url, body=text.encode(), headers=own)
+
+
+def plain(text: str) -> str:
+    """Text that means nothing to the markup of a bot."""
+    return text.translate(_LOOKALIKES)
+
+
+def by_status(status: int, body: bytes) -> Verdict:
+    """Success is any 2xx."""
+    if 200 <= status < 300:
+        return Verdict(OK)
+    text = body.decode("utf-8", "replace")
+    return Verdict(RETRY if status >= 500 or status in PASSING else FAIL, text)
+
+
+def by_code(status: int, body: bytes, *, code: str, message: str, busy: tuple[int, ...]) -> Verdict:
+    """Bots answer 200 with a code in the body; 0 is success, `busy` are codes that pass."""
+    if not 200 <= status < 300:
+        return by_status(status, body)
+    try:
+        answer = json.loads(body)
+        number = int(answer[code])
+    except (ValueError, KeyError, TypeError):
+        return Verdict(UNSURE, body.decode("utf-8", "replace"))
+    if number == 0:
+        return Verdict(OK)
+    text = f"{number}: {answer.get(message, '')}"
+    return Verdict(RETRY if number in busy else UNSURE, text)

@@ -1,0 +1,28 @@
+"""The handler of the jobs that deliver messages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from apps.alerts.channels.contract import FAIL, RETRY
+from apps.alerts.models import Delivery
+from apps.alerts.services.sending import send
+from apps.alerts.services.telling import TYPE, TYPE_SETTINGS
+from apps.jobs.handlers import Context, Fail, Retry, handler
+
+
+@handler(TYPE, **TYPE_SETTINGS)
+def deliver(context: Any, ctx: Context) -> Any:
+    """Send one message; what is over already is not sent again."""
+    rows = Delivery.objects.select_related("channel")
+    delivery = rows.filter(pk=context["delivery"]).first()
+    if delivery is None:
+        raise Fail("The delivery does not exist any more: its rule or channel was deleted.")
+    if delivery.state == Delivery.State.SENT:
+        return {"code": delivery.code}
+    verdict = send(delivery, attempt=ctx.attempt, is_last=ctx.attempt >= ctx.max_attempts)
+    if verdict.outcome == RETRY:
+        raise Retry(reason=verdict.text or "The message was not taken.")
+    if verdict.outcome == FAIL:
+        raise Fail(verdict.text or "The message was refused.")
+    return {"code": delivery.code}

@@ -1,0 +1,264 @@
+"""Rules that watch the platform, the alerts they open, and how people are told."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+from django.db import models
+from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
+
+from apps.alerts.rules import kinds
+from apps.alerts.rules.judge import Open, Terms
+from apps.alerts.rules.quiet import QuietHours
+from apps.common.fields import KeyField
+from apps.jobs.models import bounds_of
+
+MAX_NAME = 100
+MAX_SUBJECT = 200
+MAX_ANSWER = 500
+EVERY_DAY = "1234567"
+
+
+class ForAllOrNobody(models.QuerySet[Any]):
+    """Alerts are about the whole platform: people with limits see none."""
+
+    def visible_to(self, user: AbstractBaseUser | AnonymousUser) -> ForAllOrNobody:
+        return self if bounds_of(user).are_open else self.none()
+
+
+def default_language() -> str:
+    return str(settings.LANGUAGE_CODE)
+
+
+class Channel(models.Model):
+    """Where people are told. `url` and `secret` are never shown: the address of a bot holds its
+    key."""
+
+    class Kind(models.TextChoices):
+        WEBHOOK = "webhook", _("webhook")
+        MAIL = "mail", _("mail")
+        DINGTALK = "dingtalk", _("DingTalk")
+        WECOM = "wecom", _("WeCom")
+        FEISHU = "feishu", _("Feishu")
+        SLACK = "slack", _("Slack")
+
+    name = models.CharField(_("name"), max_length=MAX_NAME, unique=True)
+    kind = KeyField(_("kind"), max_length=16, choices=Kind.choices)
+    url = models.CharField(_("address"), max_length=1000, blank=True)
+    secret = models.CharField(_("secret"), max_length=200, blank=True)
+    recipients = models.JSONField(_("recipients"), default=list, blank=True)
+    language = KeyField(_("language"), max_length=16, default=default_language)
+    enabled = models.BooleanField(_("enabled"), default=True)
+    version = models.PositiveIntegerField(default=1, editable=False)
+    created_at = models.DateTimeField(_("created"), editable=False)
+    created_by = models.CharField(max_length=160, blank=True, editable=False)
+    updated_at = models.DateTimeField(_("changed"), editable=False)
+    updated_by = models.CharField(max_length=160, blank=True, editable=False)
+
+    objects = ForAllOrNobody.as_manager()
+
+    class Meta:
+        verbose_name = _("channel")
+        verbose_name_plural = _("channels")
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def host(self) -> str:
+        """The host of its address, which is no secret."""
+        return urlsplit(self.url).netloc.rpartition("@")[2] if self.url else ""
+
+
+class AlertRule(models.Model):
+    """What is watched, when it is wrong, and who is told of it."""
+
+    class Kind(models.TextChoices):
+        FAILURE_RATE = kinds.FAILURE_RATE, _("failure rate: too many jobs of a type fail")
+        OLDEST_DUE = kinds.OLDEST_DUE, _("longest due: a job of a type waits too long")
+        WORKER_SILENT = kinds.WORKER_SILENT, _("silent worker, or type that nobody serves")
+        QUOTA_UNFILLED = kinds.QUOTA_UNFILLED, _("unfilled quota: a task ends within the hour")
+        SWEEP_OVERDUE = kinds.SWEEP_OVERDUE, _("overdue sweep")
+        BREAKER_OPEN = kinds.BREAKER_OPEN, _("open breaker")
+
+    class Severity(models.TextChoices):
+        WARNING = "warning", _("warning")
+        CRITICAL = "critical", _("critical")
+
+    name = models.CharField(_("name"), max_length=MAX_NAME, unique=True)
+    kind = KeyField(_("kind"), max_length=16, choices=Kind.choices)
+    target = KeyField(_("of"), max_length=MAX_SUBJECT, blank=True)
+    threshold = models.FloatField(_("threshold"), null=True, blank=True)
+    for_seconds = models.PositiveIntegerField(_("for (s)"), null=True, blank=True)
+    severity = KeyField(
+        _("severity"), max_length=16, choices=Severity.choices, default=Severity.WARNING
+    )
+    quiet_from = models.TimeField(_("quiet from"), null=True, blank=True)
+    quiet_to = models.TimeField(_("quiet to"), null=True, blank=True)
+    quiet_zone = KeyField(_("time zone"), max_length=64, blank=True)
+    quiet_days = KeyField(_("days"), max_length=7, default=EVERY_DAY)
+    repeat_minutes = models.PositiveIntegerField(_("repeat (min)"), null=True, blank=True)
+    channels = models.ManyToManyField(Channel, blank=True, verbose_name=_("channels"))
+    enabled = models.BooleanField(_("enabled"), default=True)
+    version = models.PositiveIntegerField(default=1, editable=False)
+    created_at = models.DateTimeField(_("created"), editable=False)
+    created_by = models.CharField(max_length=160, blank=True, editable=False)
+    updated_at = models.DateTimeField(_("changed"), editable=False)
+    updated_by = models.CharField(max_length=160, blank=True, editable=False)
+
+    objects = ForAllOrNobody.as_manager()
+
+    class Meta:
+        verbose_name = _("alert rule")
+        verbose_name_plural = _("alert rules")
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def terms(self) -> Terms:
+        """What decides, with the usual values of its kind where it names none."""
+        usual = kinds.KINDS[self.kind]
+        threshold = usual.threshold
+        if threshold is not None and self.threshold is not None:
+            threshold = self.threshold
+        seconds = usual.for_seconds if self.for_seconds is None else self.for_seconds
+        return Terms(self.kind, threshold, seconds, self.repeat_minutes)
+
+    def is_quiet(self, now: datetime) -> bool:
+        if self.quiet_from is None or self.quiet_to is None:
+            return False
+        zone = self.quiet_zone or settings.TIME_ZONE
+        hours = QuietHours(self.quiet_from, self.quiet_to, zone, {*map(int, self.quiet_days)})
+        return hours.has(now)
+
+
+class Event(models.TextChoices):
+    """What people are told."""
+
+    FIRING = "alert.firing", pgettext_lazy("alert", "firing")
+    RESOLVED = "alert.resolved", pgettext_lazy("alert", "resolved")
+    DIGEST = "alert.digest", _("digest")
+    TEST = "test", _("test")
+
+
+class Alert(models.Model):
+    """One subject of a rule that is wrong: pending → firing → resolved; pending ones go again.
+
+    `open_key` is NULL once it is resolved and unique until then, so a subject has one open alert
+    at most. `untold` is the event that people are still to be told of, `is_held` that quiet hours
+    have held it back; `told_at` is when they were last told that it fires.
+    """
+
+    class State(models.TextChoices):
+        PENDING = "pending", pgettext_lazy("alert", "pending")
+        FIRING = "firing", pgettext_lazy("alert", "firing")
+        SNOOZED = "snoozed", _("snoozed")
+        RESOLVED = "resolved", pgettext_lazy("alert", "resolved")
+
+    rule = models.ForeignKey(
+        AlertRule, models.CASCADE, related_name="alerts", verbose_name=_("alert rule")
+    )
+    subject = KeyField(_("subject"), max_length=MAX_SUBJECT)
+    value = models.FloatField(_("value"))
+    since = models.DateTimeField(_("since"))
+    fired_at = models.DateTimeField(_("fired"), null=True)
+    told_at = models.DateTimeField(_("told"), null=True)
+    resolved_at = models.DateTimeField(_("resolved"), null=True)
+    snoozed_until = models.DateTimeField(_("snoozed until"), null=True)
+    snoozed_by = models.CharField(_("snoozed by"), max_length=160, blank=True)
+    open_key = KeyField(  # type: ignore[misc]
+        max_length=MAX_SUBJECT + 32, null=True, unique=True, editable=False
+    )
+    untold = KeyField(max_length=16, blank=True, editable=False)
+    is_held = models.BooleanField(default=False, editable=False)
+
+    objects = ForAllOrNobody.as_manager()
+
+    class Meta:
+        verbose_name = _("alert")
+        verbose_name_plural = _("alerts")
+        default_permissions = ("view",)
+        permissions = [("snooze_alert", _("Can snooze alerts"))]
+        indexes = [
+            # Those of which people are still to be told.
+            models.Index(fields=["untold", "id"], name="alert_untold"),
+            # The list by state, and the purge.
+            models.Index(fields=["resolved_at", "id"], name="alert_resolved"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.subject.partition(':')[2]}"
+
+    @property
+    def opened(self) -> Open:
+        return Open(self.since, self.fired_at, self.told_at, self.snoozed_until)
+
+    def is_snoozed(self, now: datetime) -> bool:
+        return self.snoozed_until is not None and now < self.snoozed_until
+
+    def state(self, now: datetime) -> State:
+        if self.resolved_at is not None:
+            return self.State.RESOLVED
+        if self.fired_at is None:
+            return self.State.PENDING
+        return self.State.SNOOZED if self.is_snoozed(now) else self.State.FIRING
+
+    @classmethod
+    def in_state(cls, state: str, now: datetime) -> Q:
+        """That an alert is in this state."""
+        fires = Q(resolved_at=None, fired_at__isnull=False)
+        snoozed = Q(snoozed_until__gt=now)
+        conditions: dict[str, Q] = {
+            cls.State.PENDING: Q(resolved_at=None, fired_at=None),
+            cls.State.FIRING: fires & (Q(snoozed_until=None) | ~snoozed),
+            cls.State.SNOOZED: fires & snoozed,
+            cls.State.RESOLVED: Q(resolved_at__isnull=False),
+        }
+        return conditions[state]
+
+
+class Delivery(models.Model):
+    """One message to one channel: waiting → sent, failed. `message` holds no secret."""
+
+    class State(models.TextChoices):
+        WAITING = "waiting", _("waiting")
+        SENT = "sent", _("sent")
+        FAILED = "failed", _("failed")
+
+    alert = models.ForeignKey(
+        Alert, models.CASCADE, null=True, related_name="deliveries", verbose_name=_("alert")
+    )
+    channel = models.ForeignKey(
+        Channel, models.CASCADE, related_name="deliveries", verbose_name=_("channel")
+    )
+    event = KeyField(_("event"), max_length=16, choices=Event.choices)
+    message = models.JSONField(editable=False)
+    job = models.BigIntegerField(_("job"), null=True)
+    state = KeyField(_("state"), max_length=8, choices=State.choices, default=State.WAITING)
+    code = models.IntegerField(_("code"), null=True)
+    answer = models.CharField(_("answer"), max_length=MAX_ANSWER, blank=True)
+    created_at = models.DateTimeField(_("created"))
+    ended_at = models.DateTimeField(_("ended"), null=True)
+
+    objects = ForAllOrNobody.as_manager()
+
+    class Meta:
+        verbose_name = _("delivery")
+        verbose_name_plural = _("deliveries")
+        default_permissions = ("view",)
+        indexes = [
+            # How many a channel had in the last minute.
+            models.Index(fields=["channel", "created_at"], name="delivery_lately"),
+            # The purge.
+            models.Index(fields=["created_at"], name="delivery_created"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.get_event_display()} → {self.channel}"

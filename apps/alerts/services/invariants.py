@@ -1,0 +1,45 @@
+"""Audit of the alerts."""
+
+from __future__ import annotations
+
+from django.utils.translation import gettext_lazy as _
+
+from apps.alerts.models import Alert
+from apps.common.audit import MAX_FOUND, Breach, Check, CheckResult, RowRule, check_rows, say
+from apps.common.db import fetch, table
+
+_RULES = (
+    RowRule(
+        "I66",
+        "resolved_at IS NULL AND open_key IS NULL",
+        _("is open without the key that keeps a second one from opening"),
+    ),
+    RowRule(
+        "I66",
+        "resolved_at IS NOT NULL AND open_key IS NOT NULL",
+        _("is resolved, but keeps the next one about its subject from opening"),
+    ),
+)
+
+
+def _open(_recent: int) -> CheckResult:
+    """I66: a rule has one open alert about a subject at most."""
+    found = check_rows(Alert, _RULES, "alert")
+    twice = fetch(
+        f"SELECT MIN(id), subject, COUNT(*) FROM {table(Alert)} WHERE resolved_at IS NULL "
+        f"GROUP BY rule_id, subject HAVING COUNT(*) > 1 LIMIT {MAX_FOUND}"
+    )
+    breaches = [
+        Breach(
+            "I66",
+            f"alert {number}",
+            say(_("is one of %(count)d open ones about %(subject)s"), {"count": n, "subject": s}),
+        )
+        for number, s, n in twice
+    ]
+    return CheckResult(found.rows, [*found.breaches, *breaches], found.cut)
+
+
+CHECKS = (
+    Check("alerts", ("I66",), _("A rule has at most one open alert about each subject"), _open),
+)

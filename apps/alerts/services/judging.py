@@ -1,0 +1,111 @@
+"""The round that judges every rule and tells people of what changed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime
+
+from apps.alerts.models import Alert, AlertRule, Event
+from apps.alerts.rules import judge as rules
+from apps.alerts.services import sheet
+from apps.alerts.services.sheet import Reading, readings
+from apps.alerts.services.telling import tell
+from apps.common import clock
+from apps.common.db import transactional
+from apps.reports.services.standing import Standing
+
+# Subjects that one rule opens alerts for.
+MAX_OPEN = 200
+
+
+def evaluate() -> Counter[str]:
+    """Judge all rules and make the deliveries; how often each verdict was, and `told` messages."""
+    facts = sheet.present()
+    found: Counter[str] = Counter()
+    for rule in AlertRule.objects.filter(enabled=True).order_by("pk"):
+        found += _judged(rule, facts)
+    found += _closed()
+    found["told"] = tell(now=clock.now())
+    return +found
+
+
+def would(rule: AlertRule) -> list[tuple[Reading, bool]]:
+    """What the rule reads now, and of each subject whether it is wrong."""
+    found = readings(rule.kind, rule.target, sheet.present()).values()
+    return [(each, rules.is_wrong(rule.terms, each.value)) for each in found]
+
+
+@transactional
+def _judged(rule: AlertRule, facts: Standing) -> Counter[str]:
+    """One rule, whose open alerts are locked."""
+    now = clock.now()
+    terms, found = rule.terms, readings(rule.kind, rule.target, facts)
+    alerts = {
+        alert.subject: alert
+        for alert in Alert.objects.select_for_update()
+        .filter(rule=rule, resolved_at=None)
+        .order_by("pk")
+    }
+    counts: Counter[str] = Counter()
+    begun: list[Alert] = []
+    for subject in sorted(found.keys() | alerts.keys()):
+        alert, reading = alerts.get(subject), found.get(subject)
+        value = None if reading is None else reading.value
+        verdict = rules.judge(terms, value, alert and alert.opened, now)
+        counts[verdict] += 1
+        if alert is not None:
+            _apply(alert, verdict, value, now)
+        elif value is not None and verdict in (rules.PENDING, rules.FIRE):
+            begun.append(_new(rule, subject, value, verdict, now))
+    room = max(0, MAX_OPEN - len(alerts))
+    # The unique key leaves out what another round has begun meanwhile.
+    Alert.objects.bulk_create(begun[:room], ignore_conflicts=True)
+    return counts
+
+
+def _new(rule: AlertRule, subject: str, value: float, verdict: str, now: datetime) -> Alert:
+    fires = verdict == rules.FIRE
+    return Alert(
+        rule=rule,
+        subject=subject,
+        value=value,
+        since=now,
+        fired_at=now if fires else None,
+        untold=Event.FIRING if fires else "",
+        open_key=f"{rule.pk}:{subject}",
+    )
+
+
+def _apply(alert: Alert, verdict: str, value: float | None, now: datetime) -> None:
+    """Write what the verdict makes of a locked alert."""
+    if verdict == rules.FORGET:
+        alert.delete()
+        return
+    if value is not None:
+        alert.value = value
+    if verdict == rules.FIRE:
+        alert.fired_at, alert.untold = now, Event.FIRING
+    elif verdict == rules.REPEAT:
+        alert.untold = Event.FIRING
+    elif verdict == rules.RESOLVE:
+        _resolve(alert, now)
+    alert.save()
+
+
+def _resolve(alert: Alert, now: datetime) -> None:
+    """People are told only if they know that it fired."""
+    alert.resolved_at = now
+    alert.open_key = None  # type: ignore[assignment]
+    alert.untold = "" if alert.told_at is None else Event.RESOLVED
+
+
+@transactional
+def _closed() -> Counter[str]:
+    """Resolve the open alerts of rules that are off."""
+    now, counts = clock.now(), Counter[str]()
+    open_ = Alert.objects.select_for_update().filter(resolved_at=None, rule__enabled=False)
+    for alert in open_.order_by("pk"):
+        verdict = rules.FORGET if alert.fired_at is None else rules.RESOLVE
+        _apply(alert, verdict, None, now)
+        counts[verdict] += 1
+    return counts

@@ -1,0 +1,116 @@
+"""Sending one delivery: a request or a mail, and what became of it."""
+
+from __future__ import annotations
+
+import smtplib
+from datetime import datetime
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.core.mail import EmailMultiAlternatives
+from django.utils.html import format_html
+
+from apps.alerts.channels.contract import FAIL, OK, RETRY, UNSURE, Message, Target, Verdict
+from apps.alerts.channels.kinds import HTTP, MAIL
+from apps.alerts.conf import conf
+from apps.alerts.models import MAX_ANSWER, Channel, Delivery, Event
+from apps.alerts.services.messages import message_in, test_of
+from apps.common import clock
+from apps.common.messages import Message as _
+from apps.jobs.handlers import http
+from apps.jobs.handlers.contract import Fail, Retry
+
+SECONDS = 10.0
+# Attempts at what the other side refuses for a reason that its documentation leaves open.
+UNSURE_TRIES = 3
+
+
+def send(delivery: Delivery, *, attempt: int = 1, is_last: bool = True) -> Verdict:
+    """Send the delivery and keep what became of it.
+
+    Returns OK, RETRY or FAIL with what the other side says; FAIL in any case when this attempt is
+    the last one.
+    """
+    channel = delivery.channel
+    now = clock.now()
+    code, verdict = _sent(channel, message_in(delivery), now)
+    text = _without_secrets(channel, verdict.text)[:MAX_ANSWER]
+    outcome = verdict.outcome
+    if outcome == UNSURE:
+        outcome = RETRY if attempt < UNSURE_TRIES else FAIL
+    if outcome == RETRY and is_last:
+        outcome = FAIL
+    states = {OK: Delivery.State.SENT, FAIL: Delivery.State.FAILED}
+    delivery.state = states.get(outcome, Delivery.State.WAITING)
+    delivery.code, delivery.answer = code, text
+    delivery.ended_at = None if outcome == RETRY else clock.now()
+    delivery.save(update_fields=["state", "code", "answer", "ended_at"])
+    return Verdict(outcome, text)
+
+
+def send_test(channel: Channel) -> Delivery:
+    """Send a test at once, without a job, and return what became of it."""
+    now = clock.now()
+    made = Delivery.objects.create(
+        channel=channel, event=Event.TEST, message=test_of(channel, now), created_at=now
+    )
+    send(made)
+    return made
+
+
+def _sent(channel: Channel, message: Message, now: datetime) -> tuple[int | None, Verdict]:
+    """The status of the answer, if there is one, and what it means."""
+    if channel.kind == MAIL:
+        return _mailed(channel, message)
+    kind = HTTP[channel.kind]
+    request = kind.request(Target(url=channel.url, secret=channel.secret), message, now)
+    try:
+        target = http.target_of(request.url, conf.ALERT_HOSTS, setting="ALERT_HOSTS")
+        headers = {"User-Agent": "taskplatform", **request.headers}
+        status, _headers, body = http.send(
+            http.resolved(target), "POST", headers, request.body, SECONDS
+        )
+    except Retry as error:
+        return None, Verdict(RETRY, str(error))
+    except Fail as error:
+        return None, Verdict(FAIL, str(error))
+    return status, kind.verdict(status, body)
+
+
+def _mailed(channel: Channel, message: Message) -> tuple[int | None, Verdict]:
+    if not settings.EMAIL_HOST:
+        return None, Verdict(FAIL, _("There is no server for mail; set EMAIL_URL and start anew."))
+    # A line break would begin another header.
+    subject = " ".join(message.title.split())
+    mail = EmailMultiAlternatives(
+        subject, f"{message.text}\n\n{message.url}\n", to=list(channel.recipients)
+    )
+    html = format_html(
+        '<p>{}</p><p><a href="{}">{}</a></p>', message.text, message.url, message.open
+    )
+    mail.attach_alternative(html, "text/html")
+    try:
+        mail.send()
+    except smtplib.SMTPRecipientsRefused as error:
+        code, text = next(iter(error.recipients.values()))
+        return code, _by_code(code, text)
+    except smtplib.SMTPResponseException as error:
+        return error.smtp_code, _by_code(error.smtp_code, error.smtp_error)
+    except (OSError, smtplib.SMTPException) as error:
+        return None, Verdict(RETRY, f"{settings.EMAIL_HOST}: {error}")
+    return 250, Verdict(OK)
+
+
+def _by_code(code: int, text: bytes | str) -> Verdict:
+    """Servers say 4xx of what may pass."""
+    said = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+    return Verdict(RETRY if 400 <= code < 500 else FAIL, said)
+
+
+def _without_secrets(channel: Channel, text: str) -> str:
+    """What the other side says may repeat what it was sent."""
+    parts = urlsplit(channel.url)
+    for secret in (channel.url, parts.query, parts.path, channel.secret):
+        if len(secret) > 1:
+            text = text.replace(secret, "…")
+    return text.replace("\x00", "\ufffd")

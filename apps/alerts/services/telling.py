@@ -1,0 +1,127 @@
+"""Telling people: which alerts make which messages, each a delivery with a job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from apps.alerts.models import Alert, Channel, Delivery, Event
+from apps.alerts.services.messages import digest_of, message_of
+from apps.common.db import transactional
+from apps.jobs.services.submit import submit
+from apps.jobs.services.type_snapshots import type_snapshots
+from apps.jobs.services.types import ensure_types
+
+TYPE = "deliver"
+TYPE_SETTINGS: Mapping[str, Any] = {
+    "title": "Deliveries of alerts",
+    "lane": "slow",
+    "max_attempts": 8,
+    "retry_delay_seconds": 10,
+    "retry_multiplier": 2.7,
+    "retry_max_seconds": 3600,
+    "lease_seconds": 60,
+    "max_processing_seconds": 60,
+    "params_schema": {
+        "type": "object",
+        "properties": {"delivery": {"type": "integer"}},
+        "required": ["delivery"],
+        "additionalProperties": False,
+    },
+}
+# Bots take about twenty messages a minute, and people fewer. The rest of a minute is one digest in
+# each round.
+A_MINUTE = 10
+_MINUTE = timedelta(minutes=1)
+_AT_ONCE = 1_000
+# Before other jobs of its type's lane.
+_PRIORITY = 100
+
+
+@transactional
+def tell(*, now: datetime) -> int:
+    """Make the deliveries of what people are still to be told; returns how many."""
+    due = []
+    for alert in _untold():
+        if alert.untold == Event.FIRING and alert.is_snoozed(now):
+            continue
+        if not alert.rule.is_quiet(now):
+            due.append(alert)
+        elif not alert.is_held:
+            alert.is_held = True
+            alert.save(update_fields=["is_held"])
+    if due and not type_snapshots([TYPE]):
+        # No worker has made it yet.
+        ensure_types([TYPE], {TYPE: TYPE_SETTINGS}, actor="alerts")
+    told = 0
+    for channel, alerts in _by_channel(due):
+        told += _tell(channel, alerts, now)
+        for alert in alerts:
+            if alert.untold == Event.FIRING:
+                alert.told_at = now
+    for alert in due:
+        alert.untold, alert.is_held = "", False
+        alert.save(update_fields=["told_at", "untold", "is_held"])
+    return told
+
+
+def _untold() -> Iterable[Alert]:
+    """The alerts, locked."""
+    rows = Alert.objects.select_for_update().filter(untold__gt="").order_by("pk")
+    return rows.prefetch_related("rule__channels")[:_AT_ONCE]
+
+
+def _by_channel(alerts: Sequence[Alert]) -> Iterable[tuple[Channel, list[Alert]]]:
+    found: dict[int, tuple[Channel, list[Alert]]] = {}
+    for alert in alerts:
+        for channel in alert.rule.channels.all():
+            if channel.enabled:
+                found.setdefault(channel.pk, (channel, []))[1].append(alert)
+    return found.values()
+
+
+def _tell(channel: Channel, alerts: Sequence[Alert], now: datetime) -> int:
+    """The messages of one channel: what quiet hours have held, and what is too much for a minute,
+    go as a digest each."""
+    held = [alert for alert in alerts if alert.is_held]
+    if len(held) < 2:
+        held = []
+    single = [alert for alert in alerts if alert not in held]
+    room = max(0, A_MINUTE - _lately(channel, now) - bool(held))
+    for alert in single[:room]:
+        message = message_of(alert, alert.untold, channel, now)
+        deliver(channel, alert.untold, message, now=now, alert=alert)
+    digests = [some for some in (held, single[room:]) if some]
+    for some in digests:
+        deliver(channel, Event.DIGEST, digest_of(some, channel, now), now=now)
+    return len(single[:room]) + len(digests)
+
+
+def _lately(channel: Channel, now: datetime) -> int:
+    made = Delivery.objects.filter(channel=channel, created_at__gt=now - _MINUTE)
+    return made[:A_MINUTE].count()
+
+
+def deliver(
+    channel: Channel,
+    event: str,
+    message: Mapping[str, Any],
+    *,
+    now: datetime,
+    alert: Alert | None = None,
+) -> Delivery:
+    """Make a delivery and the job that carries it out."""
+    made = Delivery.objects.create(
+        channel=channel, alert=alert, event=event, message=message, created_at=now
+    )
+    made.job = submit(
+        TYPE,
+        {"delivery": made.pk},
+        key=f"delivery:{made.pk}",
+        unique=True,
+        priority=_PRIORITY,
+        by="alerts",
+    ).id
+    made.save(update_fields=["job"])
+    return made

@@ -1,0 +1,29 @@
+"""The periodic pass of alerts, started by Celery beat."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+
+from celery import shared_task
+
+from apps.alerts.services import judging
+from apps.common.leases import sweep_lease
+
+logger = logging.getLogger(__name__)
+
+EVALUATE = "alerts.evaluate"
+MAX_TIME = timedelta(minutes=1)
+
+
+@shared_task(name=EVALUATE)
+def evaluate() -> int:
+    """Judge every rule and make the deliveries; returns how many."""
+    with sweep_lease(EVALUATE, at_most=MAX_TIME) as mine:
+        found = judging.evaluate() if mine else None
+    if not found:
+        return 0
+    for word in ("fire", "resolve", "told"):
+        if found[word]:
+            logger.info("alerts.evaluate: %s %d", word, found[word])
+    return found["told"]

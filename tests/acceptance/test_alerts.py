@@ -1,0 +1,57 @@
+"""Somebody is called when jobs fail: sweeps, workers and the called server are real."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from subprocess import CompletedProcess
+
+import pytest
+
+from tests.alerts import Receiver, receiver
+from tests.processes import eventually
+from tests.workers import Workers
+
+_RULE = """
+from apps.alerts.services import settings
+ops = settings.create_channel(
+    name="ops", kind="webhook", url="{url}/in", secret="s3cret", actor="test"
+)
+settings.create_rule(
+    name="Mails fail", kind="failure_rate", for_seconds=0, channels=[ops], actor="test"
+)
+"""
+
+
+@pytest.fixture
+def site(environment: dict[str, str]) -> Iterator[Receiver]:
+    with receiver() as server:
+        environment["ALERT_HOSTS"] = server.host
+        environment["JOB_HTTP_NETWORKS"] = "127.0.0.1"
+        yield server
+
+
+def test_failures_call_somebody_once_within_half_a_minute_and_so_does_their_end(
+    site: Receiver, workers: Workers, manage: Callable[..., CompletedProcess[str]]
+) -> None:
+    made = manage("shell", "--no-imports", "-c", _RULE.format(url=site.url))
+    assert made.returncode == 0, made.stderr
+    workers.sweeps()
+    workers.drains(pool="threads", slots=4)
+    # Seconds that are no number are an error of the handler.
+    fails = {"type": "nap", "context": {"seconds": "soon"}, "max_attempts": 1}
+    workers.submit(*[fails] * 20)
+    failed = "SELECT COUNT(*) FROM jobs_job WHERE type = 'nap' AND status = 'failed'"
+    eventually(lambda: workers.rows(failed) == [(20,)], seconds=90)
+    began = time.monotonic()
+
+    eventually(lambda: site.taken, seconds=60)
+
+    assert time.monotonic() - began <= 30
+    workers.submit(*[{"type": "nap", "context": {"seconds": 0}}] * 200)
+    eventually(lambda: len(site.taken) > 1, seconds=120)
+    bodies = [json.loads(each.body) for each in site.taken]
+    assert [each["event"] for each in bodies] == ["alert.firing", "alert.resolved"]
+    assert [each["subject"]["name"] for each in bodies] == ["nap"] * 2
+    assert bodies[0]["value"] == 1.0

@@ -1,0 +1,145 @@
+"""Helpers of tests of alerts: rules, channels, and servers that take what is sent."""
+
+from __future__ import annotations
+
+import socketserver
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple
+
+from apps.alerts.models import Alert, AlertRule, Channel, Delivery
+from apps.alerts.services import settings
+from apps.common import clock
+from apps.reports.services.standing import forget_standing
+
+
+def channel(name: str = "ops", **values: Any) -> Channel:
+    values = {"kind": "webhook", "url": "https://alerts.example.org/in", **values}
+    return settings.create_channel(name=name, actor="test", **values)
+
+
+def rule(name: str = "mail fails", kind: str = "failure_rate", **values: Any) -> AlertRule:
+    return settings.create_rule(name=name, kind=kind, actor="test", **values)
+
+
+def told_of(subject: str) -> Delivery:
+    """A delivery of an alert about the subject, which fires."""
+    now = clock.now()
+    made = rule("hidden rule", channels=[channel("hidden channel")])
+    alert = Alert.objects.create(
+        rule=made, subject=subject, value=1.0, since=now, fired_at=now, open_key=subject
+    )
+    message = {"title": subject, "text": subject}
+    return Delivery.objects.create(
+        alert=alert, channel=made.channels.get(), event="test", message=message, created_at=now
+    )
+
+
+def evaluate() -> dict[str, int]:
+    """One round of the sweep, by what was just written."""
+    from apps.alerts.services import judging
+
+    forget_standing()
+    return dict(judging.evaluate())
+
+
+class Taken(NamedTuple):
+    """A request as a channel's server received it; names of headers are lower."""
+
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+
+class Receiver:
+    """A server of HTTP that keeps what it is sent; `answers` are status and body, in turn, the last
+    one for ever."""
+
+    def __init__(self) -> None:
+        self.taken: list[Taken] = []
+        self.answers: list[tuple[int, bytes]] = [(200, b"ok")]
+        self.url = ""
+        self.host = ""
+
+
+@contextmanager
+def receiver() -> Iterator[Receiver]:
+    """A Receiver on a free port of 127.0.0.1."""
+    kept = Receiver()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["content-length"]))
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            kept.taken.append(Taken(self.path, headers, body))
+            status, answer = kept.answers.pop(0) if len(kept.answers) > 1 else kept.answers[0]
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *_args: Any) -> None:
+            """Nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server, _serving(server):
+        kept.host = f"127.0.0.1:{server.server_port}"
+        kept.url = f"http://{kept.host}"
+        yield kept
+
+
+class Mailbox:
+    """A server of SMTP: the mails it took, and the answer to each recipient."""
+
+    def __init__(self) -> None:
+        self.mails: list[str] = []
+        self.to_recipient = "250 ok"
+        self.port = 0
+
+
+@contextmanager
+def mailbox() -> Iterator[Mailbox]:
+    """A Mailbox on a free port of 127.0.0.1."""
+    kept = Mailbox()
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            self._say("220 test")
+            while line := self.rfile.readline():
+                word = line.decode().strip().upper()
+                if word.startswith("QUIT"):
+                    self._say("221 bye")
+                    return
+                if word.startswith("RCPT"):
+                    self._say(kept.to_recipient)
+                elif word == "DATA":
+                    self._say("354 go on")
+                    kept.mails.append(self._text())
+                    self._say("250 taken")
+                else:
+                    self._say("250 ok")
+
+        def _text(self) -> str:
+            lines = []
+            while (line := self.rfile.readline().decode()) not in ("", ".\r\n"):
+                lines.append(line)
+            return "".join(lines)
+
+        def _say(self, line: str) -> None:
+            self.wfile.write(f"{line}\r\n".encode())
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server, _serving(server):
+        kept.port = server.server_address[1]
+        yield kept
+
+
+@contextmanager
+def _serving(server: socketserver.BaseServer) -> Iterator[None]:
+    thread = threading.Thread(target=server.serve_forever, args=[0.02])
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        thread.join()

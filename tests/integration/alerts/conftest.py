@@ -1,0 +1,28 @@
+"""Servers that take what channels send."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.alerts import Mailbox, Receiver, mailbox, receiver
+
+
+@pytest.fixture
+def site(settings: Any) -> Iterator[Receiver]:
+    """A server that channels may call."""
+    with receiver() as server:
+        settings.ALERT_HOSTS = (server.host,)
+        settings.JOB_HTTP_NETWORKS = ("127.0.0.1",)
+        yield server
+
+
+@pytest.fixture
+def post(settings: Any) -> Iterator[Mailbox]:
+    """A server of mail, which is that of the platform."""
+    with mailbox() as server:
+        settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+        settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", server.port
+        yield server

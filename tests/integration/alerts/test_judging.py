@@ -1,0 +1,298 @@
+"""From what is wrong to an alert, and from an alert to messages."""
+
+from __future__ import annotations
+
+from datetime import time, timedelta
+from typing import Any
+
+import pytest
+from django.db import IntegrityError, transaction
+
+from apps.alerts.models import Alert, Delivery, Event
+from apps.alerts.services import alerts, settings
+from apps.alerts.services.sheet import readings
+from apps.common import clock
+from apps.common.errors import Conflict
+from apps.jobs.models import Job, JobType, Worker
+from apps.jobs.services import register, types
+from apps.reports.services.standing import Standing
+from tests import factories
+from tests.alerts import channel, evaluate, rule
+from tests.frozen import FrozenClock
+from tests.jobs import end, job_type, jobs, take
+
+pytestmark = pytest.mark.django_db
+
+
+def ended(how: str, count: int, type_: str = "mail") -> None:
+    jobs(count, type_)
+    for held in take(limit=count, types=(type_,)):
+        end(held, how)
+
+
+def told() -> list[str]:
+    return list(Delivery.objects.order_by("pk").values_list("event", flat=True))
+
+
+def only() -> Alert:
+    return Alert.objects.get()
+
+
+@pytest.fixture
+def mail() -> JobType:
+    return job_type(max_attempts=1)
+
+
+@pytest.fixture
+def due(frozen_clock: FrozenClock, mail: JobType) -> FrozenClock:
+    """A job that has been due for an hour, which is told at once."""
+    jobs(1, run_at=clock.now() - timedelta(hours=1))
+    return frozen_clock
+
+
+def late(**values: Any) -> Any:
+    return rule("late", "oldest_due", for_seconds=0, channels=[channel()], **values)
+
+
+def test_twenty_failures_fire_once_and_resolve_once(frozen_clock: FrozenClock, mail: Any) -> None:
+    rule(channels=[channel()])
+    ended("failed", 19)
+    assert evaluate() == {}
+    ended("failed", 1)
+    for _ in range(40):
+        evaluate()
+        frozen_clock.advance(seconds=15)
+    assert (told(), only().value) == ([Event.FIRING], 1.0)
+
+    ended("succeeded", 200)
+    for _ in range(40):
+        evaluate()
+        frozen_clock.advance(seconds=15)
+
+    assert told() == [Event.FIRING, Event.RESOLVED]
+    assert (only().open_key, only().resolved_at is not None) == (None, True)
+    deliveries = Delivery.objects.order_by("pk")
+    keys = [Job.objects.get(pk=each.job).key for each in deliveries]
+    assert keys == [f"delivery:{each.pk}" for each in deliveries]
+
+
+def test_condition_that_ends_before_its_time_leaves_nothing(
+    frozen_clock: FrozenClock, mail: Any
+) -> None:
+    rule(channels=[channel()], for_seconds=120)
+    ended("failed", 20)
+    evaluate()
+    assert only().state(clock.now()) == Alert.State.PENDING
+    ended("succeeded", 200)
+
+    evaluate()
+
+    assert (Alert.objects.count(), told()) == (0, [])
+
+
+def test_next_alert_about_the_subject_opens_after_the_first_is_over(due: FrozenClock) -> None:
+    late()
+    for _ in range(2):
+        evaluate()
+        Job.objects.filter(type="mail").delete()
+        evaluate()
+        jobs(1, run_at=clock.now() - timedelta(hours=1))
+
+    assert [each.subject for each in Alert.objects.all()] == ["job_type:mail"] * 2
+    assert told() == [Event.FIRING, Event.RESOLVED] * 2
+
+
+def test_two_open_alerts_about_one_subject_cannot_be(due: FrozenClock) -> None:
+    """I66."""
+    late()
+    evaluate()
+    twin = only()
+    twin.pk = None
+
+    with pytest.raises(IntegrityError), transaction.atomic():
+        twin.save(force_insert=True)
+
+
+def test_rule_of_a_target_sees_that_alone(due: FrozenClock) -> None:
+    job_type("photo")
+    jobs(1, "photo", run_at=clock.now() - timedelta(hours=1))
+    late(target="photo")
+
+    evaluate()
+
+    assert only().subject == "job_type:photo"
+
+
+def test_rule_that_is_switched_off_ends_its_alerts(due: FrozenClock) -> None:
+    made = late()
+    evaluate()
+    settings.update_rule(rule=made, changes={"enabled": False}, version=1, actor="test")
+
+    evaluate()
+
+    assert (told(), only().open_key) == ([Event.FIRING, Event.RESOLVED], None)
+
+
+# --- when people are told -------------------------------------------------------------------------
+def test_still_firing_is_told_again_by_the_rule(due: FrozenClock) -> None:
+    late(target="mail", repeat_minutes=30)
+    for _ in range(5):
+        evaluate()
+        due.advance(minutes=15)
+
+    assert told() == [Event.FIRING] * 3
+
+
+def test_snoozed_alert_is_told_again_when_the_time_is_over(due: FrozenClock) -> None:
+    late(target="mail", repeat_minutes=10)
+    evaluate()
+    due.advance(minutes=1)
+    alerts.snooze(alert=only(), time=timedelta(hours=1), actor="admin:olga", reason="known")
+    due.advance(minutes=59)
+    evaluate()
+    assert (told(), only().state(clock.now())) == ([Event.FIRING], Alert.State.SNOOZED)
+    due.advance(minutes=1)
+
+    evaluate()
+
+    assert told() == [Event.FIRING] * 2
+
+
+def test_only_what_fires_can_be_snoozed(due: FrozenClock) -> None:
+    late()
+    evaluate()
+    Job.objects.filter(type="mail").delete()
+    evaluate()
+
+    with pytest.raises(Conflict, match="Only an alert that fires"):
+        alerts.snooze(alert=only(), time=timedelta(hours=1), actor="admin:olga", reason="known")
+
+
+def test_quiet_hours_hold_messages_for_one_digest(due: FrozenClock) -> None:
+    job_type("photo")
+    jobs(1, "photo", run_at=clock.now() - timedelta(hours=1))
+    late(quiet_from=time(8), quiet_to=time(10), quiet_zone="UTC")
+    evaluate()
+    due.advance(minutes=30)
+    evaluate()
+    assert (told(), Alert.objects.filter(fired_at__isnull=False).count()) == ([], 2)
+    due.advance(minutes=30)
+
+    evaluate()
+
+    assert told() == [Event.DIGEST]
+    message = Delivery.objects.get().message
+    assert [each["subject"] for each in message["wire"]["alerts"]] == [
+        "job_type:mail",
+        "job_type:photo",
+    ]
+    assert evaluate().get("told", 0) == 0
+
+
+def test_end_of_what_nobody_knew_of_is_not_told(due: FrozenClock) -> None:
+    late(quiet_from=time(8), quiet_to=time(10), quiet_zone="UTC")
+    evaluate()
+    Job.objects.filter(type="mail").delete()
+    evaluate()
+    due.advance(hours=1)
+
+    evaluate()
+
+    assert (told(), only().resolved_at is None) == ([], False)
+
+
+def test_more_than_ten_in_a_minute_are_a_digest(frozen_clock: FrozenClock) -> None:
+    for n in range(15):
+        job_type(f"type-{n:02}")
+        jobs(1, f"type-{n:02}", run_at=clock.now() - timedelta(hours=1))
+    late()
+
+    evaluate()
+
+    assert told() == [Event.FIRING] * 10 + [Event.DIGEST]
+    assert Delivery.objects.last().message["wire"]["count"] == 5  # type: ignore[union-attr]
+
+
+def test_disabled_channel_gets_nothing_and_others_do(due: FrozenClock) -> None:
+    off, on = channel("off", enabled=False), channel("on")
+    rule("late", "oldest_due", for_seconds=0, channels=[off, on])
+
+    evaluate()
+
+    assert [each.channel for each in Delivery.objects.all()] == [on]
+
+
+def test_message_is_in_the_language_of_the_channel_and_has_no_secret(due: FrozenClock) -> None:
+    made = channel("组", language="zh-hans", url="https://a.example/T0KEN", secret="S3CRET")
+    rule("late", "oldest_due", for_seconds=0, channels=[made])
+
+    evaluate()
+
+    message = Delivery.objects.get().message
+    assert message["open"] == "打开告警"
+    assert message["wire"]["subject"] == {"kind": "job_type", "name": "mail"}
+    assert not {"T0KEN", "S3CRET"} & set(str(message).split("/"))
+
+
+def test_rule_without_a_channel_tells_nobody(due: FrozenClock) -> None:
+    rule("late", "oldest_due", for_seconds=0, repeat_minutes=1)
+    for _ in range(3):
+        evaluate()
+        due.advance(minutes=5)
+    Job.objects.filter(type="mail").delete()
+
+    evaluate()
+
+    assert (told(), only().told_at, only().untold) == ([], None, "")
+
+
+# --- what rules read ------------------------------------------------------------------------------
+def subjects(kind: str, **periods: float) -> dict[str, float]:
+    found = readings(kind, "", Standing(periods, clock.now()))
+    return {each.subject: round(each.value, 3) for each in found.values()}
+
+
+def test_paused_type_is_not_late(due: FrozenClock, mail: JobType) -> None:
+    assert list(subjects("oldest_due")) == ["job_type:mail"]
+    types.pause_type(job_type=mail, reason="holiday", actor="test")
+    assert subjects("oldest_due") == {}
+
+
+def test_silent_workers_and_types_that_nobody_serves(frozen_clock: FrozenClock, mail: Any) -> None:
+    register.register(name="w1", host="h1", capacity=4)
+    now = clock.now()
+    Worker.objects.filter(name="w1").update(last_heartbeat_at=now - timedelta(seconds=90))
+
+    assert subjects("worker_silent") == {"worker:w1": 90.0, "job_type:mail": 0.0}
+
+
+def test_share_of_a_quota_that_ends_soon(frozen_clock: FrozenClock) -> None:
+    now = clock.now()
+    task = factories.once_task(
+        factories.group("gid_sales"),
+        start_at=now - timedelta(hours=1),
+        end_at=now + timedelta(minutes=30),
+        mode="multi",
+        dispatch_times=4,
+    )
+    assert subjects("quota_unfilled") == {f"once_task:{task.pk}": 0.0}
+    found = readings("quota_unfilled", "gid_sales", Standing({}, now))
+    assert len(found) == 1
+
+
+def test_breaker_that_is_not_closed(frozen_clock: FrozenClock) -> None:
+    job_type(max_attempts=1, breaker_enabled=True, breaker_min_calls=5)
+    ended("succeeded", 5)
+    assert subjects("breaker_open") == {}
+    ended("failed", 20)
+    assert subjects("breaker_open") == {"job_type:mail": 1.0}
+
+
+def test_sweep_that_is_late_by_periods(frozen_clock: FrozenClock) -> None:
+    from apps.common.leases import sweep_lease
+
+    with sweep_lease("jobs.scan", at_most=timedelta(minutes=1)):
+        pass
+    frozen_clock.advance(seconds=35)
+
+    assert subjects("sweep_overdue", **{"jobs.scan": 10}) == {"sweep:jobs.scan": 2.5}

@@ -1,0 +1,269 @@
+"""The pages of alerts: rules, channels, the test of a channel, snoozing; and who sees them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+from apps.alerts.models import Alert, AlertRule, Channel, Delivery
+from apps.common import clock
+from apps.jobs.models import JobScope
+from apps.journal.models import JournalEntry
+from tests.alerts import Receiver, channel, evaluate, rule
+from tests.frozen import FrozenClock
+from tests.jobs import job_type, jobs
+from tests.pages import english_in, form_of, text_of
+
+pytestmark = pytest.mark.django_db
+
+SECRETS = ("T0KEN", "S3CRET")
+
+
+def url(model: str, page: str, *args: object) -> str:
+    return reverse(f"admin:alerts_{model}_{page}", args=args)
+
+
+def secret_channel(**values: Any) -> Channel:
+    return channel(**{"url": "https://bots.example.org/hook/T0KEN", "secret": "S3CRET", **values})
+
+
+@pytest.fixture
+def firing(frozen_clock: FrozenClock) -> Alert:
+    job_type()
+    jobs(1, run_at=clock.now() - timedelta(hours=1))
+    rule("late", "oldest_due", for_seconds=0, channels=[secret_channel(language="zh-hans")])
+    evaluate()
+    return Alert.objects.get()
+
+
+def every_page(alert: Alert) -> list[str]:
+    delivery = Delivery.objects.get()
+    rows = {
+        "alert": alert.pk,
+        "alertrule": alert.rule_id,
+        "channel": delivery.channel_id,
+        "delivery": delivery.pk,
+    }
+    return [
+        *(url(model, "changelist") for model in rows),
+        *(url(model, "change", pk) for model, pk in rows.items()),
+        url("channel", "history", delivery.channel_id),
+    ]
+
+
+# --- rules ----------------------------------------------------------------------------------------
+def test_rule_is_made_and_changed_by_a_configurer(role_client: Any) -> None:
+    client, made_channel = role_client("configurer"), channel()
+    form = form_of(client.get(url("alertrule", "add")), "name")
+    typed = {
+        **form,
+        "name": "Mail fails",
+        "kind": "failure_rate",
+        "threshold": "0.3",
+        "channels": [str(made_channel.pk)],
+        "quiet_from": "22:00",
+        "quiet_to": "06:00",
+        "quiet_days": ["1", "5"],
+    }
+    assert client.post(url("alertrule", "add"), typed).status_code == 302
+    made = AlertRule.objects.get()
+    assert (made.name, made.terms.threshold, made.quiet_days) == ("Mail fails", 0.3, "15")
+    assert [*made.channels.all()] == [made_channel]
+
+    page = url("alertrule", "change", made.pk)
+    form = form_of(client.get(page), "name")
+    assert client.post(page, {**form, "threshold": "", "channels": []}).status_code == 302
+
+    made.refresh_from_db()
+    assert (made.terms.threshold, made.quiet_days, made.channels.count()) == (0.2, "15", 0)
+    entry = JournalEntry.objects.latest("id")
+    assert (entry.event, entry.actor) == ("rule_changed", "admin:configurer")
+    assert entry.data is not None
+    assert entry.data["before"] == {"threshold": 0.3, "channels": ["ops"]}
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("threshold", "1.5", "1.5 does not do; write a number above 0, up to 1.0."),
+        ("threshold", "0", "0.0 does not do"),
+        ("for_seconds", "86401", "write a whole number from 0 to 86400"),
+        ("quiet_from", "22:00", "Quiet hours have a beginning and an end"),
+        ("quiet_zone", "Asia/Shangai", "did you mean Asia/Shanghai"),
+        ("repeat_minutes", "0", "write a whole number from 1 to 10080"),
+        ("name", "", "This field is required."),
+    ],
+)
+def test_wrong_value_is_named_beside_its_field(
+    role_client: Any, field: str, value: str, message: str
+) -> None:
+    client = role_client("configurer")
+    form = form_of(client.get(url("alertrule", "add")), "name")
+    typed = {**form, "name": "x", "kind": "failure_rate", field: value}
+
+    answer = client.post(url("alertrule", "add"), typed)
+
+    assert (answer.status_code, AlertRule.objects.count()) == (200, 0)
+    assert message in text_of(answer)
+
+
+def test_two_rules_of_one_name_cannot_be(role_client: Any) -> None:
+    rule("Mail fails")
+    client = role_client("configurer")
+    form = form_of(client.get(url("alertrule", "add")), "name")
+
+    answer = client.post(
+        url("alertrule", "add"), {**form, "name": "Mail fails", "kind": "breaker_open"}
+    )
+
+    assert "Mail fails exists already; choose another name." in text_of(answer)
+
+
+def test_page_of_a_rule_says_whether_it_would_fire(firing: Alert, role_client: Any) -> None:
+    shown = text_of(role_client("viewer").get(url("alertrule", "change", firing.rule_id)))
+    assert "Yes: 1 wrong now. Subject Value State mail" in shown
+    made = rule("fails", "failure_rate")
+    shown = text_of(role_client("viewer").get(url("alertrule", "change", made.pk)))
+    assert "No: it reads nothing now. A type counts from 20 ended jobs" in shown
+
+
+def test_rule_is_deleted_with_its_alerts(firing: Alert, role_client: Any) -> None:
+    client = role_client("configurer")
+
+    client.post(url("alertrule", "delete", firing.rule_id), {"post": "yes"})
+
+    assert (AlertRule.objects.count(), Alert.objects.count()) == (0, 0)
+    assert JournalEntry.objects.latest("id").event == "rule_deleted"
+
+
+# --- channels -------------------------------------------------------------------------------------
+def test_channel_keeps_its_secrets_when_they_are_left_empty(role_client: Any) -> None:
+    made, client = secret_channel(), role_client("configurer")
+    page = url("channel", "change", made.pk)
+    form = form_of(client.get(page), "name")
+
+    assert client.post(page, {**form, "name": "Night shift"}).status_code == 302
+
+    made.refresh_from_db()
+    assert (made.name, made.secret) == ("Night shift", "S3CRET")
+    assert made.url.endswith("/hook/T0KEN")
+
+
+def test_no_page_shows_a_secret(firing: Alert, admin_client: Client) -> None:
+    secret = Channel.objects.get()
+    page = url("channel", "change", secret.pk)
+    typed = {**form_of(admin_client.get(page), "name"), "url": "https://x.example/N3W"}
+    wrong = admin_client.post(page, {**typed, "name": ""})
+    Channel.objects.update(version=2)
+    conflict = admin_client.post(page, typed)
+    assert (wrong.status_code, conflict.status_code) == (200, 409)
+
+    pages = [admin_client.get(each) for each in every_page(firing)]
+    job = admin_client.get(reverse("admin:jobs_job_change", args=[Delivery.objects.get().job]))
+    journal = admin_client.get(reverse("admin:journal_journalentry_changelist"))
+
+    for answer in (*pages, job, journal, wrong, conflict):
+        html = answer.content.decode()
+        assert [each for each in (*SECRETS, "N3W") if each in html] == []
+
+
+def test_mail_needs_a_server_and_an_address(role_client: Any, settings: Any) -> None:
+    settings.EMAIL_HOST = ""
+    client = role_client("configurer")
+    form = form_of(client.get(url("channel", "add")), "name")
+
+    shown = text_of(client.post(url("channel", "add"), {**form, "name": "Post", "kind": "mail"}))
+
+    assert "There is no server for mail; set EMAIL_URL and start anew." in shown
+    assert "Write at least one mail address." in shown
+
+
+def test_test_shows_code_and_answer(role_client: Any, site: Receiver) -> None:
+    site.answers = [(200, b'{"errcode": 310000, "errmsg": "sign not match <b>"}')]
+    made = channel(kind="dingtalk", url=f"{site.url}/robot/send?access_token=T0KEN", secret="S")
+    client = role_client("configurer")
+    page = url("channel", "test", made.pk)
+    assert page in client.get(url("channel", "change", made.pk)).content.decode()
+    assert (client.get(page).status_code, site.taken) == (200, [])
+
+    answer = client.post(page)
+
+    shown = text_of(answer)
+    assert "The test was not taken." in shown
+    assert "310000: sign not match <b>" in shown
+    assert "<b>" not in answer.content.decode()
+    assert len(site.taken) == 1
+
+
+# --- alerts ---------------------------------------------------------------------------------------
+def test_operator_snoozes_an_alert(firing: Alert, role_client: Any) -> None:
+    client = role_client("operator")
+    page = client.get(url("alert", "change", firing.pk))
+    assert "Snooze 1 h" in text_of(page)
+
+    client.post(
+        url("alert", "act", "snooze_hour"), {"ids": str(firing.pk), "reason": "CRM is down"}
+    )
+
+    firing.refresh_from_db()
+    assert firing.snoozed_until == clock.now() + timedelta(hours=1)
+    shown = text_of(client.get(url("alert", "change", firing.pk)))
+    assert "Alert snoozed" in shown
+    assert "CRM is down" in shown
+
+
+@pytest.mark.parametrize("state", ["firing", "snoozed", "resolved", "pending"])
+def test_list_by_state(firing: Alert, role_client: Any, state: str) -> None:
+    now = clock.now()
+    changes = {
+        "firing": {},
+        "snoozed": {"snoozed_until": now + timedelta(hours=1)},
+        "resolved": {"resolved_at": now, "open_key": None},
+        "pending": {"fired_at": None},
+    }
+    Alert.objects.update(**changes[state])
+    client = role_client("viewer")
+
+    found = {
+        each: client.get(url("alert", "changelist"), {"state": each}).context["cl"].result_count
+        for each in changes
+    }
+
+    assert found == {each: int(each == state) for each in changes}
+
+
+# --- who may --------------------------------------------------------------------------------------
+def test_viewer_reads_and_changes_nothing(firing: Alert, role_client: Any) -> None:
+    client = role_client("viewer")
+    for page in every_page(firing):
+        assert client.get(page).status_code == 200
+    act = client.post(url("alert", "act", "snooze_hour"), {"ids": str(firing.pk), "reason": "x"})
+    test = client.post(url("channel", "test", Channel.objects.get().pk))
+    add = client.get(url("alertrule", "add"))
+    assert (act.status_code, test.status_code, add.status_code) == (403, 403, 403)
+
+
+def test_people_with_limits_see_nothing_of_it(firing: Alert, role_client: Any) -> None:
+    """I60."""
+    client = role_client("configurer")
+    JobScope.objects.create(operator=User.objects.get(username="configurer"), type="mail")
+
+    answers = {page: client.get(page).status_code for page in every_page(firing)}
+
+    # A row that is out of sight counts as unknown, and leads back to the start.
+    assert {*answers.values()} <= {302, 403}
+    act = client.post(url("alert", "act", "snooze_hour"), {"ids": str(firing.pk), "reason": "x"})
+    test = client.post(url("channel", "test", Channel.objects.get().pk))
+    assert (act.status_code, test.status_code) == (403, 403)
+    assert url("alert", "changelist") not in client.get("/admin/").content.decode()
+
+
+def test_pages_speak_chinese(firing: Alert, admin_client: Client) -> None:
+    for page in every_page(firing):
+        answer = admin_client.get(page, headers={"accept-language": "zh-hans"})
+        assert english_in(answer) == [], page

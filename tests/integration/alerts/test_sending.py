@@ -1,0 +1,179 @@
+"""Deliveries reach servers, signed, and what these answer decides."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from apps.alerts.handlers import deliver
+from apps.alerts.models import Delivery, Event
+from apps.alerts.services.sending import send_test
+from apps.common import clock
+from apps.jobs.handlers import Fail, Retry
+from tests.alerts import Mailbox, Receiver, channel, evaluate, rule
+from tests.frozen import FrozenClock
+from tests.jobs import job_type, jobs
+
+pytestmark = pytest.mark.django_db
+
+
+class Attempt:
+    """What the handler reads of its context."""
+
+    job_id = 1
+    max_attempts = 8
+
+    def __init__(self, attempt: int = 1) -> None:
+        self.attempt = attempt
+
+
+def carry_out(attempt: int = 1) -> Any:
+    """Run the handler on the only delivery, as a worker does."""
+    return deliver({"delivery": Delivery.objects.get().pk}, Attempt(attempt))
+
+
+def firing(made: Any) -> None:
+    job_type()
+    jobs(1, run_at=clock.now() - timedelta(hours=1))
+    rule("late <b>", "oldest_due", for_seconds=0, severity="critical", channels=[made])
+    evaluate()
+
+
+def test_webhook_gets_the_signed_message(frozen_clock: FrozenClock, site: Receiver) -> None:
+    firing(channel(url=f"{site.url}/in?a=1", secret="s3cret"))
+
+    carry_out()
+
+    [taken] = site.taken
+    delivery = Delivery.objects.get()
+    assert taken.path == "/in?a=1"
+    second = taken.headers["x-taskplatform-timestamp"]
+    signed = hmac.new(b"s3cret", f"{second}.".encode() + taken.body, hashlib.sha256).hexdigest()
+    assert taken.headers["x-taskplatform-signature"] == f"v1={signed}"
+    body = json.loads(taken.body)
+    assert body["id"] == taken.headers["idempotency-key"] == str(delivery.pk)
+    assert body["event"] == "alert.firing"
+    assert body["subject"] == {"kind": "job_type", "name": "mail"}
+    assert (body["severity"], body["value"], body["threshold"]) == ("critical", 3600.0, 300.0)
+    assert body["at"] == "2026-03-02T09:00:00Z"
+    assert (delivery.state, delivery.code) == ("sent", 200)
+
+
+def test_message_that_was_sent_is_not_sent_again(frozen_clock: Any, site: Receiver) -> None:
+    firing(channel(url=site.url))
+    carry_out()
+
+    carry_out(attempt=2)
+
+    assert len(site.taken) == 1
+
+
+def test_busy_server_is_tried_again_until_the_last_attempt(
+    frozen_clock: FrozenClock, site: Receiver
+) -> None:
+    site.answers = [(503, b"later")]
+    firing(channel(url=site.url))
+    with pytest.raises(Retry, match="later"):
+        carry_out()
+    assert Delivery.objects.get().state == "waiting"
+
+    with pytest.raises(Fail, match="later"):
+        carry_out(attempt=8)
+
+    delivery = Delivery.objects.get()
+    assert (delivery.state, delivery.code, delivery.answer) == ("failed", 503, "later")
+
+
+def test_refusal_is_final(frozen_clock: FrozenClock, site: Receiver) -> None:
+    site.answers = [(404, b"no such hook")]
+    firing(channel(url=site.url))
+
+    with pytest.raises(Fail, match="no such hook"):
+        carry_out()
+
+
+def test_unknown_code_of_a_bot_is_tried_three_times(frozen_clock: Any, site: Receiver) -> None:
+    site.answers = [(200, b'{"errcode": 310000, "errmsg": "sign not match"}')]
+    firing(channel(kind="dingtalk", url=f"{site.url}/robot/send?access_token=T0KEN", secret="S"))
+    for attempt in (1, 2):
+        with pytest.raises(Retry, match="310000: sign not match"):
+            carry_out(attempt)
+
+    with pytest.raises(Fail, match="310000: sign not match"):
+        carry_out(3)
+
+
+def test_answer_that_repeats_the_key_of_the_address_is_masked(site: Receiver) -> None:
+    site.answers = [(400, b"bad /hook/T0KEN?k=K3Y with S3CRET")]
+
+    found = send_test(channel(url=f"{site.url}/hook/T0KEN?k=K3Y", secret="S3CRET"))
+
+    assert (found.state, found.code, found.answer) == ("failed", 400, "bad …?… with …")
+
+
+def test_host_that_is_not_listed_is_not_called(site: Receiver, settings: Any) -> None:
+    settings.ALERT_HOSTS = ("alerts.example.org",)
+
+    found = send_test(channel(url=site.url))
+
+    assert (site.taken, found.state) == ([], "failed")
+    assert found.answer.endswith("is not allowed; ALERT_HOSTS has: alerts.example.org.")
+
+
+def test_address_that_is_not_public_is_not_called(site: Receiver, settings: Any) -> None:
+    settings.JOB_HTTP_NETWORKS = ()
+
+    found = send_test(channel(url=site.url))
+
+    assert (site.taken, found.state) == ([], "failed")
+    assert "not public" in found.answer
+
+
+def test_test_says_what_it_is(site: Receiver) -> None:
+    found = send_test(channel(url=site.url))
+
+    assert json.loads(site.taken[0].body)["event"] == Event.TEST
+    assert (found.event, found.job, found.state) == (Event.TEST, None, "sent")
+
+
+# --- mail -----------------------------------------------------------------------------------------
+def test_mail_goes_to_all_recipients_in_two_forms(frozen_clock: Any, post: Mailbox) -> None:
+    firing(channel(kind="mail", url="", recipients=["a@example.org", "b@example.org"]))
+
+    carry_out()
+
+    [mail] = post.mails
+    assert "To: a@example.org, b@example.org" in mail
+    assert "text/plain" in mail and "text/html" in mail
+    assert Delivery.objects.get().code == 250
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"), [("451 greylisted", Retry), ("550 no such user", Fail)]
+)
+def test_mail_server_that_refuses(
+    frozen_clock: Any, post: Mailbox, answer: str, error: type[Exception]
+) -> None:
+    post.to_recipient = answer
+    firing(channel(kind="mail", url="", recipients=["a@example.org"]))
+
+    with pytest.raises(error, match=answer[4:]):
+        carry_out()
+
+    assert Delivery.objects.get().code == int(answer[:3])
+
+
+def test_mail_server_that_is_away_is_tried_again(frozen_clock: Any, post: Mailbox) -> None:
+    made = channel(kind="mail", url="", recipients=["a@example.org"])
+    firing(made)
+    from django.conf import settings
+
+    settings.EMAIL_PORT = 1
+
+    with pytest.raises(Retry, match=r"127\.0\.0\.1"):
+        carry_out()

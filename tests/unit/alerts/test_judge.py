@@ -1,0 +1,108 @@
+"""Whether a rule begins, fires, repeats or ends an alert."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, time, timedelta
+
+import pytest
+
+from apps.alerts.rules.judge import Open, Terms, judge
+from apps.alerts.rules.kinds import BREAKER_OPEN, FAILURE_RATE, QUOTA_UNFILLED
+from apps.alerts.rules.quiet import QuietHours
+
+NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
+RATE = Terms(FAILURE_RATE, 0.2, 120)
+AGO = timedelta(minutes=10)
+PENDING = Open(NOW - timedelta(seconds=119))
+FIRING = Open(NOW - AGO, fired_at=NOW - AGO, told_at=NOW - AGO)
+
+
+@pytest.mark.parametrize(
+    ("value", "alert", "verdict"),
+    [
+        (0.19, None, "nothing"),
+        (None, None, "nothing"),
+        (0.2, None, "pending"),
+        (0.2, PENDING, "keep"),
+        (0.2, Open(NOW - timedelta(seconds=120)), "fire"),
+        (0.19, PENDING, "forget"),
+        (None, PENDING, "forget"),
+        (0.2, FIRING, "keep"),
+        # A firing alert ends below 90 % of the threshold.
+        (0.181, FIRING, "keep"),
+        (0.179, FIRING, "resolve"),
+        (None, FIRING, "resolve"),
+    ],
+)
+def test_verdict(value: float | None, alert: Open | None, verdict: str) -> None:
+    assert judge(RATE, value, alert, NOW) == verdict
+
+
+def test_without_a_time_it_fires_at_once() -> None:
+    assert judge(Terms(BREAKER_OPEN, None, 0), 1.0, None, NOW) == "fire"
+
+
+@pytest.mark.parametrize(
+    ("value", "alert", "verdict"),
+    [
+        (0.8, None, "nothing"),
+        (0.79, None, "fire"),
+        (0.88, FIRING, "keep"),
+        (0.89, FIRING, "resolve"),
+    ],
+)
+def test_quota_is_wrong_below_its_threshold(value: float, alert: Open | None, verdict: str) -> None:
+    assert judge(Terms(QUOTA_UNFILLED, 0.8, 0), value, alert, NOW) == verdict
+
+
+def test_whole_quota_resolves_whatever_the_threshold() -> None:
+    assert judge(Terms(QUOTA_UNFILLED, 1.0, 0), 1.0, FIRING, NOW) == "resolve"
+
+
+@pytest.mark.parametrize(
+    ("repeat", "alert", "verdict"),
+    [
+        (None, FIRING, "keep"),
+        (11, FIRING, "keep"),
+        (10, FIRING, "repeat"),
+        # Nobody knows of it yet.
+        (10, FIRING._replace(told_at=None), "keep"),
+        (10, FIRING._replace(snoozed_until=NOW + timedelta(seconds=1)), "keep"),
+        # Snoozed after it was told, and the time is over.
+        (None, FIRING._replace(snoozed_until=NOW), "repeat"),
+        (None, FIRING._replace(snoozed_until=NOW, told_at=NOW), "keep"),
+    ],
+)
+def test_firing_alert_is_told_again(repeat: int | None, alert: Open, verdict: str) -> None:
+    assert judge(RATE._replace(repeat_minutes=repeat), 0.5, alert, NOW) == verdict
+
+
+@pytest.mark.parametrize(
+    ("at", "is_quiet"),
+    [
+        ("2026-03-02T21:59", False),
+        ("2026-03-02T22:00", True),  # Monday evening
+        ("2026-03-03T05:59", True),
+        ("2026-03-03T06:00", False),
+        ("2026-03-07T22:30", False),  # Saturday is no day of the rule
+        ("2026-03-08T05:00", False),
+        ("2026-03-07T05:00", True),  # of Friday evening
+    ],
+)
+def test_quiet_hours_over_midnight_belong_to_the_day_they_begin(at: str, is_quiet: bool) -> None:
+    hours = QuietHours(time(22), time(6), "UTC", {1, 2, 3, 4, 5})
+    assert hours.has(datetime.fromisoformat(f"{at}+00:00")) is is_quiet
+
+
+def test_quiet_hours_are_those_of_their_zone() -> None:
+    hours = QuietHours(time(12), time(13), "Asia/Shanghai", {*range(1, 8)})
+    assert hours.has(datetime(2026, 3, 2, 4, 30, tzinfo=UTC))
+    assert not hours.has(datetime(2026, 3, 2, 12, 30, tzinfo=UTC))
+
+
+def test_equal_ends_are_the_whole_day() -> None:
+    hours = QuietHours(time(8), time(8), "UTC", {1})
+    assert hours.has(datetime(2026, 3, 2, 8, tzinfo=UTC))
+    assert hours.has(datetime(2026, 3, 3, 7, 59, tzinfo=UTC))
+    assert not hours.has(datetime(2026, 3, 3, 8, tzinfo=UTC))
+    assert not hours.has(datetime(2026, 3, 2, 7, 59, tzinfo=UTC))
