@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
+from apps.alerts.models import Alert
 from apps.common import ids
 from apps.jobs.handlers import http, ready
 from apps.jobs.models import Job, JobType
@@ -18,6 +19,7 @@ from apps.jobs.services import types
 from apps.jobs.services.promote import promote_due
 from apps.journal.models import JournalEntry
 from taskplatform.demo import jobs
+from taskplatform.demo.alerts import make_rules
 from taskplatform.demo.company import JOB_TYPES
 from taskplatform.demo.jobs import (
     CHECKPOINTS,
@@ -30,8 +32,10 @@ from taskplatform.demo.jobs import (
     submit_first_jobs,
     submit_jobs,
 )
+from tests.alerts import evaluate
 from tests.factories import worker
 from tests.frozen import FrozenClock
+from tests.jobs import end, take
 
 pytestmark = pytest.mark.django_db
 
@@ -134,7 +138,7 @@ def test_job_that_ran_again_after_its_end_is_a_breach_of_the_audit(drained: JobR
 
 # --- the first start ----------------------------------------------------------------------------
 def test_first_jobs_are_submitted_once_and_some_for_later() -> None:
-    assert submit_first_jobs() == 20
+    assert submit_first_jobs() == 38
     assert set(JobType.objects.values_list("name", flat=True)) == set(JOB_TYPES)
     # Those that call the platform wait until that is allowed.
     assert not Job.objects.filter(type=HTTP).exists()
@@ -144,8 +148,20 @@ def test_first_jobs_are_submitted_once_and_some_for_later() -> None:
 
 def test_first_jobs_call_the_platform_where_that_is_allowed(settings: Any) -> None:
     allow_http(settings)
-    assert submit_first_jobs() == 40
+    assert submit_first_jobs() == 58
     assert Job.objects.filter(type=HTTP).count() == 20
+
+
+def test_failing_jobs_of_the_demo_fire_an_alert(frozen_clock: FrozenClock) -> None:
+    submit_first_jobs()
+    assert (make_rules(), make_rules()) == (6, 0)
+    for held in take(types=(FAILING,)):
+        end(held, "failed", retry="never")
+
+    evaluate()
+
+    fired = Alert.objects.filter(fired_at__isnull=False)
+    assert [str(each) for each in fired] == ["Jobs fail: demo-failing"]
 
 
 def test_types_that_operators_changed_stay_as_they_are() -> None:
