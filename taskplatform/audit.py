@@ -9,6 +9,7 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.utils.translation import gettext as _
 
 from apps.alerts.services import invariants as alerts
+from apps.bulk.services import invariants as bulk
 from apps.common.audit import Checked
 from apps.dispatch.services import invariants as dispatch
 from apps.jobs.models import bounds_of
@@ -16,7 +17,14 @@ from apps.jobs.services import invariants as jobs
 from apps.reports.services import invariants as reports
 from apps.schedules.services import invariants as schedules
 
-CHECKS = (*dispatch.CHECKS, *jobs.CHECKS, *schedules.CHECKS, *reports.CHECKS, *alerts.CHECKS)
+CHECKS = (
+    *dispatch.CHECKS,
+    *jobs.CHECKS,
+    *schedules.CHECKS,
+    *bulk.CHECKS,
+    *reports.CHECKS,
+    *alerts.CHECKS,
+)
 
 # People who make API keys configure the platform.
 PERMISSION = "access.change_apiclient"

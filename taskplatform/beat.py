@@ -20,6 +20,7 @@ def periods() -> dict[str, int]:
     return {
         "alerts.evaluate": 15,
         "common.tidy": 600,
+        "bulk.purge": 3600,
         "dispatch.expire": dispatch.EXPIRY_SWEEP_SECONDS,
         "dispatch.purge": dispatch.PURGE_SWEEP_SECONDS,
         "dispatch.roll": 600,

@@ -47,6 +47,7 @@ _VIEWER = [
     "jobs.view_worker",
     "schedules.view_schedule",
     "schedules.view_schedulerun",
+    "bulk.view_bulkrun",
     "reports.view_rollup",
     "reports.view_rollupbucket",
     "reports.view_errorgroup",

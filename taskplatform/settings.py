@@ -15,6 +15,7 @@ from whitenoise.compress import Compressor
 
 from apps.access.conf import AccessConf
 from apps.alerts.conf import AlertsConf
+from apps.bulk.conf import BulkConf
 from apps.common.conf import CommonConf
 from apps.dispatch.conf import DispatchConf
 from apps.jobs.conf import JobsConf
@@ -85,12 +86,13 @@ INSTALLED_APPS = [
     "apps.dispatch",
     "apps.jobs",
     "apps.schedules",
+    "apps.bulk",
     "apps.reports",
     "apps.alerts",
     *EXTRA_APPS,
 ]
-# Apps of the platform that have handlers of jobs.
-HANDLER_APPS = ["apps.alerts"]
+# Apps of the platform itself whose `handlers.py` runs jobs.
+HANDLER_APPS = ["apps.alerts", "apps.bulk"]
 MIDDLEWARE = [
     "apps.common.middleware.RequestIdMiddleware",
     "apps.common.middleware.HeadersMiddleware",
@@ -404,7 +406,16 @@ _http = {"JOB_HTTP_HOSTS": f"127.0.0.1:{PORT}", "JOB_HTTP_NETWORKS": "127.0.0.1/
 _is_own = _engine.endswith("sqlite3") and HOST in {"127.0.0.1", "localhost"}
 if _is_own and not any(map(environment.text, _http)):
     _given |= _http
-for _conf in (CommonConf, AccessConf, AlertsConf, DispatchConf, JobsConf, JournalConf, ReportsConf):
+for _conf in (
+    CommonConf,
+    AccessConf,
+    AlertsConf,
+    BulkConf,
+    DispatchConf,
+    JobsConf,
+    JournalConf,
+    ReportsConf,
+):
     globals().update(_conf.from_environment(_given))
 if globals()["ASYNCFLOW_PORTS"]:
     # By these names their clients know this machine, whatever others call it.

@@ -42,7 +42,7 @@ class Box:
 
 BOXES = (
     Box(_("Dispatch"), ("dispatch",)),
-    Box(_("Jobs"), ("jobs", "schedules")),
+    Box(_("Jobs"), ("jobs", "schedules", "bulk")),
     Box(_("Alerts"), ("alerts",)),
     Box(_("Journal"), ("journal",)),
     Box(_("Access"), ("access",)),
@@ -66,6 +66,7 @@ ICONS = {
     "alerts.alertrule": "rule",
     "alerts.channel": "campaign",
     "alerts.delivery": "send",
+    "bulk.bulkrun": "dynamic_feed",
     "journal.journalentry": "history",
     "journal.sink": "output",
     "journal.sinkreject": "block",

@@ -9,6 +9,7 @@ from django.urls import include, path
 from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
+from apps.bulk.admin.plan_page import plan_page
 from apps.common.admin.preferences_page import PREFERENCES_URL, preferences
 
 # Django finds the handlers by these names.
@@ -28,7 +29,9 @@ def favicon(request: HttpRequest) -> HttpResponseRedirect:
 
 
 urlpatterns = [
-    # First, because they are asked for most.
+    # Before those whose numbers would take its addresses.
+    path("api/v1/", include("apps.bulk.api.urls")),
+    # Then these, because they are asked for most.
     path("api/v1/", include("apps.dispatch.api.urls")),
     path("api/v1/", include("apps.jobs.api.urls")),
     path("api/v1/", include("apps.schedules.api.urls")),
@@ -40,6 +43,11 @@ urlpatterns = [
     path("admin/audit/", admin.site.admin_view(audit_page.audit), name=AUDIT_URL),
     path("admin/reports/", admin.site.admin_view(report_pages.report), name="report"),
     path("admin/reports/csv/", admin.site.admin_view(report_pages.report_csv), name="report_csv"),
+    path(
+        "admin/bulk/new/<slug:kind>/<slug:verb>/",
+        admin.site.admin_view(plan_page),
+        name="bulk_new",
+    ),
     path("admin/failures/", admin.site.admin_view(failures.failures_page), name="failures"),
     path("admin/capacity/", admin.site.admin_view(capacity_page.capacity_page), name="capacity"),
     path("admin/governance/", admin.site.admin_view(governance.governance), name="governance"),

@@ -46,6 +46,8 @@ BOUNDS = {
     "reports.ErrorGroup": "REPORT_ERRORS_KEPT, at most 200,000; reports.rollup",
     "schedules.Schedule": "90 days after its end; schedules.purge",
     "schedules.ScheduleRun": "90 days; schedules.purge",
+    "bulk.BulkRow": "BULK_ROWS_KEPT; bulk.purge",
+    "bulk.BulkRun": "BULK_RUNS_KEPT; bulk.purge",
     # The small ones.
     "journal.SinkReject": "30 days; common.tidy",
     "jobs.Worker": "7 days after they left; common.tidy",
@@ -98,7 +100,7 @@ def test_bounds_name_sweeps_that_run() -> None:
         word
         for word in named
         if word.partition(".")[0]
-        in {"common", "jobs", "journal", "dispatch", "reports", "schedules"}
+        in {"common", "jobs", "journal", "dispatch", "bulk", "reports", "schedules"}
         and "." in word
     }
     assert sweeps and sweeps <= beat.periods().keys()

@@ -68,7 +68,7 @@ FOR_PROGRAMS = (
     "apps/common/serializers.py",
     "apps/dispatch/services/pull.py",
     "apps/dispatch/checks.py",
-    "apps/alerts/handlers.py",
+    "apps/*/handlers.py",
     "apps/jobs/handlers/*.py",
     "apps/jobs/runner/*.py",
     "apps/jobs/services/leases.py",

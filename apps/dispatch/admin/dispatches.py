@@ -28,10 +28,12 @@ from apps.common.admin.filters import ChoiceFilter, DayFilter, InstantFilter, re
 from apps.common.admin.keyset import KeysetAdmin
 from apps.common.admin.timeline import Moment
 from apps.common.admin.two_tables import TwoTablesAdmin
-from apps.dispatch.admin.filters import DispatchesOf, SourceFilter, TaskFilter, users_behind
+from apps.dispatch.admin.bulk_links import bulk_links
+from apps.dispatch.admin.filters import DispatchesOf, SourceFilter, TaskFilter
 from apps.dispatch.models import AnyDispatch, ArchivedDispatch, Dispatch, Source
 from apps.dispatch.rules import names
 from apps.dispatch.services import ending
+from apps.dispatch.services.filtered import users_behind
 from apps.journal.admin import latest_moments
 from apps.journal.models import JournalEntry
 from apps.journal.models import Source as JournalSource
@@ -134,10 +136,16 @@ class DispatchAdmin(TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
     shown_result = json_field("result", _("result"))
     shown_message = error_column("message", _("message"))
 
+    # --- the list ---------------------------------------------------------------------------------
+    list_before_template = "admin/includes/dispatches_before.html"
+
     def list_context(self, request: HttpRequest, changelist: Any) -> dict[str, Any]:
-        context = super().list_context(request, changelist)
         older = "" if changelist.has_further_rows else self.older_url(request)
-        return context | {"older_url": older}
+        return {
+            **super().list_context(request, changelist),
+            "bulk_links": bulk_links(self, request),
+            "older_url": older,
+        }
 
     def older_url(self, request: HttpRequest) -> str:
         """The list of the archive with those of the filters that name whose dispatches."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse_lazy
 from django.utils.translation import gettext
@@ -15,8 +15,9 @@ from django.utils.translation import gettext_lazy as _
 from apps.common.admin.filters import ChoiceFilter, KeyFilter, NumberFilter
 from apps.common.admin.key_choice import KeyInput
 from apps.common.paging import MAX_EXAMINED
-from apps.dispatch.models import Executor, Membership, Source, Task
+from apps.dispatch.models import Source, Task
 from apps.dispatch.rules import life
+from apps.dispatch.services.filtered import reaching, users_behind
 from apps.dispatch.services.standing import in_state, once_by_time, once_in_state
 
 # Tasks that are looked at for a list of one state.
@@ -37,15 +38,6 @@ class ExecutorFilter(KeyFilter):
         return {self.parameter: forms.CharField(label="", required=False, widget=widget)}
 
 
-def users_behind(name: str) -> list[int]:
-    """The user of that name, or the members of the group.
-
-    As plain ids, because the index that starts with the executor is used for nothing else.
-    """
-    users = Executor.objects.within([name]).users()
-    return list(users.values_list("pk", flat=True))
-
-
 class DispatchesOf(ExecutorFilter):
     """The dispatches to a user, or to the members that a group has now."""
 
@@ -61,11 +53,7 @@ class TasksFor(ExecutorFilter):
 
     def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
         super().narrowed(rows, given)
-        name = given[self.parameter]
-        groups = Membership.objects.filter(user__name=name).values("group")
-        reached = Executor.objects.filter(Q(name=name) | Q(pk__in=groups))
-        # Plain ids, because the index that starts with the executor is used for nothing else.
-        return rows.filter(executor__in=list(reached.values_list("pk", flat=True)))
+        return rows.filter(executor__in=reaching(given[self.parameter]))
 
 
 class StateFilter(ChoiceFilter):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.contrib import admin
+from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
+from apps.dispatch.admin.bulk_links import once_links
 from apps.dispatch.admin.filters import ModeFilter, StateFilter, TasksFor
 from apps.dispatch.admin.periods import StartsIn
 from apps.dispatch.admin.task_actions import shift_action
@@ -35,7 +39,12 @@ class OnceTaskAdmin(TaskAdmin):
         ("shown_state", "shown_title"),
         ("executor_link", "quota", "shown_start_at"),
     )
+    list_before_template = "admin/includes/once_tasks_before.html"
     list_filter = (TasksFor, ModeFilter, StartsIn, StateFilter)
+
+    def list_context(self, request: HttpRequest, changelist: Any) -> dict[str, Any]:
+        context = super().list_context(request, changelist)
+        return {**context, "bulk_links": once_links(self, request, changelist)}
 
     shift = shift_action(
         _(

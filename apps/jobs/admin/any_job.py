@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.db.models.functions import Left
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
@@ -15,15 +15,16 @@ from apps.common import clock
 from apps.common.admin import ServiceModelAdmin, reason_action
 from apps.common.admin.base import Panel
 from apps.common.admin.changelist import tidy_search
-from apps.common.admin.filters import read_key, read_number
+from apps.common.admin.filters import read_number
 from apps.common.admin.keyset import KeysetAdmin
 from apps.common.admin.timeline import Moment
 from apps.common.admin.two_tables import TwoTablesAdmin
 from apps.jobs.admin import job_fields, job_panels
+from apps.jobs.admin.filters import wanted_of
 from apps.jobs.admin.job_forms import HostForm
 from apps.jobs.models import AnyJob
 from apps.jobs.rules import transitions
-from apps.jobs.services import control
+from apps.jobs.services import control, find
 
 
 def may(arrow: str) -> Any:
@@ -39,10 +40,6 @@ class AnyJobAdmin(TwoTablesAdmin, ServiceModelAdmin, KeysetAdmin):
     search_fields = ("pk",)
     search_help_text = _("Number, key or user in full, or part of the last error")
 
-    def types(self) -> list[str]:
-        """The types that its jobs can have."""
-        raise NotImplementedError(f"{type(self).__name__} must define types()")
-
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Never on this page; waiting jobs have a page for edits."""
         return False
@@ -54,40 +51,14 @@ class AnyJobAdmin(TwoTablesAdmin, ServiceModelAdmin, KeysetAdmin):
     def found_by_index(
         self, rows: QuerySet[Any], given: Mapping[str, str], term: str
     ) -> Sequence[int] | None:
-        if term:
-            return self._found_exactly(rows, term)
-        types = [given["type"]] if given.get("type") else None
-        if given.get("error_key"):
-            alike = rows.filter(error_key=given["error_key"])
-            return self.few(alike.filter(type=types[0]) if types else alike)
-        if given.get("key"):
-            return self.few(rows.filter(type__in=types or self.types(), key=given["key"]))
-        return self.found_by_type(rows.filter(type=types[0]) if types else rows, given)
-
-    def found_by_type(self, rows: QuerySet[Any], given: Mapping[str, str]) -> Sequence[int] | None:
-        """As `found_by_index` for what neither key nor error narrows; `rows` are of the type."""
-        return self.few(rows) if given.get("type") else None
-
-    def _found_exactly(self, rows: QuerySet[Any], term: str) -> Sequence[int] | None:
-        number, key = read_number(term), read_key(term)
-        if number is not None and rows.filter(pk=number).exists():
-            return [number]
-        if key is None:
-            return None
-        return self.few(rows.filter(type__in=self.types(), key=key)) or None
+        wanted = wanted_of({**given, "q": term})
+        return find.few(rows, wanted, most=self.max_indexed, model=self.model)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        term = tidy_search(search_term).strip()
-        if not term:
-            return queryset, False
-        wanted = Q(memo__icontains=term)
-        if read_key(term) is not None:
-            wanted |= Q(key=term) | Q(user_id=term)
-        if (number := read_number(term)) is not None:
-            wanted |= Q(pk=number)
-        return queryset.filter(wanted), False
+        wanted = wanted_of({"q": tidy_search(search_term).strip()})
+        return find.narrowed(queryset, wanted), False  # type: ignore[arg-type]
 
     def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:
         now = clock.now()

@@ -20,7 +20,6 @@ from apps.jobs.admin.filters import (
     UserFilter,
 )
 from apps.jobs.models import ArchivedJob, Job
-from apps.jobs.services.find import archived_types
 
 
 class ArchivedJobAdmin(AnyJobAdmin):
@@ -48,9 +47,6 @@ class ArchivedJobAdmin(AnyJobAdmin):
         InstantFilter,
     )
     actions = ("retry", "retry_on_host")
-
-    def types(self) -> list[str]:
-        return archived_types()
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

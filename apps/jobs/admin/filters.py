@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from django import forms
 from django.db.models import Q, QuerySet
+from django.utils import timezone
 from django.utils.text import capfirst
 from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminSelectWidget
 
 from apps.common import clock
-from apps.common.admin.display import shown_text
+from apps.common.admin.display import shown_text, translate
 from apps.common.admin.filters import ChoiceFilter, DayFilter, FormFilter, KeyFilter, read_key
+from apps.common.errors import Invalid
 from apps.jobs.admin.job_fields import MAX_ERROR
 from apps.jobs.conf import conf
 from apps.jobs.models import ArchivedJob, Job, JobScope, JobType, Worker
+from apps.jobs.rules.job_filter import JobFilter, admin_names, read
 from apps.jobs.rules.type_snapshot import TypeSnapshot
-from apps.jobs.services.find import archived_types
+from apps.jobs.services.find import archived_types, narrowed
 from apps.jobs.services.register import LIVING
 from apps.jobs.services.type_snapshots import all_types
+from apps.journal.admin.filters import HostFilter, WorkerFilter
 from apps.journal.admin.words import reason_of
+
+
+def wanted_of(given: Mapping[str, str]) -> JobFilter:
+    """The filter that the parameters of a list of jobs mean."""
+    return read(given, admin_names(timezone.get_current_timezone()))
 
 
 def type_names(person: Any = None) -> list[str]:
@@ -43,7 +52,17 @@ def types_of_limits(person: Any) -> list[TypeSnapshot] | None:
     return None if names is None else [each for each in all_types() if each.name in names]
 
 
-class TypeFilter(FormFilter):
+class ByJobFilter(FormFilter):
+    """Narrows as the JobFilter of its parameters does."""
+
+    def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
+        try:
+            return narrowed(rows, wanted_of(given))  # type: ignore[arg-type]
+        except Invalid as error:
+            raise ValueError(translate(error.detail)) from error
+
+
+class TypeFilter(ByJobFilter):
     title = _("type")
     parameter = "type"
 
@@ -67,7 +86,7 @@ class TypeFilter(FormFilter):
     def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
         if given["type"] not in self.names():
             raise ValueError(gettext("There is no job type %s.") % repr(given["type"][:80]))
-        return rows.filter(type=given["type"])
+        return super().narrowed(rows, given)
 
 
 class ArchivedTypeFilter(TypeFilter):
@@ -80,36 +99,37 @@ class ArchivedTypeFilter(TypeFilter):
         return sorted({*type_names(person), *seen})
 
 
-class StatusFilter(ChoiceFilter):
+class StatusFilter(ByJobFilter, ChoiceFilter):
     title = _("status")
     parameter = "status"
     options = Job.Status.choices
 
 
-class LaneFilter(ChoiceFilter):
+class LaneFilter(ByJobFilter, ChoiceFilter):
     title = _("lane")
     parameter = "lane"
     options = JobType.Lane.choices
 
-    def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
-        if given["lane"] not in JobType.Lane.values:
-            raise ValueError(gettext("%s is none of the choices.") % given["lane"][:80])
-        types = JobType.objects.filter(lane=given["lane"])
-        return rows.filter(type__in=list(types.values_list("name", flat=True)))
 
-
-class JobKeyFilter(KeyFilter):
+class JobKeyFilter(ByJobFilter, KeyFilter):
     title = _("key")
     parameter = "key"
 
 
-class UserFilter(KeyFilter):
+class UserFilter(ByJobFilter, KeyFilter):
     title = _("user")
     parameter = "user"
-    lookup = "user_id"
 
 
-class ErrorFilter(KeyFilter):
+class JobHostFilter(ByJobFilter, HostFilter):
+    """The host of the last attempt."""
+
+
+class JobWorkerFilter(ByJobFilter, WorkerFilter):
+    """The worker of the last attempt."""
+
+
+class ErrorFilter(ByJobFilter, KeyFilter):
     title = _("error key")
     parameter = "error_key"
 
@@ -129,7 +149,7 @@ class CreatedFilter(DayFilter):
     title = _("created")
 
 
-class ClientFilter(KeyFilter):
+class ClientFilter(ByJobFilter, KeyFilter):
     title = _("API key")
     parameter = "client"
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from django.contrib import admin, messages
-from django.db import connection
-from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.translation import gettext, ngettext_lazy
@@ -20,16 +18,18 @@ from apps.common.admin.base import Panel, in_pairs
 from apps.common.admin.filters import InstantFilter
 from apps.jobs.admin import job_fields, job_panels, labels
 from apps.jobs.admin.any_job import AnyJobAdmin, may
+from apps.jobs.admin.bulk_links import bulk_links
 from apps.jobs.admin.filters import (
     ClientFilter,
     CreatedFilter,
     ErrorFilter,
+    JobHostFilter,
     JobKeyFilter,
+    JobWorkerFilter,
     LaneFilter,
     StatusFilter,
     TypeFilter,
     UserFilter,
-    type_names,
     types_of_limits,
 )
 from apps.jobs.admin.job_edit import EDIT_URL, ONLY_SAVE, edit_view
@@ -39,7 +39,6 @@ from apps.jobs.models import ArchivedJob, Job, JobType, bounds_of
 from apps.jobs.rules import transitions
 from apps.jobs.services import control
 from apps.jobs.services.submit import submit
-from apps.journal.admin.filters import HostFilter, WorkerFilter
 
 # Actions for many jobs at once; the others are on the page of a job only.
 IN_BULK = {"retry", "cancel", "run_now"}
@@ -76,9 +75,9 @@ class JobAdmin(AnyJobAdmin):
         LaneFilter,
         JobKeyFilter,
         UserFilter,
-        HostFilter,
+        JobHostFilter,
         ErrorFilter,
-        WorkerFilter,
+        JobWorkerFilter,
         ClientFilter,
         CreatedFilter,
         InstantFilter,
@@ -95,25 +94,14 @@ class JobAdmin(AnyJobAdmin):
         """May this person decide the end of a job against its worker?"""
         return self._has_own_permission(request, "override_job")
 
-    def types(self) -> list[str]:
-        return type_names()
-
     # --- the list ---------------------------------------------------------------------------------
     def list_context(self, request: HttpRequest, changelist: Any) -> dict[str, Any]:
         return {
             **super().list_context(request, changelist),
             "too_long": labels.waiting_too_long(types_of_limits(request.user)),
+            "bulk_links": bulk_links(self, request),
             "older_url": "" if changelist.has_further_rows else older_url(request.GET),
         }
-
-    def found_by_type(self, rows: QuerySet[Any], given: Mapping[str, str]) -> Sequence[int] | None:
-        if not given.get("status"):
-            return super().found_by_type(rows, given)
-        indexed = (*transitions.OPEN, transitions.FAILED)
-        if given["status"] in indexed or connection.vendor == "mysql":
-            # On SQLite indexes of the other states would only cost.
-            return self.few(rows.filter(status=given["status"]))
-        return super().found_by_type(rows, given)
 
     # --- the page ---------------------------------------------------------------------------------
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:

@@ -11,7 +11,7 @@ from rest_framework.request import Request
 
 from apps.access.bindings import actor_of, job_types_of, masks_payload, users_of
 from apps.access.rules.clients import Binding
-from apps.common import ids, logs
+from apps.common import logs
 from apps.common.errors import FieldError, Invalid, NotFound, PlatformError
 from apps.common.paging import MAX_EXAMINED, KeysetPage, PageQuery
 from apps.common.serializers import (
@@ -34,23 +34,21 @@ from apps.jobs.api.shapes import (
 )
 from apps.jobs.models import AnyJob, ArchivedJob, Job
 from apps.jobs.models.bounds import Bounds
-from apps.jobs.models.job_columns import JobQuerySet
 from apps.jobs.rules import submission
+from apps.jobs.rules.job_filter import WIRE, read
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY
 from apps.jobs.rules.type_settings import MAX_HOST, MAX_NAME
 from apps.jobs.rules.type_snapshot import RANGES
-from apps.jobs.services.find import find_job
+from apps.jobs.services.find import find_job, narrowed
 from apps.jobs.services.submit import MAX_AT_ONCE, Submission, submit_many
 from apps.journal.models import JournalEntry, Source
 
 MAX_WORKER = 160
 MAX_ERROR_KEY = 32
 MAX_SEARCHED = 200
-# An id is made after the instant its row names, and waiting for locks may lie between the two.
-_ID_SLACK = ids.lowest_id_at(ids.EPOCH + timedelta(minutes=10))
 _PAGE = {"limit", "cursor"}
 _CREATED = {"created_after", "created_before"}
-_NAMED = ({"type", "key"}, {"type", "error_key"})
+_NAMED = ({"types", "key"}, {"types", "error_key"})
 # What the archive has indexes for, in the order of the list.
 _IN_ARCHIVE = {"archived", "type", "key", "error_key"} | _CREATED | _PAGE
 _MAX_DELAY = int(submission.MAX_DELAY.total_seconds())
@@ -131,11 +129,14 @@ class JobsView(ApiView):
         if is_archive:
             _require_archive(self.query)
         jobs: Any = ArchivedJob.objects if is_archive else Job.objects
-        within = _created_between(jobs.defer("context", "checkpoint"), self.query)
-        given = self.query.keys() - _PAGE - {"archived"}
+        names = self.query.keys() - _PAGE - {"archived"}
+        wanted = read({name: self.query[name] for name in names}, WIRE)
+        given = wanted.given.keys()
+        if masks:
+            wanted = wanted.without("memo")
         named: set[str] = next((each for each in _NAMED if given >= each), set())
-        within = within.filter(**{each: self.query[each] for each in named})
-        found = _filtered(within, self.query, searches_memo=not masks)
+        within = narrowed(jobs.defer("context", "checkpoint"), wanted.only(_CREATED | named))
+        found = narrowed(within, wanted.without(*_CREATED, *named))
         bounds = bounds_of(request)
         found = found.within(bounds)
         if given <= _CREATED | named and (named or bounds.are_open):
@@ -189,16 +190,6 @@ def _without_position(error: PlatformError) -> PlatformError:
     return type(error)(error.detail.replace(prefix, ""), errors=errors)
 
 
-def _created_between(jobs: JobQuerySet, query: dict[str, Any]) -> JobQuerySet:
-    # The bound on the id is what keeps the scan short; no index has the instant.
-    after, before = query.get("created_after"), query.get("created_before")
-    if after is not None:
-        jobs = jobs.filter(pk__gte=ids.lowest_id_at(after) - _ID_SLACK, created_at__gte=after)
-    if before is not None:
-        jobs = jobs.filter(pk__lt=ids.lowest_id_at(before) + _ID_SLACK, created_at__lt=before)
-    return jobs
-
-
 def _require_archive(query: dict[str, Any]) -> None:
     """Invalid for filters that the archive does not have."""
     errors = [
@@ -207,18 +198,6 @@ def _require_archive(query: dict[str, Any]) -> None:
     ]
     if errors:
         raise Invalid(f"{errors[0].field}: {errors[0].message}", errors=errors)
-
-
-def _filtered(jobs: JobQuerySet, query: dict[str, Any], *, searches_memo: bool) -> JobQuerySet:
-    equal = ("type", "status", "key", "user_id", "worker", "host", "stage", "error_key")
-    jobs = jobs.filter(**{name: query[name] for name in equal if query.get(name)})
-    if query.get("finished_after") is not None:
-        jobs = jobs.filter(finished_at__gte=query["finished_after"])
-    if query.get("finished_before") is not None:
-        jobs = jobs.filter(finished_at__lt=query["finished_before"])
-    if searches_memo and query.get("memo"):
-        jobs = jobs.filter(memo__icontains=query["memo"])
-    return jobs
 
 
 def bounds_of(request: Request) -> Bounds:

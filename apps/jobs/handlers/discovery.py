@@ -12,7 +12,8 @@ READY_MADE = ("apps.jobs.handlers.http", "apps.jobs.handlers.ready")
 
 
 def discover() -> None:
-    """Register the ready-made handlers and those in `handlers.py` of HANDLER_APPS, EXTRA_APPS."""
+    """Register the ready-made handlers, and those in `handlers.py` of the platform's own
+    HANDLER_APPS and of the EXTRA_APPS."""
     for name in READY_MADE:
         import_module(name)
     for config in apps.get_app_configs():
@@ -21,6 +22,5 @@ def discover() -> None:
 
 
 def _has_handlers(name: str) -> bool:
-    if name in settings.HANDLER_APPS:
-        return True
-    return any(each == name or each.startswith(f"{name}.") for each in settings.EXTRA_APPS)
+    named = (*settings.HANDLER_APPS, *settings.EXTRA_APPS)
+    return any(each == name or each.startswith(f"{name}.") for each in named)

@@ -82,6 +82,52 @@ def _control(action: str, state: str = "waiting", **fields: Any) -> Endpoint:
     )
 
 
+def _run(action: str = "", state: str = "acting") -> Callable[[World], str]:
+    return lambda world: f"bulk/{getattr(world, f'{state}_run')}/{action}"
+
+
+def _of_runs(**fields: Any) -> Endpoint:
+    """Keys find the runs over what they are bound to."""
+    return _of_jobs(own=("uid_alice",), foreign_type=404, **fields)
+
+
+OF_BULK = [
+    _of_jobs(
+        method="POST",
+        route="jobs/bulk/",
+        scope="operate",
+        foreign=200,
+        foreign_type=200,
+        body=lambda world: {
+            "verb": "cancel",
+            "filter": {"type": "mail", "status": ["scheduled"], "priority_from": 0},
+            "params": {},
+            "reason": "The customer called",
+            "dry_run": True,
+            "at_most": 5,
+            "rate": 100,
+            "request_id": "r-1",
+        },
+    ),
+    _of_runs(method="GET", route="bulk/<str:number>/", scope="read", path=_run()),
+    _of_runs(method="GET", route="bulk/<str:number>/rows/", scope="read", path=_run("rows/")),
+    _of_runs(
+        method="POST",
+        route="bulk/<str:number>/stop/",
+        scope="operate",
+        path=_run("stop/"),
+        body=_reason(),
+    ),
+    _of_runs(
+        method="POST",
+        route="bulk/<str:number>/continue/",
+        scope="operate",
+        path=_run("continue/", "stopped"),
+        body=_reason(),
+    ),
+]
+
+
 def _type(name: str) -> Callable[[World], str]:
     return lambda world: f"job-types/{name}/"
 
@@ -138,6 +184,7 @@ JOB_ENDPOINTS = [
     _control("retry", "failed"),
     _control("run-now"),
     _control("mark-done"),
+    *OF_BULK,
     _of_types(method="GET", route="job-types/", scope="read", foreign_type=200),
     _of_types(
         method="POST",

@@ -13,6 +13,7 @@ from typing import Any
 from django.apps import apps
 from django.db import connection, models
 
+from apps.bulk.models import BulkRow, BulkRun
 from apps.common import clock
 from apps.dispatch.models import (
     ArchivedTask,
@@ -28,7 +29,7 @@ from tests import callback, factories
 
 # Counters that a request which changes nothing may still move.
 COUNTERS = {"apiclient": {"last_used_at"}, "executor": {"last_seen_at"}}
-OWN_APPS = ("dispatch", "jobs", "schedules", "journal", "access")
+OWN_APPS = ("dispatch", "jobs", "schedules", "bulk", "journal", "access")
 CHANGES = re.compile(r"\b(INSERT|UPDATE|DELETE|REPLACE|TRUNCATE)\b", re.IGNORECASE)
 
 
@@ -39,6 +40,7 @@ class World:
 
     Of the type mail alice has a job in each kind of state, of sms bob has one that waits and one
     has no user. The pool points is empty. The schedule makes jobs of type mail from an hour on.
+    Two bulk runs are over alice's mails.
     """
 
     number: str
@@ -55,6 +57,8 @@ class World:
     sms_job: int
     nobodys_job: int
     schedule: int
+    acting_run: int
+    stopped_run: int
 
 
 def build_world() -> World:
@@ -67,6 +71,7 @@ def build_world() -> World:
     factories.job_type("points", pool=True)
     task, number = _handed_out("uid_alice")
     bobs_task, bobs_number = _handed_out("uid_bob")
+    failed_job = _alices(key="order-3", into={"status": "failed", "attempts": 3})
     return World(
         number=number,
         task=task,
@@ -80,15 +85,35 @@ def build_world() -> World:
         bobs_task=bobs_task,
         waiting_job=_alices(key="order-1", delay=timedelta(hours=1)),
         running_job=factories.running_job(key="order-2", user_id="uid_alice").pk,
-        failed_job=_alices(key="order-3", into={"status": "failed", "attempts": 3}),
+        failed_job=failed_job,
         sms_job=factories.job("sms", key="order-1", user_id="uid_bob").pk,
         nobodys_job=factories.job("sms", key="order-5").pk,
         schedule=factories.schedule(start_at=clock.now() + timedelta(hours=1)).pk,
+        acting_run=_run("acting", failed_job),
+        stopped_run=_run("stopped", failed_job),
     )
 
 
 def _alices(**fields: Any) -> int:
     return factories.job(user_id="uid_alice", **fields).pk
+
+
+def _run(state: str, job: int) -> int:
+    run = BulkRun.objects.create(
+        kind="jobs",
+        verb="cancel",
+        filter={"type": ["mail"]},
+        rate=200,
+        reason="wrong address",
+        actor=factories.OPERATOR,
+        bound={"types": ["mail"], "users": ["uid_alice"], "takes_nobodys": False},
+        job=job,
+        state=state,
+        collected=1,
+        created_at=clock.now(),
+    )
+    BulkRow.objects.create(run=run, number=0, target=job)
+    return run.pk
 
 
 def _handed_out(uid: str) -> tuple[int, str]:
@@ -107,6 +132,7 @@ def erase_all_but(names: Collection[str]) -> None:
     RotateTask.objects.exclude(executor__name__in=names).delete()
     ArchivedTask.objects.exclude(executor__name__in=names).delete()
     Stock.objects.exclude(task__in=OnceTask.objects.values("pk")).delete()
+    BulkRun.objects.all().delete()
     Membership.objects.exclude(user__name__in=names, group__name__in=names).delete()
     Executor.objects.exclude(name__in=names).delete()
 

@@ -92,7 +92,9 @@ def test_wrong_settings_are_all_named(settings: dict[str, Any], fields: list[str
 def test_handler_is_one_that_somebody_wrote() -> None:
     """With another, every worker would refuse to start."""
     made = types.create_type(name="mail", actor=ACTOR, handler="echo")
-    with pytest.raises(Invalid, match=r"There is no handler 'mial' here.* name one of: echo, "):
+    with pytest.raises(
+        Invalid, match=r"There is no handler 'mial' here.* name one of: bulk, echo, "
+    ):
         types.update_type(job_type=made, changes={"handler": "mial"}, actor=ACTOR)
     assert JobType.objects.get().handler == "echo"
 

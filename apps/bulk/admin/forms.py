@@ -1,0 +1,145 @@
+"""The forms of the page before a bulk run: the fields of each verb, and what starts it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext, pgettext_lazy
+from django.utils.translation import gettext_lazy as _
+from unfold.widgets import (
+    UnfoldAdminIntegerFieldWidget,
+    UnfoldAdminTextInputWidget,
+    UnfoldBooleanWidget,
+)
+
+from apps.bulk.rules.settings import MAX_RATE, RATE
+from apps.common.admin.actions import ReasonForm
+from apps.common.admin.time_inputs import SplitTimeInput
+from apps.dispatch.rules import task_verbs
+from apps.jobs.rules import verbs
+from apps.jobs.rules.type_settings import MAX_HOST
+
+# Before the names of the fields of a verb: a filter may have the same name.
+PREFIX = "set"
+
+
+def _number(label: Any, help_text: Any = "") -> forms.IntegerField:
+    return forms.IntegerField(
+        label=label,
+        help_text=help_text,
+        required=False,
+        widget=UnfoldAdminIntegerFieldWidget(),
+    )
+
+
+class ParamsForm(forms.Form):
+    """The fields of a verb. Empty ones are not given; the rules of the verb judge the others."""
+
+    def params(self) -> dict[str, Any]:
+        """What was filled in."""
+        return {name: v for name, v in self.cleaned_data.items() if v not in (None, "", False)}
+
+
+class PriorityForm(ParamsForm):
+    priority = _number(_("New priority"), _("−100 to 100; higher ones run first."))
+
+
+class MaxAttemptsForm(ParamsForm):
+    max_attempts = _number(_("New maximum of attempts"))
+
+
+class TimeForm(ParamsForm):
+    run_at = forms.SplitDateTimeField(label=_("At"), required=False, widget=SplitTimeInput)
+    shift_seconds = _number(
+        _("Or shift by seconds"), _("3600 is an hour later, −3600 an hour earlier.")
+    )
+
+
+class MoveForm(ParamsForm):
+    host = forms.CharField(
+        label=pgettext_lazy("of a move", "Host"),
+        max_length=MAX_HOST,
+        required=False,
+        widget=UnfoldAdminTextInputWidget(),
+    )
+    any_host = forms.BooleanField(label=_("Any host"), required=False, widget=UnfoldBooleanWidget())
+
+    def params(self) -> dict[str, Any]:
+        if self.cleaned_data["any_host"]:
+            return {"host": ""}
+        return super().params()
+
+
+class RetryForm(ParamsForm):
+    succeeded = forms.BooleanField(
+        label=_("Succeeded ones, too"), required=False, widget=UnfoldBooleanWidget()
+    )
+
+
+class ShiftForm(ParamsForm):
+    shift_seconds = _number(
+        _("Shift by seconds"), _("3600 is an hour later, −3600 an hour earlier.")
+    )
+
+
+class EndForm(ParamsForm):
+    end_at = forms.SplitDateTimeField(label=_("End"), required=False, widget=SplitTimeInput)
+
+
+FORMS: Mapping[tuple[str, str], type[ParamsForm]] = {
+    ("jobs", verbs.PRIORITY): PriorityForm,
+    ("jobs", verbs.MAX_ATTEMPTS): MaxAttemptsForm,
+    ("jobs", verbs.TIME): TimeForm,
+    ("jobs", verbs.MOVE): MoveForm,
+    ("jobs", verbs.RETRY): RetryForm,
+    ("once-tasks", task_verbs.PRIORITY): PriorityForm,
+    ("once-tasks", task_verbs.SHIFT): ShiftForm,
+    ("once-tasks", task_verbs.END): EndForm,
+}
+
+
+class StartForm(ReasonForm):
+    """What starts a run; `once` stays the same when the form is sent again."""
+
+    at_most = _number(_("At most"), _("If more rows match when it starts, nothing is changed."))
+    however_many = forms.BooleanField(
+        label=_("However many there are"), required=False, widget=UnfoldBooleanWidget()
+    )
+    every = forms.BooleanField(
+        label=_("Every row: no filter is set"), required=False, widget=UnfoldBooleanWidget()
+    )
+    rate = forms.IntegerField(
+        label=_("Rows per second"),
+        min_value=1,
+        max_value=MAX_RATE,
+        initial=RATE,
+        widget=UnfoldAdminIntegerFieldWidget(),
+    )
+    once = forms.CharField(max_length=64, widget=forms.HiddenInput)
+
+    def __init__(self, *args: Any, needs_every: bool, is_exact: bool, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._needs_every = needs_every
+        if not needs_every:
+            del self.fields["every"]
+        if is_exact:
+            del self.fields["however_many"]
+        for field in self.fields.values():
+            field.widget.attrs.pop("autofocus", None)
+        self.fields["reason"].widget.attrs["autofocus"] = True
+        self.order_fields(["reason", "at_most", "however_many", "every", "rate", "once"])
+
+    def clean(self) -> dict[str, Any]:
+        given: dict[str, Any] = super().clean() or self.cleaned_data
+        most = given.get("at_most")
+        if most is not None and most < 1:
+            self.add_error("at_most", gettext("Write 1 or more."))
+        if most is None and not given.get("however_many") and "at_most" not in self.errors:
+            is_offered = "however_many" in self.fields
+            text = gettext("Write a number, or tick that you mean however many there are.")
+            self.add_error("at_most", text if is_offered else gettext("Write a number."))
+        if self._needs_every and not given.get("every"):
+            self.add_error("every", gettext("Tick it if you mean every row, or go back."))
+        return given

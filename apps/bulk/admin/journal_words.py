@@ -1,0 +1,26 @@
+"""The words of bulk runs in the journal."""
+
+from __future__ import annotations
+
+from django.utils.translation import gettext_lazy as _
+
+from apps.bulk.models import BulkRun
+from apps.bulk.services import runs
+from apps.journal.admin.words import Event, register
+
+register(
+    BulkRun,
+    events={
+        runs.STARTED: Event(_("Bulk run started"), "dynamic_feed", "info"),
+        runs.STOPPED: Event(_("Bulk run stopped"), "pause_circle", "warning"),
+        runs.CONTINUED: Event(_("Bulk run continued"), "play_circle", "info"),
+    },
+    names={"action": _("action")},
+    reasons={
+        r"(?P<actor>\S+) may not do this any more[.]": _("%(actor)s may not do this any more."),
+        r"More than (?P<most>\d+) rows match[.] Nothing was changed; start again with a higher "
+        r"number[.]": _(
+            "More than %(most)s rows match. Nothing was changed; start again with a higher number."
+        ),
+    },
+)

@@ -1,0 +1,184 @@
+"""The page before a bulk run: what it would change, what is left out and why, and the start."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils.text import capfirst
+from django.utils.translation import gettext, ngettext
+
+from apps.bulk.admin import words
+from apps.bulk.admin.forms import FORMS, PREFIX, ParamsForm, StartForm
+from apps.bulk.models import BulkRun
+from apps.bulk.rules.settings import RATE
+from apps.bulk.services import runs
+from apps.bulk.services.plan import Plan, plan
+from apps.bulk.services.targets import TARGETS, Target, check, written
+from apps.common import clock
+from apps.common.admin.actions import actor_of
+from apps.common.admin.display import shown_text, translate
+from apps.common.errors import FieldError, Invalid, PlatformError
+from apps.jobs.models import bounds_of
+
+MAX_LABEL = 80
+
+
+def plan_page(request: HttpRequest, kind: str, verb: str) -> HttpResponse:
+    """Show what the verb would do to all rows that the address means; a POST starts it."""
+    target, user = TARGETS.get(kind), request.user
+    if target is None or verb not in target.verbs:
+        raise Http404(f"no bulk action {kind} {verb}")
+    if not user.has_perm(target.verbs[verb]):
+        raise PermissionDenied
+    of = words.OF[kind]
+    given = {name: str(text) for name, text in request.GET.items()}
+    own = {name: text for name, text in given.items() if name.startswith(f"{PREFIX}-")}
+    asked = {name: text for name, text in given.items() if name not in own and text}
+    back = f"{reverse(of.list_url)}{_query(asked)}"
+    try:
+        wanted = of.read(asked)
+    except Invalid as error:
+        messages.warning(request, translate(error.detail))
+        return HttpResponseRedirect(reverse(of.list_url))
+    params_form, params, is_complete = _params(target, verb, request, own)
+    planned = plan(target, verb, params, wanted, bounds=bounds_of(user), rate=RATE)
+    needs_every = not wanted.given
+    start_form = None
+    if is_complete and planned.matches:
+        initial = {"once": secrets.token_hex(16)}
+        if planned.is_exact:
+            initial["at_most"] = str(planned.matches)
+        options: Any = {"needs_every": needs_every, "is_exact": planned.is_exact}
+        data = request.POST if request.method == "POST" else None
+        start_form = StartForm(data, initial=initial, request=request, **options)
+        if data is not None and start_form.is_valid():
+            run = _start(request, target, verb, params, wanted, start_form)
+            if run is not None:
+                return HttpResponseRedirect(reverse("admin:bulk_bulkrun_change", args=[run.pk]))
+    context = {
+        **admin.site.each_context(request),
+        "title": of.verbs[verb],
+        "subtitle": None,
+        "chips": [f"{capfirst(translate(name))}: {value}" for name, value in wanted.parts()],
+        "every": needs_every,
+        "params_form": params_form,
+        "hidden": asked,
+        "form": start_form,
+        "url": f"{request.path}{_query({**asked, **own})}",
+        "lines": [*_lines(planned)],
+        "samples": [_drawn(each, of.page_url) for each in planned.samples],
+        "words": of.verbs[verb],
+        "is_dangerous": verb in target.dangerous,
+        "back": back,
+    }
+    status = 400 if start_form is not None and start_form.errors else 200
+    return TemplateResponse(request, "admin/bulk_plan.html", context, status=status)
+
+
+def _params(
+    target: Target, verb: str, request: HttpRequest, own: dict[str, str]
+) -> tuple[ParamsForm | None, dict[str, Any], bool]:
+    """The form of the fields of the verb, their values, and whether the verb has all it needs."""
+    form_class = FORMS.get((target.kind, verb))
+    if form_class is None:
+        return None, {}, True
+    form = form_class(request.GET if own else None, prefix=PREFIX)
+    is_needed = bool(target.needed(verb, {}))
+    if not own:
+        return form, {}, not is_needed
+    if not form.is_valid():
+        return form, {}, False
+    params = form.params()
+    try:
+        check(target, verb, params, clock.now())
+    except Invalid as error:
+        _show(form, error, "params.")
+        return form, {}, False
+    return form, params, True
+
+
+def _start(
+    request: HttpRequest,
+    target: Target,
+    verb: str,
+    params: dict[str, Any],
+    wanted: Any,
+    form: StartForm,
+) -> BulkRun | None:
+    given = form.cleaned_data
+    try:
+        return runs.start(
+            kind=target.kind,
+            verb=verb,
+            params=params,
+            wanted=wanted,
+            at_most=None if given.get("however_many") else given["at_most"],
+            rate=given["rate"],
+            reason=given["reason"],
+            actor=actor_of(request),
+            bounds=bounds_of(request.user),
+            request_id=f"{actor_of(request)}:{given['once']}"[:128],
+        )
+    except PlatformError as error:
+        _show(form, error)
+        return None
+
+
+def _show(form: Any, error: PlatformError, path: str = "") -> None:
+    for each in error.errors or [FieldError("", error.code, error.detail)]:
+        name = each.field.removeprefix(path)
+        form.add_error(name if name in form.fields else None, translate(each.message))
+
+
+def _lines(planned: Plan) -> Any:
+    """What the plan says, one sentence a line."""
+    count = f"{planned.matches:,}"
+    if planned.is_exact:
+        yield ngettext("%s row matches", "%s rows match", planned.matches) % count
+    else:
+        values = {"count": count, "looked": f"{planned.looked:,}"}
+        yield gettext("%(count)s rows match among the newest %(looked)s") % values
+    yield gettext("%s will change") % f"{planned.eligible:,}"
+    for why, number in planned.notes:
+        yield f"{number:,}: {translate(why)}"
+    left = planned.matches - planned.eligible
+    if left:
+        parts = ", ".join(f"{number:,} {translate(why)}" for why, number in planned.left_out)
+        yield gettext("%(count)s left out: %(reasons)s") % {"count": f"{left:,}", "reasons": parts}
+    if planned.eligible and planned.is_exact:
+        pace = {"time": words.lasting(planned.seconds), "rate": planned.rate}
+        yield gettext("about %(time)s at %(rate)d rows per second") % pace
+
+
+def _drawn(sample: Any, page_url: str) -> dict[str, str]:
+    return {
+        "number": str(sample.number),
+        "url": reverse(page_url, args=[sample.number]),
+        "label": shown_text(sample.label, limit=MAX_LABEL),
+        "change": translate(sample.change),
+        "why": translate(sample.why),
+    }
+
+
+def _query(asked: dict[str, str]) -> str:
+    return f"?{urlencode(asked)}" if asked else ""
+
+
+def opposite_url(run: BulkRun) -> tuple[object, str] | None:
+    """The page of the verb that takes the changes of the run back, over the rows it changed."""
+    target, of = TARGETS[run.kind], words.OF[run.kind]
+    back = target.opposite(run.verb, run.params)
+    numbers = list(run.rows.filter(outcome="done").values_list("target", flat=True)[:1_001])
+    if back is None or not 0 < len(numbers) <= 1_000:
+        return None
+    verb, params = back
+    asked = {"ids": ",".join(map(str, numbers))}
+    asked |= {f"{PREFIX}-{name}": str(value) for name, value in written(params).items()}
+    return of.verbs[verb], f"{reverse('bulk_new', args=[run.kind, verb])}{_query(asked)}"

@@ -1,0 +1,272 @@
+"""Bulk runs in the admin: how far each is, what became of its rows, Stop and Continue."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from typing import Any
+
+from django.contrib import admin
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponseBase, StreamingHttpResponse
+from django.shortcuts import render
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.text import capfirst
+from django.utils.translation import gettext, ngettext_lazy
+from django.utils.translation import gettext_lazy as _
+
+from apps.bulk.admin import words
+from apps.bulk.admin.plan_page import opposite_url
+from apps.bulk.models import BulkRow, BulkRun
+from apps.bulk.services import runs
+from apps.bulk.services.targets import TARGETS
+from apps.common import clock
+from apps.common.admin import MachineRowAdmin, reason_action
+from apps.common.admin.actions import Button
+from apps.common.admin.base import Panel
+from apps.common.admin.csv_text import BYTE_ORDER_MARK, plain_cell
+from apps.common.admin.display import column, progress_bar, state_label, time_column, translate
+from apps.common.admin.filters import ChoiceFilter, read_number
+from apps.jobs.rules import transitions
+from apps.jobs.services.find import find
+from apps.journal.admin.words import reason_of
+
+_COLOURS = {
+    BulkRun.State.COLLECTING: "info",
+    BulkRun.State.ACTING: "info",
+    BulkRun.State.DONE: "success",
+    BulkRun.State.STOPPED: "warning",
+    BulkRun.State.FAILED: "danger",
+}
+LISTED = 100
+MAX_LINES = 100_000
+_AT_ONCE = 2_000
+_SECONDS = 1
+
+
+def _is_stalled(run: BulkRun) -> bool:
+    """Whether its job has ended although rows are left."""
+    job = find(run.job or 0) if run.is_under_way else None
+    return job is not None and job.status in transitions.FINAL
+
+
+def _run(request: HttpRequest, model_admin: Any, pk: int) -> BulkRun | None:
+    if not model_admin.has_view_permission(request):
+        raise PermissionDenied
+    run: BulkRun | None = model_admin.get_queryset(request).filter(pk=pk).first()
+    return run
+
+
+# --- progress -------------------------------------------------------------------------------------
+def live_view(request: HttpRequest, *, model_admin: Any, pk: int) -> HttpResponseBase:
+    """The part of the page that renews itself."""
+    run = _run(request, model_admin, pk)
+    if run is None:
+        back: HttpResponseBase = model_admin.no_such_row(request)
+        return back
+    return render(request, "admin/includes/bulk_live.html", _live(run))
+
+
+def _live(run: BulkRun) -> dict[str, Any]:
+    left = run.collected - run.handled
+    until = run.ended_at or clock.now()
+    seconds = max(1.0, (until - run.created_at) / timedelta(seconds=1))
+    is_stalled = _is_stalled(run)
+    return {
+        "run": run,
+        "state": capfirst(gettext("stopped") if is_stalled else run.get_state_display()),
+        "why": reason_of(run.why),
+        "bar": progress_bar(run.handled / run.collected if run.collected else 0),
+        "figures": [
+            (capfirst(gettext("rows")), f"{run.collected:,}"),
+            (capfirst(gettext("done")), f"{run.done:,}"),
+            (capfirst(gettext("skipped")), f"{run.skipped:,}"),
+            (capfirst(gettext("failed")), f"{run.failed:,}"),
+        ],
+        "speed": f"{run.handled / seconds:.0f}" if run.handled else "",
+        "left": words.lasting(-(-left // run.rate)) if run.is_under_way and left else "",
+        "is_final": is_stalled or not run.is_under_way,
+        "seconds": _SECONDS,
+        "live_url": reverse("admin:bulk_bulkrun_live", args=[run.pk]),
+    }
+
+
+# --- rows -----------------------------------------------------------------------------------------
+def _rows(request: HttpRequest, run: BulkRun) -> SafeString:
+    """The rows of one outcome, some at a time; the first is what went wrong, if anything did."""
+    usual = next((name for name in ("failed", "skipped", "done") if getattr(run, name)), "")
+    asked = request.GET.get("outcome", usual)
+    outcome = asked if asked in BulkRow.Outcome.values else usual
+    after = read_number(request.GET.get("after", "")) or 0
+    rows = list(run.rows.filter(outcome=outcome, pk__gt=after).order_by("pk")[: LISTED + 1])
+    page = words.OF[run.kind].page_url
+    left = run.collected - run.handled
+    counted = (
+        ("done", run.done),
+        ("skipped", run.skipped),
+        ("failed", run.failed),
+        ("", left),
+    )
+    context = {
+        "tabs": [
+            (capfirst(str(BulkRow.Outcome(name).label)), f"{count:,}", name, name == outcome)
+            for name, count in counted
+            if count
+        ],
+        "rows": [
+            (reverse(page, args=[row.target]), row.target, translate(row.why))
+            for row in rows[:LISTED]
+        ],
+        "outcome": outcome,
+        "next": rows[LISTED - 1].pk if len(rows) > LISTED else None,
+        "csv_url": reverse("admin:bulk_bulkrun_csv", args=[run.pk]),
+    }
+    return SafeString(render_to_string("admin/includes/bulk_rows.html", context))
+
+
+def csv_view(request: HttpRequest, *, model_admin: Any, pk: int) -> HttpResponseBase:
+    """All rows of the run with their outcomes."""
+    run = _run(request, model_admin, pk)
+    if run is None:
+        back: HttpResponseBase = model_admin.no_such_row(request)
+        return back
+    name = f"bulk-run-{run.pk}.csv"
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return StreamingHttpResponse(
+        _lines(run), content_type="text/csv; charset=utf-8", headers=headers
+    )
+
+
+def _lines(run: BulkRun) -> Iterator[str]:
+    yield BYTE_ORDER_MARK + _line(["number", "outcome", "why"])
+    after, count = 0, 0
+    while count < MAX_LINES:
+        part = run.rows.filter(pk__gt=after).order_by("pk")[:_AT_ONCE]
+        rows = list(part.values_list("pk", "target", "outcome", "why"))
+        yield "".join(_line([target, outcome, why]) for _pk, target, outcome, why in rows)
+        if len(rows) < _AT_ONCE:
+            return
+        after, count = rows[-1][0], count + len(rows)
+
+
+def _line(cells: Sequence[object]) -> str:
+    text = io.StringIO()
+    csv.writer(text).writerow([plain_cell(cell) for cell in cells])
+    return text.getvalue()
+
+
+class StateFilter(ChoiceFilter):
+    title = _("state")
+    parameter = "state"
+    options = BulkRun.State.choices
+
+
+class BulkRunAdmin(MachineRowAdmin):
+    when_empty = _("A list of jobs leads here: filter it, then “Act on all that match”.")
+    list_display = ("pk", "shown_what", "shown_state", "shown_progress", "actor", "started")
+    list_mobile = (("shown_state", "shown_what"), ("pk", "shown_progress", "started"))
+    list_filter = (StateFilter,)
+    exact_search = (("pk", read_number),)
+    fieldsets = (
+        (
+            None,
+            {
+                "fields": (
+                    ("shown_what", "shown_filter"),
+                    ("reason", "actor"),
+                    ("rate", "at_most"),
+                    ("started", "ended"),
+                    ("shown_job",),
+                )
+            },
+        ),
+    )
+    custom_urls = (
+        ("<int:pk>/live/", "bulk_bulkrun_live", live_view),
+        ("<int:pk>/csv/", "bulk_bulkrun_csv", csv_view),
+    )
+    actions = ("stop_run", "continue_run")
+    shown_state = state_label("state", _COLOURS, _("state"))
+    started = time_column("created_at", _("started"))
+    ended = time_column("ended_at", _("ended"))
+
+    def has_operate_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        """May this person change what some runs are about?"""
+        needed = {each for target in TARGETS.values() for each in target.verbs.values()}
+        return any(map(request.user.has_perm, needed))
+
+    def get_actions(self, request: HttpRequest) -> Any:
+        # One by one, on the page of a run.
+        return {}
+
+    # --- columns ----------------------------------------------------------------------------------
+    @column(_("what"))
+    def shown_what(self, run: BulkRun) -> str:
+        changes = ", ".join(str(value) for value in run.params.values() if value is not True)
+        what = str(words.OF[run.kind].verbs.get(run.verb, run.verb))
+        return f"{what}: {changes}" if changes else what
+
+    @column(_("filter"))
+    def shown_filter(self, run: BulkRun) -> str:
+        wanted = TARGETS[run.kind].read(run.filter)
+        parts = [f"{capfirst(translate(name))}: {value}" for name, value in wanted.parts()]
+        return " · ".join(parts)[:500] or gettext("every row")
+
+    @column(_("progress"))
+    def shown_progress(self, run: BulkRun) -> SafeString:
+        return progress_bar(run.handled / run.collected if run.collected else 0)
+
+    @column(_("job"))
+    def shown_job(self, run: BulkRun) -> SafeString | str:
+        if not run.job:
+            return ""
+        url = reverse("admin:jobs_job_change", args=[run.job])
+        return format_html('<a class="text-link" href="{}">{}</a>', url, run.job)
+
+    # --- the page ---------------------------------------------------------------------------------
+    def top_panels(self, request: HttpRequest, row: BulkRun) -> list[Panel]:
+        drawn = render_to_string("admin/includes/bulk_live.html", _live(row))
+        return [Panel(_("Progress"), SafeString(drawn))]
+
+    def panels(self, request: HttpRequest, row: BulkRun) -> list[Panel]:
+        return [Panel(_("Rows"), _rows(request, row))]
+
+    def buttons(self, request: HttpRequest, row: BulkRun) -> list[Button]:
+        found = super().buttons(request, row)
+        is_over = row.state in (BulkRun.State.DONE, BulkRun.State.STOPPED)
+        if is_over and (back := opposite_url(row)) is not None:
+            text = gettext("Take back: %s…") % back[0]
+            found.append(Button(url=back[1], text=text, icon="undo", is_dangerous=False))
+        return found
+
+    # --- actions ----------------------------------------------------------------------------------
+    @reason_action(
+        description=_("Stop"),
+        permission="operate",
+        question=_("No further rows are changed. Those that are changed stay as they are."),
+        done=ngettext_lazy("%d bulk run stopped.", "%d bulk runs stopped."),
+        icon="pause",
+        is_dangerous=True,
+        offered=lambda run: run.is_under_way and not _is_stalled(run),
+    )
+    def stop_run(self, row: BulkRun, *, reason: str, actor: str) -> object:
+        return runs.stop(run=row, actor=actor, reason=reason)
+
+    @reason_action(
+        description=_("Continue"),
+        permission="operate",
+        question=_("The rows that are left are changed, too."),
+        done=ngettext_lazy("%d bulk run continued.", "%d bulk runs continued."),
+        icon="play_arrow",
+        offered=lambda run: run.state == BulkRun.State.STOPPED or _is_stalled(run),
+    )
+    def continue_run(self, row: BulkRun, *, reason: str, actor: str) -> object:
+        return runs.resume(run=row, actor=actor, reason=reason)
+
+
+admin.site.register(BulkRun, BulkRunAdmin)

@@ -1,0 +1,50 @@
+"""The kinds of bulk runs for people: their verbs, lists and pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.functional import Promise
+from django.utils.timezone import get_current_timezone as _zone
+
+from apps.common.admin.display import duration_of
+from apps.dispatch.admin import bulk_links as of_dispatches
+from apps.dispatch.rules import dispatch_filter, task_filter
+from apps.jobs.admin import bulk_links as of_jobs
+from apps.jobs.admin.filters import wanted_of
+
+Words = str | Promise
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How rows of a kind are named; `read` makes a filter of the address of their list."""
+
+    verbs: Mapping[str, Words]
+    list_url: str
+    page_url: str
+    read: Callable[[Mapping[str, str]], Any]
+
+
+OF: Mapping[str, Kind] = {
+    "jobs": Kind(of_jobs.WORDS, "admin:jobs_job_changelist", "admin:jobs_job_change", wanted_of),
+    "dispatches": Kind(
+        of_dispatches.WORDS,
+        "admin:dispatch_dispatch_changelist",
+        "admin:dispatch_dispatch_change",
+        lambda given: dispatch_filter.read(given, dispatch_filter.admin_names(_zone())),
+    ),
+    "once-tasks": Kind(
+        of_dispatches.ONCE_WORDS,
+        "admin:dispatch_oncetask_changelist",
+        "admin:dispatch_oncetask_change",
+        lambda given: task_filter.read(given, task_filter.admin_names(_zone())),
+    ),
+}
+
+
+def lasting(seconds: int) -> str:
+    """A length of time in a few words."""
+    return duration_of(1000 * seconds)

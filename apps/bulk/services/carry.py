@@ -1,0 +1,155 @@
+"""Carrying out a run, round by round: first its rows are written down, then they are changed.
+
+Each round is one transaction under the lock of the run. So a process that dies, or one that goes
+on although its lease is lost, changes no row twice and leaves none out.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from django.db import DatabaseError
+from django.db.models import QuerySet
+
+from apps.bulk.models import BulkRow, BulkRun
+from apps.bulk.rules.settings import ROUND
+from apps.bulk.services import starter
+from apps.bulk.services.runs import locked
+from apps.bulk.services.steps import Step, step, step_among
+from apps.bulk.services.targets import params_of, target_of
+from apps.common import clock
+from apps.common.db import is_retryable, transactional
+from apps.common.errors import PlatformError
+from apps.common.messages import Message as _
+from apps.common.rows import insert_values
+
+logger = logging.getLogger(__name__)
+
+NO_MATCH = _("does not match the filter any more")
+_State, _Outcome = BulkRun.State, BulkRow.Outcome
+
+
+class Carrier:
+    """One attempt to carry out a run."""
+
+    def __init__(self, run: BulkRun) -> None:
+        self._number = run.pk
+        self._target = target_of(run.kind)
+        self._verb, self._params = run.verb, params_of(run.params)
+        self._wanted = self._target.read(run.filter)
+        self._bound = starter.read(run.bound)
+        self._permission = self._target.verbs[run.verb]
+        self._actor, self._reason = run.actor, run.reason
+        self._numbers: Sequence[int] | None = None
+        self._is_indexed: bool | None = None
+
+    def round(self) -> BulkRun:
+        """Write down the next rows, or change some; the run as it is then."""
+        run = BulkRun.objects.get(pk=self._number)
+        if not run.is_under_way:
+            return run
+        bounds = starter.bounds_now(self._actor, self._permission)
+        if bounds is None:
+            return _stop(self._number, _("{actor} may not do this any more.", actor=self._actor))
+        rows = self._target.within(self._target.rows(self._wanted, self._bound), bounds)
+        if run.below is not None:
+            return _keep(self._number, run.below, self._next(rows, run.below))
+        return self._act(rows)
+
+    # --- writing down -----------------------------------------------------------------------------
+    def _next(self, rows: QuerySet[Any], below: int) -> Step:
+        if self._is_indexed is None:
+            self._numbers = self._target.few(self._wanted, self._bound)
+            self._is_indexed = self._numbers is not None
+        if self._numbers is None:
+            return step(rows, below=below)
+        return step_among(rows, self._numbers, below=below)
+
+    # --- changing ---------------------------------------------------------------------------------
+    @transactional
+    def _act(self, rows: QuerySet[Any]) -> BulkRun:
+        run = locked(self._number)
+        if run.state != _State.ACTING:
+            return run
+        waiting = list(run.rows.filter(outcome=_Outcome.WAITING).order_by("id")[:ROUND])
+        if not waiting:
+            return _end(run, _State.DONE)
+        found = self._target.locked(rows, sorted(each.target for each in waiting))
+        ends: dict[tuple[str, str], list[int]] = {}
+        for each in sorted(waiting, key=lambda row: row.target):
+            ends.setdefault(self._one(found.get(each.target)), []).append(each.pk)
+        for (outcome, why), numbers in ends.items():
+            BulkRow.objects.filter(pk__in=numbers).update(outcome=outcome, why=why)
+            setattr(run, outcome, getattr(run, outcome) + len(numbers))
+        run.save(update_fields=["done", "skipped", "failed"])
+        return run
+
+    def _one(self, row: Any) -> tuple[str, str]:
+        """Change a row by its service; the outcome, and why it was not done."""
+        if row is None:
+            return _Outcome.SKIPPED, NO_MATCH
+        why = self._target.why_not(self._verb, row.__dict__, self._params)
+        if why is not None:
+            return _Outcome.SKIPPED, _cut(why)
+        try:
+            self._target.act(row, self._verb, self._params, actor=self._actor, reason=self._reason)
+        except PlatformError as error:
+            return _Outcome.SKIPPED, _cut(error.detail)
+        except DatabaseError as error:
+            if is_retryable(error):
+                raise
+            logger.exception("bulk run %d: row %d failed", self._number, row.pk)
+            return _Outcome.FAILED, _("The database did not take it; try again.")
+        return _Outcome.DONE, ""
+
+
+@transactional
+def _keep(number: int, below: int, found: Step) -> BulkRun:
+    """Write down the rows of a step, unless another process has taken it."""
+    run = locked(number)
+    if run.state != _State.COLLECTING or run.below != below:
+        return run
+    rows = [
+        (run.pk, position, target, _Outcome.WAITING, "")
+        for position, target in enumerate(found.found, run.collected)
+    ]
+    if rows:
+        insert_values(BulkRow, ("run_id", "number", "target", "outcome", "why"), rows)
+    run.collected += len(rows)
+    run.below = found.below
+    if run.at_most is not None and run.collected > run.at_most:
+        run.why = _(
+            "More than {most} rows match. Nothing was changed; start again with a higher number.",
+            most=run.at_most,
+        )
+        return _end(run, _State.FAILED)
+    if run.below is None:
+        run.state = _State.ACTING
+    run.save(update_fields=["collected", "below", "state"])
+    return run
+
+
+@transactional
+def _stop(number: int, why: str) -> BulkRun:
+    run = locked(number)
+    if run.is_under_way:
+        run.state, run.why = _State.STOPPED, why
+        run.save(update_fields=["state", "why"])
+    return run
+
+
+def note_stopped(number: int) -> BulkRun:
+    """The job of the run was cancelled."""
+    return _stop(number, "")
+
+
+def _end(run: BulkRun, state: str) -> BulkRun:
+    run.state, run.ended_at = state, clock.now()
+    run.save(update_fields=["state", "ended_at", "why", "collected", "below"])
+    return run
+
+
+def _cut(text: str) -> str:
+    return text[:300]

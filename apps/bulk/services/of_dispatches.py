@@ -1,0 +1,64 @@
+"""Bulk runs over dispatches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.db.models import QuerySet
+
+from apps.bulk.services.targets import MAX_INDEXED, TARGETS, Target
+from apps.common.messages import Message
+from apps.dispatch.models import Dispatch
+from apps.dispatch.rules import verbs as of
+from apps.dispatch.rules.dispatch_filter import DispatchFilter, read
+from apps.dispatch.services import ending, filtered
+from apps.jobs.models import Bounds
+
+_OPERATE = "dispatch.operate_dispatch"
+
+
+class Dispatches(Target):
+    kind = "dispatches"
+    model = Dispatch
+    label = ("title",)
+    verbs = dict.fromkeys(of.VERBS, _OPERATE)
+    dangerous = frozenset({of.CANCEL})
+
+    def read(self, given: Mapping[str, Any]) -> DispatchFilter:
+        return read(given)
+
+    def rows(self, wanted: DispatchFilter, bounds: Bounds) -> QuerySet[Any]:
+        return self.within(filtered.narrowed(Dispatch.objects.all(), wanted), bounds)
+
+    def within(self, rows: QuerySet[Any], bounds: Bounds) -> QuerySet[Any]:
+        if bounds.users is None:
+            return rows
+        return rows.within(bounds.users.names)  # type: ignore[attr-defined, no-any-return]
+
+    def few(self, wanted: DispatchFilter, bounds: Bounds) -> Sequence[int] | None:
+        found = filtered.few(Dispatch.objects.all(), wanted, most=MAX_INDEXED)
+        return None if found is None else sorted(found, reverse=True)
+
+    def locked(self, rows: QuerySet[Any], numbers: Sequence[int]) -> dict[int, Any]:
+        return super().locked(rows.prefetch_related("executor"), numbers)
+
+    def columns(self, verb: str) -> tuple[str, ...]:
+        return ("state",)
+
+    def why_not(
+        self, verb: str, facts: Mapping[str, Any], params: Mapping[str, Any]
+    ) -> Message | None:
+        return of.why_not(verb, facts["state"])
+
+    def sample(self, verb: str, facts: Mapping[str, Any], params: Mapping[str, Any]) -> str:
+        return of.sample(verb)
+
+    def act(
+        self, row: Any, verb: str, params: Mapping[str, Any], *, actor: str, reason: str
+    ) -> None:
+        end = {of.RELEASE: ending.release, of.EXPIRE: ending.expire_now, of.CANCEL: ending.cancel}
+        end[verb](dispatch=row, actor=actor, reason=reason)
+
+
+TARGETS[Dispatches.kind] = Dispatches()

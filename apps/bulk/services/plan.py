@@ -1,0 +1,140 @@
+"""What a run would do, before it is started: nothing is written."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import QuerySet
+
+from apps.bulk.services.steps import LOOKED, edge_below
+from apps.bulk.services.targets import Target
+from apps.jobs.models import Bounds
+
+# Of the newest and of the oldest rows.
+SAMPLES = 10
+MAX_STEPS = 5
+MAX_SECONDS = 0.6
+_BEYOND = 2**63 - 1
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A row with what becomes of it, or why it is left out."""
+
+    number: int
+    label: str
+    change: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How many rows match, and how many of them the verb changes.
+
+    Unless `is_exact`, these are figures of the newest `looked` rows of the table only. `left_out`
+    and `notes` are sentences with counts, the highest first.
+    """
+
+    matches: int
+    eligible: int
+    is_exact: bool
+    looked: int
+    left_out: tuple[tuple[str, int], ...]
+    notes: tuple[tuple[str, int], ...]
+    samples: tuple[Sample, ...]
+    rate: int
+
+    @property
+    def seconds(self) -> int:
+        """How long the run takes at its rate."""
+        return -(-self.eligible // self.rate)
+
+
+def plan(
+    target: Target,
+    verb: str,
+    params: Mapping[str, Any],
+    wanted: Any,
+    *,
+    bounds: Bounds,
+    rate: int,
+) -> Plan:
+    """Count and show what the verb would do; within a second, however many rows there are.
+
+    Without params a verb that needs some is judged by the states alone.
+    """
+    columns = target.columns(verb)
+    found, looked, is_exact = _matching(target, wanted, bounds, columns)
+    reasons: Counter[str] = Counter()
+    notes: Counter[str] = Counter()
+    # Rows with equal facts are judged once.
+    for facts, count in Counter(row[1:] for row in found).items():
+        named = dict(zip(columns, facts, strict=True))
+        why = target.why_not(verb, named, params)
+        if why is not None:
+            reasons[why] += count
+        elif (note := target.note(verb, named)) is not None:
+            notes[note] += count
+    shown = found if len(found) <= 2 * SAMPLES else [*found[:SAMPLES], *found[-SAMPLES:]]
+    return Plan(
+        matches=len(found),
+        eligible=len(found) - reasons.total(),
+        is_exact=is_exact,
+        looked=looked,
+        left_out=tuple(reasons.most_common()),
+        notes=tuple(notes.most_common()),
+        samples=tuple(_samples(target, verb, params, columns, shown)),
+        rate=rate,
+    )
+
+
+def _samples(
+    target: Target,
+    verb: str,
+    params: Mapping[str, Any],
+    columns: Sequence[str],
+    shown: Sequence[Row],
+) -> Iterator[Sample]:
+    rows = target.model._default_manager.filter(pk__in=[row[0] for row in shown])
+    labels = {pk: names for pk, *names in rows.values_list("pk", *target.label)}
+    is_known = all(name in params for name in target.needed(verb, params))
+    for number, *values in shown:
+        facts = dict(zip(columns, values, strict=True))
+        why = target.why_not(verb, facts, params)
+        change = target.sample(verb, facts, params) if why is None and is_known else ""
+        label = " · ".join(str(each) for each in labels.get(number, ()) if each)
+        yield Sample(number, label, change, why or "")
+
+
+def _matching(
+    target: Target, wanted: Any, bounds: Bounds, names: tuple[str, ...]
+) -> tuple[list[Row], int, bool]:
+    """The matching rows, newest first: number and columns; how many rows were looked at, and
+    whether these are all that match."""
+    rows = target.rows(wanted, bounds)
+    among = rows if target.are_few(wanted, bounds) else _among(target, wanted, bounds, rows)
+    if among is not None:
+        return sorted(among.order_by().values_list("pk", *names), reverse=True), 0, True
+    found: list[Row] = []
+    until = time.monotonic() + MAX_SECONDS
+    below: int | None = _BEYOND
+    looked = 0
+    while below is not None and looked < MAX_STEPS * LOOKED and time.monotonic() < until:
+        edge = edge_below(rows, below)
+        part = rows.filter(pk__lt=below)
+        part = part if edge is None else part.filter(pk__gte=edge)
+        found += part.order_by("-pk").values_list("pk", *names)
+        below = edge
+        looked += LOOKED
+    return found, looked, below is None
+
+
+def _among(target: Target, wanted: Any, bounds: Bounds, rows: QuerySet[Any]) -> Any:
+    """The rows whose numbers an index finds; None when there is none, or they are many."""
+    numbers = target.few(wanted, bounds)
+    return None if numbers is None or len(numbers) > LOOKED else rows.filter(pk__in=numbers)

@@ -1,0 +1,150 @@
+"""Starting, stopping and continuing bulk runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.db import IntegrityError, transaction
+
+from apps.bulk.models import BulkRun
+from apps.bulk.rules.settings import MAX_RATE, MAX_REASON, RATE, TYPE, TYPE_SETTINGS
+from apps.bulk.services import starter
+from apps.bulk.services.targets import check, target_of, written
+from apps.common import clock
+from apps.common.db import transactional
+from apps.common.errors import Conflict, Invalid, ReplayConflict
+from apps.common.messages import Message as _
+from apps.jobs.models import Bounds
+from apps.jobs.rules import transitions
+from apps.jobs.services import control, find
+from apps.jobs.services.submit import submit
+from apps.jobs.services.types import ensure_types
+from apps.journal import services as journal
+from apps.journal.models import Source
+
+STARTED, STOPPED, CONTINUED = "bulk_started", "bulk_stopped", "bulk_continued"
+_SAME = ("kind", "verb", "params", "filter", "at_most", "rate", "actor")
+
+
+def start(
+    *,
+    kind: str,
+    verb: str,
+    params: Mapping[str, Any],
+    wanted: Any,
+    at_most: int | None,
+    actor: str,
+    reason: str,
+    bounds: Bounds,
+    rate: int = RATE,
+    request_id: str | None = None,
+) -> BulkRun:
+    """Make the run and its job. A repeat with the same `request_id` gets the first run.
+
+    `wanted` is a filter as the target of the kind reads it; `at_most` None takes however many.
+    Invalid names each wrong field.
+    """
+    target, now = target_of(kind), clock.now()
+    check(target, verb, params, now)
+    if not reason.strip():
+        raise Invalid.field("reason", _("Say why; the journal keeps it beside your name."))
+    if not 1 <= rate <= MAX_RATE:
+        text = _("{rate} is no rate; write 1 to {most} rows per second.", rate=rate, most=MAX_RATE)
+        raise Invalid.field("rate", text)
+    ensure_types([TYPE], {TYPE: TYPE_SETTINGS}, actor="system")
+    newest = target.model._default_manager.order_by("-pk").values_list("pk", flat=True).first() or 0
+    run = BulkRun(
+        request_id=request_id,  # type: ignore[misc]
+        kind=kind,
+        verb=verb,
+        params=written(params),
+        filter=wanted.wire(),
+        below=newest + 1,
+        at_most=at_most,
+        rate=rate,
+        reason=reason.strip()[:MAX_REASON],
+        actor=actor,
+        bound=starter.stored(bounds),
+        created_at=now,
+    )
+    try:
+        return _begin(run)
+    except IntegrityError:
+        first = _first(request_id)
+        if first is None:
+            raise
+    if any(getattr(first, name) != getattr(run, name) for name in _SAME):
+        text = _("Request {id} has started another run; use a new request_id.", id=request_id or "")
+        raise ReplayConflict(text)
+    return first
+
+
+def _first(request_id: str | None) -> BulkRun | None:
+    return BulkRun.objects.filter(request_id=request_id).first() if request_id else None
+
+
+@transactional
+def _begin(run: BulkRun) -> BulkRun:
+    run.pk = None
+    with transaction.atomic():
+        run.save(force_insert=True)
+    made = submit(TYPE, {"run": run.pk}, key=f"bulk:{run.pk}", by=run.actor)
+    run.job = made.id
+    run.save(update_fields=["job"])
+    _tell(run, STARTED, run.actor, run.reason)
+    return run
+
+
+@transactional
+def stop(*, run: BulkRun, actor: str, reason: str) -> BulkRun:
+    """Change no further rows; Conflict when the run is not under way."""
+    run = locked(run.pk)
+    if not run.is_under_way:
+        raise Conflict(_("Bulk run {number} is not under way.", number=run.pk))
+    run.state = BulkRun.State.STOPPED
+    run.save(update_fields=["state"])
+    job = find.find(run.job or 0)
+    if job is not None and job.status in transitions.OPEN:
+        control.cancel(job=job, actor=actor, reason=reason)
+    _tell(run, STOPPED, actor, reason)
+    return run
+
+
+@transactional
+def resume(*, run: BulkRun, actor: str, reason: str) -> BulkRun:
+    """Go on with the rows that are left; Conflict when the run has ended or is still stopping."""
+    run = locked(run.pk)
+    if run.state in (BulkRun.State.DONE, BulkRun.State.FAILED):
+        raise Conflict(_("Bulk run {number} has ended; start a new one.", number=run.pk))
+    job = find.find_job(run.job or 0)
+    if job.status not in transitions.FINAL:
+        raise Conflict(
+            _("Bulk run {number} is under way or still stopping; wait a moment.", number=run.pk)
+        )
+    run.state = BulkRun.State.ACTING if run.below is None else BulkRun.State.COLLECTING
+    run.why, run.ended_at = "", None
+    run.save(update_fields=["state", "why", "ended_at"])
+    control.retry(job=job, actor=actor, reason=reason)
+    _tell(run, CONTINUED, actor, reason)
+    return run
+
+
+def locked(number: int) -> BulkRun:
+    """The run, locked until the transaction ends."""
+    run: BulkRun = BulkRun.objects.select_for_update().get(pk=number)
+    return run
+
+
+def _tell(run: BulkRun, event: str, actor: str, reason: str) -> None:
+    entry = journal.Entry(
+        at=clock.now(),
+        source=Source.PLAN,
+        subject_id=run.pk,
+        event=event,
+        type_or_task=f"bulk:{run.pk}",
+        actor=actor,
+        reason=reason,
+        data={"action": f"{run.kind} {run.verb}", "rows": run.collected},
+    )
+    journal.write([entry])

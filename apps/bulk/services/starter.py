@@ -1,0 +1,72 @@
+"""What the person or key that started a run may do now: a run never does more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth import get_user_model
+
+from apps.access.members import Users
+from apps.access.models import ApiClient, State
+from apps.access.rules.clients import Client, Scope
+from apps.common import clock
+from apps.jobs.models import Bounds, bounds_of
+
+
+def bounds_now(actor: str, permission: str) -> Bounds | None:
+    """The rows that the actor may change now; None when the actor may change none.
+
+    `permission` is that of a person; a key needs the scope `operate`.
+    """
+    kind, _colon, name = actor.partition(":")
+    return _of_key(name) if kind == "key" else _of_person(name, permission)
+
+
+def bounds_of_key(client: Client) -> Bounds:
+    """The jobs that the key may reach."""
+    users = Users(client.executors) if client.executors else None
+    return Bounds(types=client.job_types or None, users=users)
+
+
+def _of_person(name: str, permission: str) -> Bounds | None:
+    people: Any = get_user_model()
+    person = people.objects.filter(username=name, is_active=True, is_staff=True).first()
+    if person is None or not person.has_perm(permission):
+        return None
+    return bounds_of(person)
+
+
+def _of_key(client_id: str) -> Bounds | None:
+    row = ApiClient.objects.filter(client_id=client_id).first()
+    if row is None or row.state(clock.now()) != State.LIVE or Scope.OPERATE not in row.scopes:
+        return None
+    return bounds_of_key(row.as_client())
+
+
+def stored(bounds: Bounds) -> dict[str, Any]:
+    """The bounds as JSON."""
+    return {
+        "types": None if bounds.types is None else sorted(bounds.types),
+        "users": None if bounds.users is None else sorted(bounds.users.names),
+        "takes_nobodys": bounds.takes_nobodys,
+    }
+
+
+def read(data: dict[str, Any]) -> Bounds:
+    """The bounds that `stored` wrote."""
+    users = data.get("users")
+    return Bounds(
+        types=data.get("types"),
+        users=None if users is None else Users(frozenset(users)),
+        takes_nobodys=data.get("takes_nobodys", False),
+    )
+
+
+def covers(bounds: Bounds, other: Bounds) -> bool:
+    """Whether nothing lies within the other bounds that is not within these."""
+    if bounds.types is not None and (other.types is None or not {*other.types} <= {*bounds.types}):
+        return False
+    if bounds.users is None:
+        return True
+    is_within = other.users is not None and other.users.names <= bounds.users.names
+    return is_within and not other.takes_nobodys

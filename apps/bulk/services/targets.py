@@ -1,0 +1,132 @@
+"""What bulk runs change: for each kind of rows its filter, its verbs, and the service of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, ClassVar
+
+from django.db import models
+from django.db.models import QuerySet
+
+from apps.common.errors import FieldError, Invalid, NotFound
+from apps.common.messages import Message, joined, wire_time
+from apps.common.messages import Message as _
+from apps.jobs.models import Bounds
+
+# The numbers that an index may find at once.
+MAX_INDEXED = 100_000
+
+
+class Target:
+    """One kind of rows. `wanted` is what `read` makes of a filter, in JSON `wire(wanted)`."""
+
+    kind: ClassVar[str]
+    model: ClassVar[type[models.Model]]
+    # The columns by which people know a row.
+    label: ClassVar[tuple[str, ...]]
+    # Each verb with the permission that it needs.
+    verbs: ClassVar[Mapping[str, str]]
+    # Verbs that end work or cannot be taken back.
+    dangerous: ClassVar[frozenset[str]] = frozenset()
+
+    def read(self, given: Mapping[str, Any]) -> Any:
+        """The filter of these parameters, as in REST."""
+        raise NotImplementedError(f"{type(self).__name__} must define read()")
+
+    def rows(self, wanted: Any, bounds: Bounds) -> QuerySet[Any]:
+        """The rows that the filter means, within the bounds."""
+        raise NotImplementedError(f"{type(self).__name__} must define rows()")
+
+    def within(self, rows: QuerySet[Any], bounds: Bounds) -> QuerySet[Any]:
+        """Those of the rows within the bounds."""
+        raise NotImplementedError(f"{type(self).__name__} must define within()")
+
+    def few(self, wanted: Any, bounds: Bounds) -> Sequence[int] | None:
+        """The numbers of all rows that can match, descending, if an index finds them."""
+        return None
+
+    def are_few(self, wanted: Any, bounds: Bounds) -> bool:
+        """Whether an index finds all rows that can match, which then need no list of numbers."""
+        return False
+
+    def columns(self, verb: str) -> tuple[str, ...]:
+        """The columns by which `why_not` decides."""
+        raise NotImplementedError(f"{type(self).__name__} must define columns()")
+
+    def faults(self, verb: str, params: Mapping[str, Any], now: datetime) -> Iterator[FieldError]:
+        """What is wrong with the fields of the verb."""
+        yield from ()
+
+    def why_not(
+        self, verb: str, facts: Mapping[str, Any], params: Mapping[str, Any]
+    ) -> Message | None:
+        """Why a row is left out."""
+        raise NotImplementedError(f"{type(self).__name__} must define why_not()")
+
+    def note(self, verb: str, facts: Mapping[str, Any]) -> Message | None:
+        """What is to be told of a row that is changed."""
+        return None
+
+    def sample(self, verb: str, facts: Mapping[str, Any], params: Mapping[str, Any]) -> str:
+        """What becomes of a row, in a few words."""
+        raise NotImplementedError(f"{type(self).__name__} must define sample()")
+
+    def needed(self, verb: str, params: Mapping[str, Any]) -> tuple[str, ...]:
+        """The fields without which nothing can be said of a row."""
+        return ()
+
+    def locked(self, rows: QuerySet[Any], numbers: Sequence[int]) -> dict[int, Any]:
+        """Those of the rows by number, locked in the order of their numbers."""
+        found = rows.select_for_update().filter(pk__in=numbers).order_by("pk")
+        return {row.pk: row for row in found}
+
+    def act(
+        self, row: Any, verb: str, params: Mapping[str, Any], *, actor: str, reason: str
+    ) -> None:
+        """Change one locked row; PlatformError when its state does not allow it."""
+        raise NotImplementedError(f"{type(self).__name__} must define act()")
+
+    def opposite(self, verb: str, params: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
+        """The verb that takes the change back, with its fields, where there is one."""
+        return None
+
+
+TARGETS: dict[str, Target] = {}
+
+
+def target_of(kind: str) -> Target:
+    """The target of that kind; NotFound for none."""
+    if kind not in TARGETS:
+        raise NotFound(_("There is no bulk action on {kind}.", kind=kind[:40]))
+    return TARGETS[kind]
+
+
+def check(target: Target, verb: str, params: Mapping[str, Any], now: datetime) -> None:
+    """Invalid unless the target has the verb and it takes these fields."""
+    if verb not in target.verbs:
+        known = ", ".join(target.verbs)
+        text = _("There is no action {verb}; choose one of: {known}.", verb=verb[:40], known=known)
+        raise Invalid.field("verb", text)
+    errors = [
+        FieldError(f"params.{each.field}", each.code, each.message)
+        for each in target.faults(verb, params, now)
+    ]
+    if errors:
+        raise Invalid(joined(error.message for error in errors), errors=errors)
+
+
+def written(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields as JSON."""
+    return {
+        name: wire_time(value) if isinstance(value, datetime) else value
+        for name, value in params.items()
+    }
+
+
+def params_of(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that were stored as JSON."""
+    return {
+        name: datetime.fromisoformat(value) if name.endswith("_at") else value
+        for name, value in stored.items()
+    }

@@ -1,0 +1,54 @@
+"""The way from the list of dispatches to a change of all that it means."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
+
+from apps.common.admin.bulk_links import links
+from apps.dispatch.admin.periods import StartsIn
+from apps.dispatch.rules import task_verbs, verbs
+from apps.dispatch.rules.task_filter import STATUSES
+
+WORDS = {
+    verbs.RELEASE: _("Release"),
+    verbs.EXPIRE: _("Expire"),
+    verbs.CANCEL: _("Cancel"),
+}
+
+
+def bulk_links(admin: Any, request: HttpRequest) -> list[tuple[object, str]]:
+    """The actions on all rows of the list that this person may start, each with its address."""
+    return links(request, "dispatches", WORDS) if admin.has_operate_permission(request) else []
+
+
+ONCE_WORDS = {
+    task_verbs.PAUSE: _("Pause"),
+    task_verbs.RESUME: _("Resume"),
+    task_verbs.SHIFT: _("Shift in time"),
+    task_verbs.PRIORITY: _("Change priority"),
+    task_verbs.END: _("Set the end"),
+    task_verbs.DELETE: _("Delete"),
+}
+
+
+def once_links(admin: Any, request: HttpRequest, changelist: Any) -> list[tuple[object, str]]:
+    """As `bulk_links` for once tasks; none while the list is narrowed to a state that is worked
+    out, which no run could find again."""
+    status = request.GET.get("status", "")
+    if not admin.has_change_permission(request) or status not in ("", *STATUSES):
+        return []
+    days = {
+        name: str(text)
+        for spec in changelist.filter_specs
+        if isinstance(spec, StartsIn)
+        for name, text in spec.used_parameters.items()
+        if text
+    }
+    # Deleted ones are listed only when asked for.
+    usual = {} if status else {"status": "active,paused"}
+    may_delete = admin.has_delete_permission(request)
+    offered = {v: w for v, w in ONCE_WORDS.items() if v != task_verbs.DELETE or may_delete}
+    return links(request, "once-tasks", offered, **days, **usual)

@@ -1,0 +1,108 @@
+"""Finding dispatches and once tasks by a filter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from django.db.models import Q, QuerySet
+
+from apps.common import ids
+from apps.dispatch.models import Executor, Membership, OnceTask, Source
+from apps.dispatch.models.dispatch import DispatchQuerySet
+from apps.dispatch.rules import names, policy
+from apps.dispatch.rules.dispatch_filter import DispatchFilter
+from apps.dispatch.rules.task_filter import TaskFilter
+
+# An id is made after the instant its row names, and waiting for locks may lie between the two.
+_ID_SLACK = ids.lowest_id_at(ids.EPOCH + timedelta(minutes=10))
+
+
+def users_behind(name: str) -> list[int]:
+    """The user of that name, or the members of the group.
+
+    As plain ids, because the index that starts with the executor is used for nothing else.
+    """
+    users = Executor.objects.within([name]).users()
+    return list(users.values_list("pk", flat=True))
+
+
+def reaching(name: str) -> list[int]:
+    """The executor of that name and the groups that it is in, as plain ids for the same reason."""
+    groups = Membership.objects.filter(user__name=name).values("group")
+    reached = Executor.objects.filter(Q(name=name) | Q(pk__in=groups))
+    return list(reached.values_list("pk", flat=True))
+
+
+def once_tasks(wanted: TaskFilter) -> QuerySet[OnceTask]:
+    """The once tasks that the filter means."""
+    rows: QuerySet[OnceTask] = OnceTask.objects.all()
+    if wanted.ids:
+        rows = rows.filter(pk__in=wanted.ids)
+    if wanted.executor:
+        rows = rows.filter(executor__in=reaching(wanted.executor))
+    if wanted.statuses:
+        rows = rows.filter(status__in=wanted.statuses)
+    if wanted.mode:
+        rows = rows.filter(mode=wanted.mode)
+    if wanted.start_after is not None:
+        rows = rows.filter(start_at__gte=wanted.start_after)
+    if wanted.start_before is not None:
+        rows = rows.filter(start_at__lt=wanted.start_before)
+    if wanted.text:
+        rows = rows.filter(title__icontains=wanted.text)
+    return rows
+
+
+def narrowed(rows: DispatchQuerySet, wanted: DispatchFilter) -> DispatchQuerySet:
+    """Those of the dispatches that the filter means."""
+    if wanted.ids:
+        rows = rows.filter(pk__in=wanted.ids)
+    if wanted.executor:
+        rows = rows.filter(executor__in=users_behind(wanted.executor))
+    if wanted.states == (policy.OPEN,):
+        # Only open ones have it, and it has an index.
+        rows = rows.filter(open_for__isnull=False)
+    elif wanted.states:
+        rows = rows.filter(state__in=wanted.states)
+    if wanted.source:
+        rows = rows.filter(source=wanted.source)
+    if wanted.task is not None:
+        rows = rows.filter(source__in=Source.values, task=wanted.task)
+    if wanted.text:
+        rows = rows.filter(_says(wanted.text))
+    return _handed_out_between(rows, wanted)
+
+
+def few(rows: DispatchQuerySet, wanted: DispatchFilter, *, most: int) -> Sequence[int] | None:
+    """The numbers of all dispatches that can be meant, if an index finds them and they are at most
+    so many; else None."""
+    if wanted.ids:
+        return wanted.ids
+    indexed = wanted.only(["executor", "states", "task"])
+    if wanted.states != (policy.OPEN,):
+        indexed = indexed.without("states")
+    if not indexed.given:
+        return None
+    found = narrowed(rows, indexed).order_by().values_list("pk", flat=True)[: most + 1]
+    return list(found) if len(found) <= most else None
+
+
+def _says(text: str) -> Q:
+    is_number = text.isascii() and text.isdigit() and len(text) <= 18
+    if is_number:
+        return Q(pk=int(text))
+    known = Executor.objects.filter(name=text) if names.is_name(text) else Executor.objects.none()
+    return Q(executor__in=list(known.values_list("pk", flat=True)))
+
+
+def _handed_out_between(rows: DispatchQuerySet, wanted: DispatchFilter) -> DispatchQuerySet:
+    # The bound on the id is what keeps the scan short; no index has the instant.
+    after, before = wanted.dispatched_after, wanted.dispatched_before
+    if after is not None:
+        floor = ids.lowest_id_at(after) - _ID_SLACK
+        rows = rows.filter(id__gte=floor, dispatched_at__gte=after)
+    if before is not None:
+        ceiling = ids.lowest_id_at(before) + _ID_SLACK
+        rows = rows.filter(id__lt=ceiling, dispatched_at__lt=before)
+    return rows

@@ -1,0 +1,165 @@
+"""What is done to many jobs at once, and why a job in some state is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from apps.common.errors import FieldError
+from apps.common.messages import Message
+from apps.common.messages import Message as _
+from apps.jobs.rules import transitions as t
+from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY
+from apps.jobs.rules.submission import instant_faults, is_key, number_faults
+from apps.jobs.rules.type_settings import MAX_HOST
+from apps.jobs.rules.type_snapshot import RANGES
+
+CANCEL, RETRY, RUN_NOW, MARK_DONE = "cancel", "retry", "run_now", "mark_done"
+PRIORITY, TIME, MAX_ATTEMPTS, MOVE = "priority", "time", "max_attempts", "move"
+# The longest way that one run moves jobs in time.
+MAX_SHIFT_SECONDS = 366 * 86_400
+
+# The fields of each verb; those of TIME are either of the two.
+PARAMS: Mapping[str, tuple[str, ...]] = {
+    CANCEL: (),
+    RETRY: ("succeeded",),
+    RUN_NOW: (),
+    PRIORITY: ("priority",),
+    TIME: ("run_at", "shift_seconds"),
+    MAX_ATTEMPTS: ("max_attempts",),
+    MOVE: ("host",),
+    MARK_DONE: (),
+}
+# The columns by which `why_not` decides, beside the state.
+FACTS: Mapping[str, tuple[str, ...]] = {
+    PRIORITY: ("priority",),
+    TIME: ("run_at",),
+    MAX_ATTEMPTS: ("attempts", "max_attempts"),
+    MOVE: ("affinity_host",),
+}
+_ARROWS = {CANCEL: "cancel", RETRY: "retry", RUN_NOW: "run_now", MARK_DONE: "mark_done"}
+
+
+def facts_of(verb: str) -> tuple[str, ...]:
+    """The columns of a job that `why_not` and `changes` need."""
+    return ("status", "cancel_requested", *FACTS.get(verb, ()))
+
+
+def needed(verb: str, params: Mapping[str, Any]) -> tuple[str, ...]:
+    """The fields that must be given."""
+    if verb == TIME:
+        return () if any(name in params for name in PARAMS[TIME]) else PARAMS[TIME]
+    return () if verb == RETRY else PARAMS[verb]
+
+
+def faults(verb: str, params: Mapping[str, Any], now: datetime) -> Iterator[FieldError]:
+    """What is wrong with the fields of the verb."""
+    for name in sorted(params.keys() - {*PARAMS[verb]}):
+        yield FieldError(name, "unknown_field", _("{verb} takes no {name}.", verb=verb, name=name))
+    if verb == PRIORITY:
+        priority = params.get("priority")
+        yield from number_faults("priority", priority, LOWEST_PRIORITY, HIGHEST_PRIORITY)
+    if verb == MAX_ATTEMPTS:
+        given = params.get("max_attempts")
+        yield from number_faults("max_attempts", given, *RANGES["max_attempts"])
+    if verb == TIME:
+        yield from _time_faults(params, now)
+    if verb == MOVE:
+        yield from _host_faults(params)
+    if verb == RETRY and not isinstance(params.get("succeeded", False), bool):
+        yield FieldError("succeeded", "invalid", _("Write true or false."))
+
+
+def _time_faults(params: Mapping[str, Any], now: datetime) -> Iterator[FieldError]:
+    run_at, shift = params.get("run_at"), params.get("shift_seconds")
+    if (run_at is None) == (shift is None):
+        yield FieldError("run_at", "invalid", _("Give either a time or how far to shift."))
+    elif run_at is not None:
+        yield from instant_faults("run_at", run_at, now)
+    else:
+        yield from number_faults("shift_seconds", shift, -MAX_SHIFT_SECONDS, MAX_SHIFT_SECONDS)
+
+
+def _host_faults(params: Mapping[str, Any]) -> Iterator[FieldError]:
+    host = params.get("host")
+    if not isinstance(host, str) or (host and not is_key(host, MAX_HOST)):
+        yield FieldError("host", "invalid", _("Name a host, or leave it empty for any."))
+
+
+def why_not(verb: str, facts: Mapping[str, Any], params: Mapping[str, Any]) -> Message | None:
+    """Why a job with these facts is left out; None when the verb changes it.
+
+    Without its params a verb is judged by the state alone.
+    """
+    status = facts["status"]
+    if verb == CANCEL and status == t.RUNNING:
+        return _("asked to stop already") if facts["cancel_requested"] else None
+    if verb == RETRY and status == t.SUCCEEDED and not params.get("succeeded"):
+        return _("succeeded")
+    if verb == RUN_NOW and status == t.READY:
+        return _("ready already")
+    if not t.is_legal(_ARROWS.get(verb, "edit"), status):
+        return Message(status)
+    if verb == PRIORITY and facts["priority"] == params.get("priority"):
+        return _("has this priority already")
+    if verb == TIME and facts["run_at"] == params.get("run_at"):
+        return _("has this time already")
+    if verb == MOVE and "host" in params and facts["affinity_host"] == params["host"]:
+        return _("is bound to this host already")
+    if verb == MAX_ATTEMPTS and params.get("max_attempts") is not None:
+        return _why_no_limit(facts, params["max_attempts"])
+    return None
+
+
+def _why_no_limit(facts: Mapping[str, Any], limit: int) -> Message | None:
+    if facts["max_attempts"] == limit:
+        return _("has this maximum already")
+    if facts["attempts"] >= limit:
+        # It would end as failed.
+        return _("has used as many attempts")
+    return None
+
+
+def note(verb: str, facts: Mapping[str, Any]) -> Message | None:
+    """What is to be told of a job that the verb changes."""
+    if verb == CANCEL and facts["status"] == t.RUNNING:
+        return _("running: asked to stop")
+    return None
+
+
+def sample(verb: str, facts: Mapping[str, Any], params: Mapping[str, Any]) -> str:
+    """What becomes of the job: `priority 0 → 40`."""
+    if verb == PRIORITY:
+        return _("priority {old} → {new}", old=facts["priority"], new=params["priority"])
+    if verb == MAX_ATTEMPTS:
+        old, new = facts["max_attempts"], params["max_attempts"]
+        return _("maximum attempts {old} → {new}", old=old, new=new)
+    if verb == MOVE:
+        old, new = facts["affinity_host"], params["host"]
+        return _("host {old} → {new}", old=old or _("any"), new=new or _("any"))
+    if verb == TIME:
+        new = changes(verb, facts, params)["run_at"]
+        return _("next run {old} → {new}", old=facts["run_at"], new=new)
+    return Message(facts["status"])
+
+
+def changes(verb: str, facts: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str, Any]:
+    """The new value of the column that an edit changes."""
+    if verb == MOVE:
+        return {"affinity_host": params["host"]}
+    if verb == TIME and params.get("run_at") is None:
+        return {"run_at": facts["run_at"] + timedelta(seconds=params["shift_seconds"])}
+    name = "run_at" if verb == TIME else verb
+    return {name: params[name]}
+
+
+def opposite(verb: str, params: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
+    """The verb that takes the change back, with its fields, where there is one."""
+    if verb == CANCEL:
+        return RETRY, {}
+    if verb == RETRY:
+        return CANCEL, {}
+    if verb == TIME and params.get("shift_seconds"):
+        return TIME, {"shift_seconds": -params["shift_seconds"]}
+    return None

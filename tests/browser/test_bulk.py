@@ -1,0 +1,95 @@
+"""Bulk runs as people start and follow them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+from django.db import connections
+from playwright.sync_api import Page, expect
+
+from apps.bulk.models import BulkRun
+from apps.jobs.models import Job
+from apps.jobs.rules import transitions as t
+from tests.integration.bulk.conftest import carry_out
+from tests.jobs import job_type, jobs
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def carried_out(run: BulkRun) -> threading.Thread:
+    """The run under way in a thread."""
+
+    def work() -> None:
+        try:
+            carry_out(run)
+        finally:
+            connections.close_all()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread
+
+
+def test_five_hundred_jobs_are_cancelled_with_four_clicks_and_the_bar_moves(
+    page_as: Callable[[str | None], Page],
+) -> None:
+    job_type("mail")
+    job_type("web")
+    numbers, others = jobs(497), jobs(3, "web")
+    running = jobs(3, status=t.RUNNING)
+    page = page_as("operator")
+    page.goto("/admin/jobs/job/?type=mail")
+
+    page.get_by_text("Act on all that match").click()
+    page.get_by_role("link", name="Cancel…", exact=True).click()
+    expect(page.get_by_text("500 rows match")).to_be_visible()
+    expect(page.get_by_text("3: running: asked to stop")).to_be_visible()
+    assert not BulkRun.objects.exists()
+    page.get_by_label("Reason").fill("Wrong address")
+    page.get_by_role("button", name="Start: Cancel").click()
+
+    bar = page.locator("#bulk-live progress")
+    expect(bar).to_have_attribute("value", "0")
+    run = BulkRun.objects.get()
+    BulkRun.objects.filter(pk=run.pk).update(rate=100)
+    run.refresh_from_db()
+    working = carried_out(run)
+    page.wait_for_function("0 < document.querySelector('#bulk-live progress').value")
+    expect(page.locator("#bulk-live")).to_have_attribute("data-final", "")
+    working.join()
+    expect(page.locator("#bulk-live")).to_contain_text("Done")
+    assert Job.objects.filter(pk__in=numbers, status=t.CANCELLED).count() == 497
+    assert Job.objects.filter(pk__in=running, cancel_requested=True).count() == 3
+    assert Job.objects.filter(pk__in=others, status=t.READY).count() == 3
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_pages_fit_the_screen(page_as: Callable[[str | None], Page], width: int) -> None:
+    job_type("mail")
+    jobs(30, key="order-with-a-rather-long-key-of-some-shop-in-the-north")
+    jobs(3, status=t.SUCCEEDED)
+    page = page_as("operator")
+    page.set_viewport_size({"width": width, "height": 900})
+
+    page.goto("/admin/bulk/new/jobs/priority/?type=mail&set-priority=40")
+    page.get_by_text("The newest and the oldest of them").click()
+    assert beyond(page) <= 0
+    page.get_by_label("Reason").fill("The campaign begins")
+    page.get_by_role("button", name="Start: Change priority").click()
+    expect(page.locator("#bulk-live")).to_be_visible()
+    assert beyond(page) <= 0
+    carry_out(BulkRun.objects.get())
+    expect(page.locator("#bulk-live")).to_have_attribute("data-final", "")
+    assert beyond(page) <= 0
+    page.goto("/admin/bulk/bulkrun/")
+    assert beyond(page) <= 0
+    page.goto("/admin/jobs/job/?type=mail")
+    page.get_by_text("Act on all that match").click()
+    assert beyond(page) <= 0
+
+
+def beyond(page: Page) -> int:
+    """How far the page reaches beyond the screen, in pixels."""
+    return int(page.evaluate("document.documentElement.scrollWidth - innerWidth"))

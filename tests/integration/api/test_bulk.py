@@ -1,0 +1,173 @@
+"""Bulk runs over REST: first what would change, then the run, its rows, Stop and Continue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from apps.bulk.models import BulkRun
+from apps.jobs.models import Job
+from apps.jobs.rules import transitions as t
+from tests import factories
+from tests.integration.api.contract import ContractClient
+from tests.integration.bulk.conftest import carry_out
+from tests.jobs import job_type, jobs
+
+pytestmark = pytest.mark.django_db
+URL = "/api/v1/jobs/bulk/"
+CANCEL: dict[str, Any] = {"verb": "cancel", "filter": {"type": "mail"}, "reason": "wrong address"}
+
+
+@pytest.fixture(autouse=True)
+def mail(db: None, frozen_clock: Any) -> None:
+    job_type("mail")
+    job_type("web")
+
+
+def problems(answer: Any) -> list[str]:
+    assert answer.status_code == 400
+    return [each["field"] for each in answer.json()["errors"]]
+
+
+def test_dry_run_says_what_would_change_and_starts_nothing(api: ContractClient) -> None:
+    ready, running = jobs(3), jobs(2, status=t.RUNNING)
+    jobs(4, "web")
+    answer = api.post(
+        URL,
+        {
+            "verb": "priority",
+            "filter": {"type": ["mail"], "status": ["ready", "running"]},
+            "params": {"priority": 40},
+            "dry_run": True,
+        },
+    )
+    assert answer.status_code == 200
+    told = answer.json()
+    samples = told.pop("samples")
+    assert told == {
+        "matches": 5,
+        "eligible": 3,
+        "exact": True,
+        "looked": None,
+        "ineligible": [{"reason": "running", "count": 2}],
+        "seconds": 1,
+    }
+    assert samples[0] == {"id": str(running[1]), "change": "", "why": "running"}
+    assert samples[-1] == {"id": str(ready[0]), "change": "priority 0 → 40", "why": ""}
+    assert not BulkRun.objects.exists()
+
+
+def test_run_is_started_followed_and_ends(api: ContractClient) -> None:
+    numbers, [done] = jobs(3), jobs(1, status=t.SUCCEEDED)
+    answer = api.post(URL, {**CANCEL, "at_most": 10, "rate": 1000})
+    assert answer.status_code == 202
+    told = answer.json()
+    assert (told["state"], told["verb"], told["filter"]) == (
+        "collecting",
+        "cancel",
+        {"type": ["mail"]},
+    )
+    place = answer.headers["Location"]
+    assert place == f"/api/v1/bulk/{told['id']}/"
+    assert Job.objects.get(pk=told["job_id"]).type == "bulk"
+
+    carry_out(BulkRun.objects.get())
+
+    ended = api.get(place).json()
+    assert (ended["state"], ended["collected"], ended["done"], ended["skipped"]) == (
+        "done",
+        4,
+        3,
+        1,
+    )
+    skipped = api.get(f"{place}rows/?outcome=skipped").json()
+    assert skipped["results"] == [{"id": str(done), "outcome": "skipped", "why": "succeeded"}]
+    page = api.get(f"{place}rows/?limit=3").json()
+    rest = api.get(page["next"]).json()
+    assert [each["id"] for each in page["results"] + rest["results"]] == [
+        str(done),
+        *map(str, numbers[::-1]),
+    ]
+
+
+def test_same_request_gets_the_first_run(api: ContractClient) -> None:
+    jobs(1)
+    body = {**CANCEL, "all": True, "request_id": "r-1"}
+    first, second = api.post(URL, body), api.post(URL, body)
+    assert first.json()["id"] == second.json()["id"]
+    other = api.post(URL, {**body, "verb": "retry"})
+    assert (other.status_code, other.json()["code"]) == (422, "conflict")
+
+
+def test_request_ids_of_two_keys_are_apart(
+    api: ContractClient, make_key: Callable[..., str], api_with: Callable[..., ContractClient]
+) -> None:
+    body = {**CANCEL, "all": True, "request_id": "r-1"}
+    mine = api.post(URL, body).json()["id"]
+    assert api_with(make_key()).post(URL, body).json()["id"] != mine
+
+
+@pytest.mark.parametrize(
+    ("body", "fields"),
+    [
+        (CANCEL, ["at_most"]),
+        ({**CANCEL, "at_most": 5, "all": True}, ["at_most"]),
+        ({"verb": "cancel", "filter": {}, "all": True}, ["reason"]),
+        ({**CANCEL, "all": True, "verb": "explode"}, ["verb"]),
+        ({**CANCEL, "all": True, "filter": {"status": "gone"}}, ["filter.status"]),
+        ({**CANCEL, "all": True, "filter": {"colour": "red"}}, ["filter.colour"]),
+        ({**CANCEL, "all": True, "params": {"priority": 3}}, ["params.priority"]),
+        ({**CANCEL, "all": True, "verb": "time"}, ["params.run_at"]),
+        ({**CANCEL, "dry_run": True, "verb": "priority"}, ["params.priority"]),
+        ({**CANCEL, "all": True, "rate": 1001}, ["rate"]),
+    ],
+)
+def test_what_is_wrong_is_named(
+    api: ContractClient, body: dict[str, Any], fields: list[str]
+) -> None:
+    assert problems(api.post(URL, body)) == fields
+    assert not BulkRun.objects.exists()
+
+
+def test_stop_and_continue(api: ContractClient) -> None:
+    numbers = jobs(2)
+    place = api.post(URL, {**CANCEL, "all": True}).headers["Location"]
+    stopped = api.post(f"{place}stop/", {"reason": "too many"})
+    assert (stopped.status_code, stopped.json()["state"]) == (200, "stopped")
+    again = api.post(f"{place}stop/", {"reason": "too many"})
+    assert (again.status_code, again.json()["code"]) == (409, "conflict")
+    going = api.post(f"{place}continue/", {"reason": "go on"})
+    assert going.json()["state"] == "collecting"
+    carry_out(BulkRun.objects.get())
+    assert Job.objects.filter(pk__in=numbers, status=t.CANCELLED).count() == 2
+    assert api.post(f"{place}continue/", {"reason": "go on"}).status_code == 409
+
+
+def test_bound_key_changes_only_what_it_reaches(
+    make_key: Callable[..., str], api_with: Callable[..., ContractClient]
+) -> None:
+    mails, webs = jobs(2), jobs(2, "web")
+    api = api_with(make_key(job_types=["web"]))
+    everything = {"verb": "cancel", "filter": {"status": "ready"}, "reason": "x", "all": True}
+    assert api.post(URL, {**everything, "dry_run": True}).json()["matches"] == 2
+    api.post(URL, everything)
+    carry_out(BulkRun.objects.get())
+    assert Job.objects.filter(pk__in=mails, status=t.READY).count() == 2
+    assert Job.objects.filter(pk__in=webs, status=t.CANCELLED).count() == 2
+
+
+def test_run_of_a_key_that_is_revoked_stops(
+    make_key: Callable[..., str], api_with: Callable[..., ContractClient]
+) -> None:
+    from apps.access import services as access
+    from apps.jobs.handlers import Cancelled
+
+    jobs(2)
+    key = make_key()
+    api_with(key).post(URL, {**CANCEL, "all": True})
+    access.revoke(access.find(key.partition(".")[0]), actor=factories.OPERATOR)
+    with pytest.raises(Cancelled, match="may not do this any more"):
+        carry_out(BulkRun.objects.get())
+    assert Job.objects.filter(type="mail", status=t.READY).count() == 2

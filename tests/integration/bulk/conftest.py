@@ -1,0 +1,60 @@
+"""What the tests of bulk runs stand on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+
+from apps.bulk.handlers import bulk
+from apps.bulk.models import BulkRun
+from apps.bulk.services import runs
+from apps.bulk.services.targets import target_of
+from apps.jobs.models import bounds_of
+
+
+class Attempt(SimpleNamespace):
+    """The context of the handler; `on_progress` is called after each round."""
+
+    def __init__(self, run: BulkRun, on_progress: Callable[[float], None] | None = None) -> None:
+        super().__init__(job_id=run.job, cancelled=False, stopping=False, rounds=0)
+        self._on_progress = on_progress
+
+    def progress(self, percent: float) -> None:
+        self.rounds += 1
+        if self._on_progress is not None:
+            self._on_progress(percent)
+
+
+def carry_out(run: BulkRun, ctx: Attempt | None = None) -> Any:
+    """Run the handler in this process."""
+    return bulk({"run": run.pk}, ctx or Attempt(run))
+
+
+@pytest.fixture
+def operator(role_user: Callable[[str], User]) -> User:
+    return role_user("operator")
+
+
+@pytest.fixture
+def start(operator: User) -> Callable[..., BulkRun]:
+    """`start("cancel", {"type": "mail"})`: a run over jobs as the operator starts it."""
+
+    def start(verb: str, wanted: dict[str, Any], **more: Any) -> BulkRun:
+        kind = more.pop("kind", "jobs")
+        given: dict[str, Any] = {
+            "params": {},
+            "at_most": None,
+            "rate": 1000,
+            "reason": "wrong address",
+            "actor": f"admin:{operator.username}",
+            "bounds": bounds_of(operator),
+        }
+        return runs.start(
+            kind=kind, verb=verb, wanted=target_of(kind).read(wanted), **{**given, **more}
+        )
+
+    return start

@@ -1,0 +1,276 @@
+"""The page before a bulk run writes nothing, and the page of a run shows how far it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from apps.bulk.models import BulkRun
+from apps.bulk.services import plan as planning
+from apps.bulk.services import steps
+from apps.jobs.models import Job, JobScope
+from apps.jobs.rules import transitions as t
+from tests.integration.bulk.conftest import carry_out
+from tests.jobs import job_type, jobs
+from tests.pages import form_of, text_of
+
+pytestmark = pytest.mark.django_db
+NEW = "/admin/bulk/new/jobs/{}/"
+LIST = "/admin/jobs/job/"
+Start = Callable[..., BulkRun]
+
+
+@pytest.fixture(autouse=True)
+def mail(db: None) -> None:
+    job_type("mail")
+    job_type("web")
+
+
+@pytest.fixture
+def page(role_client: Callable[[str], Client]) -> Client:
+    return role_client("operator")
+
+
+def run_page(run: BulkRun) -> str:
+    return f"/admin/bulk/bulkrun/{run.pk}/change/"
+
+
+# --- the way there --------------------------------------------------------------------------------
+def test_list_leads_to_the_plan_of_what_it_shows(page: Client) -> None:
+    jobs(2)
+    jobs(3, "web")
+    listed = page.get(LIST, {"type": "web", "before": "9" * 18, "p": "2"})
+    links = {str(words): url for words, url in listed.context["bulk_links"]}
+    assert links["Cancel"] == NEW.format("cancel") + "?type=web"
+    assert "Mark done" not in links
+    assert "3 rows match" in text_of(page.get(links["Cancel"]))
+
+
+def test_viewer_is_offered_nothing_and_may_not_ask(role_client: Callable[[str], Client]) -> None:
+    jobs(1)
+    viewer = role_client("viewer")
+    assert viewer.get(LIST).context["bulk_links"] == []
+    assert viewer.get(NEW.format("cancel")).status_code == 403
+
+
+def test_operator_may_not_mark_done(page: Client) -> None:
+    assert page.get(NEW.format("mark_done")).status_code == 403
+
+
+@pytest.mark.parametrize("url", ["/admin/bulk/new/jobs/explode/", "/admin/bulk/new/cows/cancel/"])
+def test_unknown_actions_do_not_exist(page: Client, url: str) -> None:
+    assert page.get(url).status_code == 404
+
+
+# --- the plan -------------------------------------------------------------------------------------
+def test_plan_counts_what_changes_and_what_is_left_out(page: Client) -> None:
+    jobs(12)
+    jobs(3, status=t.RUNNING)
+    jobs(2, status=t.CANCELLED)
+    jobs(1, status=t.SUCCEEDED)
+    text = text_of(page.get(NEW.format("cancel"), {"type": "mail"}))
+    for part in (
+        "Type: mail",
+        "18 rows match",
+        "15 will change",
+        "3: running: asked to stop",
+        "3 left out: 2 cancelled, 1 succeeded",
+        "Nothing is changed yet.",
+    ):
+        assert part in text
+
+
+def test_plan_shows_the_newest_and_the_oldest(page: Client) -> None:
+    numbers = jobs(30)
+    samples = page.get(NEW.format("priority"), {"type": "mail", "set-priority": "40"}).context[
+        "samples"
+    ]
+    assert [int(each["number"]) for each in samples] == [*numbers[:19:-1], *numbers[9::-1]]
+    assert {each["change"] for each in samples} == {"priority 0 → 40"}
+
+
+def test_plan_writes_nothing(page: Client) -> None:
+    jobs(3)
+    page.get(LIST)
+    with CaptureQueriesContext(
+        connection,
+    ) as seen:
+        page.get(NEW.format("cancel"), {"type": "mail"})
+    written = [q["sql"] for q in seen if q["sql"].startswith(("INSERT", "UPDATE", "DELETE"))]
+    assert written == []
+    assert Job.objects.filter(type="bulk").count() == 0
+
+
+def test_plan_of_rare_rows_says_how_far_it_looked(
+    page: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (steps, planning):
+        monkeypatch.setattr(module, "LOOKED", 4)
+    jobs(30, user_id="uid_ann")
+    answer = page.get(NEW.format("cancel"), {"user": "uid_ann"})
+    assert "20 rows match among the newest 20" in text_of(answer)
+    assert "however_many" in answer.context["form"].fields
+    assert not answer.context["form"].initial.get("at_most")
+
+
+def test_filter_that_is_wrong_leads_back_to_the_list(page: Client) -> None:
+    answer = page.get(NEW.format("cancel"), {"status": "gone"}, follow=True)
+    assert answer.redirect_chain[0][0] == LIST
+    assert "gone is none of the choices." in text_of(answer)
+
+
+def test_limited_person_sees_only_counts_within_the_limits(
+    page: Client, role_user: Callable[[str], User]
+) -> None:
+    jobs(4)
+    jobs(2, "web")
+    JobScope.objects.create(operator=role_user("operator"), type="web")
+    text = text_of(page.get(NEW.format("cancel"), {"status": "ready"}))
+    assert "2 rows match" in text
+    assert "mail" not in text
+
+
+def test_action_with_fields_asks_for_them_first(page: Client) -> None:
+    jobs(1)
+    answer = page.get(NEW.format("priority"), {"type": "mail"})
+    assert answer.context["form"] is None
+    wrong = page.get(NEW.format("priority"), {"type": "mail", "set-priority": "101"})
+    assert wrong.context["form"] is None
+    assert "101 is no priority" in text_of(wrong)
+
+
+# --- the start ------------------------------------------------------------------------------------
+def started(page: Client, url: str, asked: dict[str, str], **given: Any) -> Any:
+    form = form_of(page.get(url, asked), "once")
+    query = "&".join(f"{name}={value}" for name, value in asked.items())
+    return page.post(f"{url}?{query}", {**form, "reason": "wrong address", **given})
+
+
+def test_start_makes_the_run_that_was_shown(page: Client) -> None:
+    numbers = jobs(5)
+    jobs(2, "web")
+    answer = started(
+        page, NEW.format("priority"), {"type": "mail", "set-priority": "40"}, rate="1000"
+    )
+    run = BulkRun.objects.get()
+    assert answer.url == run_page(run)
+    assert (run.verb, run.params, run.filter) == (
+        "priority",
+        {"priority": 40},
+        {"type": ["mail"]},
+    )
+    assert (run.at_most, run.rate, run.reason, run.actor) == (
+        5,
+        1000,
+        "wrong address",
+        "admin:operator",
+    )
+    carry_out(run)
+    assert set(Job.objects.filter(priority=40).values_list("pk", flat=True)) == {*numbers}
+
+
+def test_form_sent_twice_starts_one_run(page: Client) -> None:
+    jobs(5)
+    url = NEW.format("cancel") + "?type=mail"
+    form = {**form_of(page.get(url), "once"), "reason": "twice"}
+    assert page.post(url, form).url == page.post(url, form).url
+    assert BulkRun.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "given", "said"),
+    [
+        ({"type": "mail"}, {"reason": " "}, "This field is required."),
+        ({"type": "mail"}, {"at_most": ""}, "Write a number."),
+        ({"type": "mail"}, {"at_most": "0"}, "Write 1 or more."),
+        ({"type": "mail"}, {"rate": "1001"}, "less than or equal to 1000"),
+        ({}, {}, "Tick it if you mean every row"),
+    ],
+)
+def test_what_is_missing_is_said_beside_its_field(
+    page: Client, asked: dict[str, str], given: dict[str, str], said: str
+) -> None:
+    jobs(2)
+    answer = started(page, NEW.format("cancel"), asked, **given)
+    assert answer.status_code == 400
+    assert said in text_of(answer)
+    assert not BulkRun.objects.exists()
+
+
+def test_every_row_needs_a_tick(page: Client) -> None:
+    jobs(2)
+    answer = started(page, NEW.format("cancel"), {}, every="on")
+    assert answer.status_code == 302
+    assert BulkRun.objects.get().filter == {}
+
+
+# --- the page of a run ----------------------------------------------------------------------------
+def test_page_shows_counts_rows_and_the_way_back(page: Client, start: Start) -> None:
+    done, left = jobs(3), jobs(1, status=t.SUCCEEDED)
+    run = start("cancel", {"type": "mail"})
+    assert "data-live-url" in page.get(run_page(run)).content.decode()
+    carry_out(run)
+    answer = page.get(run_page(run))
+    text = text_of(answer)
+    for part in ("Done", "Skipped 1", "succeeded", str(left[0]), "wrong address", "Take back"):
+        assert part in text
+    assert "data-final" in answer.content.decode()
+    assert str(done[0]) in text_of(page.get(run_page(run), {"outcome": "done"}))
+    back = next(b.url for b in answer.context["object_buttons"] if "Take back" in str(b.text))
+    assert "3 rows match" in text_of(page.get(back))
+
+
+def test_live_part_comes_alone(page: Client, start: Start) -> None:
+    jobs(3)
+    run = start("cancel", {"type": "mail"})
+    part = page.get(f"/admin/bulk/bulkrun/{run.pk}/live/").content.decode()
+    assert part.lstrip().startswith('<div id="bulk-live"')
+    assert "data-final" not in part
+
+
+def test_stop_and_continue_are_on_the_page(page: Client, start: Start) -> None:
+    jobs(3)
+    run = start("cancel", {"type": "mail"})
+    act = "/admin/bulk/bulkrun/act/{}/"
+    page.post(act.format("stop_run"), {"ids": run.pk, "reason": "too many"})
+    assert BulkRun.objects.get().state == BulkRun.State.STOPPED
+    assert Job.objects.get(pk=run.job).status == t.CANCELLED
+    page.post(act.format("continue_run"), {"ids": run.pk, "reason": "go on"})
+    carry_out(run)
+    assert BulkRun.objects.get().state == BulkRun.State.DONE
+
+
+def test_run_whose_job_was_cancelled_can_be_continued(page: Client, start: Start) -> None:
+    jobs(3)
+    run = start("cancel", {"type": "mail"})
+    Job.objects.filter(pk=run.job).update(status=t.CANCELLED)
+    answer = page.get(run_page(run))
+    assert "Stopped" in text_of(answer)
+    assert "Continue" in [str(each.text) for each in answer.context["object_buttons"]]
+
+
+def test_csv_has_a_line_for_each_row(page: Client, start: Start) -> None:
+    [ready], [done] = jobs(1), jobs(1, status=t.SUCCEEDED)
+    run = start("cancel", {"type": "mail"})
+    carry_out(run)
+    answer: Any = page.get(f"/admin/bulk/bulkrun/{run.pk}/csv/")
+    lines = b"".join(answer.streaming_content).decode("utf-8-sig").splitlines()
+    assert lines == ["number,outcome,why", f"{done},skipped,succeeded", f"{ready},done,"]
+
+
+def test_limited_person_sees_only_own_runs(
+    page: Client, start: Start, role_user: Callable[[str], User]
+) -> None:
+    mine = start("cancel", {"type": "web"})
+    other = start("cancel", {"type": "mail"}, actor="admin:olga")
+    assert page.get(run_page(other)).status_code == 200
+    JobScope.objects.create(operator=role_user("operator"), type="web")
+    assert page.get(run_page(mine)).status_code == 200
+    for url in (run_page(other), f"/admin/bulk/bulkrun/{other.pk}/csv/"):
+        assert page.get(url).status_code == 302

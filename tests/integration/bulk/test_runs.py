@@ -1,0 +1,400 @@
+"""I65: a bulk run changes every row that it collected once, on the row's own condition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.db import DatabaseError
+
+from apps.bulk.models import BulkRow, BulkRun
+from apps.bulk.services import carry, runs, steps
+from apps.bulk.services.invariants import CHECKS
+from apps.bulk.services.of_jobs import Jobs
+from apps.bulk.services.retention import purge
+from apps.bulk.services.targets import target_of
+from apps.common import clock
+from apps.common.errors import Conflict, Invalid, ReplayConflict
+from apps.jobs.handlers import Cancelled, Fail
+from apps.jobs.models import Bounds, Job, JobScope
+from apps.jobs.rules import transitions as t
+from apps.journal.models import JournalEntry
+from tests import factories
+from tests.frozen import FrozenClock
+from tests.integration.bulk.conftest import Attempt, carry_out
+from tests.jobs import end, events_of, job_type, jobs, last_entry, row, take
+from tests.kills import killed_at
+from tests.races import race
+
+pytestmark = pytest.mark.django_db
+Start = Callable[..., BulkRun]
+ENDS_ONCE = ["cancelled"]
+
+
+@pytest.fixture(autouse=True)
+def mail(db: None) -> None:
+    job_type("mail")
+    job_type("web")
+
+
+def again(run: BulkRun) -> BulkRun:
+    return BulkRun.objects.get(pk=run.pk)
+
+
+def counts(run: BulkRun) -> tuple[str, int, int, int, int]:
+    run = again(run)
+    return run.state, run.collected, run.done, run.skipped, run.failed
+
+
+def statuses(numbers: list[int]) -> set[str]:
+    return set(Job.objects.filter(pk__in=numbers).values_list("status", flat=True))
+
+
+# --- what is changed ------------------------------------------------------------------------------
+def test_run_cancels_all_that_match_and_nothing_else(start: Start) -> None:
+    mails, others = jobs(120), jobs(5, "web")
+    run = start("cancel", {"type": "mail"})
+
+    carry_out(run)
+
+    assert counts(run) == ("done", 120, 120, 0, 0)
+    assert statuses(mails) == {t.CANCELLED}
+    assert statuses(others) == {t.READY}
+    entry = last_entry(mails[0])
+    assert (entry.event, entry.actor, entry.reason) == (
+        "cancelled",
+        "admin:operator",
+        "wrong address",
+    )
+
+
+def test_what_comes_after_the_start_is_left_alone(start: Start) -> None:
+    jobs(3)
+    run = start("cancel", {"type": "mail"})
+    later = jobs(2)
+    carry_out(run)
+    assert counts(run)[1] == 3
+    assert statuses(later) == {t.READY}
+
+
+def test_what_does_not_allow_it_is_skipped_with_the_reason(start: Start) -> None:
+    ready, asked = jobs(2), jobs(1, status=t.RUNNING, cancel_requested=True)
+    done = jobs(1, status=t.SUCCEEDED)
+    run = start("cancel", {"type": "mail"})
+    carry_out(run)
+    assert counts(run) == ("done", 4, 2, 2, 0)
+    why = dict(run.rows.filter(outcome="skipped").values_list("target", "why"))
+    assert why == {asked[0]: "asked to stop already", done[0]: "succeeded"}
+    assert statuses(ready) == {t.CANCELLED}
+
+
+def test_what_no_longer_matches_when_its_turn_comes_is_skipped(start: Start) -> None:
+    [job] = jobs(1)
+    run = start("cancel", {"type": "mail", "status": "ready"})
+    carrier = carry.Carrier(run)
+    carrier.round()
+    Job.objects.filter(pk=job).update(status=t.RUNNING)
+    while again(run).is_under_way:
+        carrier.round()
+    assert counts(run) == ("done", 1, 0, 1, 0)
+    assert run.rows.get().why == carry.NO_MATCH
+    assert not row(job).cancel_requested
+
+
+def test_jobs_of_bulk_runs_are_no_target(start: Start) -> None:
+    first = start("cancel", {"type": "mail"})
+    run = start("cancel", {"status": "ready"})
+    carry_out(run)
+    assert counts(run)[1] == 0
+    assert row(first.job or 0).status == t.READY
+
+
+@pytest.mark.parametrize(
+    ("verb", "params", "before", "after"),
+    [
+        ("retry", {}, {"status": t.FAILED}, {"status": t.READY}),
+        ("retry", {"succeeded": True}, {"status": t.SUCCEEDED}, {"status": t.READY}),
+        ("run_now", {}, {"run_at": 3600}, {"status": t.READY}),
+        ("priority", {"priority": 40}, {}, {"priority": 40}),
+        ("max_attempts", {"max_attempts": 9}, {}, {"max_attempts": 9}),
+        ("mark_done", {}, {"status": t.FAILED}, {"status": t.SUCCEEDED}),
+        ("time", {"shift_seconds": 60}, {"run_at": 3600}, {"run_at": 3660}),
+        ("time", {"run_at": 7200}, {"run_at": 3600}, {"run_at": 7200}),
+        ("move", {"host": "host-a"}, {}, {"affinity_host": "host-a"}),
+    ],
+)
+def test_each_action_changes_its_column(
+    start: Start,
+    role_user: Callable[[str], User],
+    frozen_clock: FrozenClock,
+    verb: str,
+    params: dict[str, Any],
+    before: dict[str, Any],
+    after: dict[str, Any],
+) -> None:
+    def timed(given: dict[str, Any]) -> dict[str, Any]:
+        is_time = given.keys() & {"run_at"}
+        later = {name: clock.now() + timedelta(seconds=given[name]) for name in is_time}
+        return {**given, **later}
+
+    actor = f"admin:{role_user('configurer').username}"
+    factories.worker()
+    [number] = jobs(1, **timed(before))
+    run = start(verb, {"type": "mail"}, params=timed(params), actor=actor)
+    carry_out(run)
+    assert counts(run) == ("done", 1, 1, 0, 0), run.rows.get().why
+    changed = row(number)
+    assert {name: getattr(changed, name) for name in after} == timed(after)
+
+
+def test_row_that_the_database_refuses_does_not_stop_the_others(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = jobs(5)
+    act = Jobs.act
+
+    def refusing(self: Jobs, job: Job, *args: Any, **kwargs: Any) -> None:
+        if job.pk == numbers[2]:
+            raise DatabaseError("no")
+        act(self, job, *args, **kwargs)
+
+    monkeypatch.setattr(Jobs, "act", refusing)
+    run = start("cancel", {"type": "mail"})
+    carry_out(run)
+    assert counts(run) == ("done", 5, 4, 0, 1)
+    assert run.rows.get(outcome="failed").target == numbers[2]
+
+
+# --- limits ---------------------------------------------------------------------------------------
+def test_more_rows_than_agreed_change_nothing(start: Start) -> None:
+    numbers = jobs(4)
+    run = start("cancel", {"type": "mail"}, at_most=3)
+    carry_out(run)
+    assert again(run).state == BulkRun.State.FAILED
+    assert "More than 3 rows match" in again(run).why
+    assert statuses(numbers) == {t.READY}
+    with pytest.raises(Conflict, match="has ended"):
+        runs.resume(run=run, actor="admin:olga", reason="again")
+
+
+def test_as_many_rows_as_agreed_are_changed(start: Start) -> None:
+    jobs(3)
+    run = start("cancel", {"type": "mail"}, at_most=3)
+    carry_out(run)
+    assert counts(run) == ("done", 3, 3, 0, 0)
+
+
+def test_limited_person_changes_only_jobs_within_the_limits(start: Start, operator: User) -> None:
+    mails, webs = jobs(3), jobs(3, "web")
+    JobScope.objects.create(operator=operator, type="web")
+    operator = User.objects.get(pk=operator.pk)
+    run = start("cancel", {"status": "ready"})
+    carry_out(run)
+    assert counts(run) == ("done", 3, 3, 0, 0)
+    assert (statuses(mails), statuses(webs)) == ({t.READY}, {t.CANCELLED})
+
+
+def test_limit_set_in_the_middle_holds_for_the_rest(start: Start, operator: User) -> None:
+    mails, webs = jobs(110), jobs(110, "web")
+    run = start("cancel", {"status": "ready"})
+
+    def limit(_percent: float) -> None:
+        if again(run).done == 100:
+            JobScope.objects.create(operator=operator, type="web")
+
+    carry_out(run, Attempt(run, limit))
+
+    state, collected, done, skipped, _failed = counts(run)
+    assert (state, collected, done + skipped) == ("done", 220, 220)
+    assert Job.objects.filter(pk__in=mails, status=t.CANCELLED).count() <= 100
+    assert statuses(webs) == {t.CANCELLED}
+
+
+@pytest.mark.parametrize("loss", ["role", "account"])
+def test_person_who_loses_the_right_stops_the_run(start: Start, operator: User, loss: str) -> None:
+    numbers = jobs(250)
+    run = start("cancel", {"type": "mail"})
+
+    def lose(_percent: float) -> None:
+        if again(run).done != 100:
+            return
+        if loss == "role":
+            operator.groups.remove(Group.objects.get(name="operator"))
+        else:
+            User.objects.filter(pk=operator.pk).update(is_active=False)
+
+    with pytest.raises(Cancelled, match="admin:operator may not do this any more"):
+        carry_out(run, Attempt(run, lose))
+
+    assert counts(run) == ("stopped", 250, 100, 0, 0)
+    assert Job.objects.filter(pk__in=numbers, status=t.CANCELLED).count() == 100
+
+
+def test_job_of_its_own_cannot_carry_out_a_run_of_another(start: Start) -> None:
+    run = start("cancel", {"type": "mail"})
+    other = Attempt(run)
+    other.job_id = (run.job or 0) + 1
+    with pytest.raises(Fail, match="no bulk run"):
+        carry_out(run, other)
+
+
+# --- stopping and dying ---------------------------------------------------------------------------
+def test_run_stopped_at_thirty_per_cent_goes_on_to_the_end(start: Start) -> None:
+    numbers = jobs(1000)
+    run = start("cancel", {"type": "mail"})
+
+    def stop(_percent: float) -> None:
+        if again(run).is_under_way and again(run).done == 300:
+            runs.stop(run=run, actor="admin:olga", reason="too many")
+
+    with pytest.raises(Cancelled):
+        carry_out(run, Attempt(run, stop))
+    assert counts(run) == ("stopped", 1000, 300, 0, 0)
+    assert row(run.job or 0).status == t.CANCELLED
+
+    runs.resume(run=run, actor="admin:olga", reason="go on")
+    assert row(run.job or 0).status == t.READY
+    carry_out(run)
+
+    assert counts(run) == ("done", 1000, 1000, 0, 0)
+    entries = JournalEntry.objects.filter(subject_id__in=numbers, event="cancelled")
+    assert entries.count() == entries.values("subject_id").distinct().count() == 1000
+
+
+def test_job_cancelled_by_hand_stops_its_run(start: Start) -> None:
+    jobs(3)
+    run = start("cancel", {"type": "mail"})
+    attempt = Attempt(run)
+    attempt.cancelled = True
+    with pytest.raises(Cancelled):
+        carry_out(run, attempt)
+    assert again(run).state == BulkRun.State.STOPPED
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("statement", [30, 60, 200, 500, 700])
+def test_run_killed_in_the_middle_changes_each_row_once_and_leaves_none_out(
+    start: Start, statement: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(steps, "TAKEN", 70)
+    monkeypatch.setattr(carry, "ROUND", 20)
+    numbers = jobs(150)
+    run = start("cancel", {"type": "mail"})
+
+    assert killed_at(statement, lambda: carry_out(run))
+    carry_out(run)
+
+    assert counts(run) == ("done", 150, 150, 0, 0)
+    assert sorted(run.rows.values_list("target", flat=True)) == sorted(numbers)
+    assert [n for n in numbers if events_of(n) != ENDS_ONCE] == []
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.mariadb
+def test_two_processes_with_the_same_run_change_each_row_once(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(carry, "ROUND", 10)
+    numbers = jobs(200)
+    run = start("cancel", {"type": "mail"})
+    ended = race([lambda: carry_out(run)] * 3)
+    assert ended.errors == []
+    assert counts(run) == ("done", 200, 200, 0, 0)
+    assert [n for n in numbers if events_of(n) != ENDS_ONCE] == []
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.mariadb
+def test_jobs_held_by_workers_meanwhile_are_changed_by_one_side_only(start: Start) -> None:
+    numbers = jobs(120)
+    run = start("priority", {"type": "mail"}, params={"priority": 7})
+
+    def work() -> int:
+        held = [each for _round in range(6) for each in take(20)]
+        return len([end(each) for each in held])
+
+    ended = race([lambda: carry_out(run), work])
+    assert ended.errors == []
+    state, collected, done, skipped, failed = counts(run)
+    assert (state, collected, done + skipped, failed) == ("done", 120, 120, 0)
+    changed = Job.objects.filter(pk__in=numbers, priority=7).count()
+    assert changed == done
+    assert ended.results[1] == 120
+
+
+# --- starting -------------------------------------------------------------------------------------
+def test_repeat_of_a_request_gets_the_first_run(start: Start) -> None:
+    first = start("cancel", {"type": "mail"}, request_id="r-1")
+    second = start("cancel", {"type": "mail"}, request_id="r-1")
+    assert second.pk == first.pk
+    assert Job.objects.filter(type="bulk").count() == 1
+    with pytest.raises(ReplayConflict, match="r-1"):
+        start("cancel", {"type": "web"}, request_id="r-1")
+
+
+@pytest.mark.parametrize(
+    ("verb", "more", "field"),
+    [
+        ("explode", {}, "verb"),
+        ("priority", {"params": {}}, "params.priority"),
+        ("priority", {"params": {"priority": 101}}, "params.priority"),
+        ("cancel", {"params": {"priority": 1}}, "params.priority"),
+        ("time", {"params": {}}, "params.run_at"),
+        ("move", {"params": {"host": "a b"}}, "params.host"),
+        ("cancel", {"reason": " "}, "reason"),
+        ("cancel", {"rate": 1001}, "rate"),
+    ],
+)
+def test_wrong_requests_are_refused_by_field(
+    start: Start, verb: str, more: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(Invalid) as refused:
+        start(verb, {"type": "mail"}, **more)
+    assert [each.field for each in refused.value.errors] == [field]
+    assert not BulkRun.objects.exists()
+
+
+def test_few_rows_of_many_are_found_by_an_index(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(steps, "LOOKED", 10)
+    jobs(30, "web")
+    [one] = jobs(1, key="order-1")
+    jobs(30, "web")
+    assert target_of("jobs").few(target_of("jobs").read({"key": "order-1"}), Bounds()) == [one]
+    run = start("cancel", {"key": "order-1"})
+    assert carry.Carrier(run).round().collected == 1
+
+
+# --- afterwards -----------------------------------------------------------------------------------
+def test_audit_finds_a_run_that_does_not_add_up(start: Start) -> None:
+    jobs(3)
+    run = start("cancel", {"type": "mail"})
+    carry_out(run)
+    assert [each.run(100).breaches for each in CHECKS] == [[], []]
+
+    BulkRun.objects.filter(pk=run.pk).update(done=2)
+
+    found = [breach for each in CHECKS for breach in each.run(100).breaches]
+    assert {(each.invariant, each.subject) for each in found} == {("I65", f"bulk run {run.pk}")}
+    assert len(found) == 2
+
+
+def test_rows_go_after_a_month_and_runs_after_more_than_a_year(
+    start: Start, frozen_clock: FrozenClock
+) -> None:
+    jobs(3)
+    run = start("cancel", {"type": "mail"})
+    carry_out(run)
+    frozen_clock.advance(days=29)
+    assert purge(until=clock.now() + timedelta(seconds=9)) == 0
+    frozen_clock.advance(days=2)
+    assert purge(until=clock.now() + timedelta(seconds=9)) == 3
+    assert not BulkRow.objects.exists()
+    assert counts(run) == ("done", 3, 3, 0, 0)
+    frozen_clock.advance(days=371)
+    assert purge(until=clock.now() + timedelta(seconds=9)) == 1
+    assert not BulkRun.objects.exists()

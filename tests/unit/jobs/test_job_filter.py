@@ -1,0 +1,83 @@
+"""S1.2: one filter, written in the address of the list, in REST and in a bulk run."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from apps.common.errors import Invalid
+from apps.jobs.rules.job_filter import WIRE, JobFilter, admin_names, read
+
+SHANGHAI = ZoneInfo("Asia/Shanghai")
+
+
+def test_address_of_the_list_and_rest_mean_the_same() -> None:
+    listed = read(
+        {"type": "mail", "status": "failed", "user": "uid_ann", "q": " busy ", "lane": ""},
+        admin_names(SHANGHAI),
+    )
+    sent = read({"type": ["mail"], "status": "failed", "user_id": "uid_ann", "text": "busy"}, WIRE)
+    assert listed == sent
+
+
+def test_days_are_those_of_the_zone_and_both_belong_to_the_period() -> None:
+    found = read({"from_day": "2026-03-02", "to_day": "2026-03-03"}, admin_names(SHANGHAI))
+    assert found.created_after == datetime(2026, 3, 1, 16, tzinfo=UTC)
+    assert found.created_before == datetime(2026, 3, 3, 16, tzinfo=UTC)
+
+
+def test_of_a_day_and_an_instant_the_narrower_period_counts() -> None:
+    given = {"from_day": "2026-03-02", "since": "2026-03-05T00:00:00Z"}
+    swapped = dict(reversed(given.items()))
+    for each in (given, swapped):
+        found = read(each, admin_names(UTC))
+        assert found.created_after == datetime(2026, 3, 5, tzinfo=UTC)
+
+
+def test_a_filter_read_back_from_its_json_is_the_same() -> None:
+    given: dict[str, Any] = {
+        "ids": ["7", "9"],
+        "type": ["mail", "web"],
+        "priority_from": -5,
+        "priority_to": 0,
+        "created_after": "2026-03-02T00:00:00Z",
+        "memo": "busy",
+    }
+    found = read(given, WIRE)
+    assert found.wire() == given
+    assert read(found.wire(), WIRE) == found
+    assert found.priority_to == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"type": "a b"}, "a b is not a name"),
+        ({"status": "gone"}, "gone is none of the choices"),
+        ({"ids": "7,x"}, "x is not a number"),
+        ({"priority_to": 101}, "from -100 to 100"),
+        ({"created_after": "2026-03-02"}, "not an instant"),
+        ({"colour": "red"}, "There is no filter colour"),
+        ({"memo": "x" * 201}, "at most 200"),
+    ],
+)
+def test_wrong_values_are_refused_by_name(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(Invalid, match=said) as refused:
+        read(given, WIRE)
+    assert [each.field for each in refused.value.errors] == [*given]
+
+
+def test_every_wrong_value_is_named_at_once() -> None:
+    with pytest.raises(Invalid) as refused:
+        read({"type": "a b", "status": "gone", "key": "fine"}, WIRE)
+    assert [each.field for each in refused.value.errors] == ["type", "status"]
+
+
+def test_parts_of_a_filter() -> None:
+    both = JobFilter(types=("mail",), key="order-1", priority_to=3)
+    assert both.without("key").given == {"types": ("mail",), "priority_to": 3}
+    assert both.only(["key"]) == JobFilter(key="order-1")
+    assert [*both.parts()] == [("type", "mail"), ("key", "order-1"), ("priority to", "3")]

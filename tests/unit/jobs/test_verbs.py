@@ -1,0 +1,100 @@
+"""I58: which jobs each bulk action leaves out, and what it says of them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from apps.jobs.rules import transitions as t
+from apps.jobs.rules import verbs
+
+NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
+WITH_FIELDS: dict[str, dict[str, Any]] = {
+    verbs.PRIORITY: {"priority": 40},
+    verbs.TIME: {"shift_seconds": 60},
+    verbs.MAX_ATTEMPTS: {"max_attempts": 5},
+    verbs.MOVE: {"host": "host-a"},
+}
+
+
+def facts(status: str = t.READY, **more: Any) -> dict[str, Any]:
+    usual = {"priority": 0, "run_at": NOW, "attempts": 1, "max_attempts": 3, "affinity_host": ""}
+    return {"status": status, "cancel_requested": False, **usual, **more}
+
+
+@pytest.mark.parametrize(
+    ("verb", "changed"),
+    [
+        (verbs.CANCEL, {t.SCHEDULED, t.READY, t.RUNNING}),
+        (verbs.RETRY, {t.FAILED, t.CANCELLED}),
+        (verbs.RUN_NOW, {t.SCHEDULED}),
+        (verbs.MARK_DONE, {t.SCHEDULED, t.READY, t.FAILED}),
+        *((verb, {t.SCHEDULED, t.READY}) for verb in WITH_FIELDS),
+    ],
+)
+def test_each_action_takes_its_states_and_says_why_not_the_others(
+    verb: str, changed: set[str]
+) -> None:
+    params = WITH_FIELDS.get(verb, {})
+    found = {each: verbs.why_not(verb, facts(each), params) for each in t.STATUSES}
+    assert {each for each, why in found.items() if why is None} == changed
+    assert all(str(why) for each, why in found.items() if each not in changed)
+
+
+@pytest.mark.parametrize(
+    ("verb", "more", "params", "why"),
+    [
+        (verbs.CANCEL, {"status": t.RUNNING, "cancel_requested": True}, {}, "asked to stop"),
+        (verbs.RETRY, {"status": t.SUCCEEDED}, {"succeeded": False}, "succeeded"),
+        (verbs.PRIORITY, {"priority": 40}, {"priority": 40}, "this priority already"),
+        (verbs.TIME, {}, {"run_at": NOW}, "this time already"),
+        (verbs.MAX_ATTEMPTS, {}, {"max_attempts": 3}, "this maximum already"),
+        (verbs.MAX_ATTEMPTS, {"attempts": 2}, {"max_attempts": 2}, "used as many attempts"),
+        (verbs.MOVE, {"affinity_host": "host-a"}, {"host": "host-a"}, "this host already"),
+        (verbs.MOVE, {}, {"host": ""}, "this host already"),
+    ],
+)
+def test_what_would_change_nothing_is_left_out(
+    verb: str, more: dict[str, Any], params: dict[str, Any], why: str
+) -> None:
+    assert why in str(verbs.why_not(verb, facts(**more), params))
+
+
+def test_succeeded_jobs_are_retried_when_asked_for() -> None:
+    assert verbs.why_not(verbs.RETRY, facts(t.SUCCEEDED), {"succeeded": True}) is None
+
+
+def test_last_attempt_left_is_enough() -> None:
+    given = {"max_attempts": 2}
+    assert verbs.why_not(verbs.MAX_ATTEMPTS, facts(attempts=1), given) is None
+
+
+def test_running_jobs_are_told_apart() -> None:
+    assert verbs.note(verbs.CANCEL, facts(t.RUNNING)) == "running: asked to stop"
+    assert verbs.note(verbs.CANCEL, facts(t.READY)) is None
+
+
+def test_shift_moves_each_job_from_its_own_time() -> None:
+    later = verbs.changes(verbs.TIME, facts(), {"shift_seconds": -90})
+    assert later == {"run_at": NOW - timedelta(seconds=90)}
+
+
+@pytest.mark.parametrize(
+    ("verb", "params", "fields"),
+    [
+        (verbs.TIME, {"run_at": NOW, "shift_seconds": 1}, ["run_at"]),
+        (verbs.TIME, {"shift_seconds": 366 * 86_400 + 1}, ["shift_seconds"]),
+        (verbs.TIME, {"shift_seconds": 366 * 86_400}, []),
+        (verbs.PRIORITY, {"priority": -100}, []),
+        (verbs.PRIORITY, {"priority": -101}, ["priority"]),
+        (verbs.PRIORITY, {"priority": True}, ["priority"]),
+        (verbs.MOVE, {"host": ""}, []),
+        (verbs.MOVE, {}, ["host"]),
+        (verbs.RETRY, {"succeeded": 1}, ["succeeded"]),
+        (verbs.CANCEL, {"colour": "red"}, ["colour"]),
+    ],
+)
+def test_wrong_fields_are_named(verb: str, params: dict[str, Any], fields: list[str]) -> None:
+    assert [each.field for each in verbs.faults(verb, params, NOW)] == fields
