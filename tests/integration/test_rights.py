@@ -16,6 +16,7 @@ from django.urls import URLResolver, get_resolver
 
 from apps.access import services as access
 from apps.access.models import ApiClient
+from apps.bulk.models import BulkRun
 from apps.common import clock
 from apps.dispatch.models import ArchivedTask, Dispatch, OperatorScope
 from apps.jobs.models import JobScope, JobType
@@ -46,6 +47,7 @@ class Rights(NamedTuple):
 PAGES = {
     "": VIEWER,
     "audit/": CONFIGURER,
+    "bulk/new/<slug:kind>/<slug:verb>/": OPERATOR,
     "capacity/": VIEWER,
     "failures/": VIEWER,
     "governance/": VIEWER,
@@ -79,6 +81,7 @@ MODELS = {
     "axes/accesslog/": Rights(SUPERUSER),
     "dispatch/archiveddispatch/": Rights(VIEWER, others={"export/": VIEWER}),
     "dispatch/archivedtask/": Rights(VIEWER, others={"restore": OPERATOR}),
+    "bulk/bulkrun/": Rights(VIEWER, others={"<int:pk>/live/": VIEWER, "<int:pk>/csv/": VIEWER}),
     "dispatch/dispatch/": Rights(
         VIEWER,
         others={"release": OPERATOR, "expire": OPERATOR, "cancel": OPERATOR, "export/": VIEWER},
@@ -209,6 +212,8 @@ def filled(objects: Mapping[str, int]) -> Iterator[Address]:
             for action in actions[label].keys() - {_DJANGOS}:
                 url = f"/admin/{label}act/{action}/?ids={pk}"
                 yield Address(label + action, url, MODELS[label].others[action], acts=True)
+        elif "<slug:verb>" in name:
+            yield Address(name, "/admin/bulk/new/jobs/cancel/", expected(name), acts=True)
         elif "<slug:name>" in name:
             query = f"?type=hidden.type&error_key={'e' * 32}"
             yield Address(name, f"/admin/{label}group/retry/{query}", expected(name), acts=True)
@@ -245,6 +250,15 @@ def objects(admin_user: User) -> dict[str, int]:
         "auth/group/": Group.objects.order_by("pk")[0],
         "axes/accessattempt/": AccessAttempt.objects.create(**attempt, failures_since_start=1),
         "axes/accesslog/": AccessLog.objects.create(**attempt),
+        "bulk/bulkrun/": BulkRun.objects.create(
+            kind="jobs",
+            verb="cancel",
+            filter={"type": ["hidden.type"]},
+            rate=200,
+            reason="Hidden report",
+            actor="admin:ann",
+            created_at=clock.now(),
+        ),
         "dispatch/dispatch/": taken,
         "dispatch/archivedtask/": ArchivedTask.objects.get(),
         "dispatch/executor/": sales,

@@ -15,7 +15,6 @@ from apps.common import clock
 from apps.common.admin import ServiceModelAdmin, reason_action
 from apps.common.admin.base import Panel
 from apps.common.admin.changelist import tidy_search
-from apps.common.admin.filters import read_number
 from apps.common.admin.keyset import KeysetAdmin
 from apps.common.admin.timeline import Moment
 from apps.common.admin.two_tables import TwoTablesAdmin
