@@ -31,7 +31,7 @@ from apps.common.serializers import (
     Text,
 )
 from apps.common.views import ApiView, JsonAnswer
-from apps.dispatch.models import Dispatch, Source
+from apps.dispatch.models import Dispatch, OnceTask, Source
 from apps.dispatch.rules import task_filter, task_verbs
 from apps.dispatch.rules import verbs as dispatch_verbs
 from apps.jobs.api.control import ReasonBody
@@ -144,7 +144,7 @@ class TaskFilterBody(StrictSerializer):
         max_length=MAX_NAME, required=False, help_text="Whom they reach, also by a group."
     )
     status = OneOrMore(max_items=len(task_filter.STATUSES), required=False)
-    mode = Choice(choices=task_filter.MODES, required=False)
+    mode = Choice(choices=OnceTask.Mode.choices, required=False)
     start_after = Instant(required=False)
     start_before = Instant(required=False)
     text = Text(max_length=MAX_TEXT, required=False, help_text="Part of the title.")
