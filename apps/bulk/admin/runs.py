@@ -32,6 +32,7 @@ from apps.common.admin.base import Panel
 from apps.common.admin.csv_text import BYTE_ORDER_MARK, plain_cell
 from apps.common.admin.display import column, progress_bar, state_label, time_column, translate
 from apps.common.admin.filters import ChoiceFilter, read_number
+from apps.common.messages import Message
 from apps.jobs.rules import transitions
 from apps.jobs.services.find import find
 from apps.journal.admin.words import reason_of
@@ -119,7 +120,7 @@ def _rows(request: HttpRequest, run: BulkRun) -> SafeString:
             if count
         ],
         "rows": [
-            (reverse(page, args=[row.target]), row.target, translate(row.why))
+            (reverse(page, args=[row.target]), row.target, translate(Message(row.why)))
             for row in rows[:LISTED]
         ],
         "outcome": outcome,

@@ -274,3 +274,13 @@ def test_limited_person_sees_only_own_runs(
     assert page.get(run_page(mine)).status_code == 200
     for url in (run_page(other), f"/admin/bulk/bulkrun/{other.pk}/csv/"):
         assert page.get(url).status_code == 302
+
+
+def test_reasons_are_told_in_the_language_of_the_page(page: Client, start: Start) -> None:
+    jobs(1, status=t.SUCCEEDED)
+    run = start("cancel", {"type": "mail"})
+    carry_out(run)
+    answer = page.get(run_page(run), headers={"Accept-Language": "zh-hans"})
+    text = text_of(answer)
+    assert "succeeded" not in text
+    assert "成功" in text
