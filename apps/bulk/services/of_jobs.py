@@ -17,8 +17,8 @@ from apps.jobs.rules import verbs as of
 from apps.jobs.rules.job_filter import WIRE, JobFilter, read
 from apps.jobs.services import control, find
 
-# Jobs that carry out bulk runs are no target of one.
-NO_TARGETS = (TYPE,)
+# Jobs that carry out bulk runs, or tell people of alerts, are no target of one.
+NO_TARGETS = (TYPE, "deliver")
 _OPERATE, _OVERRIDE = "jobs.operate_job", "jobs.override_job"
 
 
