@@ -324,12 +324,14 @@ KINDS: tuple[Kind, ...] = (
 
 
 def pages_named(menu: Sequence[Mapping[str, Any]], term: Term) -> HitGroup | None:
-    """The menu entries whose names contain the term."""
+    """The menu entries with a word that begins with the term; Chinese does not part its words."""
     wanted = term.text.casefold()
+    begins = r"\b" if term.text.isascii() else ""
+    named = re.compile(begins + re.escape(wanted))
     hits = [
         Hit(str(item["link"]), str(item["title"])[:1].upper() + str(item["title"])[1:])
         for group in menu
         for item in group["items"]
-        if wanted and wanted in str(item["title"]).casefold()
+        if wanted and named.search(str(item["title"]).casefold())
     ]
     return HitGroup(gettext("Entries of the menu"), hits) if hits else None

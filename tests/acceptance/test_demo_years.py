@@ -30,6 +30,7 @@ def test_some_weeks_are_archived_and_forgotten_in_time(
     environment |= {
         **{"JOB_RETENTION": "30d", "JOURNAL_RETENTION": "30d"},
         **{"DISPATCH_RETENTION": "30d", "TASK_RETENTION": "30d"},
+        **{"DISPATCH_ARCHIVE_AFTER": "10d", "TASK_ARCHIVE_AFTER": "10d"},
     }
     played = manage("demo", "--years", "0.2")
     assert played.returncode == 0, played.stdout + played.stderr
@@ -45,7 +46,7 @@ def test_some_weeks_are_archived_and_forgotten_in_time(
     assert 300 < live < 900
     assert 1000 < archived < 4500
     assert forgotten > 1500
-    assert 300 < dispatches < 1300
+    assert 100 < dispatches < 1300
     assert 2500 < entries < 8000
 
     again = manage("demo", "--years", "0.2")

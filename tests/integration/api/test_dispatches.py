@@ -69,12 +69,14 @@ def test_detail_is_dispatch_and_what_became_of_it(api: ContractClient, frozen_cl
         "result": None,
         "message": "",
         "finished_at": None,
+        "archived_at": None,
     }
     assert ended.json() == shown | {
         "state": "failed",
         "result": {"n": 1},
         "message": "No key",
         "finished_at": "2026-03-02T09:00:07Z",
+        "archived_at": None,
     }
     assert api.get(DISPATCHES).json() == {"next": None, "results": [ended.json()]}
 
