@@ -25,8 +25,8 @@ from apps.access.models import ApiClient, Limited
 from apps.common.admin import MachineRowAdmin, PlatformModelAdmin
 from apps.common.admin.display import column, time_column, translate
 from apps.common.messages import Message
-from apps.dispatch.models import Executor, OperatorScope
-from apps.jobs.models import AnyJob, ArchivedJob, Bounds, Job, JobScope, bounds_of
+from apps.dispatch.models import Executor, OperatorScope, Template
+from apps.jobs.models import AnyJob, ArchivedJob, Bounds, Job, JobScope, JobType, bounds_of
 from apps.journal.admin import JournalEntryAdmin
 from apps.journal.admin.sinks import SinkAdmin, SinkRejectAdmin
 from apps.journal.admin.words import Event, register
@@ -253,8 +253,11 @@ class OperatorsJournalAdmin(JournalEntryAdmin):
         visible = Schedule.objects.visible_to(request.user).values("pk")
         seen |= Q(source=Source.SCHEDULE, subject_id__in=visible)
         if bound is None:
-            others = (Source.JOB, Source.SCHEDULE, Source.WORKER, Source.PEOPLE)
-            seen |= ~Q(source__in=others)
+            # They see all of dispatch, and of what else is planned their types.
+            types = JobType.objects.visible_to(request.user).values("name")
+            of_dispatch = ~Q(executor="") | Q(type_or_task=Template._meta.model_name)
+            planned = Q(source=Source.PLAN) & (of_dispatch | Q(type_or_task__in=types))
+            seen |= Q(source=Source.DISPATCH) | planned
         else:
             seen |= Q(executor__in=Executor.objects.within(bound).values("name"))
         return entries.filter(seen)

@@ -14,9 +14,11 @@ from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
-from apps.access.models import Limited
+from apps.access.models import ApiClient, Limited
+from apps.access.services import create_client
 from apps.dispatch.models import Dispatch, Executor, OnceTask, OperatorScope
 from apps.jobs.models import Job, JobScope, JobType, bounds_of
+from apps.jobs.services import types
 from tests import factories
 from tests.pages import form_of, text_of
 
@@ -217,6 +219,27 @@ def test_journal_of_foreign_jobs_is_hidden(page: Client, foreign: Job) -> None:
 
     assert "own reason" in text
     assert "foreign reason" not in text
+
+
+def test_journal_of_foreign_types_and_of_keys_is_hidden_from_who_is_limited_to_types(
+    page: Client, olga: User
+) -> None:
+    """They see all of dispatch, and what was done to their types."""
+    limit(olga, types=("mail",))
+    for name in ("mail", "sms"):
+        factories.job_type(name)
+        types.pause_type(
+            job_type=JobType.objects.get(name=name), actor="admin:root", reason=f"a {name}"
+        )
+    create_client(name="Secret shop", scopes=["read"], actor="ann")
+    factories.once_task(factories.user("uid_bob"), "Check the shelf")
+
+    text = text_of(page.get("/admin/journal/journalentry/"))
+
+    assert "a mail" in text
+    assert "uid_bob" in text
+    assert "a sms" not in text
+    assert ApiClient.objects.get().client_id not in text
 
 
 def test_types_are_seen_and_not_changed(page: Client, foreign: Job) -> None:
