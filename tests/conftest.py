@@ -88,9 +88,8 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if is_mariadb():
-        return
-    left_out = [item for item in items if item.get_closest_marker("mariadb")]
+    other = "sqlite" if is_mariadb() else "mariadb"
+    left_out = [item for item in items if item.get_closest_marker(other)]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]

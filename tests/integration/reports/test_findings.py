@@ -37,7 +37,7 @@ NOW = utc("2026-03-03T13:52:10")
 JOURNAL, ARCHIVE, JOBS = "journal_journalentry", "jobs_archived", "jobs_job"
 LAKE = override_settings(JOURNAL_SINKS=(SinkAddress("lake", "file:///nowhere"),))
 KEPT = override_settings(JOURNAL_RETENTION=100 * DAY, JOB_RETENTION=100 * DAY)
-plain = pytest.mark.skipif(connection.vendor == "mysql", reason="it has no partitions")
+plain = pytest.mark.sqlite
 
 
 @pytest.fixture(autouse=True)
