@@ -220,12 +220,9 @@ def test_operator_snoozes_an_alert(firing: Alert, role_client: Any) -> None:
 @pytest.mark.parametrize("state", ["firing", "snoozed", "resolved", "pending"])
 def test_list_by_state(firing: Alert, role_client: Any, state: str) -> None:
     now = clock.now()
-    changes = {
-        "firing": {},
-        "snoozed": {"snoozed_until": now + timedelta(hours=1)},
-        "resolved": {"resolved_at": now, "open_key": None},
-        "pending": {"fired_at": None},
-    }
+    changes: dict[str, dict[str, Any]] = {"firing": {}, "pending": {"fired_at": None}}
+    changes["snoozed"] = {"snoozed_until": now + timedelta(hours=1)}
+    changes["resolved"] = {"resolved_at": now, "open_key": None}
     Alert.objects.update(**changes[state])
     client = role_client("viewer")
 
