@@ -24,7 +24,7 @@ def rule(name: str = "mail fails", kind: str = "failure_rate", **values: Any) ->
     return settings.create_rule(name=name, kind=kind, actor="test", **values)
 
 
-def told_of(subject: str) -> Delivery:
+def delivery_about(subject: str) -> Delivery:
     """A delivery of an alert about the subject, which fires."""
     now = clock.now()
     made = rule("hidden rule", channels=[channel("hidden channel")])

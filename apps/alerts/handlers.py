@@ -6,8 +6,8 @@ from typing import Any
 
 from apps.alerts.channels.contract import FAIL, RETRY
 from apps.alerts.models import Delivery
+from apps.alerts.services.notify import TYPE, TYPE_SETTINGS
 from apps.alerts.services.sending import send
-from apps.alerts.services.telling import TYPE, TYPE_SETTINGS
 from apps.jobs.handlers import Context, Fail, Retry, handler
 
 

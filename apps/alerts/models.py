@@ -1,4 +1,4 @@
-"""Rules that watch the platform, the alerts they open, and how people are told."""
+"""Rules that watch the platform, the alerts they open, and how people are notified."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def default_language() -> str:
 
 
 class Channel(models.Model):
-    """Where people are told. `url` and `secret` are never shown: the address of a bot holds its
+    """Where people are notified. `url` and `secret` are never shown: the address of a bot holds its
     key."""
 
     class Kind(models.TextChoices):
@@ -77,7 +77,7 @@ class Channel(models.Model):
 
 
 class AlertRule(models.Model):
-    """What is watched, when it is wrong, and who is told of it."""
+    """What is watched, when it is wrong, and who is notified."""
 
     class Kind(models.TextChoices):
         FAILURE_RATE = kinds.FAILURE_RATE, _("failure rate: too many jobs of a type fail")
@@ -140,7 +140,7 @@ class AlertRule(models.Model):
 
 
 class Event(models.TextChoices):
-    """What people are told."""
+    """What messages are about."""
 
     FIRING = "alert.firing", pgettext_lazy("alert", "firing")
     RESOLVED = "alert.resolved", pgettext_lazy("alert", "resolved")
@@ -152,8 +152,8 @@ class Alert(models.Model):
     """One subject of a rule that is wrong: pending → firing → resolved; pending ones go again.
 
     `open_key` is NULL once it is resolved and unique until then, so a subject has one open alert
-    at most. `untold` is the event that people are still to be told of, `is_held` that quiet hours
-    have held it back; `told_at` is when they were last told that it fires.
+    at most. `unsent` is the event that people are still to be notified of, `is_held` that quiet
+    hours have held it back; `notified_at` is when they were last notified that it fires.
     """
 
     class State(models.TextChoices):
@@ -169,14 +169,14 @@ class Alert(models.Model):
     value = models.FloatField(_("value"))
     since = models.DateTimeField(_("since"))
     fired_at = models.DateTimeField(_("fired"), null=True)
-    told_at = models.DateTimeField(_("told"), null=True)
+    notified_at = models.DateTimeField(_("notified"), null=True)
     resolved_at = models.DateTimeField(_("resolved"), null=True)
     snoozed_until = models.DateTimeField(_("snoozed until"), null=True)
     snoozed_by = models.CharField(_("snoozed by"), max_length=160, blank=True)
     open_key = KeyField(  # type: ignore[misc]
         max_length=MAX_SUBJECT + 32, null=True, unique=True, editable=False
     )
-    untold = KeyField(max_length=16, blank=True, editable=False)
+    unsent = KeyField(max_length=16, blank=True, editable=False)
     is_held = models.BooleanField(default=False, editable=False)
 
     objects = ForAllOrNobody.as_manager()
@@ -187,8 +187,8 @@ class Alert(models.Model):
         default_permissions = ("view",)
         permissions = [("snooze_alert", _("Can snooze alerts"))]
         indexes = [
-            # Those of which people are still to be told.
-            models.Index(fields=["untold", "id"], name="alert_untold"),
+            # Those of which people are still to be notified of.
+            models.Index(fields=["unsent", "id"], name="alert_unsent"),
             # The list by state, and the purge.
             models.Index(fields=["resolved_at", "id"], name="alert_resolved"),
         ]
@@ -198,7 +198,7 @@ class Alert(models.Model):
 
     @property
     def opened(self) -> Open:
-        return Open(self.since, self.fired_at, self.told_at, self.snoozed_until)
+        return Open(self.since, self.fired_at, self.notified_at, self.snoozed_until)
 
     def is_snoozed(self, now: datetime) -> bool:
         return self.snoozed_until is not None and now < self.snoozed_until

@@ -23,7 +23,7 @@ def evaluate() -> int:
         found = judging.evaluate() if mine else None
     if not found:
         return 0
-    for word in ("fire", "resolve", "told"):
+    for word in ("fire", "resolve", "sent"):
         if found[word]:
             logger.info("alerts.evaluate: %s %d", word, found[word])
-    return found["told"]
+    return found["sent"]

@@ -22,7 +22,7 @@ from apps.dispatch.models import ArchivedTask, Dispatch, OperatorScope
 from apps.jobs.models import JobScope, JobType
 from apps.journal.models import JournalEntry, Sink, SinkReject
 from tests import callback, factories
-from tests.alerts import told_of
+from tests.alerts import delivery_about
 from tests.history import archived
 from tests.integration.api.world import checksum
 from tests.integration.dispatch.housekeeping import archived as archived_dispatches
@@ -238,7 +238,7 @@ def objects(admin_user: User) -> dict[str, int]:
     assert isinstance(taken, Dispatch)
     factories.archived_task("once", alice)
     [old_dispatch] = archived_dispatches(executor_id=alice.pk, title="Hidden shelf")
-    delivery = told_of("job_type:hidden.type")
+    delivery = delivery_about("job_type:hidden.type")
     assert delivery.alert is not None
     rows: dict[str, Any] = {
         "alerts/alert/": delivery.alert,

@@ -1,4 +1,4 @@
-"""Alerts in the admin: what fires, what is watched, and how people are told."""
+"""Alerts in the admin: what fires, what is watched, and how people are notified."""
 
 from apps.alerts.admin import alerts, channels, deliveries, rules, words
 

@@ -75,7 +75,7 @@ class AlertAdmin(ForAllOrNobodyAdmin, MachineRowAdmin):
                     ("shown_state", "shown_severity"),
                     ("shown_rule", "shown_subject"),
                     ("shown_value", "shown_since"),
-                    ("shown_fired", "shown_told"),
+                    ("shown_fired", "shown_notified"),
                     ("shown_resolved", "shown_snoozed"),
                 )
             },
@@ -85,7 +85,7 @@ class AlertAdmin(ForAllOrNobodyAdmin, MachineRowAdmin):
 
     shown_since = time_column("since", _("since"))
     shown_fired = time_column("fired_at", _("fired"))
-    shown_told = time_column("told_at", _("told"))
+    shown_notified = time_column("notified_at", _("notified"))
     shown_resolved = time_column("resolved_at", _("resolved"))
 
     # --- the list ---------------------------------------------------------------------------------
@@ -142,8 +142,8 @@ class AlertAdmin(ForAllOrNobodyAdmin, MachineRowAdmin):
     def panels(self, request: HttpRequest, row: Alert) -> list[Panel]:
         sent = row.deliveries.select_related("channel").order_by("-pk")[:MAX_DELIVERIES]
         lines = format_html_join("", "<li>{}</li>", ((delivery_line(each),) for each in sent))
-        told = format_html("<ul>{}</ul>", lines) if lines else SafeString("–")
-        return [Panel(_("Messages"), told), *super().panels(request, row)]
+        messages = format_html("<ul>{}</ul>", lines) if lines else SafeString("–")
+        return [Panel(_("Messages"), messages), *super().panels(request, row)]
 
     def timeline(self, request: HttpRequest, row: Alert) -> Sequence[Moment]:
         entries = JournalEntry.objects.timeline(Source.PLAN, row.pk)
@@ -158,7 +158,7 @@ class AlertAdmin(ForAllOrNobodyAdmin, MachineRowAdmin):
     @reason_action(
         description=_("Snooze 1 h"),
         permission="snooze",
-        question=_("Nobody is told of it for an hour. If it still fires then, people are told."),
+        question=_("Nobody is notified for an hour. If it still fires then, people are."),
         done=ngettext_lazy("%d alert snoozed.", "%d alerts snoozed."),
         icon="snooze",
         offered=lambda alert: alert.state(clock.now()) == Alert.State.FIRING,
@@ -169,7 +169,7 @@ class AlertAdmin(ForAllOrNobodyAdmin, MachineRowAdmin):
     @reason_action(
         description=_("Snooze 8 h"),
         permission="snooze",
-        question=_("Nobody is told of it for 8 hours. If it still fires then, people are told."),
+        question=_("Nobody is notified for 8 hours. If it still fires then, people are."),
         done=ngettext_lazy("%d alert snoozed.", "%d alerts snoozed."),
         icon="bedtime",
         offered=lambda alert: alert.state(clock.now()) == Alert.State.FIRING,

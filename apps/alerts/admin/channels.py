@@ -1,4 +1,4 @@
-"""Channels: where people are told, and the test that shows what the other side answers."""
+"""Channels: where people are notified, and the test that shows what the other side answers."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class ChannelForm(ServiceForm):
 class ChannelAdmin(ForAllOrNobodyAdmin, ServiceModelAdmin):
     form = ChannelForm
     is_removable = True
-    when_empty = _("A channel is where people are told: a mail address, a bot or a webhook.")
+    when_empty = _("A channel is where people are notified: a mail address, a bot or a webhook.")
     list_display = ("name", "kind", "shown_host", "language", "enabled")
     list_mobile = (("kind", "name"), ("shown_host", "enabled"))
     search_fields = ("name",)

@@ -49,9 +49,9 @@ HELP = {
         "Failure rate and quota: a share, 0.2 is 20 %. Longest due: seconds. Overdue sweep: "
         "periods. Empty: the usual one."
     ),
-    "for_seconds": _("How long it must be wrong before people are told. Empty: the usual time."),
-    "repeat_minutes": _("Tell people again while it fires. Empty: once."),
-    "quiet_from": _("In quiet hours nobody is told; at their end one message tells what fires."),
+    "for_seconds": _("How long it must be wrong before a message is sent. Empty: the usual time."),
+    "repeat_minutes": _("Notify people again while it fires. Empty: once."),
+    "quiet_from": _("No messages in quiet hours; at their end one message lists what fires."),
     "quiet_zone": _("Of the quiet hours, such as Asia/Shanghai. Empty: that of the server."),
 }
 
@@ -68,7 +68,7 @@ class RuleForm(ServiceForm):
         required=False,
         queryset=Channel.objects.order_by("name"),
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
-        help_text=_("Where people are told. Without one the alert is on its page alone."),
+        help_text=_("Where people are notified. Without one the alert is on its page alone."),
     )
 
     class Meta:
@@ -98,7 +98,7 @@ class KindFilter(ChoiceFilter):
 class RuleAdmin(ForAllOrNobodyAdmin, ServiceModelAdmin):
     form = RuleForm
     is_removable = True
-    when_empty = _("A rule watches the platform and tells people when work stops flowing.")
+    when_empty = _("A rule watches the platform and notifies people when work stops flowing.")
     list_display = ("name", "shown_kind", "target", "shown_limit", "shown_severity", "enabled")
     list_mobile = (("shown_severity", "name"), ("shown_kind", "shown_limit"))
     list_filter = (KindFilter,)
@@ -113,7 +113,7 @@ class RuleAdmin(ForAllOrNobodyAdmin, ServiceModelAdmin):
         quiet = ("quiet_from", "quiet_to", "quiet_zone", "quiet_days")
         return [
             (None, {"fields": in_pairs(what, alone=("kind",))}),
-            (_("Who is told"), {"fields": ["channels", "repeat_minutes"]}),
+            (_("Who is notified"), {"fields": ["channels", "repeat_minutes"]}),
             (_("Quiet hours"), {"fields": in_pairs(quiet)}),
         ]
 

@@ -32,7 +32,7 @@ class Target:
 
 @dataclass(frozen=True, kw_only=True)
 class Message:
-    """What people are told. `url` leads to a page of the platform, `open` is the word for it;
+    """A message to people. `url` leads to a page of the platform, `open` is the word for it;
     `wire` is the message for programs."""
 
     id: str

@@ -71,12 +71,12 @@ class Migration(migrations.Migration):
                 ('value', models.FloatField(verbose_name='value')),
                 ('since', models.DateTimeField(verbose_name='since')),
                 ('fired_at', models.DateTimeField(null=True, verbose_name='fired')),
-                ('told_at', models.DateTimeField(null=True, verbose_name='told')),
+                ('notified_at', models.DateTimeField(null=True, verbose_name='notified')),
                 ('resolved_at', models.DateTimeField(null=True, verbose_name='resolved')),
                 ('snoozed_until', models.DateTimeField(null=True, verbose_name='snoozed until')),
                 ('snoozed_by', models.CharField(blank=True, max_length=160, verbose_name='snoozed by')),
                 ('open_key', apps.common.fields.KeyField(editable=False, max_length=232, null=True, unique=True)),
-                ('untold', apps.common.fields.KeyField(blank=True, editable=False, max_length=16)),
+                ('unsent', apps.common.fields.KeyField(blank=True, editable=False, max_length=16)),
                 ('is_held', models.BooleanField(default=False, editable=False)),
                 ('rule', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='alerts', to='alerts.alertrule', verbose_name='alert rule')),
             ],
@@ -115,7 +115,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='alert',
-            index=models.Index(fields=['untold', 'id'], name='alert_untold'),
+            index=models.Index(fields=['unsent', 'id'], name='alert_unsent'),
         ),
         migrations.AddIndex(
             model_name='alert',

@@ -34,7 +34,7 @@ class Open(NamedTuple):
 
     since: datetime
     fired_at: datetime | None = None
-    told_at: datetime | None = None
+    notified_at: datetime | None = None
     snoozed_until: datetime | None = None
 
 
@@ -66,11 +66,11 @@ def judge(terms: Terms, value: float | None, alert: Open | None, now: datetime) 
 
 
 def _is_to_be_told_again(terms: Terms, alert: Open, now: datetime) -> bool:
-    """By the rule, or because it was snoozed after it was told and the time is over."""
+    """By the rule, or because it was snoozed after people were notified and the time is over."""
     snoozed = alert.snoozed_until
-    if alert.told_at is None or (snoozed is not None and now < snoozed):
+    if alert.notified_at is None or (snoozed is not None and now < snoozed):
         return False
-    if snoozed is not None and alert.told_at < snoozed:
+    if snoozed is not None and alert.notified_at < snoozed:
         return True
     repeats = terms.repeat_minutes
-    return repeats is not None and now - alert.told_at >= timedelta(minutes=repeats)
+    return repeats is not None and now - alert.notified_at >= timedelta(minutes=repeats)

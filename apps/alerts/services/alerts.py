@@ -14,8 +14,10 @@ from apps.common.messages import Message as _
 
 @transactional
 def snooze(*, alert: Alert, time: timedelta, actor: str, reason: str) -> Alert:
-    """Tell nobody for this time; if it still fires then, people are told again. Conflict when it
-    does not fire."""
+    """Notify nobody for this time; if it still fires then, people are notified again.
+
+    Conflict when it does not fire.
+    """
     now = clock.now()
     current: Alert | None = Alert.objects.select_for_update().filter(pk=alert.pk).first()
     if current is None:

@@ -1,4 +1,4 @@
-"""The round that judges every rule and tells people of what changed."""
+"""The round that judges every rule and notifies people of what changed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from datetime import datetime
 from apps.alerts.models import Alert, AlertRule, Event
 from apps.alerts.rules import judge as rules
 from apps.alerts.services import sheet
+from apps.alerts.services.notify import notify
 from apps.alerts.services.sheet import Reading, readings
-from apps.alerts.services.telling import tell
 from apps.common import clock
 from apps.common.db import transactional
 from apps.reports.services.standing import Standing
@@ -19,13 +19,13 @@ MAX_OPEN = 200
 
 
 def evaluate() -> Counter[str]:
-    """Judge all rules and make the deliveries; how often each verdict was, and `told` messages."""
+    """Judge all rules and make the deliveries; how often each verdict was, and `sent` messages."""
     facts = sheet.present()
     found: Counter[str] = Counter()
     for rule in AlertRule.objects.filter(enabled=True).order_by("pk"):
         found += _judged(rule, facts)
     found += _closed()
-    found["told"] = tell(now=clock.now())
+    found["sent"] = notify(now=clock.now())
     return +found
 
 
@@ -71,7 +71,7 @@ def _new(rule: AlertRule, subject: str, value: float, verdict: str, now: datetim
         value=value,
         since=now,
         fired_at=now if fires else None,
-        untold=Event.FIRING if fires else "",
+        unsent=Event.FIRING if fires else "",
         open_key=f"{rule.pk}:{subject}",
     )
 
@@ -84,19 +84,19 @@ def _apply(alert: Alert, verdict: str, value: float | None, now: datetime) -> No
     if value is not None:
         alert.value = value
     if verdict == rules.FIRE:
-        alert.fired_at, alert.untold = now, Event.FIRING
+        alert.fired_at, alert.unsent = now, Event.FIRING
     elif verdict == rules.REPEAT:
-        alert.untold = Event.FIRING
+        alert.unsent = Event.FIRING
     elif verdict == rules.RESOLVE:
         _resolve(alert, now)
     alert.save()
 
 
 def _resolve(alert: Alert, now: datetime) -> None:
-    """People are told only if they know that it fired."""
+    """People are notified only if they know that it fired."""
     alert.resolved_at = now
     alert.open_key = None  # type: ignore[assignment]
-    alert.untold = "" if alert.told_at is None else Event.RESOLVED
+    alert.unsent = "" if alert.notified_at is None else Event.RESOLVED
 
 
 @transactional

@@ -1,4 +1,4 @@
-"""What people are told of an alert, in the language of the channel."""
+"""The messages about an alert, in the language of the channel."""
 
 from __future__ import annotations
 
@@ -59,15 +59,15 @@ def digest_of(alerts: Sequence[Alert], channel: Channel, now: datetime) -> dict[
     with translation.override(channel.language):
         firing = sum(alert.resolved_at is None for alert in alerts)
         title = ngettext("%d alert", "%d alerts", len(alerts)) % len(alerts)
-        named = [f"{_word(alert.untold, alert)}: {sentence(alert)}" for alert in alerts[:MAX_NAMED]]
+        named = [f"{_word(alert.unsent, alert)}: {sentence(alert)}" for alert in alerts[:MAX_NAMED]]
         if len(alerts) > MAX_NAMED:
             named.append(_("and %d more") % (len(alerts) - MAX_NAMED))
         text, opens = " · ".join(named), _("Open the alerts")
     url = _url("admin:alerts_alert_changelist")
-    told = [
+    sent = [
         {
             "id": alert.pk,
-            "event": alert.untold,
+            "event": alert.unsent,
             "rule": alert.rule.name,
             "subject": alert.subject,
             "value": alert.value,
@@ -80,7 +80,7 @@ def digest_of(alerts: Sequence[Alert], channel: Channel, now: datetime) -> dict[
         "url": url,
         "text": text,
         "count": len(alerts),
-        "alerts": told,
+        "alerts": sent,
     }
     is_critical = any(alert.rule.severity == alert.rule.Severity.CRITICAL for alert in alerts)
     return {

@@ -32,7 +32,7 @@ RULE_FIELDS = (
     "enabled",
 )
 CHANNEL_FIELDS = ("name", "kind", "url", "secret", "recipients", "language", "enabled")
-# Never told, not even to the journal.
+# Never shown, not even in the journal.
 _SECRET = ("url", "secret")
 RowT = TypeVar("RowT", AlertRule, Channel)
 

@@ -30,7 +30,7 @@ def ended(how: str, count: int, type_: str = "mail") -> None:
         end(held, how)
 
 
-def told() -> list[str]:
+def sent() -> list[str]:
     return list(Delivery.objects.order_by("pk").values_list("event", flat=True))
 
 
@@ -45,7 +45,7 @@ def mail() -> JobType:
 
 @pytest.fixture
 def due(frozen_clock: FrozenClock, mail: JobType) -> FrozenClock:
-    """A job that has been due for an hour, which is told at once."""
+    """A job that has been due for an hour, about which people are notified at once."""
     jobs(1, run_at=clock.now() - timedelta(hours=1))
     return frozen_clock
 
@@ -62,14 +62,14 @@ def test_twenty_failures_fire_once_and_resolve_once(frozen_clock: FrozenClock, m
     for _ in range(40):
         evaluate()
         frozen_clock.advance(seconds=15)
-    assert (told(), only().value) == ([Event.FIRING], 1.0)
+    assert (sent(), only().value) == ([Event.FIRING], 1.0)
 
     ended("succeeded", 200)
     for _ in range(40):
         evaluate()
         frozen_clock.advance(seconds=15)
 
-    assert told() == [Event.FIRING, Event.RESOLVED]
+    assert sent() == [Event.FIRING, Event.RESOLVED]
     assert (only().open_key, only().resolved_at is not None) == (None, True)
     deliveries = Delivery.objects.order_by("pk")
     keys = [Job.objects.get(pk=each.job).key for each in deliveries]
@@ -87,7 +87,7 @@ def test_condition_that_ends_before_its_time_leaves_nothing(
 
     evaluate()
 
-    assert (Alert.objects.count(), told()) == (0, [])
+    assert (Alert.objects.count(), sent()) == (0, [])
 
 
 def test_next_alert_about_the_subject_opens_after_the_first_is_over(due: FrozenClock) -> None:
@@ -99,7 +99,7 @@ def test_next_alert_about_the_subject_opens_after_the_first_is_over(due: FrozenC
         jobs(1, run_at=clock.now() - timedelta(hours=1))
 
     assert [each.subject for each in Alert.objects.all()] == ["job_type:mail"] * 2
-    assert told() == [Event.FIRING, Event.RESOLVED] * 2
+    assert sent() == [Event.FIRING, Event.RESOLVED] * 2
 
 
 def test_two_open_alerts_about_one_subject_cannot_be(due: FrozenClock) -> None:
@@ -130,32 +130,32 @@ def test_rule_that_is_switched_off_ends_its_alerts(due: FrozenClock) -> None:
 
     evaluate()
 
-    assert (told(), only().open_key) == ([Event.FIRING, Event.RESOLVED], None)
+    assert (sent(), only().open_key) == ([Event.FIRING, Event.RESOLVED], None)
 
 
-# --- when people are told -------------------------------------------------------------------------
-def test_still_firing_is_told_again_by_the_rule(due: FrozenClock) -> None:
+# --- when people are notified ---------------------------------------------------------------------
+def test_still_firing_notifies_again_by_the_rule(due: FrozenClock) -> None:
     late(target="mail", repeat_minutes=30)
     for _ in range(5):
         evaluate()
         due.advance(minutes=15)
 
-    assert told() == [Event.FIRING] * 3
+    assert sent() == [Event.FIRING] * 3
 
 
-def test_snoozed_alert_is_told_again_when_the_time_is_over(due: FrozenClock) -> None:
+def test_snoozed_alert_notifies_again_when_the_time_is_over(due: FrozenClock) -> None:
     late(target="mail", repeat_minutes=10)
     evaluate()
     due.advance(minutes=1)
     alerts.snooze(alert=only(), time=timedelta(hours=1), actor="admin:olga", reason="known")
     due.advance(minutes=59)
     evaluate()
-    assert (told(), only().state(clock.now())) == ([Event.FIRING], Alert.State.SNOOZED)
+    assert (sent(), only().state(clock.now())) == ([Event.FIRING], Alert.State.SNOOZED)
     due.advance(minutes=1)
 
     evaluate()
 
-    assert told() == [Event.FIRING] * 2
+    assert sent() == [Event.FIRING] * 2
 
 
 def test_only_what_fires_can_be_snoozed(due: FrozenClock) -> None:
@@ -175,18 +175,18 @@ def test_quiet_hours_hold_messages_for_one_digest(due: FrozenClock) -> None:
     evaluate()
     due.advance(minutes=30)
     evaluate()
-    assert (told(), Alert.objects.filter(fired_at__isnull=False).count()) == ([], 2)
+    assert (sent(), Alert.objects.filter(fired_at__isnull=False).count()) == ([], 2)
     due.advance(minutes=30)
 
     evaluate()
 
-    assert told() == [Event.DIGEST]
+    assert sent() == [Event.DIGEST]
     message = Delivery.objects.get().message
     assert [each["subject"] for each in message["wire"]["alerts"]] == [
         "job_type:mail",
         "job_type:photo",
     ]
-    assert evaluate().get("told", 0) == 0
+    assert evaluate().get("sent", 0) == 0
 
 
 def test_end_of_what_nobody_knew_of_is_not_told(due: FrozenClock) -> None:
@@ -198,7 +198,7 @@ def test_end_of_what_nobody_knew_of_is_not_told(due: FrozenClock) -> None:
 
     evaluate()
 
-    assert (told(), only().resolved_at is None) == ([], False)
+    assert (sent(), only().resolved_at is None) == ([], False)
 
 
 def test_more_than_ten_in_a_minute_are_a_digest(frozen_clock: FrozenClock) -> None:
@@ -209,7 +209,7 @@ def test_more_than_ten_in_a_minute_are_a_digest(frozen_clock: FrozenClock) -> No
 
     evaluate()
 
-    assert told() == [Event.FIRING] * 10 + [Event.DIGEST]
+    assert sent() == [Event.FIRING] * 10 + [Event.DIGEST]
     assert Delivery.objects.last().message["wire"]["count"] == 5  # type: ignore[union-attr]
 
 
@@ -243,7 +243,7 @@ def test_rule_without_a_channel_tells_nobody(due: FrozenClock) -> None:
 
     evaluate()
 
-    assert (told(), only().told_at, only().untold) == ([], None, "")
+    assert (sent(), only().notified_at, only().unsent) == ([], None, "")
 
 
 # --- what rules read ------------------------------------------------------------------------------

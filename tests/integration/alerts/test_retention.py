@@ -19,15 +19,15 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def told(frozen_clock: FrozenClock) -> FrozenClock:
-    """Two alerts of which people were told; the first one is over."""
+def sent(frozen_clock: FrozenClock) -> FrozenClock:
+    """Two alerts of which people were notified; the first one is over."""
     for name in ("mail", "photo"):
         job_type(name)
         jobs(1, name, run_at=clock.now() - timedelta(hours=1))
         rule(name, "oldest_due", target=name, for_seconds=0, channels=[channel(name)])
     evaluate()
     Alert.objects.filter(subject="job_type:mail").update(
-        resolved_at=clock.now(), open_key=None, untold=""
+        resolved_at=clock.now(), open_key=None, unsent=""
     )
     return frozen_clock
 
@@ -41,10 +41,10 @@ def left() -> tuple[int, list[str]]:
     return Delivery.objects.count(), list(subjects)
 
 
-def test_deliveries_and_resolved_alerts_go_after_their_time(told: FrozenClock) -> None:
-    told.advance(days=90)
+def test_deliveries_and_resolved_alerts_go_after_their_time(sent: FrozenClock) -> None:
+    sent.advance(days=90)
     assert purge() == 0
-    told.advance(seconds=1)
+    sent.advance(seconds=1)
 
     assert purge() == 3
 
@@ -52,8 +52,8 @@ def test_deliveries_and_resolved_alerts_go_after_their_time(told: FrozenClock) -
     assert left() == (0, ["job_type:photo"])
 
 
-def test_alert_stays_as_long_as_a_delivery_of_it(told: FrozenClock) -> None:
-    told.advance(days=91)
+def test_alert_stays_as_long_as_a_delivery_of_it(sent: FrozenClock) -> None:
+    sent.advance(days=91)
     Delivery.objects.update(created_at=clock.now())
 
     assert purge() == 0
@@ -67,7 +67,7 @@ def test_alert_stays_as_long_as_a_delivery_of_it(told: FrozenClock) -> None:
         ({"resolved_at": "now"}, "is resolved, but keeps"),
     ],
 )
-def test_audit_names_a_broken_key(told: FrozenClock, changes: dict[str, Any], words: str) -> None:
+def test_audit_names_a_broken_key(sent: FrozenClock, changes: dict[str, Any], words: str) -> None:
     """I66."""
     [check] = CHECKS
     assert list(check.run(100).breaches) == []
@@ -80,7 +80,7 @@ def test_audit_names_a_broken_key(told: FrozenClock, changes: dict[str, Any], wo
     assert (breach.invariant, words in breach.text) == ("I66", True)
 
 
-def test_audit_names_two_open_ones_about_a_subject(told: FrozenClock) -> None:
+def test_audit_names_two_open_ones_about_a_subject(sent: FrozenClock) -> None:
     """I66."""
     twin = Alert.objects.get(subject="job_type:photo")
     twin.pk, twin.open_key = None, "another"

@@ -14,7 +14,7 @@ NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
 RATE = Terms(FAILURE_RATE, 0.2, 120)
 AGO = timedelta(minutes=10)
 PENDING = Open(NOW - timedelta(seconds=119))
-FIRING = Open(NOW - AGO, fired_at=NOW - AGO, told_at=NOW - AGO)
+FIRING = Open(NOW - AGO, fired_at=NOW - AGO, notified_at=NOW - AGO)
 
 
 @pytest.mark.parametrize(
@@ -66,11 +66,11 @@ def test_whole_quota_resolves_whatever_the_threshold() -> None:
         (11, FIRING, "keep"),
         (10, FIRING, "repeat"),
         # Nobody knows of it yet.
-        (10, FIRING._replace(told_at=None), "keep"),
+        (10, FIRING._replace(notified_at=None), "keep"),
         (10, FIRING._replace(snoozed_until=NOW + timedelta(seconds=1)), "keep"),
-        # Snoozed after it was told, and the time is over.
+        # Snoozed after people were notified, and the time is over.
         (None, FIRING._replace(snoozed_until=NOW), "repeat"),
-        (None, FIRING._replace(snoozed_until=NOW, told_at=NOW), "keep"),
+        (None, FIRING._replace(snoozed_until=NOW, notified_at=NOW), "keep"),
     ],
 )
 def test_firing_alert_is_told_again(repeat: int | None, alert: Open, verdict: str) -> None:

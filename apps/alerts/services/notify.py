@@ -1,4 +1,4 @@
-"""Telling people: which alerts make which messages, each a delivery with a job."""
+"""Notifying people: which alerts make which messages, each a delivery with a job."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ _PRIORITY = 100
 
 
 @transactional
-def tell(*, now: datetime) -> int:
-    """Make the deliveries of what people are still to be told; returns how many."""
+def notify(*, now: datetime) -> int:
+    """Make the deliveries of what people are still to be notified of; returns how many."""
     due = []
-    for alert in _untold():
-        if alert.untold == Event.FIRING and alert.is_snoozed(now):
+    for alert in _unsent():
+        if alert.unsent == Event.FIRING and alert.is_snoozed(now):
             continue
         if not alert.rule.is_quiet(now):
             due.append(alert)
@@ -54,21 +54,21 @@ def tell(*, now: datetime) -> int:
     if due and not type_snapshots([TYPE]):
         # No worker has made it yet.
         ensure_types([TYPE], {TYPE: TYPE_SETTINGS}, actor="alerts")
-    told = 0
+    sent = 0
     for channel, alerts in _by_channel(due):
-        told += _tell(channel, alerts, now)
+        sent += _notify(channel, alerts, now)
         for alert in alerts:
-            if alert.untold == Event.FIRING:
-                alert.told_at = now
+            if alert.unsent == Event.FIRING:
+                alert.notified_at = now
     for alert in due:
-        alert.untold, alert.is_held = "", False
-        alert.save(update_fields=["told_at", "untold", "is_held"])
-    return told
+        alert.unsent, alert.is_held = "", False
+        alert.save(update_fields=["notified_at", "unsent", "is_held"])
+    return sent
 
 
-def _untold() -> Iterable[Alert]:
+def _unsent() -> Iterable[Alert]:
     """The alerts, locked."""
-    rows = Alert.objects.select_for_update().filter(untold__gt="").order_by("pk")
+    rows = Alert.objects.select_for_update().filter(unsent__gt="").order_by("pk")
     return rows.prefetch_related("rule__channels")[:_AT_ONCE]
 
 
@@ -81,7 +81,7 @@ def _by_channel(alerts: Sequence[Alert]) -> Iterable[tuple[Channel, list[Alert]]
     return found.values()
 
 
-def _tell(channel: Channel, alerts: Sequence[Alert], now: datetime) -> int:
+def _notify(channel: Channel, alerts: Sequence[Alert], now: datetime) -> int:
     """The messages of one channel: what quiet hours have held, and what is too much for a minute,
     go as a digest each."""
     held = [alert for alert in alerts if alert.is_held]
@@ -90,8 +90,8 @@ def _tell(channel: Channel, alerts: Sequence[Alert], now: datetime) -> int:
     single = [alert for alert in alerts if alert not in held]
     room = max(0, A_MINUTE - _lately(channel, now) - bool(held))
     for alert in single[:room]:
-        message = message_of(alert, alert.untold, channel, now)
-        deliver(channel, alert.untold, message, now=now, alert=alert)
+        message = message_of(alert, alert.unsent, channel, now)
+        deliver(channel, alert.unsent, message, now=now, alert=alert)
     digests = [some for some in (held, single[room:]) if some]
     for some in digests:
         deliver(channel, Event.DIGEST, digest_of(some, channel, now), now=now)
