@@ -31,7 +31,7 @@ def forget_refused(now: datetime) -> int:
 
 
 def forget_sign_ins(now: datetime) -> int:
-    """The list of sign-ins is kept as long as the journal, which tells of them too."""
+    """The list of sign-ins is kept as long as the journal, which has them too."""
     before = horizon(now)
     if before is None:
         return 0
@@ -39,7 +39,7 @@ def forget_sign_ins(now: datetime) -> int:
 
 
 def forget_edits(now: datetime) -> int:
-    """What people have edited in the admin; the journal tells of that, too."""
+    """What people have edited in the admin; the journal has that, too."""
     before = horizon(now)
     return (
         0 if before is None else tidy.remove_oldest(LogEntry.objects.all(), "action_time", before)

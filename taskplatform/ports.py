@@ -1,6 +1,6 @@
 """Dialects of asyncflow at ports of their own, for clients whose address is written into them.
 
-The server is told one of the applications below by its name.
+The server is given one of the applications below by its name.
 """
 
 from __future__ import annotations

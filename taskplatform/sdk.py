@@ -922,8 +922,8 @@ class HeldJob:
         self._unsent = ""
         self._shown: int | None = None
         self._refusal = ""
-        # Counts what the handler told; the server knows what it told up to `_known`.
-        self._told = self._known = 0
+        # Counts what the handler reported; the server has that up to `_known`.
+        self._reports = self._known = 0
         self._beat_at = math.inf
         self._renew(body["lease_until"], answer)
 
@@ -944,8 +944,8 @@ class HeldJob:
             self.saved, self._unsent = data, encoded
             self._sequence += 1
             self._refusal = ""
-            told = self._tell(progress, 0.0 if now else _CHECKPOINT_AGE)
-            while now and self._known < told and not self.lost:
+            reported = self._report(progress, 0.0 if now else _CHECKPOINT_AGE)
+            while now and self._known < reported and not self.lost:
                 if not beats.wait(max(self._lease_end - time.monotonic(), 0.0)):
                     raise Unavailable(f"The checkpoint of {self!r} is not kept", retry_after=0.0)
             if now and self._refusal:
@@ -955,7 +955,7 @@ class HeldJob:
     def progress(self, percent: float) -> None:
         """Show how far it is, 0 to 100. Raises Cancelled and LeaseLost."""
         with self._executor.beats:
-            self._tell(percent, _CHECKPOINT_AGE)
+            self._report(percent, _CHECKPOINT_AGE)
         self._check()
 
     def _check(self) -> None:
@@ -964,14 +964,14 @@ class HeldJob:
         if self.cancelled:
             raise Cancelled("cancelled as asked for")
 
-    def _tell(self, percent: float | None, within: float) -> int:
+    def _report(self, percent: float | None, within: float) -> int:
         if percent is not None:
             self._shown = int(max(0, min(100, percent)))
-        self._told += 1
+        self._reports += 1
         if time.monotonic() + within < self._beat_at:
             self._beat_at = time.monotonic() + within
             self._executor.beats.notify_all()
-        return self._told
+        return self._reports
 
     def _renew(self, until: str, answer: _Answer) -> None:
         """Only spans of the server's clock count: that of this machine may be a day off."""
@@ -984,14 +984,14 @@ class HeldJob:
         """A sign of life, with what the server does not know yet."""
         named = {"id": self.id, "lease_token": self._token}
         sign: dict[str, Any] = {**named, **self._executor.asks}
-        if self._known < self._told and self._shown is not None:
+        if self._known < self._reports and self._shown is not None:
             sign["progress"] = self._shown
         if self._unsent:
             sign["sequence"] = self._sequence
         return _json(sign, self._unsent)
 
-    def _take_sign(self, told: int, lease: Mapping[str, Any], answer: _Answer) -> None:
-        """What the server said to a sign of life that had all up to `told`."""
+    def _take_sign(self, reported: int, lease: Mapping[str, Any], answer: _Answer) -> None:
+        """What the server said to a sign of life that had all up to `reported`."""
         self.cancelled = self.cancelled or lease["cancel_requested"]
         wished_at = self._beat_at
         self._renew(lease["lease_until"], answer)
@@ -999,8 +999,8 @@ class HeldJob:
         if lease.get("code"):
             self._refusal = str(lease.get("message") or lease["code"])
             logger.warning("checkpoint of %r is not kept: %s", self, self._refusal)
-        self._known = told
-        if told == self._told:
+        self._known = reported
+        if reported == self._reports:
             self._unsent = ""
 
     def _outcome(self, ended: object) -> dict[str, Any]:
@@ -1018,7 +1018,7 @@ class HeldJob:
         elif isinstance(ended, BaseException):
             kind = type(ended)
             path = f"{kind.__module__}.{kind.__qualname__}"[:200]
-            outcome = {"outcome": "failed", "error": _told(ended), "exception": path}
+            outcome = {"outcome": "failed", "error": _error_text(ended), "exception": path}
             if isinstance(ended, Fail):
                 outcome["retry"] = "never"
             if isinstance(ended, Retry) and ended.after is not None:
@@ -1588,7 +1588,7 @@ class Worker:
         with self._executor.lock:
             now = time.monotonic()
             due = [job for job in self._executor.held.values() if job._beat_at <= now]
-            signs = deque((job, job._told, job._sign()) for job in due)
+            signs = deque((job, job._reports, job._sign()) for job in due)
             for job in due:
                 job._beat_at = math.inf
         while signs:
@@ -1621,11 +1621,11 @@ class Worker:
             max_bytes=_MAX_BATCH_BYTES,
         )
         with self._executor.lock:
-            for (job, told, _), lease in zip(part, answer.body["leases"]):  # noqa: B905
+            for (job, reported, _), lease in zip(part, answer.body["leases"]):  # noqa: B905
                 if self._executor.held.get(job.id) is not job:
                     continue
                 if lease["ok"]:
-                    job._take_sign(told, lease, answer)
+                    job._take_sign(reported, lease, answer)
                 else:
                     logger.warning("%r is lost: %s", job, lease.get("code"))
                     self._executor.lose(job)
@@ -1764,7 +1764,7 @@ def _is_at_once(run_at: datetime | timedelta) -> bool:
     return isinstance(run_at, timedelta) and run_at <= timedelta(0)
 
 
-def _told(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     """The traceback, without the middle of a long one; of what a handler says, the words."""
     try:
         if isinstance(error, (Fail, Retry)):

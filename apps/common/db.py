@@ -192,7 +192,7 @@ def execute(sql: str, parameters: Sequence[Any] = ()) -> int:
 def raise_by_one(model: type[models.Model], column: str, pk: int, guard: str) -> int | None:
     """Raise a column of the row, if it meets the guard in SQL; its new value, None when not raised.
 
-    Callers at once get values of their own, because the statement itself tells what it has written.
+    Callers at once get values of their own, because the statement returns what it has written.
     """
     written = f"UPDATE {table(model)} SET {column} = "
     where = f"WHERE id = %s AND {guard}"

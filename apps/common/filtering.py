@@ -1,4 +1,4 @@
-"""Filters of rows as values: read from an address or from JSON, written as JSON, told in words.
+"""Filters of rows as values: read from an address or from JSON, written as JSON, shown in words.
 
 Each app defines its own: a frozen dataclass with this base, and tables of the names of its fields.
 """

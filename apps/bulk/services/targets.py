@@ -65,7 +65,7 @@ class Target:
         raise NotImplementedError(f"{type(self).__name__} must define why_not()")
 
     def note(self, verb: str, facts: Mapping[str, Any]) -> Message | None:
-        """What is to be told of a row that is changed."""
+        """What the outcome of a changed row says besides; None for nothing."""
         return None
 
     def sample(self, verb: str, facts: Mapping[str, Any], params: Mapping[str, Any]) -> str:

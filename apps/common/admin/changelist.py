@@ -97,7 +97,7 @@ class PlatformChangeList(ChangeList):
             found.append(Chip(text, self._without(SEARCH_VAR)))
         for spec in self.filter_specs:
             if isinstance(spec, FormFilter):
-                found += [Chip(text, self._without(name)) for name, text in spec.told()]
+                found += [Chip(text, self._without(name)) for name, text in spec.in_words()]
                 continue
             all_of_them, *others = spec.choices(self)
             chosen = [each for each in others if each.get("selected")]

@@ -87,7 +87,7 @@ class FormFilter(admin.ListFilter):
         """The rows that fit the given parameters, none of which is empty."""
         raise NotImplementedError
 
-    def told(self) -> Iterator[tuple[str, str]]:
+    def in_words(self) -> Iterator[tuple[str, str]]:
         """The parameters that are on, each with what the list says of it: `Status: failed`."""
         on = {name: str(text) for name, text in self.used_parameters.items() if text}
         for name, field in self.fields().items() if on else ():

@@ -33,7 +33,7 @@ class PeriodFilter(DayFilter):
             for name, day in zip(self.parameters, _usual(), strict=True):
                 self.used_parameters[name] = day.isoformat()
 
-    def told(self) -> Iterator[tuple[str, str]]:
+    def in_words(self) -> Iterator[tuple[str, str]]:
         """Nothing: the bar above the list says it and leads elsewhere."""
         return iter(())
 

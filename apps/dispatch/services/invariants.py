@@ -259,11 +259,11 @@ def _kept(recent: int) -> CheckResult:
 
 
 def _kept_rows(
-    kind: str, told: str, values: list[Any], joins: str, before: datetime | None
+    kind: str, named: str, values: list[Any], joins: str, before: datetime | None
 ) -> list[Breach]:
-    """The breaches among what the journal told of; what it told before the instant may be gone."""
+    """The breaches among what the journal names; what it named before the instant may be gone."""
     rows = fetch(
-        f"SELECT c.subject_id, c.since, l.id FROM {told} c {joins} "
+        f"SELECT c.subject_id, c.since, l.id FROM {named} c {joins} "
         "WHERE (l.id IS NULL) = (a.id IS NULL) ORDER BY c.subject_id",
         values,
     )
@@ -273,7 +273,7 @@ def _kept_rows(
             text = say(_("is among the live ones and in the archive"), {})
             breaches.append(Breach("I63", f"{kind} {number}", text))
         elif before is None or instant(since) >= before:
-            words = _("is kept nowhere, though the journal tells of it at %(at)s")
+            words = _("is kept nowhere, though the journal names it at %(at)s")
             text = say(words, {"at": instant(since)})
             breaches.append(Breach("I63", f"{kind} {number}", text))
     return breaches

@@ -63,8 +63,8 @@ class AnyJobAdmin(TwoTablesAdmin, ServiceModelAdmin, KeysetAdmin):
         now = clock.now()
         failed = [row.pk for row in rows if row.status == transitions.FAILED]
         cut = Left("memo", 2 * job_fields.MAX_ERROR)
-        told = self.model._default_manager.filter(pk__in=failed).values_list("pk", cut)
-        errors = dict(told) if failed else {}
+        cuts = self.model._default_manager.filter(pk__in=failed).values_list("pk", cut)
+        errors = dict(cuts) if failed else {}
         for row in rows:
             row.now, row.error = now, errors.get(row.pk, "")
 

@@ -78,7 +78,7 @@ class TypeFilter(ByJobFilter):
         widget = UnfoldAdminSelectWidget(choices=choices)
         return {"type": forms.ChoiceField(label="", required=False, choices=choices, widget=widget)}
 
-    def told(self) -> Iterator[tuple[str, str]]:
+    def in_words(self) -> Iterator[tuple[str, str]]:
         # Without reading the types once more.
         if name := self.used_parameters.get("type"):
             yield "type", f"{capfirst(str(self.title))}: {str(name)[:80]}"
@@ -133,7 +133,7 @@ class ErrorFilter(ByJobFilter, KeyFilter):
     title = _("error key")
     parameter = "error_key"
 
-    def told(self) -> Iterator[tuple[str, str]]:
+    def in_words(self) -> Iterator[tuple[str, str]]:
         # The key is a hash; people know the error by the words of a job that has it.
         key = read_key(str(self.used_parameters.get("error_key", "")))
         for jobs in (Job.objects, ArchivedJob.objects) if key else ():
@@ -142,7 +142,7 @@ class ErrorFilter(ByJobFilter, KeyFilter):
                 words = shown_text(reason_of(memo), limit=MAX_ERROR)
                 yield "error_key", f"{gettext('Error')}: {words}"
                 return
-        yield from super().told()
+        yield from super().in_words()
 
 
 class CreatedFilter(DayFilter):

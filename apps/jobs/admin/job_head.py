@@ -106,9 +106,9 @@ def _facts(job: AnyJob, ends: Sequence[JournalEntry], now: datetime) -> Iterable
 def _way(job: AnyJob, latest: Sequence[JournalEntry]) -> list[str]:
     """The states that the job has been in, in their order, the present one last."""
     words = dict(Job.Status.choices)
-    told = [state for each in reversed(latest) for state in (each.from_state, each.to_state)]
+    passed = [state for each in reversed(latest) for state in (each.from_state, each.to_state)]
     states: list[str] = []
-    for state in (*told, job.status):
+    for state in (*passed, job.status):
         # Holds have no entry of their own, and only ready jobs are held.
         if state == t.RUNNING and states[-1:] not in ([t.READY], [t.RUNNING]):
             states.append(t.READY)

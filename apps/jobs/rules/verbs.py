@@ -122,7 +122,7 @@ def _why_no_limit(facts: Mapping[str, Any], limit: int) -> Message | None:
 
 
 def note(verb: str, facts: Mapping[str, Any]) -> Message | None:
-    """What is to be told of a job that the verb changes."""
+    """What the outcome of a changed job says besides; None for nothing."""
     if verb == CANCEL and facts["status"] == t.RUNNING:
         return _("running: asked to stop")
     return None

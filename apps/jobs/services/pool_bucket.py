@@ -214,10 +214,10 @@ def past_ends(pool: str, owner: Owner, keys: Collection[str], end: str) -> dict[
     for key in keys:
         of_key = [row for row in rows if row.key == key]
         # Nobody else ended them meanwhile, so the latest end by this worker is what it repeats.
-        told = max((last[row.id] for row in of_key if row.id in last), default=None)
+        latest = max((last[row.id] for row in of_key if row.id in last), default=None)
         mine = [row for row in of_key[:1] if row.holder == owner.columns]
-        if told:
-            codes[key] = _code(told.event, end)
+        if latest:
+            codes[key] = _code(latest.event, end)
         elif mine:
             # The journal no longer has it, or somebody else has ended it.
             codes[key] = "" if mine[0].last_end == end else _CODE_LOST

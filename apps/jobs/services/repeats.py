@@ -43,7 +43,7 @@ def report_key(report: Outcome) -> str:
 def key_of_words(said: str, token: str, *, job: int, hold: int) -> str:
     """The key of a report that its sender wrote in these words, under the token of that hold.
 
-    "" for the token of a hold that is over: the journal then tells the half that is its.
+    "" for the token of a hold that is over: the journal then has the half that is its.
     """
     half = _hash(token) if token else _half_of(job, hold)
     return half + _hash(said)
@@ -79,7 +79,7 @@ def _hash(text: str) -> str:
 
 
 class Earlier(NamedTuple):
-    """An entry of the journal that tells of a report; `hold` is 0 where it names none."""
+    """An entry of the journal about a report; `hold` is 0 where it names none."""
 
     event: str
     status: str

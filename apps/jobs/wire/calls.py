@@ -88,7 +88,7 @@ class Ask:
 
 
 def mark_of(dialect: Dialect) -> str:
-    """By what the register tells workers of the dialect from others."""
+    """The mark by which the register knows workers of the dialect."""
     return f"asyncflow {dialect.name}"
 
 
