@@ -17,6 +17,7 @@ from apps.alerts.rules import kinds
 from apps.alerts.rules.judge import Open, Terms
 from apps.alerts.rules.quiet import QuietHours
 from apps.common.fields import KeyField
+from apps.common.models import Edited
 from apps.jobs.models import bounds_of
 
 MAX_NAME = 100
@@ -36,7 +37,7 @@ def default_language() -> str:
     return str(settings.LANGUAGE_CODE)
 
 
-class Channel(models.Model):
+class Channel(Edited):
     """Where people are notified. `url` and `secret` are never shown: the address of a bot holds its
     key."""
 
@@ -55,11 +56,6 @@ class Channel(models.Model):
     recipients = models.JSONField(_("recipients"), default=list, blank=True)
     language = KeyField(_("language"), max_length=16, default=default_language)
     enabled = models.BooleanField(_("enabled"), default=True)
-    version = models.PositiveIntegerField(default=1, editable=False)
-    created_at = models.DateTimeField(_("created"), editable=False)
-    created_by = models.CharField(max_length=160, blank=True, editable=False)
-    updated_at = models.DateTimeField(_("changed"), editable=False)
-    updated_by = models.CharField(max_length=160, blank=True, editable=False)
 
     objects = ForAllOrNobody.as_manager()
 
@@ -76,7 +72,7 @@ class Channel(models.Model):
         return urlsplit(self.url).netloc.rpartition("@")[2] if self.url else ""
 
 
-class AlertRule(models.Model):
+class AlertRule(Edited):
     """What is watched, when it is wrong, and who is notified."""
 
     class Kind(models.TextChoices):
@@ -106,11 +102,6 @@ class AlertRule(models.Model):
     repeat_minutes = models.PositiveIntegerField(_("repeat (min)"), null=True, blank=True)
     channels = models.ManyToManyField(Channel, blank=True, verbose_name=_("channels"))
     enabled = models.BooleanField(_("enabled"), default=True)
-    version = models.PositiveIntegerField(default=1, editable=False)
-    created_at = models.DateTimeField(_("created"), editable=False)
-    created_by = models.CharField(max_length=160, blank=True, editable=False)
-    updated_at = models.DateTimeField(_("changed"), editable=False)
-    updated_by = models.CharField(max_length=160, blank=True, editable=False)
 
     objects = ForAllOrNobody.as_manager()
 

@@ -1,4 +1,4 @@
-"""Leases of processes: node numbers of ids, and sweeps; and what each person has chosen."""
+"""Leases of processes, what each person has chosen, and the columns of rows that people edit."""
 
 from __future__ import annotations
 
@@ -63,3 +63,16 @@ class Preference(models.Model):
 
     def __str__(self) -> str:
         return self.time_zone or "–"
+
+
+class Edited(models.Model):
+    """What people and programs edit: by whom and when. `version` grows by one with every edit."""
+
+    version = models.PositiveIntegerField(default=1, editable=False)
+    created_at = models.DateTimeField(_("created"), editable=False)
+    created_by = models.CharField(max_length=160, blank=True, editable=False)
+    updated_at = models.DateTimeField(_("changed"), editable=False)
+    updated_by = models.CharField(max_length=160, blank=True, editable=False)
+
+    class Meta:
+        abstract = True

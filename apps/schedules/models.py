@@ -18,6 +18,7 @@ from django.utils.translation import gettext_lazy as _
 from apps.common import clock
 from apps.common.fields import KeyField
 from apps.common.messages import Message
+from apps.common.models import Edited
 from apps.common.zones import parse_zone
 from apps.dispatch.rules import recurrence as misfires
 from apps.dispatch.rules.recurrence import Recurrence, parse_rule
@@ -48,7 +49,7 @@ def default_time_zone() -> str:
     return str(settings.TIME_ZONE)
 
 
-class Schedule(models.Model):
+class Schedule(Edited):
     """Makes one job of a type at each occurrence of its rule; without a rule once, at the start.
 
     active ⇄ paused; active, paused → deleted. `next_at` is the first occurrence that the sweep has
@@ -108,11 +109,6 @@ class Schedule(models.Model):
     )
     next_at = models.DateTimeField(_("next run"), null=True, editable=False)
     last_job = models.BigIntegerField(_("last job"), null=True, editable=False)
-    version = models.PositiveIntegerField(default=1, editable=False)
-    created_at = models.DateTimeField(_("created"), editable=False)
-    created_by = models.CharField(max_length=160, blank=True, editable=False)
-    updated_at = models.DateTimeField(_("changed"), editable=False)
-    updated_by = models.CharField(max_length=160, blank=True, editable=False)
 
     objects: ClassVar[ScheduleQuerySet] = ScheduleQuerySet.as_manager()  # type: ignore[assignment]
 

@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.access.models import Limited
 from apps.common.fields import KeyField
+from apps.common.models import Edited
 from apps.dispatch.rules import names
 
 
@@ -51,7 +52,7 @@ class ExecutorQuerySet(models.QuerySet["Executor"]):
         return Executor.objects.filter(pk__in=pks).update(plan_version=F("plan_version") + 1)
 
 
-class Executor(models.Model):
+class Executor(Edited):
     """A user (`uid_…`) or a group of users (`gid_…`).
 
     `plan_version` grows with every edit that could change the queue of the executor or, for a
@@ -68,11 +69,6 @@ class Executor(models.Model):
     enabled = models.BooleanField(_("enabled"), default=True)
     plan_version = models.PositiveBigIntegerField(default=0, editable=False)
     last_seen_at = models.DateTimeField(_("last seen"), null=True, editable=False)
-    version = models.PositiveIntegerField(default=1, editable=False)
-    created_at = models.DateTimeField(_("created"), editable=False)
-    created_by = models.CharField(max_length=160, blank=True, editable=False)
-    updated_at = models.DateTimeField(_("changed"), editable=False)
-    updated_by = models.CharField(max_length=160, blank=True, editable=False)
 
     objects = ExecutorQuerySet.as_manager()
 

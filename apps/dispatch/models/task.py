@@ -20,6 +20,7 @@ from django.utils.translation import pgettext_lazy
 from apps.common import clock
 from apps.common.fields import KeyField
 from apps.common.messages import Message
+from apps.common.models import Edited
 from apps.dispatch.models.executor import Executor, OperatorScope
 from apps.dispatch.models.template import Template
 from apps.dispatch.rules import life, plan, policy
@@ -63,7 +64,7 @@ class TaskQuerySet(models.QuerySet[TaskT]):
         return self.defer("title", "params")
 
 
-class Task(models.Model):
+class Task(Edited):
     """The fields that once and rotate tasks share.
 
     active ⇄ paused; active, paused → deleted. `dispatch_times` counts per occurrence; None means
@@ -152,11 +153,6 @@ class Task(models.Model):
         help_text=_("Maximum number of dispatches when failures are retried."),
     )
     status = KeyField(_("status"), max_length=8, choices=Status.choices, default=Status.ACTIVE)
-    version = models.PositiveIntegerField(default=1, editable=False)
-    created_at = models.DateTimeField(_("created"), editable=False)
-    created_by = models.CharField(max_length=160, blank=True, editable=False)
-    updated_at = models.DateTimeField(_("changed"), editable=False)
-    updated_by = models.CharField(max_length=160, blank=True, editable=False)
 
     class Meta:
         abstract = True

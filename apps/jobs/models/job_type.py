@@ -9,6 +9,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.fields import KeyField
+from apps.common.models import Edited
 from apps.jobs.models.scope import JobScope
 from apps.jobs.rules import type_snapshot as rules
 from apps.jobs.rules.backoff import Backoff
@@ -24,7 +25,7 @@ class JobTypeQuerySet(models.QuerySet["JobType"]):
         return self if names is None else self.filter(name__in=names)
 
 
-class JobType(models.Model):
+class JobType(Edited):
     """A type of jobs and its settings. An edit applies at the next hold; `version` guards forms.
 
     `handler` names the function that runs it in-house; empty means that only workers over HTTP do.
@@ -85,11 +86,6 @@ class JobType(models.Model):
     breaker_window_seconds = models.PositiveIntegerField(_("counted over (s)"), default=60)
     breaker_min_calls = models.PositiveIntegerField(_("minimum attempts counted"), default=20)
     breaker_open_seconds = models.PositiveIntegerField(_("stays open (s)"), default=30)
-    version = models.PositiveIntegerField(default=1, editable=False)
-    created_at = models.DateTimeField(_("created"), editable=False)
-    created_by = models.CharField(max_length=160, blank=True, editable=False)
-    updated_at = models.DateTimeField(_("changed"), editable=False)
-    updated_by = models.CharField(max_length=160, blank=True, editable=False)
 
     objects = JobTypeQuerySet.as_manager()
 
