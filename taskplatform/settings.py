@@ -7,10 +7,7 @@ import os
 from datetime import timedelta
 from typing import Any
 
-from django.templatetags.static import static
 from django.urls import reverse_lazy
-from django.utils.functional import lazy
-from django.utils.translation import gettext_lazy as _
 from whitenoise.compress import Compressor
 
 from apps.access.conf import AccessConf
@@ -21,7 +18,7 @@ from apps.dispatch.conf import DispatchConf
 from apps.jobs.conf import JobsConf
 from apps.journal.conf import JournalConf
 from apps.reports.conf import ReportsConf
-from taskplatform import environment
+from taskplatform import environment, theme
 from taskplatform.environment import BASE_DIR
 
 VAR_DIR = environment.folder("VAR_DIR", "var")
@@ -329,49 +326,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     },
 }
 
-# --- Admin theme --------------------------------------------------------------------------------
-# Looked up at each use, because the manifest of the static files is not there yet.
-_static = lazy(static, str)
-UNFOLD: dict[str, Any] = {
-    "SITE_TITLE": _("Task platform"),
-    "SITE_HEADER": _("Task platform"),
-    "SITE_SYMBOL": "task_alt",
-    "SITE_URL": None,
-    "SITE_FAVICONS": [
-        {"rel": "icon", "type": "image/svg+xml", "href": _static("taskplatform/favicon.svg")}
-    ],
-    "STYLES": [_static("taskplatform/admin.css")],
-    "SCRIPTS": [
-        _static(f"taskplatform/{name}.js") for name in ("suggest", "search", "reach", "zone")
-    ],
-    "SHOW_VIEW_ON_SITE": False,
-    "SHOW_BACK_BUTTON": True,
-    "ACCOUNT": {
-        "navigation": [
-            {"title": _("My settings"), "link": reverse_lazy("preferences")},
-            {"title": _("Change password"), "link": reverse_lazy("admin:password_change")},
-        ]
-    },
-    "SIDEBAR": {
-        "show_search": True,
-        "navigation": "taskplatform.site.navigation",
-    },
-    "COLORS": {
-        "primary": {
-            "50": "oklch(96.2% .018 272.314)",
-            "100": "oklch(93% .034 272.788)",
-            "200": "oklch(87% .065 274.039)",
-            "300": "oklch(78.5% .115 274.713)",
-            "400": "oklch(67.3% .182 276.935)",
-            "500": "oklch(58.5% .233 277.117)",
-            "600": "oklch(51.1% .262 276.966)",
-            "700": "oklch(45.7% .24 277.023)",
-            "800": "oklch(39.8% .195 277.366)",
-            "900": "oklch(35.9% .144 278.697)",
-            "950": "oklch(25.7% .09 281.288)",
-        },
-    },
-}
+UNFOLD = theme.UNFOLD
 
 # --- Logs on standard error: for people at their own machine, for programs elsewhere -------------
 LOG_LEVEL = environment.one_of(

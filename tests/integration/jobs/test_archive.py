@@ -1,8 +1,7 @@
-"""Ended jobs go to the archive, are found there, and come back when somebody retries them."""
+"""Ended jobs go to the archive and are found there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -12,15 +11,12 @@ from django.test.utils import CaptureQueriesContext
 
 from apps.common import archive as moving
 from apps.common import clock
-from apps.common.errors import Conflict, Invalid, NotFound
+from apps.common.errors import Conflict, NotFound
 from apps.common.models import SweepLease
-from apps.jobs.errors import Archived
 from apps.jobs.models import ArchivedJob, Job, JobType
 from apps.jobs.models.job_columns import COLUMNS
-from apps.jobs.rules.order import order_key
 from apps.jobs.services import archive, control, find, types
 from apps.jobs.services.settle import settle
-from apps.jobs.services.submit import submit
 from apps.journal.models import JournalEntry
 from apps.reports.rules.outcomes import ENDS
 from tests.frozen import FrozenClock
@@ -263,90 +259,6 @@ class TestFind:
         )
         assert find.archived_types() == ["gone", "mail"]
         assert find.with_key("order-1", limit=5) == []
-
-
-class TestRetry:
-    def test_brings_it_back_ready_to_run(self) -> None:
-        """S4.16: with all attempts, from its checkpoint, in a new place of the order."""
-        [number] = archived(
-            status="failed", attempts=3, holds=5, checkpoint={"second": 4}, sequence=2, priority=7
-        )
-        before = columns_of(archived_row(number))
-        job = control.retry(job=archived_row(number), **WHO)
-        assert where(number) == LIVE
-        after = row(number)
-        changed = ("status", "attempts", "run_at", "expected_at", "finished_at", "version")
-        assert columns_of(after, *changed) == {
-            name: value for name, value in before.items() if name not in changed
-        }
-        assert (after.status, after.attempts, after.finished_at) == ("ready", 0, None)
-        # It came back, and took an arrow.
-        assert after.version == before["version"] + 2 == job.version
-        assert after.order_key == order_key(clock.now(), priority=7, attempts=0, weight_ms=60_000)
-        assert (after.lease_token, after.lease_until, after.cancel_requested) == ("", None, False)
-        [held] = take(types=("mail",))
-        assert (held.id, held.attempt) == (number, 1)
-
-    def test_journal_tells_that_it_came_back(self) -> None:
-        [number] = archived(status="failed")
-        control.retry(job=archived_row(number), **WHO)
-        entries = JournalEntry.objects.timeline("job", number)
-        assert [(e.event, e.from_state, e.to_state, e.actor, e.reason) for e in entries] == [
-            ("restored", "failed", "failed", WHO["actor"], WHO["reason"]),
-            ("retried", "failed", "ready", WHO["actor"], WHO["reason"]),
-        ]
-
-    def test_open_twin_keeps_it_in_the_archive(self) -> None:
-        """I35: a refused retry leaves no trace."""
-        [number] = archived(key="order-1", is_unique=True)
-        twin = submit("mail", key="order-1", unique=True)
-        moved = JournalEntry.objects.count()
-        with pytest.raises(Conflict, match=str(twin.id)):
-            control.retry(job=archived_row(number), **WHO)
-        assert where(number) == ARCHIVE
-        assert JournalEntry.objects.count() == moved
-
-    def test_is_unique_again(self) -> None:
-        """I35."""
-        [number] = archived(key="order-1", is_unique=True)
-        control.retry(job=archived_row(number), **WHO)
-        assert submit("mail", key="order-1", unique=True).id == number
-
-    def test_needs_a_reason_and_a_type(self) -> None:
-        job_type("gone")
-        [number] = archived(type="gone")
-        with pytest.raises(Invalid):
-            control.retry(job=archived_row(number), actor="admin:olga", reason=" ")
-        assert where(number) == ARCHIVE
-        types.delete_type(job_type=JobType.objects.get(name="gone"), actor="admin:olga")
-        with pytest.raises(Conflict, match="there is no job type gone"):
-            control.retry(job=archived_row(number), **WHO)
-        assert where(number) == ARCHIVE
-
-    def test_every_other_verb_is_refused_and_says_why(self) -> None:
-        """S4.16: 409 `archived`."""
-        [number] = archived(status="failed")
-        job = archived_row(number)
-        edit: Callable[..., Any] = lambda **who: control.edit(  # noqa: E731
-            version=job.version, changes={"priority": 5}, **who
-        )
-        for act in (control.cancel, control.run_now, control.mark_done, edit):
-            with pytest.raises(Archived, match="in the archive") as refused:
-                act(job=job, **WHO)
-            assert (refused.value.status, refused.value.code) == (409, "archived")
-        assert where(number) == ARCHIVE
-        assert events_of(number) == []
-
-    def test_goes_to_the_archive_again_a_grace_after_its_new_end(self, mail: FrozenClock) -> None:
-        """I61."""
-        [number] = archived()
-        control.retry(job=archived_row(number), **WHO)
-        assert move() == 0
-        [held] = take()
-        settle(outcomes=[held.ended("succeeded")])
-        mail.advance(days=7, seconds=1)
-        assert move() == 1
-        assert where(number) == ARCHIVE
 
 
 def test_report_repeated_after_archiving_is_lease_lost(mail: FrozenClock) -> None:

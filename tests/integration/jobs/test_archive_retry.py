@@ -1,0 +1,126 @@
+"""Jobs come back from the archive when somebody retries them. S4.16; I61."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from apps.common import clock
+from apps.common.errors import Conflict, Invalid
+from apps.jobs.errors import Archived
+from apps.jobs.models import ArchivedJob, Job, JobType
+from apps.jobs.models.job_columns import COLUMNS
+from apps.jobs.rules.order import order_key
+from apps.jobs.services import control, types
+from apps.jobs.services.settle import settle
+from apps.jobs.services.submit import submit
+from apps.journal.models import JournalEntry
+from tests.frozen import FrozenClock
+from tests.history import archived, move, where
+from tests.jobs import events_of, job_type, row, take
+
+pytestmark = pytest.mark.django_db
+
+WHO: Any = {"actor": "admin:olga", "reason": "The customer called"}
+LIVE, ARCHIVE = ["jobs_job"], ["jobs_archived"]
+
+
+@pytest.fixture(autouse=True)
+def mail(frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch) -> FrozenClock:
+    monkeypatch.setattr("apps.common.archive.LONGEST_REST", 0.0)
+    job_type("mail")
+    return frozen_clock
+
+
+def columns_of(job: Job | ArchivedJob, *without: str) -> dict[str, Any]:
+    return {name: getattr(job, name) for name in COLUMNS if name not in without}
+
+
+def archived_row(number: int) -> ArchivedJob:
+    return ArchivedJob.objects.get(pk=number)
+
+
+class TestRetry:
+    def test_brings_it_back_ready_to_run(self) -> None:
+        """S4.16: with all attempts, from its checkpoint, in a new place of the order."""
+        [number] = archived(
+            status="failed", attempts=3, holds=5, checkpoint={"second": 4}, sequence=2, priority=7
+        )
+        before = columns_of(archived_row(number))
+        job = control.retry(job=archived_row(number), **WHO)
+        assert where(number) == LIVE
+        after = row(number)
+        changed = ("status", "attempts", "run_at", "expected_at", "finished_at", "version")
+        assert columns_of(after, *changed) == {
+            name: value for name, value in before.items() if name not in changed
+        }
+        assert (after.status, after.attempts, after.finished_at) == ("ready", 0, None)
+        # It came back, and took an arrow.
+        assert after.version == before["version"] + 2 == job.version
+        assert after.order_key == order_key(clock.now(), priority=7, attempts=0, weight_ms=60_000)
+        assert (after.lease_token, after.lease_until, after.cancel_requested) == ("", None, False)
+        [held] = take(types=("mail",))
+        assert (held.id, held.attempt) == (number, 1)
+
+    def test_journal_tells_that_it_came_back(self) -> None:
+        [number] = archived(status="failed")
+        control.retry(job=archived_row(number), **WHO)
+        entries = JournalEntry.objects.timeline("job", number)
+        assert [(e.event, e.from_state, e.to_state, e.actor, e.reason) for e in entries] == [
+            ("restored", "failed", "failed", WHO["actor"], WHO["reason"]),
+            ("retried", "failed", "ready", WHO["actor"], WHO["reason"]),
+        ]
+
+    def test_open_twin_keeps_it_in_the_archive(self) -> None:
+        """I35: a refused retry leaves no trace."""
+        [number] = archived(key="order-1", is_unique=True)
+        twin = submit("mail", key="order-1", unique=True)
+        moved = JournalEntry.objects.count()
+        with pytest.raises(Conflict, match=str(twin.id)):
+            control.retry(job=archived_row(number), **WHO)
+        assert where(number) == ARCHIVE
+        assert JournalEntry.objects.count() == moved
+
+    def test_is_unique_again(self) -> None:
+        """I35."""
+        [number] = archived(key="order-1", is_unique=True)
+        control.retry(job=archived_row(number), **WHO)
+        assert submit("mail", key="order-1", unique=True).id == number
+
+    def test_needs_a_reason_and_a_type(self) -> None:
+        job_type("gone")
+        [number] = archived(type="gone")
+        with pytest.raises(Invalid):
+            control.retry(job=archived_row(number), actor="admin:olga", reason=" ")
+        assert where(number) == ARCHIVE
+        types.delete_type(job_type=JobType.objects.get(name="gone"), actor="admin:olga")
+        with pytest.raises(Conflict, match="there is no job type gone"):
+            control.retry(job=archived_row(number), **WHO)
+        assert where(number) == ARCHIVE
+
+    def test_every_other_verb_is_refused_and_says_why(self) -> None:
+        """S4.16: 409 `archived`."""
+        [number] = archived(status="failed")
+        job = archived_row(number)
+        edit: Callable[..., Any] = lambda **who: control.edit(  # noqa: E731
+            version=job.version, changes={"priority": 5}, **who
+        )
+        for act in (control.cancel, control.run_now, control.mark_done, edit):
+            with pytest.raises(Archived, match="in the archive") as refused:
+                act(job=job, **WHO)
+            assert (refused.value.status, refused.value.code) == (409, "archived")
+        assert where(number) == ARCHIVE
+        assert events_of(number) == []
+
+    def test_goes_to_the_archive_again_a_grace_after_its_new_end(self, mail: FrozenClock) -> None:
+        """I61."""
+        [number] = archived()
+        control.retry(job=archived_row(number), **WHO)
+        assert move() == 0
+        [held] = take()
+        settle(outcomes=[held.ended("succeeded")])
+        mail.advance(days=7, seconds=1)
+        assert move() == 1
+        assert where(number) == ARCHIVE

@@ -1,0 +1,149 @@
+"""Accounts and roles in the admin: what is logged, and that nobody raises themselves."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Group, User
+from django.test import Client
+from django.urls import reverse
+
+from apps.dispatch.models import OperatorScope
+from tests import factories
+from tests.pages import form_of, text_of
+
+PASSWORD = "correct horse battery"
+
+
+def test_change_of_an_account_is_logged_once(admin_client: Client) -> None:
+    user = User.objects.create_user("vera")
+    url = reverse("admin:auth_user_change", args=[user.pk])
+    form = form_of(admin_client.get(url), "username")
+    answer = admin_client.post(url, {**form, "first_name": "Vera", "_save": "Save"})
+    assert answer.status_code == 302
+    entry = LogEntry.objects.get()
+    assert "First name" in entry.get_change_message()
+
+
+def test_permissions_are_shown_in_the_language_of_the_page(admin_client: Client) -> None:
+    url = reverse("admin:auth_group_change", args=[Group.objects.get(name="viewer").pk])
+    page = admin_client.get(url, headers={"accept-language": "zh-hans"}).content.decode()
+    offered = re.findall(r"<option[^>]*>([^<]+)</option>", page)
+    assert "作业 | 作业 | 可以取消、重试、立即运行和编辑作业" in offered
+    assert "作业 | 作业 | 可以查看" in offered
+    assert [text for text in offered if "Can " in text] == []
+
+
+def test_deletion_lists_what_has_a_name_and_no_link_rows(admin_client: Client) -> None:
+    role = Group.objects.get(name="viewer")
+    role.user_set.add(User.objects.create_user("vera"))
+
+    page = admin_client.get(reverse("admin:auth_group_delete", args=[role.pk]))
+
+    assert "Group: viewer" in text_of(page)
+    assert "Groups: 1" in text_of(page)
+    assert "relationship" not in text_of(page)
+    admin_client.post(reverse("admin:auth_group_delete", args=[role.pk]), {"post": "yes"})
+    assert not Group.objects.filter(pk=role.pk).exists()
+
+
+def test_operator_is_limited_to_executors_on_the_page_of_the_account(admin_client: Client) -> None:
+    user = User.objects.create_user("otto", is_staff=True)
+    group = factories.group("gid_north")
+    url = reverse("admin:auth_user_change", args=[user.pk])
+    form = form_of(admin_client.get(url), "username")
+    form |= {
+        "executor_scopes-TOTAL_FORMS": "1",
+        "executor_scopes-0-executor": str(group.pk),
+        "executor_scopes-0-operator": str(user.pk),
+    }
+    assert admin_client.post(url, {**form, "_save": "Save"}).status_code == 302
+    assert OperatorScope.names_of(user) == ["gid_north"]
+
+
+def test_staff_who_may_edit_accounts_cannot_raise_themselves(client: Client, db: None) -> None:
+    from django.contrib.auth.models import Permission
+
+    user = User.objects.create_user("clerk", is_staff=True)
+    user.user_permissions.set(Permission.objects.filter(codename__in=["change_user", "view_user"]))
+    client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
+    url = reverse("admin:auth_user_change", args=[user.pk])
+    form = form_of(client.get(url), "username")
+    answer = client.post(url, {**form, "is_superuser": "on", "groups": ["1"], "_save": "Save"})
+    assert answer.status_code == 302
+    user.refresh_from_db()
+    assert not user.is_superuser
+    assert user.groups.count() == 0
+
+
+def test_staff_who_may_edit_groups_cannot_raise_their_own(client: Client, db: None) -> None:
+    from django.contrib.auth.models import Permission
+
+    clerk = User.objects.create_user("clerk", is_staff=True)
+    group = Group.objects.create(name="clerks")
+    clerk.groups.add(group)
+    group.permissions.set(Permission.objects.filter(codename__in=["change_group", "view_group"]))
+    more = Permission.objects.get(codename="change_oncetask").pk
+    client.force_login(clerk, backend="django.contrib.auth.backends.ModelBackend")
+
+    answer = client.post(
+        reverse("admin:auth_group_change", args=[group.pk]),
+        {"name": "office", "permissions": [more], "_save": "Save"},
+    )
+
+    assert answer.status_code == 302
+    group.refresh_from_db()
+    assert group.name == "office"
+    assert set(group.permissions.values_list("codename", flat=True)) == {
+        "change_group",
+        "view_group",
+    }
+
+
+def test_staff_with_limits_who_may_edit_accounts_cannot_lift_their_own(
+    client: Client, db: None
+) -> None:
+    from django.contrib.auth.models import Permission
+
+    clerk = User.objects.create_user("clerk", is_staff=True)
+    clerk.user_permissions.set(
+        Permission.objects.filter(codename__regex="_(user|operatorscope|executor)$")
+    )
+    scope = OperatorScope.objects.create(operator=clerk, executor=factories.group("gid_north"))
+    client.force_login(clerk, backend="django.contrib.auth.backends.ModelBackend")
+    url = reverse("admin:auth_user_change", args=[clerk.pk])
+    lifted = {
+        "executor_scopes-TOTAL_FORMS": "1",
+        "executor_scopes-INITIAL_FORMS": "1",
+        "executor_scopes-0-id": str(scope.pk),
+        "executor_scopes-0-operator": str(clerk.pk),
+        "executor_scopes-0-executor": str(scope.executor_id),
+        "executor_scopes-0-DELETE": "on",
+    }
+
+    client.post(url, {**form_of(client.get(url), "username"), **lifted, "_save": "Save"})
+
+    assert OperatorScope.names_of(clerk) == ["gid_north"]
+
+
+@pytest.mark.parametrize("page", ["change/", "password/", "delete/"])
+def test_staff_who_may_edit_accounts_cannot_take_over_that_of_a_superuser(
+    client: Client, db: None, page: str
+) -> None:
+    from django.contrib.auth.models import Permission
+
+    root = User.objects.create_superuser("root", password=PASSWORD)
+    clerk = User.objects.create_user("clerk", is_staff=True)
+    clerk.user_permissions.set(Permission.objects.filter(codename__endswith="_user"))
+    client.force_login(clerk, backend="django.contrib.auth.backends.ModelBackend")
+    new = {"password1": "brand-new-Horse-7", "password2": "brand-new-Horse-7", "post": "yes"}
+
+    answer = client.post(f"/admin/auth/user/{root.pk}/{page}", {**new, "username": "mine"})
+
+    assert answer.status_code == 403
+    root.refresh_from_db()
+    assert root.check_password(PASSWORD)
+    own = client.get(f"/admin/auth/user/{clerk.pk}/change/")
+    assert own.status_code == 200
