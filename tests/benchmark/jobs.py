@@ -17,7 +17,7 @@ from apps.jobs.services.hold import hold
 from apps.jobs.services.promote import promote_due
 from apps.jobs.services.rescue import rescue_due
 from apps.jobs.services.submit import Submission, submit, submit_many
-from tests.benchmark import backlog, recurring, runner
+from tests.benchmark import backlog, bulk, recurring, runner
 from tests.benchmark.backlog import BATCH, WORKER, seconds_of
 from tests.benchmark.figures import Figure, Part, RunOptions, figure, median
 from tests.benchmark.people import settle as let_settle
@@ -245,6 +245,7 @@ PARTS = [
     Part("flatness", _flatness),
     Part("crowd", _crowd),
     Part("schedules", recurring.due_together),
+    Part("bulk-run", bulk.beside_holds, on="both"),
     Part("drain", runner.embedded_drain, on="sqlite"),
     Part("pick-up", runner.embedded_pick_up, on="sqlite"),
 ]

@@ -7,7 +7,7 @@ on although its lease is lost, changes no row twice and leaves none out.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.db import DatabaseError
@@ -20,7 +20,7 @@ from apps.bulk.services.runs import locked
 from apps.bulk.services.steps import Step, step, step_among
 from apps.bulk.services.targets import params_of, target_of
 from apps.common import clock
-from apps.common.db import is_retryable, transactional
+from apps.common.db import transactional
 from apps.common.errors import PlatformError
 from apps.common.messages import Message as _
 from apps.common.rows import insert_values
@@ -29,6 +29,9 @@ logger = logging.getLogger(__name__)
 
 NO_MATCH = _("does not match the filter any more")
 _State, _Outcome = BulkRun.State, BulkRow.Outcome
+# The outcome of a row, and why it was not done.
+_End = tuple[str, str]
+_GONE: _End = (_Outcome.SKIPPED, NO_MATCH)
 
 
 class Carrier:
@@ -73,36 +76,43 @@ class Carrier:
         run = locked(self._number)
         if run.state != _State.ACTING:
             return run
-        waiting = list(run.rows.filter(outcome=_Outcome.WAITING).order_by("id")[:ROUND])
+        next_rows = run.rows.filter(outcome=_Outcome.WAITING).order_by("id")
+        waiting = list(next_rows.values_list("pk", "target")[:ROUND])
         if not waiting:
             return _end(run, _State.DONE)
-        found = self._target.locked(rows, sorted(each.target for each in waiting))
-        ends: dict[tuple[str, str], list[int]] = {}
-        for each in sorted(waiting, key=lambda row: row.target):
-            ends.setdefault(self._one(found.get(each.target)), []).append(each.pk)
+        found = self._target.locked(rows, sorted(target for _pk, target in waiting))
+        outcomes = self._outcomes(found)
+        ends: dict[_End, list[int]] = {}
+        for pk, target in waiting:
+            ends.setdefault(outcomes.get(target, _GONE), []).append(pk)
         for (outcome, why), numbers in ends.items():
             BulkRow.objects.filter(pk__in=numbers).update(outcome=outcome, why=why)
             setattr(run, outcome, getattr(run, outcome) + len(numbers))
         run.save(update_fields=["done", "skipped", "failed"])
         return run
 
-    def _one(self, row: Any) -> tuple[str, str]:
-        """Change a row by its service; the outcome, and why it was not done."""
-        if row is None:
-            return _Outcome.SKIPPED, NO_MATCH
-        why = self._target.why_not(self._verb, row.__dict__, self._params)
-        if why is not None:
-            return _Outcome.SKIPPED, _cut(why)
-        try:
-            self._target.act(row, self._verb, self._params, actor=self._actor, reason=self._reason)
-        except PlatformError as error:
+    def _outcomes(self, found: Mapping[int, Any]) -> dict[int, _End]:
+        """Change the rows; of each the outcome, and why it was not done."""
+        ends: dict[int, _End] = {}
+        for number, row in found.items():
+            why = self._target.why_not(self._verb, row.__dict__, self._params)
+            if why is not None:
+                ends[number] = (_Outcome.SKIPPED, _cut(why))
+        left = [row for number, row in sorted(found.items()) if number not in ends]
+        refused = self._target.act_on(
+            left, self._verb, self._params, actor=self._actor, reason=self._reason
+        )
+        for row in left:
+            ends[row.pk] = self._end_of(row.pk, refused.get(row.pk))
+        return ends
+
+    def _end_of(self, number: int, error: PlatformError | DatabaseError | None) -> _End:
+        if error is None:
+            return _Outcome.DONE, ""
+        if isinstance(error, PlatformError):
             return _Outcome.SKIPPED, _cut(error.detail)
-        except DatabaseError as error:
-            if is_retryable(error):
-                raise
-            logger.exception("bulk run %d: row %d failed", self._number, row.pk)
-            return _Outcome.FAILED, _("The database did not take it; try again.")
-        return _Outcome.DONE, ""
+        logger.error("bulk run %d: row %d failed", self._number, number, exc_info=error)
+        return _Outcome.FAILED, _("The database did not take it; try again.")
 
 
 @transactional

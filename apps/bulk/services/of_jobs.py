@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from django.db import DatabaseError
 from django.db.models import QuerySet
 
 from apps.bulk.rules.settings import TYPE
 from apps.bulk.services.targets import MAX_INDEXED, TARGETS, Target
-from apps.common.errors import FieldError
+from apps.common import clock
+from apps.common.db import is_retryable
+from apps.common.errors import FieldError, PlatformError
 from apps.common.messages import Message
 from apps.jobs.models import Bounds, Job
+from apps.jobs.rules import transitions as t
 from apps.jobs.rules import verbs as of
 from apps.jobs.rules.job_filter import WIRE, JobFilter, read
-from apps.jobs.services import control, find
+from apps.jobs.services import acts, control, find
+from apps.jobs.services.acts import Act
+from apps.jobs.services.submit import Submitted
 
 # Jobs that carry out bulk runs, or tell people of alerts, are no target of one.
 NO_TARGETS = (TYPE, "deliver")
@@ -77,20 +83,56 @@ class Jobs(Target):
     def opposite(self, verb: str, params: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
         return of.opposite(verb, params)
 
+    def locked(self, rows: QuerySet[Any], numbers: Sequence[int]) -> dict[int, Any]:
+        return super().locked(rows.defer("context", "checkpoint", "result"), numbers)
+
     def act(
         self, row: Any, verb: str, params: Mapping[str, Any], *, actor: str, reason: str
     ) -> None:
-        if verb == of.CANCEL:
-            control.cancel(job=row, actor=actor, reason=reason)
-        elif verb == of.RETRY:
-            control.retry(job=row, actor=actor, reason=reason)
-        elif verb == of.RUN_NOW:
-            control.run_now(job=row, actor=actor, reason=reason)
-        elif verb == of.MARK_DONE:
-            control.mark_done(job=row, actor=actor, reason=reason)
-        else:
-            changes = of.changes(verb, row.__dict__, params)
-            control.edit(job=row, version=row.version, changes=changes, actor=actor, reason=reason)
+        decide = _decision([row], verb, params)
+        for error in control.take_each([row], decide, actor=actor, reason=reason).values():
+            raise error
+
+    def act_on(
+        self, rows: Sequence[Any], verb: str, params: Mapping[str, Any], *, actor: str, reason: str
+    ) -> dict[int, PlatformError | DatabaseError]:
+        try:
+            decide = _decision(rows, verb, params)
+            return {**control.take_each(rows, decide, actor=actor, reason=reason)}
+        except PlatformError as error:
+            return dict.fromkeys((row.pk for row in rows), error)
+        except DatabaseError as error:
+            if is_retryable(error):
+                raise
+        # One of them is at fault, and the others need not wait for it.
+        return super().act_on(rows, verb, params, actor=actor, reason=reason)
+
+
+def _decision(
+    jobs: Sequence[Job], verb: str, params: Mapping[str, Any]
+) -> Callable[[Job], Act | None]:
+    """What the verb makes of each of the locked jobs."""
+    now = clock.now()
+    if verb == of.CANCEL:
+        return lambda job: acts.cancel(job, now)
+    if verb == of.RETRY:
+        twins = control.twins_of(jobs)
+
+        def retried(job: Job) -> Act:
+            act = acts.retry(job, now, twins=twins)
+            if job.is_unique:
+                # It is open now for those that follow.
+                twins[act.changes["unique_key"]] = Submitted(job.pk, False, t.READY)
+            return act
+
+        return retried
+    if verb == of.RUN_NOW:
+        return lambda job: acts.run_now(job, now)
+    if verb == of.MARK_DONE:
+        return lambda job: acts.mark_done(job, now)
+    if verb == of.MOVE and params["host"]:
+        control.require_host(params["host"])
+    return lambda job: acts.edit(job, now, of.changes(verb, job.__dict__, params))
 
 
 TARGETS[Jobs.kind] = Jobs()

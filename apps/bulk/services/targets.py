@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar
 
-from django.db import models
+from django.db import DatabaseError, models
 from django.db.models import QuerySet
 
-from apps.common.errors import FieldError, Invalid, NotFound
+from apps.common.db import is_retryable
+from apps.common.errors import FieldError, Invalid, NotFound, PlatformError
 from apps.common.messages import Message, joined, wire_time
 from apps.common.messages import Message as _
 from apps.jobs.models import Bounds
@@ -86,6 +87,22 @@ class Target:
     ) -> None:
         """Change one locked row; PlatformError when its state does not allow it."""
         raise NotImplementedError(f"{type(self).__name__} must define act()")
+
+    def act_on(
+        self, rows: Sequence[Any], verb: str, params: Mapping[str, Any], *, actor: str, reason: str
+    ) -> dict[int, PlatformError | DatabaseError]:
+        """Change the locked rows; those that were not changed by number, with the error."""
+        refused: dict[int, PlatformError | DatabaseError] = {}
+        for row in rows:
+            try:
+                self.act(row, verb, params, actor=actor, reason=reason)
+            except PlatformError as error:
+                refused[row.pk] = error
+            except DatabaseError as error:
+                if is_retryable(error):
+                    raise
+                refused[row.pk] = error
+        return refused
 
     def opposite(self, verb: str, params: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
         """The verb that takes the change back, with its fields, where there is one."""

@@ -24,7 +24,7 @@ from apps.common.admin.schema_form import REDRAW, SchemaForm
 from apps.common.errors import FieldError
 from apps.common.json_schema import check_params
 from apps.jobs.models import Bounds, Job, JobType
-from apps.jobs.services.control import edit_faults
+from apps.jobs.services.acts import edit_faults
 from apps.jobs.services.living import hosts
 from apps.jobs.services.submit import Submission, field_errors
 

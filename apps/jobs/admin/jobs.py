@@ -37,7 +37,7 @@ from apps.jobs.admin.job_forms import NewJobForm
 from apps.jobs.admin.job_groups import group_view
 from apps.jobs.models import ArchivedJob, Job, JobType, bounds_of
 from apps.jobs.rules import transitions
-from apps.jobs.services import control
+from apps.jobs.services import acts, control
 from apps.jobs.services.submit import submit
 
 # Actions for many jobs at once; the others are on the page of a job only.
@@ -188,7 +188,7 @@ class JobAdmin(AnyJobAdmin):
     )
     def run_now(self, row: Job, *, reason: str, actor: str) -> object:
         is_ready = row.status == transitions.READY
-        if is_ready and row.order_key <= control.place_now(row, clock.now()):
+        if is_ready and row.order_key <= acts.place_now(row, clock.now()):
             return False
         return control.run_now(job=row, actor=actor, reason=reason)
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group, User
-from django.db import DatabaseError
+from django.db import DatabaseError, connection
+from django.test.utils import CaptureQueriesContext
 
 from apps.bulk.models import BulkRow, BulkRun
 from apps.bulk.services import carry, runs, steps
 from apps.bulk.services.invariants import CHECKS
-from apps.bulk.services.of_jobs import Jobs
 from apps.bulk.services.retention import purge
 from apps.bulk.services.targets import target_of
 from apps.common import clock
@@ -21,6 +21,7 @@ from apps.common.errors import Conflict, Invalid, ReplayConflict
 from apps.jobs.handlers import Cancelled, Fail
 from apps.jobs.models import Bounds, Job, JobScope
 from apps.jobs.rules import transitions as t
+from apps.jobs.services import control
 from apps.journal.models import JournalEntry
 from tests import factories
 from tests.frozen import FrozenClock
@@ -154,18 +155,58 @@ def test_row_that_the_database_refuses_does_not_stop_the_others(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     numbers = jobs(5)
-    act = Jobs.act
+    take_each = control.take_each
 
-    def refusing(self: Jobs, job: Job, *args: Any, **kwargs: Any) -> None:
-        if job.pk == numbers[2]:
+    def refusing(taken: list[Job], *args: Any, **kwargs: Any) -> Any:
+        if numbers[2] in [job.pk for job in taken]:
             raise DatabaseError("no")
-        act(self, job, *args, **kwargs)
+        return take_each(taken, *args, **kwargs)
 
-    monkeypatch.setattr(Jobs, "act", refusing)
+    monkeypatch.setattr(control, "take_each", refusing)
     run = start("cancel", {"type": "mail"})
     carry_out(run)
     assert counts(run) == ("done", 5, 4, 0, 1)
     assert run.rows.get(outcome="failed").target == numbers[2]
+
+
+def test_of_two_jobs_with_one_unique_key_one_is_retried(start: Start) -> None:
+    into = {"status": t.FAILED, "unique_key": None}
+    for _ in range(2):
+        factories.job("mail", key="order-1", unique=True, into=into)
+    run = start("retry", {"type": "mail"})
+    carry_out(run)
+    assert counts(run) == ("done", 2, 1, 1, 0)
+    assert "is open; cancel that one" in run.rows.get(outcome="skipped").why
+    assert sorted(Job.objects.filter(type="mail").values_list("status", flat=True)) == [
+        t.FAILED,
+        t.READY,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("verb", "params", "status"),
+    [
+        ("cancel", {}, t.READY),
+        ("retry", {}, t.FAILED),
+        ("priority", {"priority": 40}, t.READY),
+        ("time", {"shift_seconds": 3600}, t.READY),
+    ],
+)
+def test_round_asks_as_often_for_a_hundred_jobs_as_for_one(
+    start: Start, verb: str, params: dict[str, Any], status: str
+) -> None:
+    """While it writes, SQLite lets nobody else write."""
+
+    def statements(count: int) -> int:
+        Job.objects.filter(type="mail").delete()
+        jobs(count, status=status)
+        carrier = carry.Carrier(start(verb, {"type": "mail"}, params=params))
+        assert carrier.round().collected == count
+        with CaptureQueriesContext(connection) as seen:
+            assert carrier.round().done == count
+        return len(seen)
+
+    assert statements(100) == statements(1)
 
 
 # --- limits ---------------------------------------------------------------------------------------
@@ -275,7 +316,7 @@ def test_job_cancelled_by_hand_stops_its_run(start: Start) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("statement", [30, 60, 200, 500, 700])
+@pytest.mark.parametrize("statement", [30, 60, 90, 110, 140])
 def test_run_killed_in_the_middle_changes_each_row_once_and_leaves_none_out(
     start: Start, statement: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,218 @@
+"""What an action of an operator makes of a locked job: the arrow of rules/transitions that it
+takes, the columns that change and its line in the journal.
+
+Nothing is written here: services/control.py takes the arrows. Conflict when the state of the job
+does not allow the action.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from apps.common.errors import Conflict, FieldError, Invalid
+from apps.common.json_rules import check_size, is_same
+from apps.common.json_schema import check_params
+from apps.common.messages import Message, joined
+from apps.common.messages import Message as _
+from apps.jobs.conf import conf
+from apps.jobs.models import Job
+from apps.jobs.rules import transitions as t
+from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY, order_key
+from apps.jobs.rules.submission import (
+    context_faults,
+    instant_faults,
+    number_faults,
+    unique_key,
+)
+from apps.jobs.rules.type_snapshot import RANGES
+from apps.jobs.services.move import attempt_facts, require_arrow
+from apps.jobs.services.submit import Submitted
+from apps.jobs.services.type_snapshots import type_snapshots
+
+EDITABLE = ("run_at", "priority", "max_attempts", "context", "affinity_host")
+_ENDED: Mapping[str, Any] = {"unique_key": None, "affinity_host": "", "affinity_until": None}
+
+
+class Act(NamedTuple):
+    """An arrow with the columns that it changes; `facts` are further fields of the entry."""
+
+    arrow: str
+    changes: Mapping[str, Any]
+    event: str
+    facts: Mapping[str, Any] = {}
+
+
+def cancel(job: Job, now: datetime, *, force: bool = False) -> Act | None:
+    """Of a running job a request, unless `force`; None when it was asked before."""
+    if job.status in t.FINAL:
+        raise Conflict(
+            _(
+                "Job {number} is {status}; only an open job can be cancelled.",
+                number=job.pk,
+                status=Message(job.status),
+            )
+        )
+    ended = {"status": t.CANCELLED, "finished_at": now, **_ENDED}
+    if job.status != t.RUNNING:
+        return Act("cancel", ended, "cancelled")
+    if not force:
+        if job.cancel_requested:
+            return None
+        return Act("request_cancel", {"cancel_requested": True}, "cancel_requested")
+    changes = {
+        **ended,
+        "last_end": t.END_CANCELLED,
+        "lease_token": "",
+        "lease_until": None,
+        "hard_end_at": None,
+        "cancel_requested": False,
+    }
+    # This ends an attempt, so the entry has what every end of an attempt has.
+    held_at = job.held_at or now
+    data = {"held_at": held_at.isoformat(), "hold": job.holds, "forced": True}
+    return Act("force_cancel", changes, "cancelled", {**attempt_facts(job, now), "data": data})
+
+
+def retry(job: Job, now: datetime, *, twins: Mapping[str, Submitted], host: str = "") -> Act:
+    """With `host` only there; Conflict when one of the open `twins` has its unique key."""
+    require_arrow(job, "retry")
+    if host:
+        require_served(job, host)
+    changes: dict[str, Any] = {
+        "status": t.READY,
+        "attempts": 0,
+        "run_at": now,
+        "expected_at": now,
+        "order_key": place_now(job, now),
+        "finished_at": None,
+        "cancel_requested": False,
+        "progress": None,
+        "result": None,
+        "affinity_host": host,
+        "affinity_until": None,
+    }
+    if job.is_unique:
+        changes["unique_key"] = unique_key(job.type, job.key)
+        if twin := twins.get(changes["unique_key"]):
+            raise Conflict(
+                _(
+                    "Job {number}, of type {type} and with the key {key} as well, is open; cancel "
+                    "that one or let it end.",
+                    number=twin.id,
+                    type=job.type,
+                    key=job.key,
+                )
+            )
+    return Act("retry", changes, "retried", {"data": {"host": host}} if host else {})
+
+
+def run_now(job: Job, now: datetime) -> Act:
+    """A ready job keeps its place if it is the better one."""
+    changes = {
+        "status": t.READY,
+        "run_at": min(now, job.run_at),
+        "expected_at": now,
+        "order_key": min(job.order_key, place_now(job, now)),
+    }
+    return Act("run_now", changes, "run_now")
+
+
+def mark_done(job: Job, now: datetime) -> Act:
+    """It counts as succeeded."""
+    changes = {"status": t.SUCCEEDED, "finished_at": now, "error_key": "", **_ENDED}
+    return Act("mark_done", changes, "marked_done")
+
+
+def edit(job: Job, now: datetime, changes: Mapping[str, Any]) -> Act | None:
+    """None when all values are equal; without an attempt left the job ends as failed."""
+    require_arrow(job, "edit")
+    _check_edit(job, changes, now)
+    before = {name: getattr(job, name) for name in changes}
+    changed = {n: value for n, value in changes.items() if not is_same(value, before[n])}
+    if not changed:
+        return None
+    facts = {
+        "data": {
+            "before": {name: _wire(before[name]) for name in changed},
+            "after": {name: _wire(value) for name, value in changed.items()},
+        }
+    }
+    limit = changed.get("max_attempts", job.max_attempts)
+    if limit <= job.attempts:
+        changed |= {"status": t.FAILED, "finished_at": now, **_ENDED}
+        changed["memo"] = f"{job.attempts} of {limit} attempts are used"
+        return Act("discard", changed, "edited", facts)
+    if "run_at" in changed:
+        changed["run_at"] = changed["expected_at"] = max(changed["run_at"], now)
+        changed["status"] = t.SCHEDULED if changed["run_at"] > now else t.READY
+    if not changed.keys().isdisjoint({"run_at", "priority"}):
+        changed["order_key"] = _place(
+            job,
+            changed.get("run_at", job.run_at),
+            changed.get("priority", job.priority),
+            job.attempts,
+        )
+    if "affinity_host" in changed:
+        changed["affinity_until"] = None
+    return Act("edit", changed, "edited", facts)
+
+
+def place_now(job: Job, now: datetime) -> int:
+    """The place in the order that the job gets when it is run or retried now."""
+    return _place(job, now, job.priority, 0)
+
+
+def _place(job: Job, base: datetime, priority: int, attempts: int) -> int:
+    type_ = type_snapshots([job.type]).get(job.type)
+    if type_ is not None and type_.pool:
+        # Its score.
+        return job.order_key
+    return order_key(
+        base, priority=priority, attempts=attempts, weight_ms=conf.JOB_PRIORITY_WEIGHT_MS
+    )
+
+
+def _check_edit(job: Job, changes: Mapping[str, Any], now: datetime) -> None:
+    errors = list(edit_faults(changes, now))
+    if errors:
+        raise Invalid(joined(error.message for error in errors), errors=errors)
+    if "context" in changes:
+        check_size(changes["context"], field="context")
+        type_ = type_snapshots([job.type]).get(job.type)
+        check_params((type_ and type_.params_schema) or None, changes["context"], field="context")
+    if changes.get("affinity_host"):
+        require_served(job, changes["affinity_host"], field="affinity_host")
+
+
+def edit_faults(changes: Mapping[str, Any], now: datetime) -> Iterator[FieldError]:
+    """The errors of the changes that do not depend on the job."""
+    for name in sorted(changes.keys() - set(EDITABLE)):
+        yield FieldError(name, "invalid", _("{name} of a job cannot be changed.", name=name))
+    if "run_at" in changes:
+        yield from instant_faults("run_at", changes["run_at"], now)
+    if "priority" in changes:
+        yield from number_faults("priority", changes["priority"], LOWEST_PRIORITY, HIGHEST_PRIORITY)
+    if "max_attempts" in changes:
+        yield from number_faults("max_attempts", changes["max_attempts"], *RANGES["max_attempts"])
+    if "context" in changes:
+        yield from context_faults(changes["context"])
+
+
+def require_served(job: Job, host: str, *, field: str = "host") -> None:
+    """Invalid unless the type of the job allows the host."""
+    type_ = type_snapshots([job.type]).get(job.type)
+    if type_ is not None and not type_.serves(host):
+        raise Invalid.field(
+            field,
+            _(
+                "Jobs of type {type} run on these hosts only: {hosts}.",
+                type=job.type,
+                hosts=", ".join(type_.allowed_hosts),
+            ),
+        )
+
+
+def _wire(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, datetime) else value
