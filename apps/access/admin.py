@@ -29,8 +29,9 @@ from apps.access.models import ApiClient, State
 from apps.access.rules.clients import ClientTerms, Scope, validated
 from apps.common import clock
 from apps.common.admin import ServiceForm, ServiceModelAdmin, actor_of, reason_action
-from apps.common.admin.actions import Button, CustomUrls, ReasonForm
+from apps.common.admin.actions import CustomUrls, ReasonForm
 from apps.common.admin.base import Panel
+from apps.common.admin.buttons import Button
 from apps.common.admin.display import column, label, plain_time, shown_text, time_column, translate
 from apps.common.admin.filters import ChoiceFilter
 from apps.common.admin.timeline import Moment

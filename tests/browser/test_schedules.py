@@ -44,9 +44,21 @@ def test_recurring_job_is_planned_from_the_page_of_once_tasks(
     assert sweep() == 1
     page.locator("#result_list").get_by_role("link", name="Night report").click()
     expect(page.get_by_text("every minute, UTC").first).to_be_visible()
-    page.get_by_role("link", name="Run now").click()
-    page.get_by_label("Reason").fill("asked for")
-    page.locator("form.panel").get_by_role("button", name="Run now").click()
-    expect(page.get_by_text("1 job made.")).to_be_visible()
-    expect(page.locator(".plain-table tbody tr")).to_have_count(2)
-    expect(page.get_by_text("run by hand", exact=True)).to_be_visible()
+    for count in (2, 3):
+        page.get_by_role("button", name="Run now").click()
+        expect(page.get_by_text("1 job made.")).to_be_visible()
+        expect(page.locator(".plain-table tbody tr")).to_have_count(count)
+    expect(page.get_by_text("run by hand", exact=True)).to_have_count(2)
+
+    # What a pause has missed is not made after it.
+    page.get_by_role("link", name="Pause").click()
+    page.get_by_label("Reason").fill("The shops are closed")
+    page.get_by_role("button", name="Pause").click()
+    expect(page.get_by_text("1 schedule paused.")).to_be_visible()
+    frozen_clock.advance(minutes=10, seconds=30)
+    assert sweep() == 0
+    page.get_by_text("More", exact=True).click()
+    page.get_by_role("button", name="Resume").click()
+    expect(page.get_by_text("1 schedule resumed.")).to_be_visible()
+    assert sweep() == 0
+    expect(page.locator(".plain-table tbody tr")).to_have_count(3)

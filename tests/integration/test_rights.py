@@ -18,6 +18,7 @@ from apps.access import services as access
 from apps.access.models import ApiClient
 from apps.bulk.models import BulkRun
 from apps.common import clock
+from apps.common.admin.actions import specs
 from apps.dispatch.models import ArchivedTask, Dispatch, OperatorScope
 from apps.jobs.models import JobScope, JobType
 from apps.journal.models import JournalEntry, Sink, SinkReject
@@ -81,7 +82,13 @@ MODELS = {
     "axes/accesslog/": Rights(SUPERUSER),
     "dispatch/archiveddispatch/": Rights(VIEWER, others={"export/": VIEWER}),
     "dispatch/archivedtask/": Rights(VIEWER, others={"restore": OPERATOR}),
-    "bulk/bulkrun/": Rights(VIEWER, others={"<int:pk>/live/": VIEWER, "<int:pk>/csv/": VIEWER}),
+    "bulk/bulkrun/": Rights(
+        VIEWER,
+        others={
+            **{"stop_run": OPERATOR, "continue_run": OPERATOR},
+            **{"<int:pk>/live/": VIEWER, "<int:pk>/csv/": VIEWER},
+        },
+    ),
     "dispatch/dispatch/": Rights(
         VIEWER,
         others={"release": OPERATOR, "expire": OPERATOR, "cancel": OPERATOR, "export/": VIEWER},
@@ -103,12 +110,15 @@ MODELS = {
         delete=CONFIGURER,
         others={"retire": CONFIGURER, "activate": CONFIGURER},
     ),
-    "jobs/archivedjob/": Rights(VIEWER, others={"retry": OPERATOR, "export/": VIEWER}),
+    "jobs/archivedjob/": Rights(
+        VIEWER, others={"retry": OPERATOR, "retry_on_host": OPERATOR, "export/": VIEWER}
+    ),
     "jobs/job/": Rights(
         VIEWER,
         add=OPERATOR,
         others={
             **{"retry": OPERATOR, "run_now": OPERATOR, "cancel": OPERATOR},
+            **{"retry_on_host": OPERATOR, "force_cancel": CONFIGURER, "mark_done": CONFIGURER},
             **{"<int:pk>/edit/": OPERATOR, "group/<slug:name>/": OPERATOR, "export/": VIEWER},
         },
     ),
@@ -201,15 +211,19 @@ def filled(objects: Mapping[str, int]) -> Iterator[Address]:
     """Each address with the rows of `objects`; each action is one of its own."""
     request = HttpRequest()
     request.user = User(is_superuser=True, is_active=True)
+    # Those of the list, and those of the page of a row.
     actions = {
-        f"{model._meta.app_label}/{model._meta.model_name}/": page.get_actions(request)
+        f"{model._meta.app_label}/{model._meta.model_name}/": {
+            *page.get_actions(request),
+            *specs(page),
+        }
         for model, page in admin.site._registry.items()
     }
     for name in addresses():
         label = label_of(name)
         pk = objects[f"{label}why/" if name.endswith("/why/") else label] if label in MODELS else 0
         if name == f"{label}act/<slug:name>/":
-            for action in actions[label].keys() - {_DJANGOS}:
+            for action in sorted(actions[label] - {_DJANGOS}):
                 url = f"/admin/{label}act/{action}/?ids={pk}"
                 yield Address(label + action, url, MODELS[label].others[action], acts=True)
         elif "<slug:verb>" in name:

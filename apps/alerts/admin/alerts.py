@@ -162,6 +162,7 @@ class AlertAdmin(ForAllOrNobodyAdmin, MachineRowAdmin):
         done=ngettext_lazy("%d alert snoozed.", "%d alerts snoozed."),
         icon="snooze",
         offered=lambda alert: alert.state(clock.now()) == Alert.State.FIRING,
+        is_harmless=True,
     )
     def snooze_hour(self, row: Alert, *, reason: str, actor: str) -> object:
         return alerts.snooze(alert=row, time=timedelta(hours=1), actor=actor, reason=reason)
@@ -173,6 +174,7 @@ class AlertAdmin(ForAllOrNobodyAdmin, MachineRowAdmin):
         done=ngettext_lazy("%d alert snoozed.", "%d alerts snoozed."),
         icon="bedtime",
         offered=lambda alert: alert.state(clock.now()) == Alert.State.FIRING,
+        is_harmless=True,
     )
     def snooze_shift(self, row: Alert, *, reason: str, actor: str) -> object:
         return alerts.snooze(alert=row, time=timedelta(hours=8), actor=actor, reason=reason)

@@ -22,7 +22,8 @@ from apps.alerts.services import settings
 from apps.alerts.services.record import label_of
 from apps.alerts.services.sending import send_test
 from apps.common.admin import ServiceForm, ServiceModelAdmin
-from apps.common.admin.actions import Button, CustomUrls
+from apps.common.admin.actions import CustomUrls
+from apps.common.admin.buttons import Button
 from apps.common.admin.display import column, shown_text
 from apps.common.admin.schema_fields import Lines
 from apps.common.admin.timeline import Moment

@@ -22,7 +22,7 @@ from apps.bulk.services import runs
 from apps.bulk.services.plan import Plan, plan
 from apps.bulk.services.targets import TARGETS, Target, check, written
 from apps.common import clock
-from apps.common.admin.actions import actor_of
+from apps.common.admin.actions import actor_of, leave_words
 from apps.common.admin.display import shown_text, translate
 from apps.common.errors import FieldError, Invalid, PlatformError
 from apps.jobs.models import bounds_of
@@ -77,6 +77,7 @@ def plan_page(request: HttpRequest, kind: str, verb: str) -> HttpResponse:
         "words": of.verbs[verb],
         "is_dangerous": verb in target.dangerous,
         "back": back,
+        "leave": leave_words(verb),
     }
     status = 400 if start_form is not None and start_form.errors else 200
     return TemplateResponse(request, "admin/bulk_plan.html", context, status=status)

@@ -27,8 +27,8 @@ from apps.bulk.services import runs
 from apps.bulk.services.targets import TARGETS
 from apps.common import clock
 from apps.common.admin import MachineRowAdmin, reason_action
-from apps.common.admin.actions import Button
 from apps.common.admin.base import Panel
+from apps.common.admin.buttons import Button
 from apps.common.admin.csv_text import BYTE_ORDER_MARK, plain_cell
 from apps.common.admin.display import column, progress_bar, state_label, time_column, translate
 from apps.common.admin.filters import ChoiceFilter, read_number

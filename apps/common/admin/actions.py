@@ -82,13 +82,25 @@ class ReasonAction:
     offered: Callable[[Any], bool]
     form: type[ReasonForm]
     at_once: bool
+    is_harmless: bool
     done: Any
 
-    def report(self, count: int) -> str:
-        """How many rows the action was applied to, as a sentence."""
+    def report(self, outcome: ActionResult) -> str:
+        """How many rows the action was applied to, or what it made of them, as a sentence."""
+        if callable(self.done):
+            return str(self.done(outcome.results))
         if self.done is not None:
-            return str(self.done % count)
-        return f"{self.description}: {ngettext('%d row done.', '%d rows done.', count) % count}"
+            return str(self.done % outcome.done)
+        rows = ngettext("%d row done.", "%d rows done.", outcome.done) % outcome.done
+        return f"{self.description}: {rows}"
+
+    def filled_form(self, *given: Any, request: HttpRequest) -> ReasonForm:
+        """The form of the confirm page; a harmless action takes none for its reason."""
+        form = self.form(*given, request=request)
+        if self.is_harmless:
+            form.fields["reason"].required = False
+            form.fields["reason"].widget = forms.HiddenInput()
+        return form
 
 
 def reason_action(
@@ -101,6 +113,7 @@ def reason_action(
     offered: Callable[[Any], bool] = lambda row: True,
     form: type[ReasonForm] = ReasonForm,
     at_once: bool = False,
+    is_harmless: bool = False,
     done: Any = None,
 ) -> Callable[[Act], Callable[..., Any]]:
     """Make an action of `method(self, row, *, reason, actor)`, which acts on one row by a service.
@@ -108,15 +121,20 @@ def reason_action(
     The method returns False when there was nothing to do, and raises PlatformError when the row's
     state does not allow it; both count as skipped. With `at_once` it gets the queryset of all
     selected rows that this person may see. `permission` stands for `has_<permission>_permission`.
+    What is harmless, because one more action undoes it, asks neither whether nor why.
     `done` reports the number of rows, such as
-    ngettext_lazy("%d job cancelled.", "%d jobs cancelled."). Name the method in `actions`.
+    ngettext_lazy("%d job cancelled.", "%d jobs cancelled."), or is a function that makes the
+    sentence of what the method has returned for each row. Name the method in `actions`.
     """
 
     def decorate(act: Act) -> Callable[..., Any]:
         @functools.wraps(act)
         def action(admin: Any, request: HttpRequest, rows: QuerySet[Any]) -> HttpResponseBase:
             pks = list(rows.order_by("pk").values_list("pk", flat=True)[: MAX_ROWS + 1])
-            return _confirm(admin, request, action.spec, pks, back=request.get_full_path())  # type: ignore[attr-defined]
+            spec, back = action.spec, request.get_full_path()  # type: ignore[attr-defined]
+            if spec.is_harmless:
+                return _act(admin, request, spec, pks, {"reason": ""}, back=back)
+            return _confirm(admin, request, spec, pks, back=back)
 
         action.short_description = description  # type: ignore[attr-defined]
         action.allowed_permissions = (permission,)  # type: ignore[attr-defined]
@@ -130,6 +148,7 @@ def reason_action(
             offered=offered,
             form=form,
             at_once=at_once,
+            is_harmless=is_harmless,
             done=done,
         )
         return action
@@ -141,44 +160,22 @@ def reason_action(
 class ActionResult:
     """How many rows were changed (or made), and the skipped rows with the reason.
 
-    The reason None means that there was nothing to do.
+    The reason None means that there was nothing to do. `results` is what the action returned for
+    each row that was changed.
     """
 
     done: int = 0
+    results: list[Any] = field(default_factory=list)
     skipped: list[tuple[str, str | None]] = field(default_factory=list)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Button:
-    """An action as a link on the page of a row."""
-
-    url: str
-    text: str | Promise
-    icon: str
-    is_dangerous: bool
-
-
-def buttons(admin: Any, request: HttpRequest, row: Any) -> list[Button]:
-    """The actions that this person and the state of this row allow."""
-    return [
-        Button(
-            url=f"{admin.url('act', name)}?ids={row.pk}",
-            text=spec.description,
-            icon=spec.icon,
-            is_dangerous=spec.is_dangerous,
-        )
-        for name, spec in _specs(admin).items()
-        if _allows(admin, request, spec) and spec.offered(row)
-    ]
-
-
 def act_view(request: HttpRequest, *, model_admin: Any, name: str) -> HttpResponseBase:
-    """Show the confirm page (GET) or carry out the action (POST with a reason)."""
+    """Show the confirm page (GET) or carry out the action (POST, with a reason if it needs one)."""
     admin = model_admin
-    spec = _specs(admin).get(name)
+    spec = specs(admin).get(name)
     if spec is None:
         raise Http404(f"no action {name!r}")
-    if not _allows(admin, request, spec):
+    if not allows(admin, request, spec):
         raise PermissionDenied
     given = request.POST if request.method == "POST" else request.GET
     try:
@@ -186,32 +183,26 @@ def act_view(request: HttpRequest, *, model_admin: Any, name: str) -> HttpRespon
     except ValidationError:
         admin.message_user(request, gettext("Nothing was selected."), messages.WARNING)
         return HttpResponseRedirect(admin.changelist_url())
-    back = _local(given.get("back", ""), admin, pks)
+    back = _local(given.get("back", "") or request.GET.get("back", ""), admin, pks)
     if request.method != "POST":
         return _confirm(admin, request, spec, pks, back=back)
-    form = spec.form(request.POST, request=request)
-    if len(pks) > MAX_ROWS or not form.is_valid():
-        return _confirm(admin, request, spec, pks, back=back, form=form)
-    carry_out = _carry_out_at_once if spec.at_once else _carry_out
-    try:
-        outcome = carry_out(admin, request, spec, pks, form.cleaned_data)
-    except PlatformError as error:
-        for each in error.errors or [FieldError("", error.code, error.detail)]:
-            form.add_error(
-                each.field if each.field in form.fields else None, translate(each.message)
-            )
-        return _confirm(admin, request, spec, pks, back=back, form=form)
-    return _report(admin, request, spec, outcome, back)
+    return _act(admin, request, spec, pks, request.POST, back=back)
 
 
 def confirm_view(
     admin: Any, request: HttpRequest, name: str, pks: Sequence[Any], *, back: str, note: str = ""
 ) -> HttpResponseBase:
     """The confirm page for rows that a rule has selected; `note` describes it."""
-    spec = _specs(admin)[name]
-    if not _allows(admin, request, spec):
+    spec = specs(admin)[name]
+    if not allows(admin, request, spec):
         raise PermissionDenied
     return _confirm(admin, request, spec, pks, back=back, note=note)
+
+
+def leave_words(name: str) -> str:
+    """What leads away from the page that asks: where it asks about a cancel, that word would mean
+    both."""
+    return gettext("Back") if "cancel" in name else gettext("Cancel")
 
 
 def local_url(url: str) -> str:
@@ -220,12 +211,14 @@ def local_url(url: str) -> str:
     return url if is_local else ""
 
 
-def _specs(admin: Any) -> dict[str, ReasonAction]:
+def specs(admin: Any) -> dict[str, ReasonAction]:
+    """The actions of the admin by name."""
     found = [getattr(admin, each) if isinstance(each, str) else each for each in admin.actions]
     return {each.__name__: each.spec for each in found if hasattr(each, "spec")}
 
 
-def _allows(admin: Any, request: HttpRequest, spec: ReasonAction) -> bool:
+def allows(admin: Any, request: HttpRequest, spec: ReasonAction) -> bool:
+    """Whether this person may do it to some rows."""
     return bool(getattr(admin, f"has_{spec.permission}_permission")(request))
 
 
@@ -280,7 +273,8 @@ def _confirm(
         spec=spec,
         note=note,
         url=admin.url("act", spec.act.__name__),
-        form=form or spec.form(request=request),
+        leave=leave_words(spec.act.__name__),
+        form=form or spec.filled_form(request=request),
         rows=[shown_text(admin.row_label(row), limit=MAX_LABEL) for row in rows],
         more=max(0, len(pks) - MAX_NAMED),
         count=len(pks),
@@ -288,6 +282,31 @@ def _confirm(
         back=back,
     )
     return page
+
+
+def _act(
+    admin: Any,
+    request: HttpRequest,
+    spec: ReasonAction,
+    pks: Sequence[Any],
+    given: Mapping[str, Any],
+    *,
+    back: str,
+) -> HttpResponseBase:
+    """Carry out the action with these fields of its form; the confirm page again for wrong ones."""
+    form = spec.filled_form(given, request=request)
+    if len(pks) > MAX_ROWS or not form.is_valid():
+        return _confirm(admin, request, spec, pks, back=back, form=form)
+    carry_out = _carry_out_at_once if spec.at_once else _carry_out
+    try:
+        outcome = carry_out(admin, request, spec, pks, form.cleaned_data)
+    except PlatformError as error:
+        for each in error.errors or [FieldError("", error.code, error.detail)]:
+            form.add_error(
+                each.field if each.field in form.fields else None, translate(each.message)
+            )
+        return _confirm(admin, request, spec, pks, back=back, form=form)
+    return _report(admin, request, spec, outcome, back)
 
 
 def _carry_out(
@@ -317,6 +336,7 @@ def _carry_out(
             outcome.skipped.append((admin.row_label(row), None))
         else:
             outcome.done += 1
+            outcome.results.append(acted)
     return outcome
 
 
@@ -341,7 +361,7 @@ def _report(
     done, skipped = outcome.done, len(outcome.skipped)
     nothing = gettext("Nothing was left to do.")
     if not skipped:
-        admin.message_user(request, spec.report(done), messages.SUCCESS)
+        admin.message_user(request, spec.report(outcome), messages.SUCCESS)
         return HttpResponseRedirect(back)
     if done == 0 and skipped == 1:
         admin.message_user(
@@ -352,7 +372,7 @@ def _report(
         request,
         "admin/reason_report.html",
         title=spec.description,
-        counted=spec.report(done),
+        counted=spec.report(outcome),
         counted_skipped=ngettext("%d row skipped.", "%d rows skipped.", skipped) % skipped,
         done=done,
         skipped=[

@@ -23,6 +23,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin import actions
 from apps.common.admin.actions import CustomUrls
+from apps.common.admin.buttons import Button, buttons, shared_out
 from apps.common.admin.changelist import (
     CountFreePaginator,
     PlatformChangeList,
@@ -238,16 +239,16 @@ class PlatformModelAdmin(ModelAdmin):
         return str(row)
 
     # --- the page of a row ------------------------------------------------------------------------
-    def buttons(self, request: HttpRequest, row: Any) -> list[actions.Button]:
+    def buttons(self, request: HttpRequest, row: Any) -> list[Button]:
         """The buttons above the page of a row: the actions that its state allows."""
-        return actions.buttons(self, request, row)
+        return buttons(self, request, row)
 
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
     ) -> HttpResponse:
         row = kwargs.get("obj")
         if row is not None:
-            context["object_buttons"] = self.buttons(request, row)
+            context |= shared_out(self.buttons(request, row))
             context["top_panels"] = self.top_panels(request, row)
             context["panels"] = self.panels(request, row)
         return super().render_change_form(request, context, *args, **kwargs)

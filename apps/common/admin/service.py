@@ -6,7 +6,7 @@ A form carries the version of the row that it was filled from, and never overwri
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar
@@ -293,6 +293,21 @@ def differences(form: ServiceForm) -> list[Difference]:
         )
         for name, value in form.changes.items()
     ]
+
+
+def changed_words(form: ServiceForm, before: Mapping[str, Any]) -> str:
+    """`Priority 0 → 50.`: the fields that were changed, but for JSON."""
+    one = gettext("%(field)s %(old)s → %(new)s.")
+    return " ".join(
+        one
+        % {
+            "field": capfirst(_label(form, name)),
+            "old": _shown(form.fields[name], before.get(name)) or "–",
+            "new": _shown(form.fields[name], value) or "–",
+        }
+        for name, value in form.changes.items()
+        if not isinstance(value, dict | list)
+    )
 
 
 def _label(form: ServiceForm, name: str) -> str:

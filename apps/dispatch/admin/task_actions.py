@@ -102,6 +102,7 @@ def pause(admin: Any, rows: QuerySet[Any], *, reason: str, actor: str) -> Action
     icon="play_circle",
     offered=lambda task: task.status == Task.Status.PAUSED,
     at_once=True,
+    is_harmless=True,
 )
 def resume(admin: Any, rows: QuerySet[Any], *, reason: str, actor: str) -> ActionResult:
     return _named(

@@ -8,12 +8,14 @@ from typing import Any, ClassVar
 from django.db.models import QuerySet
 from django.db.models.functions import Left
 from django.http import HttpRequest
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
 from apps.common import clock
 from apps.common.admin import ServiceModelAdmin, reason_action
 from apps.common.admin.base import Panel
+from apps.common.admin.buttons import row_button
 from apps.common.admin.changelist import tidy_search
 from apps.common.admin.keyset import KeysetAdmin
 from apps.common.admin.timeline import Moment
@@ -67,6 +69,13 @@ class AnyJobAdmin(TwoTablesAdmin, ServiceModelAdmin, KeysetAdmin):
         errors = dict(cuts) if failed else {}
         for row in rows:
             row.now, row.error = now, errors.get(row.pk, "")
+            row.buttons = self.row_buttons(request, row)
+
+    def row_buttons(self, request: HttpRequest, row: AnyJob) -> SafeString:
+        """What one click on the list does; succeeded ones are run again on their page only."""
+        if row.status == transitions.SUCCEEDED:
+            return SafeString()
+        return row_button(self, request, "retry", row)
 
     # --- the page ---------------------------------------------------------------------------------
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
@@ -87,6 +96,7 @@ class AnyJobAdmin(TwoTablesAdmin, ServiceModelAdmin, KeysetAdmin):
         done=ngettext_lazy("%d job retried.", "%d jobs retried."),
         icon="replay",
         offered=may("retry"),
+        is_harmless=True,
     )
     def retry(self, row: AnyJob, *, reason: str, actor: str) -> object:
         return control.retry(job=row, actor=actor, reason=reason)

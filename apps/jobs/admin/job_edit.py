@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.translation import gettext
 
 from apps.common.admin import ServiceModelAdmin
+from apps.common.admin.service import changed_words
 from apps.jobs.admin.job_forms import JobEditForm
 from apps.jobs.models import Job
 from apps.jobs.rules import transitions
@@ -57,12 +58,18 @@ class JobEditAdmin(ServiceModelAdmin):
         return entries.values_list("actor", flat=True).first() or gettext("Somebody else")
 
     def update(self, request: HttpRequest, row: Job, form: Any, *, version: int, actor: str) -> Job:
-        reason = form.cleaned_data["reason"]
-        return control.edit(
+        reason, before = form.cleaned_data["reason"], {**row.__dict__}
+        changed = control.edit(
             job=row, version=version, changes=form.changes, actor=actor, reason=reason
         )
+        usual = (
+            gettext("Job %d was changed.") % row.pk
+            if form.changes
+            else gettext("Nothing was changed.")
+        )
+        text = changed_words(form, before) or usual
+        self.message_user(request, text, messages.SUCCESS)
+        return changed
 
     def response_change(self, request: HttpRequest, obj: Any) -> HttpResponse:
-        text = gettext("Job %d was changed.") % obj.pk
-        self.message_user(request, text, messages.SUCCESS)
         return HttpResponseRedirect(self.change_url(obj.pk))

@@ -38,7 +38,7 @@ MAX_ERROR = 100
 _SCHEDULED = re.compile(r"(?P<subject>schedule:(?P<number>[0-9]{1,18}))@")
 MAX_SUBMITTER = 160
 # A job as the list loads it: `now` is the time of the page, `error` the beginning of its last
-# error when it has failed.
+# error when it has failed, `buttons` what one click does to it.
 ListedJob = Any
 
 
@@ -84,7 +84,7 @@ def shown_key(job: AnyJob) -> SafeString | None:
 
 @column(_("status"))
 def status_and_error(job: ListedJob) -> SafeString:
-    status = shown_status(job)
+    status = format_html('<span class="unbroken">{}{}</span>', shown_status(job), job.buttons)
     if not job.error:
         return status
     error = shown_text(reason_of(job.error), limit=MAX_ERROR)

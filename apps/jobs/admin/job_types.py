@@ -13,14 +13,21 @@ from django.template.loader import render_to_string
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
-from django.utils.translation import gettext, ngettext_lazy, pgettext
+from django.utils.translation import gettext, ngettext, ngettext_lazy, pgettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
 from apps.common.admin import ReasonForm, ServiceModelAdmin, reason_action
-from apps.common.admin.actions import Button
 from apps.common.admin.base import Panel, in_pairs
-from apps.common.admin.display import column, label, shown_text, state_label, text_column
+from apps.common.admin.buttons import Button
+from apps.common.admin.display import (
+    column,
+    label,
+    plain_time,
+    shown_text,
+    state_label,
+    text_column,
+)
 from apps.common.admin.filters import ChoiceFilter
 from apps.common.admin.time_inputs import TimeInput
 from apps.common.admin.timeline import Moment
@@ -69,6 +76,17 @@ class PausedFilter(ChoiceFilter):
     title = _("paused")
     parameter = "paused"
     options = (("True", _("yes")), ("False", _("no")))
+
+
+def _paused(types: Sequence[JobType]) -> str:
+    """`mail paused until 14:00.`, or how many are."""
+    [first, *others] = types
+    if others:
+        return ngettext("%d job type paused.", "%d job types paused.", len(types)) % len(types)
+    if first.paused_until is None:
+        return gettext("%(type)s paused.") % {"type": first.name}
+    values = {"type": first.name, "time": plain_time(first.paused_until)}
+    return gettext("%(type)s paused until %(time)s.") % values
 
 
 class JobTypeAdmin(ServiceModelAdmin):
@@ -228,7 +246,7 @@ class JobTypeAdmin(ServiceModelAdmin):
         description=_("Pause"),
         permission="operate",
         question=_("No new jobs of this type start. Running jobs finish."),
-        done=ngettext_lazy("%d job type paused.", "%d job types paused."),
+        done=_paused,
         icon="pause_circle",
         offered=lambda job_type: not job_type.snapshot.is_paused(clock.now()),
         form=PauseForm,
@@ -243,6 +261,7 @@ class JobTypeAdmin(ServiceModelAdmin):
         done=ngettext_lazy("%d job type resumed.", "%d job types resumed."),
         icon="play_circle",
         offered=lambda job_type: job_type.paused,
+        is_harmless=True,
     )
     def resume(self, row: JobType, *, reason: str, actor: str) -> object:
         if not row.paused:

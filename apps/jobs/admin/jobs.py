@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.contrib import admin, messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
-from django.utils.translation import gettext, ngettext_lazy
+from django.utils.translation import gettext, ngettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
 from apps.common.admin import reason_action
-from apps.common.admin.actions import Button
 from apps.common.admin.base import Panel, in_pairs
+from apps.common.admin.buttons import Button
 from apps.common.admin.filters import InstantFilter
 from apps.jobs.admin import job_fields, job_panels, labels
 from apps.jobs.admin.any_job import AnyJobAdmin, may
@@ -50,6 +50,19 @@ def _is_cancellable(job: Job) -> bool:
     if transitions.is_legal("request_cancel", job.status):
         return not job.cancel_requested
     return transitions.is_legal("cancel", job.status)
+
+
+def _cancelled(jobs: Sequence[Job]) -> str:
+    """`50 jobs cancelled.`, or how many of them run and are asked to stop."""
+    ended = sum(job.status == transitions.CANCELLED for job in jobs)
+    asked = len(jobs) - ended
+    sentences = (
+        ngettext("%d job cancelled.", "%d jobs cancelled.", ended) % ended if ended else "",
+        ngettext("%d running job asked to stop.", "%d running jobs asked to stop.", asked) % asked
+        if asked
+        else "",
+    )
+    return " ".join(filter(None, sentences))
 
 
 class JobAdmin(AnyJobAdmin):
@@ -185,6 +198,7 @@ class JobAdmin(AnyJobAdmin):
         done=ngettext_lazy("%d job is due now.", "%d jobs are due now."),
         icon="bolt",
         offered=may("run_now"),
+        is_harmless=True,
     )
     def run_now(self, row: Job, *, reason: str, actor: str) -> object:
         is_ready = row.status == transitions.READY
@@ -199,9 +213,7 @@ class JobAdmin(AnyJobAdmin):
             "Waiting jobs end at once. Running jobs are asked to stop and end when their worker "
             "notices."
         ),
-        done=ngettext_lazy(
-            "%d job cancelled or asked to stop.", "%d jobs cancelled or asked to stop."
-        ),
+        done=_cancelled,
         icon="cancel",
         is_dangerous=True,
         offered=_is_cancellable,

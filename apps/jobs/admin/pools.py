@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
 from apps.common.admin import actor_of
-from apps.common.admin.actions import Button
+from apps.common.admin.buttons import Button
 from apps.common.admin.csv_text import BYTE_ORDER_MARK, CsvForm
 from apps.common.admin.display import shown_text, shown_time, translate
 from apps.common.errors import PlatformError

@@ -15,8 +15,8 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
 from apps.common.admin import MachineRowAdmin, ReasonForm, reason_action
-from apps.common.admin.actions import Button
 from apps.common.admin.base import Panel
+from apps.common.admin.buttons import Button, row_button
 from apps.common.admin.display import (
     column,
     label,
@@ -126,17 +126,22 @@ class WorkerAdmin(MachineRowAdmin):
         # Over HTTP they report no number, or leave out the keys of pools that they hold.
         outside = [row for row in rows if row.kind == Worker.Kind.HTTP]
         counts = running_counts(outside)
+        may_steer = bounds_of(request.user).are_open
         for row in rows:
             row.now, row.keys, row.held = now, keys, row.running
+            name = "resume" if row.is_quiet else "quiet"
+            row.buttons = row_button(self, request, name, row) if may_steer else ""
         for row in outside:
             row.held = counts.get(WorkerKey(row.client, row.name), 0)
         _leave_types(rows, request)
 
     def get_object(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Worker | None:
-        row: Worker | None = super().get_object(request, *args, **kwargs)
+        row: Any = super().get_object(request, *args, **kwargs)
         if row is not None:
             self.prepare_page(request, [row])
-        return row
+            # Its page has them above.
+            row.buttons = ""
+        return row  # type: ignore[no-any-return]
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         """Without the fields that only workers in-house have, or only those over HTTP."""
@@ -170,7 +175,10 @@ class WorkerAdmin(MachineRowAdmin):
         # Over HTTP a name comes back, and is quiet still.
         stays = worker.is_quiet and worker.state == Worker.State.GONE and worker.client
         note = pgettext("worker", "quiet") if stays else ""
-        return format_html("{}{}", label(text, colour), _note(note))
+        shown = format_html(
+            '<span class="unbroken">{}{}</span>', label(text, colour), worker.buttons
+        )
+        return format_html("{}{}", shown, _note(note))
 
     @column(_("last contact"))
     def shown_contact(self, worker: Any) -> SafeString:
@@ -259,6 +267,7 @@ class WorkerAdmin(MachineRowAdmin):
         icon="do_not_disturb_on",
         offered=lambda worker: not worker.is_quiet and worker.state != Worker.State.GONE,
         form=QuietForm,
+        is_harmless=True,
     )
     def quiet(self, row: Worker, *, reason: str, actor: str) -> object:
         if row.is_quiet:
@@ -273,6 +282,7 @@ class WorkerAdmin(MachineRowAdmin):
         icon="play_circle",
         offered=lambda worker: worker.is_quiet,
         form=QuietForm,
+        is_harmless=True,
     )
     def resume(self, row: Worker, *, reason: str, actor: str) -> object:
         if not row.is_quiet:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from apps.common import clock
 from apps.common.db import fetch, instant, repeatable, table, transactional
-from apps.common.errors import Conflict, Invalid, NotFound
+from apps.common.errors import Conflict, NotFound
 from apps.common.messages import Message as _
 from apps.common.rows import ensure_row
 from apps.common.tidy import remove
@@ -264,7 +264,7 @@ def forget_gone(now: datetime) -> int:
 
 # --- what operators do ----------------------------------------------------------------------------
 @transactional
-def quiet(*, worker: Worker, actor: str, reason: str) -> Worker:
+def quiet(*, worker: Worker, actor: str, reason: str = "") -> Worker:
     """The worker takes nothing new from its next heartbeat on, and ends what it has.
 
     It stays so when it registers again. Conflict when it is gone.
@@ -276,7 +276,7 @@ def quiet(*, worker: Worker, actor: str, reason: str) -> Worker:
 
 
 @transactional
-def resume(*, worker: Worker, actor: str, reason: str) -> Worker:
+def resume(*, worker: Worker, actor: str, reason: str = "") -> Worker:
     """A quiet worker takes jobs again from its next heartbeat on; a gone one when it is back."""
     return _set_quiet(_locked(worker), False, "resumed", actor, reason)
 
@@ -290,8 +290,6 @@ def _locked(worker: Worker) -> Worker:
 
 
 def _set_quiet(worker: Worker, is_quiet: bool, event: str, actor: str, reason: str) -> Worker:
-    if not reason.strip():
-        raise Invalid.field("reason", _("Say why; the worker's timeline shows it."))
     if worker.is_quiet != is_quiet:
         worker.is_quiet = is_quiet
         worker.save(update_fields=["is_quiet"])

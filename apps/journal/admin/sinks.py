@@ -129,6 +129,7 @@ class SinkAdmin(MachineRowAdmin):
         done=ngettext_lazy("%d sink resumed.", "%d sinks resumed."),
         icon="play_circle",
         offered=lambda sink: sink.is_paused or sink.failures > 0,
+        is_harmless=True,
     )
     def resume(self, row: Sink, *, reason: str, actor: str) -> object:
         may = row.is_paused or row.failures > 0

@@ -87,13 +87,13 @@ def pause(*, sink: Sink, actor: str, reason: str) -> None:
 
 
 @transactional
-def resume(*, sink: Sink, actor: str, reason: str) -> None:
+def resume(*, sink: Sink, actor: str, reason: str = "") -> None:
     """Go on where it stopped, at once; also when it rests after a failure."""
     _set_paused(sink, False, actor, reason)
 
 
 def _set_paused(sink: Sink, is_paused: bool, actor: str, reason: str) -> None:
-    if not reason.strip():
+    if is_paused and not reason.strip():
         raise Invalid.field("reason", _("Say why; the journal shows it."))
     row = Sink.objects.filter(pk=sink.pk)
     if is_paused:

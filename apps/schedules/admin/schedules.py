@@ -223,6 +223,7 @@ class ScheduleAdmin(ServiceModelAdmin):
         done=ngettext_lazy("%d job made.", "%d jobs made."),
         icon="bolt",
         offered=_is_kept,
+        is_harmless=True,
     )
     def run_now(self, row: Schedule, *, reason: str, actor: str) -> object:
         return schedules.run_now(schedule=row, actor=actor, reason=reason)
@@ -245,6 +246,7 @@ class ScheduleAdmin(ServiceModelAdmin):
         done=ngettext_lazy("%d schedule resumed.", "%d schedules resumed."),
         icon="play_circle",
         offered=lambda row: row.status == Schedule.Status.PAUSED,
+        is_harmless=True,
     )
     def resume(self, row: Schedule, *, reason: str, actor: str) -> object:
         return schedules.resume(schedule=row, actor=actor, reason=reason)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -120,11 +121,41 @@ def test_action_takes_the_arrow_and_shows_who_and_why_once(
     assert (entry.from_state, entry.to_state) == (before, after)
 
 
-def test_reason_is_required(admin_client: Client) -> None:
-    number = in_state(t.FAILED)
-    page = admin_client.post(f"{LIST}act/retry/", {"ids": str(number), "reason": ""})
+@pytest.mark.parametrize("reason", ["", " "])
+def test_cancel_needs_a_reason(admin_client: Client, reason: str) -> None:
+    number = in_state(t.READY)
+    page = admin_client.post(f"{LIST}act/cancel/", {"ids": str(number), "reason": reason})
     assert page.status_code == 200
-    assert row(number).status == t.FAILED
+    assert row(number).status == t.READY
+    # Cancel beside it would say the same word twice.
+    assert "Cancel the job Back" in text_of(page)
+
+
+def test_retry_is_one_click_and_asks_nothing(admin_client: Client) -> None:
+    number = in_state(t.FAILED)
+    html = page_of(admin_client, number).content.decode()
+    assert re.search(rf'action="{LIST}act/retry/".*?name="ids" value="{number}"', html, re.DOTALL)
+
+    answer = admin_client.post(f"{LIST}act/retry/", {"ids": str(number)})
+
+    assert answer.status_code == 302
+    assert row(number).status == t.READY
+    assert "1 job retried." in text_of(page_of(admin_client, number))
+
+
+def test_selected_jobs_are_retried_at_once(admin_client: Client) -> None:
+    number = in_state(t.FAILED)
+    given = {"action": "retry", "_selected_action": [str(number)], "index": "0"}
+    answer = admin_client.post(f"{LIST}?status=failed", given)
+    assert (answer.status_code, answer["Location"]) == (302, f"{LIST}?status=failed")
+    assert row(number).status == t.READY
+
+
+def test_rows_of_the_list_have_the_button_that_suits_them(admin_client: Client) -> None:
+    number = in_state(t.FAILED)
+    in_state(t.SUCCEEDED)
+    html = admin_client.get(LIST).content.decode()
+    assert re.findall(r'name="ids" value="(\d+)">(\w+)<', html) == [(str(number), "Retry")]
 
 
 def test_bulk_action_shows_what_was_done_and_what_was_skipped_and_why(
@@ -140,7 +171,7 @@ def test_bulk_action_shows_what_was_done_and_what_was_skipped_and_why(
     assert statuses(numbers) == [t.SUCCEEDED, t.RUNNING, t.READY, t.READY]
     form = {**form_of(confirm, "reason"), "reason": "Storm"}
     report = admin_client.post(f"{LIST}act/cancel/", form)
-    assert "3 jobs cancelled or asked to stop. 1 row skipped." in text_of(report)
+    assert "2 jobs cancelled. 1 running job asked to stop. 1 row skipped." in text_of(report)
     assert f"Job {numbers[0]} is succeeded" in text_of(report)
     assert statuses(numbers) == [t.SUCCEEDED, t.RUNNING, t.CANCELLED, t.CANCELLED]
     versions = [row(n).version for n in numbers]

@@ -181,6 +181,7 @@ def test_edit_changes_what_was_typed_and_shows_before_and_after(
     assert (entry.actor, entry.reason) == ("admin:operator", "Customer called")
     assert set(entry.data["after"]) == {"run_at", "priority", "max_attempts", "affinity_host"}
     text = text_of(client.get(answer["Location"]))
+    assert "Priority 0 → 8. Maximum attempts 3 → 6. Only on host any → host-b." in text
     assert "priority 0 → 8" in text
     assert "only on host" in text
 

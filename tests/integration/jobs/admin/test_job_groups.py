@@ -131,12 +131,14 @@ def test_a_limited_number_of_jobs_is_searched(
     assert "There may be more: repeat the action." in text_of(page)
 
 
-def test_no_reason_changes_nothing(role_client: Any) -> None:
+def test_cancel_needs_a_reason_and_retry_does_not(role_client: Any) -> None:
     numbers = failed(2)
     client = role_client("operator")
-    again = send(client, group(client, "retry"), reason=" ")
+    send(client, group(client, "retry"), reason="")
+    assert statuses(numbers) == [t.READY] * 2
+    again = send(client, group(client, "cancel"), reason=" ")
     assert again.status_code == 200
-    assert statuses(numbers) == [t.FAILED] * 2
+    assert statuses(numbers) == [t.READY] * 2
 
 
 @pytest.mark.parametrize("name", ["retry", "cancel"])

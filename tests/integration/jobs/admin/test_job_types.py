@@ -148,6 +148,7 @@ def test_pause_until_and_resume(role_client: Any, frozen_clock: FrozenClock) -> 
     assert made.paused
     assert made.paused_until.isoformat() == "2026-03-02T12:00:00+00:00"
     page = client.get(page_url(made))
+    assert "mail paused until 2026-03-02 12:00:00 UTC." in text_of(page)
     assert "Paused until 2026-03-02 12:00:00 UTC in 3 h 0 min : CRM is down" in text_of(page)
     assert buttons(page) == {"Resume"}
     assert "Paused" in text_of(client.get(TYPES))
@@ -282,9 +283,9 @@ def test_workers_are_listed_with_heartbeat_load_and_what_they_serve(
     worker("mail", host="host-c", state=Worker.State.DRAINING, seconds_ago=3)
     text = text_of(admin_client.get(reverse("admin:jobs_worker_changelist")))
     for expected in (
-        "Active 0 s ago",
-        "Lost 1 min 30 s ago",
-        "Stopping 3 s ago",
+        "Active Quiet 0 s ago",
+        "Lost Quiet 1 min 30 s ago",
+        "Stopping Quiet 3 s ago",
         "17 jobs 2 of 4 slots",
         "mail, web",
     ):

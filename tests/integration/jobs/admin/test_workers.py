@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
+from html import unescape
 from typing import Any
 
 import pytest
@@ -86,8 +88,8 @@ def test_both_kinds_are_on_one_page_with_key_version_and_host(
 
     text = text_of(admin_client.get(WORKERS))
 
-    assert "host-a:1 Active 0 s ago In-house host-a" in text
-    assert "pi-1 Active 0 s ago Over HTTP Warehouse pi 2.1.0" in text
+    assert "host-a:1 Active Quiet 0 s ago In-house host-a" in text
+    assert "pi-1 Active Quiet 0 s ago Over HTTP Warehouse pi 2.1.0" in text
     only_outside = text_of(admin_client.get(f"{WORKERS}?kind=http&client={key.client_id}"))
     assert "pi-1" in only_outside
     assert "host-a:1" not in only_outside
@@ -118,13 +120,13 @@ def test_worker_without_heartbeats_calls_when_it_wants_work_and_is_never_lost(
     outside(key, promises_beats=False)
     frozen_clock.advance(seconds=24)
     page = admin_client.get(WORKERS)
-    assert "Active 24 s ago calls when it wants work" in text_of(page)
+    assert "Active Quiet 24 s ago calls when it wants work" in text_of(page)
     assert page.context["unserved"] == []
 
     frozen_clock.advance(seconds=1)
 
     page = admin_client.get(WORKERS)
-    assert "Away 25 s ago calls when it wants work" in text_of(page)
+    assert "Away Quiet 25 s ago calls when it wants work" in text_of(page)
     assert [each.name for each in page.context["unserved"]] == ["mail"]
 
 
@@ -320,7 +322,7 @@ def test_operator_makes_a_worker_quiet_and_resumes_it(
     assert "Quiet since 2026-03-02 09:00:00 UTC : New disk (admin:operator)" in text
     assert "Worker made quiet" in text
     listed = client.get(WORKERS)
-    assert "host-a:1 Quiet" in text_of(listed)
+    assert "host-a:1 Quiet Resume" in text_of(listed)
     assert "1 worker is quiet: it takes nothing new." in text_of(listed)
     assert [each.name for each in listed.context["unserved"]] == ["mail"]
     assert "host-a:1" in text_of(client.get(f"{WORKERS}?state=quiet"))
@@ -335,6 +337,25 @@ def test_operator_makes_a_worker_quiet_and_resumes_it(
     assert "Nothing was left to do" in text_of(
         client.get(act(client, "resume", worker)["Location"])
     )
+
+
+def test_one_click_in_the_list_makes_a_worker_quiet(
+    role_client: Callable[[str], Client],
+) -> None:
+    """It sends the form of the list to another address, without a reason."""
+    client, worker = role_client("operator"), factories.worker()
+    html = client.get(f"{WORKERS}?state=active").content.decode()
+    [(url, pk)] = re.findall(r'formaction="([^"]+)" name="ids" value="([^"]+)">Quiet<', html)
+
+    answer = client.post(unescape(url), {"ids": pk, "action": "", "_selected_action": []})
+
+    assert answer["Location"] == f"{WORKERS}?state=active"
+    assert Worker.objects.get(pk=worker.pk).is_quiet
+    text = text_of(client.get(url_of(worker)))
+    assert "Quiet since" in text and " : " not in text
+    assert "cell-button" not in client.get(url_of(worker)).content.decode()
+    viewer = role_client("viewer").get(WORKERS).content.decode()
+    assert "cell-button" not in viewer
 
 
 def test_many_are_made_quiet_and_those_that_are_gone_are_left_out(
@@ -359,7 +380,7 @@ def test_gone_worker_that_would_come_back_quiet_says_so_and_is_resumed(
     role_client: Callable[[str], Client], key: ApiClient
 ) -> None:
     client, worker = role_client("operator"), outside(key, state="gone", is_quiet=True)
-    assert "pi-1 Gone quiet" in text_of(client.get(WORKERS))
+    assert "pi-1 Gone Resume quiet" in text_of(client.get(WORKERS))
     assert buttons(client.get(url_of(worker))) == {"Resume"}
 
     act(client, "resume", worker)
