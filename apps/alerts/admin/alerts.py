@@ -65,6 +65,7 @@ class AlertAdmin(ForAllOrNobodyAdmin, MachineRowAdmin):
     list_display = ("shown_what", "shown_state", "shown_rule", "shown_value", "shown_since")
     list_mobile = (("shown_state", "shown_what"), ("shown_value", "shown_since"))
     list_filter = (StateFilter, SeverityFilter)
+    list_tabs = "state"
     list_select_related = ("rule",)
     list_disable_select_all = False
     fieldsets = (
@@ -89,17 +90,6 @@ class AlertAdmin(ForAllOrNobodyAdmin, MachineRowAdmin):
     shown_resolved = time_column("resolved_at", _("resolved"))
 
     # --- the list ---------------------------------------------------------------------------------
-    def list_context(self, request: HttpRequest, changelist: Any) -> dict[str, Any]:
-        here = self.changelist_url()
-        states = (Alert.State.FIRING, Alert.State.SNOOZED, Alert.State.RESOLVED)
-        icons = ("notifications_active", "snooze", "check_circle")
-        return {
-            "links": [
-                (capfirst(str(state.label)), f"{here}?state={state}", icon)
-                for state, icon in zip(states, icons, strict=True)
-            ]
-        }
-
     @column(_("alert"))
     def shown_what(self, alert: Alert) -> str:
         return shown_text(alert.subject.partition(":")[2], limit=80)

@@ -40,6 +40,7 @@ class DeliveryAdmin(ForAllOrNobodyAdmin, MachineRowAdmin):
         "shown_answer",
     )
     list_mobile = (("shown_state", "shown_event"), ("shown_channel", "shown_created"))
+    list_tabs = "state"
     list_filter = (StateFilter, AlertFilter)
     list_select_related = ("channel",)
     fieldsets = (

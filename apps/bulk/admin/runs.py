@@ -171,6 +171,7 @@ class BulkRunAdmin(MachineRowAdmin):
     when_empty = _("A list of jobs leads here: filter it, then “Act on all that match”.")
     list_display = ("pk", "shown_what", "shown_state", "shown_progress", "actor", "started")
     list_mobile = (("shown_state", "shown_what"), ("pk", "shown_progress", "started"))
+    list_tabs = "state"
     list_filter = (StateFilter,)
     exact_search = (("pk", read_number),)
     fieldsets = (

@@ -99,6 +99,8 @@ class PlatformModelAdmin(ModelAdmin):
     payload_fields: ClassVar[tuple[str, ...]] = ()
     # The columns of the two lines of a row on a narrow screen; without, all of them as on a card.
     list_mobile: ClassVar[tuple[tuple[str, ...], tuple[str, ...]]] = ((), ())
+    # The parameter of the ChoiceFilter whose choices are tabs above the list.
+    list_tabs: ClassVar[str] = ""
     # Heavy columns that the list leaves in the database.
     list_defer: ClassVar[tuple[str, ...]] = ()
     # Whether the list says how many rows there are; if not, it has links to the next page only.
@@ -158,6 +160,11 @@ class PlatformModelAdmin(ModelAdmin):
     def list_context(self, request: HttpRequest, changelist: PlatformChangeList) -> dict[str, Any]:
         """What the templates of the list get beside what Django gives them."""
         return {} if self.csv_pages is None else self.csv_pages(self).links(request)
+
+    def tab_counts(self, request: HttpRequest, others: Mapping[str, str]) -> Mapping[str, int]:
+        """How many rows the tabs have, by value, where that is cheap to count: up to one more than
+        MAX_COUNTED of `list_head`. `others` is what else the list is narrowed by."""
+        return {}
 
     def get_paginator(
         self,

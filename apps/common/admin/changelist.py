@@ -14,6 +14,7 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from apps.common.admin import list_head
 from apps.common.admin.filters import FormFilter
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ BEFORE = "before"
 MAX_SEARCH = 100
 MAX_PARAMETER = 500
 MAX_PAGES = 100
-# More rows than these are not counted.
-MAX_COUNTED = 1_000
 _LEAVES_ALL = {ORDER_VAR, ERROR_FLAG, IS_POPUP_VAR, TO_FIELD_VAR}
 
 
@@ -73,7 +72,7 @@ class PlatformChangeList(ChangeList):
     model_admin: Any
 
     def __init__(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
-        self._named = request.GET.keys()
+        self.request = request
         try:
             super().__init__(request, *args, **kwargs)
             # Extreme dates fail only here; unhandled, they would fail inside the template.
@@ -86,7 +85,23 @@ class PlatformChangeList(ChangeList):
     @property
     def is_narrowed(self) -> bool:
         """Whether the address filters the list."""
-        return not self._named <= _LEAVES_ALL
+        return not self.request.GET.keys() <= _LEAVES_ALL
+
+    @cached_property
+    def given(self) -> dict[str, str]:
+        """What the list is narrowed by, the search among it, by parameter."""
+        found = {
+            name: str(text)
+            for spec in self.filter_specs
+            for name, text in spec.used_parameters.items()
+            if text
+        }
+        return found | ({SEARCH_VAR: self.query} if self.query else {})
+
+    @cached_property
+    def tabs(self) -> list[list_head.Tab]:
+        """The states of the rows, as ways to those rows alone."""
+        return list_head.tabs(self)
 
     @property
     def chips(self) -> list[Chip]:
@@ -120,16 +135,14 @@ class PlatformChangeList(ChangeList):
 
     @property
     def capped_count(self) -> str:
-        """How many rows there are, counted up to MAX_COUNTED; empty on further pages."""
+        """How many rows there are, counted up to a limit; empty on further pages."""
         if not self.is_at_the_start:
             return ""
         count = len(self.result_list)
         if self.has_further_rows:
             pks = self.queryset.order_by().values_list("pk", flat=True)
-            count = len(pks[: MAX_COUNTED + 1])
-        if count > MAX_COUNTED:
-            return ngettext("%s row", "%s rows", MAX_COUNTED) % f"{MAX_COUNTED:,}+"
-        return ngettext("%s row", "%s rows", count) % f"{count:,}"
+            count = len(pks[: list_head.MAX_COUNTED + 1])
+        return ngettext("%s row", "%s rows", count) % list_head.capped(count)
 
     @property
     def has_further_rows(self) -> bool:

@@ -153,6 +153,11 @@ class ChoiceFilter(FormFilter):
 
     options: ClassVar[Any]
 
+    @property
+    def tabs(self) -> Any:
+        """The choices that a list with tabs shows as such."""
+        return self.options
+
     def fields(self) -> dict[str, forms.Field]:
         choices = [("", _("All")), *self.options]
         field = forms.ChoiceField(

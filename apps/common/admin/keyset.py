@@ -56,7 +56,7 @@ class KeysetChangeList(PlatformChangeList):
             rows = rows.filter(pk__lt=before)
         if not self._is_narrowed() or rows.query.is_empty():
             return rows
-        given, term = self._given(), tidy_search(self.query).strip()
+        given, term = self.given, tidy_search(self.query).strip()
         found = self.model_admin.found_by_index(self.root_queryset, given, term)
         if found is not None:
             return rows.filter(pk__in=found)
@@ -68,15 +68,6 @@ class KeysetChangeList(PlatformChangeList):
     def _before(request: HttpRequest) -> int | None:
         return read_number(request.GET.get(BEFORE, ""))
 
-    def _given(self) -> dict[str, str]:
-        """What the filters are set to, by parameter."""
-        return {
-            name: str(text)
-            for spec in self.filter_specs
-            for name, text in spec.used_parameters.items()
-            if text
-        }
-
     def _is_narrowed(self) -> bool:
         """Whether the list is filtered by more than bounds of the id."""
         bounds = {
@@ -86,7 +77,7 @@ class KeysetChangeList(PlatformChangeList):
             for name in spec.parameters
         }
         is_limited = bool(self.root_queryset.query.where)
-        return is_limited or bool(self.query) or bool(self._given().keys() - bounds)
+        return is_limited or bool(self.given.keys() - bounds)
 
     def _examined(
         self, request: HttpRequest, rows: QuerySet[Any], before: int | None

@@ -19,12 +19,16 @@ from apps.common.admin.display import column, json_field, state_label, text_colu
 from apps.common.admin.filters import read_key, read_number
 from apps.common.admin.timeline import Moment
 from apps.common.admin.two_tables import TwoTablesAdmin
-from apps.dispatch.admin.dispatches import DispatchAdmin
+from apps.dispatch.admin.dispatches import DispatchAdmin, StateFilter
 from apps.dispatch.admin.filters import ExecutorFilter, SourceFilter
 from apps.dispatch.models import ArchivedDispatch, ArchivedTask, Dispatch, OnceTask, RotateTask
 from apps.dispatch.services.archive import restore_task
 from apps.journal.admin import latest_moments
 from apps.journal.models import JournalEntry, Source
+
+
+class ArchivedStateFilter(StateFilter):
+    tabs = [each for each in StateFilter.options if each[0] != Dispatch.State.OPEN]
 
 
 class ArchivedDispatchAdmin(DispatchAdmin):
@@ -36,12 +40,19 @@ class ArchivedDispatchAdmin(DispatchAdmin):
     other_model = Dispatch
     when_empty = _("Dispatches come here some days after their end.")
     actions = ()
+    list_filter = tuple(
+        ArchivedStateFilter if each is StateFilter else each for each in DispatchAdmin.list_filter
+    )
     fieldsets: ClassVar[Any] = (
         *DispatchAdmin.fieldsets,
         (_("Archive"), {"fields": ("shown_archived_at",)}),
     )
 
     shown_archived_at = time_column("archived_at", _("archived"))
+
+    def tab_counts(self, request: HttpRequest, others: Mapping[str, str]) -> Mapping[str, int]:
+        """None: nothing is open."""
+        return {}
 
     def older_url(self, request: HttpRequest) -> str:
         """Nowhere: this is the archive."""

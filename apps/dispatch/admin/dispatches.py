@@ -26,6 +26,7 @@ from apps.common.admin.display import (
 )
 from apps.common.admin.filters import ChoiceFilter, DayFilter, InstantFilter, read_key, read_number
 from apps.common.admin.keyset import KeysetAdmin
+from apps.common.admin.list_head import MAX_COUNTED
 from apps.common.admin.timeline import Moment
 from apps.common.admin.two_tables import TwoTablesAdmin
 from apps.dispatch.admin.bulk_links import bulk_links
@@ -87,7 +88,7 @@ class DispatchAdmin(TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
     )
     list_after_template = "admin/includes/older_in_archive.html"
     list_select_related = ("executor",)
-    list_filter = (
+    list_filter: ClassVar[Any] = (
         DispatchesOf,
         StateFilter,
         SourceFilter,
@@ -95,6 +96,7 @@ class DispatchAdmin(TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
         HandedOutFilter,
         InstantFilter,
     )
+    list_tabs = "state"
     list_defer = ("params", "result", "message")
     export_columns = (
         *(("id", "id"), ("executor", "executor.name"), ("source", "source"), ("task_id", "task")),
@@ -146,6 +148,14 @@ class DispatchAdmin(TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
             "bulk_links": bulk_links(self, request),
             "older_url": older,
         }
+
+    def tab_counts(self, request: HttpRequest, others: Mapping[str, str]) -> Mapping[str, int]:
+        """Those in flight: no others are few, or have an index of their own."""
+        if others:
+            return {}
+        in_flight = self.get_queryset(request).filter(open_for__isnull=False)
+        keys = in_flight.order_by().values_list("pk", flat=True)[: MAX_COUNTED + 1]
+        return {Dispatch.State.OPEN: len(keys)}
 
     def older_url(self, request: HttpRequest) -> str:
         """The list of the archive with those of the filters that name whose dispatches."""

@@ -65,6 +65,7 @@ class StateFilter(ChoiceFilter):
     title = _("state")
     parameter = "status"
     options = (*Task.State.choices, (Task.Status.ACTIVE.value, _("neither paused nor deleted")))
+    tabs = Task.State.choices
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         self._request = request

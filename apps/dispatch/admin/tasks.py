@@ -86,6 +86,7 @@ class TaskAdmin(TwoTablesAdmin, ServiceModelAdmin):
     when: ClassVar[tuple[str, ...]] = ("start_at", "end_at")
     when_read_only: ClassVar[tuple[str, ...]] = ("shown_start_at", "shown_end_at")
     list_select_related = ("executor",)
+    list_tabs = "status"
     list_before_template = "admin/period_bar.html"
     list_is_counted = False
     list_max_show_all = 0

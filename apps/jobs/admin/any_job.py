@@ -39,6 +39,7 @@ class AnyJobAdmin(TwoTablesAdmin, ServiceModelAdmin, KeysetAdmin):
     list_defer = ("context", "checkpoint", "result", "memo")
     # Django shows the search box when there are any.
     search_fields = ("pk",)
+    list_tabs = "status"
     search_help_text = _("Number, key or user in full, or part of the last error")
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:

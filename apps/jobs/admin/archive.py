@@ -12,11 +12,11 @@ from apps.common.admin.filters import InstantFilter
 from apps.jobs.admin import job_fields
 from apps.jobs.admin.any_job import AnyJobAdmin
 from apps.jobs.admin.filters import (
+    ArchivedStatusFilter,
     ArchivedTypeFilter,
     CreatedFilter,
     ErrorFilter,
     JobKeyFilter,
-    StatusFilter,
     UserFilter,
 )
 from apps.jobs.models import ArchivedJob, Job
@@ -39,7 +39,7 @@ class ArchivedJobAdmin(AnyJobAdmin):
     export_columns = (*job_fields.EXPORTED, ("archived_at", "archived_at"))
     list_filter = (
         ArchivedTypeFilter,
-        StatusFilter,
+        ArchivedStatusFilter,
         JobKeyFilter,
         UserFilter,
         ErrorFilter,

@@ -28,6 +28,8 @@ from apps.jobs.services.type_snapshots import all_types
 from apps.journal.admin.filters import HostFilter, WorkerFilter
 from apps.journal.admin.words import reason_of
 
+_OPEN = (Job.Status.SCHEDULED, Job.Status.READY, Job.Status.RUNNING)
+
 
 def wanted_of(given: Mapping[str, str]) -> JobFilter:
     """The filter that the parameters of a list of jobs mean."""
@@ -103,6 +105,19 @@ class StatusFilter(ByJobFilter, ChoiceFilter):
     title = _("status")
     parameter = "status"
     options = Job.Status.choices
+
+    @property
+    def tabs(self) -> Any:
+        """What goes on, what went wrong, and the rest."""
+        rest = (Job.Status.FAILED, Job.Status.SUCCEEDED, Job.Status.CANCELLED)
+        return [(each.value, each.label) for each in (*_OPEN, *rest)]
+
+
+class ArchivedStatusFilter(StatusFilter):
+    @property
+    def tabs(self) -> Any:
+        """Those of jobs that have ended."""
+        return [each for each in super().tabs if each[0] not in _OPEN]
 
 
 class LaneFilter(ByJobFilter, ChoiceFilter):

@@ -16,6 +16,7 @@ from apps.common.admin import reason_action
 from apps.common.admin.base import Panel, in_pairs
 from apps.common.admin.buttons import Button
 from apps.common.admin.filters import InstantFilter
+from apps.common.admin.list_head import MAX_COUNTED
 from apps.jobs.admin import job_fields, job_panels, labels
 from apps.jobs.admin.any_job import AnyJobAdmin, may
 from apps.jobs.admin.bulk_links import bulk_links
@@ -37,7 +38,7 @@ from apps.jobs.admin.job_forms import NewJobForm
 from apps.jobs.admin.job_groups import group_view
 from apps.jobs.models import ArchivedJob, Job, JobType, bounds_of
 from apps.jobs.rules import transitions
-from apps.jobs.services import acts, control
+from apps.jobs.services import acts, control, counts
 from apps.jobs.services.submit import submit
 
 # Actions for many jobs at once; the others are on the page of a job only.
@@ -115,6 +116,18 @@ class JobAdmin(AnyJobAdmin):
             "bulk_links": bulk_links(self, request),
             "older_url": "" if changelist.has_further_rows else older_url(request.GET),
         }
+
+    def tab_counts(self, request: HttpRequest, others: Mapping[str, str]) -> Mapping[str, int]:
+        """Of all types that this person sees, or of the one that the list is narrowed to."""
+        bounds, limit = bounds_of(request.user), MAX_COUNTED + 1
+        if others.keys() - {"type"} or bounds.users is not None:
+            return {}
+        types = bounds.types
+        if name := others.get("type"):
+            types = [name] if types is None or name in types else []
+        if types is None:
+            return counts.totals(limit)._asdict()
+        return counts.totals_of([*types], limit)
 
     # --- the page ---------------------------------------------------------------------------------
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:

@@ -78,6 +78,7 @@ class WorkerAdmin(MachineRowAdmin):
         ("kind_and_key", "shown_contact", "host_and_version", "shown_load"),
     )
     list_filter = (WorkerStateFilter, WorkerKindFilter, HostFilter, ClientFilter)
+    list_tabs = "state"
     list_before_template = "admin/includes/workers_before.html"
     custom_urls = (
         ("slices/", SLICES_URL, slices_view),

@@ -52,7 +52,7 @@ def counts_of(types: Sequence[str], limit: int | None = None) -> dict[str, Count
     if connection.vendor == "mysql":
         scheduled, running = (_by_type(s, types, limit) for s in (t.SCHEDULED, t.RUNNING))
     else:
-        scheduled, running = (_sorted(s, limit) for s in (t.SCHEDULED, t.RUNNING))
+        scheduled, running = (_cut(_sorted(s), limit) for s in (t.SCHEDULED, t.RUNNING))
     return {
         name: Counts(ready=ready[name], scheduled=scheduled[name], running=running[name])
         for name in types
@@ -74,12 +74,17 @@ def _by_type(status: str, types: Sequence[str], limit: int) -> Counter[str]:
     return found
 
 
-def _sorted(status: str, limit: int) -> Counter[str]:
+def _sorted(status: str) -> Counter[str]:
+    """By type the first ones in that state."""
     rows = fetch(
         f"SELECT type, COUNT(*) FROM (SELECT type FROM {table(Job)} "
         f"WHERE status = '{status}' LIMIT {_MAX_SORTED}) counted GROUP BY type"
     )
-    return Counter({name: min(limit, count) for name, count in rows})
+    return Counter(dict(rows))
+
+
+def _cut(found: Counter[str], limit: int) -> Counter[str]:
+    return Counter({name: min(limit, count) for name, count in found.items()})
 
 
 def types_with_ready(types: Sequence[str]) -> set[str]:
@@ -88,12 +93,30 @@ def types_with_ready(types: Sequence[str]) -> set[str]:
 
 
 class Totals(NamedTuple):
-    """How many jobs of all types are in these states, each up to a limit."""
+    """How many jobs of several types are in these states, each up to a limit."""
 
     ready: int
     scheduled: int
     running: int
     failed: int
+
+
+def totals_of(types: Sequence[str], limit: int) -> dict[str, int]:
+    """How many jobs of these types together are ready, scheduled, running and failed, by status,
+    each up to a limit.
+
+    On SQLite scheduled or running ones are left out when they are too many to sort.
+    """
+    found = {}
+    for status in Totals._fields:
+        if connection.vendor == "mysql" or status in (t.READY, t.FAILED):
+            count, are_all = _by_type(status, types, limit).total(), True
+        else:
+            first = _sorted(status)
+            count, are_all = sum(first[name] for name in types), first.total() < _MAX_SORTED
+        if are_all or count >= limit:
+            found[status] = min(limit, count)
+    return found
 
 
 def totals(limit: int) -> Totals:

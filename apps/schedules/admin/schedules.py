@@ -78,6 +78,7 @@ class ScheduleAdmin(ServiceModelAdmin):
     )
     list_mobile = (("shown_status", "shown_title"), ("type_link", "next_run"))
     list_filter = (OfType, StatusFilter)
+    list_tabs = "status"
     list_is_counted = False
     list_max_show_all = 0
     list_defer = ("context",)
