@@ -35,10 +35,10 @@ ONCE_WORDS = {
 
 
 def once_links(admin: Any, request: HttpRequest, changelist: Any) -> list[tuple[object, str]]:
-    """As `bulk_links` for once tasks; none while the list is narrowed to a state that is worked
-    out, which no run could find again."""
-    status = request.GET.get("status", "")
-    if not admin.has_change_permission(request) or status not in ("", *STATUSES):
+    """As `bulk_links` for once tasks; none while the list is narrowed to what is worked out from
+    the time it is, which no run could find again."""
+    status, ends = (request.GET.get(name, "") for name in ("status", "ends"))
+    if not admin.has_change_permission(request) or status not in ("", *STATUSES) or ends:
         return []
     days = {
         name: str(text)

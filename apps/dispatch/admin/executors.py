@@ -28,7 +28,7 @@ from apps.dispatch.admin.executor_blockers import FIRST_DAY, blocker_sentences
 from apps.dispatch.admin.executor_csv import ExecutorCsvPages
 from apps.dispatch.admin.executor_page import executor_panels, rebuild_view
 from apps.dispatch.admin.explain import explain_view
-from apps.dispatch.admin.filters import MembersOf
+from apps.dispatch.admin.filters import MembersOf, SilentFilter
 from apps.dispatch.admin.why_nothing import why_nothing_view
 from apps.dispatch.models import Executor, Membership, OnceTask
 from apps.dispatch.rules import names
@@ -135,7 +135,7 @@ class ExecutorAdmin(ServiceModelAdmin):
         ("shown_kind", "name", "shown_title"),
         ("belongs", "open_tasks", "shown_last_seen_at"),
     )
-    list_filter = (KindFilter, EnabledFilter, MembersOf)
+    list_filter = (KindFilter, EnabledFilter, MembersOf, SilentFilter)
     search_fields = ("name", "title")
     search_help_text = _("Part of a name or title")
     ordering = ("name",)

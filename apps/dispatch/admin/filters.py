@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import messages
@@ -15,9 +15,16 @@ from django.utils.translation import gettext_lazy as _
 from apps.common.admin.filters import ChoiceFilter, KeyFilter, NumberFilter
 from apps.common.admin.key_choice import KeyInput
 from apps.common.paging import MAX_EXAMINED
-from apps.dispatch.models import Source, Task
+from apps.dispatch.models import Dispatch, Source, Task
 from apps.dispatch.rules import life
 from apps.dispatch.services.filtered import reaching, users_behind
+from apps.dispatch.services.planning import (
+    ENDING_WITHIN,
+    MAX_LOOKED_AT,
+    UNFILLED_WITHIN,
+    ending_within,
+    silent_holders,
+)
 from apps.dispatch.services.standing import in_state, once_by_time, once_in_state
 
 # Tasks that are looked at for a list of one state.
@@ -64,7 +71,11 @@ class StateFilter(ChoiceFilter):
 
     title = _("state")
     parameter = "status"
-    options = (*Task.State.choices, (Task.Status.ACTIVE.value, _("neither paused nor deleted")))
+    options = (
+        *Task.State.choices,
+        (life.UNFILLED, _("quota not full")),
+        (Task.Status.ACTIVE.value, _("neither paused nor deleted")),
+    )
     tabs = Task.State.choices
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
@@ -75,7 +86,7 @@ class StateFilter(ChoiceFilter):
         return super().queryset(request, queryset)
 
     def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
-        if given[self.parameter] not in life.OF_ACTIVE:
+        if given[self.parameter] not in (*life.OF_ACTIVE, life.UNFILLED):
             return super().narrowed(rows, given)
         return self.in_state(rows, given[self.parameter])
 
@@ -102,6 +113,42 @@ class RotationStateFilter(StateFilter):
             self._say_looked_at(MAX_ROTATIONS)
         chosen = in_state(found[:MAX_ROTATIONS], state)
         return rows.filter(pk__in=[task.pk for task in chosen])
+
+
+class EndsFilter(ChoiceFilter):
+    """The tasks that can be had, but no longer after so many hours."""
+
+    title = _("ends")
+    parameter = "ends"
+    options = (("6h", _("within 6 hours")), ("24h", _("within 24 hours")))
+    lengths: ClassVar = {"6h": ENDING_WITHIN, "24h": UNFILLED_WITHIN}
+
+    def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
+        within = self.lengths.get(given[self.parameter])
+        if within is None:
+            return super().narrowed(rows, given)
+        return ending_within(rows, within)
+
+
+class SilentFilter(ChoiceFilter):
+    """The users with work in hand who have not called for long."""
+
+    title = _("silent with work in hand")
+    parameter = "silent"
+    options = (("True", _("yes")),)
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        self._request = request
+        return super().queryset(request, queryset)
+
+    def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
+        if given[self.parameter] not in dict(self.options):
+            return super().narrowed(rows, given)
+        found, are_all = silent_holders(Dispatch.objects.visible_to(self._request.user))
+        if not are_all:
+            text = gettext("Only %d open dispatches were looked at.") % MAX_LOOKED_AT
+            messages.warning(self._request, text)
+        return rows.filter(pk__in=found)
 
 
 class ModeFilter(ChoiceFilter):

@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from apps.dispatch.admin.bulk_links import once_links
-from apps.dispatch.admin.filters import ModeFilter, StateFilter, TasksFor
+from apps.dispatch.admin.filters import EndsFilter, ModeFilter, StateFilter, TasksFor
 from apps.dispatch.admin.periods import StartsIn
 from apps.dispatch.admin.task_actions import shift_action
 from apps.dispatch.admin.task_form import TaskForm
@@ -40,7 +40,7 @@ class OnceTaskAdmin(TaskAdmin):
         ("executor_link", "quota", "shown_start_at"),
     )
     list_before_template = "admin/includes/once_tasks_before.html"
-    list_filter = (TasksFor, ModeFilter, StartsIn, StateFilter)
+    list_filter = (TasksFor, ModeFilter, StartsIn, StateFilter, EndsFilter)
 
     def list_context(self, request: HttpRequest, changelist: Any) -> dict[str, Any]:
         context = super().list_context(request, changelist)

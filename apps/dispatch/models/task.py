@@ -236,8 +236,9 @@ class OnceTask(Task):
         indexes = [
             # The candidates of one executor: equality before range, though time selects more.
             models.Index(fields=["executor", "status", "start_at"], name="oncetask_candidates"),
-            # Those that end soon.
+            # Those that end soon, and those due long ago.
             models.Index(fields=["status", "end_at"], name="oncetask_ending"),
+            models.Index(fields=["status", "start_at"], name="oncetask_due"),
         ]
 
     @property

@@ -27,6 +27,9 @@ DELETED = "deleted"
 # Of active tasks, then of the others.
 OF_ACTIVE = (WAITING, OPEN, OVERDUE, FULL, OVER)
 STATES = (*OF_ACTIVE, PAUSED, DELETED)
+# Several states at once: the quota is not used up and still can be, now or later.
+UNFILLED = "unfilled"
+_MEANT = {UNFILLED: (WAITING, OPEN, OVERDUE)}
 
 
 class Standing(NamedTuple):
@@ -45,6 +48,11 @@ class Standing(NamedTuple):
     @property
     def left(self) -> int:
         return max(0, self.quota - self.handed)
+
+
+def meant_by(name: str) -> tuple[str, ...]:
+    """The states that a list of this one shows."""
+    return _MEANT.get(name, (name,))
 
 
 def state_of(

@@ -138,6 +138,7 @@ def once_in_state(
     )
     conditions: dict[str, Any] = {
         life.FULL: is_full,
+        life.UNFILLED: ~is_full,
         life.OVER: ~is_full,
         life.WAITING: ~is_full,
         life.OVERDUE: ~is_handed_out,
@@ -152,13 +153,17 @@ def once_by_time(
 ) -> QuerySet[OnceTask]:
     """The once tasks that can be in this state as far as their own rows show."""
     now = clock.now() if now is None else now
-    is_over = Q(start_at__lte=now - conf.DISPATCH_LOOKBACK) | Q(end_at__lte=now)
+    reach = now - conf.DISPATCH_LOOKBACK
+    is_over = Q(start_at__lte=reach) | Q(end_at__lte=now)
+    # In words that an index of starts can follow, which it cannot for the opposite of the above.
+    is_there = Q(start_at__gt=reach) & (Q(end_at=None) | Q(end_at__gt=now))
     conditions = {
         life.FULL: Q(),
         life.OVER: is_over,
         life.WAITING: Q(start_at__gt=now),
-        life.OVERDUE: Q(start_at__lte=now - _overdue_after()) & ~is_over,
-        life.OPEN: Q(start_at__lte=now) & ~is_over,
+        life.OVERDUE: Q(start_at__lte=now - _overdue_after()) & is_there,
+        life.OPEN: Q(start_at__lte=now) & is_there,
+        life.UNFILLED: is_there,
     }
     if state not in conditions:
         return rows.filter(status=state)
@@ -179,4 +184,4 @@ def _everybody_has_it() -> Any:
 def in_state(tasks: Sequence[AnyTask], state: str) -> list[AnyTask]:
     """Those of the tasks that are in this state, with their standings."""
     read_standings(tasks)
-    return [task for task in tasks if task.standing.state == state]
+    return [task for task in tasks if task.standing.state in life.meant_by(state)]

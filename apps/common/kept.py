@@ -1,0 +1,34 @@
+"""What a process keeps for some seconds, because many ask for it and it takes long to find out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+ValueT = TypeVar("ValueT")
+
+
+class Kept(Generic[ValueT]):
+    """Values by key, each at most `seconds` old; beyond `most` of them all are forgotten."""
+
+    def __init__(self, seconds: float, *, most: int = 100) -> None:
+        self.seconds = seconds
+        self._most = most
+        # Each with the monotonic second from which on it is too old.
+        self._found: dict[Hashable, tuple[ValueT, float]] = {}
+
+    def get(self, key: Hashable, make: Callable[[], ValueT]) -> ValueT:
+        """The value that is kept, or a new one."""
+        kept = self._found.get(key)
+        if kept is not None and time.monotonic() < kept[1]:
+            return kept[0]
+        until, value = time.monotonic() + self.seconds, make()
+        if len(self._found) >= self._most:
+            self._found.clear()
+        self._found[key] = value, until
+        return value
+
+    def forget(self) -> None:
+        """Make everything anew."""
+        self._found.clear()

@@ -1,0 +1,137 @@
+"""What planners should look at next: how many tasks and executors, and which. Writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from django.db.models import F, Q, QuerySet
+
+from apps.common import clock
+from apps.common.kept import Kept
+from apps.dispatch.conf import conf
+from apps.dispatch.models import Dispatch, Executor, OnceTask
+from apps.dispatch.models.dispatch import DispatchQuerySet
+from apps.dispatch.rules import life
+from apps.dispatch.rules.silence import is_silent
+from apps.dispatch.services.standing import once_by_time, once_in_state
+
+# A quota that is to be full is looked at a day ahead, a task that ends a shift ahead.
+UNFILLED_WITHIN = timedelta(hours=24)
+ENDING_WITHIN = timedelta(hours=6)
+# Tasks of each kind, and open dispatches, that are looked at for a number.
+MAX_LOOKED_AT = 1_000
+
+
+class Found(NamedTuple):
+    """How many rows; not `is_whole` where more than MAX_LOOKED_AT were there to look at."""
+
+    count: int
+    is_whole: bool
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """Of once tasks: those that end within UNFILLED_WITHIN while their quota is not used up, those
+    that end within ENDING_WITHIN, and those overdue; and the executors that are silent with work
+    in hand."""
+
+    unfilled: Found
+    ending: Found
+    overdue: Found
+    silent: Found
+
+
+# By the executors that a person is limited to.
+outlooks: Kept[Outlook] = Kept(30.0)
+
+
+def outlook(bound: Iterable[str] | None = None) -> Outlook:
+    """The numbers for somebody who sees all executors or those in `bound`, up to 30 seconds old."""
+    key = None if bound is None else frozenset(bound)
+    return outlooks.get(key, lambda: _count(key, clock.now()))
+
+
+def _count(bound: frozenset[str] | None, now: datetime) -> Outlook:
+    tasks, dispatches = OnceTask.objects.all(), Dispatch.objects.all()
+    if bound is not None:
+        # As plain ids, because the index that starts with the executor is used for nothing else.
+        seen = list(Executor.objects.within(bound).values_list("pk", flat=True))
+        tasks, dispatches = tasks.filter(executor__in=seen), dispatches.filter(executor__in=seen)
+    ends = _next_ends(tasks, now)
+    looked_at, is_whole = ends[:MAX_LOOKED_AT], len(ends) <= MAX_LOOKED_AT
+    soon = now + ENDING_WITHIN
+    late = once_by_time(tasks, life.OVERDUE, now=now).order_by("start_at")
+    late_ones = list(late.values_list("pk", flat=True)[: MAX_LOOKED_AT + 1])
+    silent, all_holders = silent_holders(dispatches, now=now)
+    return Outlook(
+        unfilled=Found(_in_state([pk for _end, pk in looked_at], life.UNFILLED, now), is_whole),
+        ending=Found(
+            sum(end <= soon for end, _pk in looked_at), is_whole or ends[MAX_LOOKED_AT][0] > soon
+        ),
+        overdue=Found(
+            _in_state(late_ones[:MAX_LOOKED_AT], life.OVERDUE, now),
+            len(late_ones) <= MAX_LOOKED_AT,
+        ),
+        silent=Found(len(silent), all_holders),
+    )
+
+
+def _in_state(pks: Sequence[int], state: str, now: datetime) -> int:
+    return once_in_state(OnceTask.objects.filter(pk__in=pks), state, now=now).count() if pks else 0
+
+
+# --- the rows themselves --------------------------------------------------------------------------
+def ending_within(
+    rows: QuerySet[OnceTask], within: timedelta, *, now: datetime | None = None
+) -> QuerySet[OnceTask]:
+    """Those that can be had now or later, and no longer once that time has passed."""
+    now = clock.now() if now is None else now
+    last, reach = now + within, conf.DISPATCH_LOOKBACK
+    return rows.filter(
+        Q(end_at=None) | Q(end_at__gt=now),
+        Q(end_at__lte=last) | Q(start_at__lte=last - reach),
+        start_at__gt=now - reach,
+    )
+
+
+def _next_ends(rows: QuerySet[OnceTask], now: datetime) -> list[tuple[datetime, int]]:
+    """The first active tasks to end within UNFILLED_WITHIN, in order: until when each can be had,
+    and its number. One more than MAX_LOOKED_AT when there are more."""
+    last, reach = now + UNFILLED_WITHIN, conf.DISPATCH_LOOKBACK
+    active = rows.filter(status=life.ACTIVE, start_at__gt=now - reach)
+    # Each an index in its order; an "or" between them would follow neither.
+    by_end = active.filter(end_at__gt=now, end_at__lte=last).order_by("end_at")
+    by_reach = active.filter(
+        Q(end_at=None) | Q(end_at__gt=last), start_at__lte=last - reach
+    ).order_by("start_at")
+    most = MAX_LOOKED_AT + 1
+    found = [
+        (min(end, start + reach) if end else start + reach, pk)
+        for some in (by_end, by_reach)
+        for end, start, pk in some.values_list("end_at", "start_at", "pk")[:most]
+    ]
+    return sorted(found)[:most]
+
+
+def silent_holders(
+    dispatches: DispatchQuerySet, *, now: datetime | None = None
+) -> tuple[list[int], bool]:
+    """The users who hold one of these dispatches and are silent (rules.silence), of the first
+    MAX_LOOKED_AT; and whether these were all."""
+    now = clock.now() if now is None else now
+    held: QuerySet[Any] = dispatches.filter(open_for__isnull=False).order_by("open_for")
+    columns = ("open_for", "dispatched_at", "deadline_at")
+    rows = list(
+        held.annotate(seen_at=F("executor__last_seen_at")).values_list(*columns, "seen_at")[
+            : MAX_LOOKED_AT + 1
+        ]
+    )
+    silent = [
+        pk
+        for pk, began, deadline, seen in rows[:MAX_LOOKED_AT]
+        if is_silent(seen_at=max(began, seen or began), deadline_at=deadline, now=now)
+    ]
+    return silent, len(rows) <= MAX_LOOKED_AT
