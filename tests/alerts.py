@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from apps.alerts.models import Alert, AlertRule, Channel, Delivery
 from apps.alerts.services import settings
 from apps.common import clock
-from apps.reports.services.standing import forget_standing
+from apps.reports.services import standing
 
 
 def channel(name: str = "ops", **values: Any) -> Channel:
@@ -41,7 +41,7 @@ def evaluate() -> dict[str, int]:
     """One round of the sweep, by what was just written."""
     from apps.alerts.services import judging
 
-    forget_standing()
+    standing.sheets.forget()
     return dict(judging.evaluate())
 
 

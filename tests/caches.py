@@ -10,12 +10,12 @@ def clear_caches() -> None:
     numbers."""
     from django.core.cache import cache
 
-    from apps.dispatch.services import queue
+    from apps.dispatch.services import planning, queue
     from apps.jobs.services import outside, register
     from apps.jobs.services.preference import looks
     from apps.jobs.services.slices import forget_slice_map
     from apps.jobs.services.type_snapshots import forget_type_snapshots
-    from apps.reports.services.standing import forget_standing
+    from apps.reports.services import lately, standing
 
     cache.clear()
     register.forget_seen()
@@ -25,7 +25,8 @@ def clear_caches() -> None:
     looks.clear()
     forget_type_snapshots()
     forget_slice_map()
-    forget_standing()
+    for kept in (planning.outlooks, lately.hours, standing.sheets):
+        kept.forget()
 
 
 class TwoProcesses:

@@ -147,10 +147,12 @@ def patient_clock() -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def fresh_standing() -> Iterator[None]:
     """Each page of a test shows what the test has just done."""
-    from apps.reports.services import standing
+    from apps.dispatch.services import planning
+    from apps.reports.services import lately, standing
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(standing, "MAX_AGE_SECONDS", 0.0)
+        for kept in (planning.outlooks, lately.hours, standing.sheets):
+            patch.setattr(kept, "seconds", 0.0)
         yield
 
 

@@ -1,13 +1,13 @@
 // Refreshes the overview: fetches its parts every few seconds while the page is visible, and changes
-// only what differs, so that focus, selection and scrolling stay. Once a minute the answers are the
-// parts of the last hour, one by one, and then the present state.
+// only what differs, so that focus, selection and scrolling stay. Once a minute the trends of the
+// last hour come first, and then the present state.
 (() => {
   "use strict";
 
   const TIMEOUT_MS = 10000;
   // The present state comes last.
   const LAST = "overview-present";
-  const MAX_PARTS = 3;
+  const MAX_PARTS = 2;
 
   // Makes `old` like `fresh`, node by node. Elements with an id are matched by it.
   function renew(old, fresh) {
@@ -75,9 +75,8 @@
 
     function address() {
       const url = new URL(root.dataset.url, window.location.href);
-      for (const part of root.querySelectorAll("[data-known]")) {
-        url.searchParams.append("known", part.dataset.known);
-      }
+      const trends = root.querySelector("[data-known]");
+      if (trends) url.searchParams.set("known", trends.dataset.known);
       return url;
     }
 

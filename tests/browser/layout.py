@@ -11,7 +11,7 @@ from playwright.sync_api import Page
 _READ_TEXTS = """
 () => {
   const texts = [];
-  const skipped = "script, style, noscript, pre, code, textarea, .material-symbols-outlined";
+  const skipped = "script, style, noscript, pre, code, kbd, textarea, .material-symbols-outlined";
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (walker.nextNode()) {
     const node = walker.currentNode;

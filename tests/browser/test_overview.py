@@ -7,9 +7,12 @@ from datetime import timedelta
 import pytest
 from playwright.sync_api import Page, Request, expect
 
+from apps.dispatch.services import pull
 from apps.jobs.models import Job, JobType
 from apps.journal.models import JournalEntry
+from apps.reports.services import standing
 from apps.reports.services.coverage import Stored
+from tests import factories
 from tests.browser.conftest import Watch
 from tests.frozen import FrozenClock
 from tests.home_scenes import add_up, two_hours
@@ -64,7 +67,7 @@ def test_figures_follow_by_themselves_and_leave_the_reader_alone(
     page.evaluate("document.marked = true")
     expect(ready).to_have_text(str(waiting + 3))
 
-    # What the last hour was, the page has, and asks for no more until another minute is over.
+    # What the trends were, the page has, and asks for no more until another minute is over.
     assert all("known=" in url for url in asked)
     for held in take(2):
         end(held)
@@ -96,6 +99,46 @@ def fell_out() -> int:
         at__gte=until - timedelta(hours=1, minutes=1),
     )
     return left.count()
+
+
+def test_hand_out_shows_within_five_seconds(
+    browser_page: Page, frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though everybody shares what was read up to two seconds ago."""
+    two_hours(frozen_clock)
+    monkeypatch.setattr(standing.sheets, "seconds", 2.0)
+    page = browser_page
+    page.goto("/admin/")
+    handed_out = page.locator("#overview-tile-dispatch-in")
+    before = handed_out.inner_text()
+    opened = page.locator("#overview-tile-dispatches-open strong")
+    expect(opened).to_have_text("0")
+    factories.once_task(factories.member("uid_ann"), priority=9)
+    pull.answer_pull("uid_ann")
+    expect(opened).to_have_text("1", timeout=5_000)
+    assert handed_out.inner_text() != before
+
+
+def test_number_of_a_tile_is_that_of_the_rows_in_its_list(
+    browser_page: Page, frozen_clock: FrozenClock
+) -> None:
+    job_type()
+    group, hour = factories.group("gid_a", ["uid_ann"]), timedelta(hours=1)
+    now = frozen_clock.instant
+    factories.once_task(group, "Taken", lease_seconds=3600, priority=9, end_at=now + 5 * hour)
+    factories.once_task(group, "Ends", end_at=now + 3 * hour)
+    factories.once_task(group, "Ends tomorrow", end_at=now + 20 * hour)
+    factories.once_task(group, "Nobody took it", start_at=now - 30 * hour)
+    pull.answer_pull("uid_ann")
+    frozen_clock.advance(minutes=31)
+    page = browser_page
+    numbers = {"tasks-unfilled": 2, "tasks-ending": 2, "tasks-overdue": 1, "executors-silent": 1}
+    for key, number in numbers.items():
+        page.goto("/admin/")
+        tile = page.locator(f"#overview-tile-{key}")
+        expect(tile.locator("strong")).to_have_text(str(number))
+        tile.click()
+        expect(page.locator("#result_list .data-row")).to_have_count(number)
 
 
 def test_figures_of_sweeps_lead_to_each_of_them(

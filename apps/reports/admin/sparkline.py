@@ -16,15 +16,19 @@ _GAP = 1 / 6
 
 def sparkline(counts: Sequence[int], words: str, *, failed: Sequence[int] = ()) -> SafeString:
     """A bar for each count, the failed part in another colour, with `words` as its text."""
-    highest = max(counts, default=0)
     label = escape(words)
     # A template takes ten times as long, and a page has a hundred of them.
     return SafeString(
         f'<svg class="sparkline" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
         f'preserveAspectRatio="none" role="img" aria-label="{label}"><title>{label}</title>'
         f'<line x1="0" x2="{WIDTH}" y1="{HEIGHT}" y2="{HEIGHT}"/>'
-        f"{_path('', counts, highest)}{_path('failed', failed, highest)}</svg>"
+        f"{bars(counts, failed, max(counts, default=0))}</svg>"
     )
+
+
+def bars(counts: Sequence[int], failed: Sequence[int], highest: int) -> str:
+    """The bars in a picture of WIDTH and HEIGHT, in which `highest` reaches the top."""
+    return f"{_path('', counts, highest)}{_path('failed', failed, highest)}"
 
 
 def _path(name: str, counts: Sequence[int], highest: int) -> str:
@@ -35,14 +39,14 @@ def _path(name: str, counts: Sequence[int], highest: int) -> str:
     scale = (HEIGHT - _TOP) / highest
     # Many counts are equal.
     high = {count: f"{max(1.0, count * scale):.1f}" for count in {*counts}}
-    bars = "".join(
+    drawn = "".join(
         [
             f"{start}{high[count]}{wide}{high[count]}z"
             for start, count in zip(starts, counts, strict=True)
             if count
         ]
     )
-    return f'<path class="{name}" d="{bars}"/>'
+    return f'<path class="{name}" d="{drawn}"/>'
 
 
 @functools.cache

@@ -31,8 +31,11 @@ COUNTS = (
 )
 # The outcomes that end a job or a dispatch; after the others a job goes on.
 FINAL = (SUCCEEDED, FAILED, TIMED_OUT, EXPIRED, CANCELLED)
+FAILURES = (FAILED, TIMED_OUT, EXPIRED)
 DISPATCH, JOB = "dispatch", "job"
 SOURCES = (DISPATCH, JOB)
+# The outcomes after which it is over: who gives a dispatch back is done with it.
+OVER = {JOB: FINAL, DISPATCH: (*FINAL, RELEASED)}
 
 _WAITING = ("ready", "scheduled")
 

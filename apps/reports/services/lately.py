@@ -6,55 +6,39 @@ they change once a minute.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from datetime import datetime
+from functools import partial
+from typing import Any
 
-from django.db import models
-
-from apps.common import ids
-from apps.common.db import fetch, fetch_each, placeholders, table
+from apps.common.db import fetch_each, placeholders, table
+from apps.common.kept import Kept
 from apps.dispatch.models import Executor, Membership
-from apps.journal.models import JournalEntry
-from apps.journal.services.minutes import instant_of, second_of
+from apps.journal.services.minutes import second_of
 from apps.reports.models import Rollup
-from apps.reports.rules.coverage import HOUR, MINUTE, floor
+from apps.reports.rules.coverage import HOUR, MINUTE
 from apps.reports.rules.outcomes import (
     COUNTS,
     DISPATCH,
-    ENDS,
-    EXPIRED,
-    FAILED,
-    FINAL,
+    FAILURES,
     JOB,
-    RELEASED,
+    OVER,
     SUCCEEDED,
-    TIMED_OUT,
     TOTAL,
     success_rate,
 )
 from apps.reports.rules.sketch import percentiles
 from apps.reports.rules.tally import ALL, EXECUTOR, TYPE
 from apps.reports.services.coverage import Stored
-from apps.reports.services.rows import RUN, WAIT, Counted, Selection, rows_in, sums_in
+from apps.reports.services.rows import RUN, WAIT, Counted, Selection, rows_in
 
 MINUTES = HOUR // MINUTE
-# Rates cover this time, because one minute alone says little where little happens.
-FLOW = timedelta(minutes=5)
 MAX_DRAWN = 12
 # At most this many rollups are read for the table of types or groups.
 MAX_READ = 20_000
 # Users named in one statement.
 _NAMED_AT_ONCE = 1_000
-
-_FAILURES = (FAILED, TIMED_OUT, EXPIRED)
-# The outcomes that end a dispatch or a job; a retried attempt does not.
-_ENDS = {
-    JOB: FINAL,
-    DISPATCH: (*FINAL, RELEASED),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,107 +73,39 @@ class Trend:
             succeeded=sum(self.succeeded), failed=sum(self.failed), timed_out=0, expired=0
         )
 
-    @property
-    def flow(self) -> int:
-        """The number of ends in the last FLOW."""
-        return sum(self.ended[-(FLOW // timedelta(seconds=MINUTE)) :])
-
-
-def came_in(
-    made: Sequence[type[models.Model]], until: datetime, limit: int
-) -> dict[type[models.Model], int]:
-    """The number of jobs or dispatches made in the FLOW before `until`, each up to `limit`."""
-    between = [ids.lowest_id_at(until - FLOW), ids.lowest_id_at(until)]
-    those = [f"FROM {table(model)} WHERE id >= %s AND id < %s" for model in made]
-    # COUNT(*) over a LIMIT would write the rows to a temporary table first.
-    counts = ", ".join(
-        f"COALESCE((SELECT {limit:d} {each} LIMIT 1 OFFSET {limit - 1:d}), "
-        f"(SELECT COUNT(*) {each}))"
-        for each in those
-    )
-    [found] = fetch(f"SELECT {counts}", [*between, *between] * len(made)) if made else [()]
-    return dict(zip(made, found, strict=True))
-
-
-def just_ended(
-    since: datetime,
-    sources: Collection[str],
-    limit: int,
-    *,
-    executors: Collection[str] | None = None,
-) -> dict[str, int]:
-    """By source, how many jobs or dispatches have ended since then, up to `limit` in all.
-
-    This is what the rollups do not have yet; dispatches only those of `executors`.
-    """
-    found = dict.fromkeys(sources, 0)
-    for source, outcome, _type, executor in _ends_since(since, limit):
-        is_hidden = source == DISPATCH and executors is not None and executor not in executors
-        if source in found and not is_hidden:
-            found[source] += outcome in _ENDS[source]
-    return found
-
-
-def _ends_since(since: datetime, limit: int) -> Iterator[tuple[str, str | None, str, str]]:
-    """Of the newest entries since then: source, outcome, type or task, executor."""
-    made = JournalEntry.objects.filter(pk__gte=ids.lowest_id_at(since)).order_by("-pk")
-    names = ("source", "event", "from_state", "to_state", "type_or_task", "executor")
-    for source, event, before, after, type_, executor in made.values_list(*names)[:limit]:
-        yield source, ENDS.get((source, event, before, after)), type_, executor
-
-
-class Ends(NamedTuple):
-    """How many jobs of a type ended, and how many of them failed."""
-
-    ended: int
-    failed: int
-
-    @property
-    def failed_share(self) -> float:
-        return self.failed / self.ended if self.ended else 0.0
-
-
-def ends_by_type(now: datetime, length: timedelta, limit: int) -> dict[str, Ends]:
-    """What ended in the time before `now`, by job type; cancelled jobs are left out.
-
-    Of the closed minutes by the rollups, and after them of the newest `limit` journal entries.
-    """
-    since = floor(second_of(now - length), MINUTE)
-    stored = Stored.read()
-    until = max(since, stored.end or 0)
-    runs, _left = stored.cover([(since, until)]) if since < until else ([], [])
-    found: Counter[str] = Counter()
-    failed: Counter[str] = Counter()
-    chosen = Selection(JOB, TYPE)
-    for name, counted in sums_in(chosen, runs, (SUCCEEDED, *_FAILURES)).items():
-        found[name], failed[name] = sum(counted), sum(counted[1:])
-    for source, outcome, type_, _executor in _ends_since(instant_of(until), limit):
-        if source == JOB and outcome in (SUCCEEDED, *_FAILURES):
-            found[type_] += 1
-            failed[type_] += outcome != SUCCEEDED
-    return {name: Ends(count, failed[name]) for name, count in found.items()}
-
 
 # --- the hour, and the one before -----------------------------------------------------------------
+# By the end of the totals, the source and its executors.
+hours: Kept[tuple[Ended, Ended]] = Kept(60.0)
+
+
 def last_hours(
     stored: Stored, sources: Collection[str], *, executors: Sequence[str] | None = None
 ) -> dict[str, tuple[Ended, Ended]]:
-    """By source, the last hour and the hour before it; dispatches only those of `executors`."""
+    """By source, the last hour and the hour before it; dispatches only those of `executors`.
+
+    They are read once for all pages, until another minute is added up.
+    """
+    found = {}
+    for source in sources:
+        names = None if source == JOB or executors is None else tuple(executors)
+        key = stored.end, source, names
+        found[source] = hours.get(key, partial(_two_hours, stored, source, names))
+    return found
+
+
+def _two_hours(
+    stored: Stored, source: str, executors: tuple[str, ...] | None
+) -> tuple[Ended, Ended]:
     end = stored.end or 0
     middle = end - HOUR
     runs, _left = stored.cover([(middle - HOUR, middle), (middle, end)])
-    # The hour before, and the last one.
-    rows: dict[str, tuple[list[Counted], list[Counted]]] = {source: ([], []) for source in sources}
-    for source in sources:
-        chosen = Selection(source, ALL)
-        if source == DISPATCH and executors is not None:
-            chosen = Selection(source, EXECUTOR, tuple(executors))
-        for start, _value, counted in rows_in(chosen, runs):
-            rows[source][start >= middle].append(counted)
-    return {
-        source: (_ended(source, last), _ended(source, before))
-        for source, (before, last) in rows.items()
-    }
+    chosen = Selection(source, ALL) if executors is None else Selection(source, EXECUTOR, executors)
+    last: list[Counted] = []
+    before: list[Counted] = []
+    for start, _value, counted in rows_in(chosen, runs):
+        (last if start >= middle else before).append(counted)
+    return _ended(source, last), _ended(source, before)
 
 
 def _ended(source: str, rows: Sequence[Counted]) -> Ended:
@@ -197,9 +113,9 @@ def _ended(source: str, rows: Sequence[Counted]) -> Ended:
     [wait_p95] = percentiles([row[WAIT] for row in rows], (0.95,))
     [run_p95] = percentiles([row[RUN] for row in rows], (0.95,))
     return Ended(
-        ended=sum(counts[each] for each in _ENDS[source]),
+        ended=sum(counts[each] for each in OVER[source]),
         attempts=counts[TOTAL],
-        success_rate=success_rate(**{each: counts[each] for each in (SUCCEEDED, *_FAILURES)}),
+        success_rate=success_rate(**{each: counts[each] for each in (SUCCEEDED, *FAILURES)}),
         wait_p95=wait_p95,
         run_p95=run_p95,
     )
@@ -243,19 +159,15 @@ class Minutes:
         """Everything of a source."""
         return self._trends(of_all(source), {"": ("",)}).get("", Trend(""))
 
-    def trends_of_types(self, names: Collection[str]) -> list[Trend] | None:
-        """The trends of the busiest job types, by name, filled up with idle ones among `names`.
-
-        None when that would read more than MAX_READ rollups.
-        """
+    def trends_of_types(self) -> list[Trend] | None:
+        """The trends of the busiest job types, by name; None when that would read more than
+        MAX_READ rollups."""
         values = self._values(OF_TYPES)
         if values is None:
             return None
-        return _busiest(self._trends(OF_TYPES, {name: (name,) for name in values}), names)
+        return _busiest(self._trends(OF_TYPES, {name: (name,) for name in values}))
 
-    def trends_of_groups(
-        self, names: Collection[str], *, only: Collection[str] | None = None
-    ) -> list[Trend] | None:
+    def trends_of_groups(self, *, only: Collection[str] | None = None) -> list[Trend] | None:
         """The trends of groups: the dispatches of their present members. `only` limits the groups
         by name. None as in `trends_of_types`."""
         users = self._values(OF_GROUPS)
@@ -266,7 +178,7 @@ class Minutes:
             groups = {
                 user: [each for each in some if each in only] for user, some in groups.items()
             }
-        return _busiest(self._trends(OF_GROUPS, groups), names)
+        return _busiest(self._trends(OF_GROUPS, groups))
 
     def _values(self, series: Series) -> set[str] | None:
         rows = self.rows[series]
@@ -287,7 +199,7 @@ class Minutes:
 
 
 def _select(place: int, source: str) -> str:
-    sums = (" + ".join(names) for names in (_ENDS[source], _FAILURES, (SUCCEEDED,)))
+    sums = (" + ".join(names) for names in (OVER[source], FAILURES, (SUCCEEDED,)))
     return (
         f"SELECT {place}, value, start, {', '.join(sums)} FROM {table(Rollup)} "
         "WHERE level = %s AND source = %s AND dimension = %s AND start >= %s AND start < %s "
@@ -310,8 +222,8 @@ def _groups_of(users: Collection[str]) -> dict[str, list[str]]:
     return found
 
 
-def _busiest(found: dict[str, Trend], names: Collection[str]) -> list[Trend]:
-    """Sorted by name, so that rows keep their places when volumes change."""
-    chosen = sorted(found.values(), key=lambda each: (-each.total, each.name))[:MAX_DRAWN]
-    idle = [Trend(name) for name in sorted(names) if name not in found]
-    return sorted([*chosen, *idle][:MAX_DRAWN], key=lambda each: each.name)
+def _busiest(found: dict[str, Trend]) -> list[Trend]:
+    """Without idle ones, and sorted by name, so that rows keep their places when volumes change."""
+    busy = [each for each in found.values() if each.total]
+    chosen = sorted(busy, key=lambda each: (-each.total, each.name))[:MAX_DRAWN]
+    return sorted(chosen, key=lambda each: each.name)

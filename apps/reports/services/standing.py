@@ -2,60 +2,31 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import NamedTuple
 
 from apps.common import clock
+from apps.common.kept import Kept
 from apps.common.leases import BEAT_SILENCE, SweepRun, last_beat, last_runs
 from apps.dispatch.models import Dispatch, OnceTask
 from apps.dispatch.services.standing import read_standings
 from apps.jobs.models import Worker
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services import counts, living, protection, type_snapshots
-from apps.reports.services import lately
+from apps.reports.rules.outcomes import SOURCES
+from apps.reports.services import flow
+from apps.reports.services.coverage import Stored
 
 # An overdue sweep is late by more than its period, and by more than any start may take.
 _MIN_LATE = timedelta(seconds=5)
-MAX_AGE_SECONDS = 2.0
 # The time that counts for the share of failures, and journal entries read that no total has yet.
 LATELY = timedelta(minutes=15)
 _MAX_READ = 5_000
 # How soon a quota ends that should be nearly handed out, and how many of them are read.
 ENDING = timedelta(minutes=60)
 MAX_ENDING = 1_000
-
-
-class _Kept(NamedTuple):
-    """The sheet of this process, and the monotonic second from which on it is too old."""
-
-    sheet: Standing
-    until: float
-
-
-_kept: _Kept | None = None
-
-
-def standing(periods: Mapping[str, float]) -> Standing:
-    """The fact sheet, at most MAX_AGE_SECONDS old, for everybody who asks in this process.
-
-    `periods` are the seconds between two rounds of each sweep.
-    """
-    global _kept
-    kept = _kept
-    if kept is None or time.monotonic() >= kept.until or kept.sheet.periods != periods:
-        sheet = Standing(periods, clock.now())
-        _kept = kept = _Kept(sheet, time.monotonic() + MAX_AGE_SECONDS)
-    return kept.sheet
-
-
-def forget_standing() -> None:
-    """Begin a new sheet at the next call."""
-    global _kept
-    _kept = None
 
 
 @dataclass(frozen=True)
@@ -119,9 +90,9 @@ class Standing:
         return protection.breakers(self.types, self.now)
 
     @cached_property
-    def ended_lately(self) -> dict[str, lately.Ends]:
+    def ended_lately(self) -> dict[str, flow.Ends]:
         """The jobs that ended in the last LATELY, by type."""
-        return lately.ends_by_type(self.now, LATELY, _MAX_READ)
+        return flow.ends_by_type(self.now - LATELY, self.stored, self.unsummed)
 
     @cached_property
     def unserved(self) -> list[TypeSnapshot]:
@@ -174,6 +145,23 @@ class Standing:
     def lost_workers(self) -> list[Worker]:
         return [each for each in self.workers if living.is_lost(each, self.now)]
 
+    # --- the newest totals, and what they lack ---
+    @cached_property
+    def stored(self) -> Stored:
+        """What is added up."""
+        return Stored.read()
+
+    @cached_property
+    def unsummed(self) -> flow.Unsummed:
+        """What has ended since, at most LATELY ago."""
+        since = max(self.now - LATELY, self.stored.closed_until or self.now - LATELY)
+        return flow.unsummed(since, _MAX_READ)
+
+    @cached_property
+    def flows(self) -> dict[str, flow.Flow]:
+        """How many jobs and dispatches came and ended in the last minutes."""
+        return flow.flows(SOURCES, self.now, self.stored, self.unsummed)
+
     # --- sweeps ---
     @cached_property
     def sweeps(self) -> list[SweepRun]:
@@ -193,3 +181,16 @@ class Standing:
     def is_beat_late(self) -> bool:
         last = self.last_beat
         return last is None or self.now - last > BEAT_SILENCE
+
+
+# One for everybody who asks in this process.
+sheets: Kept[Standing] = Kept(2.0)
+
+
+def standing(periods: Mapping[str, float]) -> Standing:
+    """The fact sheet, at most two seconds old.
+
+    `periods` are the seconds between two rounds of each sweep.
+    """
+    key = tuple(sorted(periods.items()))
+    return sheets.get(key, lambda: Standing(periods, clock.now()))

@@ -14,10 +14,9 @@ from apps.common import clock
 from apps.dispatch.models import Dispatch, Membership
 from apps.jobs.models import Job
 from apps.journal.models import JournalEntry
-from apps.reports.admin.overview import lately as lately_admin
 from apps.reports.admin.overview.page import known_of
 from apps.reports.admin.report import duration, percent
-from apps.reports.services import lately
+from apps.reports.services import flow, lately
 from apps.reports.services.coverage import Stored
 from apps.reports.services.lately import Minutes
 from taskplatform.demo.terminal import percentile
@@ -85,8 +84,9 @@ def test_figures_of_the_last_hour_are_those_of_the_report_that_they_lead_to(
     same = {"success": "success rate", "wait": "wait p95", "run": "run p95"}
     if source == "job":
         # Jobs and the attempts at them are two numbers, here and there.
-        same |= {"ended": "jobs ended", "attempts": "attempts ended"}
-        assert shown["job-ended"] != shown["job-attempts"]
+        same |= {"ended": "jobs ended"}
+        assert f"{texts['attempts ended'][0]} attempts" in html
+        assert shown["job-ended"] != texts["attempts ended"][0]
     for key, title in same.items():
         text, before = texts[title]
         assert shown[f"{source}-{key}"] == text
@@ -97,80 +97,83 @@ def test_figures_of_the_last_hour_are_those_of_the_report_that_they_lead_to(
     assert shown[f"{source}-ended"] == f"{sum(final) + released:,}"
 
 
+def minutes_shown(html: str, key: str) -> tuple[str, str, str]:
+    """The rate of a tile, how many that is, and since when."""
+    note = r"<span[^>]*>(.*?)</span>"
+    (found,) = re.findall(rf'id="overview-tile-{key}".*?<strong>(.*?)</strong>{note}{note}', html)
+    return found
+
+
 @pytest.mark.parametrize("source", ["job", "dispatch"])
-def test_what_just_ended_is_shown_before_it_is_added_up(
+def test_what_came_and_ended_is_shown_before_it_is_added_up(
     admin_client: Client, scene: FrozenClock, source: str
 ) -> None:
-    until = Stored.read().closed_until
-    assert until is not None
-    before = len(ended(source, until, clock.now() + timedelta(seconds=1)))
+    since = clock.now().replace(second=0) - timedelta(minutes=5)
+    minutes = (clock.now() - since) / timedelta(minutes=1)
+    model, column = {"job": (Job, "created_at"), "dispatch": (Dispatch, "dispatched_at")}[source]
     kinds = {"job": ("failed", "running", "failed"), "dispatch": ("released", "open", "released")}
     again = entry(clock.now(), kind=("failed", "running", "scheduled"))
     write(entry(clock.now(), source, kind=kinds[source]), again)
+
     html = client_part(admin_client)
-    assert tiles(html)[f"{source}-just"] == f"{before + 1:,}"
-    (url,) = links(html, f"{source}-just")
-    assert len(admin_client.get(url).context["cl"].result_list) == before + 1
+
+    until = Stored.read().closed_until
+    assert until is not None
+    assert ended(source, since, until)
+    went = len(ended(source, since, clock.now() + timedelta(seconds=1)))
+    came = model._default_manager.filter(**{f"{column}__gte": since}).count()
+    one, many = {"job": ("job", "jobs"), "dispatch": ("dispatch", "dispatches")}[source]
+    for key, count in (("in", came), ("out", went)):
+        tile = minutes_shown(html, f"{source}-{key}")
+        assert tile == (
+            f"{count / minutes:.1f}/min",
+            f"{count} {one if count == 1 else many}",
+            f"since {since:%H:%M} UTC",
+        )
+        (url,) = links(html, f"{source}-{key}")
+        assert len(admin_client.get(url).context["cl"].result_list) == min(count, 50)
 
 
 def client_part(client: Client) -> str:
-    """What an open page fetches every five seconds."""
+    """What an open page fetches every few seconds."""
     until = Stored.read().closed_until
     assert until is not None
     return client.get(reverse("overview"), {"known": known_of(until)}).content.decode()
 
 
-def test_what_came_in_leads_to_its_list(admin_client: Client, scene: FrozenClock) -> None:
-    html = home(admin_client)
-    shown = tiles(html)
-    for source in ("job", "dispatch"):
-        (url,) = links(html, f"{source}-in")
-        rows = admin_client.get(url).context["cl"].result_list
-        assert shown[f"{source}-in"] == f"{len(rows) / 5:.1f}/min"
-
-
-def test_flow_is_what_came_and_went_in_the_last_minutes(
-    admin_client: Client, scene: FrozenClock
+def test_rates_end_with_the_totals_when_too_much_has_ended_since(
+    admin_client: Client, scene: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     until = Stored.read().closed_until
     assert until is not None
-    since = until - timedelta(minutes=5)
-    came = Job.objects.filter(created_at__gte=since, created_at__lt=until).count()
-    handed = Dispatch.objects.filter(dispatched_at__gte=since, dispatched_at__lt=until).count()
-    shown = tiles(home(admin_client))
-    assert came > 10
-    assert shown["job-in"] == f"{came / 5:.1f}/min"
-    assert shown["job-out"] == f"{len(ended('job', since, until)) / 5:.1f}/min"
-    assert shown["dispatch-in"] == f"{handed / 5:.1f}/min"
-    assert shown["dispatch-out"] == f"{len(ended('dispatch', since, until)) / 5:.1f}/min"
-
-
-@pytest.mark.parametrize("source", ["job", "dispatch"])
-def test_what_went_out_leads_to_the_report_of_those_minutes(
-    admin_client: Client, scene: FrozenClock, source: str
-) -> None:
-    html = home(admin_client)
-    (url,) = links(html, f"{source}-out")
-    total = admin_client.get(url).context["summary"].total
-    final = (total.succeeded, total.failed, total.timed_out, total.expired, total.cancelled)
-    released = total.released if source == "dispatch" else 0
-    assert tiles(html)[f"{source}-out"] == f"{(sum(final) + released) / 5:.1f}/min"
+    write(entry(clock.now()), entry(clock.now()))
+    monkeypatch.setattr("apps.reports.services.standing._MAX_READ", 1)
+    html = client_part(admin_client)
+    count = len(ended("job", until - timedelta(minutes=5), until))
+    rate = f"{count / 5:.1f}/min"
+    assert minutes_shown(html, "job-out") == (rate, f"{count} jobs", f"as of {until:%H:%M} UTC")
+    for key in ("job-in", "job-out"):
+        (url,) = links(html, key)
+        assert f"since={until - timedelta(minutes=5):%Y-%m-%dT%H%%3A%M}Z&until=" in url
 
 
 def test_flow_is_capped(
     admin_client: Client, scene: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lately_admin, "MAX_COUNTED", 5)
-    assert tiles(home(admin_client))["job-in"] == "1.0+/min"
+    monkeypatch.setattr(flow, "MAX_CAME", 5)
+    rate, count, _since = minutes_shown(home(admin_client), "job-in")
+    assert rate.endswith("+/min")
+    assert count == "5+ jobs"
 
 
 def test_trends_of_types_are_minute_by_minute(admin_client: Client, scene: FrozenClock) -> None:
     until = Stored.read().closed_until
     assert until is not None
     minutes = Minutes.read(until, [lately.OF_TYPES])
-    found = minutes.trends_of_types(["idle", "mail", "sms"])
+    found = minutes.trends_of_types()
     assert found is not None
-    assert [each.name for each in found] == ["idle", "mail", "sms"]
+    # The type without an end in this hour is left out.
+    assert [each.name for each in found] == ["mail"]
     for trend in found:
         rows = [
             each
@@ -181,8 +184,9 @@ def test_trends_of_types_are_minute_by_minute(admin_client: Client, scene: Froze
         assert trend.ended == [minutes.count(n) for n in range(-60, 0)], trend.name
         assert sum(trend.failed) == sum(each.to_state == "failed" for each in rows)
     html = home(admin_client)
-    assert f"{found[1].total} ended in the last hour" in html
-    assert "Nothing ended in the last hour." in html
+    assert f"{found[0].total} ended in the last hour" in html
+    assert "overview-type-mail" in html
+    assert "overview-type-idle" not in html
 
 
 def test_trends_of_groups_are_those_of_their_members(
@@ -191,7 +195,7 @@ def test_trends_of_groups_are_those_of_their_members(
     until = Stored.read().closed_until
     assert until is not None
     minutes = Minutes.read(until, [lately.OF_GROUPS])
-    found = minutes.trends_of_groups(sorted(MEMBERS))
+    found = minutes.trends_of_groups()
     assert found is not None
     rows = ended("dispatch", until - timedelta(hours=1), until)
     for trend in found:
@@ -209,31 +213,52 @@ def test_busiest_are_drawn_and_too_many_are_not(
     assert until is not None
     kinds = [lately.OF_TYPES, lately.OF_GROUPS]
     monkeypatch.setattr(lately, "MAX_DRAWN", 1)
-    types = Minutes.read(until, kinds).trends_of_types(["idle"])
+    types = Minutes.read(until, kinds).trends_of_types()
     assert [each.name for each in types or []] == ["mail"]
     monkeypatch.setattr(lately, "MAX_READ", 10)
     minutes = Minutes.read(until, kinds)
-    assert minutes.trends_of_types([]) is None
-    assert minutes.trends_of_groups([]) is None
+    assert minutes.trends_of_types() is None
+    assert minutes.trends_of_groups() is None
 
 
-def test_a_refresh_has_what_lacks_of_the_newest_hour_part_by_part(
+def test_charts_have_axes_and_the_figures_of_each_minute(
+    admin_client: Client, scene: FrozenClock
+) -> None:
+    until = Stored.read().closed_until
+    assert until is not None
+    html = home(admin_client)
+    for source in ("job", "dispatch"):
+        (chart,) = re.findall(rf'id="overview-chart-{source}".*?</section>', html, flags=re.DOTALL)
+        rows = ended(source, until - timedelta(hours=1), until)
+        drawn = re.findall(r"<title>(\d\d:\d\d): (\d+) ended, (\d+) failed</title>", chart)
+        assert len(drawn) == 60
+        for minute, count, failed in drawn:
+            of_it = [each for each in rows if f"{each.at:%H:%M}" == minute]
+            assert int(count) == len(of_it)
+            assert int(failed) == sum(each.to_state in ("failed", "expired") for each in of_it)
+        (scale,) = re.findall(r'class="minute-scale".*?</div>', chart)
+        top, half, zero = map(int, re.findall(r"<span>(\d+)</span>", scale))
+        assert max(int(count) for _minute, count, _failed in drawn) <= top < 60
+        assert (half, zero) == (top / 2, 0)
+        assert len(re.findall(r"left:[\d.]+%\">\d\d:\d0<", chart)) == 6
+
+
+def test_a_refresh_has_the_newest_trends_first_and_then_the_present(
     admin_client: Client, scene: FrozenClock
 ) -> None:
     whole = home(admin_client)
-    parts = ["overview-hour", "overview-trends", "overview-present"]
-    known = re.findall(r'data-known="([^"]+)"', whole)
-    assert len(known) == 2
+    (known,) = re.findall(r'data-known="([^"]+)"', whole)
 
-    answers = [refresh(admin_client, known=known[:count]) for count in range(3)]
+    parts = {
+        "overview-trends": refresh(admin_client, known="60"),
+        "overview-present": refresh(admin_client, known=known),
+    }
 
-    for part, html in zip(parts, answers, strict=True):
+    for part, html in parts.items():
         assert re.findall(r'^\s*<div id="([^"]+)"', html, flags=re.MULTILINE)[0] == part
         assert [each for each in parts if f'id="{each}"' in html] == [part]
-    assert tiles(answers[0]).items() <= tiles(whole).items()
-    assert sorted(key for html in answers for key in tiles(html)) == sorted(tiles(whole))
-    old = [f"{each.rstrip('0123456789')}60" for each in known]
-    assert refresh(admin_client, known=old) == answers[0]
+    assert refresh(admin_client) == parts["overview-trends"]
+    assert tiles(parts["overview-present"]).keys() == tiles(whole).keys()
 
 
 def refresh(client: Client, **query: Any) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from apps.common import clock
 from apps.reports.services import rollup, standing
-from apps.reports.services.lately import Ends
+from apps.reports.services.flow import Ends
 from apps.reports.services.standing import Standing
 from tests import factories
 from tests.frozen import FrozenClock
@@ -37,7 +37,7 @@ def mail() -> None:
 def test_whoever_asks_within_two_seconds_reads_the_same_sheet(
     monkeypatch: pytest.MonkeyPatch, mail: None
 ) -> None:
-    monkeypatch.setattr(standing, "MAX_AGE_SECONDS", 60.0)
+    monkeypatch.setattr(standing.sheets, "seconds", 60.0)
     first = sheet()
     assert first.jobs(100).ready == 0
     jobs(2)
@@ -53,10 +53,10 @@ def test_whoever_asks_within_two_seconds_reads_the_same_sheet(
 def test_new_sheet_begins_when_the_old_one_is_too_old(
     monkeypatch: pytest.MonkeyPatch, mail: None
 ) -> None:
-    monkeypatch.setattr(standing, "MAX_AGE_SECONDS", 60.0)
+    monkeypatch.setattr(standing.sheets, "seconds", 60.0)
     sheet().jobs(100)
     jobs(2)
-    standing.forget_standing()
+    standing.sheets.forget()
 
     assert sheet().jobs(100).ready == 2
 

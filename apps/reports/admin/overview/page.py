@@ -6,7 +6,7 @@ are capped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -23,19 +23,14 @@ from apps.common.db import fetch, table
 from apps.dispatch.models import Executor, OnceTask, RotateTask
 from apps.jobs.admin.labels import waiting_too_long
 from apps.journal.services.minutes import second_of
-from apps.reports.admin.overview import lately, present
+from apps.reports.admin.overview import hour, present, trends
 from apps.reports.admin.overview.sight import Sight
-from apps.reports.admin.overview.tiles import Panel
 from apps.reports.rules.outcomes import DISPATCH, JOB
-from apps.reports.services import lately as lately_counts
-from apps.reports.services.coverage import Stored
 from apps.reports.services.standing import Standing, standing
 
 OVERVIEW_URL = "overview"
-# The parts of the last hour that the page has, each with the second at which it ends.
+# The second at which the trends end that the page has.
 KNOWN = "known"
-_HOUR, _TRENDS = "hour", "trends"
-_PARTS = (_HOUR, _TRENDS)
 
 
 class _Step(NamedTuple):
@@ -79,8 +74,7 @@ def overview(request: HttpRequest, periods: Mapping[str, float]) -> dict[str, An
     seen = _Seen.by(request.user, periods)
     drawn = _present(seen)
     if seen.until is not None:
-        for part in _PARTS:
-            drawn |= _lately(seen, part, seen.until)
+        drawn["trends"] = _trends(seen, seen.until)
     return drawn if drawn["panels"] or drawn["steps"] else {}
 
 
@@ -94,11 +88,10 @@ class _Seen:
     used: list[str]
     steps: list[_Step]
     summed: list[str]
-    stored: Stored
 
     @property
     def until(self) -> datetime | None:
-        return self.stored.closed_until
+        return self.status.stored.closed_until if self.summed else None
 
     @classmethod
     def by(cls, user: Any, periods: Mapping[str, float]) -> _Seen:
@@ -115,20 +108,19 @@ class _Seen:
             if not is_taken and sight.may(step.permission)
         ]
         summed = [source for source in sight.sources if source in used]
-        return cls(sight, status, used, steps, summed, Stored.read() if summed else Stored({}))
+        return cls(sight, status, used, steps, summed)
 
 
 def _present(seen: _Seen) -> dict[str, Any]:
     """The present state."""
     sight, status = seen.sight, seen.status
     processes = present.processes(sight, status)
+    hours = hour.panels(sight, status, seen.summed, seen.until) if seen.until else {}
     panels = []
-    if JOB in seen.used:
-        panels.append(present.jobs(status))
-    if DISPATCH in seen.used:
-        panels.append(present.dispatches(sight, status))
-    if seen.until is not None:
-        _add_just_ended(seen, panels, seen.until)
+    for source in seen.used:
+        panels.append(present.jobs(status) if source == JOB else present.dispatches(sight, status))
+        if source in hours:
+            panels.append(hours[source])
     if processes["panel"]:
         panels.append(processes["panel"])
     drawn: dict[str, Any] = {
@@ -150,35 +142,19 @@ def _present(seen: _Seen) -> dict[str, Any]:
     return drawn
 
 
-def _add_just_ended(seen: _Seen, panels: Sequence[Panel], since: datetime) -> None:
-    """To the panel of each source with figures."""
-    counts = lately_counts.just_ended(
-        since, seen.summed, present.MAX_COUNTED, executors=seen.sight.executors
-    )
-    for source, panel in zip(seen.used, panels, strict=False):
-        if source in counts:
-            panel.tiles.append(present.just_ended(source, counts[source], since))
+def _trends(seen: _Seen, until: datetime) -> dict[str, Any]:
+    """The last hour minute by minute, which ended at `until`."""
+    return {
+        "known": known_of(until),
+        "charts": trends.charts(seen.sight, seen.summed, until),
+        "tables": trends.tables(seen.sight, seen.summed, until),
+        "shown_until": shown_time(until),
+    }
 
 
-def _lately(seen: _Seen, part: str, until: datetime) -> dict[str, Any]:
-    """A part of the last hour, which ended at `until`."""
-    found: list[Any]
-    if part == _HOUR:
-        found = lately.panels(seen.sight, seen.summed, seen.stored, until)
-    else:
-        names = seen.status.type_names if JOB in seen.summed else []
-        found = lately.tables(seen.sight, seen.summed, until, names)
-    drawn = {"known": _mark(part, until), "found": found, "until": until}
-    return {part: {**drawn, "shown_until": shown_time(until)}}
-
-
-def _mark(part: str, until: datetime) -> str:
-    return f"{part}-{second_of(until)}"
-
-
-def known_of(until: datetime) -> list[str]:
-    """What a page sends that has all parts of the last hour before `until`."""
-    return [_mark(part, until) for part in _PARTS]
+def known_of(until: datetime) -> str:
+    """What a page sends that has the trends of the hour before `until`."""
+    return str(second_of(until))
 
 
 def _taken() -> list[bool]:
@@ -194,16 +170,15 @@ def _taken() -> list[bool]:
 def refreshed(periods: Callable[[], Mapping[str, float]]) -> Callable[[HttpRequest], HttpResponse]:
     """The view that refreshes the page.
 
-    Each answer is one part: a missing part of the newest hour, else the present state. So no answer
-    takes as long as the whole page.
+    Each answer is one part: the trends, if the page lacks those of the newest hour, else the
+    present state. So no answer takes as long as the whole page.
     """
 
     def view(request: HttpRequest) -> HttpResponse:
-        seen, known = _Seen.by(request.user, periods()), request.GET.getlist(KNOWN)
+        seen = _Seen.by(request.user, periods())
         until = seen.until
-        lacking = [part for part in _PARTS if until and _mark(part, until) not in known]
-        if until and lacking:
-            drawn = _lately(seen, lacking[0], until)
+        if until and request.GET.get(KNOWN) != known_of(until):
+            drawn = {"trends": _trends(seen, until)}
         else:
             drawn = _present(seen)
         return render(request, "admin/overview/parts.html", {"overview": drawn})

@@ -10,14 +10,12 @@ from django.db.models import Min
 from django.utils.functional import Promise
 from django.utils.html import escape
 from django.utils.safestring import SafeString
-from django.utils.timezone import localtime
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
 from apps.common.admin.display import plain_time, shown_text
 from apps.common.leases import SweepRun
-from apps.common.zones import offset_name
 from apps.dispatch.models import Dispatch
 from apps.jobs.admin.labels import age, capped, relative
 from apps.jobs.conf import conf
@@ -25,9 +23,7 @@ from apps.jobs.models import Job, JobType, TypeState, Worker
 from apps.jobs.rules import breaker
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services import counts, living
-from apps.journal.models import JournalEntry
-from apps.reports.admin.choice import stamp
-from apps.reports.admin.counted import FINALLY
+from apps.reports.admin.overview import planner
 from apps.reports.admin.overview.sight import Sight
 from apps.reports.admin.overview.tiles import (
     DANGER,
@@ -39,7 +35,7 @@ from apps.reports.admin.overview.tiles import (
     listed,
     row_of,
 )
-from apps.reports.rules.outcomes import DISPATCH, JOB, TOTAL
+from apps.reports.rules.outcomes import DISPATCH
 from apps.reports.services.standing import Standing
 
 MAX_COUNTED = 5_000
@@ -54,26 +50,6 @@ _SWEEPS = "#overview-each-sweep"
 
 
 # --- jobs and dispatches --------------------------------------------------------------------------
-def just_ended(source: str, count: int, since: datetime) -> Tile:
-    """What has ended since the last hour that is added up, of which it is no part yet."""
-    return Tile(
-        key=f"{source}-just",
-        title=_("just ended"),
-        value=capped(count, MAX_COUNTED),
-        url=listed(
-            JournalEntry,
-            source=source,
-            counted=FINALLY if source == JOB else TOTAL,
-            since=stamp(since),
-        ),
-        note=gettext("since %s") % _clock_time(localtime(since)),
-    )
-
-
-def _clock_time(local: datetime) -> str:
-    return f"{local:%H:%M} {offset_name(local)}"
-
-
 def jobs(status: Standing) -> Panel:
     found = status.jobs(MAX_COUNTED)
     states = Job.Status
@@ -108,7 +84,7 @@ def _oldest_due(status: Standing, due: counts.DueJob | None) -> Tile:
         title=title,
         value=age(due.since, status.now),
         url=row_of(Job, due.number),
-        note=gettext("%s, paused") % name if is_paused else name,
+        notes=(gettext("%s, paused") % name if is_paused else name,),
         tone=WARNING if is_late and not is_paused else "",
     )
 
@@ -132,6 +108,7 @@ def dispatches(sight: Sight, status: Standing) -> Panel:
             url=url,
             tone=DANGER if is_over else "",
         ),
+        *planner.tiles(sight),
     ]
     return Panel(key="dispatches", title=_("Dispatches now"), tiles=tiles)
 
@@ -172,7 +149,7 @@ def _workers(status: Standing) -> Iterator[Tile]:
         title=_("live workers"),
         value=f"{len(active):,}",
         url=listed(Worker, state=Worker.State.ACTIVE),
-        note=" · ".join(notes),
+        notes=tuple(notes),
         tone="" if active else DANGER,
     )
     slots = living.slots(active)
@@ -209,7 +186,7 @@ def _beat(status: Standing) -> Iterator[Tile]:
         title=_("beat"),
         value=gettext("never") if last is None else relative(last, status.now),
         url=_SWEEPS,
-        note=gettext("start beat: no sweep runs") if is_late else "",
+        notes=(gettext("start beat: no sweep runs") if is_late else "",),
         tone=DANGER if is_late else "",
     )
     late = sum(status.is_overdue(each) for each in status.sweeps)
@@ -240,7 +217,7 @@ def _clock() -> Tile:
         title=_("clock drift"),
         # The sum with zero is never -0.0.
         value=gettext("%+.1f s") % (round(ahead.total_seconds(), 1) + 0.0),
-        note=gettext("against the database"),
+        notes=(gettext("to the database"),),
         tone=WARNING if abs(ahead) > NOTABLE_DRIFT else "",
     )
 

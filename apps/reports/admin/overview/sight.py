@@ -47,17 +47,18 @@ class Sight:
         return not bounds_of(self._user).are_open
 
     @cached_property
-    def _has_scopes(self) -> bool:
-        return OperatorScope.names_of(self._user) is not None
+    def bound(self) -> list[str] | None:
+        """The users and groups that this person is limited to; None for all."""
+        return OperatorScope.names_of(self._user)
 
     def is_limited(self, source: str) -> bool:
         """Whether this person sees only some executors."""
-        return source == DISPATCH and self._has_scopes
+        return source == DISPATCH and self.bound is not None
 
     @cached_property
     def executors(self) -> list[str] | None:
         """The users whose dispatches are visible; None for all."""
-        if not self._has_scopes:
+        if self.bound is None:
             return None
         seen = Executor.objects.visible_to(self._user).users()
         return list(seen.values_list("name", flat=True)[: MAX_EXECUTORS + 1])

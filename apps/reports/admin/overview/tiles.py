@@ -19,26 +19,29 @@ WARNING, DANGER = "warning", "danger"
 
 @dataclass(frozen=True, kw_only=True)
 class Tile:
-    """One figure. `key` stays the same at each refresh; without `url` it has no link."""
+    """One figure with remarks, a line each. `key` stays the same at each refresh; without `url` it
+    has no link."""
 
     key: str
     title: str | Promise
     value: str
     url: str = ""
-    note: str = ""
+    notes: tuple[str | Promise, ...] = ()
     tone: str = ""
 
     @property
     def drawn(self) -> str:
         """As HTML; a template takes ten times as long, and pages refresh every few seconds."""
         tone = f" figure-{self.tone}" if self.tone else ""
-        note = f'<span class="cell-note faint">{escape(self.note)}</span>' if self.note else ""
+        notes = "".join(
+            [f'<span class="cell-note faint">{escape(note)}</span>' for note in self.notes if note]
+        )
         head = f'class="figure{tone}" id="overview-tile-{escape(self.key)}"'
         title = escape(capfirst(str(self.title)))
         text = f"<span>{title}</span><strong>{escape(self.value)}</strong>"
         if self.url:
-            return f'<a {head} href="{escape(self.url)}">{text}{note}</a>'
-        return f"<div {head}>{text}{note}</div>"
+            return f'<a {head} href="{escape(self.url)}">{text}{notes}</a>'
+        return f"<div {head}>{text}{notes}</div>"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,17 +49,15 @@ class Panel:
     key: str
     title: str | Promise
     tiles: list[Tile] = field(default_factory=list)
-    picture: SafeString | None = None
 
     @property
     def drawn(self) -> SafeString:
         """As HTML."""
         name = f"overview-{escape(self.key)}"
         return SafeString(
-            f'<section class="overview-panel" id="{name}" data-tiles="{len(self.tiles)}" '
-            f'aria-labelledby="{name}-title"><h2 id="{name}-title">{escape(self.title)}'
-            f'{self.picture or SafeString()}</h2><div class="figures">'
-            f"{' '.join(tile.drawn for tile in self.tiles)}</div></section>"
+            f'<section class="overview-panel" id="{name}" aria-labelledby="{name}-title">'
+            f'<h2 id="{name}-title">{escape(self.title)}</h2><div class="figures">'
+            f"{' '.join([tile.drawn for tile in self.tiles])}</div></section>"
         )
 
 
@@ -96,7 +97,7 @@ def row_of(model: type[models.Model], key: int) -> str:
     return reverse(f"admin:{meta.app_label}_{meta.model_name}_change", args=[key])
 
 
-def rate(count: int, minutes: int, limit: int | None = None) -> str:
+def rate(count: int, minutes: float, limit: int | None = None) -> str:
     """`12.4/min`, `35/s`; `2,000+/min` when counting stopped at the limit."""
     beyond = "" if limit is None or count < limit else "+"
     each_minute = count / minutes
