@@ -56,7 +56,7 @@ def test_operator_reads_a_report(page_as: Callable[[str | None], Page], history:
     assert query(page) == {"source": "job", "by": "hour", "period": "7d", "zone": "UTC"}
     assert len(charted(page, "report-ends", "xAxis[0].data")) == 168
     page.get_by_label("Time zone").fill("Asia/Shanghai")
-    page.get_by_role("button", name="Switch").click()
+    page.get_by_role("button", name="Show").click()
     assert query(page) == {"source": "job", "by": "hour", "period": "7d", "zone": "Asia/Shanghai"}
     assert charted(page, "report-ends", "xAxis[0].data")[0] == "02-24 22:00"
     page.get_by_label("From").fill("2026-03-02T22:00")

@@ -39,6 +39,19 @@ def test_error_and_attempts_of_a_failed_job_come_before_all_else(
     expect(picture).to_be_visible()
 
 
+def test_report_of_nothing_is_seen_at_a_glance(
+    page_as: Callable[[str | None], Page], frozen_clock: FrozenClock
+) -> None:
+    rollup.roll_up(until=frozen_clock() + timedelta(minutes=1))
+    page = page_as("viewer")
+    page.set_viewport_size(WIDE)
+    page.goto(reverse("report") + "?source=dispatch&by=task")
+    await_drawn(page)
+    height = page.evaluate("document.documentElement.scrollHeight")
+    assert height <= WIDE["height"]
+    expect(page.get_by_text("Nothing ended in this period.")).to_be_in_viewport()
+
+
 def test_report_with_figures_in_every_column_fits_without_moving_it_sideways(
     page_as: Callable[[str | None], Page], frozen_clock: FrozenClock
 ) -> None:

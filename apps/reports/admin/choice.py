@@ -48,6 +48,8 @@ PRESETS = {
     "90d": (timedelta(days=90), _("90 days")),
 }
 DEFAULT_PRESET = "24h"
+# A form sends it; a page answers with the address that means the same without it.
+SHOWN = "shown"
 ALL_COLUMNS = "all"
 # Longer periods are drawn by day.
 MAX_BY_HOUR = timedelta(days=8)
@@ -138,6 +140,13 @@ def stamp(instant: datetime) -> str:
 def input_value(instant: datetime, zone: tzinfo) -> str:
     """The value of an <input type="datetime-local">."""
     return instant.astimezone(zone).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def unchanged(preset: str, start: datetime, end: datetime, zone: tzinfo) -> dict[str, str]:
+    """Hidden fields of a form with the two inputs `from` and `to`: what it showed in them, and the
+    period that is meant as long as nobody types another."""
+    period = {"period": preset} if preset else {"of": f"{stamp(start)}/{stamp(end)}"}
+    return {SHOWN: f"{input_value(start, zone)}/{input_value(end, zone)}", **period}
 
 
 def read_choice(
@@ -236,15 +245,20 @@ class Reader:
     def period(self, now: datetime, zone: ZoneInfo) -> tuple[str, datetime, datetime]:
         """The name of a preset, or "" for a custom period, and its instants."""
         preset = self.one_of("period", PRESETS, DEFAULT_PRESET)
-        if self.text("from") or self.text("to"):
+        typed = self.text("from"), self.text("to")
+        if self.query.get(SHOWN) and _are_same(typed, self.text(SHOWN).split("/")):
+            start, _slash, end = self.text("of").partition("/")
+            typed = start, end
+        if any(typed):
             try:
-                return ("", *self._custom(now, zone))
+                return ("", *self._custom(typed, now, zone))
             except ValueError as error:
                 self.problems.append(str(error))
         return (preset, *_latest(now, PRESETS[preset][0]))
 
-    def _custom(self, now: datetime, zone: ZoneInfo) -> tuple[datetime, datetime]:
-        start_text, end_text = self.text("from"), self.text("to")
+    @staticmethod
+    def _custom(typed: tuple[str, str], now: datetime, zone: ZoneInfo) -> tuple[datetime, datetime]:
+        start_text, end_text = typed
         end = _instant(end_text, zone) if end_text else _full_minute(now)
         start = _instant(start_text, zone) if start_text else end - PRESETS[DEFAULT_PRESET][0]
         if start >= end:
@@ -263,6 +277,16 @@ def _latest(now: datetime, length: timedelta) -> tuple[datetime, datetime]:
         grain = timedelta(minutes=15) if length <= timedelta(days=7) else timedelta(hours=1)
     end = now + (datetime.min.replace(tzinfo=UTC) - now) % grain
     return end - length, end
+
+
+def _are_same(texts: Sequence[str], others: Sequence[str]) -> bool:
+    """Whether these are the same times; browsers leave out seconds that are zero."""
+    try:
+        return [datetime.fromisoformat(text) for text in texts] == [
+            datetime.fromisoformat(text) for text in others
+        ]
+    except ValueError:
+        return False
 
 
 def _full_minute(now: datetime) -> datetime:

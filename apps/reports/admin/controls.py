@@ -10,8 +10,11 @@ from django.utils.functional import Promise
 
 from apps.common import clock
 from apps.common.zones import zone_names
-from apps.reports.admin.choice import PRESETS, SOURCES, TABS, Choice, input_value
+from apps.reports.admin.choice import PRESETS, SOURCES, TABS, Choice, input_value, unchanged
 from apps.reports.services.summary import MINUTE, THROUGH_TIME, TIMES
+
+# What the form asks for.
+_TYPED = frozenset({"period", "from", "to", "zone"})
 
 
 @dataclass(frozen=True)
@@ -22,7 +25,7 @@ class Option:
 
 
 def controls(choice: Choice, groups: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """The options of each control, and the parameters that each form keeps."""
+    """The options of each control, and the parameters that the form keeps."""
     length = choice.end - choice.start
     kept = choice.parameters()
     return {
@@ -56,13 +59,11 @@ def controls(choice: Choice, groups: Mapping[str, Sequence[str]]) -> dict[str, A
         if choice.end < clock.now()
         else "",
         "all_groups": choice.query(by=choice.only[0], only=None) if choice.only else "",
-        "period_keeps": _without(kept, "period", "from", "to"),
-        "zone_keeps": _without(kept, "zone"),
+        "keeps": {
+            **{name: text for name, text in kept.items() if name not in _TYPED},
+            **unchanged(choice.preset, choice.start, choice.end, choice.zone),
+        },
         "from": input_value(choice.start, choice.zone),
         "to": input_value(choice.end, choice.zone),
         "zones": sorted(zone_names()),
     }
-
-
-def _without(kept: Mapping[str, str], *names: str) -> dict[str, str]:
-    return {name: value for name, value in kept.items() if name not in names}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.html import escape
@@ -25,10 +25,11 @@ from apps.common.admin.filters import read_key
 from apps.common.zones import parse_zone
 from apps.dispatch.models import OperatorScope
 from apps.jobs.admin.filters import type_names
-from apps.jobs.admin.job_groups import GROUP_URL
+from apps.jobs.admin.job_groups import GROUP_URL, STATUSES
 from apps.jobs.admin.labels import relative
+from apps.jobs.services.error_states import Error, states_of
 from apps.journal.admin.words import reason_of
-from apps.reports.admin.choice import PRESETS, Reader, input_value, stamp
+from apps.reports.admin.choice import PRESETS, SHOWN, Reader, input_value, stamp, unchanged
 from apps.reports.admin.controls import Option
 from apps.reports.admin.quota import titles
 from apps.reports.admin.sparkline import sparkline
@@ -36,7 +37,14 @@ from apps.reports.permissions import may_see_failures
 from apps.reports.rules.outcomes import DISPATCH, JOB
 from apps.reports.rules.tally import OTHER
 from apps.reports.services.coverage import Stored
-from apps.reports.services.failures import BY_COUNT, NEW, NEWEST, Failure, failures
+from apps.reports.services.failures import (
+    BY_COUNT,
+    MAX_SEARCHED,
+    NEW,
+    NEWEST,
+    Failure,
+    failures,
+)
 
 MAX_SHOWN = 100
 MAX_SAMPLE = 240
@@ -50,13 +58,14 @@ SORTS = {BY_COUNT: _("Most often"), NEWEST: _("Newest"), NEW: _("First seen last
 
 @dataclass(frozen=True)
 class FailuresChoice:
-    """The values of the address: `preset` is empty for a custom period; `problems` are sentences
-    about values that were not used."""
+    """The values of the address: `preset` is empty for a custom period; `text` is part of an error;
+    `problems` are sentences about values that were not used."""
 
     preset: str
     start: datetime
     end: datetime
     type: str
+    text: str
     sort: str
     problems: tuple[str, ...] = ()
 
@@ -69,7 +78,7 @@ class FailuresChoice:
 
     def query(self, **changes: Any) -> str:
         to = replace(self, **changes)
-        asked = {**to.period, "type": to.type, "sort": to.sort}
+        asked = {**to.period, "type": to.type, "text": to.text, "sort": to.sort}
         return f"?{urlencode({name: value for name, value in asked.items() if value})}"
 
 
@@ -80,6 +89,8 @@ def failures_page(request: HttpRequest) -> HttpResponse:
         raise PermissionDenied
     now = clock.now()
     choice = _read(request.GET, now)
+    if SHOWN in request.GET and not choice.problems:
+        return HttpResponseRedirect(reverse("failures") + choice.query())
     found = failures(
         choice.start,
         choice.end,
@@ -88,14 +99,16 @@ def failures_page(request: HttpRequest) -> HttpResponse:
         order=choice.sort,
         sources=_sources(user),
         type_or_task=choice.type,
+        text=choice.text,
         stored=Stored.read(),
     )
+    names = titles([choice.type, *(each.type_or_task for each in found.groups)])
     rows = _Rows(
         choice,
         found.start,
         now,
-        titles=titles([each.type_or_task for each in found.groups]),
-        may_act=user.has_perm("jobs.operate_job"),
+        titles=names,
+        states=_states(found.groups) if user.has_perm("jobs.operate_job") else {},
     )
     context = {
         **admin.site.each_context(request),
@@ -104,11 +117,14 @@ def failures_page(request: HttpRequest) -> HttpResponse:
         "is_fullwidth": "1",
         "choice": choice,
         "periods": _options(choice, "preset", {n: title for n, (_for, title) in PRESETS.items()}),
+        "keeps": unchanged(choice.preset, choice.start, choice.end, get_current_timezone()),
         "from": input_value(choice.start, get_current_timezone()),
         "to": input_value(choice.end, get_current_timezone()),
         "sorts": _options(choice, "sort", SORTS),
         "types": sorted({*type_names(), *filter(None, [choice.type])}),
-        "all_types": choice.query(type=""),
+        "type_title": names.get(choice.type, choice.type),
+        "wider": choice.query(type="", text=""),
+        "searched": "" if found.are_all_searched else f"{MAX_SEARCHED:,}",
         "rows": [rows.drawn(each) for each in found.groups],
         "more": found.count - len(found.groups),
         "count": found.count,
@@ -135,7 +151,9 @@ def _read(query: QueryDict, now: datetime) -> FailuresChoice:
         text = gettext("%(text)s is not a name; names have letters, digits and _ . : @ / + - only.")
         reader.problems.append(text % {"text": type_[:60].replace("\0", "")})
         type_ = ""
-    return FailuresChoice(preset, start, end, type_, sort, tuple(reader.problems))
+    return FailuresChoice(
+        preset, start, end, type_, reader.text("text"), sort, tuple(reader.problems)
+    )
 
 
 def _options(choice: FailuresChoice, name: str, known: dict[str, Any]) -> list[Option]:
@@ -145,8 +163,21 @@ def _options(choice: FailuresChoice, name: str, known: dict[str, Any]) -> list[O
     ]
 
 
+def _states(groups: Sequence[Failure]) -> Mapping[Error, frozenset[str] | None]:
+    """The states of the jobs of each group."""
+    return states_of(
+        (each.type_or_task, each.error_key)
+        for each in groups
+        if each.source == JOB and each.error_key != OTHER
+    )
+
+
 class _Rows:
-    """Draws the groups of a page; a template would take ten times as long for a hundred of them."""
+    """Draws the groups of a page; a template would take ten times as long for a hundred of them.
+
+    `states` are those of the jobs of a group, None where they are not known; a person who may not
+    act on jobs has none.
+    """
 
     def __init__(
         self,
@@ -155,19 +186,23 @@ class _Rows:
         now: datetime,
         *,
         titles: Mapping[str, str],
-        may_act: bool,
+        states: Mapping[Error, frozenset[str] | None],
     ) -> None:
-        self._start, self._now, self._titles = start, now, titles
+        self._start, self._now, self._titles, self._states = start, now, titles, states
         self._only = f"{choice.query(type='')}&type="
         self._back = urlencode({"back": reverse("failures") + choice.query()})
-        acts = (("retry", _("Retry…")), ("cancel", _("Cancel…"))) if may_act else ()
-        self._acts = [(title, reverse(GROUP_URL, args=[name])) for name, title in acts]
+        acts = (("retry", gettext("Retry…")), ("cancel", gettext("Cancel…")))
+        self._acts = [
+            (title, {*STATUSES[name]}, reverse(GROUP_URL, args=[name])) for name, title in acts
+        ]
         self._new = f' <span class="failure-new">{escape(gettext("new"))}</span>'
         self._newest = escape(gettext("The newest job or dispatch with this error"))
         self._last_seen = escape(gettext("Last seen"))
         self._first_seen = escape(gettext("First seen"))
         self._jobs = escape(gettext("Jobs"))
         self._jobs_are = escape(gettext("Jobs whose last error is this one"))
+        self._dispatches = escape(gettext("Dispatches"))
+        self._dispatches_are = escape(gettext("Failed dispatches of this task"))
 
     def drawn(self, failure: Failure) -> SafeString:
         """As HTML."""
@@ -192,19 +227,24 @@ class _Rows:
         )
 
     def _ways(self, failure: Failure) -> str:
-        """The links to the jobs of the group and to its bulk actions."""
+        """The links to the jobs or dispatches of the group, and to what is done with its jobs."""
         if failure.source != JOB:
-            return ""
-        group = urlencode({"type": failure.type_or_task, "error_key": failure.error_key})
+            return _button(_failed(failure), self._dispatches, self._dispatches_are)
+        error = failure.type_or_task, failure.error_key
+        group = urlencode({"type": error[0], "error_key": error[1]})
         listed = f"{reverse('admin:jobs_job_changelist')}?{group}"
-        ways = [
-            f'<a class="plain-button" href="{escape(listed)}" '
-            f'title="{self._jobs_are}">{self._jobs}</a>'
-        ]
-        for title, url in self._acts:
-            address = escape(f"{url}?{group}&{self._back}")
-            ways.append(f'<a class="plain-button" href="{address}">{escape(title)}</a>')
+        ways = [_button(listed, self._jobs, self._jobs_are)]
+        states = self._states.get(error, frozenset())
+        for title, acted_on, url in self._acts:
+            if states is None or acted_on & states:
+                ways.append(_button(f"{url}?{group}&{self._back}", escape(title)))
         return " ".join(ways)
+
+
+def _button(url: str, words: str, explained: str = "") -> str:
+    """A link of words that are escaped."""
+    title = f' title="{explained}"' if explained else ""
+    return f'<a class="plain-button" href="{escape(url)}"{title}>{words}</a>'
 
 
 def _one(failure: Failure) -> tuple[str, str]:
@@ -216,14 +256,17 @@ def _one(failure: Failure) -> tuple[str, str]:
 
 def _rest(failure: Failure) -> tuple[str, str]:
     """The errors beyond the limit, with a link to all failed jobs or dispatches."""
+    return gettext("Other errors (too many to list)"), _failed(failure)
+
+
+def _failed(failure: Failure) -> str:
+    """The list of all failed jobs of the type, or dispatches of the task."""
     if failure.source == JOB:
         asked = {"type": failure.type_or_task, "status": "failed"}
-        url = f"{reverse('admin:jobs_job_changelist')}?{urlencode(asked)}"
-    else:
-        source, _colon, task = failure.type_or_task.partition(":")
-        asked = {"source": source, "task": task, "state": "failed"}
-        url = f"{reverse('admin:dispatch_dispatch_changelist')}?{urlencode(asked)}"
-    return gettext("Other errors (too many to list)"), url
+        return f"{reverse('admin:jobs_job_changelist')}?{urlencode(asked)}"
+    source, _colon, task = failure.type_or_task.partition(":")
+    asked = {"source": source, "task": task, "state": "failed"}
+    return f"{reverse('admin:dispatch_dispatch_changelist')}?{urlencode(asked)}"
 
 
 def _trend(failure: Failure) -> SafeString:

@@ -24,7 +24,7 @@ from apps.common.errors import Invalid
 from apps.dispatch.models import Executor, OperatorScope
 from apps.jobs.models import bounds_of
 from apps.reports.admin import chart, controls, quota
-from apps.reports.admin.choice import ALL_COLUMNS, GROUPS, SOURCES, TABS, Choice, read_choice
+from apps.reports.admin.choice import ALL_COLUMNS, GROUPS, SHOWN, SOURCES, TABS, Choice, read_choice
 from apps.reports.admin.report import (
     COLUMNS,
     SORTS,
@@ -67,6 +67,8 @@ def report(request: HttpRequest) -> HttpResponse:
     """The report that the address asks for; the page lists problems with the address."""
     view = _View.of(request)
     choice = _choice_of(request, view)
+    if SHOWN in request.GET and not choice.problems:
+        return HttpResponseRedirect(reverse("report") + choice.query())
     context = {
         **admin.site.each_context(request),
         "title": _("Reports"),

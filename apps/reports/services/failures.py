@@ -26,6 +26,8 @@ _KEYS_AT_ONCE = 500
 _GRAINS = (coverage.MINUTE, coverage.QUARTER, coverage.HOUR, coverage.DAY)
 # Of more types or tasks, all rows are read and filtered here.
 _MAX_NAMED = 200
+# Of more errors, only the most frequent ones are searched for a text.
+MAX_SEARCHED = 2_000
 # The order: highest count, last seen, or first seen most recently first.
 BY_COUNT, NEWEST, NEW = "count", "last", "new"
 
@@ -54,7 +56,8 @@ class Failure:
 @dataclass(frozen=True, slots=True)
 class Failures:
     """The first errors of [start, as_of): the period as far as it is added up, cut as stored
-    buckets allow. There are `count` errors, which occurred `total` times.
+    buckets allow. There are `count` errors, which occurred `total` times. Where a text was searched
+    for, not `are_all_searched` if there were more than MAX_SEARCHED.
 
     Error groups that are no longer kept (REPORT_ERRORS_KEPT) are counted but not listed.
     """
@@ -64,6 +67,7 @@ class Failures:
     total: int
     start: datetime
     as_of: datetime
+    are_all_searched: bool = True
 
 
 class _Sum(NamedTuple):
@@ -99,9 +103,11 @@ def failures(
     order: str = BY_COUNT,
     sources: Sequence[str] = SOURCES,
     type_or_task: str = "",
+    text: str = "",
     stored: Stored | None = None,
 ) -> Failures:
-    """The first errors (`limit` ≤ 200) of [start, end), optionally of one type or task.
+    """The first errors (`limit` ≤ 200) of [start, end), optionally of one type or task, or with a
+    text in their newest occurrence.
 
     The trend has `steps` equal steps, except that long ones begin at full hours or days (UTC) and
     none is finer than the stored buckets. `stored` is read when it is not given.
@@ -120,6 +126,9 @@ def failures(
     # The whole period takes longer buckets than its steps.
     whole, _left = stored.cover([(max(edges[0], first), as_of)])
     every = _counted(whole, sources, type_or_task)
+    are_all = not text or len(every) <= MAX_SEARCHED
+    if text:
+        every = _saying(text, _most_frequent(every, MAX_SEARCHED))
     sums = _sums(_most_frequent(every, limit) if order == BY_COUNT else every)
     seen = _seen(runs, sums)
     listed = nlargest(limit, seen, lambda error: _KEYS[order](sums[error], seen[error]))
@@ -143,7 +152,7 @@ def failures(
         for sample, subject_id in [newest.get(error, ("", 0))]
     )
     total = sum(count for count, _final in every.values())
-    return Failures(groups, len(every), total, instant_of(edges[0]), instant_of(as_of))
+    return Failures(groups, len(every), total, instant_of(edges[0]), instant_of(as_of), are_all)
 
 
 def _edges(start: int, end: int, steps: int, kept: Mapping[int, int]) -> list[int]:
@@ -192,6 +201,17 @@ def _most_frequent(counted: _Counted, limit: int) -> _Counted:
     """The errors that can be among the first `limit`, including all with equal totals."""
     least = min(nlargest(limit, (total for total, _ in counted.values())), default=0)
     return {each: sums for each, sums in counted.items() if sums[0] >= least}
+
+
+def _saying(text: str, counted: _Counted) -> _Counted:
+    """Those of the errors that have the text, in letters of either case."""
+    samples = dict(_known(_sums(counted), "sample"))
+    wanted = text.casefold()
+    return {
+        (source, value): sums
+        for (source, value), sums in counted.items()
+        if wanted in samples.get((source, *error_of(value)), [""])[0].casefold()
+    }
 
 
 def _sums(counted: _Counted) -> dict[Error, _Sum]:

@@ -13,6 +13,7 @@ from django.test import Client
 from apps.common import clock
 from apps.dispatch.models import OperatorScope
 from apps.jobs.rules import transitions as t
+from apps.jobs.services import error_states
 from apps.reports.admin import failures
 from tests.factories import once_task, user
 from tests.frozen import FrozenClock
@@ -94,6 +95,43 @@ def test_group_is_retried_from_the_page_and_the_way_leads_back(
     assert answer["Location"] == f"{PAGE}?period=1h&sort=count"
 
 
+def test_only_what_can_be_done_is_offered(
+    role_client: Any, refused: list[int], now: FrozenClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = role_client("operator")
+    offers = [len(links(client.get(PAGE), words)) for words in ("Retry…", "Cancel…")]
+    assert offers == [2, 0]
+    job_type("often", max_attempts=2)
+    jobs(1, "often")
+    end(take(1, types=("often",))[0], "failed", error="OSError: disk full")
+    now.advance(minutes=2)
+    roll_up()
+    [group] = groups(client.get(PAGE, {"type": "often"}))
+    assert "Cancel…" in group
+    assert "Retry…" not in group
+    # Of too many jobs nobody knows.
+    monkeypatch.setattr(error_states, "MAX_LOOKED_AT", 1)
+    [group] = groups(client.get(PAGE, {"type": "often"}))
+    assert "Retry…" in group
+
+
+def test_errors_are_found_by_a_part_of_their_text(
+    admin_client: Client, refused: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert rows(admin_client.get(PAGE, {"text": "NO SUCH"})) == [("bill", 1)]
+    page = admin_client.get(PAGE, {"text": "refused"})
+    assert rows(page) == [("mail", 3)]
+    assert "3 failures of one kind" in text_of(page)
+    assert links(page, "Show all") == ["?period=24h&sort=count"]
+    assert "No error of this period has this text." in text_of(
+        admin_client.get(PAGE, {"text": "%"})
+    )
+    monkeypatch.setattr("apps.reports.services.failures.MAX_SEARCHED", 1)
+    page = admin_client.get(PAGE, {"text": "refused"})
+    assert rows(page) == [("mail", 3)]
+    assert "most frequent errors were searched" in text_of(page)
+
+
 def test_viewer_is_offered_no_action(role_client: Any, refused: list[int]) -> None:
     page = role_client("viewer").get(PAGE)
     assert rows(page) == [("mail", 3), ("bill", 1)]
@@ -125,7 +163,9 @@ def test_dispatches_are_shown_without_actions_and_to_nobody_with_limits(
     page = admin_client.get(PAGE)
     assert rows(page) == [("once:7", 1)]
     [group] = groups(page)
-    assert "plain-button" not in group
+    assert re.findall(r'plain-button" href="([^"]*)"', group) == [
+        "/admin/dispatch/dispatch/?source=once&task=7&state=failed"
+    ]
     assert f'<a href="/admin/dispatch/dispatch/{made.subject_id}/change/"' in group
     limited = role_user("viewer")
     OperatorScope.objects.create(operator=limited, executor=user("uid_ann"))
@@ -172,11 +212,12 @@ def test_period_of_ones_own_is_kept_by_all_links(admin_client: Client, refused: 
     assert rows(page) == [("mail", 3), ("bill", 1)]
     kept = "from=2026-03-30T12%3A30Z&to=2026-03-30T12%3A40Z"
     assert links(page, "mail")[-1] == f"?{kept}&sort=count&type=mail"
+    # The form keeps it, too, as long as nobody types another.
     sent = form_of(page, "type")
-    assert {name: sent[name] for name in ("from", "to")} == {
-        "from": "2026-03-30T12:30Z",
-        "to": "2026-03-30T12:40Z",
-    }
+    answer = admin_client.get(PAGE, {**sent, "type": "bill"})
+    assert answer["Location"] == f"{PAGE}?{kept}&type=bill&sort=count"
+    answer = admin_client.get(PAGE, {**sent, "to": "2026-03-30T12:50"})
+    assert answer["Location"] == f"{PAGE}?{kept.replace('40Z', '50Z')}&sort=count"
     before = {"from": "2026-03-29T12:30", "to": "2026-03-30T12:20"}
     assert rows(admin_client.get(PAGE, before)) == []
 

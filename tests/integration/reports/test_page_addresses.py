@@ -20,7 +20,7 @@ from tests import factories
 from tests.frozen import FrozenClock
 from tests.integration.reports.day import NOW, URL, roll_up, table
 from tests.integration.reports.history import entry, write
-from tests.pages import tables_of, text_of
+from tests.pages import form_of, tables_of, text_of
 
 pytestmark = pytest.mark.django_db
 
@@ -60,6 +60,40 @@ def test_impossible_address_is_named_and_the_usual_is_shown(
     assert tables_of(page)[0][1:]
     answer = admin_client.get(reverse("report_csv"), query)
     assert (answer.status_code, answer.url) == (302, f"{URL}?{urlencode(query)}")  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("query", "typed", "meant"),
+    [
+        ({}, {}, "period=24h&zone=UTC"),
+        ({"period": "7d"}, {"zone": "Asia/Shanghai"}, "period=7d&zone=Asia%2FShanghai"),
+        (
+            {"from": "2026-03-02T08:00", "to": "2026-03-02T09:00"},
+            {"zone": "Asia/Shanghai"},
+            "from=2026-03-02T08%3A00Z&to=2026-03-02T09%3A00Z&zone=Asia%2FShanghai",
+        ),
+        (
+            {"period": "7d"},
+            {"from": "2026-03-02T08:00", "to": "2026-03-02T09:00", "zone": "Asia/Shanghai"},
+            "from=2026-03-02T00%3A00Z&to=2026-03-02T01%3A00Z&zone=Asia%2FShanghai",
+        ),
+    ],
+)
+def test_one_form_keeps_what_nobody_types(
+    admin_client: Client, history: None, query: dict[str, str], typed: dict[str, str], meant: str
+) -> None:
+    """And its address becomes that of the report, to be kept as a bookmark."""
+    page = admin_client.get(URL, {"by": "hour", **query})
+    sent = form_of(page, "zone") | typed
+    # As browsers send times of a full minute.
+    sent |= {name: sent[name].removesuffix(":00") for name in ("from", "to") if name not in typed}
+    answer = admin_client.get(URL, sent)
+    assert answer["Location"] == f"{URL}?source=job&by=hour&{meant}"
+
+
+def test_wrong_times_of_the_form_are_named(admin_client: Client, history: None) -> None:
+    sent = form_of(admin_client.get(URL), "zone") | {"to": "2024-01-01T00:00"}
+    assert "The period ends before it begins;" in text_of(admin_client.get(URL, sent))
 
 
 def test_nothing_added_up_yet_is_shown(admin_client: Client, now: FrozenClock) -> None:

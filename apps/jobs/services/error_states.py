@@ -1,0 +1,33 @@
+"""In which states the jobs are that share an error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+from apps.common.db import fetch_each, table
+from apps.jobs.models import Job
+
+# A job type and the key of an error.
+Error: TypeAlias = tuple[str, str]
+# Of each error the newest jobs are looked at; beyond them a job may be in any state.
+MAX_LOOKED_AT = 500
+
+
+def states_of(errors: Iterable[Error]) -> Mapping[Error, frozenset[str] | None]:
+    """The states of the jobs whose last error each of these is; None where there are too many to
+    know. Jobs in the archive do not count."""
+    newest = (
+        f"SELECT status FROM {table(Job)} WHERE error_key = %s AND type = %s "
+        f"ORDER BY id DESC LIMIT {MAX_LOOKED_AT}"
+    )
+    select = f"SELECT %s, %s, status, COUNT(*) FROM ({newest}) jobs GROUP BY status"
+    wanted = list(errors)
+    counts: dict[Error, dict[str, int]] = {error: {} for error in wanted}
+    parts = ((select, (type_, key, key, type_)) for type_, key in wanted)
+    for type_, key, status, count in fetch_each(parts):
+        counts[type_, key][status] = count
+    return {
+        error: None if sum(found.values()) == MAX_LOOKED_AT else frozenset(found)
+        for error, found in counts.items()
+    }
