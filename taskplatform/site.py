@@ -17,6 +17,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.access import throttles
 from apps.common.errors import Throttled
+from apps.common.preferences import has_shortcuts
 from apps.reports.permissions import may_govern, may_report, may_see_failures
 from taskplatform import beat, search
 from taskplatform.audit import may_audit
@@ -77,6 +78,26 @@ ICONS = {
     "axes.accesslog": "login",
 }
 OTHER_ICON = "database"
+# Pages by the key that leads there after a g, and what other keys do: static/taskplatform/keys.js.
+PLACES = {
+    "o": "admin:index",
+    "j": "admin:jobs_job_changelist",
+    "d": "admin:dispatch_dispatch_changelist",
+    "t": "admin:dispatch_oncetask_changelist",
+    "w": "admin:jobs_worker_changelist",
+    "f": "failures",
+    "r": "report",
+}
+KEYS = (
+    (("j", "k"), _("Next row, previous row")),
+    (("x",), _("Select the row")),
+    (("Enter",), _("Open the row")),
+    (("r",), _("Retry, on the page of a job")),
+    (("/",), _("Search the list")),
+    (("Ctrl K",), _("Search everything")),
+    (("?",), _("Show this list")),
+    (("Esc",), _("Close this list")),
+)
 
 
 class PlatformAdminSite(AdminSite):
@@ -113,6 +134,12 @@ class PlatformAdminSite(AdminSite):
         order = list(ICONS)
         label = self._label(model)
         return (order.index(label) if label in order else len(order), str(model["name"]))
+
+    def each_context(self, request: HttpRequest) -> Any:
+        context = super().each_context(request)
+        if (menu := context["sidebar_navigation"]) and has_shortcuts(request):
+            context["shortcuts"] = {"places": _places(menu), "acts": KEYS}
+        return context
 
     def index(self, request: HttpRequest, extra_context: Any = None) -> Any:
         # Imported late, because the admin classes register with this site.
@@ -207,6 +234,14 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
     if system:
         groups.append({"title": _("System"), "separator": True, "items": system})
     return groups
+
+
+def _places(menu: list[dict[str, Any]]) -> list[tuple[tuple[str, str], str | Promise, str]]:
+    """The pages of the menu to which keys lead: the keys, the title and the address of each."""
+    titles = {str(item["link"]): item["title"] for group in menu for item in group["items"]}
+    titles[reverse("admin:index")] = _("Overview")
+    urls = {key: reverse(name) for key, name in PLACES.items()}
+    return [(("g", key), titles[url], url) for key, url in urls.items() if url in titles]
 
 
 def locked_out(request: HttpRequest, response: Any = None, credentials: Any = None) -> HttpResponse:

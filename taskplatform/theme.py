@@ -21,7 +21,8 @@ UNFOLD: dict[str, Any] = {
     ],
     "STYLES": [_static("taskplatform/admin.css")],
     "SCRIPTS": [
-        _static(f"taskplatform/{name}.js") for name in ("suggest", "search", "reach", "zone")
+        _static(f"taskplatform/{name}.js")
+        for name in ("suggest", "search", "keys", "reach", "zone")
     ],
     "SHOW_VIEW_ON_SITE": False,
     "SHOW_BACK_BUTTON": True,

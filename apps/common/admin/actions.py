@@ -71,7 +71,8 @@ class OnceForm(ReasonForm):
 
 @dataclass(frozen=True, kw_only=True)
 class ReasonAction:
-    """How an action is presented; `offered(row)` is whether a row's page has its button."""
+    """How an action is presented; `offered(row)` is whether a row's page has its button, which the
+    key presses if there is one."""
 
     act: Act
     description: str | Promise
@@ -84,6 +85,7 @@ class ReasonAction:
     at_once: bool
     is_harmless: bool
     done: Any
+    key: str
 
     def report(self, outcome: ActionResult) -> str:
         """How many rows the action was applied to, or what it made of them, as a sentence."""
@@ -115,6 +117,7 @@ def reason_action(
     at_once: bool = False,
     is_harmless: bool = False,
     done: Any = None,
+    key: str = "",
 ) -> Callable[[Act], Callable[..., Any]]:
     """Make an action of `method(self, row, *, reason, actor)`, which acts on one row by a service.
 
@@ -150,6 +153,7 @@ def reason_action(
             at_once=at_once,
             is_harmless=is_harmless,
             done=done,
+            key=key,
         )
         return action
 

@@ -20,13 +20,15 @@ MAX_SHOWN = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Button:
-    """A link on the page of a row, or with `posts` the rows that a form sends to the address."""
+    """A link on the page of a row, or with `posts` the rows that a form sends to the address; the
+    key presses it if there is one."""
 
     url: str
     text: str | Promise
     icon: str
     is_dangerous: bool
     posts: str = ""
+    key: str = ""
 
 
 def buttons(admin: Any, request: HttpRequest, row: Any) -> list[Button]:
@@ -45,6 +47,7 @@ def _button(url: str, spec: ReasonAction, pk: Any) -> Button:
         text=spec.description,
         icon=spec.icon,
         is_dangerous=spec.is_dangerous,
+        key=spec.key,
         posts=str(pk) if is_post else "",
     )
 

@@ -13,20 +13,23 @@ from django.utils.translation import gettext_lazy as _
 from apps.common import clock
 from apps.common.admin.display import shown_time, translate
 from apps.common.errors import Invalid
-from apps.common.preferences import FIELD, choose_zone, chosen_zone
+from apps.common.preferences import FIELD, choose, chosen_zone, has_shortcuts
 from apps.common.zones import zone_names
 
 PREFERENCES_URL = "preferences"
 # More than the name of any zone has.
 MAX_ZONE = 64
+SHORTCUTS = "shortcuts"
 
 
 def preferences(request: HttpRequest) -> HttpResponse:
     """The settings of who is signed in."""
     typed, problem = request.POST.get(FIELD, "").strip()[:MAX_ZONE], ""
+    shortcuts = has_shortcuts(request)
     if request.method == "POST":
+        shortcuts = SHORTCUTS in request.POST
         try:
-            choose_zone(request, request.user, typed)
+            choose(request, request.user, time_zone=typed, shortcuts=shortcuts)
         except Invalid as error:
             problem = translate(error.detail)
         else:
@@ -38,6 +41,7 @@ def preferences(request: HttpRequest) -> HttpResponse:
         "title": _("My settings"),
         "subtitle": None,
         "zone": typed if problem else (chosen.key if chosen else ""),
+        "has_shortcuts": shortcuts,
         "problem": problem,
         "zones": sorted(zone_names()),
         "server_zone": timezone.get_default_timezone_name(),

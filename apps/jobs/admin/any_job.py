@@ -98,6 +98,7 @@ class AnyJobAdmin(TwoTablesAdmin, ServiceModelAdmin, KeysetAdmin):
         icon="replay",
         offered=may("retry"),
         is_harmless=True,
+        key="r",
     )
     def retry(self, row: AnyJob, *, reason: str, actor: str) -> object:
         return control.retry(job=row, actor=actor, reason=reason)
