@@ -53,7 +53,7 @@ def test_rows_are_walked_selected_and_opened(browser_page: Page) -> None:
     press(page, "k j Enter")
     page.wait_for_url(re.compile(f"{older}/change"))
     press(page, "r")
-    expect(page.get_by_text("This concerns one job")).to_be_visible()
+    expect(page.get_by_text("1 job retried.")).to_be_visible()
 
 
 def test_who_types_or_holds_another_key_only_types(browser_page: Page) -> None:

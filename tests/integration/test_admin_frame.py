@@ -14,7 +14,9 @@ from tests.pages import text_of
 pytestmark = pytest.mark.django_db
 
 
-@pytest.mark.parametrize("address", ["/admin/nowhere/", "/admin/dispatch/nowhere/"])
+@pytest.mark.parametrize(
+    "address", ["/admin/nowhere/", "/admin/dispatch/nowhere/", "/admin/jobs/job/7/change/"]
+)
 def test_unknown_address_has_the_menu_for_who_is_signed_in(role_client: Any, address: str) -> None:
     page = role_client("viewer").get(address)
     text = text_of(page)
@@ -71,6 +73,11 @@ def test_forms_say_what_they_are_for(admin_client: Client, name: str, title: str
     assert title in html[html.index("<title>") : html.index("</title>")]
     if name.endswith("_add"):
         assert f'href="{address}" class="addlink' not in html
+
+
+def test_list_is_named_by_what_it_lists(admin_client: Client) -> None:
+    html = admin_client.get(reverse("admin:dispatch_oncetask_changelist")).content.decode()
+    assert "<title>Once tasks | " in " ".join(html.split()).replace("<title> ", "<title>")
 
 
 def test_list_and_row_keep_their_titles(admin_client: Client) -> None:

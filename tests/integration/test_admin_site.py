@@ -139,7 +139,7 @@ def test_search_of_the_menu_bears_any_address(admin_client: Client, query: dict[
 
 
 @pytest.mark.parametrize("pk", ["0", "abc", "9" * 30, "-1", "%00", "1%2F..", "٩٩٩٩٩"])
-def test_page_of_a_row_that_is_none_leads_home_without_an_error(
+def test_page_of_a_row_that_is_none_is_not_found_without_an_error(
     admin_client: Client, pk: str
 ) -> None:
     for url in changelists():

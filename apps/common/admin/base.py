@@ -13,7 +13,7 @@ from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import models
 from django.db.models import QuerySet
 from django.forms import SplitDateTimeField
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.functional import Promise
@@ -246,6 +246,12 @@ class PlatformModelAdmin(ModelAdmin):
         return str(row)
 
     # --- the page of a row ------------------------------------------------------------------------
+    def _get_obj_does_not_exist_redirect(
+        self, request: HttpRequest, opts: Any, object_id: str
+    ) -> HttpResponse:
+        # Django leads home, where nobody looks for what is missing.
+        raise Http404(f"There is no {opts.verbose_name} {object_id!r:.60}.")
+
     def buttons(self, request: HttpRequest, row: Any) -> list[Button]:
         """The buttons above the page of a row: the actions that its state allows."""
         return buttons(self, request, row)

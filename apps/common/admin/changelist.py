@@ -77,6 +77,8 @@ class PlatformChangeList(ChangeList):
             super().__init__(request, *args, **kwargs)
             # Extreme dates fail only here; unhandled, they would fail inside the template.
             self.model_admin.prepare_page(request, list(self.result_list))
+            # Django's "Select … to change" says what the page is for, and hides what it shows.
+            self.title = capfirst(str(self.opts.verbose_name_plural))
         except (ValueError, OverflowError) as error:
             if not request.GET:
                 raise

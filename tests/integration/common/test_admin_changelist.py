@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from django.contrib import admin
 from django.contrib.auth.models import User
+from django.contrib.sessions.backends.db import SessionStore
 from django.test import RequestFactory
 
 from apps.common.admin import PlatformModelAdmin
@@ -19,7 +20,7 @@ class DatedUserAdmin(PlatformModelAdmin):
 
 def listed(user: User, query: dict[str, str]) -> Any:
     request = RequestFactory().get("/users/", query)
-    request.user = user
+    request.user, request.session = user, SessionStore()
     return DatedUserAdmin(User, admin.site).changelist_view(request)
 
 

@@ -256,7 +256,7 @@ def test_operator_with_limits_sees_and_touches_only_those_executors(
     assert [row.pk for row in operator.get(LIST).context["cl"].result_list] == [mine.pk]
     assert not operator.get(LIST, {"q": str(other.pk)}).context["cl"].result_list
     assert not operator.get(LIST, {"executor": other.executor.name}).context["cl"].result_list
-    assert page_of(operator, other).status_code == 302
+    assert page_of(operator, other).status_code == 404
     assert operator.get(f"{LIST}{other.pk}/history/").status_code == 302
     report = act(operator, "cancel", [mine, other])
     assert "1 row done. 1 row skipped." in text_of(report)

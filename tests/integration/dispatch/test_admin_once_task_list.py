@@ -208,7 +208,7 @@ def test_operator_with_limits_plans_for_those_executors_only(
     OperatorScope.objects.create(operator=role_user("operator"), executor=mine)
     operator = role_client("operator")
     assert titles(operator) == ["Mine"]
-    assert page_of(operator, hidden).status_code == 302
+    assert page_of(operator, hidden).status_code == 404
     page = save(operator, shown, executor="gid_other")
     assert "There is no executor 'gid_other'" in text_of(page)
     report = operator.post(f"{LIST}act/pause/", {"ids": f"{shown.pk},{hidden.pk}", "reason": "x"})

@@ -187,7 +187,7 @@ def test_operator_with_limits_reads_only_about_those_executors(
     assert {row.executor for row in rows} == {"gid_mine", "uid_mine"}
     other = JournalEntry.objects.filter(executor="gid_other").first()
     assert other is not None
-    assert operator.get(f"{LIST}{other.pk}/change/").status_code == 302
+    assert operator.get(f"{LIST}{other.pk}/change/").status_code == 404
 
 
 def test_list_of_an_operator_with_limits_searches_some_rows_of_all(

@@ -280,9 +280,10 @@ def test_type_that_is_gone_does_not_break_the_page(admin_client: Client) -> None
     assert admin_client.get(LIST).status_code == 200
 
 
-def test_job_that_is_not_there_leads_to_the_list(admin_client: Client) -> None:
-    for url in (f"{LIST}17/change/", f"{LIST}17/edit/", f"{LIST}17/history/"):
-        assert admin_client.get(url).status_code == 302
+def test_job_that_is_not_there_is_not_found(admin_client: Client) -> None:
+    assert admin_client.get(f"{LIST}17/change/").status_code == 404
+    for url in (f"{LIST}17/edit/", f"{LIST}17/history/"):
+        assert admin_client.get(url)["Location"] == LIST
 
 
 def test_nobody_deletes_jobs(admin_client: Client) -> None:
