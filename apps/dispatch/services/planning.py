@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from django.db.models import F, Q, QuerySet
 
@@ -25,7 +25,8 @@ ENDING_WITHIN = timedelta(hours=6)
 MAX_LOOKED_AT = 1_000
 
 
-class Found(NamedTuple):
+@dataclass(frozen=True)
+class Found:
     """How many rows; not `is_whole` where more than MAX_LOOKED_AT were there to look at."""
 
     count: int
