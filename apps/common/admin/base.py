@@ -250,7 +250,7 @@ class PlatformModelAdmin(ModelAdmin):
         self, request: HttpRequest, opts: Any, object_id: str
     ) -> HttpResponse:
         # Django leads home, where nobody looks for what is missing.
-        raise Http404(f"There is no {opts.verbose_name} {object_id!r:.60}.")
+        raise Http404(f"no {opts.model_name} {object_id!r:.60}")
 
     def buttons(self, request: HttpRequest, row: Any) -> list[Button]:
         """The buttons above the page of a row: the actions that its state allows."""
