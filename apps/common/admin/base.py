@@ -30,6 +30,7 @@ from apps.common.admin.changelist import (
     tidied,
     tidy_search,
 )
+from apps.common.admin.columns import ListColumn, chosen, unknown
 from apps.common.admin.csv_pages import CsvPages
 from apps.common.admin.time_inputs import SplitTimeInput
 from apps.common.admin.timeline import Moment, render_timeline
@@ -99,6 +100,8 @@ class PlatformModelAdmin(ModelAdmin):
     payload_fields: ClassVar[tuple[str, ...]] = ()
     # The columns of the two lines of a row on a narrow screen; without, all of them as on a card.
     list_mobile: ClassVar[tuple[tuple[str, ...], tuple[str, ...]]] = ((), ())
+    # Where people can choose columns: those of `list_display` and more; the first leads to the row.
+    list_columns: ClassVar[Sequence[ListColumn]] = ()
     # The parameter of the ChoiceFilter whose choices are tabs above the list.
     list_tabs: ClassVar[str] = ""
     # Heavy columns that the list leaves in the database.
@@ -151,11 +154,18 @@ class PlatformModelAdmin(ModelAdmin):
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         if (better := tidied(request.GET)) is not None:
             return HttpResponseRedirect(f"{request.path}?{better}")
+        if names := unknown(self.list_columns, request.GET):
+            text = gettext("This list has no column %s; choose from those under Columns.")
+            self.message_user(request, text % repr(names[0][:80]), messages.WARNING)
         page: Any = super().changelist_view(request, extra_context)
         context = getattr(page, "context_data", None) or {}
         if "cl" in context:
             context.update(self.list_context(request, context["cl"]))
         return page  # type: ignore[no-any-return]
+
+    def get_list_display(self, request: HttpRequest) -> Any:
+        picked = chosen(self.list_columns, request.GET)
+        return [each.shown for each in picked] or super().get_list_display(request)
 
     def list_context(self, request: HttpRequest, changelist: PlatformChangeList) -> dict[str, Any]:
         """What the templates of the list get beside what Django gives them."""

@@ -14,7 +14,8 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.common.admin import list_head
+from apps.common.admin import columns, list_head
+from apps.common.admin.columns import COLUMNS
 from apps.common.admin.filters import FormFilter
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ BEFORE = "before"
 MAX_SEARCH = 100
 MAX_PARAMETER = 500
 MAX_PAGES = 100
-_LEAVES_ALL = {ORDER_VAR, ERROR_FLAG, IS_POPUP_VAR, TO_FIELD_VAR}
+_LEAVES_ALL = {COLUMNS, ORDER_VAR, ERROR_FLAG, IS_POPUP_VAR, TO_FIELD_VAR}
 
 
 def tidy_search(term: str) -> str:
@@ -39,19 +40,20 @@ def tidied(query: QueryDict) -> str | None:
     """The query string to go to instead of this one; None when this one is fine.
 
     An over-long search is cut, so that the links of the page, which all repeat it, stay short; any
-    other over-long parameter leads to the plain list and its notice.
+    other over-long parameter leads to the plain list and its notice. The columns that a form has
+    sent one by one become one parameter.
     """
     for name, values in query.lists():
         if name != SEARCH_VAR and any(
             len(text) > MAX_PARAMETER or "\0" in text for text in (name, *values)
         ):
             return f"{ERROR_FLAG}=1"
-    term = query.get(SEARCH_VAR, "")
-    if term == tidy_search(term) and len(query.getlist(SEARCH_VAR)) <= 1:
-        return None
     better = query.copy()
-    better[SEARCH_VAR] = tidy_search(term)
-    return better.urlencode()
+    if SEARCH_VAR in query:
+        better[SEARCH_VAR] = tidy_search(query.get(SEARCH_VAR, ""))
+    if COLUMNS in query:
+        better[COLUMNS] = ",".join(columns.asked_for(query))
+    return None if better == query else better.urlencode(safe=",")
 
 
 class Chip(NamedTuple):
@@ -79,6 +81,8 @@ class PlatformChangeList(ChangeList):
             self.model_admin.prepare_page(request, list(self.result_list))
             # Django's "Select … to change" says what the page is for, and hides what it shows.
             self.title = capfirst(str(self.opts.verbose_name_plural))
+            if self.model_admin.list_columns and not self.are_columns_chosen:
+                self.list_display = columns.without_empty(self)
         except (ValueError, OverflowError) as error:
             if not request.GET:
                 raise
@@ -99,6 +103,32 @@ class PlatformChangeList(ChangeList):
             if text
         }
         return found | ({SEARCH_VAR: self.query} if self.query else {})
+
+    @property
+    def are_columns_chosen(self) -> bool:
+        """Whether the address names columns."""
+        return bool(columns.chosen(self.model_admin.list_columns, self.request.GET))
+
+    @cached_property
+    def column_choices(self) -> list[columns.Choice]:
+        """The columns that people can choose from; none where they cannot."""
+        return columns.choices(self)
+
+    @property
+    def mobile_lines(self) -> list[list[str]]:
+        """The columns of a row on a narrow screen."""
+        return columns.mobile_lines(self)
+
+    @property
+    def given_but_columns(self) -> list[tuple[str, str]]:
+        """The parameters of the address that a choice of other columns keeps."""
+        kept = {name: texts for name, texts in self.filter_params.items() if name != COLUMNS}
+        return [(name, str(text)) for name, texts in kept.items() for text in texts]
+
+    @property
+    def usual_columns_url(self) -> str:
+        """The list with its usual columns."""
+        return self._without(COLUMNS)
 
     @cached_property
     def tabs(self) -> list[list_head.Tab]:
@@ -165,6 +195,10 @@ class PlatformChangeList(ChangeList):
         super().get_results(request)
         # The theme puts "n results (show all)" above lists where the two differ.
         self.full_result_count = self.result_count
+
+    def get_filters_params(self, params: Any = None) -> Any:
+        found = super().get_filters_params(params)
+        return {name: texts for name, texts in found.items() if name != COLUMNS}
 
     def get_filters(self, request: HttpRequest) -> Any:
         found = super().get_filters(request)

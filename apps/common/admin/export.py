@@ -18,6 +18,7 @@ from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect
 from django.utils.translation import gettext
 
 from apps.common.admin.changelist import BEFORE
+from apps.common.admin.columns import chosen
 from apps.common.admin.csv_text import download, plain_cell
 
 MAX_EXPORTED = 100_000
@@ -51,14 +52,22 @@ def _text(request: HttpRequest, model_admin: Any) -> str | None:
     until, left = time.monotonic() + MAX_SECONDS, MAX_EXPORTED
     lines = io.StringIO()
     writer = csv.writer(lines, quoting=csv.QUOTE_ALL)
-    writer.writerow(name for name, _ in model_admin.export_columns)
-    values = [attrgetter(path) for _, path in model_admin.export_columns]
+    columns = _columns(request, model_admin)
+    writer.writerow(name for name, _ in columns)
+    values = [attrgetter(path) for _, path in columns]
     for rows in _pages(request, model_admin):
         left -= len(rows)
         if left < 0 or time.monotonic() > until:
             return None
         writer.writerows([_cell(value(row)) for value in values] for row in rows)
     return lines.getvalue()
+
+
+def _columns(request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+    """Name and attribute of each: of the columns that the list shows, if some were chosen."""
+    picked = chosen(model_admin.list_columns, request.GET)
+    names = {name for each in picked for name in each.exported}
+    return [each for each in model_admin.export_columns if each[0] in names or not picked]
 
 
 def _pages(request: HttpRequest, model_admin: Any) -> Iterator[Sequence[Any]]:

@@ -15,6 +15,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
 from apps.common.admin import MachineRowAdmin, reason_action
+from apps.common.admin.columns import ListColumn
 from apps.common.admin.display import column, json_field, state_label, text_column, time_column
 from apps.common.admin.filters import read_key, read_number
 from apps.common.admin.timeline import Moment
@@ -40,6 +41,7 @@ class ArchivedDispatchAdmin(DispatchAdmin):
     other_model = Dispatch
     when_empty = _("Dispatches come here some days after their end.")
     actions = ()
+    list_columns = (*DispatchAdmin.list_columns, ListColumn("archived", "shown_archived_at"))
     list_filter = tuple(
         ArchivedStateFilter if each is StateFilter else each for each in DispatchAdmin.list_filter
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any, ClassVar
 from urllib.parse import urlencode
 
@@ -15,8 +16,10 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin import MachineRowAdmin, reason_action
+from apps.common.admin.columns import ListColumn
 from apps.common.admin.display import (
     column,
+    duration_of,
     error_column,
     json_field,
     shown_text,
@@ -50,6 +53,26 @@ STATE_COLOURS = {
 _OLDER_BY = ("executor", "source", "task", "state")
 
 
+_USUAL = (
+    ListColumn("number", "id", ("id",)),
+    ListColumn("state", "shown_state", ("state",)),
+    ListColumn("executor", "executor_link", ("executor",)),
+    ListColumn("task", "task_by_title", ("source", "task_id", "title")),
+    ListColumn("handed_out", "shown_dispatched_at", ("dispatched_at",)),
+    ListColumn("deadline", "shown_deadline_at", ("deadline_at",)),
+    ListColumn("finished", "shown_finished_at", ("finished_at",)),
+)
+USUAL = tuple(each.shown for each in _USUAL)
+COLUMNS = (
+    *_USUAL,
+    ListColumn("due", "shown_occurrence_at", ("occurrence_at",)),
+    ListColumn("took", "took", ("dispatched_at", "finished_at")),
+    ListColumn("template", "template_label"),
+    ListColumn("round", "round", ("round",)),
+    ListColumn("redo", "redo"),
+)
+
+
 class StateFilter(ChoiceFilter):
     title = _("state")
     parameter = "state"
@@ -73,15 +96,8 @@ class DispatchAdmin(TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
 
     other_model: ClassVar[type[AnyDispatch]] = ArchivedDispatch
     when_empty = _("A dispatch is written whenever a task is handed out.")
-    list_display = (
-        "id",
-        "shown_state",
-        "executor_link",
-        "task_by_title",
-        "shown_dispatched_at",
-        "shown_deadline_at",
-        "shown_finished_at",
-    )
+    list_display = USUAL
+    list_columns: ClassVar[Sequence[ListColumn]] = COLUMNS
     list_mobile = (
         ("shown_state", "executor_link", "task_by_title"),
         ("id", "shown_dispatched_at"),
@@ -139,8 +155,6 @@ class DispatchAdmin(TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
     shown_message = error_column("message", _("message"))
 
     # --- the list ---------------------------------------------------------------------------------
-    list_before_template = "admin/includes/dispatches_before.html"
-
     def list_context(self, request: HttpRequest, changelist: Any) -> dict[str, Any]:
         older = "" if changelist.has_further_rows else self.older_url(request)
         return {
@@ -207,6 +221,13 @@ class DispatchAdmin(TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
             dispatch.task_label,
             shown_text(dispatch.title, limit=80),
         )
+
+    @column(_("took"))
+    def took(self, dispatch: Dispatch) -> SafeString | None:
+        if dispatch.finished_at is None:
+            return None
+        run = (dispatch.finished_at - dispatch.dispatched_at) // timedelta(milliseconds=1)
+        return format_html('<span class="unbroken">{}</span>', duration_of(run))
 
     @column(_("template"))
     def template_label(self, dispatch: Dispatch) -> str | None:

@@ -39,7 +39,6 @@ class OnceTaskAdmin(TaskAdmin):
         ("shown_state", "shown_title"),
         ("executor_link", "quota", "shown_start_at"),
     )
-    list_before_template = "admin/includes/once_tasks_before.html"
     list_filter = (TasksFor, ModeFilter, StartsIn, StateFilter, EndsFilter)
 
     def list_context(self, request: HttpRequest, changelist: Any) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from apps.common.admin.changelist import tidy_search
 from apps.common.admin.keyset import KeysetAdmin
 from apps.common.admin.timeline import Moment
 from apps.common.admin.two_tables import TwoTablesAdmin
-from apps.jobs.admin import job_fields, job_panels
+from apps.jobs.admin import job_columns, job_fields, job_panels
 from apps.jobs.admin.filters import wanted_of
 from apps.jobs.admin.job_forms import HostForm
 from apps.jobs.models import AnyJob
@@ -65,7 +65,7 @@ class AnyJobAdmin(TwoTablesAdmin, ServiceModelAdmin, KeysetAdmin):
     def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:
         now = clock.now()
         failed = [row.pk for row in rows if row.status == transitions.FAILED]
-        cut = Left("memo", 2 * job_fields.MAX_ERROR)
+        cut = Left("memo", 2 * job_columns.MAX_ERROR)
         cuts = self.model._default_manager.filter(pk__in=failed).values_list("pk", cut)
         errors = dict(cuts) if failed else {}
         for row in rows:

@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.filters import InstantFilter
-from apps.jobs.admin import job_fields
+from apps.jobs.admin import job_columns
 from apps.jobs.admin.any_job import AnyJobAdmin
 from apps.jobs.admin.filters import (
     ArchivedStatusFilter,
@@ -31,12 +31,13 @@ class ArchivedJobAdmin(AnyJobAdmin):
 
     other_model = Job
     when_empty = _("Jobs come here some days after their end.")
-    list_display = job_fields.ARCHIVE_COLUMNS
+    list_display = job_columns.USUAL_ARCHIVED
+    list_columns = job_columns.ALL_ARCHIVED
     list_mobile = (
         ("status_and_error", "type_link", "shown_key"),
         ("number", "shown_attempts", "finished_at"),
     )
-    export_columns = (*job_fields.EXPORTED, ("archived_at", "archived_at"))
+    export_columns = (*job_columns.EXPORTED, ("archived_at", "archived_at"))
     list_filter = (
         ArchivedTypeFilter,
         ArchivedStatusFilter,

@@ -17,7 +17,7 @@ from apps.common import clock
 from apps.common.admin.display import shown_text, translate
 from apps.common.admin.filters import ChoiceFilter, DayFilter, FormFilter, KeyFilter, read_key
 from apps.common.errors import Invalid
-from apps.jobs.admin.job_fields import MAX_ERROR
+from apps.jobs.admin.job_columns import MAX_ERROR
 from apps.jobs.conf import conf
 from apps.jobs.models import ArchivedJob, Job, JobScope, JobType, Worker
 from apps.jobs.rules.job_filter import JobFilter, admin_names, read

@@ -1,4 +1,4 @@
-"""The values of a job as they are shown in the list of jobs and on the page of one."""
+"""The values of a job as they are shown on its page, some of them in lists, too."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from apps.common.admin.base import in_pairs
 from apps.common.admin.display import (
     column,
     label,
-    plain_time,
     pretty_json,
     progress_bar,
     shown_text,
@@ -27,19 +26,13 @@ from apps.common.admin.display import (
 )
 from apps.jobs.admin import labels
 from apps.jobs.admin.worker_links import KeyNames, WorkerLinks
-from apps.jobs.conf import conf
-from apps.jobs.models import AnyJob, Job, JobType
+from apps.jobs.models import AnyJob, JobType
 from apps.jobs.rules import transitions
 from apps.jobs.services.type_snapshots import type_snapshots
-from apps.journal.admin.words import reason_of
 
-MAX_ERROR = 100
 # The keys of the jobs that schedules make, which another app writes.
 _SCHEDULED = re.compile(r"(?P<subject>schedule:(?P<number>[0-9]{1,18}))@")
 MAX_SUBMITTER = 160
-# A job as the list loads it: `now` is the time of the page, `error` the beginning of its last
-# error when it has failed, `buttons` what one click does to it.
-ListedJob = Any
 
 
 # --- in both --------------------------------------------------------------------------------------
@@ -61,49 +54,11 @@ def shown_progress(job: AnyJob) -> SafeString | None:
     return None if job.percent is None else progress_bar(job.percent / 100)
 
 
-# --- columns of the list --------------------------------------------------------------------------
-@column(_("number"))
-def number(job: AnyJob) -> int:
-    return job.pk
-
-
 @column(_("type"))
 def type_link(job: AnyJob) -> SafeString:
     return format_html(
         '<a class="text-link" href="{}">{}</a>', labels.list_url(type(job), type=job.type), job.type
     )
-
-
-@column(_("key"))
-def shown_key(job: AnyJob) -> SafeString | None:
-    if not job.key and not job.user_id:
-        return None
-    user = format_html('<span class="cell-note faint">{}</span>', shown_text(job.user_id))
-    return format_html("{}{}", shown_text(job.key), user if job.user_id else "")
-
-
-@column(_("status"))
-def status_and_error(job: ListedJob) -> SafeString:
-    status = format_html('<span class="unbroken">{}{}</span>', shown_status(job), job.buttons)
-    if not job.error:
-        return status
-    error = shown_text(reason_of(job.error), limit=MAX_ERROR)
-    return format_html('{}<bdi class="cell-error faint">{}</bdi>', status, error)
-
-
-@column(_("attempts"))
-def shown_attempts(job: AnyJob) -> SafeString:
-    return format_html('<span class="unbroken">{} / {}</span>', job.attempts, job.max_attempts)
-
-
-@column(_("next run"))
-def shown_run_at(job: ListedJob) -> SafeString | None:
-    if job.status in transitions.WAITING:
-        return labels.from_now(job.run_at, job.now)
-    if job.status == transitions.RUNNING and job.held_at:
-        running = gettext("running for %s") % labels.age(job.held_at, job.now)
-        return format_html('<span class="unbroken">{}</span>', running)
-    return None
 
 
 def is_in_pool(job: AnyJob) -> bool:
@@ -112,71 +67,16 @@ def is_in_pool(job: AnyJob) -> bool:
     return type_ is not None and type_.pool
 
 
-@column(_("order"))
-def shown_order(job: Job) -> SafeString | None:
-    if job.status not in transitions.WAITING:
-        return None
-    if is_in_pool(job):
-        lead = labels.score_words(job.order_key)
-    else:
-        lead = labels.lead_words(job, conf.JOB_PRIORITY_WEIGHT_MS)
-    return format_html('<span class="unbroken" title="{}">{}</span>', job.order_key, lead)
+def time_of(field: str, title: Any) -> Callable[[AnyJob], SafeString | None]:
+    """A column or field with an instant of the job."""
 
+    @column(title)
+    def shown(job: AnyJob) -> SafeString | None:
+        at = getattr(job, field)
+        return None if at is None else shown_time(at)
 
-@column(_("host"))
-def shown_host(job: AnyJob) -> SafeString | None:
-    if job.affinity_host and job.status in transitions.WAITING:
-        return format_html(
-            '{}<span class="cell-note faint">{}</span>', job.affinity_host, _("only there")
-        )
-    if not job.host:
-        return None
-    return format_html('<span title="{}">{}</span>', job.worker, job.host)
-
-
-@column(_("age"))
-def shown_age(job: ListedJob) -> SafeString:
-    return format_html(
-        '<span class="unbroken" title="{}">{}</span>',
-        plain_time(job.created_at),
-        labels.age(job.created_at, job.now),
-    )
-
-
-@column(_("finished"))
-def finished_at(job: AnyJob) -> SafeString | None:
-    return None if job.finished_at is None else shown_time(job.finished_at)
-
-
-COLUMNS: tuple[Callable[[Any], Any], ...] = (
-    number,
-    type_link,
-    shown_key,
-    status_and_error,
-    shown_progress,
-    shown_attempts,
-    shown_run_at,
-    shown_order,
-    shown_host,
-    shown_age,
-)
-ARCHIVE_COLUMNS: tuple[Callable[[Any], Any], ...] = (
-    number,
-    type_link,
-    shown_key,
-    status_and_error,
-    shown_attempts,
-    shown_host,
-    finished_at,
-    shown_age,
-)
-# Of each column of an export the name and the attribute.
-EXPORTED = (
-    *((name, name) for name in ("id", "type", "key", "user_id", "status", "stage", "priority")),
-    *((name, name) for name in ("attempts", "max_attempts", "progress", "worker", "host")),
-    *((name, name) for name in ("created_at", "expected_at", "run_at", "started_at")),
-    *(("finished_at", "finished_at"), ("error", "error"), ("error_key", "error_key")),
-)
+    shown.__name__ = field
+    return shown
 
 
 # --- fields of the page ---------------------------------------------------------------------------
@@ -279,16 +179,6 @@ def _of_running(job: AnyJob, at: datetime | None) -> SafeString | None:
     return labels.time_from_now(at, clock.now())
 
 
-def _time(field: str, title: Any) -> Callable[[AnyJob], SafeString | None]:
-    @column(title)
-    def shown(job: AnyJob) -> SafeString | None:
-        at = getattr(job, field)
-        return None if at is None else shown_time(at)
-
-    shown.__name__ = field
-    return shown
-
-
 def _json(field: str, title: Any) -> Callable[[AnyJob], SafeString | None]:
     @column(title)
     def shown(job: AnyJob) -> SafeString | None:
@@ -319,12 +209,12 @@ _FIELDSETS: tuple[tuple[Any, tuple[Any, ...]], ...] = (
         _("Times"),
         (
             next_run,
-            _time("expected_at", _("scheduled for")),
-            _time("created_at", _("created")),
+            time_of("expected_at", _("scheduled for")),
+            time_of("created_at", _("created")),
             submitted_by,
-            _time("started_at", _("started")),
-            _time("finished_at", _("finished")),
-            _time("archived_at", _("archived")),
+            time_of("started_at", _("started")),
+            time_of("finished_at", _("finished")),
+            time_of("archived_at", _("archived")),
         ),
     ),
     (_("Where"), (worker_page, "host", only_host, held, lease, deadline)),

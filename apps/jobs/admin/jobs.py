@@ -17,7 +17,7 @@ from apps.common.admin.base import Panel, in_pairs
 from apps.common.admin.buttons import Button
 from apps.common.admin.filters import InstantFilter
 from apps.common.admin.list_head import MAX_COUNTED
-from apps.jobs.admin import job_fields, job_panels, labels
+from apps.jobs.admin import job_columns, job_panels, labels
 from apps.jobs.admin.any_job import AnyJobAdmin, may
 from apps.jobs.admin.bulk_links import bulk_links
 from apps.jobs.admin.filters import (
@@ -77,12 +77,13 @@ class JobAdmin(AnyJobAdmin):
 
     other_model = ArchivedJob
     when_empty = _("Programs submit jobs over the API. You can add one here, too.")
-    list_display = job_fields.COLUMNS
+    list_display = job_columns.USUAL
+    list_columns = job_columns.ALL
     list_mobile = (
         ("status_and_error", "type_link", "shown_key"),
         ("number", "shown_attempts", "shown_age"),
     )
-    export_columns = job_fields.EXPORTED
+    export_columns = job_columns.EXPORTED
     list_filter = (
         TypeFilter,
         StatusFilter,

@@ -79,15 +79,6 @@ def time_from_now(instant: datetime, now: datetime) -> SafeString:
     )
 
 
-def from_now(instant: datetime, now: datetime) -> SafeString:
-    """How far the instant is from now, and below it which that is, for narrow columns."""
-    return format_html(
-        '<span class="unbroken">{}</span><span class="cell-note faint">{}</span>',
-        relative(instant, now),
-        shown_time(instant),
-    )
-
-
 def score_words(order_key: int) -> str:
     """The score of a job of a pool."""
     return gettext("score %s") % score_of(order_key)
