@@ -9,4 +9,4 @@ class BulkConfig(AppConfig):
 
     def ready(self) -> None:
         # Registers the kinds of rows.
-        from apps.bulk.services import of_dispatches, of_jobs, of_once_tasks  # noqa: F401
+        from apps.bulk.services import of_dispatches, of_jobs, of_tasks  # noqa: F401

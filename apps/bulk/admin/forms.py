@@ -94,9 +94,15 @@ FORMS: Mapping[tuple[str, str], type[ParamsForm]] = {
     ("jobs", verbs.TIME): TimeForm,
     ("jobs", verbs.MOVE): MoveForm,
     ("jobs", verbs.RETRY): RetryForm,
-    ("once-tasks", task_verbs.PRIORITY): PriorityForm,
-    ("once-tasks", task_verbs.SHIFT): ShiftForm,
-    ("once-tasks", task_verbs.END): EndForm,
+    **{
+        (kind, verb): form
+        for kind in ("once-tasks", "rotate-tasks")
+        for verb, form in (
+            (task_verbs.PRIORITY, PriorityForm),
+            (task_verbs.SHIFT, ShiftForm),
+            (task_verbs.END, EndForm),
+        )
+    },
 }
 
 

@@ -11,7 +11,7 @@ from django.utils.timezone import get_current_timezone as _zone
 
 from apps.common.admin.display import duration_of
 from apps.dispatch.admin import bulk_links as of_dispatches
-from apps.dispatch.rules import dispatch_filter, task_filter
+from apps.dispatch.rules import dispatch_filter, plan, task_filter
 from apps.jobs.admin import bulk_links as of_jobs
 from apps.jobs.admin.filters import wanted_of
 
@@ -37,10 +37,16 @@ OF: Mapping[str, Kind] = {
         lambda given: dispatch_filter.read(given, dispatch_filter.admin_names(_zone())),
     ),
     "once-tasks": Kind(
-        of_dispatches.ONCE_WORDS,
+        of_dispatches.TASK_WORDS,
         "admin:dispatch_oncetask_changelist",
         "admin:dispatch_oncetask_change",
-        lambda given: task_filter.read(given, task_filter.admin_names(_zone())),
+        lambda given: task_filter.read_list(plan.ONCE, given, _zone()),
+    ),
+    "rotate-tasks": Kind(
+        of_dispatches.TASK_WORDS,
+        "admin:dispatch_rotatetask_changelist",
+        "admin:dispatch_rotatetask_change",
+        lambda given: task_filter.read_list(plan.ROTATE, given, _zone()),
     ),
 }
 

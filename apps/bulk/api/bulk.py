@@ -5,163 +5,28 @@ from __future__ import annotations
 import re
 from typing import Any, ClassVar
 
-from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 
 from apps.access.bindings import actor_of
 from apps.access.rules.clients import Binding, Client
+from apps.bulk.api.bodies import (
+    DispatchesBulkBody,
+    JobsBulkBody,
+    OnceTasksBulkBody,
+    RotateTasksBulkBody,
+)
 from apps.bulk.models import BulkRow, BulkRun
-from apps.bulk.rules.settings import MAX_RATE, MAX_REASON, RATE
 from apps.bulk.services import runs, starter
 from apps.bulk.services.plan import Plan, plan
 from apps.bulk.services.targets import check, target_of
 from apps.common import clock
 from apps.common.errors import FieldError, Invalid, NotFound
 from apps.common.paging import KeysetPage, PageQuery
-from apps.common.serializers import (
-    Answer,
-    Boolean,
-    Choice,
-    Instant,
-    Integer,
-    Name,
-    Names,
-    StrictSerializer,
-    Text,
-)
+from apps.common.serializers import Answer, Choice, Instant
 from apps.common.views import ApiView, JsonAnswer
-from apps.dispatch.models import Dispatch, OnceTask, Source
-from apps.dispatch.rules import task_filter, task_verbs
-from apps.dispatch.rules import verbs as dispatch_verbs
 from apps.jobs.api.control import ReasonBody
-from apps.jobs.models import Bounds, Job
-from apps.jobs.rules import verbs
-from apps.jobs.rules.job_filter import MAX_IDS, MAX_NAME, MAX_TEXT
-from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY
-from apps.jobs.rules.type_settings import MAX_HOST
-from apps.jobs.rules.type_snapshot import RANGES
-
-MAX_REQUEST = 100
-_MOST = 2**31 - 1
-_MIN_ATTEMPTS, _MAX_ATTEMPTS = (int(each) for each in RANGES["max_attempts"])
-
-
-@extend_schema_field(
-    {"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
-)
-class OneOrMore(Names):
-    """A name, or a list of some of which one is enough."""
-
-    def to_internal_value(self, data: Any) -> list[str]:
-        return super().to_internal_value([data] if isinstance(data, str) else data)
-
-
-class JobFilterBody(StrictSerializer):
-    ids = OneOrMore(max_items=MAX_IDS, required=False)
-    type = OneOrMore(max_items=MAX_IDS, required=False)
-    lane = Name(max_length=8, required=False)
-    status = OneOrMore(max_items=len(Job.Status.values), required=False)
-    key = Name(max_length=MAX_NAME, required=False)
-    user_id = Name(max_length=MAX_NAME, required=False)
-    host = Name(max_length=MAX_NAME, required=False)
-    worker = Name(max_length=MAX_NAME, required=False)
-    client = Name(max_length=MAX_NAME, required=False)
-    stage = Name(max_length=MAX_NAME, required=False)
-    error_key = Name(max_length=MAX_NAME, required=False)
-    priority_from = Integer(min_value=LOWEST_PRIORITY, max_value=HIGHEST_PRIORITY, required=False)
-    priority_to = Integer(min_value=LOWEST_PRIORITY, max_value=HIGHEST_PRIORITY, required=False)
-    created_after = Instant(required=False)
-    created_before = Instant(required=False)
-    run_after = Instant(required=False)
-    run_before = Instant(required=False)
-    finished_after = Instant(required=False)
-    finished_before = Instant(required=False)
-
-
-class JobParamsBody(StrictSerializer):
-    priority = Integer(min_value=LOWEST_PRIORITY, max_value=HIGHEST_PRIORITY, required=False)
-    run_at = Instant(required=False, help_text="Of time: the same instant for all.")
-    shift_seconds = Integer(
-        min_value=-verbs.MAX_SHIFT_SECONDS,
-        max_value=verbs.MAX_SHIFT_SECONDS,
-        required=False,
-        help_text="Of time: later by so much, or earlier.",
-    )
-    max_attempts = Integer(min_value=_MIN_ATTEMPTS, max_value=_MAX_ATTEMPTS, required=False)
-    host = Name(
-        max_length=MAX_HOST, required=False, allow_blank=True, help_text="Of move; empty: any."
-    )
-    succeeded = Boolean(required=False, help_text="Of retry: succeeded jobs, too.")
-
-
-class BulkBody(StrictSerializer):
-    """Some fields belong to kinds of rows: each kind adds verb, filter and params."""
-
-    reason = Text(max_length=MAX_REASON, required=False, help_text="Required to start.")
-    dry_run = Boolean(required=False, default=False, help_text="Only say what would change.")
-    at_most = Integer(
-        min_value=1,
-        max_value=_MOST,
-        required=False,
-        help_text="If more rows match, nothing is changed. Required unless all is true.",
-    )
-    all = Boolean(required=False, default=False, help_text="However many match.")
-    rate = Integer(
-        min_value=1, max_value=MAX_RATE, default=RATE, help_text="Rows per second at most."
-    )
-    request_id = Name(
-        max_length=MAX_REQUEST, required=False, help_text="A repeat gets the first run."
-    )
-
-
-class JobsBulkBody(BulkBody):
-    verb = Choice(choices=[*verbs.PARAMS])
-    filter = JobFilterBody()
-    params = JobParamsBody(required=False)
-
-
-class DispatchFilterBody(StrictSerializer):
-    ids = OneOrMore(max_items=MAX_IDS, required=False)
-    executor = Name(
-        max_length=MAX_NAME, required=False, help_text="A user; a group stands for its members."
-    )
-    state = OneOrMore(max_items=len(Dispatch.State.values), required=False)
-    source = Choice(choices=Source.choices, required=False)  # type: ignore[assignment]
-    task = Integer(min_value=1, max_value=2**63 - 1, required=False)
-    dispatched_after = Instant(required=False)
-    dispatched_before = Instant(required=False)
-
-
-class DispatchesBulkBody(BulkBody):
-    verb = Choice(choices=[*dispatch_verbs.VERBS])
-    filter = DispatchFilterBody()
-
-
-class TaskFilterBody(StrictSerializer):
-    ids = OneOrMore(max_items=MAX_IDS, required=False)
-    executor = Name(
-        max_length=MAX_NAME, required=False, help_text="Whom they reach, also by a group."
-    )
-    status = OneOrMore(max_items=len(task_filter.STATUSES), required=False)
-    mode = Choice(choices=OnceTask.Mode.choices, required=False)
-    start_after = Instant(required=False)
-    start_before = Instant(required=False)
-    text = Text(max_length=MAX_TEXT, required=False, help_text="Part of the title.")
-
-
-class TaskParamsBody(StrictSerializer):
-    shift_seconds = Integer(
-        min_value=-verbs.MAX_SHIFT_SECONDS, max_value=verbs.MAX_SHIFT_SECONDS, required=False
-    )
-    priority = Integer(min_value=LOWEST_PRIORITY, max_value=HIGHEST_PRIORITY, required=False)
-    end_at = Instant(required=False)
-
-
-class OnceTasksBulkBody(BulkBody):
-    verb = Choice(choices=[*task_verbs.VERBS])
-    filter = TaskFilterBody()
-    params = TaskParamsBody(required=False)
+from apps.jobs.models import Bounds
 
 
 class CountedOut(Answer):
@@ -283,6 +148,17 @@ class OnceTasksBulkView(BulkView):
     bindings = frozenset({Binding.EXECUTORS})
     bodies = {"post": OnceTasksBulkBody}
     kind = "once-tasks"
+
+
+class RotateTasksBulkView(BulkView):
+    """Change all rotations that a filter means, or with dry_run only say which.
+
+    The answer to a start has the address of the run, which changes them in the background.
+    """
+
+    bindings = frozenset({Binding.EXECUTORS})
+    bodies = {"post": RotateTasksBulkBody}
+    kind = "rotate-tasks"
 
 
 class BulkRunView(ApiView):

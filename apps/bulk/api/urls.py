@@ -7,12 +7,14 @@ from apps.bulk.api.bulk import (
     DispatchesBulkView,
     JobsBulkView,
     OnceTasksBulkView,
+    RotateTasksBulkView,
     StopView,
 )
 
 urlpatterns = [
     path("dispatches/bulk/", DispatchesBulkView.as_view()),
     path("once-tasks/bulk/", OnceTasksBulkView.as_view()),
+    path("rotate-tasks/bulk/", RotateTasksBulkView.as_view()),
     path("jobs/bulk/", JobsBulkView.as_view()),
     path("bulk/<str:number>/", BulkRunView.as_view()),
     path("bulk/<str:number>/rows/", BulkRowsView.as_view()),

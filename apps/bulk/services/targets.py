@@ -59,9 +59,7 @@ class Target:
         """What is wrong with the fields of the verb."""
         yield from ()
 
-    def why_not(
-        self, verb: str, facts: Mapping[str, Any], params: Mapping[str, Any]
-    ) -> Message | None:
+    def why_not(self, verb: str, facts: Mapping[str, Any], params: Mapping[str, Any]) -> str | None:
         """Why a row is left out."""
         raise NotImplementedError(f"{type(self).__name__} must define why_not()")
 

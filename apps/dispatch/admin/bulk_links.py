@@ -1,4 +1,4 @@
-"""The way from the list of dispatches to a change of all that it means."""
+"""The way from the lists of dispatches and tasks to a change of all that they mean."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.bulk_links import links
-from apps.dispatch.admin.periods import StartsIn
+from apps.dispatch.admin.periods import PeriodFilter
 from apps.dispatch.rules import task_verbs, verbs
 from apps.dispatch.rules.task_filter import STATUSES
 
@@ -24,31 +24,35 @@ def bulk_links(admin: Any, request: HttpRequest) -> list[tuple[object, str]]:
     return links(request, "dispatches", WORDS) if admin.has_operate_permission(request) else []
 
 
-ONCE_WORDS = {
+TASK_WORDS = {
     task_verbs.PAUSE: _("Pause"),
     task_verbs.RESUME: _("Resume"),
     task_verbs.SHIFT: _("Shift in time"),
     task_verbs.PRIORITY: _("Change priority"),
     task_verbs.END: _("Set the end"),
+    task_verbs.COPY: _("Copy"),
     task_verbs.DELETE: _("Delete"),
 }
 
 
-def once_links(admin: Any, request: HttpRequest, changelist: Any) -> list[tuple[object, str]]:
-    """As `bulk_links` for once tasks; none while the list is narrowed to what is worked out from
-    the time it is, which no run could find again."""
+def task_links(admin: Any, request: HttpRequest, changelist: Any) -> list[tuple[object, str]]:
+    """As `bulk_links` for a list of tasks; none while the list is narrowed to what is worked out
+    from the time it is, which no run could find again."""
     status, ends = (request.GET.get(name, "") for name in ("status", "ends"))
     if not admin.has_change_permission(request) or status not in ("", *STATUSES) or ends:
         return []
     days = {
         name: str(text)
         for spec in changelist.filter_specs
-        if isinstance(spec, StartsIn)
+        if isinstance(spec, PeriodFilter)
         for name, text in spec.used_parameters.items()
         if text
     }
     # Deleted ones are listed only when asked for.
     usual = {} if status else {"status": "active,paused"}
-    may_delete = admin.has_delete_permission(request)
-    offered = {v: w for v, w in ONCE_WORDS.items() if v != task_verbs.DELETE or may_delete}
-    return links(request, "once-tasks", offered, **days, **usual)
+    may = {
+        task_verbs.COPY: admin.has_add_permission(request),
+        task_verbs.DELETE: admin.has_mark_deleted_permission(request),
+    }
+    offered = {verb: words for verb, words in TASK_WORDS.items() if may.get(verb, True)}
+    return links(request, f"{admin.model.source}-tasks", offered, **days, **usual)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.contrib import admin
-from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
-from apps.dispatch.admin.bulk_links import once_links
 from apps.dispatch.admin.filters import EndsFilter, ModeFilter, StateFilter, TasksFor
 from apps.dispatch.admin.periods import StartsIn
 from apps.dispatch.admin.task_actions import shift_action
@@ -40,10 +36,6 @@ class OnceTaskAdmin(TaskAdmin):
         ("executor_link", "quota", "shown_start_at"),
     )
     list_filter = (TasksFor, ModeFilter, StartsIn, StateFilter, EndsFilter)
-
-    def list_context(self, request: HttpRequest, changelist: Any) -> dict[str, Any]:
-        context = super().list_context(request, changelist)
-        return {**context, "bulk_links": once_links(self, request, changelist)}
 
     shift = shift_action(
         _(

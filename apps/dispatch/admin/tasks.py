@@ -30,6 +30,7 @@ from apps.common.admin.filters import read_number
 from apps.common.admin.timeline import Moment
 from apps.common.admin.two_tables import TwoTablesAdmin
 from apps.dispatch.admin import what_if
+from apps.dispatch.admin.bulk_links import task_links
 from apps.dispatch.admin.dispatches import STATE_COLOURS as DISPATCH_COLOURS
 from apps.dispatch.admin.explain import why_not_of_task
 from apps.dispatch.admin.for_whom import for_whom
@@ -108,7 +109,11 @@ class TaskAdmin(TwoTablesAdmin, ServiceModelAdmin):
         standing.read_standings(rows)
 
     def list_context(self, request: HttpRequest, changelist: Any) -> dict[str, Any]:
-        return {**super().list_context(request, changelist), "period": period_bar(changelist)}
+        own = {
+            "period": period_bar(changelist),
+            "bulk_links": task_links(self, request, changelist),
+        }
+        return {**super().list_context(request, changelist), **own}
 
     def elsewhere(self, object_id: str) -> HttpResponse | None:
         """The way to its page in the archive."""

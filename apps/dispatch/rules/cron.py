@@ -106,6 +106,10 @@ class Cron:
             return first_passes(zone, partial(self._walls, reverse=reverse), low, high)
         return self._every_pass(zone, low, high, reverse=reverse)
 
+    def phase(self, zone: ZoneInfo, start: int) -> int:
+        """The same for all starts: they do not matter."""
+        return 0
+
     def _every_pass(self, zone: ZoneInfo, low: int, high: int, *, reverse: bool) -> Iterator[int]:
         while low < high:
             start, end = steady(zone, low, high, reverse=reverse)

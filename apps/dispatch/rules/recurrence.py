@@ -47,6 +47,10 @@ class EveryMinutes:
         """The due instants in [low, high), ascending or in reverse; the zone does not matter."""
         return _grid(start, self.minutes * 60, low, high, reverse=reverse)
 
+    def phase(self, zone: ZoneInfo, start: int) -> int:
+        """The same for two starts from which it is due at the same instants."""
+        return start % (self.minutes * 60)
+
 
 @dataclass(frozen=True)
 class EveryDays:
@@ -67,6 +71,10 @@ class EveryDays:
         at = self.at.hour * 3600 + self.at.minute * 60 + self.at.second
         walls = partial(_grid, first_date * DAY + at, self.days * DAY, reverse=reverse)
         return first_passes(zone, walls, low, high)
+
+    def phase(self, zone: ZoneInfo, start: int) -> int:
+        """The same for two starts from which it is due at the same instants."""
+        return (wall_at(zone, start) // DAY) % self.days
 
 
 def _grid(base: int, step: int, low: int, high: int, *, reverse: bool) -> range:
@@ -101,6 +109,20 @@ class Recurrence:
         """The due instants up to `instant`, itself included, the newest first; lazily."""
         return self._instants(_EARLIEST, _floor(instant) + 1, reverse=True)
 
+    def is_same_from(self, now: datetime, other: Recurrence) -> bool:
+        """Whether the other series, with the same rule and zone, is due at the same instants from
+        `now` on; False for one that begins or ends at another time ahead."""
+        if self.has_ended(now) and other.has_ended(now):
+            return True
+        if self.end_at != other.end_at or max(self.start_at, other.start_at) > now:
+            return False
+        mine, its = (self.rule.phase(self.zone, _ceil(each.start_at)) for each in (self, other))
+        return mine == its
+
+    def has_ended(self, now: datetime) -> bool:
+        """Whether nothing is due from `now` on, because its end has passed."""
+        return self.end_at is not None and self.end_at <= now
+
     def _instants(self, low: int, high: int, *, reverse: bool) -> Iterator[datetime]:
         start = max(_EARLIEST, _ceil(self.start_at))
         low = max(low, start)
@@ -129,7 +151,7 @@ def due_and_next(
     An occurrence is current until the next is due. With misfire `skip` it is the only one, with
     `once` the newest one before it is due as well, with `all` the newest `misfire_limit` ones.
     """
-    if recurrence.end_at is not None and recurrence.end_at <= now:
+    if recurrence.has_ended(now):
         return DueOccurrences([], None)
     count = how_many_due(misfire, misfire_limit)
     newest_first = list(islice(recurrence.before(now), count))

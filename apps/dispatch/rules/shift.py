@@ -1,12 +1,14 @@
-"""A shift in time as people write it: `+2h`, `-30m`, `+1d12h`."""
+"""A shift in time as people write it, `+2h`, `-30m` or `+1d12h`, and what it makes of a task."""
 
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 
 from apps.common.errors import Invalid
 from apps.common.messages import Message as _
+from apps.dispatch.rules.recurrence import Recurrence
 
 MAX_SHIFT = timedelta(days=366)
 
@@ -38,3 +40,20 @@ def parse_shift(text: str, *, field: str = "by") -> timedelta:
             ),
         )
     return timedelta(seconds=sign * seconds)
+
+
+def shifted(
+    start_at: datetime, end_at: datetime | None, by: timedelta
+) -> tuple[datetime, datetime | None]:
+    """Both moved by the same time; Invalid beyond the calendar."""
+    try:
+        return start_at + by, end_at and end_at + by
+    except OverflowError as error:
+        message = _("That lies beyond the calendar; shift by less.")
+        raise Invalid.field("start_at", message) from error
+
+
+def is_moved(series: Recurrence, by: timedelta, now: datetime) -> bool:
+    """Whether the shifted series would be due at other times from `now` on."""
+    start_at, end_at = shifted(series.start_at, series.end_at, by)
+    return not series.is_same_from(now, replace(series, start_at=start_at, end_at=end_at))

@@ -1,29 +1,34 @@
-"""What is done to many once tasks at once, and why one in some state is left out."""
+"""What is done to many tasks at once, and why one in some state is left out."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
-from apps.common.errors import FieldError
+from apps.common.errors import FieldError, Invalid
 from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.dispatch.rules import life
-from apps.dispatch.rules.shift import MAX_SHIFT
+from apps.dispatch.rules.recurrence import Recurrence, read_rule
+from apps.dispatch.rules.shift import MAX_SHIFT, is_moved, shifted
 
-PAUSE, RESUME, SHIFT, PRIORITY, END, DELETE = (
+PAUSE, RESUME, SHIFT, PRIORITY, END, COPY, DELETE = (
     "pause",
     "resume",
     "shift",
     "priority",
     "end",
+    "copy",
     "delete",
 )
 # The field of each verb.
 FIELD: Mapping[str, str] = {SHIFT: "shift_seconds", PRIORITY: "priority", END: "end_at"}
-VERBS = (PAUSE, RESUME, SHIFT, PRIORITY, END, DELETE)
+VERBS = (PAUSE, RESUME, SHIFT, PRIORITY, END, COPY, DELETE)
 FACTS = ("status", "start_at", "end_at", "priority")
+# Of a rotation also its rule as the text of its JSON.
+RULE_FACTS = (*FACTS, "rule_json", "time_zone")
 LOWEST_PRIORITY, HIGHEST_PRIORITY = -100, 100
 _STATUS = {PAUSE: life.PAUSED, RESUME: life.ACTIVE}
 
@@ -59,7 +64,9 @@ def _number_faults(name: str, value: Any, low: int, high: int) -> Iterator[Field
         yield FieldError(name, "invalid", text)
 
 
-def why_not(verb: str, facts: Mapping[str, Any], params: Mapping[str, Any]) -> Message | None:
+def why_not(
+    verb: str, facts: Mapping[str, Any], params: Mapping[str, Any], now: datetime
+) -> str | None:
     """Why a task with these facts is left out; None when the verb changes it."""
     status = facts["status"]
     if status == life.DELETED or status == _STATUS.get(verb):
@@ -70,7 +77,26 @@ def why_not(verb: str, facts: Mapping[str, Any], params: Mapping[str, Any]) -> M
         return _("has this end already")
     if verb == END and params and params["end_at"] <= facts["start_at"]:
         return _("starts later")
+    return _not_shifted(facts, params, now) if verb == SHIFT and params else None
+
+
+def _not_shifted(facts: Mapping[str, Any], params: Mapping[str, Any], now: datetime) -> str | None:
+    try:
+        changes(SHIFT, facts, params)
+    except Invalid as error:
+        return error.detail
+    if "rule_json" in facts and not is_moved(_series(facts), _by(params), now):
+        return _("would be due at the same times as before")
     return None
+
+
+def _series(facts: Mapping[str, Any]) -> Recurrence:
+    rule, zone = read_rule(facts["rule_json"]), ZoneInfo(facts["time_zone"])
+    return Recurrence(rule=rule, zone=zone, start_at=facts["start_at"], end_at=facts["end_at"])
+
+
+def _by(params: Mapping[str, Any]) -> timedelta:
+    return timedelta(seconds=params["shift_seconds"])
 
 
 def changes(verb: str, facts: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str, Any]:
@@ -78,8 +104,8 @@ def changes(verb: str, facts: Mapping[str, Any], params: Mapping[str, Any]) -> d
     if verb in _STATUS:
         return {"status": _STATUS[verb]}
     if verb == SHIFT:
-        by, end_at = timedelta(seconds=params["shift_seconds"]), facts["end_at"]
-        return {"start_at": facts["start_at"] + by, "end_at": end_at and end_at + by}
+        start_at, end_at = shifted(facts["start_at"], facts["end_at"], _by(params))
+        return {"start_at": start_at, "end_at": end_at}
     return {FIELD[verb]: params[FIELD[verb]]}
 
 
@@ -87,6 +113,8 @@ def sample(verb: str, facts: Mapping[str, Any], params: Mapping[str, Any]) -> st
     """What becomes of a task: `priority 0 → 40`."""
     if verb == DELETE:
         return Message(life.DELETED)
+    if verb == COPY:
+        return _("a paused copy for the same executor")
     new = changes(verb, facts, params)
     if verb in _STATUS:
         return Message(new["status"])

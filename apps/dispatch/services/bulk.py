@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from itertools import islice
 from typing import Any, TypeVar
 
 from django.db import DatabaseError
@@ -15,10 +14,11 @@ from django.db.models import QuerySet, prefetch_related_objects
 
 from apps.common import clock
 from apps.common.db import transactional
-from apps.common.errors import Conflict, Invalid, LimitReached, PlatformError
+from apps.common.errors import Conflict, LimitReached, PlatformError
 from apps.common.messages import Message as _
 from apps.dispatch.models import Executor, OnceTask, RotateTask, Task
 from apps.dispatch.rules.recurrence import Recurrence
+from apps.dispatch.rules.shift import is_moved, shifted
 from apps.dispatch.services import tasks
 from apps.dispatch.services.audit import edit_entry
 from apps.dispatch.services.tasks import Edit
@@ -31,8 +31,6 @@ TaskT = TypeVar("TaskT", bound=OnceTask | RotateTask)
 # Hand-outs of these tasks wait until their batch is committed.
 BATCH = 100
 MAX_COPIES = 1000
-# The number of instants compared to see whether a shift changes a rotation.
-COMPARED = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +84,10 @@ def shift(
     """
 
     def moved(task: TaskT, now: datetime) -> Edit | None:
-        changes = _shifted(task, by)
+        start_at, end_at = shifted(task.start_at, task.end_at, by)
+        changes = {"start_at": start_at, "end_at": end_at}
         if isinstance(task, RotateTask) and task.status != Task.Status.DELETED:
-            _require_difference(task.recurrence, changes, now)
+            _require_difference(task.recurrence, by, now)
         return tasks.change(
             task, changes, now=now, locks=False, actor=actor, reason=reason, trace_id=once
         )
@@ -118,19 +117,26 @@ def copy(
         made: list[str] = []
         for executor in executors:
             try:
-                _made, edit = _copy(task, executor, now=now, **logged)
+                edit = _copy_for(task, executor, now=now, **logged)
             except PlatformError as error:
                 yield Refusal(task.pk, error.detail, executor.name)
                 continue
             made.append(executor.name)
             yield edit
         if made:
-            after = {"copies": ", ".join(made)}
-            entry = edit_entry(task, "task_copied", now=now, after=after, **logged)
-            yield Edit(frozenset(), entry)
+            yield _note_copies(task, made, now=now, **logged)
 
     batch = max(1, BATCH // max(1, len(executors)))
     return _in_batches(rows, copied, once=once, executors=executors, batch=batch)
+
+
+def copy_paused(
+    task: OnceTask | RotateTask, *, now: datetime, actor: str, reason: str
+) -> list[Edit]:
+    """Plan the task once more, paused, for the same executor, which the caller has locked."""
+    logged = {"actor": actor, "reason": reason}
+    edit = _copy(task, {"status": Task.Status.PAUSED}, now=now, **logged)
+    return [edit, _note_copies(task, [task.executor.name], now=now, **logged)]
 
 
 # --- batches --------------------------------------------------------------------------------------
@@ -233,20 +239,8 @@ def _done_before(found: Sequence[Task], once: str) -> set[int]:
 
 
 # --- what is done to one task -------------------------------------------------------------------
-def _shifted(task: Task, by: timedelta) -> dict[str, Any]:
-    try:
-        start_at: datetime = task.start_at + by
-        end_at: datetime | None = task.end_at and task.end_at + by
-    except OverflowError as error:
-        message = _("That lies beyond the calendar; shift by less.")
-        raise Invalid.field("start_at", message) from error
-    return {"start_at": start_at, "end_at": end_at}
-
-
-def _require_difference(before: Recurrence, changes: dict[str, Any], now: datetime) -> None:
-    after = Recurrence(rule=before.rule, zone=before.zone, effective_from=now, **changes)
-    ahead = [list(islice(series.after(now), COMPARED)) for series in (before, after)]
-    if ahead[0] == ahead[1]:
+def _require_difference(series: Recurrence, by: timedelta, now: datetime) -> None:
+    if not is_moved(series, by, now):
         raise Conflict(
             _(
                 "It would be due at the same times as before, because its rule goes by the clock "
@@ -255,19 +249,29 @@ def _require_difference(before: Recurrence, changes: dict[str, Any], now: dateti
         )
 
 
-def _copy(task: TaskT, executor: Executor, *, now: datetime, **logged: Any) -> tuple[TaskT, Edit]:
-    if task.status == Task.Status.DELETED:
-        raise Conflict(_("Task {number} is deleted and cannot be copied.", number=task.pk))
+def _copy_for(task: Task, executor: Executor, *, now: datetime, **logged: Any) -> Edit:
     if task.executor_id == executor.pk:
         raise Conflict(_("It is addressed to {executor} already.", executor=executor.name))
+    return _copy(task, {"executor": executor}, now=now, **logged)
+
+
+def _copy(task: Any, changes: dict[str, Any], *, now: datetime, **logged: Any) -> Edit:
+    if task.status == Task.Status.DELETED:
+        raise Conflict(_("Task {number} is deleted and cannot be copied.", number=task.pk))
     fields = {name: getattr(task, name) for name in task.editable}
-    fields["executor"] = executor
-    return tasks.plan(
+    _made, edit = tasks.plan(
         type(task),
-        fields,
+        {**fields, **changes},
         now=now,
         locks=False,
         effective_from=task.effective_from if isinstance(task, RotateTask) else None,
         after={"copied_from": f"{task.source}:{task.pk}"},
         **logged,
     )
+    return edit
+
+
+def _note_copies(task: Task, copies: Sequence[str], *, now: datetime, **logged: Any) -> Edit:
+    """The entry of the original; `copies` are the names of the executors."""
+    after = {"copies": ", ".join(copies)}
+    return Edit(frozenset(), edit_entry(task, "task_copied", now=now, after=after, **logged))

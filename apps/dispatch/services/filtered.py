@@ -1,18 +1,21 @@
-"""Finding dispatches and once tasks by a filter."""
+"""Finding dispatches and tasks by a filter."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
-from django.db.models import Q, QuerySet
+from django.db.models import Q, QuerySet, TextField
+from django.db.models.functions import Cast
 
 from apps.common import ids
-from apps.dispatch.models import Executor, Membership, OnceTask, Source
+from apps.dispatch.models import Executor, Membership, OnceTask, RotateTask, Source
 from apps.dispatch.models.dispatch import DispatchQuerySet
+from apps.dispatch.models.task import TaskQuerySet, TaskT
 from apps.dispatch.rules import names, policy
 from apps.dispatch.rules.dispatch_filter import DispatchFilter
-from apps.dispatch.rules.task_filter import TaskFilter
+from apps.dispatch.rules.task_filter import OnceTaskFilter, RotateTaskFilter, TaskFilter
 
 # An id is made after the instant its row names, and waiting for locks may lie between the two.
 _ID_SLACK = ids.lowest_id_at(ids.EPOCH + timedelta(minutes=10))
@@ -34,9 +37,27 @@ def reaching(name: str) -> list[int]:
     return list(reached.values_list("pk", flat=True))
 
 
-def once_tasks(wanted: TaskFilter) -> QuerySet[OnceTask]:
+def once_tasks(wanted: OnceTaskFilter) -> TaskQuerySet[OnceTask]:
     """The once tasks that the filter means."""
-    rows: QuerySet[OnceTask] = OnceTask.objects.all()
+    rows = _tasks(OnceTask.objects.all(), wanted)
+    if wanted.start_after is not None:
+        rows = rows.filter(start_at__gte=wanted.start_after)
+    if wanted.start_before is not None:
+        rows = rows.filter(start_at__lt=wanted.start_before)
+    return rows
+
+
+def rotate_tasks(wanted: RotateTaskFilter) -> QuerySet[Any]:
+    """The rotations that the filter means, each with its rule as text in `rule_json`."""
+    rows = _tasks(RotateTask.objects.all(), wanted)
+    if wanted.runs_after is not None:
+        rows = rows.filter(Q(end_at=None) | Q(end_at__gt=wanted.runs_after))
+    if wanted.runs_before is not None:
+        rows = rows.filter(start_at__lt=wanted.runs_before)
+    return rows.annotate(rule_json=Cast("rule", TextField()))
+
+
+def _tasks(rows: TaskQuerySet[TaskT], wanted: TaskFilter) -> TaskQuerySet[TaskT]:
     if wanted.ids:
         rows = rows.filter(pk__in=wanted.ids)
     if wanted.executor:
@@ -45,12 +66,9 @@ def once_tasks(wanted: TaskFilter) -> QuerySet[OnceTask]:
         rows = rows.filter(status__in=wanted.statuses)
     if wanted.mode:
         rows = rows.filter(mode=wanted.mode)
-    if wanted.start_after is not None:
-        rows = rows.filter(start_at__gte=wanted.start_after)
-    if wanted.start_before is not None:
-        rows = rows.filter(start_at__lt=wanted.start_before)
-    if wanted.text:
-        rows = rows.filter(title__icontains=wanted.text)
+    # As the search of a list has it.
+    for word in wanted.text.split():
+        rows = rows.filter(title__icontains=word)
     return rows
 
 

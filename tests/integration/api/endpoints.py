@@ -193,6 +193,22 @@ ENDPOINTS = [
             "request_id": "r-1",
         },
     ),
+    Endpoint(
+        method="POST",
+        bindings=BY_EXECUTOR,
+        route="rotate-tasks/bulk/",
+        scope="operate",
+        foreign=200,
+        body=lambda world: {
+            "verb": "copy",
+            "filter": {"ids": [str(world.rotation)], "status": "active", "mode": "single"},
+            "reason": "Shop closed",
+            "dry_run": True,
+            "at_most": 5,
+            "rate": 100,
+            "request_id": "r-1",
+        },
+    ),
     Endpoint(method="GET", bindings=BY_EXECUTOR, route="executors/", scope="read", foreign=200),
     Endpoint(
         method="POST",

@@ -1,13 +1,19 @@
-"""Shifts as operators write them: S0.32."""
+"""Shifts as operators write them, and whether they change anything: S0.32."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from apps.common.errors import Invalid
-from apps.dispatch.rules.shift import parse_shift
+from apps.dispatch.rules.recurrence import Recurrence, parse_rule
+from apps.dispatch.rules.shift import is_moved, parse_shift, shifted
+
+NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
@@ -36,3 +42,37 @@ def test_what_is_no_shift_is_refused_with_an_example(text: str) -> None:
 def test_shift_of_nothing_or_of_years_is_refused(text: str) -> None:
     with pytest.raises(Invalid, match="shift by one second to 366 days"):
         parse_shift(text)
+
+
+@pytest.mark.parametrize("days", [-10, 5])
+@pytest.mark.parametrize("ends", [None, 7, 40])
+@pytest.mark.parametrize("by", [timedelta(minutes=45), timedelta(days=1), timedelta(days=-3)])
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"every_minutes": 30},
+        {"every_minutes": 45},
+        {"every_days": 1, "at": "09:30"},
+        {"every_days": 3, "at": "00:10"},
+        {"cron": "0 9 * * 1-5"},
+    ],
+)
+def test_series_is_moved_when_it_is_due_at_other_times(
+    rule: dict[str, Any], by: timedelta, ends: int | None, days: int
+) -> None:
+    start = NOW + timedelta(days=days)
+    end = None if ends is None else start + timedelta(days=ends)
+    series = Recurrence(
+        rule=parse_rule(rule), zone=ZoneInfo("Asia/Shanghai"), start_at=start, end_at=end
+    )
+    start_at, end_at = shifted(start, end, by)
+    moved = Recurrence(rule=series.rule, zone=series.zone, start_at=start_at, end_at=end_at)
+    before, after = (list(islice(each.after(NOW), 2_000)) for each in (series, moved))
+    # A start or an end ahead moves even where nothing is due between the old and the new one.
+    is_ahead = max(start, start_at) > NOW or (end_at is not None and max(end, end_at) > NOW)
+    assert is_moved(series, by, NOW) == (before != after or is_ahead)
+
+
+def test_shift_beyond_the_calendar_is_refused() -> None:
+    with pytest.raises(Invalid, match="beyond the calendar"):
+        shifted(datetime(9998, 12, 31, tzinfo=UTC), None, timedelta(days=366))

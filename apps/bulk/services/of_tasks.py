@@ -1,0 +1,108 @@
+"""Bulk runs over once tasks and over rotations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, ClassVar
+
+from django.db.models import QuerySet
+
+from apps.bulk.services.targets import TARGETS, Target
+from apps.common import clock
+from apps.common.errors import Conflict, FieldError
+from apps.common.messages import Message as _
+from apps.dispatch.models import OnceTask, RotateTask
+from apps.dispatch.rules import task_verbs as of
+from apps.dispatch.rules.task_filter import OnceTaskFilter, RotateTaskFilter, TaskFilter, read
+from apps.dispatch.services import bulk, filtered, tasks
+from apps.jobs.models import Bounds
+
+
+def _verbs(model: str) -> Mapping[str, str]:
+    rights = {of.COPY: "add", of.DELETE: "delete"}
+    return {verb: f"dispatch.{rights.get(verb, 'change')}_{model}" for verb in of.VERBS}
+
+
+class Tasks(Target):
+    """What both kinds share; a subclass finds the rows of its model."""
+
+    model: ClassVar[type[OnceTask] | type[RotateTask]]
+    label = ("title",)
+    facts: ClassVar[tuple[str, ...]] = of.FACTS
+    dangerous = frozenset({of.END, of.DELETE})
+
+    def read(self, given: Mapping[str, Any]) -> TaskFilter:
+        return read(self.model.source, given)
+
+    def within(self, rows: QuerySet[Any], bounds: Bounds) -> QuerySet[Any]:
+        if bounds.users is None:
+            return rows
+        return rows.within(bounds.users.names)  # type: ignore[attr-defined, no-any-return]
+
+    def few(self, wanted: TaskFilter, bounds: Bounds) -> Sequence[int] | None:
+        return sorted(wanted.ids, reverse=True) if wanted.ids else None
+
+    def locked(self, rows: QuerySet[Any], numbers: Sequence[int]) -> dict[int, Any]:
+        found = super().locked(rows.prefetch_related("executor", "template"), numbers)
+        # All at once and in order: a change raises their plan versions.
+        tasks.lock_executors({task.executor_id for task in found.values()})
+        return found
+
+    def columns(self, verb: str) -> tuple[str, ...]:
+        return self.facts
+
+    def needed(self, verb: str, params: Mapping[str, Any]) -> tuple[str, ...]:
+        return of.needed(verb)
+
+    def faults(self, verb: str, params: Mapping[str, Any], now: datetime) -> Iterator[FieldError]:
+        yield from of.faults(verb, params)
+
+    def why_not(self, verb: str, facts: Mapping[str, Any], params: Mapping[str, Any]) -> str | None:
+        return of.why_not(verb, facts, params, clock.now())
+
+    def sample(self, verb: str, facts: Mapping[str, Any], params: Mapping[str, Any]) -> str:
+        return of.sample(verb, facts, params)
+
+    def opposite(self, verb: str, params: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
+        return of.opposite(verb, params)
+
+    def act(
+        self, row: Any, verb: str, params: Mapping[str, Any], *, actor: str, reason: str
+    ) -> None:
+        tasks.publish(_edits(row, verb, params, now=clock.now(), actor=actor, reason=reason))
+
+
+def _edits(row: Any, verb: str, params: Mapping[str, Any], **logged: Any) -> list[tasks.Edit]:
+    if verb == of.COPY:
+        return bulk.copy_paused(row, **logged)
+    if verb == of.DELETE:
+        edit = tasks.mark_deleted(row, **logged)
+    else:
+        edit = tasks.change(row, of.changes(verb, row.__dict__, params), locks=False, **logged)
+    if edit is None:
+        raise Conflict(_("nothing to change"))
+    return [edit]
+
+
+class OnceTasks(Tasks):
+    kind = "once-tasks"
+    model = OnceTask
+    verbs = _verbs("oncetask")
+
+    def rows(self, wanted: OnceTaskFilter, bounds: Bounds) -> QuerySet[Any]:
+        return self.within(filtered.once_tasks(wanted), bounds)
+
+
+class RotateTasks(Tasks):
+    kind = "rotate-tasks"
+    model = RotateTask
+    verbs = _verbs("rotatetask")
+    facts = of.RULE_FACTS
+
+    def rows(self, wanted: RotateTaskFilter, bounds: Bounds) -> QuerySet[Any]:
+        return self.within(filtered.rotate_tasks(wanted), bounds)
+
+
+for target in (OnceTasks(), RotateTasks()):
+    TARGETS[target.kind] = target
