@@ -20,6 +20,10 @@ from tests.jobs import end, job_type, jobs, take
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
+# Of titles and figures: how many lines they take.
+LINES = """tiles => tiles.flatMap(tile => [...tile.querySelectorAll("span:first-child, strong")])
+  .map(part => Math.round(part.offsetHeight / parseFloat(getComputedStyle(part).lineHeight)))"""
+
 
 def set_hidden(page: Page, hidden: bool) -> None:
     """As the browser does when another tab comes to the front."""
@@ -132,6 +136,12 @@ def test_number_of_a_tile_is_that_of_the_rows_in_its_list(
     pull.answer_pull("uid_ann")
     frozen_clock.advance(minutes=31)
     page = browser_page
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.goto("/admin/")
+    # The clock of a test is years away from that of the database.
+    tiles = page.locator(".overview .figure:not(#overview-tile-clock)")
+    assert len({round(tile.bounding_box()["width"]) for tile in tiles.all()}) == 1  # type: ignore[index]
+    assert {*tiles.evaluate_all(LINES)} == {1}
     numbers = {"tasks-unfilled": 2, "tasks-ending": 2, "tasks-overdue": 1, "executors-silent": 1}
     for key, number in numbers.items():
         page.goto("/admin/")

@@ -10,6 +10,7 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client
 from django.urls import reverse
 
+from apps.common import clock
 from apps.dispatch.models import Dispatch, OperatorScope
 from apps.dispatch.services import pull
 from apps.reports.services.coverage import Stored
@@ -67,6 +68,23 @@ def test_stranger_is_sent_to_sign_in(client: Client, db: None) -> None:
     answer = client.get(reverse("overview"))
     assert answer.status_code == 302
     assert answer["Location"].startswith("/admin/login/")
+
+
+def test_planner_with_limits_counts_their_own_tasks(
+    scene: FrozenClock, role_user: Callable[[str], User], role_client: Callable[[str], Client]
+) -> None:
+    soon = clock.now() + timedelta(hours=1)
+    for name in ("gid_shops", "gid_nights", "gid_nights"):
+        factories.once_task(factories.member(name), end_at=soon)
+    shown = tiles(home(role_client("operator")))
+    assert (shown["tasks-unfilled"], shown["tasks-ending"]) == ("3", "3")
+    shops = factories.member("gid_shops")
+    OperatorScope.objects.create(operator=role_user("operator"), executor=shops)
+    shown = tiles(home(role_client("operator")))
+    assert (shown["tasks-unfilled"], shown["tasks-ending"]) == ("1", "1")
+    html = home(person("dispatch.view_dispatch", "dispatch.view_executor"))
+    assert "executors-silent" in tiles(html)
+    assert "tasks-ending" not in tiles(html)
 
 
 def test_operator_with_scopes_sees_dispatches_of_their_executors_only(
