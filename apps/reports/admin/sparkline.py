@@ -22,21 +22,21 @@ def sparkline(counts: Sequence[int], words: str, *, failed: Sequence[int] = ()) 
         f'<svg class="sparkline" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
         f'preserveAspectRatio="none" role="img" aria-label="{label}"><title>{label}</title>'
         f'<line x1="0" x2="{WIDTH}" y1="{HEIGHT}" y2="{HEIGHT}"/>'
-        f"{bars(counts, failed, max(counts, default=0))}</svg>"
+        f"{bars(counts, failed, max(counts, default=0), room=HEIGHT - _TOP)}</svg>"
     )
 
 
-def bars(counts: Sequence[int], failed: Sequence[int], highest: int) -> str:
-    """The bars in a picture of WIDTH and HEIGHT, in which `highest` reaches the top."""
-    return f"{_path('', counts, highest)}{_path('failed', failed, highest)}"
+def bars(counts: Sequence[int], failed: Sequence[int], highest: int, *, room: int = HEIGHT) -> str:
+    """The bars in a picture of WIDTH and HEIGHT, in which `highest` is as high as `room`."""
+    return f"{_path('', counts, highest, room)}{_path('failed', failed, highest, room)}"
 
 
-def _path(name: str, counts: Sequence[int], highest: int) -> str:
+def _path(name: str, counts: Sequence[int], highest: int, room: int) -> str:
     """One path with all bars, each at least a pixel high so that a single event is visible."""
     if not any(counts):
         return ""
     starts, wide = _places(len(counts))
-    scale = (HEIGHT - _TOP) / highest
+    scale = room / highest
     # Many counts are equal.
     high = {count: f"{max(1.0, count * scale):.1f}" for count in {*counts}}
     drawn = "".join(

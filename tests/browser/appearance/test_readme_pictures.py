@@ -52,7 +52,7 @@ async png => {
 
 # The address and the height in pixels at which the picture ends, if the page has not.
 SIGHTS = {
-    "overview": ("/admin/", 1270),
+    "overview": ("/admin/", 1400),
     "tasks": ("/admin/dispatch/oncetask/", 860),
     "dispatch": ("/admin/dispatch/dispatch/{cancelled}/change/", 2000),
     "report": ("/admin/reports/", 1190),

@@ -240,6 +240,11 @@ def test_charts_have_axes_and_the_figures_of_each_minute(
         top, half, zero = map(int, re.findall(r"<span>(\d+)</span>", scale))
         assert max(int(count) for _minute, count, _failed in drawn) <= top < 60
         assert (half, zero) == (top / 2, 0)
+        # Drawn to the scale of the axis, in a picture of 28 units.
+        (path,) = re.findall(r'<path class="" d="([^"]*)"', chart)
+        highest = max(float(high) for high in re.findall(r"v-([\d.]+)h", path))
+        most = max(int(count) for _minute, count, _failed in drawn)
+        assert highest == pytest.approx(28 * most / top, abs=0.06)
         assert len(re.findall(r"left:[\d.]+%\">\d\d:\d0<", chart)) == 6
 
 
