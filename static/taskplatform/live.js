@@ -4,32 +4,48 @@
   "use strict";
 
   const TIMEOUT_MS = 10000;
+  // What readers and other scripts have changed stays: an open part, and what a script has hidden.
+  const KEPT = new Set(["open", "style"]);
+
+  // Makes `old` like `fresh` and leaves alone what is the same, so that nobody loses a selection.
+  function merge(old, fresh) {
+    if (old.isEqualNode(fresh)) return;
+    const isElement = old.nodeType === Node.ELEMENT_NODE;
+    if (!isElement || old.nodeName !== fresh.nodeName || old.childNodes.length !== fresh.childNodes.length) {
+      old.replaceWith(document.adoptNode(fresh));
+      return;
+    }
+    for (const { name } of [...old.attributes]) {
+      if (!KEPT.has(name) && !fresh.hasAttribute(name)) old.removeAttribute(name);
+    }
+    for (const { name, value } of fresh.attributes) {
+      if (!KEPT.has(name)) old.setAttribute(name, value);
+    }
+    const parts = [...fresh.childNodes];
+    [...old.childNodes].forEach((part, place) => merge(part, parts[place]));
+  }
 
   async function renew(old) {
-    if (document.hidden) return old;
+    if (document.hidden) return;
     try {
       const answer = await fetch(old.dataset.liveUrl, { signal: AbortSignal.timeout(TIMEOUT_MS) });
-      if (!answer.ok || answer.redirected) return old;
+      if (!answer.ok || answer.redirected) return;
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       const fresh = page.getElementById(old.id);
-      if (!fresh) return old;
-      for (const script of fresh.querySelectorAll("script, noscript")) script.remove();
-      if (!old.isEqualNode(fresh)) old.replaceWith(document.adoptNode(fresh));
-      return document.getElementById(old.id);
+      if (fresh) merge(old, fresh);
     } catch {
-      return old;
+      // The next time may do.
     }
   }
 
-  function later(element) {
+  function later(id) {
+    const element = document.getElementById(id);
     setTimeout(async () => {
-      const fresh = await renew(element);
-      if ("final" in fresh.dataset) window.location.reload();
-      else later(fresh);
+      await renew(element);
+      if ("final" in document.getElementById(id).dataset) window.location.reload();
+      else later(id);
     }, Number(element.dataset.seconds) * 1000);
   }
 
-  for (const element of document.querySelectorAll("[data-live-url]:not([data-final])")) {
-    later(element);
-  }
+  for (const { id } of document.querySelectorAll("[data-live-url]:not([data-final])")) later(id);
 })();

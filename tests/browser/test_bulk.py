@@ -50,16 +50,16 @@ def test_five_hundred_jobs_are_cancelled_with_four_clicks_and_the_bar_moves(
     page.get_by_label("Reason").fill("Wrong address")
     page.get_by_role("button", name="Start: Cancel").click()
 
-    bar = page.locator("#bulk-live progress")
+    bar = page.locator("#live progress")
     expect(bar).to_have_attribute("value", "0")
     run = BulkRun.objects.get()
     BulkRun.objects.filter(pk=run.pk).update(rate=100)
     run.refresh_from_db()
     working = carried_out(run)
-    page.wait_for_function("0 < document.querySelector('#bulk-live progress').value")
-    expect(page.locator("#bulk-live")).to_have_attribute("data-final", "")
+    page.wait_for_function("0 < document.querySelector('#live progress').value")
+    expect(page.locator("#live")).to_have_attribute("data-final", "")
     working.join()
-    expect(page.locator("#bulk-live")).to_contain_text("Done")
+    expect(page.locator("#live")).to_contain_text("Done")
     assert Job.objects.filter(pk__in=numbers, status=t.CANCELLED).count() == 497
     assert Job.objects.filter(pk__in=running, cancel_requested=True).count() == 3
     assert Job.objects.filter(pk__in=others, status=t.READY).count() == 3
@@ -78,10 +78,10 @@ def test_pages_fit_the_screen(page_as: Callable[[str | None], Page], width: int)
     assert beyond(page) <= 0
     page.get_by_label("Reason").fill("The campaign begins")
     page.get_by_role("button", name="Start: Change priority").click()
-    expect(page.locator("#bulk-live")).to_be_visible()
+    expect(page.locator("#live")).to_be_visible()
     assert beyond(page) <= 0
     carry_out(BulkRun.objects.get())
-    expect(page.locator("#bulk-live")).to_have_attribute("data-final", "")
+    expect(page.locator("#live")).to_have_attribute("data-final", "")
     assert beyond(page) <= 0
     page.goto("/admin/bulk/bulkrun/")
     assert beyond(page) <= 0

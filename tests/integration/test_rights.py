@@ -120,6 +120,7 @@ MODELS = {
             **{"retry": OPERATOR, "run_now": OPERATOR, "cancel": OPERATOR},
             **{"retry_on_host": OPERATOR, "force_cancel": CONFIGURER, "mark_done": CONFIGURER},
             **{"<int:pk>/edit/": OPERATOR, "group/<slug:name>/": OPERATOR, "export/": VIEWER},
+            "<int:pk>/live/": VIEWER,
         },
     ),
     "jobs/jobtype/": Rights(
@@ -133,7 +134,10 @@ MODELS = {
     ),
     "jobs/worker/": Rights(
         VIEWER,
-        others={"quiet": OPERATOR, "resume": OPERATOR, "slices/": VIEWER, "asyncflow/": VIEWER},
+        others={
+            **{"quiet": OPERATOR, "resume": OPERATOR},
+            **{"running/": VIEWER, "slices/": VIEWER, "asyncflow/": VIEWER},
+        },
     ),
     "schedules/schedule/": Rights(
         VIEWER,

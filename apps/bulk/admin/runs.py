@@ -11,7 +11,6 @@ from typing import Any
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponseBase, StreamingHttpResponse
-from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.html import format_html
@@ -32,6 +31,7 @@ from apps.common.admin.buttons import Button
 from apps.common.admin.csv_text import BYTE_ORDER_MARK, plain_cell
 from apps.common.admin.display import column, progress_bar, state_label, time_column, translate
 from apps.common.admin.filters import ChoiceFilter, read_number
+from apps.common.admin.live import LiveAdmin
 from apps.common.messages import Message
 from apps.jobs.rules import transitions
 from apps.jobs.services.find import find
@@ -64,15 +64,6 @@ def _run(request: HttpRequest, model_admin: Any, pk: int) -> BulkRun | None:
 
 
 # --- progress -------------------------------------------------------------------------------------
-def live_view(request: HttpRequest, *, model_admin: Any, pk: int) -> HttpResponseBase:
-    """The part of the page that renews itself."""
-    run = _run(request, model_admin, pk)
-    if run is None:
-        back: HttpResponseBase = model_admin.no_such_row(request)
-        return back
-    return render(request, "admin/includes/bulk_live.html", _live(run))
-
-
 def _live(run: BulkRun) -> dict[str, Any]:
     left = run.collected - run.handled
     until = run.ended_at or clock.now()
@@ -91,9 +82,6 @@ def _live(run: BulkRun) -> dict[str, Any]:
         ],
         "speed": f"{run.handled / seconds:.0f}" if run.handled else "",
         "left": words.lasting(-(-left // run.rate)) if run.is_under_way and left else "",
-        "is_final": is_stalled or not run.is_under_way,
-        "seconds": _SECONDS,
-        "live_url": reverse("admin:bulk_bulkrun_live", args=[run.pk]),
     }
 
 
@@ -167,7 +155,7 @@ class StateFilter(ChoiceFilter):
     options = BulkRun.State.choices
 
 
-class BulkRunAdmin(MachineRowAdmin):
+class BulkRunAdmin(LiveAdmin, MachineRowAdmin):
     when_empty = _("A list of jobs leads here: filter it, then “Act on all that match”.")
     list_display = ("pk", "shown_what", "shown_state", "shown_progress", "actor", "started")
     list_mobile = (("shown_state", "shown_what"), ("pk", "shown_progress", "started"))
@@ -188,10 +176,7 @@ class BulkRunAdmin(MachineRowAdmin):
             },
         ),
     )
-    custom_urls = (
-        ("<int:pk>/live/", "bulk_bulkrun_live", live_view),
-        ("<int:pk>/csv/", "bulk_bulkrun_csv", csv_view),
-    )
+    custom_urls = (("<int:pk>/csv/", "bulk_bulkrun_csv", csv_view),)
     actions = ("stop_run", "continue_run")
     shown_state = state_label("state", _COLOURS, _("state"))
     started = time_column("created_at", _("started"))
@@ -231,6 +216,9 @@ class BulkRunAdmin(MachineRowAdmin):
         return format_html('<a class="text-link" href="{}">{}</a>', url, run.job)
 
     # --- the page ---------------------------------------------------------------------------------
+    def live_seconds(self, row: BulkRun) -> float | None:
+        return _SECONDS if row.is_under_way and not _is_stalled(row) else None
+
     def top_panels(self, request: HttpRequest, row: BulkRun) -> list[Panel]:
         drawn = render_to_string("admin/includes/bulk_live.html", _live(row))
         return [Panel(_("Progress"), SafeString(drawn))]

@@ -272,9 +272,13 @@ class PlatformModelAdmin(ModelAdmin):
         row = kwargs.get("obj")
         if row is not None:
             context |= shared_out(self.buttons(request, row))
-            context["top_panels"] = self.top_panels(request, row)
+            context |= self.head(request, row)
             context["panels"] = self.panels(request, row)
         return super().render_change_form(request, context, *args, **kwargs)
+
+    def head(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        """What the template of the top panels gets."""
+        return {"top_panels": self.top_panels(request, row)}
 
     def top_panels(self, request: HttpRequest, row: Any) -> list[Panel]:
         """The panels above the fields of a row."""

@@ -84,7 +84,7 @@ class AnyJobAdmin(TwoTablesAdmin, ServiceModelAdmin, KeysetAdmin):
         return job_fields.fieldsets(obj, shows_payload=shows_payload)
 
     def top_panels(self, request: HttpRequest, row: AnyJob) -> list[Panel]:
-        return job_panels.above(row)
+        return job_panels.above(row, self.get_queryset(request))
 
     def timeline(self, request: HttpRequest, row: AnyJob) -> Sequence[Moment]:
         return job_panels.moments(row, shows_payload=self.has_payload_permission(request))

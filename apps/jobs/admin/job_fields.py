@@ -30,8 +30,15 @@ from apps.jobs.models import AnyJob, JobType
 from apps.jobs.rules import transitions
 from apps.jobs.services.type_snapshots import type_snapshots
 
-# The keys of the jobs that schedules make, which another app writes.
-_SCHEDULED = re.compile(r"(?P<subject>schedule:(?P<number>[0-9]{1,18}))@")
+# Type and key of the jobs that other apps make, and the page of what they are for.
+_MADE_FOR = tuple(
+    (re.compile(pattern), page)
+    for pattern, page in (
+        (r"\S+ (?P<subject>schedule:(?P<number>[0-9]{1,18}))@", "admin:schedules_schedule_change"),
+        (r"bulk (?P<subject>bulk:(?P<number>[0-9]{1,18}))$", "admin:bulk_bulkrun_change"),
+        (r"deliver (?P<subject>delivery:(?P<number>[0-9]{1,18}))$", "admin:alerts_delivery_change"),
+    )
+)
 MAX_SUBMITTER = 160
 
 
@@ -98,6 +105,14 @@ def key_link(job: AnyJob) -> SafeString | None:
     return format_html('<a class="text-link" href="{}">{}</a>{}', url, job.key, unique)
 
 
+@column(_("user"))
+def user_link(job: AnyJob) -> SafeString | None:
+    if not job.user_id:
+        return None
+    url = labels.list_url(type(job), user=job.user_id)
+    return format_html('<a class="text-link" href="{}">{}</a>', url, job.user_id)
+
+
 @column(_("attempts"))
 def attempts_and_holds(job: AnyJob) -> str:
     text = ngettext(
@@ -115,13 +130,18 @@ def next_run(job: AnyJob) -> SafeString | None:
 
 
 @column(_("submitted by"))
-def submitted_by(job: AnyJob) -> SafeString | str:
-    """Who it was, and the schedule that the key names."""
-    by = shown_text(job.submitted_by, limit=MAX_SUBMITTER)
-    if not (found := _SCHEDULED.match(job.key)):
-        return by
-    url = reverse("admin:schedules_schedule_change", args=[found["number"]])
-    return format_html('{} <a class="text-link" href="{}">{}</a>', by, url, found["subject"])
+def submitted_by(job: AnyJob) -> str:
+    return shown_text(job.submitted_by, limit=MAX_SUBMITTER)
+
+
+@column(_("made for"))
+def made_for(job: AnyJob) -> SafeString | None:
+    """The schedule, bulk run or delivery that the key names."""
+    for pattern, page in _MADE_FOR:
+        if found := pattern.match(f"{job.type} {job.key}"):
+            url = reverse(page, args=[found["number"]])
+            return format_html('<a class="text-link" href="{}">{}</a>', url, found["subject"])
+    return None
 
 
 @column(_("only on host"))
@@ -194,15 +214,12 @@ _CHECKPOINT = _json("checkpoint", _("checkpoint"))
 _RESULT = _json("result", _("result"))
 _PAYLOAD = {_CONTEXT, _CHECKPOINT, _RESULT}
 _FIELDSETS: tuple[tuple[Any, tuple[Any, ...]], ...] = (
+    (_("Context and result"), (_CONTEXT, _RESULT, checkpoint_number, _CHECKPOINT)),
     (
-        None,
+        _("Facts"),
         (
-            "id",
-            type_page,
-            key_link,
-            "user_id",
-            "stage",
-            attempts_and_holds,
+            *("id", type_page, key_link, user_link),
+            *("stage", attempts_and_holds, made_for, "trace_id"),
         ),
     ),
     (
@@ -218,7 +235,6 @@ _FIELDSETS: tuple[tuple[Any, tuple[Any, ...]], ...] = (
         ),
     ),
     (_("Where"), (worker_page, "host", only_host, held, lease, deadline)),
-    (_("Context and result"), (_CONTEXT, checkpoint_number, _CHECKPOINT, _RESULT, "trace_id")),
 )
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from django.db.models import QuerySet
 from django.template.loader import render_to_string
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
@@ -29,6 +30,9 @@ MAX_ENTRIES = 200
 MAX_ATTEMPTS = 20
 MAX_STATES = 9
 MAX_ERROR = 300
+_MS = timedelta(milliseconds=1)
+# Of the jobs with the same error so many are counted.
+MAX_ALIKE = 1_000
 
 
 class Head(NamedTuple):
@@ -38,8 +42,9 @@ class Head(NamedTuple):
     attempts: Panel | None
 
 
-def head(job: AnyJob) -> Head:
-    """Made from the latest entries of the journal about the job, and its row."""
+def head(job: AnyJob, visible: QuerySet[Any]) -> Head:
+    """Made from the latest entries of the journal about the job, its row, and those of the visible
+    jobs that have the same error."""
     rows = JournalEntry.objects.timeline(Source.JOB, job.pk).order_by("-id").defer("data")
     latest = list(rows[:MAX_ENTRIES])
     ends = [each for each in latest if each.attempt is not None and each.run_ms is not None]
@@ -50,16 +55,20 @@ def head(job: AnyJob) -> Head:
     if lines:
         html = render_to_string("admin/includes/job_attempts.html", {"lines": lines})
         attempts = Panel(_("Attempts"), SafeString(html))
-    return Head(Panel("", _summary(job, latest, ends, now)), attempts)
+    summary = render_to_string(
+        "admin/includes/job_head.html",
+        {**_summary(job, latest, ends, now), **_group(job, visible)},
+    )
+    return Head(Panel("", SafeString(summary)), attempts)
 
 
 def _summary(
     job: AnyJob, latest: Sequence[JournalEntry], ends: Sequence[JournalEntry], now: datetime
-) -> SafeString:
+) -> dict[str, Any]:
     error = next((each.error.strip() for each in ends if each.error.strip()), "") or job.memo
     is_wrong = bool(job.memo) and job.status != t.SUCCEEDED
     states = _way(job, latest)
-    context = {
+    return {
         "status": job_fields.shown_status(job),
         "type": job_fields.type_page(job),
         "key": shown_text(job.key),
@@ -69,16 +78,21 @@ def _summary(
         "whole_error": shown_text(redacted(error))
         if is_wrong and error.strip() != job.memo.strip()
         else "",
-        "alike": _alike_url(job) if job.error_key else "",
         "states": states[-MAX_STATES:],
         "is_cut": len(states) > MAX_STATES,
         "picture": state_picture(job.status, _arrows_taken(job, latest)),
     }
-    return SafeString(render_to_string("admin/includes/job_head.html", context))
 
 
-def _alike_url(job: AnyJob) -> str:
-    return labels.list_url(type(job), type=job.type, error_key=job.error_key)
+def _group(job: AnyJob, visible: QuerySet[Any]) -> dict[str, Any]:
+    """The jobs of the type with the same error: how many, and where they are listed."""
+    if not job.error_key:
+        return {}
+    alike = visible.filter(type=job.type, error_key=job.error_key).order_by()
+    return {
+        "alike": labels.list_url(type(job), type=job.type, error_key=job.error_key),
+        "alike_count": labels.capped(alike.values("pk")[:MAX_ALIKE].count(), MAX_ALIKE),
+    }
 
 
 def _facts(job: AnyJob, ends: Sequence[JournalEntry], now: datetime) -> Iterable[str]:
@@ -88,6 +102,10 @@ def _facts(job: AnyJob, ends: Sequence[JournalEntry], now: datetime) -> Iterable
         yield gettext("attempt %(number)d of %(max)d") % numbers
     if job.status == t.RUNNING and job.held_at:
         yield gettext("running for %s") % labels.age(job.held_at, now)
+        if job.lease_until is not None:
+            is_over = job.lease_until <= now
+            lease = gettext("lease ended %s") if is_over else gettext("lease ends %s")
+            yield lease % labels.relative(job.lease_until, now)
     elif job.status in t.WAITING:
         if job.run_at > now:
             yield gettext("due %s") % labels.relative(job.run_at, now)
@@ -142,7 +160,7 @@ def _running(job: AnyJob, workers: WorkerLinks, now: datetime) -> Iterable[_Atte
     yield _Attempt(
         number=job.attempts,
         began=shown_time(job.held_at),
-        waited="",
+        waited=duration_of(max(0, (job.held_at - job.run_at) // _MS)),
         took=labels.age(job.held_at, now),
         where=workers.link(job.worker, job.client) if job.worker else job.host,
         end=job_fields.shown_status(job),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from django.db.models import QuerySet
 from django.template.loader import render_to_string
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, pgettext_lazy
@@ -58,9 +59,10 @@ _PASSING = {
 }
 
 
-def above(job: AnyJob) -> list[Panel]:
-    """How it stands, while it waits also why, and its attempts."""
-    found = head(job)
+def above(job: AnyJob, visible: QuerySet[Any]) -> list[Panel]:
+    """How it stands, while it waits also why, and its attempts; `visible` are the jobs that the
+    person sees."""
+    found = head(job, visible)
     panels = [found.summary]
     if isinstance(job, Job) and job.status in transitions.WAITING:
         panels.append(Panel(_("Why is it not running?"), _why_not(job)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 from django.contrib import admin, messages
@@ -17,6 +18,7 @@ from apps.common.admin.base import Panel, in_pairs
 from apps.common.admin.buttons import Button
 from apps.common.admin.filters import InstantFilter
 from apps.common.admin.list_head import MAX_COUNTED
+from apps.common.admin.live import LiveAdmin
 from apps.jobs.admin import job_columns, job_panels, labels
 from apps.jobs.admin.any_job import AnyJobAdmin, may
 from apps.jobs.admin.bulk_links import bulk_links
@@ -43,6 +45,9 @@ from apps.jobs.services.submit import submit
 
 # Actions for many jobs at once; the others are on the page of a job only.
 IN_BULK = {"retry", "cancel", "run_now"}
+# How often the head of a page renews itself: less often while the job is not due for a while.
+LIVE_SECONDS, FAR_SECONDS = 2, 15
+NEAR = timedelta(minutes=1)
 # The parameters that the archive has, too.
 OLDER_BY = ("q", "type", "status", "key", "user", "error_key")
 
@@ -66,7 +71,7 @@ def _cancelled(jobs: Sequence[Job]) -> str:
     return " ".join(filter(None, sentences))
 
 
-class JobAdmin(AnyJobAdmin):
+class JobAdmin(LiveAdmin, AnyJobAdmin):
     """A page of the list reads as many rows as it shows, or up to `max_examined` of the
     primary key.
 
@@ -141,6 +146,12 @@ class JobAdmin(AnyJobAdmin):
                 {"fields": in_pairs(["run_at", "priority", "max_attempts"], alone=["run_at"])},
             ),
         ]
+
+    def live_seconds(self, row: Job) -> float | None:
+        if row.status in transitions.FINAL:
+            return None
+        is_far = row.status == transitions.SCHEDULED and row.run_at > clock.now() + NEAR
+        return FAR_SECONDS if is_far else LIVE_SECONDS
 
     def buttons(self, request: HttpRequest, row: Job) -> list[Button]:
         found = super().buttons(request, row)

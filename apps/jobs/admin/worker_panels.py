@@ -1,9 +1,13 @@
-"""The panels on the page of a worker: why it is quiet, and what it runs now."""
+"""What workers run now, all of them or one, and why one is quiet."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.html import format_html
@@ -15,12 +19,17 @@ from apps.common import clock
 from apps.common.admin.base import Panel
 from apps.common.admin.display import shown_text, shown_time
 from apps.jobs.admin import job_fields, labels
+from apps.jobs.admin.worker_links import WorkerLinks
 from apps.jobs.models import Job, Worker
 from apps.jobs.rules import transitions
 from apps.jobs.services.running import running_ids
 from apps.journal.models import JournalEntry, Source
 
 MAX_SHOWN = 50
+MAX_LISTED = 200
+# How often the table above the list of workers renews itself.
+LIVE_SECONDS = 5
+RUNNING_URL = "admin:jobs_worker_running"
 # Of more jobs, those with limits see only what is among these.
 MAX_READ = 1_000
 
@@ -42,40 +51,77 @@ def quiet_panel(worker: Worker) -> Panel:
 
 
 class _Line(NamedTuple):
+    worker: SafeString | str
     job: SafeString
     type: SafeString
     key: str
     took: str
     progress: SafeString | None
+    attempt: str
     deadline: str
 
 
 def running_panel(worker: Worker, person: Any) -> Panel:
     """The jobs that it runs now, as far as the person sees them, longest running first."""
-    now = clock.now()
-    ids = running_ids(worker, MAX_READ)
-    visible = Job.objects.visible_to(person).filter(pk__in=ids, status=transitions.RUNNING)
-    columns = visible.only("type", "key", "held_at", "progress", "status", "hard_end_at")
-    jobs = list(columns.order_by("held_at", "pk")[: MAX_SHOWN + 1]) if ids else []
-    lines = [
-        _Line(
-            job=_link(job),
-            type=job_fields.type_link(job),
-            key=shown_text(job.key),
-            took="" if job.held_at is None else labels.age(job.held_at, now),
-            progress=job_fields.shown_progress(job),
-            deadline="" if job.hard_end_at is None else labels.relative(job.hard_end_at, now),
-        )
-        for job in jobs[:MAX_SHOWN]
-    ]
+    jobs = _running(running_ids(MAX_READ, worker), person, MAX_SHOWN)
     context = {
-        "lines": lines,
+        "lines": _lines(jobs[:MAX_SHOWN]),
         "more": len(jobs) > MAX_SHOWN,
         "running_url": jobs_url(worker, status=transitions.RUNNING),
         "all_url": jobs_url(worker),
     }
     html = render_to_string("admin/includes/worker_jobs.html", context)
     return Panel(_("Running now"), SafeString(html))
+
+
+def running_now(person: Any) -> dict[str, Any]:
+    """For the template above the list of workers: what all of them run."""
+    jobs = _running(running_ids(MAX_READ), person, MAX_LISTED)
+    return {
+        "lines": _lines(jobs[:MAX_LISTED]),
+        "more": len(jobs) > MAX_LISTED,
+        "running_url": labels.jobs_url(status=transitions.RUNNING),
+        "live_url": reverse(RUNNING_URL),
+        "live_seconds": LIVE_SECONDS,
+    }
+
+
+def running_view(request: HttpRequest, *, model_admin: Any) -> HttpResponse:
+    """What runs now, which renews itself above the list of workers."""
+    if not (model_admin.has_view_permission(request) and request.user.has_perm("jobs.view_job")):
+        raise PermissionDenied
+    return render(
+        request, "admin/includes/running_now.html", {"running": running_now(request.user)}
+    )
+
+
+def _running(ids: Sequence[int], person: Any, limit: int) -> list[Job]:
+    """Those of the jobs that the person sees and that run still, one more than the limit."""
+    if not ids:
+        return []
+    visible = Job.objects.visible_to(person).filter(pk__in=ids, status=transitions.RUNNING)
+    columns = visible.only(
+        *("type", "key", "held_at", "progress", "status", "hard_end_at"),
+        *("worker", "client", "attempts", "max_attempts"),
+    )
+    return list(columns.order_by("held_at", "pk")[: limit + 1])
+
+
+def _lines(jobs: Sequence[Job]) -> list[_Line]:
+    now, workers = clock.now(), WorkerLinks([job.worker for job in jobs])
+    return [
+        _Line(
+            worker=workers.link(job.worker, job.client),
+            job=_link(job),
+            type=job_fields.type_link(job),
+            key=shown_text(job.key),
+            took="" if job.held_at is None else labels.age(job.held_at, now),
+            progress=job_fields.shown_progress(job),
+            attempt=f"{job.attempts} / {job.max_attempts}",
+            deadline="" if job.hard_end_at is None else labels.relative(job.hard_end_at, now),
+        )
+        for job in jobs
+    ]
 
 
 def jobs_url(worker: Worker, **filters: str) -> str:

@@ -81,6 +81,7 @@ class WorkerAdmin(MachineRowAdmin):
     list_tabs = "state"
     list_before_template = "admin/includes/workers_before.html"
     custom_urls = (
+        ("running/", "jobs_worker_running", worker_panels.running_view),
         ("slices/", SLICES_URL, slices_view),
         ("asyncflow/", ASYNCFLOW_URL, asyncflow_view),
     )
@@ -165,6 +166,9 @@ class WorkerAdmin(MachineRowAdmin):
         return {
             "quiet": sum(worker.is_quiet for worker in found),
             "unserved": seen_by(request.user, missing(all_types(), workers)),
+            "running": worker_panels.running_now(request.user)
+            if request.user.has_perm("jobs.view_job")
+            else None,
             "slots": slots(workers),
             "scan_seconds": conf.JOB_SCAN_SECONDS,
         }

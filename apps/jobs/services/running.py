@@ -10,16 +10,13 @@ from apps.jobs.rules.transitions import RUNNING
 from apps.jobs.services.register import WorkerKey
 
 
-def running_ids(worker: Worker, limit: int) -> list[int]:
-    """The jobs that the worker holds now, longest held first."""
-    return [
-        number
-        for (number,) in fetch(
-            f"SELECT id FROM {_running_jobs()} AND client = %s AND worker = %s "
-            "ORDER BY held_at, id LIMIT %s",
-            [worker.client, worker.name, limit],
-        )
-    ]
+def running_ids(limit: int, worker: Worker | None = None) -> list[int]:
+    """The jobs that the worker holds now, or all of them, longest held first."""
+    own, values = "", []
+    if worker is not None:
+        own, values = " AND client = %s AND worker = %s", [worker.client, worker.name]
+    sql = f"SELECT id FROM {_running_jobs()}{own} ORDER BY held_at, id LIMIT %s"
+    return [number for (number,) in fetch(sql, [*values, limit])]
 
 
 def running_counts(workers: Collection[Worker]) -> dict[WorkerKey, int]:

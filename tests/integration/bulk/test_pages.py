@@ -230,7 +230,7 @@ def test_live_part_comes_alone(page: Client, start: Start) -> None:
     jobs(3)
     run = start("cancel", {"type": "mail"})
     part = page.get(f"/admin/bulk/bulkrun/{run.pk}/live/").content.decode()
-    assert part.lstrip().startswith('<div id="bulk-live"')
+    assert part.lstrip().startswith('<div id="live"')
     assert "data-final" not in part
 
 

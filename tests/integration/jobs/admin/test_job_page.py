@@ -9,11 +9,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
 
 from apps.common import clock
+from apps.dispatch.models import OperatorScope
 from apps.jobs.admin.job_panels import REASON_WORDS
 from apps.jobs.models import Job
 from apps.jobs.rules.explain import CODES
@@ -80,6 +83,65 @@ def test_running_attempt_is_the_first_of_the_attempts(
     [attempts, *_] = tables_of(page)
     assert "Running" in attempts[1][5].text
     assert re.search(r"attempt \d+ of \d+ · running for \d+", text_of(page))
+
+
+def test_head_of_a_running_job_renews_itself_until_it_has_ended(
+    admin_client: Client, frozen_clock: FrozenClock
+) -> None:
+    job_type()
+    [number] = jobs()
+    live = f"{LIST}{number}/live/"
+    # Ready jobs start soon; what is not due for long can wait.
+    assert 'data-seconds="2"' in page_of(admin_client, number).content.decode()
+    Job.objects.filter(pk=number).update(
+        status="scheduled", run_at=clock.now() + timedelta(hours=1)
+    )
+    assert 'data-seconds="15"' in admin_client.get(live).content.decode()
+    Job.objects.filter(pk=number).update(status="ready", run_at=clock.now())
+    [held] = take(1)
+    frozen_clock.advance(seconds=5)
+    part = admin_client.get(live)
+    assert "running for 5 s · lease ends in 25 s" in text_of(part)
+    assert "<html" not in part.content.decode() and "data-final" not in part.content.decode()
+    end(held, "failed", error="ValueError: no", retry="never")
+    part = admin_client.get(live)
+    assert "data-final" in part.content.decode() and "ValueError: no" in text_of(part)
+    assert "live.js" not in page_of(admin_client, number).content.decode()
+
+
+def test_error_leads_to_its_group_as_far_as_the_person_sees_it(
+    admin_client: Client, role_user: Callable[[str], User], role_client: Callable[[str], Client]
+) -> None:
+    job_type(max_attempts=1)
+    numbers = jobs(3, user_id="uid_ann")
+    for held in take(3):
+        end(held, "failed", error="ConnectionRefusedError: 10.0.0.1:25")
+    Job.objects.filter(pk=numbers[2]).update(user_id="uid_eve")
+    page = page_of(admin_client, numbers[0])
+    assert "Failure group (3)" in text_of(page)
+    [url] = re.findall(r'href="([^"]+)">Failure group', page.content.decode())
+    assert admin_client.get(html.unescape(url)).context["cl"].result_count == 3
+    OperatorScope.objects.create(operator=role_user("operator"), executor=factories.user("uid_eve"))
+    shown = page_of(role_client("operator"), numbers[2])
+    assert "Failure group (1)" in text_of(shown)
+
+
+def test_context_and_result_come_before_the_facts(admin_client: Client) -> None:
+    job_type()
+    [number] = jobs(key="order-7", user_id="uid_ann")
+    text = text_of(page_of(admin_client, number))
+    places = [text.index(part) for part in ("Context and result", "Facts", "Times")]
+    assert places == sorted(places)
+    assert f'{LIST}?user=uid_ann"' in page_of(admin_client, number).content.decode()
+
+
+def test_job_of_another_app_leads_to_what_it_is_for(admin_client: Client) -> None:
+    job_type("bulk")
+    job_type("mail")
+    [run], [mine] = jobs(1, "bulk", key="bulk:7"), jobs(1, key="bulk:7")
+    link = reverse("admin:bulk_bulkrun_change", args=[7])
+    assert link in page_of(admin_client, run).content.decode()
+    assert link not in page_of(admin_client, mine).content.decode()
 
 
 def test_job_without_attempts_has_no_table_of_them(admin_client: Client) -> None:
@@ -258,7 +320,7 @@ def test_page_with_many_entries_asks_as_often_as_one_with_two(admin_client: Clie
     for _ in range(12):
         end(take(1)[0], "failed", error="x")
 
-    assert few <= 21
+    assert few <= 22
     assert statements_of(admin_client, number) <= few
 
 

@@ -59,6 +59,12 @@ def lines_of(page: Any) -> list[list[str]]:
     return [[cell.text for cell in line] for table in found for line in table[1:]]
 
 
+def now_of(page: Any) -> list[list[str]]:
+    """The table above the list of workers, without its heading."""
+    [found] = [table for table in tables_of(page) if table[0][0].text == "Worker"]
+    return [[cell.text for cell in line] for line in found[1:]]
+
+
 # --- the list -------------------------------------------------------------------------------------
 def test_list_is_narrowed_by_the_state_that_it_shows(
     admin_client: Client, key: ApiClient, frozen_clock: FrozenClock
@@ -181,7 +187,7 @@ def test_page_lists_what_the_worker_runs_now(
     page = admin_client.get(url_of(worker))
 
     assert lines_of(page) == [
-        [str(number), "mail", "order-17", "1 min 30 s", "40 %", "in 8 min 30 s"]
+        [str(number), "mail", "order-17", "1 min 30 s", "40 %", "1 / 3", "in 8 min 30 s"]
     ]
     assert reverse("admin:jobs_job_change", args=[number]) in page.content.decode()
     assert [line[0] for line in lines_of(admin_client.get(url_of(other)))] == [str(foreign)]
@@ -259,6 +265,57 @@ def test_page_of_a_busy_worker_asks_as_often_as_that_of_an_idle_one(
     take(40, by=HERE._replace(name="pi-1", client=key.client_id))
     with django_assert_max_num_queries(len(few)):
         assert len(lines_of(admin_client.get(url_of(worker)))) > 1
+
+
+def test_list_shows_above_what_runs_where_longest_first(
+    admin_client: Client, key: ApiClient, frozen_clock: FrozenClock
+) -> None:
+    job_type(max_processing_seconds=600)
+    factories.worker("host-a:1")
+    outside(key)
+    first, second = jobs(2)
+    take(1)
+    frozen_clock.advance(seconds=60)
+    take(1, by=HERE._replace(name="pi-1", client=key.client_id))
+    frozen_clock.advance(seconds=30)
+
+    page = admin_client.get(WORKERS)
+
+    assert now_of(page) == [
+        ["host-a:1", str(first), "mail", "–", "1 min 30 s", "–", "1 / 3", "in 8 min 30 s"],
+        ["pi-1", str(second), "mail", "–", "30 s", "–", "1 / 3", "in 9 min 30 s"],
+    ]
+    part = admin_client.get(f"{WORKERS}running/")
+    assert part.content.decode().strip().startswith("<section")
+    assert now_of(part) == now_of(page)
+    Job.objects.update(status="succeeded")
+    assert "No worker runs a job now." in text_of(admin_client.get(WORKERS))
+
+
+def test_running_jobs_of_others_are_not_shown_to_people_with_limits(
+    role_client: Callable[[str], Client], role_user: Callable[[str], User]
+) -> None:
+    JobScope.objects.create(operator=role_user("operator"), type="mail")
+    job_type()
+    job_type("sms")
+    [own, foreign] = [*jobs(), *jobs(1, "sms")]
+    take(types=("mail", "sms"))
+    for url in (WORKERS, f"{WORKERS}running/"):
+        page = role_client("operator").get(url)
+        assert [line[1] for line in now_of(page)] == [str(own)]
+        assert str(foreign) not in text_of(page)
+
+
+def test_longest_running_jobs_are_shown_and_the_way_to_the_others(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_panels, "MAX_LISTED", 2)
+    job_type()
+    numbers = jobs(3)
+    take(3)
+    page = admin_client.get(WORKERS)
+    assert [line[1] for line in now_of(page)] == [str(number) for number in numbers[:2]]
+    assert "All running jobs" in text_of(page)
 
 
 # --- from a job to its worker ---------------------------------------------------------------------

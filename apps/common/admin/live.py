@@ -1,0 +1,44 @@
+"""Pages of rows whose head renews itself as long as something goes on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from apps.common.admin.actions import CustomUrls
+from apps.common.admin.base import PlatformModelAdmin
+
+
+def live_view(request: HttpRequest, *, model_admin: Any, pk: int) -> HttpResponse:
+    """The head of the page of the row, as it is now."""
+    row = model_admin.get_object(request, str(pk))
+    if row is None:
+        answer: HttpResponse = model_admin.no_such_row(request)
+        return answer
+    if not model_admin.has_view_permission(request, row):
+        raise PermissionDenied
+    return render(request, "admin/includes/top_panels.html", model_admin.head(request, row))
+
+
+class LiveAdmin(PlatformModelAdmin):
+    """The top panels renew themselves; when the row is final, the whole page once more."""
+
+    def live_seconds(self, row: Any) -> float | None:
+        """How often, in seconds; None once nothing changes any more."""
+        raise NotImplementedError(f"{type(self).__name__} must define live_seconds()")
+
+    def get_custom_urls(self) -> CustomUrls:
+        live = ("<int:pk>/live/", self.url_name("live"), live_view)
+        return (live, *super().get_custom_urls())
+
+    def head(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        seconds = self.live_seconds(row)
+        return {
+            **super().head(request, row),
+            "live_url": self.url("live", row.pk),
+            "live_seconds": seconds,
+            "is_final": seconds is None,
+        }
