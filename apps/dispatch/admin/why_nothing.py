@@ -25,6 +25,7 @@ def why_nothing_view(request: HttpRequest, *, model_admin: Any, pk: int) -> Http
     found = why_nothing(row)
     shown = [(str(each.task.source), each.task.pk) for one in found.groups for each in one.examples]
     visible = visible_tasks(set(shown), request.user)
+    coming = found.next and _example(row, found.next, visible)
     dispatch = Dispatch.objects.defer("params", "result").open_of(row.pk)
     page: HttpResponse = model_admin.page(
         request,
@@ -33,9 +34,12 @@ def why_nothing_view(request: HttpRequest, *, model_admin: Any, pk: int) -> Http
         executor=row,
         executor_url=model_admin.change_url(row.pk),
         dispatch=dispatch,
+        dispatch_title=dispatch and shown_text(dispatch.title, limit=80),
         dispatch_url=dispatch and reverse("admin:dispatch_dispatch_change", args=[dispatch.pk]),
         deadline=dispatch and shown_time(dispatch.deadline_at),
         groups=[_shown(row, group, visible) for group in found.groups],
+        # One that is hidden has no address.
+        next=coming if coming and "url" in coming else None,
         is_something=found.is_something,
         until=found.until and shown_time(found.until),
         more=found.more,

@@ -5,9 +5,9 @@ Each reason is that of `explain`. Writes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from django.db.models import Q
@@ -23,6 +23,7 @@ from apps.dispatch.services.state import state_of
 # Of each kind: of once tasks, those due first.
 MAX_TASKS = 1000
 MAX_EXAMPLES = 5
+_ANY = datetime.min.replace(tzinfo=UTC)
 
 
 class Example(NamedTuple):
@@ -32,7 +33,8 @@ class Example(NamedTuple):
 
 @dataclass(frozen=True)
 class Group:
-    """The tasks with the same first reason, and the first instant at which waiting could help."""
+    """The tasks with the same first reason, and the first instant at which waiting could help; the
+    examples are those that could be had first."""
 
     code: str
     count: int
@@ -49,6 +51,12 @@ class WhyNothing(NamedTuple):
     groups: list[Group]
     until: datetime | None
     more: bool
+
+    @property
+    def next(self) -> Example | None:
+        """The task that could be had at that instant."""
+        coming = (group.examples[0] for group in self.groups if group.until == self.until)
+        return next(coming, None) if self.until else None
 
     @property
     def is_something(self) -> bool:
@@ -98,13 +106,15 @@ def _tasks(owners: list[int], bound: Iterable[str] | None, now: datetime) -> tup
 
 
 def _group(code: str, examples: list[Example]) -> Group:
-    instants = [at for each in examples for at in _could_have_it_at(each.explanation)]
-    return Group(code, len(examples), min(instants, default=None), examples[:MAX_EXAMPLES])
+    known = [(each, _could_have_it_at(each.explanation)) for each in examples]
+    # Those that waiting does not help come last, all in the order in which they were found.
+    known.sort(key=lambda pair: (pair[1] is None, pair[1] or _ANY))
+    first = [each for each, _at in known[:MAX_EXAMPLES]]
+    return Group(code, len(examples), known[0][1], first)
 
 
-def _could_have_it_at(explanation: Explanation) -> Iterator[datetime]:
-    """When the last of its reasons is over; nothing, if waiting does not help."""
+def _could_have_it_at(explanation: Explanation) -> datetime | None:
+    """When the last of its reasons is over; None if waiting does not help."""
     instants = [reason.until for reason in explanation.reasons]
     known = [at for at in instants if at is not None]
-    if len(known) == len(instants):
-        yield max(known)
+    return max(known) if len(known) == len(instants) else None

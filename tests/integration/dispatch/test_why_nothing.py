@@ -112,12 +112,24 @@ def test_page_names_the_open_dispatch_first(alice: Executor, admin_client: Clien
     assert "No task reaches it." in why(admin_client, alice)
     factories.once_task(alice, "Count")
     factories.once_task(alice, "Later")
-    taken: Any = take_next(alice)
+    take_next(alice)
     text = why(admin_client, alice)
-    assert f"has an open dispatch, which a pull returns until it ends: {taken.pk}" in text
+    assert "uid_alice : has Count in hand until 2026-03-02 10:00:00 UTC : finish or release" in text
     assert "open dispatch 2 tasks" in text
     page = admin_client.get(f"/admin/dispatch/executor/{alice.pk}/change/")
     assert f"/admin/dispatch/executor/{alice.pk}/why/" in page.content.decode()
+
+
+def test_page_names_what_could_come_next(
+    alice: Executor, frozen_clock: FrozenClock, admin_client: Client
+) -> None:
+    for hours in (3, 1, 2):
+        start = frozen_clock.instant + hours * HOUR
+        factories.once_task(alice, f"Shelf check {hours}", start_at=start)
+    text = why(admin_client, alice)
+    assert "Next: Shelf check 1 , at 2026-03-02 10:00:00 UTC at the earliest." in text
+    places = [text.index(f"Shelf check {hours}") for hours in (1, 2, 3)]
+    assert places == sorted(places)
 
 
 def test_page_says_when_there_is_something(alice: Executor, admin_client: Client) -> None:
