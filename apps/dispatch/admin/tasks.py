@@ -222,18 +222,17 @@ class TaskAdmin(TwoTablesAdmin, ServiceModelAdmin):
 
     def top_panels(self, request: HttpRequest, row: Any) -> list[Panel]:
         standing.read_standings([row])
-        return [Panel("", format_html("{}{}", self._handed(row), ends_of(row)))]
-
-    def panels(self, request: HttpRequest, row: Any) -> list[Panel]:
-        return [why_not_of_task(row), *super().panels(request, row)]
+        summary = Panel("", format_html("{}{}", self._handed(row), ends_of(row)))
+        return [summary, why_not_of_task(row)]
 
     def _summary(self, task: Task) -> SafeString:
-        """State and quota, and until when it can be had."""
-        quota: SafeString | str = self.quota(task)
+        """`Open 4 of 6 handed out, 2 left`, and until when it can be had."""
+        handed, quota = task.standing.handed, task.standing.quota
+        words = gettext("%(handed)d of %(times)d handed out, %(left)d left")
         if task.dispatch_times is None:
-            count = {"handed": task.standing.handed, "times": task.standing.quota}
-            quota = gettext("%(handed)d of %(times)d members") % count
-        line = format_html("{} {}", self.shown_state(task), quota)
+            words = gettext("%(handed)d of %(times)d members")
+        count = {"handed": handed, "times": quota, "left": max(0, quota - handed)}
+        line = format_html("{} {}", self.shown_state(task), words % count)
         return format_html("<p>{}</p><p>{}</p>", line, _reach(task))
 
     def _handed(self, task: Any) -> SafeString:

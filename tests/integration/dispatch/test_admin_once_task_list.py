@@ -165,7 +165,7 @@ def test_page_shows_stock_dispatches_and_timeline(admin_client: Client) -> None:
     dispatch = callback.take_next(factories.member("uid_a"))
     assert isinstance(dispatch, Dispatch)
     text = text_of(page_of(admin_client, task))
-    assert "1 / 3" in text
+    assert "Open 1 of 3 handed out, 2 left" in text
     assert f"Number Executor State Handed out {dispatch.pk} uid_a Open" in text
     assert "Task created by admin:olga" in text
 

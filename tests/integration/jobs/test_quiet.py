@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.db import connections
 
-from apps.common.errors import Conflict, Invalid, NotFound
+from apps.common.errors import Conflict, NotFound
 from apps.jobs.models import Worker
 from apps.jobs.runner import scan as scan_module
 from apps.jobs.runner.drain import Drain
@@ -69,9 +69,10 @@ def test_quiet_and_resume_are_in_the_journal_with_name_and_reason() -> None:
     ]
 
 
-def test_worker_is_made_quiet_with_a_reason_only() -> None:
-    with pytest.raises(Invalid, match="Say why"):
-        register.quiet(worker=factories.worker(), actor="admin:olga", reason=" ")
+def test_nobody_has_to_say_why() -> None:
+    worker = register.quiet(worker=factories.worker(), actor="admin:olga")
+    register.resume(worker=worker, actor="admin:olga")
+    assert [each[2:] for each in told()] == [("admin:olga", "")] * 2
 
 
 def test_gone_worker_is_not_made_quiet_and_a_quiet_one_resumed_for_when_it_is_back() -> None:

@@ -1,0 +1,62 @@
+"""What the pages of a job, a task and a user say at their top, and what renews itself there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from django.urls import reverse
+from playwright.sync_api import Page, expect
+
+from apps.jobs.admin import jobs as jobs_admin
+from apps.jobs.models import Job
+from tests import factories
+from tests.callback import take_next
+from tests.jobs import HERE, end, job_type, jobs, take
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_head_of_a_running_job_moves_without_a_reload_and_stops_at_its_end(
+    page_as: Callable[[str | None], Page], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs_admin, "LIVE_SECONDS", 0.1)
+    job_type()
+    [number] = jobs()
+    [held] = take(1, by=HERE)
+    page = page_as("operator")
+    page.goto(reverse("admin:jobs_job_change", args=[number]))
+    page.evaluate("window.isTheSame = true")
+    page.get_by_text("All states").click()
+
+    for percent in ("20", "60"):
+        Job.objects.filter(pk=number).update(progress=percent)
+        expect(page.locator("#live progress")).to_have_attribute("value", percent)
+    # What the reader has opened stays open.
+    expect(page.locator(".state-picture")).to_be_visible()
+    assert page.evaluate("window.isTheSame")
+
+    end(held, "succeeded", result={"sent": 7})
+    expect(page.locator("#live .job-line")).to_contain_text("Succeeded")
+    page.wait_for_function("!window.isTheSame")
+    expect(page.locator("#live")).to_have_attribute("data-final", "")
+    expect(page.locator("script[src*='taskplatform/live']")).to_have_count(0)
+
+
+def test_full_task_counts_members_and_why_nothing_names_what_is_in_hand(
+    page_as: Callable[[str | None], Page],
+) -> None:
+    names = [f"uid_{letter}" for letter in "abcdefgh"]
+    group = factories.group("gid_shops", names)
+    task = factories.once_task(group, "Shelf check", mode="multi", dispatch_times=None)
+    for name in names:
+        take_next(factories.member(name))
+    page = page_as("viewer")
+
+    page.goto(reverse("admin:dispatch_oncetask_change", args=[task.pk]))
+    expect(page.locator(".panel-body").first).to_contain_text("Full 8 of 8 members")
+
+    user = factories.member("uid_a")
+    page.goto(reverse("admin:dispatch_executor_change", args=[user.pk]))
+    page.get_by_role("link", name="Why nothing?").click()
+    expect(page.get_by_role("status")).to_contain_text("uid_a: has Shelf check in hand until")
