@@ -87,6 +87,11 @@ def _cut(found: Counter[str], limit: int) -> Counter[str]:
     return Counter({name: min(limit, count) for name, count in found.items()})
 
 
+def failed_of(types: Sequence[str], limit: int) -> Counter[str]:
+    """How many live jobs of each type have failed, each count up to `limit`."""
+    return _by_type(t.FAILED, types, limit)
+
+
 def types_with_ready(types: Sequence[str]) -> set[str]:
     """Those of the types that have a ready job."""
     return set(_by_type(t.READY, types, 1).elements())

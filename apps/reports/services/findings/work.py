@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime, timedelta
+
+from django.db import connection
 
 from apps.common.db import fetch, fetch_each, force_index, table
 from apps.common.errors import NotFound
@@ -10,20 +13,21 @@ from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.jobs.models import Job, JobType
 from apps.jobs.rules import transitions as t
-from apps.jobs.services import types
+from apps.jobs.services import counts, types
 from apps.journal.services.minutes import second_of
 from apps.reports.models import Rollup
 from apps.reports.rules.coverage import DAY, EIGHT_DAYS, HOUR, floor
 from apps.reports.rules.outcomes import JOB
-from apps.reports.rules.tally import ERROR, TYPE, error_of
+from apps.reports.rules.tally import TYPE, error_value
 from apps.reports.services.findings.base import MAX_FOUND, Detector, Facts, Finding, Fix
 
 UNUSED = timedelta(days=90)
 MAX_FAILED = 1_000
+# How many of the newest failed jobs of a type with many are looked at.
+SAMPLE = 300
 # Errors that are looked at, the most frequent, and jobs of each, the newest.
 MAX_ERRORS = 5
 READ = 2_000
-_DAYS = 8
 _STATES = (*t.FINAL, *t.WAITING, t.RUNNING)
 
 
@@ -84,34 +88,36 @@ def _pause(subject: str, actor: str, reason: str) -> Message:
 
 # --- G9 -------------------------------------------------------------------------------------------
 def _same_failures(facts: Facts) -> list[Finding]:
-    """By the totals, and then among the jobs themselves: many may have been retried."""
-    now = facts.now
-    today, hour = floor(second_of(now), DAY), floor(second_of(now), HOUR)
-    # Of more than MAX_FAILED, one of the buckets has at least the average.
-    least = MAX_FAILED // (_DAYS + DAY // HOUR) + 1
-    one = (
-        f"SELECT value, failed + timed_out AS final FROM {table(Rollup)} WHERE level = %s "
-        "AND source = %s AND dimension = %s AND start >= %s AND start < %s "
-        f"AND failed + timed_out >= {least}"
-    )
-    rows = fetch(
-        f"SELECT value, SUM(final) FROM ({one} UNION ALL {one}) some GROUP BY value "
-        f"ORDER BY 2 DESC LIMIT {MAX_ERRORS}",
-        [DAY, JOB, ERROR, today - _DAYS * DAY, today, HOUR, JOB, ERROR, today, hour],
-    )
+    """Among the failed jobs themselves: the totals would name errors that have been retried since,
+    and have a row for each error and hour."""
+    names = list(JobType.objects.order_by("name").values_list("name", flat=True))
+    failed = counts.failed_of(names, limit=MAX_FAILED + 1)
+    full = [name for name in names if failed[name] > MAX_FAILED][:MAX_FOUND]
+    errors = Counter(error for name in full for error in _newest_errors(name))
     found = []
-    for value, _final in rows:
-        type_, key = error_of(value)
-        failed = _failed(type_, key)
-        if failed > MAX_FAILED:
+    for (type_, key), _count in errors.most_common(MAX_ERRORS):
+        if _failed(type_, key) > MAX_FAILED:
             text = _(
                 "More than {count} jobs of type {type} have failed with the same error and are not "
                 "in the archive yet.",
                 count=f"{MAX_FAILED:,}",
                 type=type_,
             )
-            found.append(Finding(value, text))
+            found.append(Finding(error_value(type_, key), text))
     return found
+
+
+def _newest_errors(type_: str) -> list[tuple[str, str]]:
+    """Type and key of the errors that the newest failed jobs of the type ended with."""
+    # The end of the range of the index that each database counts them by.
+    is_mysql = connection.vendor == "mysql"
+    newest = "affinity_host DESC, order_key DESC, id DESC" if is_mysql else "id DESC"
+    rows = fetch(
+        f"SELECT error_key FROM {table(Job)}{force_index('job_claim')} "
+        f"WHERE status = '{t.FAILED}' AND type = %s ORDER BY {newest} LIMIT {SAMPLE}",
+        [type_],
+    )
+    return [(type_, key) for (key,) in rows if key]
 
 
 def _failed(type_: str, key: str) -> int:
