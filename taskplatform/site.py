@@ -98,6 +98,8 @@ KEYS = (
     (("?",), _("Show this list")),
     (("Esc",), _("Close this list")),
 )
+# Where the list of models is kept, on the request.
+APP_LIST = "_platform_app_list"
 
 
 class PlatformAdminSite(AdminSite):
@@ -105,6 +107,16 @@ class PlatformAdminSite(AdminSite):
 
     index_title = _("Home")
     empty_value_display = "–"
+
+    def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> Any:
+        """Made once for each request: the menu and the frame of Django both need it."""
+        if app_label is not None:
+            return super().get_app_list(request, app_label)
+        found = getattr(request, APP_LIST, None)
+        if found is None:
+            found = super().get_app_list(request)
+            setattr(request, APP_LIST, found)
+        return found
 
     def boxes(self, request: HttpRequest) -> list[dict[str, Any]]:
         """The boxes with the models that this person may see; further apps follow, one box each."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -94,6 +95,10 @@ class ApiClient(models.Model):
         )
 
 
+# Where the limits of a person are kept, on the object.
+KNOWN_LIMITS = "_known_limits"
+
+
 class Limited(models.Model):
     """A person sees only what scopes name, on one side of the platform.
 
@@ -135,12 +140,19 @@ class Limited(models.Model):
         cls,
         person: AbstractBaseUser | AnonymousUser,
         side: str,
-        scopes: models.QuerySet[Any, str],
+        scopes: Callable[[], models.QuerySet[Any, str]],
     ) -> list[str] | None:
-        """The names in the scopes of the person; None for no limit, as superusers have."""
+        """The names in the scopes of the person; None for no limit, as superusers have.
+
+        Read once for each object of a person, as Django reads permissions: each model of the menu
+        asks.
+        """
         if getattr(person, "is_superuser", False):
             return None
-        mark = models.Value("", output_field=models.CharField())
-        limit = cls.objects.filter(person_id=person.pk, side=side).values_list(mark)
-        found = [str(row[0]) for row in scopes.union(limit, all=True)]
-        return [name for name in found if name] if found else None
+        known: dict[str, list[str]] = getattr(person, KNOWN_LIMITS, {})
+        if side not in known:
+            mark = models.Value("", output_field=models.CharField())
+            limit = cls.objects.filter(person_id=person.pk, side=side).values_list(mark)
+            known[side] = [str(row[0]) for row in scopes().union(limit, all=True)]
+            setattr(person, KNOWN_LIMITS, known)
+        return [name for name in known[side] if name] if known[side] else None

@@ -21,6 +21,7 @@ from apps.jobs.models import Job, JobScope, JobType, bounds_of
 from apps.jobs.services import types
 from tests import factories
 from tests.pages import form_of, text_of
+from tests.statements import sent_by
 
 pytestmark = pytest.mark.django_db
 
@@ -33,6 +34,16 @@ def olga(role_user: Callable[[str], User]) -> User:
 @pytest.fixture
 def page(role_client: Callable[[str], Client], olga: User) -> Client:
     return role_client("configurer")
+
+
+def again(person: User) -> User:
+    """The person as the next request reads it: an object keeps the limits that it has read."""
+    return User.objects.get(pk=person.pk)
+
+
+def names_of(person: User) -> tuple[list[str] | None, list[str] | None]:
+    """The executors and job types that the person is limited to now."""
+    return OperatorScope.names_of(again(person)), JobScope.names_of(again(person))
 
 
 def limit(person: User, *executors: Executor, types: tuple[str, ...] = ()) -> None:
@@ -67,6 +78,7 @@ def test_whose_last_scope_is_removed_sees_nothing_until_the_limit_is_lifted(olga
     assert not Executor.objects.visible_to(olga).exists()
     assert not Job.objects.visible_to(olga).exists()
     Limited.objects.all().delete()
+    olga = again(olga)
     assert Executor.objects.visible_to(olga).exists()
     assert Job.objects.visible_to(olga).exists()
 
@@ -102,18 +114,17 @@ def test_limits_are_given_and_lifted_on_the_page_of_the_account(
     }
     form = form_of(admin_client.get(url), "username")
     assert admin_client.post(url, {**form, **rows, "_save": "Save"}).status_code == 302
-    assert OperatorScope.names_of(olga) == ["gid_north"]
-    assert JobScope.names_of(olga) == ["mail"]
+    assert names_of(olga) == (["gid_north"], ["mail"])
 
     form = form_of(admin_client.get(url), "username")
     removed = {f"{each}-0-DELETE": "on" for each in ("executor_scopes", "job_scopes")}
     assert admin_client.post(url, {**form, **removed, "_save": "Save"}).status_code == 302
-    assert (OperatorScope.names_of(olga), JobScope.names_of(olga)) == ([], [])
+    assert names_of(olga) == ([], [])
 
     form = form_of(admin_client.get(url), "username")
     lifted = {"limits-0-DELETE": "on", "limits-1-DELETE": "on"}
     assert admin_client.post(url, {**form, **lifted, "_save": "Save"}).status_code == 302
-    assert (OperatorScope.names_of(olga), JobScope.names_of(olga)) == (None, None)
+    assert names_of(olga) == (None, None)
 
 
 # --- jobs ---------------------------------------------------------------------------------------
@@ -276,3 +287,16 @@ def test_who_was_limited_before_there_were_marks_stays_limited(olga: User) -> No
 
     assert OperatorScope.names_of(olga) == []
     assert JobScope.names_of(olga) is None
+
+
+@pytest.mark.parametrize("address", ["admin:jobs_job_changelist", "admin:index"])
+def test_each_limit_of_a_person_is_read_once_for_a_page(
+    page: Client, olga: User, address: str
+) -> None:
+    limit(olga, factories.user("uid_ann"), types=("mail",))
+    page.get(reverse(address))
+
+    statements = sent_by(lambda: page.get(reverse(address)))
+
+    for name in (OperatorScope, JobScope):
+        assert sum(name._meta.db_table in each for each in statements) == 1

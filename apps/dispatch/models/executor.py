@@ -139,5 +139,8 @@ class OperatorScope(models.Model):
     @classmethod
     def names_of(cls, operator: AbstractBaseUser | AnonymousUser) -> list[str] | None:
         """The executors an operator is limited to; None for no limit, as superusers have."""
-        scopes = cls.objects.filter(operator_id=operator.pk).values_list("executor__name")
-        return Limited.names_of(operator, Limited.Side.EXECUTORS, scopes)
+        return Limited.names_of(
+            operator,
+            Limited.Side.EXECUTORS,
+            lambda: cls.objects.filter(operator_id=operator.pk).values_list("executor__name"),
+        )

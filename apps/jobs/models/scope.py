@@ -44,8 +44,11 @@ class JobScope(models.Model):
     @classmethod
     def names_of(cls, operator: AbstractBaseUser | AnonymousUser) -> list[str] | None:
         """The job types an operator is limited to; None for no limit, as superusers have."""
-        scopes = cls.objects.filter(operator_id=operator.pk).values_list("type")
-        return Limited.names_of(operator, Limited.Side.JOB_TYPES, scopes)
+        return Limited.names_of(
+            operator,
+            Limited.Side.JOB_TYPES,
+            lambda: cls.objects.filter(operator_id=operator.pk).values_list("type"),
+        )
 
 
 def bounds_of(operator: AbstractBaseUser | AnonymousUser) -> Bounds:
