@@ -82,6 +82,11 @@ class AlertRule(Edited):
         QUOTA_UNFILLED = kinds.QUOTA_UNFILLED, _("unfilled quota: a task ends within the hour")
         SWEEP_OVERDUE = kinds.SWEEP_OVERDUE, _("overdue sweep")
         BREAKER_OPEN = kinds.BREAKER_OPEN, _("open breaker")
+        BACKLOG_GROWTH = kinds.BACKLOG_GROWTH, _("growing backlog: more jobs come than end")
+        SCHEDULE_FAILED = (
+            kinds.SCHEDULE_FAILED,
+            _("failing schedule: a run made no job, or three jobs in a row failed"),
+        )
 
     class Severity(models.TextChoices):
         WARNING = "warning", _("warning")

@@ -25,7 +25,7 @@ from apps.dispatch.rules.recurrence import Recurrence, parse_rule
 from apps.dispatch.rules.summary import summary
 from apps.jobs.models import JobScope
 from apps.jobs.models.job_type import MAX_NAME
-from apps.schedules.rules import occurrences
+from apps.schedules.rules import occurrences, trouble
 from apps.schedules.rules.limits import MAX_TITLE
 
 MAX_WHY = 500
@@ -55,7 +55,8 @@ class Schedule(Edited):
     active ⇄ paused; active, paused → deleted. `next_at` is the first occurrence that the sweep has
     not dealt with, and none before it is made; NULL while there is none, or none is to be made. An
     edit of the rule, a resume, or a later end of what had ended sets it to the first from then on,
-    so none of them makes a past. `last_job` is the job made last.
+    so none of them makes a past. `last_job` is the job made last; `trouble` is what its last runs
+    say of it.
     """
 
     class Misfire(models.TextChoices):
@@ -71,6 +72,11 @@ class Schedule(Edited):
         ACTIVE = "active", _("active")  # makes jobs
         PAUSED = "paused", _("paused")  # kept, makes none
         DELETED = "deleted", _("deleted")  # kept for its history only
+
+    class Trouble(models.TextChoices):
+        NONE = trouble.NONE, _("none")
+        UNMADE = trouble.UNMADE, _("last run made no job")
+        FAILING = trouble.FAILING, _("last three jobs failed")
 
     # An edit of these means another series.
     rule_fields = ("rule", "time_zone", "start_at")
@@ -109,6 +115,14 @@ class Schedule(Edited):
     )
     next_at = models.DateTimeField(_("next run"), null=True, editable=False)
     last_job = models.BigIntegerField(_("last job"), null=True, editable=False)
+    trouble = KeyField(
+        _("trouble"),
+        max_length=8,
+        choices=Trouble.choices,
+        default=Trouble.NONE,
+        blank=True,
+        editable=False,
+    )
 
     objects: ClassVar[ScheduleQuerySet] = ScheduleQuerySet.as_manager()  # type: ignore[assignment]
 
@@ -119,6 +133,8 @@ class Schedule(Edited):
         indexes = [
             # The sweep: what is due, the earliest first.
             models.Index(fields=["status", "next_at"], name="schedule_due"),
+            # Those in trouble.
+            models.Index(fields=["trouble"], name="schedule_trouble"),
         ]
         constraints = [
             models.CheckConstraint(
@@ -184,7 +200,7 @@ class ScheduleRun(models.Model):
     """What became of one occurrence: its job, or why none was made.
 
     `occurrence` is the UTC second, 0 for a schedule without a rule, and minus the number of the
-    job for a run that a person began.
+    job for a run that a person began. `outcome` is open until it is noted how the job ended.
     """
 
     schedule = models.ForeignKey(
@@ -194,11 +210,17 @@ class ScheduleRun(models.Model):
     at = models.DateTimeField(_("planned for"))
     job = models.BigIntegerField(_("job"), null=True)
     why = models.CharField(_("why not"), max_length=MAX_WHY, blank=True)
+    # One of rules.trouble.
+    outcome = KeyField(max_length=12, default=trouble.OPEN, blank=True, editable=False)
 
     class Meta:
         verbose_name = _("schedule run")
         verbose_name_plural = _("schedule runs")
         default_permissions = ("view",)
+        indexes = [
+            # Those whose jobs have not ended.
+            models.Index(fields=["outcome", "id"], name="schedule_run_open"),
+        ]
         constraints = [
             models.UniqueConstraint(fields=["schedule", "occurrence"], name="schedule_run_once"),
         ]

@@ -8,7 +8,7 @@ from celery import shared_task
 
 from apps.common import clock
 from apps.common.leases import sweep_lease
-from apps.schedules.services import make, retention
+from apps.schedules.services import ends, make, retention
 
 # Short, because nothing is made until the lease of a process that died has ended.
 MAX_TIME = timedelta(seconds=15)
@@ -17,9 +17,14 @@ MAX_PURGE = timedelta(minutes=2)
 
 @shared_task(name=make.SWEEP)
 def make_jobs() -> int:
-    """Make the jobs that are due, for some seconds at most; returns how many."""
+    """Make the jobs that are due, for some seconds at most, and note how earlier ones ended;
+    returns how many were made."""
     with sweep_lease(make.SWEEP, at_most=MAX_TIME) as mine:
-        return make.make_due(until=clock.now() + MAX_TIME / 2) if mine else 0
+        if not mine:
+            return 0
+        made = make.make_due(until=clock.now() + MAX_TIME / 2)
+        ends.note_ends()
+        return made
 
 
 @shared_task(name=retention.SWEEP)

@@ -47,6 +47,8 @@ def subject_link(subject: str) -> SafeString:
 def _url(kind: str, name: str) -> str:
     if kind == kinds.ONCE_TASK:
         return reverse("admin:dispatch_oncetask_change", args=[name])
+    if kind in (kinds.SCHEDULE, kinds.SCHEDULE_RUN):
+        return reverse("admin:schedules_schedule_change", args=[name])
     if kind == kinds.WORKER:
         return f"{reverse('admin:jobs_worker_changelist')}?{urlencode({'q': name})}"
     if kind == kinds.JOB_TYPE:

@@ -43,11 +43,12 @@ WEEK = [
 ]
 HELP = {
     "target": _(
-        "A job type, a worker, a sweep; of quotas an executor. Empty: each one for itself."
+        "A job type, a worker, a sweep; of quotas an executor, of schedules a job type. Empty: "
+        "each one for itself."
     ),
     "threshold": _(
         "Failure rate and quota: a share, 0.2 is 20 %. Longest due: seconds. Overdue sweep: "
-        "periods. Empty: the usual one."
+        "periods. Growing backlog: ready jobs, up to 1,000. Empty: the usual one."
     ),
     "for_seconds": _("How long it must be wrong before a message is sent. Empty: the usual time."),
     "repeat_minutes": _("Notify people again while it fires. Empty: once."),

@@ -11,12 +11,16 @@ WORKER_SILENT = "worker_silent"
 QUOTA_UNFILLED = "quota_unfilled"
 SWEEP_OVERDUE = "sweep_overdue"
 BREAKER_OPEN = "breaker_open"
+BACKLOG_GROWTH = "backlog_growth"
+SCHEDULE_FAILED = "schedule_failed"
 
 # Fewer ended jobs say nothing about a share of failures.
 MIN_ENDED = 20
 
 # What an alert is about.
 JOB_TYPE, WORKER, ONCE_TASK, SWEEP = "job_type", "worker", "once_task", "sweep"
+# A schedule whose jobs fail, and one whose last run made none.
+SCHEDULE, SCHEDULE_RUN = "schedule", "schedule_run"
 
 
 class Kind(NamedTuple):
@@ -37,4 +41,7 @@ KINDS: Mapping[str, Kind] = {
     QUOTA_UNFILLED: Kind(0.8, 0, rises=False, highest=1.0),
     SWEEP_OVERDUE: Kind(3.0, 60, highest=10_000.0),
     BREAKER_OPEN: Kind(None, 0),
+    # Ready jobs are counted up to a thousand.
+    BACKLOG_GROWTH: Kind(100.0, 900, highest=1_000.0),
+    SCHEDULE_FAILED: Kind(None, 0),
 }

@@ -149,6 +149,8 @@ def shown_value(kind: str, value: float) -> str:
         return f"{value:.0%}".replace("%", " %")
     if kind == kinds.SWEEP_OVERDUE:
         return f"{value:.1f}"
+    if kind == kinds.BACKLOG_GROWTH:
+        return f"{value:,.0f}"
     return duration_of(int(value * 1000))
 
 
@@ -175,5 +177,15 @@ def _sentences() -> Mapping[tuple[str, str], str]:
         ),
         (kinds.BREAKER_OPEN, kinds.JOB_TYPE): _(
             "The breaker of the job type %(name)s is open: its jobs do not start."
+        ),
+        (kinds.BACKLOG_GROWTH, kinds.JOB_TYPE): _(
+            "%(value)s jobs of type %(name)s are ready, and more come than end; the limit is "
+            "%(limit)s."
+        ),
+        (kinds.SCHEDULE_FAILED, kinds.SCHEDULE): _(
+            "The last three jobs of schedule %(name)s failed."
+        ),
+        (kinds.SCHEDULE_FAILED, kinds.SCHEDULE_RUN): _(
+            "The last run of schedule %(name)s made no job; its page says why."
         ),
     }

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from apps.alerts.rules import kinds
 from apps.jobs.rules import breaker
 from apps.reports.services.standing import Standing, standing
+from apps.schedules.rules import trouble
 
 # Returns the seconds between two rounds of each sweep.
 Periods = Callable[[], Mapping[str, float]]
@@ -90,6 +91,17 @@ def _breakers(sheet: Standing) -> Iterator[Reading]:
             yield _reading(kinds.JOB_TYPE, name, 1.0)
 
 
+def _backlogs(sheet: Standing) -> Iterator[Reading]:
+    for name, ready in sheet.growing.items():
+        yield _reading(kinds.JOB_TYPE, name, ready)
+
+
+def _schedules(sheet: Standing) -> Iterator[Reading]:
+    subjects = {trouble.UNMADE: kinds.SCHEDULE_RUN, trouble.FAILING: kinds.SCHEDULE}
+    for each in sheet.schedules_in_trouble:
+        yield _reading(subjects[each.trouble], each.schedule, 1.0, each.job_type)
+
+
 _READ: Mapping[str, Callable[[Standing], Iterator[Reading]]] = {
     kinds.FAILURE_RATE: _failures,
     kinds.OLDEST_DUE: _due,
@@ -97,4 +109,6 @@ _READ: Mapping[str, Callable[[Standing], Iterator[Reading]]] = {
     kinds.QUOTA_UNFILLED: _quotas,
     kinds.SWEEP_OVERDUE: _sweeps,
     kinds.BREAKER_OPEN: _breakers,
+    kinds.BACKLOG_GROWTH: _backlogs,
+    kinds.SCHEDULE_FAILED: _schedules,
 }

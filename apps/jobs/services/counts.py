@@ -92,6 +92,11 @@ def failed_of(types: Sequence[str], limit: int) -> Counter[str]:
     return _by_type(t.FAILED, types, limit)
 
 
+def ready_of(types: Sequence[str]) -> Counter[str]:
+    """The ready jobs of each type, up to MAX_COUNTED."""
+    return _by_type(t.READY, types, MAX_COUNTED)
+
+
 def types_with_ready(types: Sequence[str]) -> set[str]:
     """Those of the types that have a ready job."""
     return set(_by_type(t.READY, types, 1).elements())

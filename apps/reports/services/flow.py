@@ -15,9 +15,10 @@ from typing import NamedTuple
 from django.db import models
 
 from apps.common import ids
-from apps.common.db import fetch, table
+from apps.common.db import fetch, force_index, table
 from apps.dispatch.models import Dispatch
 from apps.jobs.models import Job
+from apps.jobs.rules.transitions import SCHEDULED
 from apps.journal.models import JournalEntry
 from apps.journal.services.minutes import instant_of, second_of
 from apps.reports.rules.coverage import MINUTE, BucketRun, floor
@@ -28,8 +29,10 @@ from apps.reports.services.rows import Selection, sums_in
 
 # Rates cover this time, because one minute alone says little where little happens.
 FLOW = timedelta(minutes=5)
-# What came is counted up to this number.
+_MINUTE = timedelta(minutes=1)
+# What came is counted up to this number; of the newest ones at most so many are read by type.
 MAX_CAME = 5_000
+MAX_SAMPLED = 10_000
 _MODELS: Mapping[str, type[models.Model]] = {JOB: Job, DISPATCH: Dispatch}
 
 
@@ -82,7 +85,7 @@ class Flow:
 
     @property
     def minutes(self) -> float:
-        return (self.until - self.since) / timedelta(minutes=1)
+        return (self.until - self.since) / _MINUTE
 
 
 def flows(
@@ -98,30 +101,51 @@ def flows(
 
     Of closed minutes it is their totals, and after them what is not added up yet.
     """
-    summed = stored.closed_until
-    until = now if newest.is_whole or summed is None else summed
-    start, end = floor(second_of(until - FLOW), MINUTE), stored.end or 0
-    since, runs = instant_of(start), [BucketRun(MINUTE, start, end)] if start < end else []
-    # Ids are made by other clocks, too.
-    before = until + timedelta(minutes=1) if until == now else until
-    came = _came([source for source in sources if executors is None], since, before)
+    recent = _recent(now, stored, newest)
+    since, until, runs = recent.since, recent.until, recent.runs
+    came = _came([source for source in sources if executors is None], recent)
     found = {}
     for source in sources:
         chosen, names = Selection(source, ALL), None
         if source == DISPATCH and executors is not None:
             chosen, names = Selection(source, EXECUTOR, tuple(executors)), {*executors}
         ended = sum(map(sum, sums_in(chosen, runs, OVER[source]).values())) if runs else 0
-        if until == now:
+        if recent.is_to_now:
             ended += _ended_since(since, source, newest, names)
         found[source] = Flow(since, until, came.get(source), ended)
     return found
 
 
-def _came(sources: Sequence[str], since: datetime, before: datetime) -> dict[str, int]:
-    """The number of jobs or dispatches made in [since, before), each up to MAX_CAME."""
+class _Recent(NamedTuple):
+    """The last FLOW, from the minute in which it began: until now, or the end of the totals where
+    too much has ended since. `runs` are the closed minutes in it."""
+
+    since: datetime
+    until: datetime
+    runs: list[BucketRun]
+    is_to_now: bool
+
+    @property
+    def ids(self) -> tuple[int, int]:
+        """The lowest id of what came in it, and the first one after."""
+        # Ids are made by other clocks, too.
+        before = self.until + _MINUTE if self.is_to_now else self.until
+        return ids.lowest_id_at(self.since), ids.lowest_id_at(before)
+
+
+def _recent(now: datetime, stored: Stored, newest: Unsummed) -> _Recent:
+    summed = None if newest.is_whole else stored.closed_until
+    until = now if summed is None else summed
+    start, end = floor(second_of(until - FLOW), MINUTE), stored.end or 0
+    runs = [BucketRun(MINUTE, start, end)] if start < end else []
+    return _Recent(instant_of(start), until, runs, is_to_now=summed is None)
+
+
+def _came(sources: Sequence[str], recent: _Recent) -> dict[str, int]:
+    """The number of jobs or dispatches made in that time, each up to MAX_CAME."""
     if not sources:
         return {}
-    between = [ids.lowest_id_at(since), ids.lowest_id_at(before)]
+    between = recent.ids
     those = [f"FROM {table(_MODELS[source])} WHERE id >= %s AND id < %s" for source in sources]
     # COUNT(*) over a LIMIT would write the rows to a temporary table first.
     counts = ", ".join(
@@ -174,3 +198,51 @@ def ends_by_type(since: datetime, stored: Stored, newest: Unsummed) -> dict[str,
             found[each.type_or_task] += 1
             failed[each.type_or_task] += each.outcome != SUCCEEDED
     return {name: Ends(count, failed[name]) for name, count in found.items()}
+
+
+class Rates(NamedTuple):
+    """How many jobs of a type came and ended a minute."""
+
+    came: float
+    ended: float
+
+
+def rates_by_type(now: datetime, stored: Stored, newest: Unsummed) -> dict[str, Rates]:
+    """The rates of each type in the time of `flows`; what is scheduled for later has not come.
+
+    Of more than MAX_SAMPLED jobs it is the rate at which the newest ones came.
+    """
+    recent = _recent(now, stored, newest)
+    came, since = _came_by_type(recent)
+    minutes = (recent.until - recent.since) / _MINUTE
+    sampled = max(recent.until - since, timedelta(seconds=1)) / _MINUTE
+    ended: Counter[str] = Counter()
+    if recent.runs:
+        sums = sums_in(Selection(JOB, TYPE), recent.runs, OVER[JOB])
+        ended.update({name: sum(counts) for name, counts in sums.items()})
+    if recent.is_to_now:
+        first = ids.lowest_id_at(recent.since)
+        ended.update(
+            end.type_or_task
+            for end in newest.ends
+            if end.source == JOB and end.outcome in OVER[JOB] and end.number >= first
+        )
+    return {
+        name: Rates(came[name] / sampled, ended[name] / minutes)
+        for name in came.keys() | ended.keys()
+    }
+
+
+def _came_by_type(recent: _Recent) -> tuple[Counter[str], datetime]:
+    """How many of the newest jobs of that time are of each type, and since when they came."""
+    jobs = f"{table(Job)}{force_index('PRIMARY')}"
+    rows = fetch(
+        "SELECT type, SUM(status <> %s), COUNT(*), MIN(id) FROM ("
+        f"SELECT id, type, status FROM {jobs} WHERE id >= %s AND id < %s "
+        f"ORDER BY id DESC LIMIT {MAX_SAMPLED:d}) newest GROUP BY type",
+        [SCHEDULED, *recent.ids],
+    )
+    since = recent.since
+    if sum(count for _type, _came, count, _first in rows) >= MAX_SAMPLED:
+        since = ids.made_at(min(first for *_counts, first in rows))
+    return Counter({name: int(came) for name, came, *_rest in rows}), since

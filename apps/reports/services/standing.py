@@ -18,12 +18,15 @@ from apps.jobs.services import counts, living, protection, type_snapshots
 from apps.reports.rules.outcomes import SOURCES
 from apps.reports.services import flow
 from apps.reports.services.coverage import Stored
+from apps.schedules.services import ends
 
 # An overdue sweep is late by more than its period, and by more than any start may take.
 _MIN_LATE = timedelta(seconds=5)
 # The time that counts for the share of failures, and journal entries read that no total has yet.
 LATELY = timedelta(minutes=15)
 _MAX_READ = 5_000
+# Schedules in trouble that are read.
+MAX_IN_TROUBLE = 1_000
 # How soon a quota ends that should be nearly handed out, and how many of them are read.
 ENDING = timedelta(minutes=60)
 MAX_ENDING = 1_000
@@ -95,6 +98,16 @@ class Standing:
         return flow.ends_by_type(self.now - LATELY, self.stored, self.unsummed)
 
     @cached_property
+    def growing(self) -> dict[str, int]:
+        """How many jobs are ready, up to counts.MAX_COUNTED, of the types of which more came than
+        ended in the last minutes."""
+        ready = counts.ready_of(self.type_names)
+        if not ready.total():
+            return {}
+        rates = flow.rates_by_type(self.now, self.stored, self.unsummed)
+        return {name: ready[name] for name, each in rates.items() if each.came > each.ended}
+
+    @cached_property
     def unserved(self) -> list[TypeSnapshot]:
         """The types that lack a worker."""
         return living.missing(self.types, self.active_workers)
@@ -119,6 +132,12 @@ class Standing:
         tasks = list(ending.order_by("end_at")[:MAX_ENDING])
         read_standings(tasks, now=self.now)
         return tasks
+
+    @cached_property
+    def schedules_in_trouble(self) -> list[ends.InTrouble]:
+        """The active schedules whose last run made no job, or whose last three jobs failed: the
+        first MAX_IN_TROUBLE."""
+        return ends.in_trouble(MAX_IN_TROUBLE)
 
     # --- workers ---
     @cached_property

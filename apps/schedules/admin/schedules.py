@@ -195,9 +195,11 @@ class ScheduleAdmin(ServiceModelAdmin):
     # --- the page ---------------------------------------------------------------------------------
     def top_panels(self, request: HttpRequest, row: Any) -> list[Panel]:
         bounds = bounds_of(request.user)
+        trouble = label(row.get_trouble_display(), "danger") if row.trouble else ""
         head = format_html(
-            "<p>{} {}</p><p>{}: {}</p>",
+            "<p>{} {} {}</p><p>{}: {}</p>",
             self.shown_status(row),
+            trouble,
             self.shown_rule(row),
             capfirst(gettext("last run")),
             outcome(row.last_job, jobs_of([row.last_job], bounds)),

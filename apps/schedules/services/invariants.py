@@ -16,6 +16,7 @@ def _runs(_recent: int) -> CheckResult:
     runs = table(ScheduleRun)
     odd = fetch(
         f"SELECT schedule_id, occurrence FROM {runs} WHERE (job IS NULL) = (why = '') "
+        "OR (job IS NULL) <> (outcome IN ('skipped', 'refused')) "
         f"ORDER BY id LIMIT {MAX_FOUND + 1}"
     )
     shared = fetch(

@@ -23,6 +23,7 @@ from apps.jobs.rules.transitions import OPEN
 from apps.jobs.services.submit import Submission, submit_many
 from apps.journal import services as journal
 from apps.schedules.models import MAX_WHY, Schedule, ScheduleRun
+from apps.schedules.rules import trouble as rules
 from apps.schedules.rules.occurrences import ONLY, SKIP_OPEN, Due
 from apps.schedules.services.audit import entry
 
@@ -200,26 +201,40 @@ def _refused(schedule: Schedule, why: str, *, now: datetime, **data: str) -> jou
 
 def _write(batch: _Batch, jobs: dict[_Run, int | str], now: datetime) -> None:
     rows, last = [], {schedule: schedule.last_job for schedule in batch.next_at}
+    trouble = {schedule: schedule.trouble for schedule in batch.next_at}
     for run in batch.runs:
         outcome = jobs.get(run, run.why)
         job, why = (None, outcome) if isinstance(outcome, str) else (outcome, "")
         rows.append(
             {
                 **{"schedule_id": run.schedule.pk, "occurrence": run.occurrence, "at": run.at},
-                **{"job": job, "why": why},
+                **{"job": job, "why": why, "outcome": _outcome(why)},
             }
         )
         if job is not None:
             last[run.schedule] = job
+            if trouble[run.schedule] == Schedule.Trouble.UNMADE:
+                trouble[run.schedule] = Schedule.Trouble.NONE
         elif why != LAST_IS_OPEN:
+            trouble[run.schedule] = Schedule.Trouble.UNMADE
             at = run.at.isoformat()
             batch.entries.append(_refused(run.schedule, why, now=now, run_at=at))
     insert_rows(ScheduleRun, rows)
     update_rows(
         Schedule,
         {
-            schedule.pk: {"next_at": next_at, "last_job": last[schedule]}
+            schedule.pk: {
+                **{"next_at": next_at, "last_job": last[schedule]},
+                "trouble": trouble[schedule],
+            }
             for schedule, next_at in batch.next_at.items()
         },
     )
     journal.write(batch.entries)
+
+
+def _outcome(why: str) -> str:
+    """Of a run that has just been made, or not."""
+    if not why:
+        return rules.OPEN
+    return rules.SKIPPED if why == LAST_IS_OPEN else rules.REFUSED

@@ -203,7 +203,8 @@ def run_now(
     )
     run = ScheduleRun(schedule=current, occurrence=-made.id, at=now, job=made.id)
     run.save(force_insert=True)
-    Schedule.objects.filter(pk=current.pk).update(last_job=made.id)
+    trouble = "" if current.trouble == Schedule.Trouble.UNMADE else current.trouble
+    Schedule.objects.filter(pk=current.pk).update(last_job=made.id, trouble=trouble)
     record_edit(
         current, "schedule_run", now=now, actor=actor, reason=reason, after={"job": str(made.id)}
     )

@@ -16,6 +16,7 @@ from apps.common.errors import Conflict
 from apps.jobs.models import Job, JobType, Worker
 from apps.jobs.services import register, types
 from apps.reports.services.standing import Standing
+from apps.schedules.models import Schedule
 from tests import factories
 from tests.alerts import channel, evaluate, rule
 from tests.frozen import FrozenClock
@@ -288,6 +289,29 @@ def test_breaker_that_is_not_closed(frozen_clock: FrozenClock) -> None:
     assert subjects("breaker_open") == {"job_type:mail": 1.0}
 
 
+def test_backlog_that_grows_for_a_quarter_of_an_hour_fires(
+    frozen_clock: FrozenClock, mail: Any
+) -> None:
+    """Within 30 s of the time; and it ends when no more come than end."""
+    rule("backlog", "backlog_growth", channels=[channel()])
+    jobs(99)
+    evaluate()
+    assert Alert.objects.count() == 0
+    for _ in range(61):
+        jobs(1)
+        evaluate()
+        if not sent():
+            frozen_clock.advance(seconds=15)
+    assert (sent(), only().fired_at - only().since) == ([Event.FIRING], timedelta(minutes=15))  # type: ignore[operator]
+    message = Delivery.objects.get().message["text"]
+    assert message.startswith("160 jobs of type mail are ready, and more come than end")
+
+    frozen_clock.advance(minutes=6)
+    evaluate()
+
+    assert sent() == [Event.FIRING, Event.RESOLVED]
+
+
 def test_sweep_that_is_late_by_periods(frozen_clock: FrozenClock) -> None:
     from apps.common.leases import sweep_lease
 
@@ -296,3 +320,30 @@ def test_sweep_that_is_late_by_periods(frozen_clock: FrozenClock) -> None:
     frozen_clock.advance(seconds=35)
 
     assert subjects("sweep_overdue", **{"jobs.scan": 10}) == {"sweep:jobs.scan": 2.5}
+
+
+def test_schedules_in_trouble_by_the_type_of_their_jobs(frozen_clock: FrozenClock) -> None:
+    failing = factories.schedule("mail")
+    unmade = factories.schedule("photo")
+    factories.schedule("photo")
+    Schedule.objects.filter(pk=failing.pk).update(trouble="failing")
+    Schedule.objects.filter(pk=unmade.pk).update(trouble="unmade")
+    assert subjects("schedule_failed") == {
+        f"schedule:{failing.pk}": 1.0,
+        f"schedule_run:{unmade.pk}": 1.0,
+    }
+    assert [*readings("schedule_failed", "photo", Standing({}, clock.now()))] == [
+        f"schedule_run:{unmade.pk}"
+    ]
+    rule("plans", "schedule_failed", channels=[channel()])
+
+    evaluate()
+
+    texts = [each.message["text"] for each in Delivery.objects.order_by("pk")]
+    assert texts == [
+        f"The last three jobs of schedule {failing.pk} failed.",
+        f"The last run of schedule {unmade.pk} made no job; its page says why.",
+    ]
+    Schedule.objects.update(trouble="")
+    evaluate()
+    assert sent()[2:] == [Event.RESOLVED] * 2

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from apps.common import clock
-from apps.reports.services import rollup, standing
+from apps.common import clock, ids
+from apps.reports.services import flow, rollup, standing
 from apps.reports.services.flow import Ends
 from apps.reports.services.standing import Standing
 from tests import factories
@@ -84,6 +84,57 @@ def test_cancelled_and_retried_jobs_are_no_failures(frozen_clock: FrozenClock, m
     end(held, "failed")
 
     assert sheet().ended_lately == {}
+
+
+# --- what grows -----------------------------------------------------------------------------------
+def test_type_grows_while_more_jobs_come_than_end(frozen_clock: FrozenClock, mail: None) -> None:
+    job_type("web")
+    jobs(5)
+    jobs(5, "web")
+    for held in take(types=["web"]):
+        end(held, "succeeded")
+    assert sheet().growing == {"mail": 5}
+
+    frozen_clock.advance(minutes=2)
+    rollup.roll_up(until=clock.now() + timedelta(minutes=1))
+    assert sheet().growing == {"mail": 5}
+    for held in take(limit=3):
+        end(held, "failed")
+    assert sheet().growing == {"mail": 2}
+    for held in take(limit=2):
+        end(held, "succeeded")
+    jobs(1)
+    assert sheet().growing == {"mail": 1}
+    [held] = take()
+    end(held, "succeeded")
+    # As many ended as came, and one of long ago is ready.
+    jobs(1, id=ids.lowest_id_at(clock.now() - timedelta(hours=1)))
+    assert sheet().growing == {}
+
+
+def test_jobs_for_later_and_jobs_of_long_ago_do_not_grow(
+    frozen_clock: FrozenClock, mail: None
+) -> None:
+    jobs(5)
+    frozen_clock.advance(minutes=7)
+    jobs(3, run_at=clock.now() + timedelta(hours=1))
+
+    assert sheet().growing == {}
+
+
+def test_newest_jobs_stand_for_more_than_are_read(
+    frozen_clock: FrozenClock, mail: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """20 jobs in each of three minutes and 10 ends: twice as many come as end."""
+    monkeypatch.setattr(flow, "MAX_SAMPLED", 15)
+    for _each in range(3):
+        jobs(20)
+        for held in take(limit=10):
+            end(held, "succeeded")
+        frozen_clock.advance(minutes=1)
+    rates = flow.rates_by_type(clock.now(), sheet().stored, sheet().unsummed)
+    assert rates["mail"] == (15.0, 30 / 5)
+    assert len(sent_by(lambda: sheet().growing)) <= 6
 
 
 @pytest.mark.parametrize(

@@ -255,7 +255,7 @@ def test_limited_people_see_schedules_of_their_types_alone(
     listed = text_of(client.get(reverse(LIST)))
     assert "Mine" in listed and "Other" not in listed
     assert client.get(reverse(CHANGE, args=[mine.pk])).status_code == 200
-    assert client.get(reverse(CHANGE, args=[other.pk])).status_code == 302
+    assert client.get(reverse(CHANGE, args=[other.pk])).status_code == 404
     act(client, "run_now", other)
     assert not ScheduleRun.objects.exists()
     page: Any = client.post(reverse(ADD), form(job_type="sms"))

@@ -1,0 +1,152 @@
+"""How the jobs of runs ended, and which schedules are in trouble by that."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from apps.jobs.models import Job
+from apps.jobs.rules import transitions as t
+from apps.jobs.services import archive, control
+from apps.schedules.models import Schedule, ScheduleRun
+from apps.schedules.services import ends, schedules
+from apps.schedules.services.ends import in_trouble, note_ends
+from tests import factories
+from tests.frozen import FrozenClock
+from tests.integration.schedules.conftest import sweep
+
+pytestmark = pytest.mark.django_db
+OLGA = factories.OPERATOR
+
+
+def run(clock: FrozenClock, status: str = t.FAILED, minutes: int = 1) -> Job:
+    """The next run of the schedule of every minute, and its job in that state."""
+    clock.advance(minutes=minutes)
+    assert sweep() == 1
+    newest = Job.objects.latest("pk")
+    Job.objects.filter(pk=newest.pk).update(status=status, finished_at=clock.instant)
+    note_ends()
+    return newest
+
+
+def trouble() -> list[str]:
+    return [each.trouble for each in in_trouble(10)]
+
+
+def outcomes() -> list[str]:
+    return list(ScheduleRun.objects.order_by("pk").values_list("outcome", flat=True))
+
+
+@pytest.fixture
+def minutely(nine: FrozenClock) -> Schedule:
+    made = factories.schedule(start_at=nine.instant)
+    nine.advance(seconds=-30)
+    return made
+
+
+def test_third_failure_in_a_row_is_trouble_and_a_success_ends_it(
+    nine: FrozenClock, minutely: Schedule
+) -> None:
+    run(nine, t.SUCCEEDED)
+    for expected in ([], [], ["failing"], ["failing"]):
+        run(nine)
+        assert trouble() == expected
+    assert in_trouble(10) == [(minutely.pk, "mail", "failing")]
+
+    run(nine, t.SUCCEEDED)
+
+    assert trouble() == []
+    assert outcomes() == ["succeeded", *["failed"] * 4, "succeeded"]
+
+
+def test_jobs_that_are_open_for_long_do_not_hide_failures(
+    nine: FrozenClock, minutely: Schedule
+) -> None:
+    """Each is retried for minutes, so the newest ones are always open."""
+    made = [run(nine, t.RUNNING) for _ in range(6)]
+    for job in made[:3]:
+        Job.objects.filter(pk=job.pk).update(status=t.FAILED)
+
+    note_ends()
+
+    assert trouble() == ["failing"]
+
+
+def test_retry_of_a_failed_job_takes_the_trouble_away(
+    nine: FrozenClock, minutely: Schedule
+) -> None:
+    last = [run(nine) for _ in range(3)][-1]
+    last.refresh_from_db()
+    control.retry(job=last, actor=OLGA, reason="fixed")
+
+    note_ends()
+
+    assert (trouble(), outcomes()) == ([], ["failed", "failed", ""])
+
+
+@pytest.mark.parametrize("by_hand", [True, False])
+def test_refused_run_is_trouble_until_a_run_makes_a_job(
+    nine: FrozenClock, minutely: Schedule, by_hand: bool
+) -> None:
+    Schedule.objects.update(job_type="gone")
+    nine.advance(minutes=1)
+    assert sweep() == 0
+    assert (trouble(), outcomes()) == (["unmade"], ["refused"])
+    note_ends()
+    assert trouble() == ["unmade"]
+
+    Schedule.objects.update(job_type="mail")
+    minutely.refresh_from_db()
+    if by_hand:
+        schedules.run_now(schedule=minutely, actor=OLGA)
+    else:
+        run(nine, t.RUNNING)
+
+    assert trouble() == []
+
+
+def test_skipped_run_is_no_trouble(nine: FrozenClock) -> None:
+    factories.schedule(start_at=nine.instant, overlap="skip")
+    assert sweep() == 1
+    nine.advance(minutes=1, seconds=1)
+    assert sweep() == 0
+    assert (trouble(), outcomes()) == ([], ["", "skipped"])
+
+
+def test_paused_schedule_is_not_in_trouble(nine: FrozenClock, minutely: Schedule) -> None:
+    for _ in range(3):
+        run(nine)
+    schedules.pause(schedule=minutely, actor=OLGA)
+    assert trouble() == []
+
+
+def test_pass_goes_round_over_runs_that_stay_open(
+    nine: FrozenClock, minutely: Schedule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = [run(nine, t.RUNNING) for _ in range(5)]
+    Job.objects.filter(pk=made[-1].pk).update(status=t.SUCCEEDED)
+    monkeypatch.setattr(ends, "LOOKED", 2)
+
+    assert [note_ends() for _ in range(3)] == [0, 0, 1]
+
+    Job.objects.filter(pk=made[0].pk).update(status=t.CANCELLED)
+    assert note_ends() == 1
+    assert outcomes() == ["cancelled", "", "", "", "succeeded"]
+
+
+@pytest.mark.parametrize("is_archived", [True, False])
+def test_job_that_left_the_table_is_noted(
+    nine: FrozenClock, minutely: Schedule, is_archived: bool
+) -> None:
+    nine.advance(minutes=1)
+    sweep()
+    Job.objects.update(status=t.FAILED, finished_at=nine.instant)
+    if is_archived:
+        nine.advance(days=8)
+        assert archive.archive_ended(until=nine.instant + timedelta(minutes=1)) == 1
+    Job.objects.all().delete()
+
+    note_ends()
+
+    assert outcomes() == ["failed" if is_archived else "gone"]
