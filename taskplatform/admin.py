@@ -344,13 +344,22 @@ register(
         "limit_set": Event(_("Limit set"), "visibility", "warning"),
         "limit_changed": Event(_("Limit changed"), "visibility", "warning"),
         "limit_removed": Event(_("Limit removed"), "visibility", "warning"),
+        "view_shared": Event(_("View shared"), "share", "info"),
+        "view_changed": Event(_("Shared view changed"), "edit", "info"),
+        "view_unshared": Event(_("View shared no more"), "visibility_off"),
         "signed_in": Event(_("Signed in"), "login", "success"),
         "signed_out": Event(_("Signed out"), "logout"),
         "sign_in_failed": Event(_("Sign-in failed"), "error", "warning"),
         "sign_in_locked": Event(_("Sign-in locked"), "lock", "danger"),
         "exported": Event(_("Exported"), "download", "info"),
     },
-    names={"given": _("given"), "taken": _("taken"), "address": _("address")},
+    names={
+        "given": _("given"),
+        "taken": _("taken"),
+        "address": _("address"),
+        "list": _("list"),
+        "query": _("filters"),
+    },
     pages={
         Source.PEOPLE: lambda entry: (
             "" if not entry.subject_id else _PAGE_OF_ROLES.get(entry.event, "auth_user")

@@ -24,6 +24,7 @@ from django.http.response import HttpResponseBase
 from apps.access.models import Limited
 from apps.common import clock
 from apps.common.acting import acting, actor
+from apps.common.models import SavedView
 from apps.dispatch.models import OperatorScope
 from apps.jobs.models import JobScope
 from apps.journal import services as journal
@@ -66,6 +67,9 @@ def connect() -> None:
         uid = f"people.{limit._meta.model_name}"
         post_save.connect(_limit_saved, limit, dispatch_uid=uid)
         post_delete.connect(_limit_deleted, limit, dispatch_uid=uid)
+    pre_save.connect(_remember, SavedView, dispatch_uid="people.remember_view")
+    post_save.connect(_view_saved, SavedView, dispatch_uid="people.view")
+    post_delete.connect(_view_deleted, SavedView, dispatch_uid="people.no_view")
     user_logged_in.connect(_signed_in, dispatch_uid="people.in")
     user_logged_out.connect(_signed_out, dispatch_uid="people.out")
     user_login_failed.connect(_sign_in_failed, dispatch_uid="people.failed")
@@ -162,6 +166,30 @@ def _limit(limit: Any) -> dict[str, Any]:
     if isinstance(limit, JobScope):
         return {"type": limit.type}
     return {"executor": limit.executor.name}
+
+
+# --- views of lists -------------------------------------------------------------------------------
+def _view_saved(instance: Any, **_signal: Any) -> None:
+    """Of those that others see, too."""
+    before = instance.noted_before
+    was_shared = before is not None and before.shared
+    if not instance.shared:
+        if was_shared:
+            _note("view_unshared", instance.owner, data={"before": _view(before)})
+    elif not was_shared:
+        _note("view_shared", instance.owner, data={"after": _view(instance)})
+    elif _view(before) != _view(instance):
+        data = {"before": _view(before), "after": _view(instance)}
+        _note("view_changed", instance.owner, data=data)
+
+
+def _view_deleted(instance: Any, **_signal: Any) -> None:
+    if instance.shared:
+        _note("view_unshared", instance.owner, data={"before": _view(instance)})
+
+
+def _view(view: Any) -> dict[str, Any]:
+    return {"list": view.list, "title": view.title, "query": view.query}
 
 
 # --- sign-ins -------------------------------------------------------------------------------------

@@ -54,6 +54,7 @@ _VIEWER = [
 ]
 _OPERATOR = [
     *_VIEWER,
+    "common.share_savedview",
     "alerts.snooze_alert",
     "dispatch.add_executor",
     "dispatch.change_executor",

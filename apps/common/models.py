@@ -1,4 +1,4 @@
-"""Leases of processes, what each person has chosen, and the columns of rows that people edit."""
+"""Leases of processes, what each person has chosen and kept, and the columns of edited rows."""
 
 from __future__ import annotations
 
@@ -64,6 +64,38 @@ class Preference(models.Model):
 
     def __str__(self) -> str:
         return self.time_zone or "–"
+
+
+class SavedView(models.Model):
+    """A list as somebody likes to see it: the part of its address after the `?`.
+
+    `list` is what the admin calls the list (`jobs_job`). Whoever opens a shared view sees the rows
+    that they may see.
+    """
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    list = KeyField(max_length=64)
+    title = models.CharField(_("title"), max_length=60)
+    query = models.CharField(max_length=2000)
+    shared = models.BooleanField(_("shared"), default=False)
+    is_default = models.BooleanField(_("default"), default=False)
+
+    class Meta:
+        verbose_name = _("view of a list")
+        verbose_name_plural = _("views of lists")
+        # Everybody keeps their own.
+        default_permissions = ()
+        permissions = [("share_savedview", _("Can share views of lists"))]
+        constraints = [
+            models.UniqueConstraint(fields=["owner", "list", "title"], name="saved_view_once"),
+        ]
+        indexes = [
+            # What others share of a list.
+            models.Index(fields=["list", "shared"], name="saved_view_shared"),
+        ]
+
+    def __str__(self) -> str:
+        return self.title
 
 
 class Edited(models.Model):

@@ -77,6 +77,7 @@ BOUNDS = {
     "access.ApiClient": PEOPLE,
     "access.Limited": PEOPLE,
     "common.Preference": "one row for each account",
+    "common.SavedView": "100 rows for each account",
     "auth.User": PEOPLE,
     "auth.Group": PEOPLE,
     "auth.Permission": "one row for each permission of the code",

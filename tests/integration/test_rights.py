@@ -207,6 +207,7 @@ def expected(name: str) -> str:
     label = label_of(name)
     rights, rest = MODELS[label], name.removeprefix(label)
     own = {"": rights.see, "add/": rights.add, "<path:object_id>/delete/": rights.delete}
+    own["views/"] = rights.see
     own |= {f"<path:object_id>/{page}": rights.see for page in ("", "change/", "history/")}
     return own[rest] if rest in own else rights.others[rest]
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from django.contrib import messages
 from django.contrib.admin import ShowFacets, helpers
 from django.contrib.admin.utils import quote, unquote
+from django.contrib.admin.views.main import ERROR_FLAG
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import models
 from django.db.models import QuerySet
@@ -21,7 +22,8 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.admin import actions
+from apps.common import saved_views
+from apps.common.admin import actions, views_page
 from apps.common.admin.actions import CustomUrls
 from apps.common.admin.buttons import Button, buttons, shared_out
 from apps.common.admin.changelist import (
@@ -154,6 +156,14 @@ class PlatformModelAdmin(ModelAdmin):
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         if (better := tidied(request.GET)) is not None:
             return HttpResponseRedirect(f"{request.path}?{better}")
+        name = f"{self.opts.app_label}_{self.opts.model_name}"
+        views = saved_views.views_of(request.user, name)
+        usual = views_page.default_of(views, request.user)
+        if usual is not None and not request.GET and request.method == "GET":
+            return HttpResponseRedirect(f"{request.path}?{usual.query}")
+        if ERROR_FLAG in request.GET:
+            text = gettext("This list does not have the filters of that address; it shows all.")
+            self.message_user(request, text, messages.WARNING)
         if names := unknown(self.list_columns, request.GET):
             text = gettext("This list has no column %s; choose from those under Columns.")
             self.message_user(request, text % repr(names[0][:80]), messages.WARNING)
@@ -161,6 +171,7 @@ class PlatformModelAdmin(ModelAdmin):
         context = getattr(page, "context_data", None) or {}
         if "cl" in context:
             context.update(self.list_context(request, context["cl"]))
+            context["views"] = views_page.head(self, request, views)
         return page  # type: ignore[no-any-return]
 
     def get_list_display(self, request: HttpRequest) -> Any:
@@ -220,7 +231,8 @@ class PlatformModelAdmin(ModelAdmin):
     def get_custom_urls(self) -> CustomUrls:
         csv = () if self.csv_pages is None else self.csv_pages(self).urls()
         act = ("act/<slug:name>/", self.url_name("act"), actions.act_view)
-        return (act, *csv, *self.custom_urls)
+        views = ("views/", self.url_name("views"), views_page.views_page)
+        return (act, views, *csv, *self.custom_urls)
 
     def url_name(self, page: str) -> str:
         """The name of one of this model's pages, without that of the site."""

@@ -8,12 +8,13 @@ from urllib.parse import urlencode
 from django.http import HttpRequest
 from django.urls import reverse
 
+from apps.common.admin.changelist import VIEW
 from apps.common.admin.columns import COLUMNS
 
 # The page is of an app above those of the lists.
 PLAN_URL = "bulk_new"
 # Parameters of an address that do not narrow a list.
-_NO_FILTER = frozenset({COLUMNS, "before", "o", "p", "e", "_popup", "_to_field"})
+_NO_FILTER = frozenset({COLUMNS, VIEW, "before", "o", "p", "e", "_popup", "_to_field"})
 
 
 def links(

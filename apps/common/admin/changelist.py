@@ -25,10 +25,13 @@ else:
 
 # The row that a page of a KeysetAdmin begins below.
 BEFORE = "before"
+# The one value says that no view is wanted, not even the one that the person begins with.
+VIEW = "_view"
+NO_VIEW = "none"
 MAX_SEARCH = 100
 MAX_PARAMETER = 500
 MAX_PAGES = 100
-_LEAVES_ALL = {COLUMNS, ORDER_VAR, ERROR_FLAG, IS_POPUP_VAR, TO_FIELD_VAR}
+_LEAVES_ALL = {COLUMNS, VIEW, ORDER_VAR, ERROR_FLAG, IS_POPUP_VAR, TO_FIELD_VAR}
 
 
 def tidy_search(term: str) -> str:
@@ -158,7 +161,7 @@ class PlatformChangeList(ChangeList):
         return found
 
     def _without(self, name: str) -> str:
-        return str(self.get_query_string({name: None, PAGE_VAR: None})) or "?"
+        return self.get_query_string({name: None, PAGE_VAR: None})
 
     @property
     def is_at_the_start(self) -> bool:
@@ -181,7 +184,15 @@ class PlatformChangeList(ChangeList):
         """Whether rows follow the page."""
         return bool(self.result_count > len(self.result_list))
 
+    def get_query_string(self, new_params: Any = None, remove: Any = None) -> str:
+        found = super().get_query_string(new_params, remove)
+        # Without any parameter, people would come to the view that they begin with.
+        return found if found != "?" else f"?{VIEW}={NO_VIEW}"
+
     def get_queryset(self, *args: Any, **kwargs: Any) -> QuerySet[Any]:
+        self.filter_params.pop(VIEW, None)
+        if self.params.pop(VIEW, NO_VIEW) != NO_VIEW:
+            raise IncorrectLookupParameters("no such view")
         rows = super().get_queryset(*args, **kwargs)
         return rows.defer(*self.model_admin.list_defer)
 
