@@ -32,7 +32,7 @@ from apps.journal.admin.sinks import SinkAdmin, SinkRejectAdmin
 from apps.journal.admin.words import Event, register
 from apps.journal.models import JournalEntry, Sink, SinkReject, Source
 from apps.reports.admin.counted import CountedAs
-from apps.reports.admin.quota import titles
+from apps.reports.services.titles import titles
 from apps.schedules.models import Schedule
 from taskplatform.new_account import NewAccountForm
 

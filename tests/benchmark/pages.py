@@ -19,10 +19,10 @@ from django.urls import reverse
 from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask
 from apps.jobs.models import Job, JobType, Worker
 from apps.journal.models import JournalEntry
-from apps.reports.admin.choice import GROUPS, PRESETS, stamp
 from apps.reports.admin.failures import SORTS
 from apps.reports.models import ErrorGroup
 from apps.reports.rules.outcomes import DISPATCH, JOB
+from apps.reports.services.choice import GROUPS, PRESETS, stamp
 from apps.reports.services.summary import TIMES
 from tests.benchmark.figures import median
 from tests.benchmark.past import KINDS

@@ -10,8 +10,8 @@ from django.utils.translation import gettext
 
 from apps.journal.services.minutes import second_of
 from apps.reports.admin import links
-from apps.reports.admin.choice import Choice
-from apps.reports.admin.report import RATE, STACKED, TIMES, Row
+from apps.reports.services.choice import Choice
+from apps.reports.services.columns import RATE, STACKED, TIMES, Row
 
 # Further groups are only in the table.
 MAX_BARS = 12

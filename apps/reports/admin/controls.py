@@ -10,7 +10,7 @@ from django.utils.functional import Promise
 
 from apps.common import clock
 from apps.common.zones import zone_names
-from apps.reports.admin.choice import PRESETS, SOURCES, TABS, Choice, input_value, unchanged
+from apps.reports.services.choice import PRESETS, SOURCES, TABS, Choice, input_value, unchanged
 from apps.reports.services.summary import MINUTE, THROUGH_TIME, TIMES
 
 # What the form asks for.

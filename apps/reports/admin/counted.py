@@ -5,40 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from django.db.models import Q, QuerySet
-from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.filters import ChoiceFilter
-from apps.reports.rules.outcomes import (
-    CANCELLED,
-    COUNTS,
-    ENDS,
-    EXPIRED,
-    FAILED,
-    FINAL,
-    RELEASED,
-    RETRIED,
-    RETRIES,
-    STAGE_DONE,
-    SUCCEEDED,
-    TIMED_OUT,
-    TOTAL,
-)
-
-# What ended a job or a dispatch, however many attempts it took.
-FINALLY = "final"
-WORDS: dict[str, str | Promise] = {
-    TOTAL: _("ended"),
-    FINALLY: _("ended for good"),
-    SUCCEEDED: _("succeeded"),
-    FAILED: _("failed"),
-    RETRIED: _("retried"),
-    TIMED_OUT: _("timed out"),
-    EXPIRED: _("expired"),
-    RELEASED: _("released"),
-    CANCELLED: _("cancelled"),
-    STAGE_DONE: _("stage done"),
-}
+from apps.reports.rules.outcomes import COUNTS, ENDS, FINAL, RETRIED, RETRIES, TOTAL
+from apps.reports.services.columns import FINALLY, WORDS
 
 
 class CountedAs(ChoiceFilter):

@@ -29,13 +29,12 @@ from apps.jobs.admin.job_groups import GROUP_URL, STATUSES
 from apps.jobs.admin.labels import relative
 from apps.jobs.services.error_states import Error, states_of
 from apps.journal.admin.words import reason_of
-from apps.reports.admin.choice import PRESETS, SHOWN, Reader, input_value, stamp, unchanged
 from apps.reports.admin.controls import Option
-from apps.reports.admin.quota import titles
 from apps.reports.admin.sparkline import sparkline
 from apps.reports.permissions import may_see_failures
 from apps.reports.rules.outcomes import DISPATCH, JOB
 from apps.reports.rules.tally import OTHER
+from apps.reports.services.choice import PRESETS, SHOWN, Reader, input_value, stamp, unchanged
 from apps.reports.services.coverage import Stored
 from apps.reports.services.failures import (
     BY_COUNT,
@@ -45,6 +44,7 @@ from apps.reports.services.failures import (
     Failure,
     failures,
 )
+from apps.reports.services.titles import titles
 
 MAX_SHOWN = 100
 MAX_SAMPLE = 240

@@ -8,8 +8,8 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
-from apps.reports.admin.choice import Choice, stamp
 from apps.reports.rules.outcomes import TOTAL
+from apps.reports.services.choice import Choice, stamp
 from apps.reports.services.summary import HOUR
 
 # The journal filter of each grouping.

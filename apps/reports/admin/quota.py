@@ -6,7 +6,7 @@ period and were handed out at least once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -19,10 +19,10 @@ from apps.common.db import fetch_each, table
 from apps.dispatch.models import TASK_MODELS, Source, Stock
 from apps.dispatch.services.standing import members_of
 from apps.reports.services.summary import Summary
+from apps.reports.services.titles import MAX_TITLE, numbers_of
 
 MAX_TASKS = 10
 MAX_OCCURRENCES = 1_000
-MAX_TITLE = 80
 
 
 @dataclass(frozen=True)
@@ -48,25 +48,14 @@ def quotas(summary: Summary) -> list[Quota]:
     return [
         quota
         for source in (Source.ONCE, Source.ROTATE)
-        for quota in _quotas(source, [*islice(_numbers(summary.names, source), MAX_TASKS)], summary)
+        for quota in _quotas(
+            source, [*islice(numbers_of(summary.names, source), MAX_TASKS)], summary
+        )
     ]
 
 
-def titles(labels: Sequence[str]) -> dict[str, str]:
-    """The titles of tasks by label (`once:12`); purged tasks are left out."""
-    found: dict[str, str] = {}
-    for source, model in TASK_MODELS.items():
-        numbers = [*_numbers(labels, source)]
-        rows = model.objects.filter(pk__in=numbers).values_list("pk", "title") if numbers else ()
-        found |= {f"{source}:{pk}": shown_text(title, limit=MAX_TITLE) for pk, title in rows}
-    return found
-
-
-def _numbers(labels: Sequence[str], source: str) -> Iterator[int]:
-    for label in labels:
-        kind, _colon, number = label.partition(":")
-        if kind == source and number.isdecimal():
-            yield int(number)
+def _first(labels: Sequence[str], source: Source) -> list[int]:
+    return [*islice(numbers_of(labels, source), MAX_TASKS)]
 
 
 def _quotas(source: Source, numbers: list[int], summary: Summary) -> list[Quota]:

@@ -15,8 +15,8 @@ from apps.dispatch.models import Dispatch, Membership
 from apps.jobs.models import Job
 from apps.journal.models import JournalEntry
 from apps.reports.admin.overview.page import known_of
-from apps.reports.admin.report import duration, percent
 from apps.reports.services import flow, lately
+from apps.reports.services.columns import duration, percent
 from apps.reports.services.coverage import Stored
 from apps.reports.services.lately import Minutes
 from taskplatform.demo.terminal import percentile

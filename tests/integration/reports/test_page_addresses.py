@@ -15,7 +15,6 @@ from django.urls import reverse
 from apps.common.errors import Invalid
 from apps.dispatch.models import Executor, OperatorScope
 from apps.jobs.models import JobScope
-from apps.reports.admin import pages
 from tests import factories
 from tests.frozen import FrozenClock
 from tests.integration.reports.day import NOW, URL, roll_up, table
@@ -117,7 +116,7 @@ def test_finest_times_that_are_no_longer_kept_are_shown(
     def refuse(*_: Any, **__: Any) -> Any:
         raise Invalid.field("by", "no longer kept")
 
-    monkeypatch.setattr(pages, "summarise", refuse)
+    monkeypatch.setattr("apps.reports.services.sheet.summarise", refuse)
     page = admin_client.get(URL)
     assert page.status_code == 200
     assert "are not kept for so long; choose groups" in text_of(page)

@@ -18,13 +18,12 @@ from apps.dispatch.models import Dispatch
 from apps.jobs.admin.labels import capped
 from apps.jobs.models import Job
 from apps.journal.models import JournalEntry
-from apps.reports.admin.choice import stamp
-from apps.reports.admin.counted import FINALLY
 from apps.reports.admin.overview.sight import Sight
 from apps.reports.admin.overview.tiles import DANGER, WARNING, Panel, Tile, listed, rate
-from apps.reports.admin.report import JOBS, duration, percent
 from apps.reports.rules.outcomes import DISPATCH, JOB, TOTAL
 from apps.reports.services import flow
+from apps.reports.services.choice import stamp
+from apps.reports.services.columns import FINALLY, JOBS, duration, percent
 from apps.reports.services.flow import Flow
 from apps.reports.services.lately import Ended, last_hours
 from apps.reports.services.standing import Standing

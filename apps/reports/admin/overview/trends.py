@@ -20,10 +20,10 @@ from apps.reports.admin.minute_chart import minute_chart
 from apps.reports.admin.overview.hour import ENDED, report_url
 from apps.reports.admin.overview.sight import Sight
 from apps.reports.admin.overview.tiles import listed
-from apps.reports.admin.report import percent
 from apps.reports.admin.sparkline import sparkline
 from apps.reports.rules.outcomes import DISPATCH, JOB
 from apps.reports.services import lately
+from apps.reports.services.columns import percent
 from apps.reports.services.lately import Minutes, Trend
 
 _CHARTS = {JOB: _("Jobs ended each minute"), DISPATCH: _("Dispatches ended each minute")}

@@ -1,0 +1,27 @@
+"""The titles of tasks that reports name by their labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from apps.common.admin.display import shown_text
+from apps.dispatch.models import TASK_MODELS
+
+MAX_TITLE = 80
+
+
+def titles(labels: Sequence[str]) -> dict[str, str]:
+    """The titles of tasks by label (`once:12`); purged tasks are left out."""
+    found: dict[str, str] = {}
+    for source, model in TASK_MODELS.items():
+        numbers = [*numbers_of(labels, source)]
+        rows = model.objects.filter(pk__in=numbers).values_list("pk", "title") if numbers else ()
+        found |= {f"{source}:{pk}": shown_text(title, limit=MAX_TITLE) for pk, title in rows}
+    return found
+
+
+def numbers_of(labels: Sequence[str], source: str) -> Iterator[int]:
+    for label in labels:
+        kind, _colon, number = label.partition(":")
+        if kind == source and number.isdecimal():
+            yield int(number)
