@@ -81,11 +81,13 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A page that was found; `detail` distinguishes it from similar ones."""
+    """A page that was found; `detail` distinguishes it from similar ones, `acts` are the words and
+    addresses of what can be done at once."""
 
     url: str
     title: str
     detail: str = ""
+    acts: Sequence[tuple[str, str]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,26 @@ def find(request: HttpRequest, term: Term) -> list[HitGroup]:
     if term.is_text and (term.number is None or not found):
         groups = [_group(request, kind, term, kind.by_text, term.text) for kind in KINDS]
         found += filter(None, groups)
+        if not any(groups) or term.number is None:
+            found += filter(None, [_errors(request, term)])
     return found
+
+
+def _errors(request: HttpRequest, term: Term) -> HitGroup | None:
+    """The errors with the text, or with that key, among the newest entries."""
+    # Imported late, because the admin classes register with the site that searches.
+    from taskplatform.search_errors import errors_in
+
+    model_admin = _searched(request, JournalEntry)
+    if model_admin is None:
+        return None
+    wanted = Q(error__icontains=term.text)
+    if term.key is not None:
+        wanted |= Q(error_key=term.key)
+    entries = _newest(model_admin.get_queryset(request), MAX_ENTRIES).filter(wanted)
+    found = errors_in(request, entries, limit=MAX_SHOWN + 1)
+    hits = [Hit(each.url, each.title, each.detail, each.acts) for each in found[:MAX_SHOWN]]
+    return HitGroup(gettext("Errors"), hits, len(found) > MAX_SHOWN) if hits else None
 
 
 def _exactly(kind: Kind, term: Term) -> tuple[Query | None, Any]:
@@ -139,10 +160,8 @@ def _exactly(kind: Kind, term: Term) -> tuple[Query | None, Any]:
 def _group(
     request: HttpRequest, kind: Kind, term: Term, query: Query | None, value: Any
 ) -> HitGroup | None:
-    model_admin = admin.site._registry.get(kind.model)
-    if query is None or not isinstance(model_admin, PlatformModelAdmin):
-        return None
-    if not model_admin.has_view_or_change_permission(request):
+    model_admin = None if query is None else _searched(request, kind.model)
+    if query is None or model_admin is None:
         return None
     visible = model_admin.get_queryset(request)
     if kind.related:
@@ -160,6 +179,14 @@ def _group(
         if has_more and kind.has_list
         else "",
     )
+
+
+def _searched(request: HttpRequest, model: type[Model]) -> PlatformModelAdmin | None:
+    """The admin of the model, when this person may see its rows."""
+    model_admin = admin.site._registry.get(model)
+    if not isinstance(model_admin, PlatformModelAdmin):
+        return None
+    return model_admin if model_admin.has_view_or_change_permission(request) else None
 
 
 def _hit(model_admin: PlatformModelAdmin, kind: Kind, row: Any) -> Hit:
@@ -218,16 +245,13 @@ def _tasks_by_text(rows: QuerySet[Any], text: str) -> QuerySet[Any]:
 
 
 def _entries_by_text(rows: QuerySet[Any], text: str) -> QuerySet[Any]:
-    """The entries about the subject with that number, even if it is deleted; else those with the
-    text in their error, or with that key or trace."""
+    """The entries about the subject with that number, even if it is deleted; else those of that
+    trace."""
     if (number := read_number(text)) is not None:
-        about = rows.filter(source__in=Source.values, subject_id=number).order_by("-pk")
-        if about.exists():
-            return about
-    wanted = Q(error__icontains=text)
-    if (key := read_key(text)) is not None:
-        wanted |= Q(error_key=key) | Q(trace_id=key)
-    return _newest(rows, MAX_ENTRIES).filter(wanted).order_by("-pk")
+        return rows.filter(source__in=Source.values, subject_id=number).order_by("-pk")
+    if (key := read_key(text)) is None:
+        return rows.none()
+    return _newest(rows, MAX_ENTRIES).filter(trace_id=key).order_by("-pk")
 
 
 def _newest(rows: QuerySet[Any], limit: int) -> QuerySet[Any]:
@@ -238,14 +262,8 @@ def _newest(rows: QuerySet[Any], limit: int) -> QuerySet[Any]:
 
 
 def _of_entry(entry: JournalEntry) -> tuple[object, Sequence[object]]:
-    lines = entry.error.strip().splitlines()
     subject = f"{entry.get_source_display()} {entry.subject_id}"
-    return (lines[-1] if lines else subject), [
-        plain_time(entry.at),
-        subject if lines else "",
-        entry.type_or_task,
-        entry.executor,
-    ]
+    return subject, [plain_time(entry.at), entry.type_or_task, entry.executor]
 
 
 def _of_task(task: Any) -> tuple[object, Sequence[object]]:

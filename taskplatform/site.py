@@ -186,7 +186,7 @@ class PlatformAdminSite(AdminSite):
         if (pages := search.pages_named(navigation(request), term)) is not None:
             groups.append(pages)
         hits = [hit for group in groups for hit in group.hits]
-        if len(hits) == 1:
+        if len(hits) == 1 and not hits[0].acts:
             return HttpResponseRedirect(hits[0].url)
         request.current_app = self.name
         context = {

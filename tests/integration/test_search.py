@@ -9,18 +9,20 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 from django.urls import reverse
+from django.utils.html import escape
 
 from apps.access import services as access
 from apps.dispatch.models import Dispatch, OnceTask, OperatorScope
 from apps.dispatch.services import pull
-from apps.jobs.models import Job
+from apps.jobs.models import Job, JobScope
 from apps.jobs.services import register
 from apps.jobs.services.find import with_key
 from apps.journal.models import JournalEntry
 from taskplatform import search
-from tests import factories
+from tests import callback, factories
+from tests.frozen import FrozenClock
 from tests.jobs import end, job_type, jobs, take
-from tests.pages import inline_code_of, text_of
+from tests.pages import form_of, inline_code_of, text_of
 from tests.statements import explained, indexes_on, sent_by
 
 pytestmark = pytest.mark.django_db
@@ -52,7 +54,7 @@ def handed_out(uid: str = "uid_alice", **fields: Any) -> Dispatch:
 
 def failed_job(error: str, **columns: Any) -> int:
     [number] = jobs(1, **columns)
-    [held] = take(1)
+    [held] = take(1, types=(columns.get("type", "mail"),))
     end(held, "failed", error=error, retry="never")
     return number
 
@@ -141,15 +143,83 @@ def test_types_templates_workers_and_keys_are_found_by_name(admin_client: Client
     assert leads_to(admin_client, client.client_id, client)
 
 
-def test_text_of_an_error_is_found_whatever_its_case(admin_client: Client) -> None:
-    job_type()
-    failed_job("Traceback …\nsmtplib.SMTPServerDisconnected: Connection unexpectedly closed")
-    failed_job("ValueError: 7 of 9")
-    entry = JournalEntry.objects.filter(error__contains="SMTP").get()
+def errors(client: Client, term: str) -> Any:
+    [group] = [each for each in ask(client, term).context["groups"] if each.title == "Errors"]
+    return group.hits
 
-    for term in ("connection UNEXPECTEDLY closed", "SMTPServer", entry.error_key):
-        assert leads_to(admin_client, term, entry), term
+
+def test_same_errors_are_found_together_whatever_their_case(
+    admin_client: Client, frozen_clock: FrozenClock
+) -> None:
+    """S1.21."""
+    job_type()
+    job_type("web")
+    lost = "Traceback …\nsmtplib.SMTPServerDisconnected: Connection unexpectedly closed"
+    for _time in range(3):
+        failed_job(lost)
+    failed_job(lost, type="web")
+    failed_job("ValueError: 7 of 9")
+    key = JournalEntry.objects.filter(error__contains="SMTP").latest("pk").error_key
+    frozen_clock.advance(minutes=3)
+
+    for term in ("connection UNEXPECTEDLY closed", "SMTPServer", key):
+        hits = errors(admin_client, term)
+        assert {each.title for each in hits} == {lost.splitlines()[-1]}, term
+        assert [each.detail for each in hits] == [
+            "web · 1 time · 3 min 0 s ago",
+            "mail · 3 times · 3 min 0 s ago",
+        ]
     assert ask(admin_client, "9").context["groups"] == [], "two characters stand in any text"
+    rows = admin_client.get(hits[1].url).context["cl"].result_list
+    assert {(row.type, row.error_key) for row in rows} == {("mail", key)} and len(rows) == 3
+
+
+def test_error_leads_to_the_retry_of_all_that_failed_by_it(
+    admin_client: Client, role_client: Any
+) -> None:
+    job_type()
+    number = failed_job("ValueError: no address")
+    [[words, url]] = errors(admin_client, "no address")[0].acts
+    assert words == "Retry…"
+    assert 'href="' + escape(url) in ask(admin_client, "no address").content.decode()
+    page = admin_client.get(url)
+    sent = {**form_of(page, "ids"), "reason": "It is back"}
+    answer: Any = admin_client.post(page.context["url"], sent, follow=True)
+    assert answer.redirect_chain[0][0] == f"{reverse('admin:search')}?term=no+address"
+    assert Job.objects.get(pk=number).status == "ready"
+    # Nothing is left to be retried, and a single hit is no list.
+    alike = f"{reverse('admin:jobs_job_changelist')}?"
+    assert ask(admin_client, "no address")["Location"].startswith(alike)
+    Job.objects.update(status="failed")
+    assert ask(role_client("viewer"), "no address")["Location"].startswith(alike)
+
+
+def test_error_of_a_task_leads_to_its_failed_dispatches(admin_client: Client) -> None:
+    dispatch = handed_out(title="Count the till")
+    user = dispatch.executor
+    callback.call_back(
+        executor=user, number=dispatch.pk, outcome="failed", message="Door is closed"
+    )
+    page = ask(admin_client, "door is")
+    where = f"?source=once&task={dispatch.task}&state=failed"
+    assert page["Location"] == reverse("admin:dispatch_dispatch_changelist") + where
+
+
+def test_errors_outside_of_the_limits_are_neither_found_nor_counted(
+    role_client: Any, role_user: Any
+) -> None:
+    for name in ("mail", "sms"):
+        job_type(name)
+        failed_job("ValueError: no address", type=name)
+    JobScope.objects.create(operator=role_user("operator"), type="mail")
+    hits = errors(role_client("operator"), "no address")
+    assert ["mail · 1 time" in each.detail for each in hits] == [True]
+
+
+def test_secret_in_an_error_is_not_shown(admin_client: Client) -> None:
+    job_type()
+    failed_job("OSError: refused by https://ann:hunter2@example.org")
+    assert "hunter2" not in ask(admin_client, "refused by").content.decode()
 
 
 def test_task_is_found_by_words_of_its_title_whatever_their_case(admin_client: Client) -> None:
@@ -187,7 +257,7 @@ def test_wildcards_in_a_text_mean_themselves(admin_client: Client) -> None:
     job_type()
     failed_job("disk 100% full")
     failed_job("disk 100 of 100 full")
-    assert ask(admin_client, "100% f").status_code == 302
+    assert len(errors(admin_client, "100% f")) == 1
     assert ask(admin_client, "disk_100").context["groups"] == []
 
 

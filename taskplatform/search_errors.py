@@ -1,0 +1,101 @@
+"""Errors that the search finds: the same ones together, with the ways to all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlencode
+
+from django.db.models import Count, Max, QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.translation import gettext, ngettext
+
+from apps.common import clock
+from apps.common.admin.display import shown_text
+from apps.common.masking import redacted
+from apps.dispatch.models import OperatorScope
+from apps.jobs.admin.job_groups import GROUP_URL, STATUSES
+from apps.jobs.admin.labels import list_url, relative
+from apps.jobs.models import Job
+from apps.jobs.services.error_states import Error, states_of
+from apps.journal.admin.words import reason_of
+from apps.journal.models import JournalEntry, Source
+from apps.reports.admin.quota import titles
+
+_RETRIED = {*STATUSES["retry"]}
+
+
+@dataclass(frozen=True, slots=True)
+class FoundError:
+    """One error of a job type or task; `acts` are what can be done with all that failed by it."""
+
+    url: str
+    title: str
+    detail: str
+    acts: Sequence[tuple[str, str]]
+
+
+def errors_in(request: HttpRequest, entries: QuerySet[Any], *, limit: int) -> list[FoundError]:
+    """The errors of the entries, the latest first."""
+    of_one: Any = entries.exclude(error_key="").values("source", "type_or_task", "error_key")
+    groups = list(of_one.annotate(times=Count("pk"), last=Max("pk")).order_by("-last")[:limit])
+    if not groups:
+        return []
+    latest = JournalEntry.objects.in_bulk([group["last"] for group in groups])
+    user: Any = request.user
+    # A task may have been addressed to others since: its present title is not for all to see.
+    sees_titles = user.has_perm("dispatch.view_oncetask") and OperatorScope.names_of(user) is None
+    names = titles([group["type_or_task"] for group in groups]) if sees_titles else {}
+    states = _states(groups) if user.has_perm("jobs.operate_job") else {}
+    now = clock.now()
+    return [
+        _found(request, group, latest[group["last"]], names, states, now)
+        for group in groups
+        if group["last"] in latest
+    ]
+
+
+def _states(groups: Sequence[Mapping[str, Any]]) -> Mapping[Error, frozenset[str] | None]:
+    of_jobs = (group for group in groups if group["source"] == Source.JOB)
+    return states_of((group["type_or_task"], group["error_key"]) for group in of_jobs)
+
+
+def _found(
+    request: HttpRequest,
+    group: Mapping[str, Any],
+    entry: JournalEntry,
+    names: Mapping[str, str],
+    states: Mapping[Error, frozenset[str] | None],
+    now: datetime,
+) -> FoundError:
+    name, key, times = group["type_or_task"], group["error_key"], group["times"]
+    lines = entry.error.strip().splitlines() or [""]
+    known = states.get((name, key), frozenset())
+    acts = []
+    if known is None or known & _RETRIED:
+        back = f"{reverse('admin:search')}?{urlencode({'term': request.GET.get('term', '')})}"
+        asked = urlencode({"type": name, "error_key": key, "back": back})
+        acts.append((gettext("Retry…"), f"{reverse(GROUP_URL, args=['retry'])}?{asked}"))
+    count = ngettext("%s time", "%s times", times) % f"{times:,}"
+    return FoundError(
+        _url(request, group),
+        shown_text(reason_of(redacted(lines[-1])), limit=120),
+        " · ".join(filter(None, [names.get(name, name), count, relative(entry.at, now)])),
+        acts,
+    )
+
+
+def _url(request: HttpRequest, group: Mapping[str, Any]) -> str:
+    """The list of what has failed like that, or the latest entry about it."""
+    user: Any = request.user
+    name = group["type_or_task"]
+    if group["source"] == Source.JOB and user.has_perm("jobs.view_job"):
+        return list_url(Job, type=name, error_key=group["error_key"])
+    if group["source"] == Source.DISPATCH and user.has_perm("dispatch.view_dispatch"):
+        source, _colon, task = name.partition(":")
+        asked = urlencode({"source": source, "task": task, "state": "failed"})
+        return f"{reverse('admin:dispatch_dispatch_changelist')}?{asked}"
+    return reverse("admin:journal_journalentry_change", args=[group["last"]])
