@@ -26,7 +26,8 @@ class BulkRun(models.Model):
     collecting → acting → done; from the first two also stopped, by a person or when the starter may
     not go on, and back; failed when more rows match than `at_most`: nothing is changed then.
     Collecting goes on `below` this number, None at the end. `job` carries the run out.
-    `collected` is the number of rows, of which `done`, `skipped` and `failed` are through.
+    `collected` is the number of rows, of which `done`, `skipped` and `failed` are through. The
+    present attempt, or the last one, began to change rows at `paced_at`, after `paced_from` rows.
     """
 
     class State(models.TextChoices):
@@ -54,6 +55,8 @@ class BulkRun(models.Model):
     done = models.PositiveIntegerField(_("done"), default=0)
     skipped = models.PositiveIntegerField(_("skipped"), default=0)
     failed = models.PositiveIntegerField(_("failed"), default=0)
+    paced_at = models.DateTimeField(null=True, editable=False)
+    paced_from = models.PositiveIntegerField(default=0, editable=False)
     created_at = models.DateTimeField(_("started"))
     ended_at = models.DateTimeField(_("ended"), null=True)
 

@@ -13,6 +13,7 @@ from django.db import connection
 from apps.bulk.models import BulkRow, BulkRun
 from apps.bulk.rules.settings import RATE
 from apps.bulk.services import runs
+from apps.bulk.services.selection import stored
 from apps.bulk.services.targets import target_of
 from apps.common import clock
 from apps.common.db import execute, table
@@ -73,10 +74,9 @@ def beside_holds(run: RunOptions) -> Iterator[Figure]:
 
 def _start(person: User) -> BulkRun:
     return runs.start(
-        kind="jobs",
+        selection=stored(target_of("jobs"), {"type": CHANGED, "status": "ready"}),
         verb="cancel",
         params={},
-        wanted=target_of("jobs").read({"type": CHANGED, "status": "ready"}),
         at_most=None,
         actor=f"admin:{person.username}",
         reason="benchmark",

@@ -178,16 +178,21 @@ def watch(live_site: str) -> Iterator[Watch]:
 @pytest.fixture
 def page_as(
     chromium: Browser, live_site: str, watch: Watch, role_user: Callable[[str], User]
-) -> Iterator[Callable[[str | None], Page]]:
+) -> Iterator[Callable[..., Page]]:
     """`page_as("operator")` is a page signed in with that role, `"superuser"` as one, None as none.
 
-    Each has cookies of its own. Relative addresses are those of `live_site`.
+    Each has cookies of its own. Relative addresses are those of `live_site`. Without `scripts` the
+    browser runs none, as some people set it.
     """
     contexts: list[BrowserContext] = []
+    # Timers rest where no script runs.
+    silent: list[BrowserContext] = []
 
-    def page_as(role: str | None) -> Page:
-        context = chromium.new_context(base_url=live_site, timezone_id="UTC")
-        contexts.append(context)
+    def page_as(role: str | None, *, scripts: bool = True) -> Page:
+        context = chromium.new_context(
+            base_url=live_site, timezone_id="UTC", java_script_enabled=scripts
+        )
+        (contexts if scripts else silent).append(context)
         context.set_default_timeout(PATIENCE_MS)
         watch.attend(context)
         if role is not None:
@@ -198,6 +203,7 @@ def page_as(
     yield page_as
     for context in contexts:
         watch.settle(context)
+    for context in (*contexts, *silent):
         context.close()
 
 

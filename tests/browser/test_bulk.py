@@ -9,9 +9,12 @@ import pytest
 from django.db import connections
 from playwright.sync_api import Page, expect
 
+from apps.bulk.admin import runs
 from apps.bulk.models import BulkRun
+from apps.bulk.services import carry
 from apps.jobs.models import Job
 from apps.jobs.rules import transitions as t
+from apps.journal.models import JournalEntry
 from tests.integration.bulk.conftest import carry_out
 from tests.jobs import job_type, jobs
 
@@ -33,8 +36,9 @@ def carried_out(run: BulkRun) -> threading.Thread:
 
 
 def test_five_hundred_jobs_are_cancelled_with_four_clicks_and_the_bar_moves(
-    page_as: Callable[[str | None], Page],
+    page_as: Callable[..., Page], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(runs, "_SECONDS", 0.2)
     job_type("mail")
     job_type("web")
     numbers, others = jobs(497), jobs(3, "web")
@@ -53,7 +57,7 @@ def test_five_hundred_jobs_are_cancelled_with_four_clicks_and_the_bar_moves(
     bar = page.locator("#live progress")
     expect(bar).to_have_attribute("value", "0")
     run = BulkRun.objects.get()
-    BulkRun.objects.filter(pk=run.pk).update(rate=100)
+    BulkRun.objects.filter(pk=run.pk).update(rate=300)
     run.refresh_from_db()
     working = carried_out(run)
     page.wait_for_function("0 < document.querySelector('#live progress').value")
@@ -63,6 +67,43 @@ def test_five_hundred_jobs_are_cancelled_with_four_clicks_and_the_bar_moves(
     assert Job.objects.filter(pk__in=numbers, status=t.CANCELLED).count() == 497
     assert Job.objects.filter(pk__in=running, cancel_requested=True).count() == 3
     assert Job.objects.filter(pk__in=others, status=t.READY).count() == 3
+
+
+def test_run_is_stopped_and_goes_on_without_any_script(
+    page_as: Callable[..., Page], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(carry, "ROUND", 10)
+    job_type("mail")
+    numbers = jobs(100)
+    page = page_as("operator", scripts=False)
+    page.goto("/admin/jobs/job/?type=mail")
+    page.get_by_text("Act on all that match").click()
+    page.get_by_role("link", name="Cancel…", exact=True).click()
+    page.get_by_label("Reason").fill("Wrong address")
+    page.get_by_role("button", name="Start: Cancel").click()
+    run = BulkRun.objects.get()
+    carrier = carry.Carrier(run)
+    while carrier.round().done < 30:
+        pass
+    page.get_by_role("link", name="Load again").click()
+    expect(page.locator("#live progress")).to_have_attribute("value", "30")
+    page.get_by_role("link", name="Stop").click()
+    page.get_by_label("Reason").fill("Some are right")
+    page.get_by_role("button", name="Stop").click()
+    expect(page.get_by_text("1 bulk run stopped.")).to_be_visible()
+    assert carrier.round().done == 30
+
+    page.get_by_role("link", name="Continue").click()
+    page.get_by_label("Reason").fill("They are wrong, too")
+    page.get_by_role("button", name="Continue").click()
+    expect(page.get_by_text("1 bulk run continued.")).to_be_visible()
+    carry_out(run)
+    page.get_by_role("link", name="Load again").click()
+    expect(page.locator("#live")).to_contain_text("Done")
+    expect(page.locator("#live progress")).to_have_attribute("value", "100")
+    expect(page.get_by_role("link", name="Take back: Retry…")).to_be_visible()
+    ends = JournalEntry.objects.filter(subject_id__in=numbers, event="cancelled")
+    assert ends.count() == ends.values("subject_id").distinct().count() == 100
 
 
 @pytest.mark.parametrize("width", [1280, 390])

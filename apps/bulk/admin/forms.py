@@ -52,6 +52,10 @@ class MaxAttemptsForm(ParamsForm):
 
 class TimeForm(ParamsForm):
     run_at = forms.SplitDateTimeField(label=_("At"), required=False, widget=SplitTimeInput)
+    spread_seconds = _number(
+        _("Spread over seconds"),
+        _("7200 spreads them over two hours from this time, or from now: the oldest come first."),
+    )
     shift_seconds = _number(
         _("Or shift by seconds"), _("3600 is an hour later, −3600 an hour earlier.")
     )

@@ -16,10 +16,11 @@ from django.utils.translation import gettext, ngettext
 
 from apps.bulk.admin import words
 from apps.bulk.admin.forms import FORMS, PREFIX, ParamsForm, StartForm
-from apps.bulk.models import BulkRun
+from apps.bulk.models import BulkRow, BulkRun
 from apps.bulk.rules.settings import RATE
 from apps.bulk.services import runs
 from apps.bulk.services.plan import Plan, plan
+from apps.bulk.services.selection import CHANGED_BY, Selection, changed_by
 from apps.bulk.services.targets import TARGETS, Target, check, written
 from apps.common import clock
 from apps.common.admin.actions import actor_of, leave_words
@@ -41,15 +42,22 @@ def plan_page(request: HttpRequest, kind: str, verb: str) -> HttpResponse:
     given = {name: str(text) for name, text in request.GET.items()}
     own = {name: text for name, text in given.items() if name.startswith(f"{PREFIX}-")}
     asked = {name: text for name, text in given.items() if name not in own and text}
-    back = f"{reverse(of.list_url)}{_query(asked)}"
+    filters = {name: text for name, text in asked.items() if name != CHANGED_BY}
     try:
-        wanted = of.read(asked)
+        visible = BulkRun.objects.visible_to(user)
+        earlier = changed_by(
+            target, asked.get(CHANGED_BY), lambda pk: visible.filter(pk=pk).first()
+        )
+        selection = Selection(target, of.read(filters), earlier)
     except Invalid as error:
         messages.warning(request, translate(error.detail))
         return HttpResponseRedirect(reverse(of.list_url))
+    back = f"{reverse(of.list_url)}{_query(filters)}"
+    if earlier is not None:
+        back = reverse("admin:bulk_bulkrun_change", args=[earlier])
     params_form, params, is_complete = _params(target, verb, request, own)
-    planned = plan(target, verb, params, wanted, bounds=bounds_of(user), rate=RATE)
-    needs_every = not wanted.given
+    planned = plan(selection, verb, params, bounds=bounds_of(user), rate=RATE)
+    needs_every = not selection.is_narrowed
     start_form = None
     if is_complete and planned.matches:
         initial = {"once": secrets.token_hex(16)}
@@ -59,14 +67,14 @@ def plan_page(request: HttpRequest, kind: str, verb: str) -> HttpResponse:
         data = request.POST if request.method == "POST" else None
         start_form = StartForm(data, initial=initial, request=request, **options)
         if data is not None and start_form.is_valid():
-            run = _start(request, target, verb, params, wanted, start_form)
+            run = _start(request, selection, verb, params, start_form)
             if run is not None:
                 return HttpResponseRedirect(reverse("admin:bulk_bulkrun_change", args=[run.pk]))
     context = {
         **admin.site.each_context(request),
         "title": of.verbs[verb],
         "subtitle": None,
-        "chips": [f"{capfirst(translate(name))}: {value}" for name, value in wanted.parts()],
+        "chips": [f"{capfirst(translate(name))}: {value}" for name, value in selection.parts()],
         "every": needs_every,
         "params_form": params_form,
         "hidden": asked,
@@ -107,19 +115,17 @@ def _params(
 
 def _start(
     request: HttpRequest,
-    target: Target,
+    selection: Selection,
     verb: str,
     params: dict[str, Any],
-    wanted: Any,
     form: StartForm,
 ) -> BulkRun | None:
     given = form.cleaned_data
     try:
         return runs.start(
-            kind=target.kind,
+            selection=selection,
             verb=verb,
             params=params,
-            wanted=wanted,
             at_most=None if given.get("however_many") else given["at_most"],
             rate=given["rate"],
             reason=given["reason"],
@@ -176,10 +182,10 @@ def opposite_url(run: BulkRun) -> tuple[object, str] | None:
     """The page of the verb that takes the changes of the run back, over the rows it changed."""
     target, of = TARGETS[run.kind], words.OF[run.kind]
     back = target.opposite(run.verb, run.params)
-    numbers = list(run.rows.filter(outcome="done").values_list("target", flat=True)[:1_001])
-    if back is None or not 0 < len(numbers) <= 1_000:
+    # Its rows are kept for a shorter time than the run.
+    if back is None or not run.rows.filter(outcome=BulkRow.Outcome.DONE).exists():
         return None
     verb, params = back
-    asked = {"ids": ",".join(map(str, numbers))}
+    asked = {CHANGED_BY: str(run.pk)}
     asked |= {f"{PREFIX}-{name}": str(value) for name, value in written(params).items()}
     return of.verbs[verb], f"{reverse('bulk_new', args=[run.kind, verb])}{_query(asked)}"

@@ -23,6 +23,7 @@ from apps.bulk.admin import words
 from apps.bulk.admin.plan_page import opposite_url
 from apps.bulk.models import BulkRow, BulkRun
 from apps.bulk.services import runs
+from apps.bulk.services.selection import stored
 from apps.bulk.services.targets import TARGETS
 from apps.common import clock
 from apps.common.admin import MachineRowAdmin, reason_action
@@ -65,9 +66,7 @@ def _run(request: HttpRequest, model_admin: Any, pk: int) -> BulkRun | None:
 
 # --- progress -------------------------------------------------------------------------------------
 def _live(run: BulkRun) -> dict[str, Any]:
-    left = run.collected - run.handled
-    until = run.ended_at or clock.now()
-    seconds = max(1.0, (until - run.created_at) / timedelta(seconds=1))
+    left, speed = run.collected - run.handled, _speed(run)
     is_stalled = _is_stalled(run)
     return {
         "run": run,
@@ -80,9 +79,19 @@ def _live(run: BulkRun) -> dict[str, Any]:
             (capfirst(gettext("skipped")), f"{run.skipped:,}"),
             (capfirst(gettext("failed")), f"{run.failed:,}"),
         ],
-        "speed": f"{run.handled / seconds:.0f}" if run.handled else "",
-        "left": words.lasting(-(-left // run.rate)) if run.is_under_way and left else "",
+        "speed": f"{speed:.0f}" if speed else "",
+        "left": words.lasting(round(left / (speed or run.rate)))
+        if run.is_under_way and left
+        else "",
     }
+
+
+def _speed(run: BulkRun) -> float:
+    """Rows a second of the present attempt, or of the last one; 0 before it has changed any."""
+    if run.paced_at is None or run.state == BulkRun.State.STOPPED:
+        return 0.0
+    seconds = ((run.ended_at or clock.now()) - run.paced_at) / timedelta(seconds=1)
+    return (run.handled - run.paced_from) / max(1.0, seconds)
 
 
 # --- rows -----------------------------------------------------------------------------------------
@@ -200,8 +209,8 @@ class BulkRunAdmin(LiveAdmin, MachineRowAdmin):
 
     @column(_("filter"))
     def shown_filter(self, run: BulkRun) -> str:
-        wanted = TARGETS[run.kind].read(run.filter)
-        parts = [f"{capfirst(translate(name))}: {value}" for name, value in wanted.parts()]
+        selection = stored(TARGETS[run.kind], run.filter)
+        parts = [f"{capfirst(translate(name))}: {value}" for name, value in selection.parts()]
         return " · ".join(parts)[:500] or gettext("every row")
 
     @column(_("progress"))

@@ -42,8 +42,14 @@ class OneOrMore(Names):
         return super().to_internal_value([data] if isinstance(data, str) else data)
 
 
-class JobFilterBody(StrictSerializer):
+class FilterBody(StrictSerializer):
     ids = OneOrMore(max_items=MAX_IDS, required=False)
+    run = Name(
+        max_length=19, required=False, help_text="Rows that the bulk run with this id has changed."
+    )
+
+
+class JobFilterBody(FilterBody):
     type = OneOrMore(max_items=MAX_IDS, required=False)
     lane = Name(max_length=8, required=False)
     status = OneOrMore(max_items=len(Job.Status.values), required=False)
@@ -66,7 +72,13 @@ class JobFilterBody(StrictSerializer):
 
 class JobParamsBody(StrictSerializer):
     priority = Integer(min_value=LOWEST_PRIORITY, max_value=HIGHEST_PRIORITY, required=False)
-    run_at = Instant(required=False, help_text="Of time: the same instant for all.")
+    run_at = Instant(required=False, help_text="Of time: the instant for all, or for the oldest.")
+    spread_seconds = Integer(
+        min_value=1,
+        max_value=verbs.MAX_SHIFT_SECONDS,
+        required=False,
+        help_text="Of time: evenly over so long, from run_at or from the start of the run.",
+    )
     shift_seconds = Integer(
         min_value=-verbs.MAX_SHIFT_SECONDS,
         max_value=verbs.MAX_SHIFT_SECONDS,
@@ -106,8 +118,7 @@ class JobsBulkBody(BulkBody):
     params = JobParamsBody(required=False)
 
 
-class DispatchFilterBody(StrictSerializer):
-    ids = OneOrMore(max_items=MAX_IDS, required=False)
+class DispatchFilterBody(FilterBody):
     executor = Name(
         max_length=MAX_NAME, required=False, help_text="A user; a group stands for its members."
     )
@@ -123,8 +134,7 @@ class DispatchesBulkBody(BulkBody):
     filter = DispatchFilterBody()
 
 
-class TaskFilterBody(StrictSerializer):
-    ids = OneOrMore(max_items=MAX_IDS, required=False)
+class TaskFilterBody(FilterBody):
     executor = Name(
         max_length=MAX_NAME, required=False, help_text="Whom they reach, also by a group."
     )

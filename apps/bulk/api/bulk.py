@@ -19,7 +19,8 @@ from apps.bulk.api.bodies import (
 from apps.bulk.models import BulkRow, BulkRun
 from apps.bulk.services import runs, starter
 from apps.bulk.services.plan import Plan, plan
-from apps.bulk.services.targets import check, target_of
+from apps.bulk.services.selection import CHANGED_BY, Selection, changed_by
+from apps.bulk.services.targets import Target, check, target_of
 from apps.common import clock
 from apps.common.errors import FieldError, Invalid, NotFound
 from apps.common.paging import KeysetPage, PageQuery
@@ -94,19 +95,18 @@ class BulkView(ApiView):
 
     def post(self, request: Request) -> JsonAnswer:
         body, target = self.read_body(), target_of(self.kind)
-        wanted = _wanted(target, body["filter"])
+        selection = _selection(request, target, body["filter"])
         params = body.get("params", {})
         bounds = _bounds(request)
         if body["dry_run"]:
             check(target, body["verb"], params, clock.now())
-            found = plan(target, body["verb"], params, wanted, bounds=bounds, rate=body["rate"])
+            found = plan(selection, body["verb"], params, bounds=bounds, rate=body["rate"])
             return JsonAnswer(PlanOut.of(_figures(found)))
         _require(body)
         run = runs.start(
-            kind=self.kind,
+            selection=selection,
             verb=body["verb"],
             params=params,
-            wanted=wanted,
             at_most=None if body["all"] else body["at_most"],
             rate=body["rate"],
             reason=body["reason"],
@@ -235,18 +235,29 @@ def _request_id(request: Request, given: str | None) -> str | None:
 
 
 def _find(request: Request, number: str) -> BulkRun:
-    """The run; a bound key finds those only that change nothing beyond its bounds."""
+    """The run; NotFound for none."""
     is_number = re.fullmatch(r"[1-9][0-9]{0,18}", number) and int(number) < 2**63
-    run = BulkRun.objects.filter(pk=int(number)).first() if is_number else None
-    if run is None or not starter.covers(_bounds(request), starter.read(run.bound)):
+    run = _covered(request, int(number)) if is_number else None
+    if run is None:
         raise NotFound(f"There is no bulk run {number[:40]!r}.")
-    found: BulkRun = run
-    return found
+    return run
 
 
-def _wanted(target: Any, given: dict[str, Any]) -> Any:
+def _covered(request: Request, number: int) -> BulkRun | None:
+    """A bound key finds those runs only that change nothing beyond its bounds."""
+    run: BulkRun | None = BulkRun.objects.filter(pk=number).first()
+    if run is None or not starter.covers(_bounds(request), starter.read(run.bound)):
+        return None
+    return run
+
+
+def _selection(request: Request, target: Target, given: dict[str, Any]) -> Selection:
+    names = {**given}
     try:
-        return target.read(given)
+        earlier = changed_by(
+            target, names.pop(CHANGED_BY, None), lambda number: _covered(request, number)
+        )
+        return Selection(target, target.read(names), earlier)
     except Invalid as error:
         errors = [FieldError(f"filter.{e.field}", e.code, e.message) for e in error.errors]
         raise Invalid(error.detail, errors=errors) from error

@@ -17,8 +17,9 @@ from apps.bulk.models import BulkRow, BulkRun
 from apps.bulk.rules.settings import ROUND
 from apps.bulk.services import starter
 from apps.bulk.services.runs import locked
+from apps.bulk.services.selection import stored
 from apps.bulk.services.steps import Step, step, step_among
-from apps.bulk.services.targets import params_of, target_of
+from apps.bulk.services.targets import params_of, run_facts, target_of
 from apps.common import clock
 from apps.common.db import transactional
 from apps.common.errors import PlatformError
@@ -41,12 +42,13 @@ class Carrier:
         self._number = run.pk
         self._target = target_of(run.kind)
         self._verb, self._params = run.verb, params_of(run.params)
-        self._wanted = self._target.read(run.filter)
+        self._selection = stored(self._target, run.filter)
         self._bound = starter.read(run.bound)
         self._permission = self._target.verbs[run.verb]
         self._actor, self._reason = run.actor, run.reason
         self._numbers: Sequence[int] | None = None
         self._is_indexed: bool | None = None
+        self._is_paced = False
 
     def round(self) -> BulkRun:
         """Write down the next rows, or change some; the run as it is then."""
@@ -56,7 +58,7 @@ class Carrier:
         bounds = starter.bounds_now(self._actor, self._permission)
         if bounds is None:
             return _stop(self._number, _("{actor} may not do this any more.", actor=self._actor))
-        rows = self._target.within(self._target.rows(self._wanted, self._bound), bounds)
+        rows = self._target.within(self._selection.rows(self._bound), bounds)
         if run.below is not None:
             return _keep(self._number, run.below, self._next(rows, run.below))
         return self._act(rows)
@@ -64,7 +66,7 @@ class Carrier:
     # --- writing down -----------------------------------------------------------------------------
     def _next(self, rows: QuerySet[Any], below: int) -> Step:
         if self._is_indexed is None:
-            self._numbers = self._target.few(self._wanted, self._bound)
+            self._numbers = self._selection.few(self._bound)
             self._is_indexed = self._numbers is not None
         if self._numbers is None:
             return step(rows, below=below)
@@ -77,18 +79,26 @@ class Carrier:
         if run.state != _State.ACTING:
             return run
         next_rows = run.rows.filter(outcome=_Outcome.WAITING).order_by("id")
-        waiting = list(next_rows.values_list("pk", "target")[:ROUND])
+        waiting = list(next_rows.values_list("pk", "target", "number")[:ROUND])
         if not waiting:
             return _end(run, _State.DONE)
-        found = self._target.locked(rows, sorted(target for _pk, target in waiting))
+        found = self._target.locked(rows, sorted(target for _pk, target, _number in waiting))
+        for _pk, target, number in waiting:
+            if target in found:
+                # The newest have the lowest numbers.
+                older = run.collected - 1 - number
+                vars(found[target]).update(run_facts(older, run.collected, run.created_at))
         outcomes = self._outcomes(found)
+        before = run.handled
         ends: dict[_End, list[int]] = {}
-        for pk, target in waiting:
+        for pk, target, _number in waiting:
             ends.setdefault(outcomes.get(target, _GONE), []).append(pk)
         for (outcome, why), numbers in ends.items():
             BulkRow.objects.filter(pk__in=numbers).update(outcome=outcome, why=why)
             setattr(run, outcome, getattr(run, outcome) + len(numbers))
-        run.save(update_fields=["done", "skipped", "failed"])
+        if not self._is_paced:
+            self._is_paced, run.paced_at, run.paced_from = True, clock.now(), before
+        run.save(update_fields=["done", "skipped", "failed", "paced_at", "paced_from"])
         return run
 
     def _outcomes(self, found: Mapping[int, Any]) -> dict[int, _End]:

@@ -10,8 +10,10 @@ from typing import Any
 
 from django.db.models import QuerySet
 
+from apps.bulk.services.selection import Selection
 from apps.bulk.services.steps import LOOKED, edge_below
-from apps.bulk.services.targets import Target
+from apps.bulk.services.targets import Target, run_facts
+from apps.common import clock
 from apps.jobs.models import Bounds
 
 # Of the newest and of the oldest rows.
@@ -56,10 +58,9 @@ class Plan:
 
 
 def plan(
-    target: Target,
+    selection: Selection,
     verb: str,
     params: Mapping[str, Any],
-    wanted: Any,
     *,
     bounds: Bounds,
     rate: int,
@@ -68,8 +69,9 @@ def plan(
 
     Without params a verb that needs some is judged by the states alone.
     """
+    target = selection.target
     columns = target.columns(verb)
-    found, looked, is_exact = _matching(target, wanted, bounds, columns)
+    found, looked, is_exact = _matching(selection, bounds, columns)
     reasons: Counter[str] = Counter()
     notes: Counter[str] = Counter()
     # Rows with equal facts are judged once.
@@ -88,7 +90,7 @@ def plan(
         looked=looked,
         left_out=tuple(reasons.most_common()),
         notes=tuple(notes.most_common()),
-        samples=tuple(_samples(target, verb, params, columns, shown)),
+        samples=tuple(_samples(target, verb, params, columns, shown, len(found))),
         rate=rate,
     )
 
@@ -99,12 +101,16 @@ def _samples(
     params: Mapping[str, Any],
     columns: Sequence[str],
     shown: Sequence[Row],
+    count: int,
 ) -> Iterator[Sample]:
     rows = target.model._default_manager.filter(pk__in=[row[0] for row in shown])
     labels = {pk: names for pk, *names in rows.values_list("pk", *target.label)}
     is_known = all(name in params for name in target.needed(verb, params))
-    for number, *values in shown:
-        facts = dict(zip(columns, values, strict=True))
+    begun = clock.now()
+    for place, (number, *values) in enumerate(shown):
+        # The newest come first, and after them the oldest.
+        older = len(shown) - 1 - place if place >= SAMPLES else count - 1 - place
+        facts = dict(zip(columns, values, strict=True)) | run_facts(older, count, begun)
         why = target.why_not(verb, facts, params)
         change = target.sample(verb, facts, params) if why is None and is_known else ""
         label = " · ".join(str(each) for each in labels.get(number, ()) if each)
@@ -112,12 +118,12 @@ def _samples(
 
 
 def _matching(
-    target: Target, wanted: Any, bounds: Bounds, names: tuple[str, ...]
+    selection: Selection, bounds: Bounds, names: tuple[str, ...]
 ) -> tuple[list[Row], int, bool]:
     """The matching rows, newest first: number and columns; how many rows were looked at, and
     whether these are all that match."""
-    rows = target.rows(wanted, bounds)
-    among = rows if target.are_few(wanted, bounds) else _among(target, wanted, bounds, rows)
+    rows = selection.rows(bounds)
+    among = rows if selection.are_few(bounds) else _among(selection, bounds, rows)
     if among is not None:
         return sorted(among.order_by().values_list("pk", *names), reverse=True), 0, True
     found: list[Row] = []
@@ -134,7 +140,7 @@ def _matching(
     return found, looked, below is None
 
 
-def _among(target: Target, wanted: Any, bounds: Bounds, rows: QuerySet[Any]) -> Any:
+def _among(selection: Selection, bounds: Bounds, rows: QuerySet[Any]) -> Any:
     """The rows whose numbers an index finds; None when there is none, or they are many."""
-    numbers = target.few(wanted, bounds)
+    numbers = selection.few(bounds)
     return None if numbers is None or len(numbers) > LOOKED else rows.filter(pk__in=numbers)

@@ -10,7 +10,8 @@ from django.db import IntegrityError, transaction
 from apps.bulk.models import BulkRun
 from apps.bulk.rules.settings import MAX_RATE, MAX_REASON, RATE, TYPE, TYPE_SETTINGS
 from apps.bulk.services import starter
-from apps.bulk.services.targets import check, target_of, written
+from apps.bulk.services.selection import Selection
+from apps.bulk.services.targets import check, written
 from apps.common import clock
 from apps.common.db import transactional
 from apps.common.errors import Conflict, Invalid, ReplayConflict
@@ -29,10 +30,9 @@ _SAME = ("kind", "verb", "params", "filter", "at_most", "rate", "actor")
 
 def start(
     *,
-    kind: str,
+    selection: Selection,
     verb: str,
     params: Mapping[str, Any],
-    wanted: Any,
     at_most: int | None,
     actor: str,
     reason: str,
@@ -42,10 +42,9 @@ def start(
 ) -> BulkRun:
     """Make the run and its job. A repeat with the same `request_id` gets the first run.
 
-    `wanted` is a filter as the target of the kind reads it; `at_most` None takes however many.
-    Invalid names each wrong field.
+    `at_most` None takes however many. Invalid names each wrong field.
     """
-    target, now = target_of(kind), clock.now()
+    target, now = selection.target, clock.now()
     check(target, verb, params, now)
     if not reason.strip():
         raise Invalid.field("reason", _("Say why; the journal keeps it beside your name."))
@@ -56,10 +55,10 @@ def start(
     newest = target.model._default_manager.order_by("-pk").values_list("pk", flat=True).first() or 0
     run = BulkRun(
         request_id=request_id,  # type: ignore[misc]
-        kind=kind,
+        kind=target.kind,
         verb=verb,
         params=written(params),
-        filter=wanted.wire(),
+        filter=selection.wire(),
         below=newest + 1,
         at_most=at_most,
         rate=rate,

@@ -131,6 +131,12 @@ def check(target: Target, verb: str, params: Mapping[str, Any], now: datetime) -
         raise Invalid(joined(error.message for error in errors), errors=errors)
 
 
+def run_facts(older: int, count: int, begun: datetime) -> dict[str, Any]:
+    """What verbs know of a row besides its columns: which share of the rows of the run is older
+    than it, and when the run was started."""
+    return {"share": older / count, "begun": begun}
+
+
 def written(params: Mapping[str, Any]) -> dict[str, Any]:
     """The fields as JSON."""
     return {

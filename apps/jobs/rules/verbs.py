@@ -17,16 +17,16 @@ from apps.jobs.rules.type_snapshot import RANGES
 
 CANCEL, RETRY, RUN_NOW, MARK_DONE = "cancel", "retry", "run_now", "mark_done"
 PRIORITY, TIME, MAX_ATTEMPTS, MOVE = "priority", "time", "max_attempts", "move"
-# The longest way that one run moves jobs in time.
+# The longest way that one run moves jobs in time, or spreads them over.
 MAX_SHIFT_SECONDS = 366 * 86_400
 
-# The fields of each verb; those of TIME are either of the two.
+# The fields of each verb; of TIME either a shift, or an instant, a length to spread over, or both.
 PARAMS: Mapping[str, tuple[str, ...]] = {
     CANCEL: (),
     RETRY: ("succeeded",),
     RUN_NOW: (),
     PRIORITY: ("priority",),
-    TIME: ("run_at", "shift_seconds"),
+    TIME: ("run_at", "shift_seconds", "spread_seconds"),
     MAX_ATTEMPTS: ("max_attempts",),
     MOVE: ("host",),
     MARK_DONE: (),
@@ -72,12 +72,17 @@ def faults(verb: str, params: Mapping[str, Any], now: datetime) -> Iterator[Fiel
 
 
 def _time_faults(params: Mapping[str, Any], now: datetime) -> Iterator[FieldError]:
-    run_at, shift = params.get("run_at"), params.get("shift_seconds")
-    if (run_at is None) == (shift is None):
-        yield FieldError("run_at", "invalid", _("Give either a time or how far to shift."))
-    elif run_at is not None:
+    run_at, shift, spread = (params.get(name) for name in PARAMS[TIME])
+    is_set = run_at is not None or spread is not None
+    if is_set == (shift is not None):
+        text = _("Give a time, how long to spread over, or both; or else how far to shift.")
+        yield FieldError("run_at", "invalid", text)
+        return
+    if run_at is not None:
         yield from instant_faults("run_at", run_at, now)
-    else:
+    if spread is not None:
+        yield from number_faults("spread_seconds", spread, 1, MAX_SHIFT_SECONDS)
+    if shift is not None:
         yield from number_faults("shift_seconds", shift, -MAX_SHIFT_SECONDS, MAX_SHIFT_SECONDS)
 
 
@@ -103,7 +108,7 @@ def why_not(verb: str, facts: Mapping[str, Any], params: Mapping[str, Any]) -> M
         return Message(status)
     if verb == PRIORITY and facts["priority"] == params.get("priority"):
         return _("has this priority already")
-    if verb == TIME and facts["run_at"] == params.get("run_at"):
+    if verb == TIME and params.keys() == {"run_at"} and facts["run_at"] == params["run_at"]:
         return _("has this time already")
     if verb == MOVE and "host" in params and facts["affinity_host"] == params["host"]:
         return _("is bound to this host already")
@@ -145,13 +150,25 @@ def sample(verb: str, facts: Mapping[str, Any], params: Mapping[str, Any]) -> st
 
 
 def changes(verb: str, facts: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str, Any]:
-    """The new value of the column that an edit changes."""
+    """The new value of the column that an edit changes.
+
+    Of the facts, `share` is how many of the rows are older than this one, 0 to 1, and `begun` when
+    the run was started.
+    """
     if verb == MOVE:
         return {"affinity_host": params["host"]}
-    if verb == TIME and params.get("run_at") is None:
-        return {"run_at": facts["run_at"] + timedelta(seconds=params["shift_seconds"])}
-    name = "run_at" if verb == TIME else verb
-    return {name: params[name]}
+    if verb == TIME:
+        return {"run_at": _new_time(facts, params)}
+    return {verb: params[verb]}
+
+
+def _new_time(facts: Mapping[str, Any], params: Mapping[str, Any]) -> datetime:
+    if (shift := params.get("shift_seconds")) is not None:
+        at: datetime = facts["run_at"] + timedelta(seconds=shift)
+        return at
+    first: datetime = params.get("run_at") or facts["begun"]
+    spread = params.get("spread_seconds")
+    return first if spread is None else first + timedelta(seconds=round(spread * facts["share"]))
 
 
 def opposite(verb: str, params: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:

@@ -158,6 +158,25 @@ def test_bound_key_changes_only_what_it_reaches(
     assert Job.objects.filter(pk__in=webs, status=t.CANCELLED).count() == 2
 
 
+def test_run_over_what_another_has_changed_takes_it_back(
+    api: ContractClient, make_key: Callable[..., str], api_with: Callable[..., ContractClient]
+) -> None:
+    numbers = jobs(3)
+    jobs(2, "web", status=t.CANCELLED)
+    first = api.post(URL, {**CANCEL, "all": True}).json()["id"]
+    carry_out(BulkRun.objects.get())
+    back = {"verb": "retry", "filter": {"run": first}, "reason": "it was right", "all": True}
+    assert api.post(URL, {**back, "dry_run": True}).json()["matches"] == 3
+    assert problems(api.post(URL, {**back, "filter": {"run": "999"}})) == ["filter.run"]
+    # It reaches beyond what this key does.
+    bound = api_with(make_key(job_types=["web"]))
+    assert problems(bound.post(URL, back)) == ["filter.run"]
+    made = api.post(URL, back).json()
+    assert made["filter"] == {"run": first}
+    carry_out(BulkRun.objects.latest("pk"))
+    assert Job.objects.filter(pk__in=numbers, status=t.READY).count() == 3
+
+
 def test_run_of_a_key_that_is_revoked_stops(
     make_key: Callable[..., str], api_with: Callable[..., ContractClient]
 ) -> None:

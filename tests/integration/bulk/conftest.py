@@ -12,6 +12,7 @@ from django.contrib.auth.models import User
 from apps.bulk.handlers import bulk
 from apps.bulk.models import BulkRun
 from apps.bulk.services import runs
+from apps.bulk.services.selection import stored
 from apps.bulk.services.targets import target_of
 from apps.jobs.models import bounds_of
 
@@ -53,8 +54,7 @@ def start(operator: User) -> Callable[..., BulkRun]:
             "actor": f"admin:{operator.username}",
             "bounds": bounds_of(operator),
         }
-        return runs.start(
-            kind=kind, verb=verb, wanted=target_of(kind).read(wanted), **{**given, **more}
-        )
+        selection = stored(target_of(kind), wanted)
+        return runs.start(selection=selection, verb=verb, **{**given, **more})
 
     return start

@@ -14,8 +14,10 @@ from django.test.utils import CaptureQueriesContext
 from apps.bulk.models import BulkRun
 from apps.bulk.services import plan as planning
 from apps.bulk.services import steps
+from apps.common import clock
 from apps.jobs.models import Job, JobScope
 from apps.jobs.rules import transitions as t
+from tests.frozen import FrozenClock
 from tests.integration.bulk.conftest import carry_out
 from tests.jobs import job_type, jobs
 from tests.pages import form_of, text_of
@@ -224,6 +226,54 @@ def test_page_shows_counts_rows_and_the_way_back(page: Client, start: Start) -> 
     assert str(done[0]) in text_of(page.get(run_page(run), {"outcome": "done"}))
     back = next(b.url for b in answer.context["object_buttons"] if "Take back" in str(b.text))
     assert "3 rows match" in text_of(page.get(back))
+
+
+def test_way_back_leads_to_all_rows_that_were_changed_and_from_there_to_the_run(
+    page: Client, start: Start
+) -> None:
+    jobs(1_200)
+    run = start("cancel", {"type": "mail"})
+    carry_out(run)
+    jobs(3, status=t.CANCELLED)
+    [back] = [b for b in page.get(run_page(run)).context["object_buttons"] if "Take" in str(b.text)]
+    planned = page.get(back.url)
+    text = text_of(planned)
+    for part in (f"Changed by bulk run: {run.pk}", "1,200 rows match", "1,200 will change"):
+        assert part in text
+    assert planned.context["back"] == run_page(run)
+    # It is no run over all rows, so nobody has to tick that.
+    assert "every" not in planned.context["form"].fields
+    answer = page.post(back.url, {**form_of(planned, "once"), "reason": "it was right"})
+    assert answer.status_code == 302
+    made = BulkRun.objects.latest("pk")
+    assert (made.verb, made.filter, made.at_most) == ("retry", {"run": str(run.pk)}, 1_200)
+    assert f"Changed by bulk run: {run.pk}" in text_of(page.get(run_page(made)))
+
+
+def test_run_of_another_kind_or_of_others_is_no_way_back(
+    page: Client, start: Start, role_user: Callable[[str], User]
+) -> None:
+    jobs(2)
+    other = start("cancel", {"type": "mail"}, actor="admin:olga")
+    tasks = start("pause", {}, kind="once-tasks")
+    JobScope.objects.create(operator=role_user("operator"), type="mail")
+    for number in (other.pk, tasks.pk, 999):
+        answer = page.get(NEW.format("retry"), {"run": str(number)}, follow=True)
+        assert answer.redirect_chain[0][0] == LIST
+        assert f"There is no bulk run {number} over such rows." in text_of(answer)
+
+
+def test_time_left_follows_the_speed(page: Client, start: Start, frozen_clock: FrozenClock) -> None:
+    jobs(300)
+    run = start("cancel", {"type": "mail"}, rate=100)
+    live = f"/admin/bulk/bulkrun/{run.pk}/live/"
+    BulkRun.objects.filter(pk=run.pk).update(state="acting", collected=300, below=None)
+    # Before the first round by its rate.
+    assert "0 % 3.0 s left" in text_of(page.get(live))
+    began = clock.now()
+    BulkRun.objects.filter(pk=run.pk).update(done=100, paced_at=began, paced_from=50)
+    frozen_clock.advance(seconds=10)
+    assert "5 rows per second 40.0 s left" in text_of(page.get(live))
 
 
 def test_live_part_comes_alone(page: Client, start: Start) -> None:

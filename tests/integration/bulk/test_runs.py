@@ -151,6 +151,53 @@ def test_each_action_changes_its_column(
     assert {name: getattr(changed, name) for name in after} == timed(after)
 
 
+def test_jobs_are_spread_over_a_time_the_oldest_first_also_when_it_is_interrupted(
+    start: Start, frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(carry, "ROUND", 2)
+    begun = clock.now()
+    numbers = jobs(5)
+    run = start("time", {"type": "mail"}, params={"spread_seconds": 100})
+    while again(run).done < 2:
+        carry.Carrier(run).round()
+    frozen_clock.advance(seconds=7)
+    carry_out(run)
+    times = [(row(number).run_at - begun).total_seconds() for number in numbers]
+    # What was due by then is due now.
+    assert times == [7, 20, 40, 60, 80]
+
+
+def test_rows_that_a_run_has_changed_are_those_of_another(start: Start) -> None:
+    numbers, done = jobs(1_500), jobs(1, status=t.SUCCEEDED)
+    run = start("cancel", {"type": "mail"})
+    carry_out(run)
+    jobs(2, status=t.CANCELLED)
+    back = start("retry", {"run": str(run.pk)})
+    carry_out(back)
+    assert counts(back) == ("done", 1_500, 1_500, 0, 0)
+    assert statuses(numbers) == {t.READY}
+    assert statuses(done) == {t.SUCCEEDED}
+    # The filter narrows them further.
+    none = start("cancel", {"run": str(run.pk), "type": "web"})
+    assert carry.Carrier(none).round().collected == 0
+
+
+def test_speed_is_that_of_the_present_attempt(
+    start: Start, frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(carry, "ROUND", 10)
+    jobs(50)
+    run = start("cancel", {"type": "mail"})
+    first = carry.Carrier(run)
+    while again(run).done < 20:
+        first.round()
+    began = again(run).paced_at
+    assert began == clock.now()
+    frozen_clock.advance(hours=3)
+    carry.Carrier(run).round()
+    assert (again(run).paced_at, again(run).paced_from) == (began + timedelta(hours=3), 20)
+
+
 def test_row_that_the_database_refuses_does_not_stop_the_others(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:

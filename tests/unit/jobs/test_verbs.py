@@ -76,6 +76,23 @@ def test_running_jobs_are_told_apart() -> None:
     assert verbs.note(verbs.CANCEL, facts(t.READY)) is None
 
 
+@pytest.mark.parametrize(
+    ("params", "share", "seconds"),
+    [
+        ({"spread_seconds": 3600}, 0, 0),
+        ({"spread_seconds": 3600}, 0.25, 900),
+        ({"run_at": NOW + timedelta(hours=1), "spread_seconds": 60}, 0.5, 3630),
+        ({"run_at": NOW + timedelta(hours=1)}, 0.5, 3600),
+    ],
+)
+def test_spread_begins_with_the_oldest_at_the_time_or_at_the_start_of_the_run(
+    params: dict[str, Any], share: float, seconds: int
+) -> None:
+    given = facts(run_at=NOW + timedelta(days=1), share=share, begun=NOW)
+    assert verbs.why_not(verbs.TIME, given, params) is None
+    assert verbs.changes(verbs.TIME, given, params) == {"run_at": NOW + timedelta(seconds=seconds)}
+
+
 def test_shift_moves_each_job_from_its_own_time() -> None:
     later = verbs.changes(verbs.TIME, facts(), {"shift_seconds": -90})
     assert later == {"run_at": NOW - timedelta(seconds=90)}
@@ -87,6 +104,9 @@ def test_shift_moves_each_job_from_its_own_time() -> None:
         (verbs.TIME, {"run_at": NOW, "shift_seconds": 1}, ["run_at"]),
         (verbs.TIME, {"shift_seconds": 366 * 86_400 + 1}, ["shift_seconds"]),
         (verbs.TIME, {"shift_seconds": 366 * 86_400}, []),
+        (verbs.TIME, {"spread_seconds": 1, "shift_seconds": 1}, ["run_at"]),
+        (verbs.TIME, {"spread_seconds": 0}, ["spread_seconds"]),
+        (verbs.TIME, {"run_at": NOW, "spread_seconds": 366 * 86_400}, []),
         (verbs.PRIORITY, {"priority": -100}, []),
         (verbs.PRIORITY, {"priority": -101}, ["priority"]),
         (verbs.PRIORITY, {"priority": True}, ["priority"]),

@@ -1,0 +1,95 @@
+"""The rows that a run is about: those that a filter means, or of them those that an earlier run has
+changed, so that its changes can be taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import QuerySet
+
+from apps.bulk.models import BulkRow, BulkRun
+from apps.bulk.services.targets import MAX_INDEXED, Target
+from apps.common.errors import Invalid
+from apps.common.filtering import number
+from apps.common.messages import Message as _
+from apps.jobs.models import Bounds
+
+# The name of the earlier run beside those of the filter.
+CHANGED_BY = "run"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """`wanted` is a filter as the target reads it; `changed_by` is the number of a run."""
+
+    target: Target
+    wanted: Any
+    changed_by: int | None = None
+
+    def wire(self) -> dict[str, Any]:
+        """The same as JSON, which `stored` reads."""
+        earlier = {} if self.changed_by is None else {CHANGED_BY: str(self.changed_by)}
+        return {**self.wanted.wire(), **earlier}
+
+    def parts(self) -> Iterator[tuple[str, str]]:
+        """What it is narrowed to, in words."""
+        yield from self.wanted.parts()
+        if self.changed_by is not None:
+            yield _("changed by bulk run"), str(self.changed_by)
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether it leaves any row out."""
+        return bool(self.wanted.given) or self.changed_by is not None
+
+    def rows(self, bounds: Bounds) -> QuerySet[Any]:
+        """Those of the rows within the bounds."""
+        rows = self.target.rows(self.wanted, bounds)
+        if self.changed_by is None:
+            return rows
+        return rows.filter(pk__in=self._changed().values("target"))
+
+    def few(self, bounds: Bounds) -> Sequence[int] | None:
+        """The numbers of all rows that can be meant, descending, if an index finds them."""
+        if self.changed_by is None:
+            return self.target.few(self.wanted, bounds)
+        if not self._are_few_changed():
+            return None
+        return sorted(self._changed().values_list("target", flat=True), reverse=True)
+
+    def are_few(self, bounds: Bounds) -> bool:
+        """Whether an index finds them without a list of their numbers."""
+        if self.changed_by is None:
+            return self.target.are_few(self.wanted, bounds)
+        return self._are_few_changed()
+
+    def _changed(self) -> QuerySet[BulkRow]:
+        return BulkRow.objects.filter(run=self.changed_by, outcome=BulkRow.Outcome.DONE)
+
+    def _are_few_changed(self) -> bool:
+        return self._changed().values("pk")[: MAX_INDEXED + 1].count() <= MAX_INDEXED
+
+
+def stored(target: Target, data: Mapping[str, Any]) -> Selection:
+    """The selection that `wire` wrote."""
+    names = {**data}
+    earlier = names.pop(CHANGED_BY, None)
+    return Selection(target, target.read(names), None if earlier is None else int(earlier))
+
+
+def changed_by(target: Target, given: object, find: Callable[[int], BulkRun | None]) -> int | None:
+    """The number of the earlier run that is named, None for none; Invalid unless `find` finds it
+    for the caller, and it is over rows of this kind."""
+    if given in (None, ""):
+        return None
+    try:
+        pk = number(given)
+    except ValueError as error:
+        raise Invalid.field(CHANGED_BY, error.args[0]) from error
+    run = find(pk)
+    if run is None or run.kind != target.kind:
+        text = _("There is no bulk run {number} over such rows.", number=pk)
+        raise Invalid.field(CHANGED_BY, text)
+    return pk
