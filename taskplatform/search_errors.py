@@ -23,7 +23,7 @@ from apps.jobs.models import Job
 from apps.jobs.services.error_states import Error, states_of
 from apps.journal.admin.words import reason_of
 from apps.journal.models import JournalEntry, Source
-from apps.reports.admin.quota import titles
+from apps.reports.services.titles import titles
 
 _RETRIED = {*STATUSES["retry"]}
 
