@@ -11,7 +11,9 @@ from dataclasses import dataclass, fields
 from datetime import date, datetime, time, timedelta, tzinfo
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
+from apps.common import json_path
 from apps.common.errors import FieldError, Invalid
+from apps.common.json_path import Condition
 from apps.common.messages import Message, joined, wire_time
 from apps.common.messages import Message as _
 
@@ -25,7 +27,8 @@ _KEY = re.compile(r"[A-Za-z0-9_.:@/+-]+")
 
 @dataclass(frozen=True, kw_only=True)
 class RowFilter:
-    """Rows that meet every field that is set; of a field with several values one is enough.
+    """Rows that meet every field that is set; of a field with several values one is enough, but
+    all of the conditions on payloads must hold.
 
     `NAMES` are those of the fields in JSON, `TITLES` those for people. The first instant of a
     period belongs to it, the last one does not.
@@ -155,6 +158,17 @@ def text(value: Any) -> str:
     if isinstance(value, str) and len(value) <= MAX_TEXT and "\0" not in value:
         return value.strip()
     raise ValueError(_("This text is too long; write at most {limit} letters.", limit=MAX_TEXT))
+
+
+def where(columns: Collection[str]) -> Callable[[Any], tuple[Condition, ...]]:
+    """A reader of one condition on JSON columns, or a list of some."""
+    return each(lambda value: json_path.read(value, columns), json_path.MAX_CONDITIONS)
+
+
+def typed_where(columns: Collection[str]) -> Callable[[str], tuple[Condition, ...]]:
+    """The same for conditions in one text, with blanks between them."""
+    some = where(columns)
+    return lambda text: some(json_path.parted(text, columns))
 
 
 def instant(value: Any) -> datetime:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from apps.common import filtering
 from apps.common.filtering import Field, RowFilter
+from apps.common.json_path import Condition
 from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.dispatch.rules import policy
@@ -22,6 +23,8 @@ STATES = (
     policy.CANCELLED,
 )
 SOURCES = ("once", "rotate")
+# The columns of JSON that are searched.
+PAYLOAD = ("params", "result")
 WIRE: Mapping[str, Field] = {
     "ids": Field("ids", filtering.numbers),
     "executor": Field("executor", filtering.key),
@@ -31,6 +34,7 @@ WIRE: Mapping[str, Field] = {
     "dispatched_after": Field("dispatched_after", filtering.instant),
     "dispatched_before": Field("dispatched_before", filtering.instant),
     "text": Field("text", filtering.text),
+    "where": Field("where", filtering.where(PAYLOAD)),
 }
 _TITLES: Mapping[str, Message] = {
     "ids": _("numbers"),
@@ -41,6 +45,7 @@ _TITLES: Mapping[str, Message] = {
     "dispatched_after": _("handed out from"),
     "dispatched_before": _("handed out before"),
     "text": _("search"),
+    "where": _("payload"),
 }
 
 
@@ -59,6 +64,7 @@ class DispatchFilter(RowFilter):
     dispatched_after: datetime | None = None
     dispatched_before: datetime | None = None
     text: str = ""
+    where: tuple[Condition, ...] = ()
 
 
 def read(given: Mapping[str, Any], names: Mapping[str, Field] = WIRE) -> DispatchFilter:
@@ -71,6 +77,7 @@ def admin_names(zone: tzinfo) -> Mapping[str, Field]:
     return {
         **{name: WIRE[name] for name in ("ids", "executor", "state", "source", "task")},
         "q": WIRE["text"],
+        "where": Field("where", filtering.typed_where(PAYLOAD)),
         "from_day": Field("dispatched_after", filtering.day(zone, 0)),
         "to_day": Field("dispatched_before", filtering.day(zone, 1)),
         "since": WIRE["dispatched_after"],

@@ -9,18 +9,22 @@ from typing import Any, ClassVar
 
 from apps.common import filtering
 from apps.common.filtering import Field, RowFilter
+from apps.common.json_path import Condition
 from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.dispatch.rules import life, plan, policy
 
 MODES = (policy.SINGLE, policy.MULTI, policy.BLOCKING)
 STATUSES = (life.ACTIVE, life.PAUSED, life.DELETED)
+# The columns of JSON that are searched.
+PAYLOAD = ("params",)
 _WIRE: Mapping[str, Field] = {
     "ids": Field("ids", filtering.numbers),
     "executor": Field("executor", filtering.key),
     "status": Field("statuses", filtering.each(filtering.one_of(STATUSES))),
     "mode": Field("mode", filtering.one_of(MODES)),
     "text": Field("text", filtering.text),
+    "where": Field("where", filtering.where(PAYLOAD)),
 }
 _TITLES: Mapping[str, Message] = {
     "ids": _("numbers"),
@@ -28,6 +32,7 @@ _TITLES: Mapping[str, Message] = {
     "statuses": _("state"),
     "mode": _("mode"),
     "text": _("title"),
+    "where": _("payload"),
 }
 
 
@@ -49,6 +54,7 @@ class TaskFilter(RowFilter):
     statuses: tuple[str, ...] = ()
     mode: str = ""
     text: str = ""
+    where: tuple[Condition, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +108,7 @@ def read_list(source: str, given: Mapping[str, Any], zone: tzinfo) -> TaskFilter
         **{name: kind.NAMES[name] for name in ("ids", "executor", "mode")},
         "status": Field("statuses", _statuses),
         "q": kind.NAMES["text"],
+        "where": Field("where", filtering.typed_where(PAYLOAD)),
         "from_day": Field(after, filtering.day(zone, 0)),
         "to_day": Field(before, filtering.day(zone, 1)),
     }

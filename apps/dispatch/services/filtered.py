@@ -10,6 +10,7 @@ from django.db.models import Q, QuerySet, TextField
 from django.db.models.functions import Cast
 
 from apps.common import ids
+from apps.common.json_search import holding
 from apps.dispatch.models import Executor, Membership, OnceTask, RotateTask, Source
 from apps.dispatch.models.dispatch import DispatchQuerySet
 from apps.dispatch.models.task import TaskQuerySet, TaskT
@@ -38,7 +39,7 @@ def reaching(name: str) -> list[int]:
 
 
 def once_tasks(wanted: OnceTaskFilter) -> TaskQuerySet[OnceTask]:
-    """The once tasks that the filter means."""
+    """The once tasks that the filter means; Invalid when it is about what is masked."""
     rows = _tasks(OnceTask.objects.all(), wanted)
     if wanted.start_after is not None:
         rows = rows.filter(start_at__gte=wanted.start_after)
@@ -48,7 +49,8 @@ def once_tasks(wanted: OnceTaskFilter) -> TaskQuerySet[OnceTask]:
 
 
 def rotate_tasks(wanted: RotateTaskFilter) -> QuerySet[Any]:
-    """The rotations that the filter means, each with its rule as text in `rule_json`."""
+    """The rotations that the filter means, each with its rule as text in `rule_json`; Invalid as
+    `once_tasks`."""
     rows = _tasks(RotateTask.objects.all(), wanted)
     if wanted.runs_after is not None:
         rows = rows.filter(Q(end_at=None) | Q(end_at__gt=wanted.runs_after))
@@ -69,11 +71,11 @@ def _tasks(rows: TaskQuerySet[TaskT], wanted: TaskFilter) -> TaskQuerySet[TaskT]
     # As the search of a list has it.
     for word in wanted.text.split():
         rows = rows.filter(title__icontains=word)
-    return rows
+    return holding(rows, wanted.where)
 
 
 def narrowed(rows: DispatchQuerySet, wanted: DispatchFilter) -> DispatchQuerySet:
-    """Those of the dispatches that the filter means."""
+    """Those of the dispatches that the filter means; Invalid when it is about what is masked."""
     if wanted.ids:
         rows = rows.filter(pk__in=wanted.ids)
     if wanted.executor:
@@ -89,7 +91,7 @@ def narrowed(rows: DispatchQuerySet, wanted: DispatchFilter) -> DispatchQuerySet
         rows = rows.filter(source__in=Source.values, task=wanted.task)
     if wanted.text:
         rows = rows.filter(_says(wanted.text))
-    return _handed_out_between(rows, wanted)
+    return holding(_handed_out_between(rows, wanted), wanted.where)
 
 
 def few(rows: DispatchQuerySet, wanted: DispatchFilter, *, most: int) -> Sequence[int] | None:

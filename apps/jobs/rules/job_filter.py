@@ -10,13 +10,17 @@ from typing import Any, ClassVar
 
 from apps.common import filtering
 from apps.common.filtering import MAX_IDS, MAX_NAME, MAX_TEXT, Field, RowFilter
+from apps.common.json_path import Condition
 from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY
 from apps.jobs.rules.slots import LANES
 from apps.jobs.rules.transitions import STATUSES
 
-__all__ = ["MAX_IDS", "MAX_NAME", "MAX_TEXT", "WIRE", "JobFilter", "admin_names", "read"]
+__all__ = ["MAX_IDS", "MAX_NAME", "MAX_TEXT", "PAYLOAD", "WIRE", "JobFilter", "admin_names", "read"]
+
+# The columns of JSON that are searched.
+PAYLOAD = ("context", "result")
 
 
 def _priority(value: Any) -> int:
@@ -57,6 +61,7 @@ WIRE: Mapping[str, Field] = {
     "finished_before": Field("finished_before", filtering.instant),
     "memo": Field("memo", filtering.text),
     "text": Field("text", filtering.text),
+    "where": Field("where", filtering.where(PAYLOAD)),
 }
 
 
@@ -82,6 +87,7 @@ _TITLES: Mapping[str, Message] = {
     "finished_before": _("finished before"),
     "memo": _("error text"),
     "text": _("search"),
+    "where": _("payload"),
 }
 
 
@@ -114,6 +120,7 @@ class JobFilter(RowFilter):
     finished_before: datetime | None = None
     memo: str = ""
     text: str = ""
+    where: tuple[Condition, ...] = ()
 
 
 def read(given: Mapping[str, Any], names: Mapping[str, Field] = WIRE) -> JobFilter:
@@ -128,6 +135,7 @@ def admin_names(zone: tzinfo) -> Mapping[str, Field]:
         **{name: WIRE[name] for name in same},
         "user": WIRE["user_id"],
         "q": WIRE["text"],
+        "where": Field("where", filtering.typed_where(PAYLOAD)),
         "from_day": Field("created_after", filtering.day(zone, 0)),
         "to_day": Field("created_before", filtering.day(zone, 1)),
         "since": WIRE["created_after"],

@@ -12,6 +12,7 @@ from django.db.models import Q, QuerySet
 from apps.common import clock, ids
 from apps.common.db import fetch, fetch_each, force_index, table
 from apps.common.errors import NotFound
+from apps.common.json_search import holding
 from apps.common.messages import Message as _
 from apps.jobs.conf import conf
 from apps.jobs.models import AnyJob, ArchivedJob, Bounds, Job, JobType
@@ -108,7 +109,8 @@ def query(wanted: JobFilter, *, bounds: Bounds = EVERYTHING) -> JobQuerySet:
 
 
 def narrowed(rows: JobQuerySet, wanted: JobFilter) -> JobQuerySet:
-    """Those of the rows, live or in the archive, that the filter means."""
+    """Those of the rows, live or in the archive, that the filter means; Invalid when it is about
+    what is masked."""
     given = wanted.given
     rows = rows.filter(**{name: given[name] for name in _EQUAL if name in given})
     rows = rows.filter(**{_BOUNDS[name]: given[name] for name in _BOUNDS if name in given})
@@ -125,7 +127,7 @@ def narrowed(rows: JobQuerySet, wanted: JobFilter) -> JobQuerySet:
         rows = rows.filter(memo__icontains=wanted.memo)
     if wanted.text:
         rows = rows.filter(_says(wanted.text))
-    return created_within(rows, wanted)
+    return holding(created_within(rows, wanted), wanted.where)
 
 
 def created_within(rows: JobQuerySet, wanted: JobFilter) -> JobQuerySet:

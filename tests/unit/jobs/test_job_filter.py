@@ -23,6 +23,13 @@ def test_address_of_the_list_and_rest_mean_the_same() -> None:
     assert listed == sent
 
 
+def test_conditions_in_one_text_and_in_a_list_mean_the_same() -> None:
+    typed = read({"where": " context.city: 北京  result.sent：true"}, admin_names(SHANGHAI))
+    sent = read({"where": ["context.city:北京", "result.sent:true"]}, WIRE)
+    assert typed == sent
+    assert [*typed.parts()] == [("payload", "context.city:北京, result.sent:true")]
+
+
 def test_days_are_those_of_the_zone_and_both_belong_to_the_period() -> None:
     found = read({"from_day": "2026-03-02", "to_day": "2026-03-03"}, admin_names(SHANGHAI))
     assert found.created_after == datetime(2026, 3, 1, 16, tzinfo=UTC)
@@ -45,6 +52,7 @@ def test_a_filter_read_back_from_its_json_is_the_same() -> None:
         "priority_to": 0,
         "created_after": "2026-03-02T00:00:00Z",
         "memo": "busy",
+        "where": ["context.order.city:北京", "result.items[0].sku: S7 "],
     }
     found = read(given, WIRE)
     assert found.wire() == given
@@ -62,6 +70,9 @@ def test_a_filter_read_back_from_its_json_is_the_same() -> None:
         ({"created_after": "2026-03-02"}, "not an instant"),
         ({"colour": "red"}, "There is no filter colour"),
         ({"memo": "x" * 201}, "at most 200"),
+        ({"where": "city:x"}, "A path begins with: context, result"),
+        ({"where": ["context.a:1", 7]}, "7 is no search in a payload"),
+        ({"where": [f"context.a:{n}" for n in range(4)]}, "More than 3 values"),
     ],
 )
 def test_wrong_values_are_refused_by_name(given: dict[str, Any], said: str) -> None:

@@ -1,0 +1,80 @@
+"""Searching JSON columns for values at paths. No index has them: callers bound the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from django.db.models import BooleanField, F, Func, QuerySet
+
+from apps.common.errors import Invalid
+from apps.common.json_path import Condition
+from apps.common.masking import is_secret, redacted
+from apps.common.messages import Message as _
+
+RowsT = TypeVar("RowsT", bound=QuerySet[Any])
+
+
+def require_unmasked(conditions: Iterable[Condition]) -> None:
+    """Invalid when one of them is about what is masked: a search would confirm guesses of it."""
+    for condition in conditions:
+        for key in filter(is_secret, condition.keys):
+            text = _("Values of {key} are masked, and nobody can search for them.", key=key)
+            raise Invalid.field("where", text)
+        if redacted(condition.value) != condition.value:
+            text = _(
+                "{path} is compared with a text that has a password or token; such texts are "
+                "masked, and nobody can search for them.",
+                path=condition.name,
+            )
+            raise Invalid.field("where", text)
+
+
+def holding(rows: RowsT, conditions: Iterable[Condition]) -> RowsT:
+    """Those of the rows that meet all conditions; Invalid as `require_unmasked`."""
+    given = tuple(conditions)
+    require_unmasked(given)
+    return rows.filter(*map(_Holds, given))
+
+
+class _Holds(Func):
+    """Whether a row meets the condition.
+
+    Texts are compared byte by byte: collations fold case and blanks at the end. The text of an
+    object or a list is not compared, because the databases write it differently.
+    """
+
+    output_field = BooleanField()
+
+    def __init__(self, condition: Condition) -> None:
+        super().__init__(F(condition.column))
+        self._condition = condition
+
+    def as_sqlite(
+        self, compiler: Any, connection: Any, **_: Any
+    ) -> tuple[str, tuple[str | int, ...]]:
+        column, _params = compiler.compile(self.source_expressions[0])
+        path = self._condition.in_sql()
+        sql = (
+            f"CASE json_type({column}, %s) WHEN 'object' THEN NULL WHEN 'array' THEN NULL "
+            "WHEN 'true' THEN 'true' WHEN 'false' THEN 'false' WHEN 'null' THEN 'null' "
+            f"ELSE CAST(json_extract({column}, %s) AS TEXT) END = %s"
+        )
+        return sql, (path, path, self._condition.value)
+
+    def as_mysql(
+        self, compiler: Any, connection: Any, **_: Any
+    ) -> tuple[str, tuple[str | int, ...]]:
+        column, _params = compiler.compile(self.source_expressions[0])
+        path = self._condition.in_sql()
+        parts = [
+            f"CAST(JSON_UNQUOTE(JSON_EXTRACT({column}, %s)) AS BINARY) = CAST(%s AS BINARY)",
+            f"JSON_TYPE(JSON_EXTRACT({column}, %s)) NOT IN ('OBJECT', 'ARRAY')",
+        ]
+        values = [path, self._condition.value, path]
+        for depth, part in enumerate(self._condition.path):
+            if part == 0:
+                # What is no list would be taken for a list of one.
+                parts.append(f"JSON_TYPE(JSON_EXTRACT({column}, %s)) = 'ARRAY'")
+                values.append(self._condition.in_sql(depth))
+        return f"({' AND '.join(parts)})", tuple(values)

@@ -1,0 +1,170 @@
+"""What a search in payloads finds: the same on every database, and nothing that is masked."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from apps.common.errors import Invalid
+from apps.common.json_path import Condition, read
+from apps.common.json_search import holding
+from apps.jobs.models import Job
+from tests.jobs import job_type, jobs
+
+pytestmark = pytest.mark.django_db
+COLUMNS = ("context", "result")
+
+
+def found(*conditions: str) -> list[int]:
+    rows = holding(Job.objects.order_by("pk"), [read(each, COLUMNS) for each in conditions])
+    return list(rows.values_list("pk", flat=True))
+
+
+def stored(text: str) -> int:
+    """A job whose context is exactly this text, if the database keeps texts of JSON."""
+    [pk] = jobs(1)
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE jobs_job SET context = %s WHERE id = %s", [text, pk])
+    return pk
+
+
+CASES: list[tuple[str, Any, str, bool]] = [
+    ("text", {"city": "北京"}, "context.city:北京", True),
+    ("other text", {"city": "北京"}, "context.city:上海", False),
+    ("part of a text", {"city": "北京市"}, "context.city:北京", False),
+    ("case", {"a": "Ab"}, "context.a:ab", False),
+    ("accent", {"a": "é"}, "context.a:e", False),
+    ("blank at the end", {"a": "ab "}, "context.a:ab", False),
+    ("the same blank", {"a": "ab "}, "context.a:ab ", True),
+    ("quotes and signs", {"a": 'it\'s "%s" \\ ?'}, 'context.a:it\'s "%s" \\ ?', True),
+    ("lines", {"a": "one\ntwo"}, "context.a:one\ntwo", True),
+    ("beyond the plane", {"a": "😀"}, "context.a:😀", True),
+    ("another one", {"a": "😀"}, "context.a:😁", False),
+    ("empty", {"a": ""}, "context.a:", True),
+    ("number", {"a": 40}, "context.a:40", True),
+    ("number as text", {"a": "40"}, "context.a:40", True),
+    ("number otherwise", {"a": 40}, "context.a:40.0", False),
+    ("decimals", {"a": -0.25}, "context.a:-0.25", True),
+    ("large", {"a": 2**63 - 1}, "context.a:9223372036854775807", True),
+    ("true", {"a": True}, "context.a:true", True),
+    ("true is no number", {"a": True}, "context.a:1", False),
+    ("false", {"a": False}, "context.a:false", True),
+    ("false is no number", {"a": False}, "context.a:0", False),
+    ("null", {"a": None}, "context.a:null", True),
+    ("null is not empty", {"a": None}, "context.a:", False),
+    ("missing", {"b": 1}, "context.a:null", False),
+    ("missing is not empty", {"b": 1}, "context.a:", False),
+    ("deep", {"a": {"b": {"c": [1, {"d": "x"}]}}}, "context.a.b.c[1].d:x", True),
+    ("position", {"items": [{"sku": "S6"}, {"sku": "S7"}]}, "context.items[1].sku:S7", True),
+    ("other position", {"items": [{"sku": "S6"}, {"sku": "S7"}]}, "context.items[0].sku:S7", False),
+    ("lists in lists", {"a": [[1, 2], [3]]}, "context.a[0][1]:2", True),
+    ("beyond the list", {"a": [1]}, "context.a[1]:1", False),
+    ("key of a list", {"items": [{"sku": "S7"}]}, "context.items.sku:S7", False),
+    ("position in no list", {"items": {"sku": "S7"}}, "context.items[0].sku:S7", False),
+    ("position in a text", {"a": "x"}, "context.a[0]:x", False),
+    ("position twice", {"a": [[7]]}, "context.a[0][0]:7", True),
+    ("position twice in one list", {"a": [7]}, "context.a[0][0]:7", False),
+    ("digits", {"2026": "x"}, "context.2026:x", True),
+    ("digits are no position", ["x", "y"], "context.1:y", False),
+    ("underscores", {"a__b": "x"}, "context.a__b:x", True),
+    ("underscores are no path", {"a": {"b": "x"}}, "context.a__b:x", False),
+    ("key of other case", {"City": "x"}, "context.city:x", False),
+    ("object", {"a": {"b": 1}}, 'context.a:{"b": 1}', False),
+    ("object without blanks", {"a": {"b": 1}}, 'context.a:{"b":1}', False),
+    ("list", {"a": [1, 2]}, "context.a:[1, 2]", False),
+    ("list without blanks", {"a": [1, 2]}, "context.a:[1,2]", False),
+    ("empty list", {"a": []}, "context.a:[]", False),
+    ("text that looks like a list", {"a": "[1, 2]"}, "context.a:[1, 2]", True),
+    ("list at the top", [{"a": 1}], "context[0].a:1", True),
+    ("text at the top", "x", "context.a:x", False),
+]
+
+
+@pytest.mark.parametrize("escaped", [True, False], ids=["escaped", "plain"])
+def test_value_at_a_path_is_compared_as_text(escaped: bool) -> None:
+    """Also where the stored text has escapes, as Python writes them, and where it has none."""
+    job_type()
+    expected, actual = {}, {}
+    for name, value, condition, holds in CASES:
+        pk = stored(json.dumps(value, ensure_ascii=escaped))
+        expected[name], actual[name] = holds, pk in found(condition)
+
+    assert actual == expected
+
+
+def test_every_condition_must_hold() -> None:
+    job_type()
+    first, second, third = jobs(3)
+    Job.objects.filter(pk=first).update(context={"a": 1, "b": 2}, result={"c": 3})
+    Job.objects.filter(pk=second).update(context={"a": 1, "b": 3}, result={"c": 3})
+    Job.objects.filter(pk=third).update(context={"a": 1}, result=None)
+
+    assert found("context.a:1") == [first, second, third]
+    assert found("context.a:1", "result.c:3") == [first, second]
+    assert found("context.a:1", "result.c:3", "context.b:2") == [first]
+    assert found("context.a:1", "context.a:2") == []
+    assert found() == [first, second, third]
+
+
+@pytest.mark.parametrize(
+    "value", ["' OR 1=1 -- ", '") OR 1=1 -- ', "%' OR '1'='1", "\\' OR 1=1 -- ", "%(a)s %s %"]
+)
+def test_value_is_never_a_part_of_the_statement(value: str) -> None:
+    job_type()
+    jobs(2)
+    assert found(f"context.a:{value}") == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("password", "db.password", "password.hint", "api_key", "shop[0].clientSecret"),
+        *("X-Api-Key", "auth.Token", "a.b.c.access-key", "cookie[3]"),
+    ],
+)
+def test_masked_key_anywhere_on_the_path_is_refused(name: str) -> None:
+    with pytest.raises(Invalid, match="are masked, and nobody can search for them") as refused:
+        holding(Job.objects.all(), [read(f"context.{name}:x", COLUMNS)])
+    assert [each.field for each in refused.value.errors] == ["where"]
+
+
+@pytest.mark.parametrize("name", ["tokens", "secretary", "keys", "passwords"])
+def test_other_keys_are_not(name: str) -> None:
+    job_type()
+    [pk] = jobs(1, context={name: "x"})
+    assert found(f"context.{name}:x") == [pk]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "https://ann:s3cr3t@shop.example/a",
+        "https://shop.example/a?access_token=s3cr3t",
+        "login failed: pwd=s3cr3t",
+        "Bearer s3cr3t-s3cr3t",
+    ],
+)
+def test_text_with_a_secret_cannot_be_guessed(value: str) -> None:
+    """Its page shows masks in the text; a search that finds it would confirm the rest."""
+    job_type()
+    jobs(1, context={"url": value})
+    with pytest.raises(Invalid, match=r"context\.url is compared with a text that has a password"):
+        found(f"context.url:{value}")
+    assert found("context.url:https://••••••@shop.example/a") == []
+
+
+def test_keys_that_are_masked_can_be_named_otherwise(settings: Any) -> None:
+    job_type()
+    settings.MASKED_KEYS = ("diagnosis",)
+    with pytest.raises(Invalid):
+        found("context.diagnosis:x")
+    assert found("context.password:x") == []
+
+
+def test_conditions_are_taken_as_given() -> None:
+    """A guard for callers that make them without `read`."""
+    with pytest.raises(Invalid):
+        holding(Job.objects.all(), [Condition("context", ("token",), "x")])
