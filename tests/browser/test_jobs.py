@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 
 from apps.jobs.models import Job, JobType
 from apps.jobs.services import types
+from apps.jobs.services.submit import submit
 from tests.browser.conftest import Watch
 from tests.job_scenes import MAIL
 
@@ -107,3 +108,29 @@ def test_paused_type_says_why_on_its_page_and_on_those_of_its_jobs(
     send(page, "Save")
     expect(page.get_by_text("The type mail is paused: The mail server moves")).to_be_visible()
     expect(page.get_by_text("12:00:07").first).to_be_visible()
+
+
+def test_job_is_found_by_its_payload_and_a_secret_is_refused_with_words(
+    page_as: Callable[[str | None], Page], kinds: JobType
+) -> None:
+    """S1.21: typed into the filter, seen as a chip."""
+    context = {"order": {"city": "北京"}, "password": "x"}
+    found = submit("anything", context).id
+    other = submit("anything", {"order": {"city": "上海"}}).id
+    page = page_as("configurer")
+    page.goto(reverse("admin:jobs_job_changelist"))
+
+    def search(typed: str) -> None:
+        page.get_by_text("Filters", exact=False).first.click()
+        page.get_by_label("Payload").fill(typed)
+        send(page, "Apply Filters")
+
+    search("context.order.city:北京")
+    expect(page.get_by_role("link", name="Payload: context.order.city:北京")).to_be_visible()
+    expect(page.get_by_role("link", name=str(found))).to_be_visible()
+    expect(page.get_by_role("link", name=str(other))).to_have_count(0)
+
+    search("context.password:x")
+    words = "Values of password are masked, and nobody can search for them."
+    expect(page.get_by_text(words)).to_be_visible()
+    expect(page.get_by_role("link", name=str(found))).to_have_count(0)

@@ -174,7 +174,7 @@ class PlatformChangeList(ChangeList):
         if not self.is_at_the_start:
             return ""
         count = len(self.result_list)
-        if self.has_further_rows:
+        if self.is_full:
             pks = self.queryset.order_by().values_list("pk", flat=True)
             count = len(pks[: list_head.MAX_COUNTED + 1])
         return ngettext("%s row", "%s rows", count) % list_head.capped(count)
@@ -188,6 +188,11 @@ class PlatformChangeList(ChangeList):
         found = super().get_query_string(new_params, remove)
         # Without any parameter, people would come to the view that they begin with.
         return found if found != "?" else f"?{VIEW}={NO_VIEW}"
+
+    @property
+    def is_full(self) -> bool:
+        """Whether more rows match than the page shows."""
+        return self.has_further_rows
 
     def get_queryset(self, *args: Any, **kwargs: Any) -> QuerySet[Any]:
         self.filter_params.pop(VIEW, None)

@@ -24,6 +24,7 @@ from apps.common.admin.changelist import BEFORE, PlatformChangeList, tidy_search
 from apps.common.admin.display import plain_time
 from apps.common.admin.export import export_view
 from apps.common.admin.filters import DayFilter, read_number
+from apps.common.admin.payload_filter import PAYLOAD
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,9 +61,12 @@ class KeysetChangeList(PlatformChangeList):
         found = self.model_admin.found_by_index(self.root_queryset, given, term)
         if found is not None:
             return rows.filter(pk__in=found)
+        among = self.model._default_manager.all()
         if self.model_admin.has_index_in_order(given, term):
-            return rows
-        return self._examined(request, rows, before)
+            if PAYLOAD not in given:
+                return rows
+            among = self.model_admin.in_order(among, given, term)
+        return self._examined(request, rows, among, before)
 
     @staticmethod
     def _before(request: HttpRequest) -> int | None:
@@ -80,11 +84,15 @@ class KeysetChangeList(PlatformChangeList):
         return is_limited or bool(self.given.keys() - bounds)
 
     def _examined(
-        self, request: HttpRequest, rows: QuerySet[Any], before: int | None
+        self,
+        request: HttpRequest,
+        rows: QuerySet[Any],
+        among: QuerySet[Any],
+        before: int | None,
     ) -> QuerySet[Any]:
         limit = self.model_admin.max_examined
-        # Examine all rows: those that this person may see can be rare.
-        examined = self.model._default_manager.order_by("-pk")
+        # Not only what this person may see: that can be rare.
+        examined = among.order_by("-pk")
         for spec in self.filter_specs:
             if isinstance(spec, DayFilter):
                 examined = spec.queryset(request, examined)
@@ -122,6 +130,11 @@ class KeysetChangeList(PlatformChangeList):
     @property
     def has_further_rows(self) -> bool:
         return self.older is not None
+
+    @property
+    def is_full(self) -> bool:
+        # All that matches among the examined rows is on the page.
+        return self.has_further_rows and self.examined is None
 
     @property
     def newest_url(self) -> str:
@@ -175,3 +188,7 @@ class KeysetAdmin(PlatformModelAdmin):
         `given` and `term` as for `found_by_index`.
         """
         return False
+
+    def in_order(self, rows: QuerySet[Any], given: Mapping[str, str], term: str) -> QuerySet[Any]:
+        """Those of the rows that this index returns."""
+        return rows

@@ -33,7 +33,7 @@ from apps.common.admin.list_head import MAX_COUNTED
 from apps.common.admin.timeline import Moment
 from apps.common.admin.two_tables import TwoTablesAdmin
 from apps.dispatch.admin.bulk_links import bulk_links
-from apps.dispatch.admin.filters import DispatchesOf, SourceFilter, TaskFilter
+from apps.dispatch.admin.filters import DispatchesOf, DispatchPayload, SourceFilter, TaskFilter
 from apps.dispatch.models import AnyDispatch, ArchivedDispatch, Dispatch, Source
 from apps.dispatch.rules import names
 from apps.dispatch.services import ending
@@ -50,7 +50,7 @@ STATE_COLOURS = {
 }
 
 # The filters that a link to the archive takes along.
-_OLDER_BY = ("executor", "source", "task", "state")
+_OLDER_BY = ("executor", "source", "task", "state", "where")
 
 
 _USUAL = (
@@ -109,6 +109,7 @@ class DispatchAdmin(TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
         StateFilter,
         SourceFilter,
         TaskFilter,
+        DispatchPayload,
         HandedOutFilter,
         InstantFilter,
     )
@@ -198,6 +199,12 @@ class DispatchAdmin(TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
         who = term or given.get("executor", "")
         is_of_one = names.is_name(who) and not names.is_group(who)
         return is_of_one or bool(given.get("source") and given.get("task"))
+
+    def in_order(self, rows: QuerySet[Any], given: Mapping[str, str], term: str) -> QuerySet[Any]:
+        who = term or given.get("executor", "")
+        if names.is_name(who) and not names.is_group(who):
+            return rows.filter(executor__in=users_behind(who))
+        return rows.filter(source=given["source"], task=given["task"])
 
     # --- columns ----------------------------------------------------------------------------------
     @column(_("executor"))

@@ -14,9 +14,10 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.filters import ChoiceFilter, KeyFilter, NumberFilter
 from apps.common.admin.key_choice import KeyInput
+from apps.common.admin.payload_filter import PayloadFilter
 from apps.common.paging import MAX_EXAMINED
 from apps.dispatch.models import Dispatch, Source, Task
-from apps.dispatch.rules import life
+from apps.dispatch.rules import dispatch_filter, life, task_filter
 from apps.dispatch.services.filtered import reaching, users_behind
 from apps.dispatch.services.planning import (
     ENDING_WITHIN,
@@ -79,7 +80,6 @@ class StateFilter(ChoiceFilter):
     tabs = Task.State.choices
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        self._request = request
         if not self.used_parameters.get(self.parameter):
             # Named, because an index finds values and not the lack of one.
             return queryset.filter(status__in=[Task.Status.ACTIVE, Task.Status.PAUSED])
@@ -92,15 +92,7 @@ class StateFilter(ChoiceFilter):
 
     def in_state(self, rows: QuerySet[Any], state: str) -> QuerySet[Any]:
         """The active ones that are in this state."""
-        possible = once_by_time(rows, state).order_by("-pk").values_list("pk", flat=True)
-        if beyond := list(possible[MAX_ONCE : MAX_ONCE + 1]):
-            self._say_looked_at(MAX_ONCE)
-            rows = rows.filter(pk__gt=beyond[0])
-        return once_in_state(rows, state)
-
-    def _say_looked_at(self, count: int) -> None:
-        text = gettext("Only the newest %d tasks were looked at; choose fewer days.")
-        messages.warning(self._request, text % count)
+        return once_in_state(_newest(self.request, rows, once_by_time(rows, state)), state)
 
 
 class RotationStateFilter(StateFilter):
@@ -110,7 +102,7 @@ class RotationStateFilter(StateFilter):
         active = rows.filter(status=Task.Status.ACTIVE).order_by("-pk")
         found = list(active.defer("title", "params")[: MAX_ROTATIONS + 1])
         if len(found) > MAX_ROTATIONS:
-            self._say_looked_at(MAX_ROTATIONS)
+            _say_looked_at(self.request, MAX_ROTATIONS)
         chosen = in_state(found[:MAX_ROTATIONS], state)
         return rows.filter(pk__in=[task.pk for task in chosen])
 
@@ -151,6 +143,17 @@ class SilentFilter(ChoiceFilter):
         return rows.filter(pk__in=found)
 
 
+class TaskPayload(PayloadFilter):
+    columns = task_filter.PAYLOAD
+
+    def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
+        return super().narrowed(_newest(self.request, rows, rows), given)
+
+
+class DispatchPayload(PayloadFilter):
+    columns = dispatch_filter.PAYLOAD
+
+
 class ModeFilter(ChoiceFilter):
     title = _("mode")
     parameter = "mode"
@@ -180,3 +183,18 @@ class TaskFilter(NumberFilter):
     def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
         # Naming every source lets the index that starts with it be used.
         return super().narrowed(rows.filter(source__in=Source.values), given)
+
+
+def _newest(request: HttpRequest, rows: QuerySet[Any], possible: QuerySet[Any]) -> QuerySet[Any]:
+    """The rows as far back as the newest MAX_ONCE of those that are possible reach."""
+    numbers = possible.order_by("-pk").values_list("pk", flat=True)
+    beyond = list(numbers[MAX_ONCE : MAX_ONCE + 1])
+    if not beyond:
+        return rows
+    _say_looked_at(request, MAX_ONCE)
+    return rows.filter(pk__gt=beyond[0])
+
+
+def _say_looked_at(request: HttpRequest, count: int) -> None:
+    text = gettext("Only the newest %d tasks were looked at; choose fewer days.")
+    messages.warning(request, text % count)

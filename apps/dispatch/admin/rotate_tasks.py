@@ -19,7 +19,7 @@ from apps.common import clock
 from apps.common.admin.base import Panel
 from apps.common.admin.display import column, shown_time, translate
 from apps.common.errors import FieldError
-from apps.dispatch.admin.filters import ModeFilter, RotationStateFilter, TasksFor
+from apps.dispatch.admin.filters import ModeFilter, RotationStateFilter, TaskPayload, TasksFor
 from apps.dispatch.admin.periods import RunsIn
 from apps.dispatch.admin.task_actions import shift_action
 from apps.dispatch.admin.task_csv import RULE_PARTS
@@ -141,7 +141,7 @@ class RotateTaskAdmin(TaskAdmin):
         ("shown_state", "shown_title"),
         ("executor_and_rotations", "next_due"),
     )
-    list_filter = (TasksFor, ModeFilter, RunsIn, RotationStateFilter)
+    list_filter = (TasksFor, ModeFilter, RunsIn, RotationStateFilter, TaskPayload)
 
     # --- the list ---------------------------------------------------------------------------------
     def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:

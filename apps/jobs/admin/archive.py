@@ -17,6 +17,7 @@ from apps.jobs.admin.filters import (
     CreatedFilter,
     ErrorFilter,
     JobKeyFilter,
+    JobPayload,
     UserFilter,
 )
 from apps.jobs.models import ArchivedJob, Job
@@ -44,6 +45,7 @@ class ArchivedJobAdmin(AnyJobAdmin):
         JobKeyFilter,
         UserFilter,
         ErrorFilter,
+        JobPayload,
         CreatedFilter,
         InstantFilter,
     )

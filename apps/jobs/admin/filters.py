@@ -16,11 +16,12 @@ from unfold.widgets import UnfoldAdminSelectWidget
 from apps.common import clock
 from apps.common.admin.display import shown_text, translate
 from apps.common.admin.filters import ChoiceFilter, DayFilter, FormFilter, KeyFilter, read_key
+from apps.common.admin.payload_filter import PayloadFilter
 from apps.common.errors import Invalid
 from apps.jobs.admin.job_columns import MAX_ERROR
 from apps.jobs.conf import conf
 from apps.jobs.models import ArchivedJob, Job, JobScope, JobType, Worker
-from apps.jobs.rules.job_filter import JobFilter, admin_names, read
+from apps.jobs.rules.job_filter import PAYLOAD, JobFilter, admin_names, read
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.find import archived_types, narrowed
 from apps.jobs.services.register import LIVING
@@ -167,6 +168,10 @@ class CreatedFilter(DayFilter):
 class ClientFilter(ByJobFilter, KeyFilter):
     title = _("API key")
     parameter = "client"
+
+
+class JobPayload(PayloadFilter):
+    columns = PAYLOAD
 
 
 class WorkerKindFilter(ChoiceFilter):

@@ -28,6 +28,7 @@ from apps.jobs.admin.filters import (
     ErrorFilter,
     JobHostFilter,
     JobKeyFilter,
+    JobPayload,
     JobWorkerFilter,
     LaneFilter,
     StatusFilter,
@@ -49,7 +50,7 @@ IN_BULK = {"retry", "cancel", "run_now"}
 LIVE_SECONDS, FAR_SECONDS = 2, 15
 NEAR = timedelta(minutes=1)
 # The parameters that the archive has, too.
-OLDER_BY = ("q", "type", "status", "key", "user", "error_key")
+OLDER_BY = ("q", "type", "status", "key", "user", "error_key", "where")
 
 
 def _is_cancellable(job: Job) -> bool:
@@ -99,6 +100,7 @@ class JobAdmin(LiveAdmin, AnyJobAdmin):
         ErrorFilter,
         JobWorkerFilter,
         ClientFilter,
+        JobPayload,
         CreatedFilter,
         InstantFilter,
     )

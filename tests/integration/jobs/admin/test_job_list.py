@@ -229,6 +229,7 @@ def test_few_finished_jobs_are_found_by_index_on_mariadb(
         {"q": "busy"},
         {"user": "uid_ann"},
         {"host": "h"},
+        {"where": "context.order.city:x"},
         {},
     ],
 )

@@ -1,0 +1,56 @@
+"""The filter of lists by values in JSON columns."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django import forms
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+from unfold.widgets import UnfoldAdminTextInputWidget
+
+from apps.common.admin.display import translate
+from apps.common.admin.filters import FormFilter
+from apps.common.errors import Invalid
+from apps.common.filtering import typed_where
+from apps.common.json_search import holding
+
+# Its parameter: a list that has it set compares row by row, whatever else an index finds.
+PAYLOAD = "where"
+
+
+class PayloadFilter(FormFilter):
+    """By values at paths of the `columns`, for people who may see them."""
+
+    title = _("payload")
+    parameter = PAYLOAD
+    columns: ClassVar[tuple[str, ...]]
+
+    def __init__(
+        self, request: HttpRequest, params: dict[str, list[str]], model: Any, model_admin: Any
+    ) -> None:
+        super().__init__(request, params, model, model_admin)
+        self._may_see: bool = model_admin.has_payload_permission(request)
+
+    def has_output(self) -> bool:
+        # A parameter without effect would show rows that it does not mean.
+        return self._may_see or bool(self.used_parameters.get(PAYLOAD))
+
+    def fields(self) -> dict[str, forms.Field]:
+        widget = UnfoldAdminTextInputWidget(
+            attrs={"placeholder": f"{self.columns[0]}.order.city:北京", "spellcheck": "false"}
+        )
+        hint = _("A path, a colon and the whole value. Up to three, with blanks between.")
+        return {
+            PAYLOAD: forms.CharField(label="", required=False, widget=widget, help_text=hint),
+        }
+
+    def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
+        if not self._may_see:
+            raise ValueError(gettext("You may not see payloads, so you cannot search in them."))
+        try:
+            return holding(rows, typed_where(self.columns)(given[PAYLOAD]))
+        except (Invalid, ValueError) as error:
+            raise ValueError(translate(error.args[0])) from error

@@ -1,0 +1,161 @@
+"""The lists of jobs and of their archive by what payloads have at a path. S1.21."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from apps.jobs.admin.jobs import JobAdmin
+from apps.jobs.models import JobScope
+from tests.history import archived
+from tests.integration.common.test_admin_chips import chips, count
+from tests.integration.jobs.admin.pages import LIST, shown
+from tests.integration.jobs.admin.test_job_export import exported
+from tests.jobs import job_type, jobs
+from tests.pages import form_of, text_of
+from tests.statements import sent_by
+
+pytestmark = pytest.mark.django_db
+ARCHIVE = "/admin/jobs/archivedjob/"
+BEIJING: dict[str, Any] = {"order": {"city": "北京"}, "items": [{"sku": "S7"}]}
+
+
+@pytest.fixture(autouse=True)
+def mail(frozen_clock: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apps.common.archive.LONGEST_REST", 0.0)
+    job_type("mail")
+
+
+def comparisons(client: Client, address: str) -> list[str]:
+    sent = sent_by(lambda: client.get(address))
+    return [sql for sql in sent if "json_extract" in sql.lower()]
+
+
+def test_jobs_are_found_by_context_and_result(admin_client: Client) -> None:
+    [ours] = jobs(1, context=BEIJING, result={"sent": True})
+    jobs(2, context={"order": {"city": "上海"}})
+    for typed in (
+        "context.order.city:北京",
+        "context.items[0].sku:S7",
+        "result.sent:true",
+        "context.order.city:北京 context.items[0].sku:S7 result.sent:true",
+        "context.order.city：北京",
+    ):
+        assert shown(admin_client.get(LIST, {"where": typed})) == [ours], typed
+    assert shown(admin_client.get(LIST, {"where": "context.order.city:北"})) == []
+    both = {"where": "context.order.city:北京", "status": "failed"}
+    assert shown(admin_client.get(LIST, both)) == []
+
+
+def test_archive_is_searched_too_and_the_way_there_keeps_the_search(admin_client: Client) -> None:
+    [old] = archived(context=BEIJING)
+    archived(context={"order": {"city": "上海"}})
+    live = admin_client.get(LIST, {"where": "context.order.city:北京"})
+    assert shown(live) == []
+    assert shown(admin_client.get(live.context["older_url"])) == [old]
+
+
+def test_search_is_a_chip_and_the_field_shows_how_it_is_written(admin_client: Client) -> None:
+    jobs(1, context=BEIJING)
+    address = f"{LIST}?where=context.order.city:北京&type=mail"
+    found = chips(admin_client, address)
+    assert list(found) == ["Type: mail", "Payload: context.order.city:北京"]
+    assert found["Payload: context.order.city:北京"] == "?type=mail"
+    page = admin_client.get(address)
+    assert form_of(page, "where")["where"] == "context.order.city:北京"
+    assert "A path, a colon and the whole value." in text_of(page)
+    assert 'placeholder="context.order.city:北京"' in page.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("context.password:x", "Values of password are masked, and nobody can search for them."),
+        ("context.order.city:x context.a.api_key:y", "Values of api_key are masked"),
+        ("context.url:https://a:b@c", "context.url is compared with a text that has a password"),
+        ("北京", "北京 is no search in a payload; write a path, a colon and the value"),
+        ("params.city:x", "A path begins with: context, result."),
+        ("context.城:x", ".城 cannot be searched for; parts of a path are .key"),
+        (" ".join(f"context.a{n}:x" for n in range(4)), "More than 3 values; give fewer."),
+    ],
+)
+@pytest.mark.parametrize("url", [LIST, ARCHIVE])
+def test_what_cannot_be_searched_for_is_said_and_finds_nothing(
+    admin_client: Client, url: str, typed: str, said: str
+) -> None:
+    jobs(2)
+    page = admin_client.get(url, {"where": typed})
+    assert shown(page) == []
+    assert said in text_of(page)
+    # Nor is it asked of the database.
+    assert comparisons(admin_client, f"{url}?where={typed}") == []
+
+
+def test_who_may_not_see_payloads_cannot_search_in_them(
+    role_client: Callable[[str], Client],
+) -> None:
+    """A search that finds a job shows what it has."""
+    jobs(1, context=BEIJING)
+    archived(context=BEIJING)
+    for role in ("viewer", "operator"):
+        client = role_client(role)
+        for url in (LIST, ARCHIVE):
+            assert 'name="where"' not in client.get(url).content.decode()
+            page = client.get(url, {"where": "context.order.city:北京"})
+            assert shown(page) == []
+            assert "You may not see payloads, so you cannot search in them." in text_of(page)
+            assert comparisons(client, f"{url}?where=context.order.city:北京") == []
+            assert exported(client, f"{url}export/?where=context.order.city:北京") == []
+    assert (
+        len(shown(role_client("configurer").get(LIST, {"where": "context.order.city:北京"}))) == 1
+    )
+
+
+def test_limited_person_finds_nothing_of_others(
+    role_client: Callable[[str], Client], role_user: Callable[[str], User]
+) -> None:
+    job_type("web")
+    jobs(2, context=BEIJING)
+    [ours] = jobs(1, "web", context=BEIJING)
+    JobScope.objects.create(operator=role_user("configurer"), type="web")
+    address = f"{LIST}?where=context.order.city:北京"
+    configurer = role_client("configurer")
+    assert shown(configurer.get(address)) == [ours]
+    assert count(configurer, address) == "1 row"
+    assert [
+        row["id"] for row in exported(configurer, f"{LIST}export/?{address.partition('?')[2]}")
+    ] == [str(ours)]
+
+
+def test_rare_payload_is_found_step_by_step_by_one_comparison_a_page(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(JobAdmin, "max_examined", 4)
+    numbers = jobs(3)
+    [rare] = jobs(1, context=BEIJING)
+    jobs(6)
+    address = f"{LIST}?where=context.order.city:北京"
+    assert len(comparisons(admin_client, address)) == 1
+
+    page, pages = admin_client.get(address), 1
+    while not shown(page):
+        assert "These were found among 4 rows" in text_of(page)
+        page, pages = admin_client.get(LIST + page.context["cl"].older_url), pages + 1
+
+    assert (shown(page), pages) == ([rare], 2)
+    assert numbers[0] < rare
+
+
+def test_what_an_index_finds_is_all_compared_at_once(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(JobAdmin, "max_examined", 2)
+    [old] = jobs(1, context=BEIJING, key="order-1")
+    jobs(9, key="order-2")
+    page = admin_client.get(LIST, {"where": "context.order.city:北京", "key": "order-1"})
+    assert shown(page) == [old]
+    assert page.context["cl"].examined is None
