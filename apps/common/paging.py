@@ -40,9 +40,10 @@ class KeysetPage:
     ) -> None:
         """`query` holds the parameters that a PageQuery (or a subclass) has checked."""
         self._path = request.path
-        self._parameters = request.query_params.dict()
-        cursor = self._parameters.pop("cursor", "")
-        filters = sorted((k, v) for k, v in self._parameters.items() if k != "limit")
+        given = [(name, v) for name, values in request.query_params.lists() for v in values]
+        self._parameters = [(name, v) for name, v in given if name != "cursor"]
+        cursor = request.query_params.get("cursor", "")
+        filters = sorted((name, v) for name, v in self._parameters if name != "limit")
         self._signer = Signer(salt=f"page {self._path}?{urlencode(filters)}")
         self._limit: int = query["limit"]
         self._last: Any = self._unsign(cursor) if cursor else None
@@ -105,7 +106,7 @@ class KeysetPage:
 
     def _go_on_after(self, last: Any) -> None:
         cursor = self._signer.sign_object(last)
-        self._next = f"{self._path}?{urlencode({**self._parameters, 'cursor': cursor})}"
+        self._next = f"{self._path}?{urlencode([*self._parameters, ('cursor', cursor)])}"
 
     def answer(self, results: Any) -> dict[str, Any]:
         """`{"next": address of the next page without host, or null, "results": […]}`."""

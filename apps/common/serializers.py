@@ -235,6 +235,21 @@ class Names(_Strict, serializers.ListField):
         return names
 
 
+class Texts(_Strict, serializers.ListField):
+    """A list of at most `max_items` texts, each as `Text`; in a query the parameter is repeated."""
+
+    default_error_messages = {"max_length": "More than {max_length} texts; send fewer at a time."}
+
+    def __init__(self, *, max_items: int, max_length: int, **kwargs: Any) -> None:
+        super().__init__(child=Text(max_length=max_length), max_length=max_items, **kwargs)
+
+    def to_internal_value(self, data: Any) -> list[str]:
+        if not isinstance(data, list):
+            raise self.refuse(f'{shown(data)} is not a list; write ["a","b"].')
+        texts: list[str] = super().to_internal_value(data)
+        return texts
+
+
 class Items(_Strict, serializers.ListField):
     """A list of 1 to `max_items` objects, each checked by `child`."""
 
@@ -290,12 +305,15 @@ class StrictSerializer(serializers.Serializer[Any]):
 
     @classmethod
     def check_query(cls, query: QueryDict) -> dict[str, Any]:
-        """The same for query parameters; each may be given once."""
+        """The same for query parameters; each may be given once, unless it is `Texts`."""
         fields = cls._instance(False).fields
         data: dict[str, Any] = {}
         twice: dict[str, Any] = {}
         for name, texts in query.lists():
             field = fields.get(name)
+            if isinstance(field, Texts):
+                data[name] = texts
+                continue
             data[name] = field.from_text(texts[0]) if isinstance(field, _Strict) else texts[0]
             if len(texts) > 1:
                 twice[name] = [f"{len(texts)} values; give this parameter once."]

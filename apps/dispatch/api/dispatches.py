@@ -12,14 +12,24 @@ from rest_framework.request import Request
 from apps.access.bindings import actor_of, executors_of, masks_payload
 from apps.access.rules.clients import Binding
 from apps.common import ids, logs
+from apps.common.conditions import Where
 from apps.common.errors import FieldError, Invalid, NotFound
+from apps.common.json_search import holding
 from apps.common.paging import MAX_EXAMINED, KeysetPage, PageQuery
-from apps.common.serializers import Boolean, Choice, Instant, Integer, StrictSerializer, Text
+from apps.common.serializers import (
+    Boolean,
+    Choice,
+    Instant,
+    Integer,
+    StrictSerializer,
+    Text,
+)
 from apps.common.views import ApiView, JsonAnswer
 from apps.dispatch.api.shapes import DispatchDetailOut, EndedOut
 from apps.dispatch.models import AnyDispatch, ArchivedDispatch, Dispatch, Executor, Source
 from apps.dispatch.models.dispatch import DispatchQuerySet
 from apps.dispatch.rules import names
+from apps.dispatch.rules.dispatch_filter import PAYLOAD, read
 from apps.dispatch.services import ending
 from apps.dispatch.services.find import existing_dispatch
 
@@ -34,10 +44,11 @@ class DispatchQuery(PageQuery):
     task = Integer(min_value=1, max_value=2**63 - 1, required=False)
     dispatched_after = Instant(required=False)
     dispatched_before = Instant(required=False)
+    where = Where(PAYLOAD)
     archived = Boolean(
         required=False,
-        help_text="true: the dispatches of the archive, by executor, by source and task, and by "
-        "the time of the hand-out.",
+        help_text="true: the dispatches of the archive, by executor, by source and task, by where, "
+        "and by the time of the hand-out.",
     )
 
 
@@ -45,7 +56,7 @@ _PAGE = {"limit", "cursor"}
 _TIMES = {"dispatched_after", "dispatched_before"}
 # What an index has in the order of the list; where both are asked for, the first.
 _INDEXED = ({"executor"}, {"source", "task"})
-_IN_ARCHIVE = _PAGE | _TIMES | {"archived", "executor", "source", "task"}
+_IN_ARCHIVE = _PAGE | _TIMES | {"archived", "executor", "source", "task", "where"}
 
 
 class CancelBody(StrictSerializer):
@@ -76,7 +87,8 @@ class DispatchesView(ApiView):
         # By a join, MariaDB might begin with the executors and sort the dispatches of all of them.
         dispatches = _handed_out_between(rows_of.prefetch_related("executor"), self.query)
         within = _equal(dispatches, self.query, named)
-        found = _equal(within, self.query, given - named - _TIMES)
+        where = read({"where": self.query.get("where")}).where
+        found = holding(_equal(within, self.query, given - named - _TIMES - {"where"}), where)
         bound = executors_of(request)
         if bound is not None:
             found = found.within(bound)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from functools import partial
+from collections.abc import Collection, Sequence
 from typing import Any, ClassVar
 
 from rest_framework.request import Request
@@ -11,7 +10,10 @@ from rest_framework.request import Request
 from apps.access.bindings import actor_of, executors_of, masks_payload
 from apps.access.rules.clients import Binding
 from apps.common import paging
+from apps.common.conditions import Where
 from apps.common.errors import Invalid, Mistakes, NotFound
+from apps.common.json_path import Condition
+from apps.common.json_search import holding
 from apps.common.masking import unredacted
 from apps.common.paging import KeysetPage, PageQuery
 from apps.common.serializers import (
@@ -34,6 +36,7 @@ from apps.dispatch.api.shapes import (
 from apps.dispatch.models import ArchivedTask, Executor, OnceTask, RotateTask, Source
 from apps.dispatch.rules import names
 from apps.dispatch.rules.recurrence import DAYS, MINUTES, parse_rule
+from apps.dispatch.rules.task_filter import PAYLOAD, read
 from apps.dispatch.services import archive, executors, standing, tasks, templates, validation
 
 # Rotations that are looked at for a page of one state: the database does not know it.
@@ -44,6 +47,7 @@ class TaskQuery(PageQuery):
     executor = Text(max_length=names.MAX_CHARACTERS, required=False)
     status = Choice(choices=STATUSES, required=False)
     state = Choice(choices=STATES, required=False, help_text="What has become of it.")
+    where = Where(PAYLOAD)
 
 
 class TaskBody(StrictSerializer):
@@ -152,19 +156,31 @@ class TasksView(ApiView):
         if self.query.get("executor"):
             known = names.is_name(self.query["executor"])
             found = found.filter(executor__name=self.query["executor"]) if known else found.none()
-        rows = self._rows(page, found, self.query.get("state"))
+        where = read(self.model.source, {"where": self.query.get("where")}).where
+        rows = self._rows(page, found, self.query.get("state"), where)
         return JsonAnswer(page.answer([task_json(request, row) for row in rows]))
 
-    def _rows(self, page: KeysetPage, found: Any, state: str | None) -> list[Any]:
-        if state is None:
-            rows: list[Any] = page.rows(found)
-        elif self.model is OnceTask:
-            chosen = standing.once_in_state(found, state)
-            possible = standing.once_by_time(found, state)
-            rows = page.rows_among(possible, chosen, limit=paging.MAX_EXAMINED)
-        else:
-            keep = partial(standing.in_state, state=state)
+    def _rows(
+        self, page: KeysetPage, found: Any, state: str | None, where: Sequence[Condition]
+    ) -> list[Any]:
+        possible, chosen = found, holding(found, where)
+        if state is not None and self.model is RotateTask:
+
+            def keep(rows: list[Any]) -> list[Any]:
+                if where:
+                    numbers = chosen.filter(pk__in=[row.pk for row in rows])
+                    held = {*numbers.values_list("pk", flat=True)}
+                    rows = [row for row in rows if row.pk in held]
+                return standing.in_state(rows, state)
+
             return page.rows_kept(found, keep, limit=MAX_ROTATIONS)
+        if state is not None:
+            possible = standing.once_by_time(found, state)
+            chosen = standing.once_in_state(chosen, state)
+        if state is None and not where:
+            rows: list[Any] = page.rows(found)
+        else:
+            rows = page.rows_among(possible, chosen, limit=paging.MAX_EXAMINED)
         standing.read_standings(rows)
         return rows
 

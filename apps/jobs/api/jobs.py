@@ -12,6 +12,7 @@ from rest_framework.request import Request
 from apps.access.bindings import actor_of, job_types_of, masks_payload, users_of
 from apps.access.rules.clients import Binding
 from apps.common import logs
+from apps.common.conditions import Where
 from apps.common.errors import FieldError, Invalid, NotFound, PlatformError
 from apps.common.paging import MAX_EXAMINED, KeysetPage, PageQuery
 from apps.common.serializers import (
@@ -35,7 +36,7 @@ from apps.jobs.api.shapes import (
 from apps.jobs.models import AnyJob, ArchivedJob, Job
 from apps.jobs.models.bounds import Bounds
 from apps.jobs.rules import submission
-from apps.jobs.rules.job_filter import WIRE, read
+from apps.jobs.rules.job_filter import PAYLOAD, WIRE, read
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY
 from apps.jobs.rules.type_settings import MAX_HOST, MAX_NAME
 from apps.jobs.rules.type_snapshot import RANGES
@@ -50,7 +51,7 @@ _PAGE = {"limit", "cursor"}
 _CREATED = {"created_after", "created_before"}
 _NAMED = ({"types", "key"}, {"types", "error_key"})
 # What the archive has indexes for, in the order of the list.
-_IN_ARCHIVE = {"archived", "type", "key", "error_key"} | _CREATED | _PAGE
+_IN_ARCHIVE = {"archived", "type", "key", "error_key", "where"} | _CREATED | _PAGE
 _MAX_DELAY = int(submission.MAX_DELAY.total_seconds())
 _MIN_ATTEMPTS, _MAX_ATTEMPTS = (int(each) for each in RANGES["max_attempts"])
 
@@ -93,9 +94,11 @@ class JobQuery(PageQuery):
     finished_after = Instant(required=False)
     finished_before = Instant(required=False)
     memo = Text(max_length=MAX_SEARCHED, required=False, help_text="Text within the memo.")
+    where = Where(PAYLOAD)
     archived = Boolean(
         required=False,
-        help_text="true: the jobs of the archive, by type, key, error_key and times of creation.",
+        help_text="true: the jobs of the archive, by type, key, error_key, where and times of "
+        "creation.",
     )
 
 

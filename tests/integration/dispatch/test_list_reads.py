@@ -75,6 +75,9 @@ QUERIES: list[dict[str, str]] = [
     {"source": "once", "task": str(TASK), "state": "succeeded"},
     {"source": "once", "task": "1"},
     {"task": "1"},
+    {"where": "params.order.city:x"},
+    {"where": "params.order.city:x", "executor": "uid_busy"},
+    {"where": "params.order.city:x", "source": "once", "task": str(TASK)},
 ]
 
 

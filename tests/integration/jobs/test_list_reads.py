@@ -45,6 +45,8 @@ QUERIES: list[dict[str, Any]] = [
     {"host": "host-a"},
     {"stage": "two"},
     {"memo": "timeout"},
+    {"where": "context.order.city:x"},
+    {"where": "context.order.city:x", "type": "mail", "key": "daily"},
     {"finished_after": "2100-01-01T00:00:00Z"},
     {"finished_before": "1999-01-01T00:00:00Z"},
     {"finished_before": "2100-01-01T00:00:00Z", "status": "failed"},

@@ -1,13 +1,14 @@
-"""Strict numbers with decimals, and lists of objects. S0.29, S2.13."""
+"""Strict numbers with decimals, lists of objects and of texts. S0.29, S2.13."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+from django.http import QueryDict
 
 from apps.common.errors import PlatformError
-from apps.common.serializers import Integer, Items, Number, StrictSerializer
+from apps.common.serializers import Integer, Items, Number, StrictSerializer, Texts
 
 
 class Line(StrictSerializer):
@@ -60,3 +61,42 @@ def test_wrong_items_have_their_position(lines: Any, fields: list[str]) -> None:
         Order.check({"lines": lines})
 
     assert sorted(error.field for error in caught.value.errors) == sorted(fields)
+
+
+class Search(StrictSerializer):
+    words = Texts(max_items=2, max_length=5, required=False)
+    limit = Integer(min_value=1, max_value=9, required=False)
+
+
+def test_texts_are_kept_as_written() -> None:
+    assert Search.check({"words": [" a ", " a "]}) == {"words": [" a ", " a "]}
+
+
+@pytest.mark.parametrize(
+    ("words", "fields"),
+    [
+        (["a"] * 3, ["words"]),
+        ("a", ["words"]),
+        (None, ["words"]),
+        ({"0": "a"}, ["words"]),
+        (["a", 7, ""], ["words[1]", "words[2]"]),
+        (["a", "abcdef"], ["words[1]"]),
+        ([7, "\0"], ["words[0]", "words[1]"]),
+    ],
+)
+def test_wrong_texts_have_their_position(words: Any, fields: list[str]) -> None:
+    with pytest.raises(PlatformError) as caught:
+        Search.check({"words": words})
+
+    assert [error.field for error in caught.value.errors] == fields
+
+
+def test_parameter_of_texts_may_be_repeated_and_no_other() -> None:
+    assert Search.check_query(QueryDict("words=a&limit=3&words=b")) == {
+        "words": ["a", "b"],
+        "limit": 3,
+    }
+    assert Search.check_query(QueryDict("words=a")) == {"words": ["a"]}
+    with pytest.raises(PlatformError) as caught:
+        Search.check_query(QueryDict("words=a&limit=3&limit=3"))
+    assert [error.field for error in caught.value.errors] == ["limit"]
