@@ -26,6 +26,7 @@ from apps.common import clock
 from apps.common.admin.actions import actor_of, leave_words
 from apps.common.admin.display import shown_text, translate
 from apps.common.errors import FieldError, Invalid, PlatformError
+from apps.common.json_search import require_unmasked
 from apps.jobs.models import bounds_of
 
 MAX_LABEL = 80
@@ -49,9 +50,12 @@ def plan_page(request: HttpRequest, kind: str, verb: str) -> HttpResponse:
             target, asked.get(CHANGED_BY), lambda pk: visible.filter(pk=pk).first()
         )
         selection = Selection(target, of.read(filters), earlier)
+        require_unmasked(selection.wanted.where)
     except Invalid as error:
         messages.warning(request, translate(error.detail))
         return HttpResponseRedirect(reverse(of.list_url))
+    if not user.has_perms(target.permissions(verb, selection.wanted)):
+        raise PermissionDenied
     back = f"{reverse(of.list_url)}{_query(filters)}"
     if earlier is not None:
         back = reverse("admin:bulk_bulkrun_change", args=[earlier])

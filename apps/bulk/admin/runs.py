@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -33,6 +34,7 @@ from apps.common.admin.csv_text import BYTE_ORDER_MARK, plain_cell
 from apps.common.admin.display import column, progress_bar, state_label, time_column, translate
 from apps.common.admin.filters import ChoiceFilter, read_number
 from apps.common.admin.live import LiveAdmin
+from apps.common.masking import MASK
 from apps.common.messages import Message
 from apps.jobs.rules import transitions
 from apps.jobs.services.find import find
@@ -200,6 +202,14 @@ class BulkRunAdmin(LiveAdmin, MachineRowAdmin):
         # One by one, on the page of a run.
         return {}
 
+    def get_object(self, request: HttpRequest, *args: Any, **kwargs: Any) -> BulkRun | None:
+        run: Any = super().get_object(request, *args, **kwargs)
+        if run is not None:
+            # What was searched for in payloads is a part of them.
+            run.shows_payload = request.user.has_perm(TARGETS[run.kind].payload)
+        found: BulkRun | None = run
+        return found
+
     # --- columns ----------------------------------------------------------------------------------
     @column(_("what"))
     def shown_what(self, run: BulkRun) -> str:
@@ -208,10 +218,15 @@ class BulkRunAdmin(LiveAdmin, MachineRowAdmin):
         return f"{what}: {changes}" if changes else what
 
     @column(_("filter"))
-    def shown_filter(self, run: BulkRun) -> str:
+    def shown_filter(self, run: Any) -> str:
         selection = stored(TARGETS[run.kind], run.filter)
-        parts = [f"{capfirst(translate(name))}: {value}" for name, value in selection.parts()]
-        return " · ".join(parts)[:500] or gettext("every row")
+        hidden = () if run.shows_payload else ("where",)
+        shown = replace(selection, wanted=selection.wanted.without(*hidden))
+        masked = [(title, MASK) for title, _value in selection.wanted.only(hidden).parts()]
+        texts = [
+            f"{capfirst(translate(title))}: {value}" for title, value in (*shown.parts(), *masked)
+        ]
+        return " · ".join(texts)[:500] or gettext("every row")
 
     @column(_("progress"))
     def shown_progress(self, run: BulkRun) -> SafeString:

@@ -7,6 +7,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 
 from apps.bulk.rules.settings import MAX_RATE, MAX_REASON, RATE
+from apps.common.conditions import Where
 from apps.common.serializers import (
     Boolean,
     Choice,
@@ -18,11 +19,11 @@ from apps.common.serializers import (
     Text,
 )
 from apps.dispatch.models import Dispatch, Source, Task
-from apps.dispatch.rules import task_filter, task_verbs
+from apps.dispatch.rules import dispatch_filter, task_filter, task_verbs
 from apps.dispatch.rules import verbs as dispatch_verbs
 from apps.jobs.models import Job
 from apps.jobs.rules import verbs
-from apps.jobs.rules.job_filter import MAX_IDS, MAX_NAME, MAX_TEXT
+from apps.jobs.rules.job_filter import MAX_IDS, MAX_NAME, MAX_TEXT, PAYLOAD
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY
 from apps.jobs.rules.type_settings import MAX_HOST
 from apps.jobs.rules.type_snapshot import RANGES
@@ -68,6 +69,7 @@ class JobFilterBody(FilterBody):
     run_before = Instant(required=False)
     finished_after = Instant(required=False)
     finished_before = Instant(required=False)
+    where = Where(PAYLOAD)
 
 
 class JobParamsBody(StrictSerializer):
@@ -127,6 +129,7 @@ class DispatchFilterBody(FilterBody):
     task = Integer(min_value=1, max_value=2**63 - 1, required=False)
     dispatched_after = Instant(required=False)
     dispatched_before = Instant(required=False)
+    where = Where(dispatch_filter.PAYLOAD)
 
 
 class DispatchesBulkBody(BulkBody):
@@ -141,6 +144,7 @@ class TaskFilterBody(FilterBody):
     status = OneOrMore(max_items=len(task_filter.STATUSES), required=False)
     mode = Choice(choices=Task.Mode.choices, required=False)
     text = Text(max_length=MAX_TEXT, required=False, help_text="Parts of the title.")
+    where = Where(task_filter.PAYLOAD)
 
 
 class OnceTaskFilterBody(TaskFilterBody):

@@ -22,7 +22,8 @@ from apps.bulk.services.plan import Plan, plan
 from apps.bulk.services.selection import CHANGED_BY, Selection, changed_by
 from apps.bulk.services.targets import Target, check, target_of
 from apps.common import clock
-from apps.common.errors import FieldError, Invalid, NotFound
+from apps.common.errors import FieldError, Forbidden, Invalid, NotFound
+from apps.common.json_search import require_unmasked
 from apps.common.paging import KeysetPage, PageQuery
 from apps.common.serializers import Answer, Choice, Instant
 from apps.common.views import ApiView, JsonAnswer
@@ -257,10 +258,18 @@ def _selection(request: Request, target: Target, given: dict[str, Any]) -> Selec
         earlier = changed_by(
             target, names.pop(CHANGED_BY, None), lambda number: _covered(request, number)
         )
-        return Selection(target, target.read(names), earlier)
+        selection = Selection(target, target.read(names), earlier)
+        require_unmasked(selection.wanted.where)
     except Invalid as error:
         errors = [FieldError(f"filter.{e.field}", e.code, e.message) for e in error.errors]
         raise Invalid(error.detail, errors=errors) from error
+    client = _client(request)
+    if missing := target.scopes(selection.wanted) - client.scopes:
+        raise Forbidden(
+            f"The key {client.client_id} lacks the scope {' and '.join(sorted(missing))}, which "
+            "the filter where needs; ask an operator to add it."
+        )
+    return selection
 
 
 def _require(body: dict[str, Any]) -> None:

@@ -44,7 +44,9 @@ class Carrier:
         self._verb, self._params = run.verb, params_of(run.params)
         self._selection = stored(self._target, run.filter)
         self._bound = starter.read(run.bound)
-        self._permission = self._target.verbs[run.verb]
+        wanted = self._selection.wanted
+        self._permissions = self._target.permissions(run.verb, wanted)
+        self._scopes = self._target.scopes(wanted)
         self._actor, self._reason = run.actor, run.reason
         self._numbers: Sequence[int] | None = None
         self._is_indexed: bool | None = None
@@ -55,7 +57,7 @@ class Carrier:
         run = BulkRun.objects.get(pk=self._number)
         if not run.is_under_way:
             return run
-        bounds = starter.bounds_now(self._actor, self._permission)
+        bounds = starter.bounds_now(self._actor, self._permissions, self._scopes)
         if bounds is None:
             return _stop(self._number, _("{actor} may not do this any more.", actor=self._actor))
         rows = self._target.within(self._selection.rows(self._bound), bounds)

@@ -23,6 +23,7 @@ class Dispatches(Target):
     model = Dispatch
     label = ("title",)
     verbs = dict.fromkeys(of.VERBS, _OPERATE)
+    payload = "dispatch.view_payload"
     dangerous = frozenset({of.CANCEL})
 
     def read(self, given: Mapping[str, Any]) -> DispatchFilter:

@@ -42,6 +42,7 @@ class Jobs(Target):
         of.MOVE: _OPERATE,
         of.MARK_DONE: _OVERRIDE,
     }
+    payload = "jobs.view_payload"
     dangerous = frozenset({of.CANCEL, of.MARK_DONE})
 
     def read(self, given: Mapping[str, Any]) -> JobFilter:

@@ -30,6 +30,7 @@ class Tasks(Target):
     model: ClassVar[type[OnceTask] | type[RotateTask]]
     label = ("title",)
     facts: ClassVar[tuple[str, ...]] = of.FACTS
+    payload = "dispatch.view_payload"
     dangerous = frozenset({of.END, of.DELETE})
 
     def read(self, given: Mapping[str, Any]) -> TaskFilter:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from django.contrib.auth import get_user_model
@@ -13,13 +14,13 @@ from apps.common import clock
 from apps.jobs.models import Bounds, bounds_of
 
 
-def bounds_now(actor: str, permission: str) -> Bounds | None:
+def bounds_now(actor: str, permissions: Collection[str], scopes: frozenset[Scope]) -> Bounds | None:
     """The rows that the actor may change now; None when the actor may change none.
 
-    `permission` is that of a person; a key needs the scope `operate`.
+    `permissions` are those that a person needs, `scopes` those of a key.
     """
     kind, _colon, name = actor.partition(":")
-    return _of_key(name) if kind == "key" else _of_person(name, permission)
+    return _of_key(name, scopes) if kind == "key" else _of_person(name, permissions)
 
 
 def bounds_of_key(client: Client) -> Bounds:
@@ -28,17 +29,17 @@ def bounds_of_key(client: Client) -> Bounds:
     return Bounds(types=client.job_types or None, users=users)
 
 
-def _of_person(name: str, permission: str) -> Bounds | None:
+def _of_person(name: str, permissions: Collection[str]) -> Bounds | None:
     people: Any = get_user_model()
     person = people.objects.filter(username=name, is_active=True, is_staff=True).first()
-    if person is None or not person.has_perm(permission):
+    if person is None or not person.has_perms(permissions):
         return None
     return bounds_of(person)
 
 
-def _of_key(client_id: str) -> Bounds | None:
+def _of_key(client_id: str, scopes: frozenset[Scope]) -> Bounds | None:
     row = ApiClient.objects.filter(client_id=client_id).first()
-    if row is None or row.state(clock.now()) != State.LIVE or Scope.OPERATE not in row.scopes:
+    if row is None or row.state(clock.now()) != State.LIVE or not scopes <= {*row.scopes}:
         return None
     return bounds_of_key(row.as_client())
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from django.db import DatabaseError, models
 from django.db.models import QuerySet
 
+from apps.access.rules.clients import Scope
 from apps.common.db import is_retryable
 from apps.common.errors import FieldError, Invalid, NotFound, PlatformError
 from apps.common.messages import Message, joined, wire_time
@@ -28,12 +29,22 @@ class Target:
     label: ClassVar[tuple[str, ...]]
     # Each verb with the permission that it needs.
     verbs: ClassVar[Mapping[str, str]]
+    # The permission to see params, contexts and results.
+    payload: ClassVar[str]
     # Verbs that end work or cannot be taken back.
     dangerous: ClassVar[frozenset[str]] = frozenset()
 
     def read(self, given: Mapping[str, Any]) -> Any:
         """The filter of these parameters, as in REST."""
         raise NotImplementedError(f"{type(self).__name__} must define read()")
+
+    def permissions(self, verb: str, wanted: Any) -> tuple[str, ...]:
+        """What a person needs for the verb over such a filter."""
+        return (self.verbs[verb], self.payload) if wanted.where else (self.verbs[verb],)
+
+    def scopes(self, wanted: Any) -> frozenset[Scope]:
+        """What a key needs: the answers to keys that read have payloads, their secrets masked."""
+        return frozenset({Scope.OPERATE, Scope.READ} if wanted.where else {Scope.OPERATE})
 
     def rows(self, wanted: Any, bounds: Bounds) -> QuerySet[Any]:
         """The rows that the filter means, within the bounds."""

@@ -1,0 +1,226 @@
+"""Bulk runs over what payloads have at a path, for who may see payloads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, Permission, User
+from django.test import Client
+
+from apps.access import services as access
+from apps.access.models import ApiClient
+from apps.bulk.models import BulkRow, BulkRun
+from apps.dispatch.models import Dispatch, OnceTask
+from apps.jobs.handlers import Cancelled
+from apps.jobs.models import Job, bounds_of
+from apps.jobs.rules import transitions as t
+from tests import callback, factories
+from tests.integration.api.contract import ContractClient
+from tests.integration.bulk.conftest import carry_out
+from tests.jobs import job_type, jobs
+from tests.pages import form_of, text_of
+
+pytestmark = pytest.mark.django_db
+BEIJING: dict[str, Any] = {"order": {"city": "北京"}}
+WHERE = "context.order.city:北京"
+NEW = "/admin/bulk/new/jobs/cancel/"
+API = "/api/v1/jobs/bulk/"
+CANCEL: dict[str, Any] = {"verb": "cancel", "filter": {"where": [WHERE]}, "reason": "flood"}
+Start = Callable[..., BulkRun]
+
+
+@pytest.fixture(autouse=True)
+def numbers(frozen_clock: Any) -> list[int]:
+    """Three jobs in Beijing among others."""
+    job_type("mail")
+    jobs(2)
+    found = jobs(3, context=BEIJING)
+    jobs(2, context={"order": {"city": "上海"}})
+    return found
+
+
+@pytest.fixture
+def configurer(role_user: Callable[[str], User]) -> User:
+    return role_user("configurer")
+
+
+def cancelled() -> list[int]:
+    return [*Job.objects.filter(status=t.CANCELLED).order_by("pk").values_list("pk", flat=True)]
+
+
+# --- in the admin ---------------------------------------------------------------------------------
+def test_plan_and_run_mean_what_the_list_shows(
+    role_client: Callable[[str], Client], numbers: list[int]
+) -> None:
+    client = role_client("configurer")
+    listed = client.get("/admin/jobs/job/", {"where": WHERE})
+    url = {str(words): url for words, url in listed.context["bulk_links"]}["Cancel"]
+    planned = client.get(url)
+    assert f"Payload: {WHERE}" in text_of(planned)
+    assert "3 rows match" in text_of(planned)
+
+    form = {**form_of(planned, "reason"), "reason": "flood", "at_most": "3", "rate": "1000"}
+    started = client.post(url, form, follow=True)
+    run = BulkRun.objects.get()
+    [late] = jobs(1, context=BEIJING)
+    Job.objects.filter(pk=numbers[0]).update(context={})
+    carry_out(run)
+
+    assert run.filter == {"where": [WHERE]}
+    assert cancelled() == numbers[1:]
+    assert late not in cancelled()
+    assert f"Payload: {WHERE}" in text_of(started)
+
+
+def test_run_skips_what_has_changed_since_it_was_written_down(
+    start: Start, configurer: User, numbers: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from apps.bulk.services.carry import Carrier
+
+    run = start("cancel", {"where": [WHERE]}, actor=f"admin:{configurer.username}")
+    Carrier(run).round()
+    Job.objects.filter(pk=numbers[1]).update(context={})
+    carry_out(run)
+    assert cancelled() == [numbers[0], numbers[2]]
+    [skipped] = BulkRow.objects.filter(outcome="skipped")
+    assert (skipped.target, skipped.why) == (numbers[1], "does not match the filter any more")
+
+
+def test_who_may_not_see_payloads_can_neither_plan_nor_start(
+    role_client: Callable[[str], Client],
+) -> None:
+    client = role_client("operator")
+    assert client.get(NEW, {"type": "mail"}).status_code == 200
+    assert client.get(NEW, {"where": WHERE}).status_code == 403
+    assert client.post(f"{NEW}?where={WHERE}", {"reason": "x", "at_most": "3"}).status_code == 403
+    assert not BulkRun.objects.exists()
+
+
+@pytest.mark.parametrize("where", ["context.password:x", "context.url:https://a:b@c", "password:x"])
+def test_what_is_masked_or_unreadable_leads_back_with_words(
+    role_client: Callable[[str], Client], where: str
+) -> None:
+    answer = role_client("configurer").get(NEW, {"where": where}, follow=True)
+    assert answer.redirect_chain[0][0] == "/admin/jobs/job/"
+    said = ("nobody can search for them", "is no search in a payload")
+    assert any(words in text_of(answer) for words in said)
+
+
+def test_run_stops_when_its_starter_may_not_see_payloads_any_more(
+    start: Start, configurer: User
+) -> None:
+    run = start(
+        "cancel",
+        {"where": [WHERE]},
+        actor=f"admin:{configurer.username}",
+        bounds=bounds_of(configurer),
+    )
+    other = start("run_now", {"type": "mail"}, actor=f"admin:{configurer.username}")
+    right = Permission.objects.get(codename="view_payload", content_type__app_label="jobs")
+    Group.objects.get(name="configurer").permissions.remove(right)
+
+    with pytest.raises(Cancelled, match="may not do this any more"):
+        carry_out(run)
+    run.refresh_from_db()
+    assert (run.state, run.collected) == ("stopped", 0)
+    assert carry_out(other)["state"] == "done"
+
+
+def test_page_of_a_run_hides_what_was_searched_for(
+    start: Start, configurer: User, role_client: Callable[[str], Client]
+) -> None:
+    """Its rows would show which jobs have it."""
+    run = start("cancel", {"where": [WHERE], "type": "mail"}, actor=f"admin:{configurer.username}")
+    page = f"/admin/bulk/bulkrun/{run.pk}/change/"
+    assert WHERE in text_of(role_client("configurer").get(page))
+    for role in ("viewer", "operator"):
+        hidden = text_of(role_client(role).get(page))
+        assert "北京" not in hidden
+        assert "Type: mail · Payload: ••••••" in hidden
+
+
+# --- over REST ------------------------------------------------------------------------------------
+def test_program_plans_and_starts_the_same_run(api: ContractClient, numbers: list[int]) -> None:
+    planned = api.post(API, {**CANCEL, "dry_run": True}).json()
+    assert (planned["matches"], planned["eligible"]) == (3, 3)
+    started = api.post(API, {**CANCEL, "at_most": 3})
+    assert started.json()["filter"] == {"where": [WHERE]}
+    carry_out(BulkRun.objects.get())
+    assert cancelled() == numbers
+
+
+@pytest.mark.parametrize(
+    ("where", "field"),
+    [
+        (["context.password:x"], "filter.where"),
+        (["context.url:https://a:b@c"], "filter.where"),
+        (["params.a:x"], "filter.where"),
+        (["context.a:1", "context.b:2", "context.c:3", "context.d:4"], "filter.where"),
+        (["context.a:1", 7], "filter.where[1]"),
+        (WHERE, "filter.where"),
+    ],
+)
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_wrong_conditions_are_named(
+    api: ContractClient, where: object, field: str, dry_run: bool
+) -> None:
+    body = {**CANCEL, "filter": {"where": where}, "dry_run": dry_run, "all": True}
+    answer = api.post(API, body)
+    assert answer.status_code == 400
+    assert [each["field"] for each in answer.json()["errors"]] == [field]
+    assert not BulkRun.objects.exists()
+
+
+def test_key_that_reads_nothing_cannot_search(make_key: Callable[..., str]) -> None:
+    blind = ContractClient(make_key(scopes=["operate"]))
+    answer = blind.post(API, {**CANCEL, "dry_run": True})
+    assert answer.status_code == 403
+    assert "lacks the scope read, which the filter where needs" in answer.json()["detail"]
+    assert blind.post(API, {**CANCEL, "all": True}).status_code == 403
+    plain = {**CANCEL, "filter": {"type": "mail"}, "dry_run": True}
+    assert blind.post(API, plain).status_code == 200
+    seeing = ContractClient(make_key(scopes=["operate", "read"]))
+    assert seeing.post(API, {**CANCEL, "dry_run": True}).json()["matches"] == 3
+
+
+def test_run_stops_when_its_key_may_not_read_any_more(make_key: Callable[..., str]) -> None:
+    key = make_key(scopes=["operate", "read"])
+    ContractClient(key).post(API, {**CANCEL, "all": True})
+    row = access.find(key.partition(".")[0])
+    ApiClient.objects.filter(pk=row.pk).update(scopes=["operate"])
+    with pytest.raises(Cancelled, match="may not do this any more"):
+        carry_out(BulkRun.objects.get())
+    assert cancelled() == []
+
+
+# --- other rows -----------------------------------------------------------------------------------
+def test_dispatches_and_once_tasks_are_found_by_params(api: ContractClient) -> None:
+    ours, other = factories.user("uid_ann"), factories.user("uid_bob")
+    task = factories.once_task(ours, params=BEIJING)
+    factories.once_task(other, params={"order": {"city": "上海"}})
+    for user in (ours, other):
+        assert isinstance(callback.take_next(user), Dispatch)
+    wanted = {"filter": {"where": ["params.order.city:北京"]}, "reason": "flood", "all": True}
+
+    api.post("/api/v1/dispatches/bulk/", {"verb": "cancel", **wanted})
+    api.post("/api/v1/once-tasks/bulk/", {"verb": "pause", **wanted})
+    for run in BulkRun.objects.all():
+        carry_out(run)
+
+    assert [each.executor for each in Dispatch.objects.filter(state="cancelled")] == [ours]
+    assert [*OnceTask.objects.filter(status="paused")] == [task]
+
+
+@pytest.mark.parametrize("kind", ["dispatches", "once-tasks"])
+def test_params_are_searched_with_their_own_right(
+    role_client: Callable[[str], Client], role_user: Callable[[str], User], kind: str
+) -> None:
+    url = f"/admin/bulk/new/{kind}/{'cancel' if kind == 'dispatches' else 'pause'}/"
+    where = {"where": "params.order.city:北京"}
+    assert role_client("operator").get(url, where).status_code == 403
+    right = Permission.objects.get(codename="view_payload", content_type__app_label="dispatch")
+    role_user("operator").user_permissions.add(right)
+    assert role_client("operator").get(url, where).status_code == 200
+    assert role_client("operator").get(NEW, {"where": WHERE}).status_code == 403
