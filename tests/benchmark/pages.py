@@ -161,6 +161,11 @@ def jobs() -> Iterator[Page]:
     yield _rows(Job, "of a lane", lane="slow")
     yield _rows(Job, "of a day", from_day=_day(job.created_at), to_day=_day(job.created_at))
     yield _rows(Job, "with a text", q="locked door")
+    yield _rows(Job, "with a payload", where="context.order.city:北京")
+    yield _rows(Job, "with a payload that none has", where="context.items[4].sku:none")
+    yield _rows(
+        Job, "of a type with a payload", type=KINDS[0].name, where="context.order.number:-1"
+    )
     yield _rows(Job, "with a number", q=str(job.pk))
     for status in Job.Status.values:
         yield _row(f"job that is {status}", Job.objects.filter(status=status).order_by("-pk")[0])
@@ -203,6 +208,7 @@ def dispatches() -> Iterator[Page]:
         yield _rows(model, "")
         yield _rows(model, "of an executor", executor=task.executor.name)
         yield _rows(model, "with a text", q="shelf")
+        yield _rows(model, "with a payload that none has", where="params.order.city:none")
         yield _row(name, task)
         yield _rows(Dispatch, f"of a {name}", source=model.source, task=str(task.pk))
     last = Dispatch.objects.order_by("-pk")[0]
@@ -210,6 +216,7 @@ def dispatches() -> Iterator[Page]:
     for state in Dispatch.State.values:
         yield _rows(Dispatch, state, state=state)
     yield _rows(Dispatch, "of an executor", executor=last.executor.name)
+    yield _rows(Dispatch, "with a payload that none has", where="params.order.city:none")
     yield _row("dispatch", last)
     yield _rows(Executor, "")
     yield _row("user", last.executor)

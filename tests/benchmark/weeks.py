@@ -6,6 +6,7 @@ are copies of it by `INSERT … SELECT`, with workers and once tasks of their ow
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
@@ -40,6 +41,7 @@ COPIED_AT_ONCE = timedelta(hours=12)
 SEED = 20_000
 GROUPS = 20
 STOPPED = "score"
+_CITIES = ("北京", "上海", "广州", "Guilin")
 
 
 class Size(NamedTuple):
@@ -225,6 +227,20 @@ def _copy(shift: timedelta, start: datetime, end: datetime, week: int = 0) -> No
 
 
 # --- the present ----------------------------------------------------------------------------------
+def _context(number: int) -> str:
+    """About 1 KB of JSON, as Python writes it."""
+    order = {"number": number, "city": _CITIES[number % len(_CITIES)], "note": "Ring twice. " * 18}
+    items = [
+        {
+            "sku": f"S{number * 5 + line}",
+            "count": line,
+            "title": "Shelf board, oak, 80 by 30 cm. " * 3,
+        }
+        for line in range(5)
+    ]
+    return json.dumps({"order": order, "items": items})
+
+
 def _live(count: int, until: datetime) -> None:
     """Jobs that wait, are planned or run, of the last hours and all types."""
     draw = random.Random(3)
@@ -246,7 +262,7 @@ def _live(count: int, until: datetime) -> None:
         rows.append(
             (
                 *(ids.lowest_id_at(made), draw.choices(names, shares)[0], f"order-{n}"),
-                *(f"uid_{n % 4000}", f'{{"order": {n}}}', status),
+                *(f"uid_{n % 4000}", _context(n), status),
                 *(int(run_at.timestamp() * 1000), written(run_at), since),
                 *(
                     int(held),
