@@ -12,7 +12,7 @@ from django.test import Client
 from apps.access import services as access
 from apps.access.models import ApiClient
 from apps.bulk.models import BulkRow, BulkRun
-from apps.dispatch.models import Dispatch, OnceTask
+from apps.dispatch.models import Dispatch, OnceTask, RotateTask
 from apps.jobs.handlers import Cancelled
 from apps.jobs.models import Job, bounds_of
 from apps.jobs.rules import transitions as t
@@ -196,24 +196,28 @@ def test_run_stops_when_its_key_may_not_read_any_more(make_key: Callable[..., st
 
 
 # --- other rows -----------------------------------------------------------------------------------
-def test_dispatches_and_once_tasks_are_found_by_params(api: ContractClient) -> None:
+def test_dispatches_and_tasks_are_found_by_params(api: ContractClient) -> None:
     ours, other = factories.user("uid_ann"), factories.user("uid_bob")
     task = factories.once_task(ours, params=BEIJING)
     factories.once_task(other, params={"order": {"city": "上海"}})
+    rotation = factories.rotation(ours, params=BEIJING)
+    factories.rotation(other, params={"order": {"city": "上海"}})
     for user in (ours, other):
         assert isinstance(callback.take_next(user), Dispatch)
     wanted = {"filter": {"where": ["params.order.city:北京"]}, "reason": "flood", "all": True}
 
     api.post("/api/v1/dispatches/bulk/", {"verb": "cancel", **wanted})
-    api.post("/api/v1/once-tasks/bulk/", {"verb": "pause", **wanted})
+    for kind in ("once-tasks", "rotate-tasks"):
+        api.post(f"/api/v1/{kind}/bulk/", {"verb": "pause", **wanted})
     for run in BulkRun.objects.all():
         carry_out(run)
 
     assert [each.executor for each in Dispatch.objects.filter(state="cancelled")] == [ours]
     assert [*OnceTask.objects.filter(status="paused")] == [task]
+    assert [*RotateTask.objects.filter(status="paused")] == [rotation]
 
 
-@pytest.mark.parametrize("kind", ["dispatches", "once-tasks"])
+@pytest.mark.parametrize("kind", ["dispatches", "once-tasks", "rotate-tasks"])
 def test_params_are_searched_with_their_own_right(
     role_client: Callable[[str], Client], role_user: Callable[[str], User], kind: str
 ) -> None:
