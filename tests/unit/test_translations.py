@@ -58,6 +58,7 @@ FOR_PROGRAMS = (
     "apps/access/rules/keys.py",
     "apps/access/schema.py",
     "apps/*/conf.py",
+    "apps/common/conditions.py",
     "apps/common/middleware.py",
     "apps/common/paging.py",
     "apps/common/parsers.py",
