@@ -10,7 +10,7 @@ from django.db import connection
 from django.db.models import F
 from django.test import Client
 
-from apps.common.admin.changelist import MAX_COUNTED
+from apps.common.admin.list_head import MAX_COUNTED
 from apps.dispatch.admin.dispatches import DispatchAdmin
 from apps.dispatch.api import dispatches as view
 from apps.dispatch.models import Dispatch, Executor, OperatorScope
