@@ -151,7 +151,7 @@ def fresh_standing() -> Iterator[None]:
     from apps.reports.services import lately, standing
 
     with pytest.MonkeyPatch.context() as patch:
-        for kept in (planning.outlooks, lately.hours, standing.sheets):
+        for kept in (planning.outlooks, lately.hours, standing.longest_dues, standing.sheets):
             patch.setattr(kept, "seconds", 0.0)
         yield
 
