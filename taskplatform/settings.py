@@ -322,6 +322,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
         "Outcome": "apps.dispatch.services.pull.OUTCOMES",
         "TaskState": "apps.dispatch.api.shapes.STATES",
         "TaskStatus": "apps.dispatch.api.shapes.STATUSES",
+        "TaskVerb": "apps.dispatch.rules.task_verbs.VERBS",
         "TemplateStatus": "apps.dispatch.models.Template.Status",
     },
 }
