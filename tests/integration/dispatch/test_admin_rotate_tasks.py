@@ -198,7 +198,7 @@ def test_list_shows_stock_and_room_in_as_few_queries_for_fifty_rows_as_for_two(
     callback.take_next(factories.member("uid_4"))
     admin_client.get(reverse(LIST))
 
-    with django_assert_max_num_queries(8) as few:
+    with django_assert_max_num_queries(9) as few:
         two = admin_client.get(reverse(LIST), {"q": "Task 4"})
     with django_assert_max_num_queries(len(few)):
         page = admin_client.get(reverse(LIST))
