@@ -154,7 +154,7 @@ def test_first_jobs_call_the_platform_where_that_is_allowed(settings: Any) -> No
 
 def test_failing_jobs_of_the_demo_fire_an_alert(frozen_clock: FrozenClock) -> None:
     submit_first_jobs()
-    assert (make_rules(), make_rules()) == (6, 0)
+    assert (make_rules(), make_rules()) == (8, 0)
     for held in take(types=(FAILING,)):
         end(held, "failed", retry="never")
 

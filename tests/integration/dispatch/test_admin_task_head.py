@@ -37,7 +37,10 @@ def page_of(client: Client, task: OnceTask) -> str:
 
 def test_quota_and_who_got_it_come_before_the_form(admin_client: Client, task: OnceTask) -> None:
     page = page_of(admin_client, task)
-    places = [page.index(part) for part in ("1 / 3", "uid_b", "Cancelled 1", 'name="title"')]
+    places = [
+        page.index(part)
+        for part in ("1 of 3 handed out, 2 left", "uid_b", "Cancelled 1", 'name="title"')
+    ]
     assert places == sorted(places)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from apps.common import clock
-from apps.common.errors import Conflict, Invalid
+from apps.common.errors import Conflict
 from apps.jobs.errors import Archived
 from apps.jobs.models import ArchivedJob, Job, JobType
 from apps.jobs.models.job_columns import COLUMNS
@@ -89,12 +89,9 @@ class TestRetry:
         control.retry(job=archived_row(number), **WHO)
         assert submit("mail", key="order-1", unique=True).id == number
 
-    def test_needs_a_reason_and_a_type(self) -> None:
+    def test_needs_a_type(self) -> None:
         job_type("gone")
         [number] = archived(type="gone")
-        with pytest.raises(Invalid):
-            control.retry(job=archived_row(number), actor="admin:olga", reason=" ")
-        assert where(number) == ARCHIVE
         types.delete_type(job_type=JobType.objects.get(name="gone"), actor="admin:olga")
         with pytest.raises(Conflict, match="there is no job type gone"):
             control.retry(job=archived_row(number), **WHO)
