@@ -15,6 +15,7 @@ from apps.bulk.services import runs
 from apps.bulk.services.selection import stored
 from apps.bulk.services.targets import target_of
 from apps.jobs.models import bounds_of
+from tests.jobs import job_type
 
 
 class Attempt(SimpleNamespace):
@@ -33,6 +34,22 @@ class Attempt(SimpleNamespace):
 def carry_out(run: BulkRun, ctx: Attempt | None = None) -> Any:
     """Run the handler in this process."""
     return bulk({"run": run.pk}, ctx or Attempt(run))
+
+
+def again(run: BulkRun) -> BulkRun:
+    return BulkRun.objects.get(pk=run.pk)
+
+
+def counts(run: BulkRun) -> tuple[str, int, int, int, int]:
+    run = again(run)
+    return run.state, run.collected, run.done, run.skipped, run.failed
+
+
+@pytest.fixture
+def mail(db: None) -> None:
+    """Two job types."""
+    job_type("mail")
+    job_type("web")
 
 
 @pytest.fixture

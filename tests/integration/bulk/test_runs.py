@@ -22,32 +22,13 @@ from apps.jobs.handlers import Cancelled, Fail
 from apps.jobs.models import Bounds, Job, JobScope
 from apps.jobs.rules import transitions as t
 from apps.jobs.services import control
-from apps.journal.models import JournalEntry
 from tests import factories
 from tests.frozen import FrozenClock
-from tests.integration.bulk.conftest import Attempt, carry_out
-from tests.jobs import end, events_of, job_type, jobs, last_entry, row, take
-from tests.kills import killed_at
-from tests.races import race
+from tests.integration.bulk.conftest import Attempt, again, carry_out, counts
+from tests.jobs import jobs, last_entry, row
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail")]
 Start = Callable[..., BulkRun]
-ENDS_ONCE = ["cancelled"]
-
-
-@pytest.fixture(autouse=True)
-def mail(db: None) -> None:
-    job_type("mail")
-    job_type("web")
-
-
-def again(run: BulkRun) -> BulkRun:
-    return BulkRun.objects.get(pk=run.pk)
-
-
-def counts(run: BulkRun) -> tuple[str, int, int, int, int]:
-    run = again(run)
-    return run.state, run.collected, run.done, run.skipped, run.failed
 
 
 def statuses(numbers: list[int]) -> set[str]:
@@ -327,91 +308,6 @@ def test_job_of_its_own_cannot_carry_out_a_run_of_another(start: Start) -> None:
     other.job_id = (run.job or 0) + 1
     with pytest.raises(Fail, match="no bulk run"):
         carry_out(run, other)
-
-
-# --- stopping and dying ---------------------------------------------------------------------------
-def test_run_stopped_at_thirty_per_cent_goes_on_to_the_end(start: Start) -> None:
-    numbers = jobs(1000)
-    run = start("cancel", {"type": "mail"})
-
-    def stop(_percent: float) -> None:
-        if again(run).is_under_way and again(run).done == 300:
-            runs.stop(run=run, actor="admin:olga", reason="too many")
-
-    with pytest.raises(Cancelled):
-        carry_out(run, Attempt(run, stop))
-    assert counts(run) == ("stopped", 1000, 300, 0, 0)
-    assert row(run.job or 0).status == t.CANCELLED
-
-    runs.resume(run=run, actor="admin:olga", reason="go on")
-    assert row(run.job or 0).status == t.READY
-    carry_out(run)
-
-    assert counts(run) == ("done", 1000, 1000, 0, 0)
-    entries = JournalEntry.objects.filter(subject_id__in=numbers, event="cancelled")
-    assert entries.count() == entries.values("subject_id").distinct().count() == 1000
-
-
-def test_job_cancelled_by_hand_stops_its_run(start: Start) -> None:
-    jobs(3)
-    run = start("cancel", {"type": "mail"})
-    attempt = Attempt(run)
-    attempt.cancelled = True
-    with pytest.raises(Cancelled):
-        carry_out(run, attempt)
-    assert again(run).state == BulkRun.State.STOPPED
-
-
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("statement", [30, 60, 90, 110, 140])
-def test_run_killed_in_the_middle_changes_each_row_once_and_leaves_none_out(
-    start: Start, statement: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(steps, "TAKEN", 70)
-    monkeypatch.setattr(carry, "ROUND", 20)
-    numbers = jobs(150)
-    run = start("cancel", {"type": "mail"})
-
-    assert killed_at(statement, lambda: carry_out(run))
-    carry_out(run)
-
-    assert counts(run) == ("done", 150, 150, 0, 0)
-    assert sorted(run.rows.values_list("target", flat=True)) == sorted(numbers)
-    assert [n for n in numbers if events_of(n) != ENDS_ONCE] == []
-
-
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.mariadb
-def test_two_processes_with_the_same_run_change_each_row_once(
-    start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(steps, "TAKEN", 5)
-    monkeypatch.setattr(carry, "ROUND", 10)
-    numbers = jobs(200)
-    run = start("cancel", {"type": "mail"})
-    ended = race([lambda: carry_out(run)] * 3)
-    assert ended.errors == []
-    assert counts(run) == ("done", 200, 200, 0, 0)
-    assert [n for n in numbers if events_of(n) != ENDS_ONCE] == []
-
-
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.mariadb
-def test_jobs_held_by_workers_meanwhile_are_changed_by_one_side_only(start: Start) -> None:
-    numbers = jobs(120)
-    run = start("priority", {"type": "mail"}, params={"priority": 7})
-
-    def work() -> int:
-        held = [each for _round in range(6) for each in take(20)]
-        return len([end(each) for each in held])
-
-    ended = race([lambda: carry_out(run), work])
-    assert ended.errors == []
-    state, collected, done, skipped, failed = counts(run)
-    assert (state, collected, done + skipped, failed) == ("done", 120, 120, 0)
-    changed = Job.objects.filter(pk__in=numbers, priority=7).count()
-    assert changed == done
-    assert ended.results[1] == 120
 
 
 # --- starting -------------------------------------------------------------------------------------

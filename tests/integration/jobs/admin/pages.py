@@ -7,6 +7,9 @@ from typing import Any
 from django.test import Client
 from django.urls import reverse
 
+from apps.access.models import ApiClient
+from apps.jobs.models import Worker
+from tests import factories
 from tests.jobs import row
 
 LIST = "/admin/jobs/job/"
@@ -16,6 +19,16 @@ WORKERS = "/admin/jobs/worker/"
 
 def page_of(client: Client, number: int) -> Any:
     return client.get(reverse("admin:jobs_job_change", args=[number]))
+
+
+def outside(key: ApiClient, name: str = "pi-1", **columns: Any) -> Worker:
+    """A worker over HTTP."""
+    columns = {"kind": "http", "client": key.client_id, "lanes": [], "host": "pi", **columns}
+    return factories.worker(name, **columns)
+
+
+def worker_url(worker: Worker) -> str:
+    return reverse("admin:jobs_worker_change", args=[worker.pk])
 
 
 def edit_url(number: int) -> str:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from datetime import timedelta
-from html import unescape
 from typing import Any
 
 import pytest
@@ -14,43 +12,20 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.access.models import ApiClient
-from apps.access.services import create_client
 from apps.common import clock
 from apps.jobs.admin import worker_panels
 from apps.jobs.models import Job, JobScope, Worker
 from apps.jobs.rules.caller import Caller
 from apps.jobs.services import register
 from apps.jobs.services.settle import settle
-from apps.journal.models import JournalEntry
 from tests import factories
 from tests.frozen import FrozenClock
-from tests.integration.jobs.admin.pages import LIST, WORKERS, buttons, page_of
+from tests.integration.jobs.admin.pages import LIST, WORKERS, outside, page_of, worker_url
 from tests.jobs import HERE, end, job_type, jobs, row, take
 from tests.pages import tables_of, text_of
 from tests.statements import OPEN_JOBS, analyze, indexes_on, is_read, sent_by
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def key() -> ApiClient:
-    """The key of workers over HTTP."""
-    create_client(name="Warehouse", scopes=["hold"], actor="ann")
-    return ApiClient.objects.get()
-
-
-def outside(key: ApiClient, name: str = "pi-1", **columns: Any) -> Worker:
-    columns = {"kind": "http", "client": key.client_id, "lanes": [], "host": "pi", **columns}
-    return factories.worker(name, **columns)
-
-
-def url_of(worker: Worker) -> str:
-    return reverse("admin:jobs_worker_change", args=[worker.pk])
-
-
-def act(client: Client, name: str, *workers: Worker) -> Any:
-    ids = ",".join(str(worker.pk) for worker in workers)
-    return client.post(f"{WORKERS}act/{name}/", {"ids": ids, "reason": "New disk"})
 
 
 def lines_of(page: Any) -> list[list[str]]:
@@ -109,7 +84,7 @@ def test_key_is_linked_for_those_who_see_keys(
     nina.user_permissions.add(Permission.objects.get(codename="view_worker"))
     client.force_login(nina)
     link = reverse("admin:access_apiclient_change", args=[key.pk])
-    for url in (WORKERS, url_of(worker)):
+    for url in (WORKERS, worker_url(worker)):
         assert link in admin_client.get(url).content.decode()
         page = client.get(url)
         assert link not in page.content.decode()
@@ -184,17 +159,17 @@ def test_page_lists_what_the_worker_runs_now(
     take(by=HERE._replace(name="pi-1"))
     frozen_clock.advance(seconds=90)
 
-    page = admin_client.get(url_of(worker))
+    page = admin_client.get(worker_url(worker))
 
     assert lines_of(page) == [
         [str(number), "mail", "order-17", "1 min 30 s", "40 %", "1 / 3", "in 8 min 30 s"]
     ]
     assert reverse("admin:jobs_job_change", args=[number]) in page.content.decode()
-    assert [line[0] for line in lines_of(admin_client.get(url_of(other)))] == [str(foreign)]
+    assert [line[0] for line in lines_of(admin_client.get(worker_url(other)))] == [str(foreign)]
 
     frozen_clock.move_to(frozen_clock.instant - timedelta(seconds=90))
     settle(outcomes=[held.ended("succeeded")], caller=Caller(key.client_id))
-    assert "It runs nothing now." in text_of(admin_client.get(url_of(worker)))
+    assert "It runs nothing now." in text_of(admin_client.get(worker_url(worker)))
 
 
 def test_more_than_fifty_are_in_the_filtered_list_of_jobs(
@@ -209,7 +184,7 @@ def test_more_than_fifty_are_in_the_filtered_list_of_jobs(
     jobs(2)
     take(by=HERE._replace(name="pi-1"))
 
-    page = admin_client.get(url_of(worker))
+    page = admin_client.get(worker_url(worker))
 
     assert [line[0] for line in lines_of(page)] == [str(number) for number in numbers[:3]]
     url = worker_panels.jobs_url(worker, status="running")
@@ -228,7 +203,7 @@ def test_person_with_limits_sees_only_own_jobs_there(
     [own, foreign] = [*jobs(), *jobs(1, "sms")]
     take(types=("mail", "sms"), by=HERE._replace(name="pi-1", client=key.client_id))
 
-    page = role_client("operator").get(url_of(worker))
+    page = role_client("operator").get(worker_url(worker))
 
     assert [line[0] for line in lines_of(page)] == [str(own)]
     assert str(foreign) not in text_of(page)
@@ -245,7 +220,7 @@ def test_running_jobs_are_found_by_an_index_of_what_runs(
     jobs(60)
     take(60, by=HERE._replace(name="pi-1", client=key.client_id))
     analyze(Job)
-    for url in (WORKERS, url_of(worker)):
+    for url in (WORKERS, worker_url(worker)):
         reads = [sql for sql in sent_by(lambda url=url: admin_client.get(url)) if is_read(Job, sql)]  # type: ignore[misc]
         assert reads, url
         for sql in reads:
@@ -259,12 +234,12 @@ def test_page_of_a_busy_worker_asks_as_often_as_that_of_an_idle_one(
     worker = outside(key)
     jobs(41)
     take(1, by=HERE._replace(name="pi-1", client=key.client_id))
-    admin_client.get(url_of(worker))
+    admin_client.get(worker_url(worker))
     with django_assert_max_num_queries(14) as few:
-        admin_client.get(url_of(worker))
+        admin_client.get(worker_url(worker))
     take(40, by=HERE._replace(name="pi-1", client=key.client_id))
     with django_assert_max_num_queries(len(few)):
-        assert len(lines_of(admin_client.get(url_of(worker)))) > 1
+        assert len(lines_of(admin_client.get(worker_url(worker)))) > 1
 
 
 def test_list_shows_above_what_runs_where_longest_first(
@@ -326,15 +301,15 @@ def test_job_leads_to_its_worker_by_key_and_name(admin_client: Client, key: ApiC
     [held] = take(by=HERE._replace(name="pi-1", client=key.client_id))
 
     running = admin_client.get(reverse("admin:jobs_job_change", args=[number]))
-    assert url_of(worker) in running.content.decode()
-    assert url_of(other) not in running.content.decode()
+    assert worker_url(worker) in running.content.decode()
+    assert worker_url(other) not in running.content.decode()
     assert "pi-1 · API key Warehouse" in text_of(running)
 
     settle(outcomes=[held.ended("succeeded")], caller=Caller(key.client_id))
     assert row(number).status == "succeeded"
     ended = page_of(admin_client, number).content.decode()
-    assert url_of(worker) in ended
-    assert url_of(other) not in ended
+    assert worker_url(worker) in ended
+    assert worker_url(other) not in ended
 
 
 def test_job_leads_to_a_worker_that_is_gone_until_its_row_is_forgotten(
@@ -347,8 +322,8 @@ def test_job_leads_to_a_worker_that_is_gone_until_its_row_is_forgotten(
     register.leave(name=HERE.name)
     html = page_of(admin_client, number).content.decode()
     # In the table of attempts and among the fields.
-    assert html.count(url_of(worker)) == 2
-    page = admin_client.get(url_of(worker))
+    assert html.count(worker_url(worker)) == 2
+    page = admin_client.get(worker_url(worker))
     assert "Gone" in text_of(page)
     assert f"{LIST}?worker={HERE.name.replace(':', '%3A')}" in page.content.decode()
 
@@ -356,142 +331,4 @@ def test_job_leads_to_a_worker_that_is_gone_until_its_row_is_forgotten(
 
     page = page_of(admin_client, number)
     assert HERE.name in text_of(page)
-    assert url_of(worker) not in page.content.decode()
-
-
-# --- quiet and resume -----------------------------------------------------------------------------
-def test_operator_makes_a_worker_quiet_and_resumes_it(
-    role_client: Callable[[str], Client], frozen_clock: FrozenClock
-) -> None:
-    job_type()
-    client, worker = role_client("operator"), factories.worker()
-    page = client.get(url_of(worker))
-    assert buttons(page) == {"Quiet"}
-    question = client.get(f"{WORKERS}act/quiet/?ids={worker.pk}")
-    assert "take nothing new from their next heartbeat on" in text_of(question)
-
-    done = act(client, "quiet", worker)
-
-    assert "1 worker made quiet." in text_of(client.get(done["Location"]))
-    page = client.get(url_of(worker))
-    assert buttons(page) == {"Resume"}
-    text = text_of(page)
-    assert "Quiet since 2026-03-02 09:00:00 UTC : New disk (admin:operator)" in text
-    assert "Worker made quiet" in text
-    listed = client.get(WORKERS)
-    assert "host-a:1 Quiet Resume" in text_of(listed)
-    assert "1 worker is quiet: it takes nothing new." in text_of(listed)
-    assert [each.name for each in listed.context["unserved"]] == ["mail"]
-    assert "host-a:1" in text_of(client.get(f"{WORKERS}?state=quiet"))
-    assert "host-a:1" not in text_of(client.get(f"{WORKERS}?state=active"))
-
-    act(client, "resume", worker)
-
-    assert not Worker.objects.get().is_quiet
-    events = JournalEntry.objects.filter(source="worker").values_list("event", "actor", "reason")
-    expected = [(event, "admin:operator", "New disk") for event in ("quieted", "resumed")]
-    assert list(events.order_by("id")) == expected
-    assert "Nothing was left to do" in text_of(
-        client.get(act(client, "resume", worker)["Location"])
-    )
-
-
-def test_one_click_in_the_list_makes_a_worker_quiet(
-    role_client: Callable[[str], Client],
-) -> None:
-    """It sends the form of the list to another address, without a reason."""
-    client, worker = role_client("operator"), factories.worker()
-    html = client.get(f"{WORKERS}?state=active").content.decode()
-    [(url, pk)] = re.findall(r'formaction="([^"]+)" name="ids" value="([^"]+)">Quiet<', html)
-
-    answer = client.post(unescape(url), {"ids": pk, "action": "", "_selected_action": []})
-
-    assert answer["Location"] == f"{WORKERS}?state=active"
-    assert Worker.objects.get(pk=worker.pk).is_quiet
-    text = text_of(client.get(url_of(worker)))
-    assert "Quiet since" in text and " : " not in text
-    assert "cell-button" not in client.get(url_of(worker)).content.decode()
-    viewer = role_client("viewer").get(WORKERS).content.decode()
-    assert "cell-button" not in viewer
-
-
-def test_many_are_made_quiet_and_those_that_are_gone_are_left_out(
-    role_client: Callable[[str], Client],
-) -> None:
-    client = role_client("operator")
-    here, there = factories.worker("a:1"), factories.worker("b:1")
-    gone = factories.worker("c:1", state="gone")
-
-    page = act(client, "quiet", here, there, gone)
-
-    assert "2 workers made quiet." in text_of(page)
-    assert "Worker c:1 is gone; it takes nothing." in text_of(page)
-    assert sorted(Worker.objects.values_list("name", "is_quiet")) == [
-        ("a:1", True),
-        ("b:1", True),
-        ("c:1", False),
-    ]
-
-
-def test_gone_worker_that_would_come_back_quiet_says_so_and_is_resumed(
-    role_client: Callable[[str], Client], key: ApiClient
-) -> None:
-    client, worker = role_client("operator"), outside(key, state="gone", is_quiet=True)
-    assert "pi-1 Gone Resume quiet" in text_of(client.get(WORKERS))
-    assert buttons(client.get(url_of(worker))) == {"Resume"}
-
-    act(client, "resume", worker)
-
-    assert re.search(r"pi-1 Gone \d+ s ago", text_of(client.get(WORKERS)))
-
-
-@pytest.mark.parametrize("name", ["quiet", "resume"])
-def test_viewer_makes_no_worker_quiet(role_client: Callable[[str], Client], name: str) -> None:
-    worker = factories.worker(is_quiet=name == "resume")
-    client = role_client("viewer")
-    assert act(client, name, worker).status_code == 403
-    assert buttons(client.get(url_of(worker))) == set()
-
-
-@pytest.mark.parametrize("name", ["quiet", "resume"])
-def test_person_limited_to_types_is_told_who_can(
-    role_client: Callable[[str], Client], role_user: Callable[[str], User], name: str
-) -> None:
-    """A worker runs the jobs of others, too."""
-    JobScope.objects.create(operator=role_user("operator"), type="mail")
-    worker = factories.worker(is_quiet=name == "resume")
-    client = role_client("operator")
-    assert buttons(client.get(url_of(worker))) == set()
-
-    page = act(client, name, worker)
-
-    assert "a worker runs those of others, too" in text_of(page)
-    assert Worker.objects.get().is_quiet == (name == "resume")
-
-
-# --- who serves a type ----------------------------------------------------------------------------
-def test_page_of_a_type_names_workers_of_both_kinds(admin_client: Client, key: ApiClient) -> None:
-    made = job_type()
-    url = reverse("admin:jobs_jobtype_change", args=[made.pk])
-    factories.worker()
-    worker = outside(key)
-    assert "Workers: host-a:1 , pi-1" in text_of(admin_client.get(url))
-
-    Worker.objects.exclude(pk=worker.pk).delete()
-    register.quiet(worker=worker, actor="admin:olga", reason="New disk")
-    assert "These are quiet; resume one: pi-1" in text_of(admin_client.get(url))
-
-    worker.delete()
-    expected = "Start a worker with its handler, connect one over HTTP, or change the allowed hosts"
-    assert expected in text_of(admin_client.get(url))
-    assert "or connect one over HTTP." in text_of(admin_client.get(WORKERS))
-
-    job_type(handler="")
-    assert "connect a worker over HTTP that lists it" in text_of(admin_client.get(url))
-
-
-def test_job_says_that_a_quiet_worker_would_run_it(admin_client: Client) -> None:
-    job_type()
-    [number] = jobs(run_at=clock.now() - timedelta(seconds=1))
-    register.quiet(worker=factories.worker(), actor="admin:olga", reason="New disk")
-    assert "are quiet. Resume one, or start another." in text_of(page_of(admin_client, number))
+    assert worker_url(worker) not in page.content.decode()
