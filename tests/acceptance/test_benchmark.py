@@ -122,7 +122,7 @@ def test_unknown_part_is_refused_with_those_there_are(manage: Manage) -> None:
     assert refused.returncode == 1
     assert refused.stderr == (
         "CommandError: jobs has no part drian; its parts: runner, settings, submit, bulk, settle, "
-        "flatness, crowd, schedules, drain, pick-up.\n"
+        "flatness, crowd, schedules, bulk-run, drain, pick-up.\n"
     )
 
 
