@@ -29,7 +29,8 @@ class JournalEntry(models.Model):
     """One change, written in the transaction that made it.
 
     No foreign keys, so that inserts and purges do not depend on other tables; no unique key but the
-    id. `wait_ms` and `run_ms` belong to the end of an attempt or dispatch.
+    id. `wait_ms` and `run_ms` belong to the end of an attempt or dispatch. `person` is the actor if
+    that is an account or an API key, else NULL; entries of earlier versions have none.
     """
 
     id = models.BigIntegerField(primary_key=True)
@@ -45,6 +46,7 @@ class JournalEntry(models.Model):
     worker = KeyField(_("worker"), max_length=160, blank=True)
     host = KeyField(_("host"), max_length=128, blank=True)
     actor = models.CharField(_("by"), max_length=160, blank=True)
+    person = KeyField(max_length=160, null=True, editable=False)  # type: ignore[misc]
     reason = models.CharField(_("reason"), max_length=500, blank=True)
     wait_ms = models.BigIntegerField(_("wait (ms)"), null=True)
     run_ms = models.BigIntegerField(_("run (ms)"), null=True)
@@ -62,6 +64,8 @@ class JournalEntry(models.Model):
         indexes = [
             # The timeline of one subject.
             models.Index(fields=["source", "subject_id", "id"], name="journal_subject"),
+            # What one person or API key has done. Most entries have neither: theirs are appended.
+            models.Index(fields=["person", "id"], name="journal_person"),
         ]
 
     # What its page is called; the words of events belong to the admin.

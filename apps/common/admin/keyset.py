@@ -61,7 +61,7 @@ class KeysetChangeList(PlatformChangeList):
         found = self.model_admin.found_by_index(self.root_queryset, given, term)
         if found is not None:
             return rows.filter(pk__in=found)
-        among = self.model._default_manager.all()
+        among = self.model_admin.examined_rows(given)
         if self.model_admin.has_index_in_order(given, term):
             if PAYLOAD not in given:
                 return rows
@@ -176,6 +176,12 @@ class KeysetAdmin(PlatformModelAdmin):
         `given` are the values of the filters by parameter, `term` what is searched for.
         """
         return None
+
+    def examined_rows(self, given: Mapping[str, str]) -> QuerySet[Any]:
+        """The rows that the pages of a filtered list examine in steps, in an order that an index
+        has; `given` as for `found_by_index`."""
+        rows: QuerySet[Any] = self.model._default_manager.all()
+        return rows
 
     def few(self, rows: QuerySet[Any]) -> Sequence[int] | None:
         """The keys of the rows; None when they are more than `max_indexed`."""

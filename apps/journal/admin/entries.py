@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import admin
 from django.db.models import QuerySet
@@ -30,7 +31,7 @@ from apps.common.admin.keyset import KeysetAdmin
 from apps.common.admin.timeline import Moment
 from apps.common.masking import redacted
 from apps.journal.admin import words
-from apps.journal.admin.filters import FILTERS
+from apps.journal.admin.filters import FILTERS, person_of
 from apps.journal.models import JournalEntry, Source
 
 MAX_MOMENTS = 200
@@ -135,8 +136,8 @@ def _page_of(entry: JournalEntry) -> str:
 class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
     """Every state change; the search compares whole numbers of subjects, or names of executors.
 
-    Only the subject of an entry has an index, because every index slows each change of state; so
-    other filters examine `max_examined` rows a page.
+    Only subject and person of an entry have an index, because every index slows each change of
+    state; so other filters examine `max_examined` rows a page.
     """
 
     when_empty = _("Every change of state is recorded here.")
@@ -146,12 +147,12 @@ class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
         "subject",
         "type_or_task",
         "executor",
-        "actor",
+        "shown_actor",
         "shown_reason",
     )
     list_mobile = (
         ("source_and_event", "type_or_task", "subject"),
-        ("shown_at", "executor", "actor", "shown_reason"),
+        ("shown_at", "executor", "shown_actor", "shown_reason"),
     )
     list_display_links = ("shown_at",)
     list_filter = FILTERS
@@ -232,6 +233,15 @@ class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
             self.shown_event(entry),
         )
 
+    @column(_("by"))
+    def shown_actor(self, entry: JournalEntry) -> str | SafeString:
+        """Who it was; an account or a key leads to all that it has done."""
+        text = shown_text(entry.actor)
+        if not entry.person:
+            return text
+        url = f"{self.changelist_url()}?{urlencode({'by': entry.person})}"
+        return format_html('<a class="text-link" href="{}">{}</a>', url, text)
+
     @column(_("reason"))
     def shown_reason(self, entry: JournalEntry) -> str:
         return shown_text(words.reason_of(entry.reason), limit=MAX_REASON)
@@ -261,10 +271,15 @@ class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
     def found_by_index(
         self, rows: QuerySet[Any], given: Mapping[str, str], term: str
     ) -> Sequence[int] | None:
-        number = read_number(term)
-        if number is None:
-            return None
-        return self.few(rows.filter(source__in=Source.values, subject_id=number))
+        if (number := read_number(term)) is not None:
+            return self.few(rows.filter(source__in=Source.values, subject_id=number))
+        # Limits of who reads would make it go through all that the person has done.
+        return self.few(self.examined_rows(given)) if given.get("by") else None
+
+    def examined_rows(self, given: Mapping[str, str]) -> QuerySet[Any]:
+        """All, or what one person has done: an index has that in order."""
+        rows = super().examined_rows(given)
+        return rows.filter(person=person_of(given["by"])) if given.get("by") else rows
 
 
 admin.site.register(JournalEntry, JournalEntryAdmin)

@@ -57,6 +57,25 @@ class WorkerFilter(KeyFilter):
     parameter = "worker"
 
 
+class PersonFilter(FormFilter):
+    """What an account or an API key has done: `ann`, `admin:ann`, `key:tills`."""
+
+    title = _("by")
+    parameter = "by"
+
+    def fields(self) -> dict[str, forms.Field]:
+        widget = UnfoldAdminTextInputWidget(attrs={"placeholder": "admin:ann"})
+        return {self.parameter: forms.CharField(label="", required=False, widget=widget)}
+
+    def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
+        return rows.filter(person=person_of(given[self.parameter]))
+
+
+def person_of(text: str) -> str:
+    """The account or API key that the text names, an account where it does not say."""
+    return text if text.startswith(("admin:", "key:")) else f"admin:{text}"
+
+
 class SlownessFilter(FormFilter):
     """Entries with a wait or run of at least this many milliseconds."""
 
@@ -89,6 +108,7 @@ FILTERS: tuple[type[FormFilter], ...] = (
     ExecutorFilter,
     HostFilter,
     WorkerFilter,
+    PersonFilter,
     SlownessFilter,
     DayFilter,
     InstantFilter,

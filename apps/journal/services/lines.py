@@ -16,7 +16,10 @@ from apps.journal.models import JournalEntry
 from apps.journal.sinks import Line
 
 BLOCK = 1_000
-_NAMES = [str(field.column) for field in JournalEntry._meta.concrete_fields]
+# The person is the actor once more.
+_NAMES = [
+    str(field.column) for field in JournalEntry._meta.concrete_fields if field.name != "person"
+]
 _TIMES = {
     str(field.column)
     for field in JournalEntry._meta.concrete_fields

@@ -22,6 +22,8 @@ MAX_ERROR_CHARACTERS = 16_000
 MAX_REASON_CHARACTERS = 500
 MAX_ACTOR_CHARACTERS = 160
 
+# The actors by whom the journal is searched: accounts and API keys.
+_PERSONS = ("admin:", "key:")
 _VARYING = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|'[^']*'|\"[^\"]*\"|\d+")
 
 
@@ -29,7 +31,8 @@ _VARYING = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|'[^']*'|\
 class Entry:
     """One line of the journal; times in milliseconds, `data` any small JSON object.
 
-    `error_key` is that of `error` unless it is given, as for failures that only have a reason.
+    `error_key` is that of `error` unless it is given, as for failures that only have a reason;
+    `person` follows from `actor`.
     """
 
     at: datetime
@@ -51,6 +54,7 @@ class Entry:
     error_key: str = ""
     data: Mapping[str, Any] | None = None
     trace_id: str = ""
+    person: str | None = None
 
 
 def write(entries: Sequence[Entry]) -> None:
@@ -65,6 +69,8 @@ def _insert(entries: Sequence[Entry], numbers: Sequence[int]) -> None:
     for entry in entries:
         if entry.error and not entry.error_key:
             entry.error_key = error_key(entry.error)
+        if entry.actor.startswith(_PERSONS):
+            entry.person = entry.actor[:MAX_ACTOR_CHARACTERS]
     columns = zip(_DEFAULTS, zip(*map(_values_of, entries), strict=True), strict=True)
     # Columns that no entry fills cost nothing per row.
     filled = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.test import Client
 
 from apps.common import clock
@@ -18,6 +18,7 @@ from tests import callback, factories
 from tests.frozen import FrozenClock
 from tests.jobs import HERE, THERE, end, job_type, jobs, take
 from tests.pages import text_of
+from tests.statements import analyze, index_reads, other_reads
 
 LIST = "/admin/journal/journalentry/"
 
@@ -79,6 +80,82 @@ def test_filters_and_search_compare_whole_values(
     factories.once_task(group)
     callback.take_next(factories.member("uid_a"))
     assert events(admin_client, **query) == found
+
+
+@pytest.fixture
+def by_many(frozen_clock: FrozenClock) -> None:
+    """What two people, a key and a sweep have done."""
+    actors = ("admin:ann", "key:tills", "", "admin:bob", "sweep:jobs.rescue", "admin:ann")
+    entries = [
+        journal.Entry(at=clock.now(), source="plan", subject_id=n, event=f"e{n}", actor=actor)
+        for n, actor in enumerate(actors)
+    ]
+    with transaction.atomic():
+        journal.write(entries)
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ({"by": "admin:ann"}, ["e5", "e0"]),
+        ({"by": "ann"}, ["e5", "e0"]),
+        ({"by": "key:tills"}, ["e1"]),
+        ({"by": "ANN"}, []),
+        ({"by": "sweep:jobs.rescue"}, []),
+        ({"by": "ann", "from_day": "2100-01-01"}, []),
+        ({"by": "ann", "source": "job"}, []),
+    ],
+)
+def test_entries_of_one_person_or_key(
+    admin_client: Client, by_many: None, query: dict[str, str], found: list[str]
+) -> None:
+    """S0.26."""
+    assert events(admin_client, **query) == found
+
+
+def test_actor_leads_to_all_that_they_have_done(admin_client: Client, by_many: None) -> None:
+    page = admin_client.get(LIST).content.decode()
+    assert f'href="{LIST}?by=admin%3Aann">admin:ann</a>' in page
+    assert "by=sweep" not in page
+
+
+def test_pages_of_one_person_go_through_what_that_one_has_done(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However much others have done meanwhile, and in steps where it is much."""
+    monkeypatch.setattr(JournalEntryAdmin, "max_examined", 3)
+    monkeypatch.setattr(JournalEntryAdmin, "max_indexed", 2)
+    now = clock.now()
+    with transaction.atomic():
+        for n in range(4):
+            mine = {"at": now, "source": "plan", "subject_id": n, "actor": "admin:ann"}
+            journal.write([journal.Entry(**mine, event="task_changed" if n else "task_created")])
+            other = journal.Entry(at=now, source="job", subject_id=n, event="held")
+            journal.write([other] * 5)
+    page = admin_client.get(LIST, {"by": "ann", "event": "task_created"})
+    assert [*page.context["cl"].result_list] == []
+    page = admin_client.get(LIST + page.context["cl"].older_url)
+    assert [entry.event for entry in page.context["cl"].result_list] == ["task_created"]
+
+
+@pytest.mark.mariadb
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("query", [{}, {"event": "task_changed"}, {"event": "task_created"}])
+def test_list_of_one_person_reads_their_entries_only(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch, query: dict[str, str]
+) -> None:
+    monkeypatch.setattr(JournalEntryAdmin, "max_examined", 300)
+    now = clock.now()
+    with transaction.atomic():
+        for actor in ("admin:ann", "", "admin:bob", ""):
+            facts = {"at": now, "source": "plan", "subject_id": 1, "actor": actor}
+            journal.write([journal.Entry(**facts, event="task_changed") for _n in range(2000)])
+    analyze(JournalEntry)
+    admin_client.get(LIST)
+    before = index_reads() + other_reads()
+    admin_client.get(LIST, {"by": "ann", **query})
+    # The few that an index might have found, the stretch that is looked at, and what it is of.
+    assert index_reads() + other_reads() - before <= 1_001 + 4 * 300 + 100
 
 
 def test_search_by_number_finds_all_about_that_subject(admin_client: Client) -> None:
