@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta, tzinfo
 from functools import cache
 from typing import Any
 from zoneinfo import ZoneInfo, available_timezones
@@ -76,12 +76,12 @@ def offset_name(local: datetime) -> str:
     return f"UTC{sign}{hours}:{minutes:02}" if minutes else f"UTC{sign}{hours}"
 
 
-def wall_at(zone: ZoneInfo, instant: int) -> int:
+def wall_at(zone: tzinfo, instant: int) -> int:
     """The wall at an instant."""
     return _whole(datetime.fromtimestamp(instant, zone).replace(tzinfo=UTC) - EPOCH)
 
 
-def first_pass(zone: ZoneInfo, wall: int) -> int | None:
+def first_pass(zone: tzinfo, wall: int) -> int | None:
     """The first instant at which the clock shows that wall, or a later one when a gap skips it.
 
     None when the gap skips the whole local date: that date has no instant.
@@ -94,6 +94,31 @@ def first_pass(zone: ZoneInfo, wall: int) -> int | None:
     midnight = wall - wall % DAY
     skips_date = wall_at(zone, jump - 1) < midnight and wall_at(zone, jump) >= midnight + DAY
     return None if skips_date else jump
+
+
+def first_instant(zone: tzinfo, local: datetime) -> datetime:
+    """The first instant at which the clock shows this local time; Invalid with the next one that it
+    shows when it skips this one."""
+    if not MINYEAR < local.year < MAXYEAR:
+        # Some zones would leave the calendar, and rules refuse it in any.
+        return local.replace(tzinfo=UTC)
+    wall = _whole(local.replace(tzinfo=UTC, microsecond=0) - EPOCH)
+    passed, later = first_pass(zone, wall), wall
+    while passed is None:
+        # A whole date is skipped.
+        later = later - later % DAY + DAY
+        passed = first_pass(zone, later)
+    if wall_at(zone, passed) == wall:
+        return EPOCH + timedelta(seconds=passed, microseconds=local.microsecond)
+    following = datetime.fromtimestamp(passed, zone)
+    raise Invalid(
+        _(
+            "Clocks in {zone} skip {time}; write {next} or later.",
+            zone=str(zone),
+            time=f"{local:%Y-%m-%d %H:%M:%S}",
+            next=f"{following:%Y-%m-%d %H:%M:%S}",
+        )
+    )
 
 
 def first_passes(
@@ -137,7 +162,7 @@ def _highest_wall(zone: ZoneInfo, instant: int) -> int:
     return wall_at(zone, instant) + seconds_since_first_pass
 
 
-def _change(zone: ZoneInfo, low: int, high: int) -> int:
+def _change(zone: tzinfo, low: int, high: int) -> int:
     """The instant of (low, high] from which on the offset is that at `high`."""
     offset = _offset(zone, high)
     return low + bisect_left(
@@ -145,7 +170,7 @@ def _change(zone: ZoneInfo, low: int, high: int) -> int:
     )
 
 
-def _offset(zone: ZoneInfo, instant: int) -> int:
+def _offset(zone: tzinfo, instant: int) -> int:
     return wall_at(zone, instant) - instant
 
 

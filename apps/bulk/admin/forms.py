@@ -16,7 +16,7 @@ from unfold.widgets import (
 
 from apps.bulk.rules.settings import MAX_RATE, RATE
 from apps.common.admin.actions import ReasonForm
-from apps.common.admin.time_inputs import SplitTimeInput
+from apps.common.admin.time_inputs import SplitInstantField
 from apps.dispatch.rules import task_verbs
 from apps.jobs.rules import verbs
 from apps.jobs.rules.type_settings import MAX_HOST
@@ -51,7 +51,7 @@ class MaxAttemptsForm(ParamsForm):
 
 
 class TimeForm(ParamsForm):
-    run_at = forms.SplitDateTimeField(label=_("At"), required=False, widget=SplitTimeInput)
+    run_at = SplitInstantField(label=_("At"), required=False)
     spread_seconds = _number(
         _("Spread over seconds"),
         _("7200 spreads them over two hours from this time, or from now: the oldest come first."),
@@ -89,7 +89,7 @@ class ShiftForm(ParamsForm):
 
 
 class EndForm(ParamsForm):
-    end_at = forms.SplitDateTimeField(label=_("End"), required=False, widget=SplitTimeInput)
+    end_at = SplitInstantField(label=_("End"), required=False)
 
 
 FORMS: Mapping[tuple[str, str], type[ParamsForm]] = {

@@ -13,7 +13,6 @@ from django.contrib.admin.views.main import ERROR_FLAG
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import models
 from django.db.models import QuerySet
-from django.forms import SplitDateTimeField
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
@@ -34,7 +33,7 @@ from apps.common.admin.changelist import (
 )
 from apps.common.admin.columns import ListColumn, chosen, unknown
 from apps.common.admin.csv_pages import CsvPages
-from apps.common.admin.time_inputs import SplitTimeInput
+from apps.common.admin.time_inputs import SplitInstantField, SplitTimeInput
 from apps.common.admin.timeline import Moment, render_timeline
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ class PlatformModelAdmin(ModelAdmin):
     """
 
     formfield_overrides: ClassVar[Any] = {
-        models.DateTimeField: {"form_class": SplitDateTimeField, "widget": SplitTimeInput}
+        models.DateTimeField: {"form_class": SplitInstantField, "widget": SplitTimeInput}
     }
     list_per_page = 50
     list_max_show_all = 200

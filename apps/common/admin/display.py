@@ -120,6 +120,19 @@ def time_column(
     return shown
 
 
+def zoned_time_column(
+    field: str, description: str | Promise
+) -> Callable[[Any, Any], SafeString | None]:
+    """A column of instants of rows with a `time_zone`, which shows them in that zone, too."""
+
+    @column(description)
+    def shown(_admin: Any, row: Any) -> SafeString | None:
+        instant = getattr(row, field)
+        return None if instant is None else shown_time(instant, also=row.recurrence.zone)
+
+    return shown
+
+
 def shown_time(instant: datetime, *, also: tzinfo | None = None) -> SafeString:
     """The instant in the time zone of the page, its UTC as a tooltip, and below it in the zone
     `also` if clocks show something else there; lines break only between date and time."""

@@ -24,7 +24,7 @@ from unfold.widgets import (
 )
 
 from apps.common.admin.json_text import JsonTextField
-from apps.common.admin.time_inputs import TimeInput
+from apps.common.admin.time_inputs import InstantField
 from apps.common.json_rules import canonical
 from apps.common.masking import is_secret
 
@@ -257,13 +257,13 @@ class Day(forms.DateField):
         return (initial or "") != (data or "")
 
 
-class Instant(forms.DateTimeField):
+class Instant(InstantField):
     """A date and time, typed in the time zone of the page, kept as RFC 3339 text with offset."""
 
     _formats = ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M")
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(input_formats=list(self._formats), widget=TimeInput, **kwargs)
+        super().__init__(input_formats=list(self._formats), **kwargs)
 
     def prepare_value(self, value: Any) -> Any:
         try:

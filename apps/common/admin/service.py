@@ -23,6 +23,7 @@ from django.utils.translation import gettext_lazy as _
 from apps.common.admin.actions import actor_of
 from apps.common.admin.base import PlatformModelAdmin
 from apps.common.admin.display import plain_time, shown_text, translate
+from apps.common.admin.time_inputs import SplitInstantField
 from apps.common.errors import Conflict, FieldError, NotFound, PlatformError
 from apps.common.masking import redacted
 
@@ -77,12 +78,12 @@ class ServiceForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def _clean_fields(self) -> None:
         super()._clean_fields()  # type: ignore[misc]
-        # In an hour that clocks show twice the text is ambiguous; the stored instant is not.
-        for name, errors in [*self._errors.items()]:
-            is_unclear = any(error.code == "ambiguous_timezone" for error in errors.as_data())
-            if is_unclear and name not in self.changed_data:
-                del self._errors[name]
-                self.cleaned_data[name] = self.initial[name]
+        # In an hour that clocks show twice the text means the first pass; what is stored may not.
+        for name, field in self.fields.items():
+            stored = self.initial.get(name) if isinstance(field, SplitInstantField) else None
+            is_untouched = name in self.cleaned_data and name not in self.changed_data
+            if isinstance(stored, datetime) and is_untouched:
+                self.cleaned_data[name] = stored
 
     def _get_validation_exclusions(self) -> set[str]:
         """Every column: the service validates the row, with better messages than constraints."""

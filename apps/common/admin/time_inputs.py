@@ -1,19 +1,37 @@
-"""Inputs of times, which name the time zone that the typed text is of."""
+"""Inputs of times, which name the time zone that the typed text is of.
+
+A text that clocks show twice means the first time; one that they skip is refused with the next.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from datetime import datetime, timedelta, tzinfo
+from datetime import timezone as fixed_offset
 from typing import Any
+from zoneinfo import ZoneInfo
 
-from django.utils.timezone import get_current_timezone_name
+from django import forms
+from django.utils import timezone
 from unfold.widgets import UnfoldAdminSplitDateTimeWidget, UnfoldAdminTextInputWidget
+
+from apps.common.admin.display import translate
+from apps.common.errors import Invalid
+from apps.common.zones import first_instant, zone_names
+
+# Django reads texts in it, so that it finds nothing unclear about them.
+_NOWHERE = fixed_offset(timedelta(), "nowhere")
 
 
 class _Zoned:
-    """Adds the zone of the page to what the template gets."""
+    """Adds the zone to what the template gets: that of the page, unless it has one of its own."""
+
+    zone: tzinfo | None = None
 
     def get_context(self, name: str, value: Any, attrs: Any) -> dict[str, Any]:
         context: dict[str, Any] = super().get_context(name, value, attrs)  # type: ignore[misc]
-        context["widget"]["zone"] = get_current_timezone_name()
+        context["widget"]["zone"] = str(self.zone or timezone.get_current_timezone_name())
+        context["widget"]["is_own_zone"] = self.zone is not None
         return context
 
 
@@ -21,6 +39,10 @@ class SplitTimeInput(_Zoned, UnfoldAdminSplitDateTimeWidget):  # type: ignore[mi
     """A date and a time, two boxes."""
 
     template_name = "admin/widgets/zoned_datetime.html"
+
+    def decompress(self, value: Any) -> Any:
+        with timezone.override(self.zone or timezone.get_current_timezone()):
+            return super().decompress(value)
 
 
 class TimeInput(_Zoned, UnfoldAdminTextInputWidget):  # type: ignore[misc]
@@ -30,3 +52,44 @@ class TimeInput(_Zoned, UnfoldAdminTextInputWidget):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__(attrs={"type": "datetime-local", "step": "1"})
+
+
+class SplitInstantField(forms.SplitDateTimeField):
+    """An instant, typed as a date and a time in the zone of the widget."""
+
+    widget = SplitTimeInput
+
+    def compress(self, data_list: Any) -> Any:
+        with timezone.override(_NOWHERE):
+            typed = super().compress(data_list)
+        return _instant(typed, self.widget.zone)  # type: ignore[attr-defined]
+
+
+class InstantField(forms.DateTimeField):
+    """An instant, typed in one box."""
+
+    widget = TimeInput
+
+    def to_python(self, value: Any) -> Any:
+        with timezone.override(_NOWHERE):
+            typed = super().to_python(value)
+        return _instant(typed, self.widget.zone)  # type: ignore[attr-defined]
+
+
+def _instant(typed: datetime | None, zone: tzinfo | None) -> datetime | None:
+    if typed is None or typed.tzinfo is not _NOWHERE:
+        # Nothing, or a text with an offset.
+        return typed
+    try:
+        return first_instant(zone or timezone.get_current_timezone(), typed.replace(tzinfo=None))
+    except Invalid as error:
+        raise forms.ValidationError(translate(error.detail), code="skipped") from error
+
+
+def use_zone_of_form(form: forms.BaseForm, chooser: str, names: Iterable[str]) -> None:
+    """Let these fields show and read times in the zone that is chosen in the form at this moment;
+    in that of the page as long as there is no such zone."""
+    chosen = form[chooser].value() if chooser in form.fields else None
+    for name in names:
+        if chosen in zone_names() and name in form.fields:
+            form.fields[name].widget.zone = ZoneInfo(str(chosen))  # type: ignore[attr-defined]

@@ -11,13 +11,15 @@ from django.contrib import admin
 from django.http import HttpRequest
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.timezone import get_current_timezone_name
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextInputWidget
 
 from apps.common import clock
 from apps.common.admin.base import Panel
-from apps.common.admin.display import column, shown_time, translate
+from apps.common.admin.display import column, shown_time, translate, zoned_time_column
+from apps.common.admin.time_inputs import use_zone_of_form
 from apps.common.errors import FieldError
 from apps.dispatch.admin.filters import ModeFilter, RotationStateFilter, TaskPayload, TasksFor
 from apps.dispatch.admin.periods import RunsIn
@@ -80,6 +82,9 @@ class RotateTaskForm(TaskForm):
         super().__init__(*args, **kwargs)
         for part, value in (self.instance.rule or {}).items():
             self.initial.setdefault(part, value)
+        if self.is_new:
+            self.initial["time_zone"] = get_current_timezone_name()
+        use_zone_of_form(self, "time_zone", ("start_at", "end_at"))
 
     def clean(self) -> dict[str, Any] | None:
         cleaned = super().clean() or {}
@@ -142,6 +147,9 @@ class RotateTaskAdmin(TaskAdmin):
         ("executor_and_rotations", "next_due"),
     )
     list_filter = (TasksFor, ModeFilter, RunsIn, RotationStateFilter, TaskPayload)
+
+    shown_start_at = zoned_time_column("start_at", _("start"))
+    shown_end_at = zoned_time_column("end_at", _("end"))
 
     # --- the list ---------------------------------------------------------------------------------
     def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:

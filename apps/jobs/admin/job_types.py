@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from django import forms
 from django.contrib import admin
 from django.http import HttpRequest
 from django.template.loader import render_to_string
@@ -29,7 +28,7 @@ from apps.common.admin.display import (
     text_column,
 )
 from apps.common.admin.filters import ChoiceFilter
-from apps.common.admin.time_inputs import TimeInput
+from apps.common.admin.time_inputs import InstantField
 from apps.common.admin.timeline import Moment
 from apps.jobs.admin import labels
 from apps.jobs.admin.backoff_picture import backoff_picture
@@ -55,11 +54,10 @@ LANE_COLOURS = {JobType.Lane.FAST: "info", JobType.Lane.SLOW: "warning"}
 
 
 class PauseForm(ReasonForm):
-    until = forms.DateTimeField(
+    until = InstantField(
         label=_("Until"),
         required=False,
         input_formats=["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"],
-        widget=TimeInput,
         help_text=_(
             "The type resumes at this time. Empty: it stays paused until somebody resumes it."
         ),

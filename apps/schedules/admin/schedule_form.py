@@ -12,6 +12,7 @@ from django.db.models import QuerySet
 from django.utils.functional import cached_property
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.timezone import get_current_timezone_name
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import (
@@ -25,6 +26,7 @@ from apps.common.admin import ServiceForm
 from apps.common.admin.display import shown_text
 from apps.common.admin.schema_form import REDRAW, SchemaForm, covered
 from apps.common.admin.service import DRAFT
+from apps.common.admin.time_inputs import use_zone_of_form
 from apps.common.errors import FieldError, PlatformError
 from apps.common.json_rules import canonical
 from apps.common.json_schema import check_params
@@ -132,6 +134,9 @@ class ScheduleForm(ServiceForm):
             return
         self._fill_rule()
         self._limit_types()
+        if self.is_new:
+            self.initial["time_zone"] = get_current_timezone_name()
+        use_zone_of_form(self, "time_zone", ("start_at", "end_at"))
         for name in WHEN:
             self.fields[name].widget.attrs.update(_REDRAW_RUNS)
         self.fields["start_at"].required = not self.is_new

@@ -22,8 +22,8 @@ from apps.common.admin.display import (
     label,
     shown_time,
     text_column,
-    time_column,
     translate,
+    zoned_time_column,
 )
 from apps.common.admin.filters import ChoiceFilter
 from apps.common.admin.timeline import Moment
@@ -89,8 +89,8 @@ class ScheduleAdmin(ServiceModelAdmin):
     actions = ("run_now", "pause", "resume", "copy", "delete")
 
     shown_title = text_column("title", _("title"), ordering="title")
-    shown_start_at = time_column("start_at", _("start"))
-    shown_end_at = time_column("end_at", _("end"))
+    shown_start_at = zoned_time_column("start_at", _("start"))
+    shown_end_at = zoned_time_column("end_at", _("end"))
     shown_context = json_field("context", _("context"))
 
     def has_mark_deleted_permission(self, request: HttpRequest) -> bool:

@@ -248,7 +248,7 @@ def test_form_sent_untouched_writes_nothing(
 def test_task_of_an_hour_that_comes_twice_can_be_edited(
     admin_client: Client, frozen_clock: FrozenClock
 ) -> None:
-    """What was not touched is not read: the text does not say which of the two it is."""
+    """What was not touched is not read: the text means the first of the two."""
     frozen_clock.move_to(datetime(2026, 10, 25, tzinfo=UTC))
     second_pass = datetime(2026, 10, 25, 1, 30, 15, 123_456, tzinfo=UTC)
     task = factories.once_task(factories.user(), start_at=second_pass)
@@ -256,8 +256,20 @@ def test_task_of_an_hour_that_comes_twice_can_be_edited(
         assert save(admin_client, task, title="Other").status_code == 302
         task.refresh_from_db()
         assert (task.title, task.start_at) == ("Other", second_pass)
-        errors = errors_of(save(admin_client, task, start_at_1="02:45:00"))
-    assert "ambiguous" in str(errors["start_at"])
+        assert save(admin_client, task, start_at_1="02:45:00").status_code == 302
+    task.refresh_from_db()
+    assert task.start_at == datetime(2026, 10, 25, 0, 45, tzinfo=UTC)
+
+
+def test_time_that_clocks_skip_is_refused_with_the_next_one(
+    admin_client: Client, frozen_clock: FrozenClock
+) -> None:
+    task = factories.once_task(factories.user())
+    with timezone.override("Europe/Berlin"):
+        given = {"start_at_0": "2027-03-28", "start_at_1": "02:30:00"}
+        errors = errors_of(save(admin_client, task, **given))
+    said = "Clocks in Europe/Berlin skip 2027-03-28 02:30:00; write 2027-03-28 03:00:00 or later."
+    assert errors["start_at"] == [said]
 
 
 def test_moving_a_task_to_another_executor_is_seen_at_the_next_pull_of_both(

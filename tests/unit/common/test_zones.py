@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from apps.common.errors import Invalid
-from apps.common.zones import parse_zone
+from apps.common.zones import first_instant, parse_zone
 from apps.dispatch.rules.recurrence import Recurrence, parse_rule
 
 
@@ -116,3 +116,36 @@ def test_first_valid_moment_is_exact_to_the_second() -> None:
         datetime(1972, 1, 7, 0, 44, 30, tzinfo=UTC),
         datetime(1972, 1, 8, 0, 20, tzinfo=UTC),
     ]
+
+
+@pytest.mark.parametrize(
+    ("zone", "local", "instant"),
+    [
+        ("UTC", "2026-03-02 09:00:00", "2026-03-02 09:00:00"),
+        ("Asia/Shanghai", "2026-03-02 09:00:00.25", "2026-03-02 01:00:00.25"),
+        # Shown twice: the first time counts.
+        ("Europe/Berlin", "2026-10-25 02:30:00", "2026-10-25 00:30:00"),
+        ("Europe/Berlin", "2026-10-25 03:00:00", "2026-10-25 02:00:00"),
+        ("Asia/Shanghai", "9999-12-31 23:59:59", "9999-12-31 23:59:59"),
+    ],
+)
+def test_typed_time_is_the_first_instant_at_which_clocks_show_it(
+    zone: str, local: str, instant: str
+) -> None:
+    shown = first_instant(ZoneInfo(zone), datetime.fromisoformat(local))
+    assert shown == datetime.fromisoformat(instant).replace(tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("zone", "local", "following"),
+    [
+        ("Europe/Berlin", "2027-03-28 02:30:00", "2027-03-28 03:00:00"),
+        # A whole date, when an island moved to the other side of the date line.
+        ("Pacific/Apia", "2011-12-30 09:00:00", "2011-12-31 00:00:00"),
+    ],
+)
+def test_typed_time_that_clocks_skip_is_refused_with_the_next_one(
+    zone: str, local: str, following: str
+) -> None:
+    with pytest.raises(Invalid, match=f"skip {local}; write {following} or later"):
+        first_instant(ZoneInfo(zone), datetime.fromisoformat(local))
