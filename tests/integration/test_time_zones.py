@@ -71,6 +71,9 @@ def test_two_people_read_one_instant_in_their_zones(olga: User, frozen_clock: Fr
     adelaide = page_of_task(sign_in("otto", time_zone="Australia/Adelaide"))
     assert "2026-03-03 02:30:00 UTC+8" in shanghai
     assert "2026-03-03 05:00:00 UTC+10:30" in adelaide
+    # Each list says it once above, with the way to another.
+    assert "Times in Asia/Shanghai, UTC+8 · change" in shanghai
+    assert "Times in Australia/Adelaide, UTC+10:30 · change" in adelaide
     # The zone of one request is not that of the next.
     assert timezone.get_current_timezone_name() == "UTC"
 

@@ -33,6 +33,7 @@ from apps.common.admin.changelist import (
 )
 from apps.common.admin.columns import ListColumn, chosen, unknown
 from apps.common.admin.csv_pages import CsvPages
+from apps.common.admin.display import page_zone
 from apps.common.admin.time_inputs import SplitInstantField, SplitTimeInput
 from apps.common.admin.timeline import Moment, render_timeline
 
@@ -170,6 +171,7 @@ class PlatformModelAdmin(ModelAdmin):
         context = getattr(page, "context_data", None) or {}
         if "cl" in context:
             context.update(self.list_context(request, context["cl"]))
+            context["zone"] = page_zone()
             context["views"] = views_page.head(self, request, views)
         return page  # type: ignore[no-any-return]
 

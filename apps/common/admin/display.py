@@ -14,7 +14,7 @@ from django.utils.functional import Promise
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
-from django.utils.timezone import localtime
+from django.utils.timezone import get_current_timezone_name, localtime
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
@@ -79,6 +79,12 @@ def plain_time(at: datetime) -> str:
     """`2026-03-31 09:30:00 UTC+8`: the instant in the time zone of the page, without markup."""
     local = localtime(at)
     return " ".join((*_parts(local), offset_name(local)))
+
+
+def page_zone() -> str:
+    """`Asia/Shanghai, UTC+8`: the zone of the page and what its clocks are from UTC now."""
+    name, offset = get_current_timezone_name(), offset_name(localtime())
+    return name if name == offset else f"{name}, {offset}"
 
 
 def _parts(local: datetime) -> tuple[str, str]:
