@@ -1,0 +1,191 @@
+"""The part of a form that says when something repeats, and the next times by what is typed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, ClassVar
+
+from django import forms
+from django.utils.functional import cached_property
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.timezone import get_current_timezone_name
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+from unfold.widgets import (
+    UnfoldAdminIntegerFieldWidget,
+    UnfoldAdminRadioSelectWidget,
+    UnfoldAdminTextInputWidget,
+)
+
+from apps.common.admin import ServiceForm
+from apps.common.admin.service import DRAFT
+from apps.common.admin.time_inputs import use_zone_of_form
+from apps.common.errors import FieldError, PlatformError
+from apps.common.zones import parse_zone
+from apps.dispatch.rules.recurrence import DAYS, MINUTES, parse_rule
+from apps.schedules.admin.panels import due_list
+
+NEXT_RUNS = 5
+ONCE, EVERY_MINUTES, EVERY_DAYS, CRON = "once", "every_minutes", "every_days", "cron"
+# The parts of a rule that a choice has.
+PARTS = {
+    ONCE: (),
+    EVERY_MINUTES: ("every_minutes",),
+    EVERY_DAYS: ("every_days", "at"),
+    CRON: ("cron",),
+}
+RULE_PARTS = tuple(part for parts in PARTS.values() for part in parts)
+REDRAW_RUNS = {
+    "hx-post": "",
+    "hx-trigger": "change, input delay:500ms",
+    "hx-include": "closest form",
+    "hx-vals": f'{{"{DRAFT}": "1"}}',
+    "hx-select": "#next-runs",
+    "hx-target": "#next-runs",
+    "hx-swap": "outerHTML",
+    # One after the other, so that no older answer takes the place of a newer one.
+    "hx-sync": "closest form:queue last",
+}
+
+
+class RuleForm(ServiceForm):
+    """The rule as one choice with its parts. A subclass has further fields of `when` it is due, the
+    time zone among them and else instants, and works out the next times in `times_of`."""
+
+    when: ClassVar[tuple[str, ...]] = ("time_zone",)
+
+    repeats = forms.ChoiceField(
+        label=_("Runs"),
+        choices=[
+            (ONCE, _("once, at the start")),
+            (EVERY_MINUTES, _("every … minutes")),
+            (EVERY_DAYS, _("every … days at a time")),
+            (CRON, _("by a cron expression")),
+        ],
+        initial=EVERY_MINUTES,
+        widget=UnfoldAdminRadioSelectWidget(attrs=REDRAW_RUNS),
+    )
+    every_minutes = forms.IntegerField(
+        label=_("Every … minutes"),
+        required=False,
+        min_value=MINUTES[0],
+        max_value=MINUTES[1],
+        widget=UnfoldAdminIntegerFieldWidget(attrs=REDRAW_RUNS),
+        help_text=_("Counted from the start."),
+    )
+    every_days = forms.IntegerField(
+        label=_("Every … days"),
+        required=False,
+        min_value=DAYS[0],
+        max_value=DAYS[1],
+        widget=UnfoldAdminIntegerFieldWidget(attrs=REDRAW_RUNS),
+    )
+    at = forms.CharField(
+        label=_("At"),
+        required=False,
+        widget=UnfoldAdminTextInputWidget(attrs=REDRAW_RUNS),
+        help_text=_("Local time, like 09:30."),
+    )
+    cron = forms.CharField(
+        label=_("Cron"),
+        required=False,
+        max_length=100,
+        widget=UnfoldAdminTextInputWidget(attrs=REDRAW_RUNS),
+        help_text=_("Minute, hour, day, month, weekday: 0 9 * * 1-5"),
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.is_new = self.instance.pk is None
+        if self.may_change:
+            self._fill_rule()
+            if self.is_new:
+                self.initial["time_zone"] = get_current_timezone_name()
+            use_zone_of_form(self, "time_zone", set(self.when) - {"time_zone"})
+            for name in self.when:
+                self.fields[name].widget.attrs.update(REDRAW_RUNS)
+
+    @property
+    def may_change(self) -> bool:
+        """Whether it is not the page of who may only look."""
+        return "time_zone" in self.fields
+
+    def _fill_rule(self) -> None:
+        rule = self.instance.rule
+        if self.is_new and rule is None:
+            return
+        kinds = (kind for kind in PARTS if kind in (rule or {}))
+        self.initial.setdefault("repeats", next(kinds, ONCE))
+        for part, value in (rule or {}).items():
+            self.initial.setdefault(part, value)
+
+    def times_of(self, fields: dict[str, Any], limit: int) -> list[datetime]:
+        """The first times by these valid fields: `rule` and those of `when`."""
+        raise NotImplementedError(f"{type(self).__name__} must define times_of()")
+
+    # --- the next runs of what is typed -----------------------------------------------------------
+    @cached_property
+    def next_runs(self) -> list[datetime]:
+        """The first runs by the rule as it is in the form now; none while it cannot be read."""
+        try:
+            fields = {name: self._now(name) for name in self.when}
+            parse_zone(fields["time_zone"])
+            fields["rule"] = self.rule_of({part: self._now(part) for part in RULE_PARTS})
+            if fields["rule"] is not None:
+                parse_rule(fields["rule"])
+            return self.times_of(fields, NEXT_RUNS)
+        except (forms.ValidationError, PlatformError):
+            return []
+
+    @property
+    def shown_next_runs(self) -> SafeString:
+        """The next runs, or what is missing to tell them; "" for who may only look."""
+        if not self.may_change:
+            return SafeString()
+        if not self.next_runs:
+            return format_html("<p>{}</p>", _("None, by what is filled in above."))
+        return due_list(self.next_runs, parse_zone(self._now("time_zone")))
+
+    @property
+    def next_runs_title(self) -> str:
+        return gettext("Next %(count)d runs by this form") % {"count": NEXT_RUNS}
+
+    def _now(self, name: str) -> Any:
+        """The value of the field; ValidationError when it cannot be read."""
+        field: Any = self.fields[name]
+        bound: Any = self[name]
+        if self.is_bound:
+            return field.clean(bound.data)
+        return bound.initial
+
+    # --- saving -----------------------------------------------------------------------------------
+    def rule_of(self, values: dict[str, Any]) -> dict[str, Any] | None:
+        """The parts of the choice; None to run once."""
+        chosen = str(self["repeats"].value() or ONCE)
+        if chosen == ONCE:
+            return None
+        found = {part: values.get(part) for part in PARTS.get(chosen, ())}
+        return {part: value for part, value in found.items() if value not in (None, "")}
+
+    def clean(self) -> dict[str, Any] | None:
+        for part in set(RULE_PARTS).difference(PARTS.get(str(self["repeats"].value()), RULE_PARTS)):
+            # The page hides what another choice has.
+            self._errors.pop(part, None)
+        return super().clean()
+
+    def without_rule(self, errors: Sequence[FieldError]) -> list[FieldError]:
+        """The errors but those of the rule as a whole, if a part could not be read: that leaves
+        nothing to say of the rest."""
+        if self.errors.keys().isdisjoint(RULE_PARTS):
+            return [*errors]
+        return [error for error in errors if not error.field.startswith("rule")]
+
+    def field_of(self, path: str) -> str | None:
+        part = path.removeprefix("rule.")
+        if part in RULE_PARTS:
+            return part
+        if path == "rule":
+            return next(iter(PARTS.get(str(self["repeats"].value()), ())), "repeats")
+        return super().field_of(path)
