@@ -19,6 +19,7 @@ def periods() -> dict[str, int]:
     """The seconds between two runs of each sweep."""
     return {
         "alerts.evaluate": 15,
+        "alerts.report": 15,
         "common.tidy": 600,
         "bulk.purge": 3600,
         "dispatch.expire": dispatch.EXPIRY_SWEEP_SECONDS,

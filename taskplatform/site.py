@@ -65,6 +65,7 @@ ICONS = {
     "schedules.schedule": "event_repeat",
     "alerts.alert": "notifications_active",
     "alerts.alertrule": "rule",
+    "alerts.reportplan": "event_note",
     "alerts.channel": "campaign",
     "alerts.delivery": "send",
     "bulk.bulkrun": "dynamic_feed",

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
-from apps.alerts.models import Alert, AlertRule, Channel, Delivery
-from apps.alerts.services import settings
+from apps.alerts.models import Alert, AlertRule, Channel, Delivery, ReportPlan
+from apps.alerts.services import report_plans, settings
 from apps.common import clock
 from apps.reports.services import standing
 
@@ -22,6 +22,17 @@ def channel(name: str = "ops", **values: Any) -> Channel:
 
 def rule(name: str = "mail fails", kind: str = "failure_rate", **values: Any) -> AlertRule:
     return settings.create_rule(name=name, kind=kind, actor="test", **values)
+
+
+def report_plan(owner: Any, title: str = "Every morning", **values: Any) -> ReportPlan:
+    """Jobs of 24 hours by type, every day at 08:00 UTC, unless the values say otherwise."""
+    values = {
+        "query": "source=job&by=type&period=24h&zone=UTC",
+        "rule": {"every_days": 1, "at": "08:00"},
+        "time_zone": "UTC",
+        **values,
+    }
+    return report_plans.create_plan(title=title, owner=owner, actor="test", **values)
 
 
 def delivery_about(subject: str) -> Delivery:

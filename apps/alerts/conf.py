@@ -20,7 +20,7 @@ class AlertsConf(Conf):
     )
     ALERT_RETENTION = duration(
         "90d",
-        "How long deliveries and resolved alerts are kept.",
+        "How long deliveries, resolved alerts and runs of reports are kept.",
         minimum="1d",
         maximum="36500d",
     )

@@ -14,7 +14,7 @@ from apps.jobs.handlers import Context, Fail, Retry, handler
 @handler(TYPE, **TYPE_SETTINGS)
 def deliver(context: Any, ctx: Context) -> Any:
     """Send one message; what is over already is not sent again."""
-    rows = Delivery.objects.select_related("channel")
+    rows = Delivery.objects.select_related("channel", "report__plan__owner")
     delivery = rows.filter(pk=context["delivery"]).first()
     if delivery is None:
         raise Fail("The delivery does not exist any more: its rule or channel was deleted.")

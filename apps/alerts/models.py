@@ -1,8 +1,11 @@
-"""Rules that watch the platform, the alerts they open, and how people are notified."""
+"""Rules that watch the platform, the alerts they open, reports that are sent regularly, and how
+people get both."""
 
 from __future__ import annotations
 
 from datetime import datetime
+from functools import cached_property
+from itertools import islice
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,11 +20,17 @@ from apps.alerts.rules import kinds
 from apps.alerts.rules.judge import Open, Terms
 from apps.alerts.rules.quiet import QuietHours
 from apps.common.fields import KeyField
+from apps.common.messages import Message
 from apps.common.models import Edited
+from apps.common.zones import parse_zone
+from apps.dispatch.rules.recurrence import Recurrence, parse_rule
+from apps.dispatch.rules.summary import summary
 from apps.jobs.models import bounds_of
 
 MAX_NAME = 100
 MAX_SUBJECT = 200
+MAX_QUERY = 1_000
+MAX_WHY = 300
 MAX_ANSWER = 500
 EVERY_DAY = "1234567"
 
@@ -142,6 +151,7 @@ class Event(models.TextChoices):
     RESOLVED = "alert.resolved", pgettext_lazy("alert", "resolved")
     DIGEST = "alert.digest", _("digest")
     TEST = "test", _("test")
+    REPORT = "report", _("report")
 
 
 class Alert(models.Model):
@@ -220,6 +230,98 @@ class Alert(models.Model):
         return conditions[state]
 
 
+def default_time_zone() -> str:
+    return str(settings.TIME_ZONE)
+
+
+class ReportPlan(Edited):
+    """A report that is sent to channels again and again, as its owner may see it.
+
+    The owner is whoever saved it last. `query` is that of the report page. `next_at` is the next
+    time, NULL while it is off; the rule counts from `start_at`, when it was planned or changed.
+    """
+
+    title = models.CharField(_("title"), max_length=MAX_NAME)
+    query = models.CharField(_("report"), max_length=MAX_QUERY)
+    rule = models.JSONField(_("rule"))
+    time_zone = KeyField(_("time zone"), max_length=64, default=default_time_zone)
+    channels = models.ManyToManyField(Channel, blank=True, verbose_name=_("channels"))
+    enabled = models.BooleanField(_("enabled"), default=True)
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        models.SET_NULL,
+        null=True,
+        editable=False,
+        related_name="+",
+        verbose_name=_("owner"),
+    )
+    start_at = models.DateTimeField(editable=False)
+    next_at = models.DateTimeField(_("next time"), null=True, editable=False)
+
+    objects = ForAllOrNobody.as_manager()
+
+    class Meta:
+        verbose_name = _("report plan")
+        verbose_name_plural = _("report plans")
+        indexes = [
+            # The sweep: what is due, the earliest first.
+            models.Index(fields=["next_at"], name="report_plan_due"),
+        ]
+
+    def __str__(self) -> str:
+        return self.title
+
+    @cached_property
+    def recurrence(self) -> Recurrence:
+        """When it is due; Invalid when the rule cannot be read."""
+        rule, zone = parse_rule(self.rule), parse_zone(self.time_zone)
+        return Recurrence(rule=rule, zone=zone, start_at=self.start_at)
+
+    @property
+    def summary(self) -> Message:
+        """The rule in plain words."""
+        return summary(self.recurrence.rule, self.time_zone)
+
+    def times_after(self, instant: datetime, limit: int) -> list[datetime]:
+        """The next times after the instant."""
+        later = (each for each in self.recurrence.after(instant) if each > instant)
+        return [*islice(later, limit)]
+
+
+class ReportRun(models.Model):
+    """One time of a report plan: its deliveries, or why there are none.
+
+    `occurrence` is the UTC second; of a report that a person sent, minus the millisecond.
+    """
+
+    plan = models.ForeignKey(
+        ReportPlan, models.CASCADE, related_name="runs", verbose_name=_("report plan")
+    )
+    occurrence = models.BigIntegerField()
+    at = models.DateTimeField(_("planned for"))
+    why = models.CharField(_("why not"), max_length=MAX_WHY, blank=True)
+
+    class Meta:
+        verbose_name = _("report run")
+        verbose_name_plural = _("report runs")
+        default_permissions = ()
+        constraints = [
+            models.UniqueConstraint(fields=["plan", "occurrence"], name="report_run_once"),
+        ]
+        indexes = [
+            # The purge.
+            models.Index(fields=["at"], name="report_run_at"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.plan_id}@{self.occurrence}"
+
+    @property
+    def by_hand(self) -> bool:
+        """Whether a person sent it, and not the rule."""
+        return self.occurrence < 0
+
+
 class Delivery(models.Model):
     """One message to one channel: waiting → sent, failed. `message` holds no secret."""
 
@@ -230,6 +332,9 @@ class Delivery(models.Model):
 
     alert = models.ForeignKey(
         Alert, models.CASCADE, null=True, related_name="deliveries", verbose_name=_("alert")
+    )
+    report = models.ForeignKey(
+        ReportRun, models.CASCADE, null=True, related_name="deliveries", verbose_name=_("report")
     )
     channel = models.ForeignKey(
         Channel, models.CASCADE, related_name="deliveries", verbose_name=_("channel")
@@ -254,6 +359,9 @@ class Delivery(models.Model):
             models.Index(fields=["channel", "created_at"], name="delivery_lately"),
             # The purge.
             models.Index(fields=["created_at"], name="delivery_created"),
+        ]
+        constraints = [
+            models.UniqueConstraint(fields=["report", "channel"], name="delivery_report_once"),
         ]
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""The periodic pass of alerts, started by Celery beat."""
+"""The periodic passes of alerts and reports, started by Celery beat."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from datetime import timedelta
 
 from celery import shared_task
 
-from apps.alerts.services import judging
+from apps.alerts.services import judging, report_runs
+from apps.common import clock
 from apps.common.leases import sweep_lease
 
 logger = logging.getLogger(__name__)
 
-EVALUATE = "alerts.evaluate"
+EVALUATE, REPORT = "alerts.evaluate", "alerts.report"
 MAX_TIME = timedelta(minutes=1)
 
 
@@ -27,3 +28,10 @@ def evaluate() -> int:
         if found[word]:
             logger.info("alerts.evaluate: %s %d", word, found[word])
     return found["sent"]
+
+
+@shared_task(name=REPORT)
+def report() -> int:
+    """Make the deliveries of the reports that are due; returns how many."""
+    with sweep_lease(REPORT, at_most=MAX_TIME) as mine:
+        return report_runs.send_due(until=clock.now() + MAX_TIME / 2) if mine else 0

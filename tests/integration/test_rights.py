@@ -23,7 +23,7 @@ from apps.dispatch.models import ArchivedTask, Dispatch, OperatorScope
 from apps.jobs.models import JobScope, JobType
 from apps.journal.models import JournalEntry, Sink, SinkReject
 from tests import callback, factories
-from tests.alerts import delivery_about
+from tests.alerts import delivery_about, report_plan
 from tests.history import archived
 from tests.integration.api.world import checksum
 from tests.integration.dispatch.housekeeping import archived as archived_dispatches
@@ -74,6 +74,9 @@ MODELS = {
         VIEWER, add=CONFIGURER, delete=CONFIGURER, others={"<int:pk>/test/": CONFIGURER}
     ),
     "alerts/delivery/": Rights(VIEWER),
+    "alerts/reportplan/": Rights(
+        VIEWER, add=OPERATOR, delete=OPERATOR, others={"send_now": OPERATOR}
+    ),
     "auth/group/": Rights(SUPERUSER, add=SUPERUSER, delete=SUPERUSER),
     "auth/user/": Rights(
         SUPERUSER, add=SUPERUSER, delete=SUPERUSER, others={"<id>/password/": SUPERUSER}
@@ -264,6 +267,7 @@ def objects(admin_user: User) -> dict[str, int]:
         "alerts/alertrule/": delivery.alert.rule,
         "alerts/channel/": delivery.channel,
         "alerts/delivery/": delivery,
+        "alerts/reportplan/": report_plan(admin_user, "Hidden report"),
         "access/apiclient/": ApiClient.objects.get(),
         "auth/user/": admin_user,
         "auth/group/": Group.objects.order_by("pk")[0],

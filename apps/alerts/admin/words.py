@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from django.utils.translation import gettext_lazy as _
 
-from apps.alerts.models import Alert, AlertRule, Channel
+from apps.alerts.models import Alert, AlertRule, Channel, ReportPlan
 from apps.journal.admin.words import Event, register
 
 register(
     AlertRule,
     Channel,
     Alert,
+    ReportPlan,
     events={
         "rule_created": Event(_("Alert rule created"), "add_circle", "success"),
         "rule_changed": Event(_("Alert rule changed"), "edit", "info"),
@@ -19,6 +20,10 @@ register(
         "channel_changed": Event(_("Channel changed"), "edit", "info"),
         "channel_deleted": Event(_("Channel deleted"), "delete", "danger"),
         "alert_snoozed": Event(_("Alert snoozed"), "snooze", "warning"),
+        "report_planned": Event(_("Report planned"), "add_circle", "success"),
+        "report_plan_changed": Event(_("Report plan changed"), "edit", "info"),
+        "report_plan_deleted": Event(_("Report plan deleted"), "delete", "danger"),
+        "report_sent": Event(_("Report sent by hand"), "send", "info"),
     },
-    names={"channels": _("channels")},
+    names={"channels": _("channels"), "owner": _("owner")},
 )

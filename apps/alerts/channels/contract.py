@@ -4,7 +4,7 @@ an answer to a verdict."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -31,9 +31,20 @@ class Target:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Mail:
+    """What a mail has in place of the text of a message: a longer text, the same as HTML, and a
+    file."""
+
+    text: str
+    html: str
+    file_name: str
+    file: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Message:
     """A message to people. `url` leads to a page of the platform, `open` is the word for it;
-    `wire` is the message for programs."""
+    `wire` is the message for programs. Lines of the text are divided by line breaks."""
 
     id: str
     title: str
@@ -42,7 +53,9 @@ class Message:
     open: str
     is_resolved: bool = False
     is_critical: bool = False
+    is_report: bool = False
     wire: Mapping[str, Any] = field(default_factory=dict)
+    mail: Mail | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +84,11 @@ def json_request(url: str, body: Mapping[str, Any], **headers: str) -> Request:
 def plain(text: str) -> str:
     """Text that means nothing to the markup of a bot."""
     return text.translate(_LOOKALIKES)
+
+
+def plain_lines(text: str) -> Sequence[str]:
+    """The same of each line."""
+    return [plain(line) for line in text.split("\n")]
 
 
 def by_status(status: int, body: bytes) -> Verdict:

@@ -16,6 +16,7 @@ from apps.alerts.channels.contract import (
     by_code,
     json_request,
     plain,
+    plain_lines,
 )
 
 # Too many messages a minute.
@@ -28,7 +29,8 @@ def request(target: Target, message: Message, now: datetime) -> Request:
         ms = str(int(now.timestamp() * 1000))
         url += f"&timestamp={ms}&sign={signature(ms, target.secret)}"
     title = plain(message.title)
-    text = f"### {title}\n\n{plain(message.text)}\n\n[{plain(message.open)}]({message.url})"
+    lines = "\n\n".join(plain_lines(message.text))
+    text = f"### {title}\n\n{lines}\n\n[{plain(message.open)}]({message.url})"
     body = {
         "msgtype": "markdown",
         "markdown": {"title": title, "text": text},

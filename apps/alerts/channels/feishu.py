@@ -15,7 +15,7 @@ from apps.alerts.channels.contract import (
     Verdict,
     by_code,
     json_request,
-    plain,
+    plain_lines,
 )
 
 # Too many messages.
@@ -24,18 +24,21 @@ _BUSY = (9499, 11232)
 
 def request(target: Target, message: Message, now: datetime) -> Request:
     colour = "green" if message.is_resolved else "red" if message.is_critical else "orange"
+    if message.is_report:
+        colour = "blue"
     button = {
         "tag": "button",
         "text": {"tag": "plain_text", "content": message.open},
         "url": message.url,
     }
+    text = "\n".join(plain_lines(message.text))
     card = {
         "header": {
             "template": colour,
             "title": {"tag": "plain_text", "content": message.title},
         },
         "elements": [
-            {"tag": "div", "text": {"tag": "lark_md", "content": plain(message.text)}},
+            {"tag": "div", "text": {"tag": "lark_md", "content": text}},
             {"tag": "action", "actions": [button]},
         ],
     }

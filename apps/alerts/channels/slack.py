@@ -15,11 +15,12 @@ from apps.alerts.channels.contract import (
     json_request,
 )
 
-_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": " "})
+_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
 def request(target: Target, message: Message, now: datetime) -> Request:
-    title, text = message.title.translate(_ESCAPES), message.text.translate(_ESCAPES)
+    title = message.title.translate(_ESCAPES).replace("\n", " ")
+    text = message.text.translate(_ESCAPES)
     button = {
         "type": "button",
         "text": {"type": "plain_text", "text": message.open},

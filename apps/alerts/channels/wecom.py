@@ -12,6 +12,7 @@ from apps.alerts.channels.contract import (
     by_code,
     json_request,
     plain,
+    plain_lines,
 )
 
 MAX_BYTES = 4096
@@ -20,11 +21,12 @@ _BUSY = (-1, 45009)
 
 
 def request(target: Target, message: Message, now: datetime) -> Request:
-    colour = "info" if message.is_resolved else "warning"
+    colour = "info" if message.is_resolved or message.is_report else "warning"
     head = f'<font color="{colour}">{plain(message.title)}</font>\n'
     tail = f"\n[{plain(message.open)}]({message.url})"
     room = MAX_BYTES - len(head.encode()) - len(tail.encode())
-    content = f"{head}{_cut(plain(message.text), room)}{tail}"
+    text = "\n".join(plain_lines(message.text))
+    content = f"{head}{_cut(text, room)}{tail}"
     return json_request(target.url, {"msgtype": "markdown", "markdown": {"content": content}})
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with a rule or channel; all mistakes are reported at once."""
+"""What is wrong with a rule, a channel or a report plan; all mistakes are reported at once."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from apps.alerts.rules.kinds import KINDS
 from apps.common.errors import FieldError, PlatformError
 from apps.common.messages import Message as _
 from apps.common.zones import parse_zone
+from apps.dispatch.rules.recurrence import parse_rule
 
 MAX_FOR = 86_400
 MAX_REPEAT = 10_080
@@ -76,6 +77,17 @@ def _quiet_faults(given: Mapping[str, Any]) -> Iterator[FieldError]:
         yield _wrong(
             "quiet_days", _("Days are digits from 1, Monday, to 7, Sunday; 12345 is the week.")
         )
+
+
+def plan_faults(given: Mapping[str, Any]) -> Iterator[FieldError]:
+    """The mistakes in the values of a report plan but its report, by field."""
+    if not str(given["title"]).strip():
+        yield _wrong("title", _("Give the report a title, which people read in the message."))
+    for check, field in ((parse_rule, "rule"), (parse_zone, "time_zone")):
+        try:
+            check(given[field], field=field)
+        except PlatformError as error:
+            yield from error.errors
 
 
 def channel_faults(given: Mapping[str, Any], *, has_mail: bool) -> Iterator[FieldError]:

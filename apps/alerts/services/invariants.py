@@ -1,10 +1,10 @@
-"""Audit of the alerts."""
+"""Audit of the alerts and of the reports that are sent."""
 
 from __future__ import annotations
 
 from django.utils.translation import gettext_lazy as _
 
-from apps.alerts.models import Alert
+from apps.alerts.models import Alert, Delivery, ReportPlan, ReportRun
 from apps.common.audit import MAX_FOUND, Breach, Check, CheckResult, RowRule, check_rows, say
 from apps.common.db import fetch, table
 
@@ -40,6 +40,26 @@ def _open(_recent: int) -> CheckResult:
     return CheckResult(found.rows, [*found.breaches, *breaches], found.cut)
 
 
+_PLAN_RULES = (
+    RowRule("I67", "NOT enabled AND next_at IS NOT NULL", _("is off, but would be sent")),
+)
+
+
+def _reports(_recent: int) -> CheckResult:
+    """I67: a report is sent once at each of its times, and not when it is off."""
+    found = check_rows(ReportPlan, _PLAN_RULES, "report plan")
+    sent = table(Delivery)
+    odd = fetch(
+        f"SELECT d.report_id, COUNT(*) FROM {sent} d JOIN {table(ReportRun)} r "
+        "ON r.id = d.report_id WHERE r.why <> '' GROUP BY d.report_id "
+        f"ORDER BY d.report_id LIMIT {MAX_FOUND}"
+    )
+    words = _("was not sent, but has %(count)d deliveries")
+    breaches = [Breach("I67", f"report run {run}", say(words, {"count": n})) for run, n in odd]
+    return CheckResult(found.rows, [*found.breaches, *breaches], found.cut)
+
+
 CHECKS = (
     Check("alerts", ("I66",), _("A rule has at most one open alert about each subject"), _open),
+    Check("reports", ("I67",), _("A report is sent once at each of its times"), _reports),
 )

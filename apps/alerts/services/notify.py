@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from apps.alerts.models import Alert, Channel, Delivery, Event
+from apps.alerts.models import Alert, Channel, Delivery, Event, ReportRun
 from apps.alerts.services.messages import digest_of, message_of
 from apps.common.db import transactional
 from apps.jobs.services.submit import submit
@@ -51,9 +51,6 @@ def notify(*, now: datetime) -> int:
         elif not alert.is_held:
             alert.is_held = True
             alert.save(update_fields=["is_held"])
-    if due and not type_snapshots([TYPE]):
-        # No worker has made it yet.
-        ensure_types([TYPE], {TYPE: TYPE_SETTINGS}, actor="alerts")
     sent = 0
     for channel, alerts in _by_channel(due):
         sent += _notify(channel, alerts, now)
@@ -110,10 +107,19 @@ def deliver(
     *,
     now: datetime,
     alert: Alert | None = None,
+    report: ReportRun | None = None,
 ) -> Delivery:
     """Make a delivery and the job that carries it out."""
+    if not type_snapshots([TYPE]):
+        # No worker has made it yet.
+        ensure_types([TYPE], {TYPE: TYPE_SETTINGS}, actor="alerts")
     made = Delivery.objects.create(
-        channel=channel, alert=alert, event=event, message=message, created_at=now
+        channel=channel,
+        alert=alert,
+        report=report,
+        event=event,
+        message=message,
+        created_at=now,
     )
     made.job = submit(
         TYPE,

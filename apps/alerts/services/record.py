@@ -1,4 +1,4 @@
-"""Journal entries of rules, channels and alerts."""
+"""Journal entries of rules, channels, alerts and report plans."""
 
 from __future__ import annotations
 
@@ -6,20 +6,26 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from apps.alerts.models import Alert, AlertRule, Channel
+from apps.alerts.models import Alert, AlertRule, Channel, ReportPlan
 from apps.journal import services as journal
 from apps.journal.models import Source
 
-_LABELS: Mapping[type, str] = {AlertRule: "alert-rule", Channel: "channel", Alert: "alert"}
+_LABELS: Mapping[type, str] = {
+    AlertRule: "alert-rule",
+    Channel: "channel",
+    Alert: "alert",
+    ReportPlan: "report-plan",
+}
+Subject = AlertRule | Channel | Alert | ReportPlan
 
 
-def label_of(subject: AlertRule | Channel | Alert) -> str:
+def label_of(subject: Subject) -> str:
     """What the journal calls it: `alert-rule:7`."""
     return f"{_LABELS[type(subject)]}:{subject.pk}"
 
 
 def record(
-    subject: AlertRule | Channel | Alert,
+    subject: Subject,
     event: str,
     *,
     now: datetime,

@@ -14,8 +14,11 @@ from apps.alerts.channels.contract import FAIL, OK, RETRY, UNSURE, Message, Targ
 from apps.alerts.channels.kinds import HTTP, MAIL
 from apps.alerts.conf import conf
 from apps.alerts.models import MAX_ANSWER, Channel, Delivery, Event
+from apps.alerts.services import report_message
 from apps.alerts.services.messages import message_in, test_of
 from apps.common import clock
+from apps.common.admin.csv_text import BYTE_ORDER_MARK
+from apps.common.errors import PlatformError
 from apps.common.messages import Message as _
 from apps.jobs.handlers import http
 from apps.jobs.handlers.contract import Fail, Retry
@@ -32,8 +35,7 @@ def send(delivery: Delivery, *, attempt: int = 1, is_last: bool = True) -> Verdi
     the last one.
     """
     channel = delivery.channel
-    now = clock.now()
-    code, verdict = _sent(channel, message_in(delivery), now)
+    code, verdict = _attempted(delivery)
     text = _without_secrets(channel, verdict.text)[:MAX_ANSWER]
     outcome = verdict.outcome
     if outcome == UNSURE:
@@ -48,6 +50,26 @@ def send(delivery: Delivery, *, attempt: int = 1, is_last: bool = True) -> Verdi
     return Verdict(outcome, text)
 
 
+def _attempted(delivery: Delivery) -> tuple[int | None, Verdict]:
+    """The status of the answer, if there is one, and what it means."""
+    if delivery.report is None:
+        message = message_in(delivery)
+    else:
+        try:
+            message = report_message.message_of(delivery)
+        except PlatformError as error:
+            return None, Verdict(FAIL, error.detail)
+        _keep(delivery, message)
+    return _sent(delivery.channel, message, clock.now())
+
+
+def _keep(delivery: Delivery, message: Message) -> None:
+    """Write down what is sent, but for the file of a mail."""
+    kept = {name: getattr(message, name) for name in ("title", "text", "url", "open", "is_report")}
+    delivery.message = {**kept, "wire": message.wire}
+    delivery.save(update_fields=["message"])
+
+
 def send_test(channel: Channel) -> Delivery:
     """Send a test at once, without a job, and return what became of it."""
     now = clock.now()
@@ -59,7 +81,6 @@ def send_test(channel: Channel) -> Delivery:
 
 
 def _sent(channel: Channel, message: Message, now: datetime) -> tuple[int | None, Verdict]:
-    """The status of the answer, if there is one, and what it means."""
     if channel.kind == MAIL:
         return _mailed(channel, message)
     kind = HTTP[channel.kind]
@@ -82,13 +103,15 @@ def _mailed(channel: Channel, message: Message) -> tuple[int | None, Verdict]:
         return None, Verdict(FAIL, _("There is no server for mail; set EMAIL_URL and start anew."))
     # A line break would begin another header.
     subject = " ".join(message.title.split())
-    mail = EmailMultiAlternatives(
-        subject, f"{message.text}\n\n{message.url}\n", to=list(channel.recipients)
-    )
+    longer = message.mail
+    body = f"{message.text}\n\n{message.url}\n" if longer is None else longer.text
+    mail = EmailMultiAlternatives(subject, body, to=list(channel.recipients))
     html = format_html(
         '<p>{}</p><p><a href="{}">{}</a></p>', message.text, message.url, message.open
     )
-    mail.attach_alternative(html, "text/html")
+    mail.attach_alternative(html if longer is None else longer.html, "text/html")
+    if longer is not None:
+        mail.attach(longer.file_name, BYTE_ORDER_MARK + longer.file, "text/csv")
     try:
         mail.send()
     except smtplib.SMTPRecipientsRefused as error:

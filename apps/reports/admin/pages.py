@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
@@ -16,16 +17,26 @@ from django.utils.translation import gettext_lazy as _
 from apps.common import clock
 from apps.common.admin.csv_text import download
 from apps.common.errors import Invalid
+from apps.jobs.models import bounds_of
 from apps.reports.admin import chart, controls, quota
 from apps.reports.admin.report import cells, group_row, headings, tiles, time_rows
 from apps.reports.permissions import may_report
 from apps.reports.rules.outcomes import DISPATCH
-from apps.reports.services.choice import ALL_COLUMNS, SHOWN, SOURCES, TABS, Choice
+from apps.reports.services.choice import (
+    ALL_COLUMNS,
+    DEFAULT_PRESET,
+    SHOWN,
+    SOURCES,
+    TABS,
+    Choice,
+)
 from apps.reports.services.columns import TIME_NAMES, Row, columns_of, is_empty, rows_of, time_names
 from apps.reports.services.sheet import Sheet, View, csv_of, local, read_sheet, span
 from apps.reports.services.summary import DAY, HOUR, MINUTE
 from apps.reports.services.titles import titles as titles_of
 
+# The page is of an app above the reports.
+PLAN_URL = "admin:alerts_reportplan_add"
 # Further rows of times are only in the CSV.
 MAX_ROWS = 400
 # More hours or days are folded below the groups.
@@ -47,6 +58,7 @@ def report(request: HttpRequest) -> HttpResponse:
         "problems": choice.problems,
         "controls": controls.controls(choice, view.groups),
         "csv_url": reverse("report_csv") + choice.query(),
+        "plan_url": _plan_url(request, choice),
     }
     try:
         sheet = read_sheet(choice, view, is_whole=False)
@@ -69,6 +81,16 @@ def report_csv(request: HttpRequest) -> HttpResponseBase:
         return HttpResponseRedirect(f"{reverse('report')}?{request.GET.urlencode()}")
     name, text = csv_of(sheet)
     return download(text, name=name)
+
+
+def _plan_url(request: HttpRequest, choice: Choice) -> str:
+    """Where the report is planned to be sent again and again, for who may; with a period that goes
+    on, if it has none."""
+    user: Any = request.user
+    if not user.has_perm("alerts.add_reportplan") or not bounds_of(user).are_open:
+        return ""
+    query = choice.query(preset=choice.preset or DEFAULT_PRESET)[1:]
+    return f"{reverse(PLAN_URL)}?{urlencode({'query': query})}"
 
 
 def _why_not(choice: Choice) -> str:

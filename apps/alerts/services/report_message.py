@@ -1,0 +1,218 @@
+"""The message of a report: its figures at the time of its run, as its owner may see them now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.urls import reverse
+from django.utils import translation
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.text import capfirst
+from django.utils.translation import gettext as _
+
+from apps.alerts.channels.contract import Mail, Message
+from apps.alerts.channels.kinds import MAIL
+from apps.alerts.models import Channel, Delivery, Event, ReportRun
+from apps.alerts.rules.text_table import text_table
+from apps.alerts.services.report_plans import choice_of
+from apps.alerts.services.report_runs import why_not_by
+from apps.common.errors import Conflict
+from apps.common.messages import wire_time
+from apps.reports.services.choice import SOURCES, TABS
+from apps.reports.services.columns import (
+    COLUMNS,
+    TILES,
+    Column,
+    Row,
+    change,
+    columns_of,
+    is_empty,
+    time_names,
+)
+from apps.reports.services.sheet import Sheet, View, csv_of, local, read_sheet, span
+from apps.reports.services.summary import Figures
+from apps.reports.services.titles import titles
+
+# Rows of the table in a mail, and of a webhook; the file has all.
+MAX_ROWS = 50
+# Of the figures in a message of a bot, below the line of the period.
+_LINES = 4
+_CELL = "padding:2px 10px;text-align:right;white-space:nowrap"
+_NAME = "padding:2px 10px;text-align:left"
+
+
+def message_of(delivery: Delivery) -> Message:
+    """The message, in the language of the channel. Invalid when the report has no figures, Conflict
+    when its owner may not see it any more."""
+    run, channel = delivery.report, delivery.channel
+    assert run is not None  # noqa: S101
+    owner = run.plan.owner
+    if why := why_not_by(owner):
+        raise Conflict(why)
+    assert owner is not None  # noqa: S101
+    with translation.override(channel.language):
+        view = View.of(owner)
+        choice = choice_of(run.plan.query, owner, run.at)
+        # The file of a mail has all groups.
+        sheet = read_sheet(choice, view, is_whole=channel.kind == MAIL)
+        return _Written(run, channel, sheet).message(str(delivery.pk))
+
+
+@dataclass(frozen=True)
+class _Written:
+    """One report in the words of a channel."""
+
+    run: ReportRun
+    channel: Channel
+    sheet: Sheet
+
+    def message(self, number: str) -> Message:
+        text, url = "\n".join(self._lines()), self._url
+        return Message(
+            id=number,
+            title=self.run.plan.title,
+            text=text,
+            url=url,
+            open=_("Open the report"),
+            is_report=True,
+            wire={**self._wire(), "id": number, "url": url, "text": text},
+            mail=self._mail(text) if self.channel.kind == MAIL else None,
+        )
+
+    @property
+    def _url(self) -> str:
+        """The report with the period that was sent."""
+        choice = self.sheet.choice
+        query = choice.query(preset="", start=choice.start, end=choice.end)
+        return f"{settings.PUBLIC_URL}{reverse('report')}{query}"
+
+    # --- the figures ------------------------------------------------------------------------------
+    @property
+    def _columns(self) -> Sequence[Column]:
+        return columns_of(self.sheet.choice, self.sheet.total)
+
+    def _rows(self) -> tuple[list[tuple[str, Row]], int]:
+        """The first rows with their names, and how many more there are."""
+        choice = self.sheet.choice
+        rows = [row for row in self.sheet.rows if choice.is_by_group or not is_empty(row)]
+        names = [row.figures.group for row in rows[:MAX_ROWS]]
+        if choice.by == "task":
+            known = titles(names)
+            names = [f"{known[name]} ({name})" if name in known else name for name in names]
+        elif not choice.is_by_group:
+            names = time_names(choice, choice.time_step, rows[:MAX_ROWS])
+        more = len((self.sheet.by_group or self.sheet.through_time).names)
+        left = more - len(names) if choice.is_by_group else len(rows) - len(names)
+        return list(zip(names, rows[:MAX_ROWS], strict=True)), left
+
+    # --- for bots ---------------------------------------------------------------------------------
+    def _lines(self) -> Iterator[str]:
+        """The period, and the totals in four lines."""
+        sheet, choice = self.sheet, self.sheet.choice
+        summary = sheet.through_time
+        period = span(choice, summary.start, choice.end)
+        yield f"{SOURCES[choice.source]} · {period} · {choice.zone.key}"
+        if not summary.total.total:
+            yield _("Nothing ended in this period.")
+            return
+        totals = [*self._totals()]
+        size = -(-len(totals) // _LINES)
+        for start in range(0, len(totals), size):
+            yield " · ".join(totals[start : start + size])
+
+    def _totals(self) -> Iterator[str]:
+        for column in TILES[self.sheet.choice.source]:
+            now, old = (column.value(each) for each in (self.sheet.total, self.sheet.before))
+            changed, _tone = change(column, now, old)
+            text = f"{capfirst(str(column.title))} {column.shown(now)}"
+            yield f"{text} ({changed})" if changed else text
+
+    # --- for mail ---------------------------------------------------------------------------------
+    def _mail(self, text: str) -> Mail:
+        choice, columns = self.sheet.choice, self._columns
+        rows, more = self._rows()
+        head = [str(TABS[choice.by]), *(capfirst(str(column.title)) for column in columns)]
+        cells = [[name, *_cells(columns, row.figures)] for name, row in rows]
+        cells.append([capfirst(_("total")), *_cells(columns, self.sheet.total)])
+        as_of = _("Added up to %s.") % local(choice, self.sheet.through_time.as_of)
+        note = _("and %d more in the file") % more if more > 0 else ""
+        name, file = csv_of(self.sheet)
+        table = text_table([head, *cells]) if self.sheet.total.total else ""
+        parts = [text, table, note, as_of, self._url]
+        return Mail(
+            text="\n\n".join(part for part in parts if part) + "\n",
+            html=self._html(text, head, cells if table else [], note, as_of),
+            file_name=name,
+            file=file,
+        )
+
+    def _html(
+        self,
+        text: str,
+        head: Sequence[str],
+        cells: Sequence[Sequence[str]],
+        note: str,
+        as_of: str,
+    ) -> SafeString:
+        lines = format_html_join(SafeString("<br>"), "{}", ((line,) for line in text.split("\n")))
+        table = SafeString()
+        if cells:
+            table = format_html(
+                '<table style="border-collapse:collapse"><thead>{}</thead><tbody>{}</tbody></table>'
+                "<p>{}</p>",
+                _html_row("th", head),
+                format_html_join("", "{}", ((_html_row("td", row),) for row in cells)),
+                note,
+            )
+        return format_html(
+            '<p>{}</p>{}<p>{}</p><p><a href="{}">{}</a></p>',
+            lines,
+            table,
+            as_of,
+            self._url,
+            _("Open the report"),
+        )
+
+    # --- for programs -----------------------------------------------------------------------------
+    def _wire(self) -> dict[str, Any]:
+        choice, summary, plan = self.sheet.choice, self.sheet.through_time, self.run.plan
+        columns = COLUMNS[choice.source]
+        rows, more = self._rows()
+        return {
+            "event": Event.REPORT,
+            "plan": {"id": plan.pk, "title": plan.title},
+            "at": wire_time(self.run.at),
+            "source": choice.source,
+            "by": choice.by,
+            "zone": choice.zone.key,
+            "from": wire_time(summary.start),
+            "to": wire_time(choice.end),
+            "as_of": wire_time(summary.as_of),
+            "total": _values(columns, self.sheet.total),
+            "rows": [
+                {"group": row.figures.group} | _values(columns, row.figures) for _name, row in rows
+            ],
+            "more": max(0, more),
+        }
+
+
+def _cells(columns: Sequence[Column], figures: Figures) -> list[str]:
+    return [column.shown(column.value(figures)) for column in columns]
+
+
+def _values(columns: Sequence[Column], figures: Figures) -> dict[str, Any]:
+    return {column.csv_name: column.value(figures) for column in columns}
+
+
+def _html_row(tag: str, cells: Sequence[str]) -> SafeString:
+    styles = [_NAME, *[_CELL] * (len(cells) - 1)]
+    drawn = format_html_join(
+        "",
+        f'<{tag} style="{{}}">{{}}</{tag}>',
+        zip(styles, cells, strict=True),
+    )
+    return format_html("<tr>{}</tr>", drawn)
