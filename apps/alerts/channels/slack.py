@@ -15,6 +15,8 @@ from apps.alerts.channels.contract import (
     json_request,
 )
 
+# A section takes so many characters, and a longer one is refused.
+MAX_CHARACTERS = 3_000
 _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
@@ -26,11 +28,21 @@ def request(target: Target, message: Message, now: datetime) -> Request:
         "text": {"type": "plain_text", "text": message.open},
         "url": message.url,
     }
+    head = f"*{title}*\n"
+    section = f"{head}{_cut(text, MAX_CHARACTERS - len(head))}"
     blocks = [
-        {"type": "section", "text": {"type": "mrkdwn", "text": f"*{title}*\n{text}"}},
+        {"type": "section", "text": {"type": "mrkdwn", "text": section}},
         {"type": "actions", "elements": [button]},
     ]
     return json_request(target.url, {"text": title, "blocks": blocks})
+
+
+def _cut(text: str, size: int) -> str:
+    """At most so many characters, and no half of an escape."""
+    if len(text) <= size:
+        return text
+    before, sign, escape = text[:size].rpartition("&")
+    return text[:size] if not sign or ";" in escape else before
 
 
 def verdict(status: int, body: bytes) -> Verdict:

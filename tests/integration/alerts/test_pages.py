@@ -10,11 +10,11 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from apps.alerts.models import Alert, AlertRule, Channel, Delivery
+from apps.alerts.models import Alert, AlertRule, Channel, Delivery, ReportPlan, ReportRun
 from apps.common import clock
 from apps.jobs.models import JobScope
 from apps.journal.models import JournalEntry
-from tests.alerts import Receiver, channel, evaluate, rule
+from tests.alerts import Receiver, channel, evaluate, report_plan, rule
 from tests.frozen import FrozenClock
 from tests.jobs import job_type, jobs
 from tests.pages import english_in, form_of, text_of
@@ -43,7 +43,10 @@ def firing(frozen_clock: FrozenClock) -> Alert:
 
 def every_page(alert: Alert) -> list[str]:
     delivery = Delivery.objects.get()
+    owner = User.objects.filter(username="owner").first() or User.objects.create_superuser("owner")
+    plan = ReportPlan.objects.first() or report_plan(owner, channels=[delivery.channel])
     rows = {
+        "reportplan": plan.pk,
         "alert": alert.pk,
         "alertrule": alert.rule_id,
         "channel": delivery.channel_id,
@@ -198,6 +201,62 @@ def test_test_shows_code_and_answer(role_client: Any, site: Receiver) -> None:
     assert "310000: sign not match <b>" in shown
     assert "<b>" not in answer.content.decode()
     assert len(site.taken) == 1
+
+
+# --- report plans ---------------------------------------------------------------------------------
+def test_report_is_planned_from_its_page(frozen_clock: FrozenClock, role_client: Any) -> None:
+    client, made_channel = role_client("operator"), channel()
+    page = client.get(reverse("report"), {"by": "host", "period": "7d", "zone": "Asia/Shanghai"})
+    add = page.context["plan_url"]
+    form = form_of(client.get(add), "query")
+    assert form["query"] == "source=job&by=host&period=7d&zone=Asia/Shanghai"
+    assert (form["time_zone"], form["every_days"], form["at"]) == ("Asia/Shanghai", "1", "08:00")
+
+    typed = {**form, "title": "Hosts", "channels": [str(made_channel.pk)]}
+    assert client.post(url("reportplan", "add"), typed).status_code == 302
+
+    made = ReportPlan.objects.get()
+    assert (made.owner.get_username(), made.rule) == ("operator", {"every_days": 1, "at": "08:00"})
+    shown = text_of(client.get(url("reportplan", "change", made.pk)))
+    assert "Jobs · By host · 7 days · Asia/Shanghai" in shown
+    assert "2026-03-03 00:00:00" in shown
+
+
+def test_wrong_report_is_named_beside_its_field(frozen_clock: Any, role_client: Any) -> None:
+    client = role_client("operator")
+    form = form_of(client.get(url("reportplan", "add")), "query")
+    answer = client.post(url("reportplan", "add"), {**form, "title": "x", "query": "by=colour"})
+    assert "query" in answer.context["adminform"].form.errors
+
+
+def test_report_is_sent_by_one_click(frozen_clock: FrozenClock, role_client: Any) -> None:
+    client = role_client("operator")
+    owner = User.objects.get(username="operator")
+    made = report_plan(owner, channels=[channel()])
+
+    client.post(url("reportplan", "act", "send_now"), {"ids": str(made.pk)})
+
+    assert (ReportRun.objects.get().by_hand, Delivery.objects.get().event) == (True, "report")
+    assert "sent by hand" in text_of(client.get(url("reportplan", "change", made.pk)))
+
+
+def test_page_says_why_a_report_is_not_sent(frozen_clock: FrozenClock, role_client: Any) -> None:
+    client = role_client("operator")
+    gone = User.objects.create_user("gone", is_active=False)
+    made = report_plan(User.objects.get(username="operator"), channels=[channel()])
+    ReportPlan.objects.update(owner=gone)
+    shown = text_of(client.get(url("reportplan", "change", made.pk)))
+    assert "Its owner may not sign in any more." in shown
+
+
+@pytest.mark.parametrize("role", ["viewer", "operator"])
+def test_report_page_leads_to_a_plan_for_who_may(
+    frozen_clock: Any, role_client: Any, role: str
+) -> None:
+    client = role_client(role)
+    assert bool(client.get(reverse("report")).context["plan_url"]) == (role == "operator")
+    JobScope.objects.create(operator=User.objects.get(username=role), type="mail")
+    assert client.get(reverse("report")).context["plan_url"] == ""
 
 
 # --- alerts ---------------------------------------------------------------------------------------

@@ -109,6 +109,38 @@ def test_foreign_text_is_no_markup_for_slack() -> None:
     assert "&lt;!channel&gt; &amp; &lt;https" in body["blocks"][0]["text"]["text"]
 
 
+@pytest.mark.parametrize("text", ["x" * 5000, "&" * 2000, "告警" * 3000])
+def test_slack_takes_3000_characters(text: str) -> None:
+    message = replace(MESSAGE, text=text)
+    body = body_of(slack.request(Target(url="https://hooks.slack.com/x"), message, NOW))
+    section = body["blocks"][0]["text"]["text"]
+    assert 2990 <= len(section) <= 3000
+    # No half of an escape.
+    assert section.count("&") == section.count(";")
+
+
+@pytest.mark.parametrize(
+    ("channel", "path"),
+    [
+        (dingtalk, ("markdown", "text")),
+        (wecom, ("markdown", "content")),
+        (feishu, ("card", "elements", 0, "text", "content")),
+        (slack, ("blocks", 0, "text", "text")),
+    ],
+)
+def test_lines_of_a_text_stay_lines(channel: Any, path: tuple[Any, ...]) -> None:
+    message = replace(MESSAGE, title="Weekly", text="first\nsecond\nthird", is_report=True)
+    found = body_of(channel.request(Target(url="https://bot.example/x?k=1"), message, NOW))
+    for name in path:
+        found = found[name]
+    lines = [line for line in found.splitlines() if line]
+    assert [each for each in lines if each in ("first", "second", "third")] == [
+        "first",
+        "second",
+        "third",
+    ]
+
+
 def test_wecom_takes_4096_bytes() -> None:
     message = replace(MESSAGE, text="告警" * 2000)
     content = body_of(wecom.request(Target(url="https://q.example/x"), message, NOW))["markdown"][
