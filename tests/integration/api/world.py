@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from django.apps import apps
-from django.db import connection, models
+from django.db import connection, models, transaction
 
 from apps.bulk.models import BulkRow, BulkRun
 from apps.common import clock
@@ -26,6 +27,7 @@ from apps.dispatch.models import (
 )
 from apps.jobs.models import Job
 from tests import callback, factories
+from tests.caches import clear_caches
 
 # Counters that a request which changes nothing may still move.
 COUNTERS = {"apiclient": {"last_used_at"}, "executor": {"last_seen_at"}}
@@ -122,6 +124,15 @@ def _handed_out(uid: str) -> tuple[int, str]:
     taken = callback.take_next(user)
     assert isinstance(taken, Dispatch)
     return task.pk, str(taken.pk)
+
+
+@contextlib.contextmanager
+def undone() -> Iterator[None]:
+    """What the block changes is taken back, so that the next one finds the same rows."""
+    with transaction.atomic():
+        yield
+        transaction.set_rollback(True)
+    clear_caches()
 
 
 def erase_all_but(names: Collection[str]) -> None:
