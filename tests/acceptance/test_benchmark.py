@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sqlite3
 import subprocess
 from collections.abc import Callable, Mapping
@@ -11,31 +10,23 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.conftest import new_environment, run_manage
+from tests.acceptance.conftest import Planned
 
 Manage = Callable[..., subprocess.CompletedProcess[str]]
 
 WORDS = ["figure", "value", "unit", "baseline", "ratio", "goal", "met"]
 
 
-@pytest.fixture(scope="module")
-def planned(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """With what the demo plans; each test gets a copy."""
-    file = tmp_path_factory.mktemp("planned") / "planned.sqlite3"
-    environment = new_environment(file.parent, f"sqlite:///{file}") | {"REDIS_URL": ""}
-    for command in ("migrate", "demo"):
-        assert run_manage(environment, command, "--verbosity", "0").returncode == 0
-    return file
+@pytest.fixture
+def template_database(planned_database: Planned) -> str:
+    return planned_database.url
 
 
 @pytest.fixture
-def database(environment: dict[str, str], planned: Path, tmp_path: Path) -> Path:
-    """The operator's."""
-    file = tmp_path / "operators.sqlite3"
-    shutil.copy(planned, file)
-    environment.update(DATABASE_URL=f"sqlite:///{file}", REDIS_URL="")
+def database(environment: dict[str, str]) -> Path:
+    """The operator's, with what the demo plans."""
     Path(environment["VAR_DIR"]).mkdir(exist_ok=True)
-    return file
+    return Path(environment["DATABASE_URL"].removeprefix("sqlite:///"))
 
 
 def content_of(database: Path) -> list[str]:
@@ -62,15 +53,6 @@ def test_quick_run_on_sqlite_prints_an_array_and_leaves_the_data_alone(
     assert sorted(database.parent.glob("*.sqlite3")) == files
 
 
-def test_lines_stand_under_the_words_of_the_format(database: Path, manage: Manage) -> None:
-    measured = manage("benchmark", "dispatch", "--quick")
-    assert measured.returncode == 0, measured.stderr
-    heading, _rule, line = measured.stdout.splitlines()
-    assert heading.split() == ["figure", "value", "baseline", "ratio", "goal"]
-    assert line.startswith("pull + callback in process, sqlite  ")
-    assert line.endswith(("met", "short"))
-
-
 def test_every_page_is_shown_beside_a_short_history(
     database: Path, manage: Manage, environment: Mapping[str, str]
 ) -> None:
@@ -94,10 +76,10 @@ def test_every_page_is_shown_beside_a_short_history(
     )
     assert {(page["unit"], page["goal"]) for page in pages} == {("ms", "<= 200")}
     assert queries["goal"] == "<= 30"
-    assert rollups["figure"] == "rollups of 5,000 entries/s, one process"
+    assert rollups["figure"] == "rollups of 1,000 entries/s, one process"
     assert (rollups["unit"], rollups["goal"]) == ("% of a core", "<= 20")
-    # Five thousand a second cannot be added up in next to no time.
-    assert rollups["value"] > 0.5
+    # A thousand a second cannot be added up in next to no time.
+    assert rollups["value"] > 0.1
     assert content_of(database) == before
 
 
@@ -112,9 +94,13 @@ def test_unknown_name_is_refused_with_those_there_are(manage: Manage) -> None:
 
 
 def test_parts_by_name_are_all_that_is_measured(database: Path, manage: Manage) -> None:
-    measured = manage("benchmark", "jobs", "drain", "--quick", "--json")
+    """Without --json their lines stand under the words of the format."""
+    measured = manage("benchmark", "jobs", "drain", "--quick")
     assert measured.returncode == 0, measured.stderr
-    assert [each["figure"] for each in json.loads(measured.stdout)] == ["drain in process, SQLite"]
+    heading, _rule, line = measured.stdout.splitlines()
+    assert heading.split() == ["figure", "value", "baseline", "ratio", "goal"]
+    assert line.startswith("drain in process, SQLite  ")
+    assert line.endswith(("met", "short"))
 
 
 def test_unknown_part_is_refused_with_those_there_are(manage: Manage) -> None:
