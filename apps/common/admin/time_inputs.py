@@ -62,7 +62,7 @@ class SplitInstantField(forms.SplitDateTimeField):
     def compress(self, data_list: Any) -> Any:
         with timezone.override(_NOWHERE):
             typed = super().compress(data_list)
-        return _instant(typed, self.widget.zone)  # type: ignore[attr-defined]
+        return _instant(typed, self.widget.zone)
 
 
 class InstantField(forms.DateTimeField):
@@ -73,7 +73,7 @@ class InstantField(forms.DateTimeField):
     def to_python(self, value: Any) -> Any:
         with timezone.override(_NOWHERE):
             typed = super().to_python(value)
-        return _instant(typed, self.widget.zone)  # type: ignore[attr-defined]
+        return _instant(typed, self.widget.zone)
 
 
 def _instant(typed: datetime | None, zone: tzinfo | None) -> datetime | None:
@@ -92,4 +92,4 @@ def use_zone_of_form(form: forms.BaseForm, chooser: str, names: Iterable[str]) -
     chosen = form[chooser].value() if chooser in form.fields else None
     for name in names:
         if chosen in zone_names() and name in form.fields:
-            form.fields[name].widget.zone = ZoneInfo(str(chosen))  # type: ignore[attr-defined]
+            form.fields[name].widget.zone = ZoneInfo(str(chosen))
