@@ -14,8 +14,8 @@ from apps.common import clock
 from apps.common.db import exclusive_lock, execute, fetch, placeholders, table
 from apps.common.leases import load_position, save_position
 
-# After each chunk it rests three times as long as that took: a quarter of a connection at most.
-RESTS = 3
+# After each chunk it rests twice as long as that took: a third of a connection at most.
+RESTS = 2
 LONGEST_REST = 1.0
 
 
