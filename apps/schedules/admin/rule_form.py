@@ -101,7 +101,7 @@ class RuleForm(ServiceForm):
         self.is_new = self.instance.pk is None
         if self.may_change:
             self._fill_rule()
-            if self.is_new:
+            if self.is_new and "time_zone" not in (kwargs.get("initial") or {}):
                 self.initial["time_zone"] = get_current_timezone_name()
             use_zone_of_form(self, "time_zone", set(self.when) - {"time_zone"})
             for name in self.when:

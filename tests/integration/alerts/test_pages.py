@@ -209,7 +209,7 @@ def test_report_is_planned_from_its_page(frozen_clock: FrozenClock, role_client:
     page = client.get(reverse("report"), {"by": "host", "period": "7d", "zone": "Asia/Shanghai"})
     add = page.context["plan_url"]
     form = form_of(client.get(add), "query")
-    assert form["query"] == "source=job&by=host&period=7d&zone=Asia/Shanghai"
+    assert form["query"] == "source=job&by=host&period=7d&zone=Asia%2FShanghai"
     assert (form["time_zone"], form["every_days"], form["at"]) == ("Asia/Shanghai", "1", "08:00")
 
     typed = {**form, "title": "Hosts", "channels": [str(made_channel.pk)]}
