@@ -184,12 +184,12 @@ def test_every_page_comes_without_code_written_into_it(admin_client: Client) -> 
     ("role", "adds"),
     [
         ("viewer", set()),
-        ("operator", {"oncetask", "rotatetask", "executor", "job", "schedule"}),
+        ("operator", {"oncetask", "rotatetask", "executor", "job", "schedule", "reportplan"}),
         (
             "configurer",
             {
                 *("oncetask", "rotatetask", "executor", "template", "apiclient", "job", "jobtype"),
-                *("schedule", "alertrule", "channel"),
+                *("schedule", "alertrule", "channel", "reportplan"),
             },
         ),
     ],
