@@ -10,6 +10,7 @@ from django.db.models import QuerySet
 
 from apps.bulk.services.targets import TARGETS, Target
 from apps.common import clock
+from apps.common.db import transactional
 from apps.common.errors import Conflict, FieldError
 from apps.common.messages import Message as _
 from apps.dispatch.models import OnceTask, RotateTask
@@ -68,6 +69,7 @@ class Tasks(Target):
     def opposite(self, verb: str, params: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
         return of.opposite(verb, params)
 
+    @transactional
     def act(
         self, row: Any, verb: str, params: Mapping[str, Any], *, actor: str, reason: str
     ) -> None:

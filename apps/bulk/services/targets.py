@@ -94,7 +94,8 @@ class Target:
     def act(
         self, row: Any, verb: str, params: Mapping[str, Any], *, actor: str, reason: str
     ) -> None:
-        """Change one locked row; PlatformError when its state does not allow it."""
+        """Change one locked row, in a transaction of its own within that of the round;
+        PlatformError when its state does not allow it."""
         raise NotImplementedError(f"{type(self).__name__} must define act()")
 
     def act_on(

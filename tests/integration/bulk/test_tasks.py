@@ -16,7 +16,7 @@ from apps.bulk.services.selection import Selection
 from apps.bulk.services.targets import target_of
 from apps.common import clock
 from apps.common.errors import Invalid
-from apps.dispatch.models import Executor, OnceTask, OperatorScope, RotateTask
+from apps.dispatch.models import Executor, OnceTask, OperatorScope, RotateTask, Task
 from apps.jobs.models import Bounds, bounds_of
 from apps.journal.models import JournalEntry
 from tests import factories
@@ -277,3 +277,22 @@ def test_list_of_rotations_leads_to_a_plan_of_the_same_ones(
     found = RotateTask.objects.filter(status="paused")
     assert {task.title for task in found} == shown
     assert found.count() == 2 and paused in found
+
+
+@BOTH
+def test_row_that_the_database_refuses_does_not_stop_the_others(
+    start: Start, ann: Executor, kind: str, monkeypatch: Any
+) -> None:
+    first, bad, last = (MAKE[kind](ann, f"Shelf {n}") for n in range(3))
+    save = Task.save
+
+    def refused(task: Any, **given: Any) -> None:
+        if task.pk == bad.pk:
+            task.updated_by = None
+        save(task, **given)
+
+    monkeypatch.setattr(Task, "save", refused)
+    run = run_of(start, "priority", {}, kind, params={"priority": 7})
+    assert (run.state, run.done, run.skipped, run.failed) == ("done", 2, 0, 1)
+    model = target_of(kind).model._default_manager
+    assert {*model.filter(priority=7)} == {first, last}
