@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.db.models import Q
+from django.db.models import Case, Q, When
 
 from apps.common.db import transactional
 from apps.common.errors import Conflict, Forbidden, Invalid, NotFound
@@ -23,8 +23,8 @@ MAX_SHOWN = 100
 def views_of(user: Any, name: str) -> list[SavedView]:
     """The views of the list that the person sees: their own by title, then those of others."""
     seen = SavedView.objects.filter(Q(owner=user) | Q(shared=True), list=name)
-    found = list(seen.select_related("owner").order_by("title", "pk")[:MAX_SHOWN])
-    return sorted(found, key=lambda view: view.owner_id != user.pk)
+    own_first = Case(When(owner=user, then=0), default=1)
+    return list(seen.select_related("owner").order_by(own_first, "title", "pk")[:MAX_SHOWN])
 
 
 def own_view(user: Any, name: str, number: int) -> SavedView:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from html import unescape
 from typing import Any
 
@@ -231,3 +232,15 @@ def test_foreign_text_in_titles_is_text(admin_client: Client) -> None:
     keep(admin_client, "<script>alert(1)</script>", shared="on")
     for address in (f"{JOBS}?{FAILED}", f"{VIEWS}?{FAILED}"):
         assert b"<script>alert" not in admin_client.get(address).content
+
+
+def test_own_views_come_before_however_many_others_share(
+    admin_client: Client, role_client: Callable[[str], Client], monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(saved_views, "MAX_SHOWN", 2)
+    for title in ("Alpha", "Beta"):
+        keep(admin_client, title, f"key={title}", shared="on")
+    operator = role_client("operator")
+    keep(operator, "Zulu", default="on")
+    assert operator.get(JOBS)["Location"] == f"{JOBS}?{FAILED}"
+    assert [link.split()[0] for link in links(operator)] == ["Zulu", "Alpha"]
