@@ -11,6 +11,7 @@ from django.test import Client
 
 from apps.common import clock
 from apps.common.admin import export
+from apps.common.masking import MASK
 from apps.jobs.models import Job, JobScope
 from apps.journal.models import JournalEntry
 from tests import callback, factories
@@ -63,6 +64,12 @@ def test_no_cell_is_a_formula(admin_client: Client) -> None:
     factories.job(into={"status": "failed", "memo": "=1+1"})
     [row] = exported(admin_client, f"{JOBS}export/")
     assert row["error"] == "'=1+1"
+
+
+def test_secrets_are_masked_as_in_the_list(admin_client: Client) -> None:
+    factories.job(into={"status": "failed", "memo": "GET https://x.example/?token=s3cr3t gave 500"})
+    [row] = exported(admin_client, f"{JOBS}export/")
+    assert row["error"] == f"GET https://x.example/?token={MASK} gave 500"
 
 
 @pytest.mark.parametrize("limit", [{"MAX_EXPORTED": 2}, {"MAX_SECONDS": -1.0}])
