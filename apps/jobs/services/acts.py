@@ -110,6 +110,7 @@ def retry(job: Job, now: datetime, *, twins: Mapping[str, Submitted], host: str 
 
 def run_now(job: Job, now: datetime) -> Act:
     """A ready job keeps its place if it is the better one."""
+    require_arrow(job, "run_now")
     changes = {
         "status": t.READY,
         "run_at": min(now, job.run_at),
@@ -121,6 +122,7 @@ def run_now(job: Job, now: datetime) -> Act:
 
 def mark_done(job: Job, now: datetime) -> Act:
     """It counts as succeeded."""
+    require_arrow(job, "mark_done")
     changes = {"status": t.SUCCEEDED, "finished_at": now, "error_key": "", **_ENDED}
     return Act("mark_done", changes, "marked_done")
 

@@ -22,7 +22,7 @@ from apps.jobs.rules.type_settings import MAX_HOST
 from apps.jobs.services import acts
 from apps.jobs.services.acts import Act
 from apps.jobs.services.archive import restore
-from apps.jobs.services.move import entry_of, move, require_arrow
+from apps.jobs.services.move import entry_of, move
 from apps.jobs.services.submit import Submitted, open_twins
 
 MAX_NAMED = 100
@@ -92,7 +92,6 @@ def edit(*, job: AnyJob, version: int, changes: Mapping[str, Any], actor: str, r
                 current=current.version,
             )
         )
-    require_arrow(current, "edit")
     act = acts.edit(current, now, changes)
     if changes.get("affinity_host"):
         require_host(changes["affinity_host"], field="affinity_host")
@@ -147,10 +146,8 @@ def _take(job: Job, act: Act | None, now: datetime, actor: str, reason: str) -> 
 
 def _take_all(taken: Sequence[tuple[Job, Act]], now: datetime, actor: str, reason: str) -> None:
     """Take the arrows and bring the objects up to date."""
-    for job, act in taken:
-        require_arrow(job, act.arrow)
-        if act.arrow not in HARMLESS and not reason.strip():
-            raise Invalid.field("reason", _("Say why; the job's timeline shows it."))
+    if not reason.strip() and not HARMLESS.issuperset(act.arrow for _job, act in taken):
+        raise Invalid.field("reason", _("Say why; the job's timeline shows it."))
     move(
         [
             (

@@ -13,7 +13,8 @@ from apps.common.errors import Conflict, Invalid, NotFound
 from apps.jobs.models import Bounds, Job, Worker
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.order import order_key
-from apps.jobs.services import control, types
+from apps.jobs.services import acts, control, types
+from apps.jobs.services.acts import Act
 from apps.jobs.services.find import find_job
 from apps.jobs.services.submit import submit
 from apps.journal.models import JournalEntry
@@ -415,3 +416,14 @@ def test_job_is_found_by_number_within_the_binding() -> None:
     for number, bound in ((job.pk, {"sms"}), (job.pk, set()), (7, None), (2**63, None)):
         with pytest.raises(NotFound):
             find_job(number, bounds=Bounds(types=bound))
+
+
+@pytest.mark.parametrize("act", [acts.run_now, acts.mark_done])
+def test_of_several_jobs_only_those_that_do_not_allow_it_are_refused(
+    act: Callable[[Job, datetime], Act],
+) -> None:
+    waiting, running = job_in(t.SCHEDULED), job_in(t.RUNNING)
+    refused = control.take_each([waiting, running], lambda job: act(job, NOW), **WHO)
+    assert list(refused) == [running.pk]
+    assert row(waiting).status != t.SCHEDULED
+    assert row(running).status == t.RUNNING
