@@ -135,7 +135,7 @@ def _start(
             reason=given["reason"],
             actor=actor_of(request),
             bounds=bounds_of(request.user),
-            request_id=f"{actor_of(request)}:{given['once']}"[:128],
+            request_id=given["once"],
         )
     except PlatformError as error:
         _show(form, error)

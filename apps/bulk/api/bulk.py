@@ -113,7 +113,7 @@ class BulkView(ApiView):
             reason=body["reason"],
             actor=actor_of(request),
             bounds=bounds,
-            request_id=_request_id(request, body.get("request_id")),
+            request_id=body.get("request_id"),
         )
         place = {"Location": f"/api/v1/bulk/{run.pk}/"}
         return JsonAnswer(BulkRunOut.of(run), status=202, headers=place)
@@ -228,11 +228,6 @@ def _client(request: Request) -> Client:
 
 def _bounds(request: Request) -> Bounds:
     return starter.bounds_of_key(_client(request))
-
-
-def _request_id(request: Request, given: str | None) -> str | None:
-    # Keys choose theirs apart from each other.
-    return f"{_client(request).client_id}:{given}"[-128:] if given else None
 
 
 def _find(request: Request, number: str) -> BulkRun:

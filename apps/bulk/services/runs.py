@@ -26,6 +26,8 @@ from apps.journal.models import Source
 
 STARTED, STOPPED, CONTINUED = "bulk_started", "bulk_stopped", "bulk_continued"
 _SAME = ("kind", "verb", "params", "filter", "at_most", "rate", "actor")
+# What the column takes.
+_MAX_REQUEST = 128
 
 
 def start(
@@ -40,7 +42,7 @@ def start(
     rate: int = RATE,
     request_id: str | None = None,
 ) -> BulkRun:
-    """Make the run and its job. A repeat with the same `request_id` gets the first run.
+    """Make the run and its job. A repeat with the same `request_id` gets the first of the actor.
 
     `at_most` None takes however many. Invalid names each wrong field.
     """
@@ -54,7 +56,7 @@ def start(
     ensure_types([TYPE], {TYPE: TYPE_SETTINGS}, actor="system")
     newest = target.model._default_manager.order_by("-pk").values_list("pk", flat=True).first() or 0
     run = BulkRun(
-        request_id=request_id,  # type: ignore[misc]
+        request_id=_of_actor(actor, request_id),  # type: ignore[misc]
         kind=target.kind,
         verb=verb,
         params=written(params),
@@ -70,17 +72,18 @@ def start(
     try:
         return _begin(run)
     except IntegrityError:
-        first = _first(request_id)
-        if first is None:
+        if request_id is None:
             raise
+        first = BulkRun.objects.get(request_id=run.request_id)
     if any(getattr(first, name) != getattr(run, name) for name in _SAME):
-        text = _("Request {id} has started another run; use a new request_id.", id=request_id or "")
+        text = _("Request {id} has started another run; use a new request_id.", id=request_id)
         raise ReplayConflict(text)
     return first
 
 
-def _first(request_id: str | None) -> BulkRun | None:
-    return BulkRun.objects.filter(request_id=request_id).first() if request_id else None
+def _of_actor(actor: str, request_id: str | None) -> str | None:
+    """People and keys choose theirs apart from each other; of a long one the end differs."""
+    return f"{actor}:{request_id}"[-_MAX_REQUEST:] if request_id else None
 
 
 @transactional

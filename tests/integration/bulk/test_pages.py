@@ -185,6 +185,17 @@ def test_form_sent_twice_starts_one_run(page: Client) -> None:
     assert BulkRun.objects.count() == 1
 
 
+def test_each_form_of_a_person_with_a_long_name_starts_its_own_run(
+    page: Client, operator: User
+) -> None:
+    operator.username = "o" * 150
+    operator.save()
+    jobs(5)
+    for _form in range(2):
+        started(page, NEW.format("cancel"), {"type": "mail"})
+    assert BulkRun.objects.count() == 2
+
+
 @pytest.mark.parametrize(
     ("asked", "given", "said"),
     [
