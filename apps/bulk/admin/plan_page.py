@@ -182,12 +182,15 @@ def _query(asked: dict[str, str]) -> str:
     return f"?{urlencode(asked)}" if asked else ""
 
 
-def opposite_url(run: BulkRun) -> tuple[object, str] | None:
-    """The page of the verb that takes the changes of the run back, over the rows it changed."""
+def opposite_url(run: BulkRun, person: Any) -> tuple[object, str] | None:
+    """The verb that takes the changes of the run back, and its page over the rows it changed; None
+    where there is none, or the person may not do that."""
     target, of = TARGETS[run.kind], words.OF[run.kind]
     back = target.opposite(run.verb, run.params)
+    if back is None or not person.has_perm(target.verbs[back[0]]):
+        return None
     # Its rows are kept for a shorter time than the run.
-    if back is None or not run.rows.filter(outcome=BulkRow.Outcome.DONE).exists():
+    if not run.rows.filter(outcome=BulkRow.Outcome.DONE).exists():
         return None
     verb, params = back
     asked = {CHANGED_BY: str(run.pk)}

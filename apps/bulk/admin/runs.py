@@ -253,7 +253,7 @@ class BulkRunAdmin(LiveAdmin, MachineRowAdmin):
     def buttons(self, request: HttpRequest, row: BulkRun) -> list[Button]:
         found = super().buttons(request, row)
         is_over = row.state in (BulkRun.State.DONE, BulkRun.State.STOPPED)
-        if is_over and (back := opposite_url(row)) is not None:
+        if is_over and (back := opposite_url(row, request.user)) is not None:
             text = gettext("Take back: %s…") % back[0]
             found.append(Button(url=back[1], text=text, icon="undo", is_dangerous=False))
         return found

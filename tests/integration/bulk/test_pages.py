@@ -261,6 +261,15 @@ def test_way_back_leads_to_all_rows_that_were_changed_and_from_there_to_the_run(
     assert f"Changed by bulk run: {run.pk}" in text_of(page.get(run_page(made)))
 
 
+def test_viewer_is_offered_no_way_back(role_client: Callable[[str], Client], start: Start) -> None:
+    jobs(1)
+    run = start("cancel", {"type": "mail"})
+    carry_out(run)
+    answer = role_client("viewer").get(run_page(run))
+    assert answer.status_code == 200
+    assert list(answer.context["object_buttons"]) == []
+
+
 def test_run_of_another_kind_or_of_others_is_no_way_back(
     page: Client, start: Start, role_user: Callable[[str], User]
 ) -> None:
