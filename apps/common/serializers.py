@@ -393,8 +393,7 @@ class StrictSerializer(serializers.Serializer[Any]):
 # The shape of an answer: documented by OpenAPI, made by `of(row)`. No docstring, because OpenAPI
 # would show it for every answer.
 class Answer(serializers.Serializer[Any]):
-    """`payload` are the fields that may hold secrets."""
-
+    # The fields that may hold secrets.
     payload: ClassVar[tuple[str, ...]] = ()
 
     @classmethod

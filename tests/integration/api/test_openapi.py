@@ -60,6 +60,7 @@ def test_no_schema_speaks_of_the_code() -> None:
 
     assert "StrictSerializer" not in text
     assert "Views call" not in text
+    assert "may hold secrets" not in text
 
 
 @pytest.mark.django_db
