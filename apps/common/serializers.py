@@ -7,7 +7,7 @@ import functools
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Self
 
@@ -18,7 +18,7 @@ from rest_framework import serializers
 from rest_framework.exceptions import ErrorDetail, ValidationError
 from rest_framework.validators import ProhibitSurrogateCharactersValidator
 
-from apps.common.errors import WHOLE, PlatformError, field_errors, refusal
+from apps.common.errors import PlatformError, field_errors, refusal
 from apps.common.fields import KEY_PATTERN
 from apps.common.json_rules import INTEGERS, check_json, check_text
 from apps.common.masking import redacted
@@ -55,18 +55,6 @@ class _Strict(serializers.Field[Any, Any, Any, Any]):
     @staticmethod
     def refuse(message: str, code: str = "invalid") -> ValidationError:
         return ValidationError(message, code=code)
-
-
-def require(rule: Callable[..., object], value: Any, *, field: str) -> None:
-    """Apply a rule to the value; its errors join those of the other fields."""
-    try:
-        rule(value, field=field)
-    except PlatformError as error:
-        detail: dict[str, list[ErrorDetail]] = {}
-        for each in error.errors:
-            below = each.field.removeprefix(field).removeprefix(".") or WHOLE[0]
-            detail.setdefault(below, []).append(ErrorDetail(each.message, each.code))
-        raise ValidationError(detail) from error
 
 
 class Text(_Strict, serializers.CharField):
@@ -217,7 +205,19 @@ class Json(_Strict, serializers.JSONField):
         return data
 
 
-class Names(_Strict, serializers.ListField):
+class _List(_Strict, serializers.ListField):
+    """`example` is how one is written."""
+
+    example = '["a","b"]'
+
+    def to_internal_value(self, data: Any) -> list[Any]:
+        if not isinstance(data, list):
+            raise self.refuse(f"{shown(data)} is not a list; write {self.example}.")
+        items: list[Any] = super().to_internal_value(data)
+        return items
+
+
+class Names(_List):
     """A list of at most `max_items` names, each as `Name`; a name given twice is refused."""
 
     default_error_messages = {"max_length": "More than {max_length} names; send fewer at a time."}
@@ -226,16 +226,14 @@ class Names(_Strict, serializers.ListField):
         super().__init__(child=Name(max_length=max_length), max_length=max_items, **kwargs)
 
     def to_internal_value(self, data: Any) -> list[str]:
-        if not isinstance(data, list):
-            raise self.refuse(f'{shown(data)} is not a list; write ["a","b"].')
-        names: list[str] = super().to_internal_value(data)
+        names = super().to_internal_value(data)
         if len(set(names)) != len(names):
             twice, _count = Counter(names).most_common(1)[0]
             raise self.refuse(f"{shown(twice)} occurs twice in the list; name it once.")
         return names
 
 
-class Texts(_Strict, serializers.ListField):
+class Texts(_List):
     """A list of at most `max_items` texts, each as `Text`; in a query the parameter is repeated."""
 
     default_error_messages = {"max_length": "More than {max_length} texts; send fewer at a time."}
@@ -243,29 +241,18 @@ class Texts(_Strict, serializers.ListField):
     def __init__(self, *, max_items: int, max_length: int, **kwargs: Any) -> None:
         super().__init__(child=Text(max_length=max_length), max_length=max_items, **kwargs)
 
-    def to_internal_value(self, data: Any) -> list[str]:
-        if not isinstance(data, list):
-            raise self.refuse(f'{shown(data)} is not a list; write ["a","b"].')
-        texts: list[str] = super().to_internal_value(data)
-        return texts
 
-
-class Items(_Strict, serializers.ListField):
+class Items(_List):
     """A list of 1 to `max_items` objects, each checked by `child`."""
 
     default_error_messages = {
         "max_length": "More than {max_length} items; send fewer at a time.",
         "empty": "An empty list is no work; leave it out or fill it.",
     }
+    example = "[{…}, {…}]"
 
     def __init__(self, *, child: StrictSerializer, max_items: int, **kwargs: Any) -> None:
         super().__init__(child=child, max_length=max_items, allow_empty=False, **kwargs)
-
-    def to_internal_value(self, data: Any) -> list[dict[str, Any]]:
-        if not isinstance(data, list):
-            raise self.refuse(f"{shown(data)} is not a list; write [{{…}}, {{…}}].")
-        items: list[dict[str, Any]] = super().to_internal_value(data)
-        return items
 
 
 @extend_schema_field({"type": "string", "pattern": "^[0-9]{1,19}$"})

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from django.db import models
 from rest_framework import serializers
+from rest_framework.exceptions import ErrorDetail, ValidationError
 
+from apps.common.errors import WHOLE, PlatformError
 from apps.common.serializers import Answer, Choice, Instant, Integer, JsonObject, Text
 from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask, Source, Task, Template
 from apps.dispatch.rules.task import RANGES
@@ -15,6 +18,18 @@ from apps.dispatch.services import pull
 # The API takes and shows no deleted tasks.
 STATUSES = [choice for choice in Task.Status.choices if choice[0] != Task.Status.DELETED.value]
 STATES = [choice for choice in Task.State.choices if choice[0] != Task.State.DELETED.value]
+
+
+def require(rule: Callable[..., object], value: Any, *, field: str) -> None:
+    """Apply a rule to the value; its errors join those of the other fields."""
+    try:
+        rule(value, field=field)
+    except PlatformError as error:
+        detail: dict[str, list[ErrorDetail]] = {}
+        for each in error.errors:
+            below = each.field.removeprefix(field).removeprefix(".") or WHOLE[0]
+            detail.setdefault(below, []).append(ErrorDetail(each.message, each.code))
+        raise ValidationError(detail) from error
 
 
 def task_field(

@@ -21,7 +21,6 @@ from apps.common.serializers import (
     Integer,
     StrictSerializer,
     Text,
-    require,
 )
 from apps.common.views import ApiView, JsonAnswer, NoContent
 from apps.common.zones import parse_zone
@@ -31,6 +30,7 @@ from apps.dispatch.api.shapes import (
     ArchivedTaskOut,
     OnceTaskOut,
     RotateTaskOut,
+    require,
     task_field,
 )
 from apps.dispatch.models import ArchivedTask, Executor, OnceTask, RotateTask, Source
