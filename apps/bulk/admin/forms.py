@@ -39,7 +39,9 @@ class ParamsForm(forms.Form):
 
     def params(self) -> dict[str, Any]:
         """What was filled in."""
-        return {name: v for name, v in self.cleaned_data.items() if v not in (None, "", False)}
+        given = self.cleaned_data.items()
+        # 0 is a number that was filled in, and equals False.
+        return {name: v for name, v in given if v not in (None, "") and v is not False}
 
 
 class PriorityForm(ParamsForm):

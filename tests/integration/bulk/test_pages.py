@@ -147,6 +147,12 @@ def test_action_with_fields_asks_for_them_first(page: Client) -> None:
     assert "101 is no priority" in text_of(wrong)
 
 
+def test_priority_0_is_one_that_can_be_chosen(page: Client) -> None:
+    jobs(2, priority=5)
+    answer = page.get(NEW.format("priority"), {"type": "mail", "set-priority": "0"})
+    assert {each["change"] for each in answer.context["samples"]} == {"priority 5 → 0"}
+
+
 # --- the start ------------------------------------------------------------------------------------
 def started(page: Client, url: str, asked: dict[str, str], **given: Any) -> Any:
     form = form_of(page.get(url, asked), "once")
