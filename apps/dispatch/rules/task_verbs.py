@@ -47,7 +47,14 @@ def faults(verb: str, params: Mapping[str, Any]) -> Iterator[FieldError]:
         yield FieldError("end_at", "invalid", _("Give the time at which they are to end."))
     if verb == PRIORITY:
         yield from _number_faults("priority", value, LOWEST_PRIORITY, HIGHEST_PRIORITY)
-    if verb == SHIFT:
+    if verb == SHIFT and value == 0:
+        text = _(
+            "{text!r} is out of range; shift by one second to {limit} days.",
+            text="0",
+            limit=MAX_SHIFT.days,
+        )
+        yield FieldError("shift_seconds", "invalid", text)
+    elif verb == SHIFT:
         most = int(MAX_SHIFT.total_seconds())
         yield from _number_faults("shift_seconds", value, -most, most)
 

@@ -82,7 +82,14 @@ def _time_faults(params: Mapping[str, Any], now: datetime) -> Iterator[FieldErro
         yield from instant_faults("run_at", run_at, now)
     if spread is not None:
         yield from number_faults("spread_seconds", spread, 1, MAX_SHIFT_SECONDS)
-    if shift is not None:
+    if shift == 0:
+        text = _(
+            "{text!r} is out of range; shift by one second to {limit} days.",
+            text="0",
+            limit=MAX_SHIFT_SECONDS // 86_400,
+        )
+        yield FieldError("shift_seconds", "invalid", text)
+    elif shift is not None:
         yield from number_faults("shift_seconds", shift, -MAX_SHIFT_SECONDS, MAX_SHIFT_SECONDS)
 
 

@@ -150,7 +150,13 @@ def test_limited_person_changes_only_tasks_within_the_limits(
 
 @pytest.mark.parametrize(
     ("verb", "params"),
-    [("end", {}), ("shift", {}), ("priority", {"priority": 101}), ("pause", {"priority": 1})],
+    [
+        ("end", {}),
+        ("shift", {}),
+        ("shift", {"shift_seconds": 0}),
+        ("priority", {"priority": 101}),
+        ("pause", {"priority": 1}),
+    ],
 )
 def test_wrong_fields_are_refused(start: Start, verb: str, params: dict[str, Any]) -> None:
     with pytest.raises(Invalid):

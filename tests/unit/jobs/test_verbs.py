@@ -104,6 +104,7 @@ def test_shift_moves_each_job_from_its_own_time() -> None:
         (verbs.TIME, {"run_at": NOW, "shift_seconds": 1}, ["run_at"]),
         (verbs.TIME, {"shift_seconds": 366 * 86_400 + 1}, ["shift_seconds"]),
         (verbs.TIME, {"shift_seconds": 366 * 86_400}, []),
+        (verbs.TIME, {"shift_seconds": 0}, ["shift_seconds"]),
         (verbs.TIME, {"spread_seconds": 1, "shift_seconds": 1}, ["run_at"]),
         (verbs.TIME, {"spread_seconds": 0}, ["spread_seconds"]),
         (verbs.TIME, {"run_at": NOW, "spread_seconds": 366 * 86_400}, []),
