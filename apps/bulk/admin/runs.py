@@ -24,6 +24,7 @@ from apps.bulk.admin import words
 from apps.bulk.admin.plan_page import opposite_url
 from apps.bulk.models import BulkRow, BulkRun
 from apps.bulk.services import runs
+from apps.bulk.services.runs import is_old, is_stalled
 from apps.bulk.services.selection import stored
 from apps.bulk.services.targets import TARGETS
 from apps.common import clock
@@ -36,8 +37,6 @@ from apps.common.admin.filters import ChoiceFilter, read_number
 from apps.common.admin.live import LiveAdmin
 from apps.common.masking import MASK
 from apps.common.messages import Message
-from apps.jobs.rules import transitions
-from apps.jobs.services.find import find
 from apps.journal.admin.words import reason_of
 
 _COLOURS = {
@@ -53,10 +52,9 @@ _AT_ONCE = 2_000
 _SECONDS = 1
 
 
-def _is_stalled(run: BulkRun) -> bool:
-    """Whether its job has ended although rows are left."""
-    job = find(run.job or 0) if run.is_under_way else None
-    return job is not None and job.status in transitions.FINAL
+def _may_go_on(run: BulkRun) -> bool:
+    is_halted = run.state == BulkRun.State.STOPPED or is_stalled(run)
+    return is_halted and not is_old(run)
 
 
 def _run(request: HttpRequest, model_admin: Any, pk: int) -> BulkRun | None:
@@ -69,10 +67,10 @@ def _run(request: HttpRequest, model_admin: Any, pk: int) -> BulkRun | None:
 # --- progress -------------------------------------------------------------------------------------
 def _live(run: BulkRun) -> dict[str, Any]:
     left, speed = run.collected - run.handled, _speed(run)
-    is_stalled = _is_stalled(run)
+    has_stalled = is_stalled(run)
     return {
         "run": run,
-        "state": capfirst(gettext("stopped") if is_stalled else run.get_state_display()),
+        "state": capfirst(gettext("stopped") if has_stalled else run.get_state_display()),
         "why": reason_of(run.why),
         "bar": progress_bar(run.handled / run.collected if run.collected else 0),
         "figures": [
@@ -241,7 +239,7 @@ class BulkRunAdmin(LiveAdmin, MachineRowAdmin):
 
     # --- the page ---------------------------------------------------------------------------------
     def live_seconds(self, row: BulkRun) -> float | None:
-        return _SECONDS if row.is_under_way and not _is_stalled(row) else None
+        return _SECONDS if row.is_under_way and not is_stalled(row) else None
 
     def top_panels(self, request: HttpRequest, row: BulkRun) -> list[Panel]:
         drawn = render_to_string("admin/includes/bulk_live.html", _live(row))
@@ -266,7 +264,7 @@ class BulkRunAdmin(LiveAdmin, MachineRowAdmin):
         done=ngettext_lazy("%d bulk run stopped.", "%d bulk runs stopped."),
         icon="pause",
         is_dangerous=True,
-        offered=lambda run: run.is_under_way and not _is_stalled(run),
+        offered=lambda run: run.is_under_way and not is_stalled(run),
     )
     def stop_run(self, row: BulkRun, *, reason: str, actor: str) -> object:
         return runs.stop(run=row, actor=actor, reason=reason)
@@ -277,7 +275,7 @@ class BulkRunAdmin(LiveAdmin, MachineRowAdmin):
         question=_("The rows that are left are changed, too."),
         done=ngettext_lazy("%d bulk run continued.", "%d bulk runs continued."),
         icon="play_arrow",
-        offered=lambda run: run.state == BulkRun.State.STOPPED or _is_stalled(run),
+        offered=_may_go_on,
     )
     def continue_run(self, row: BulkRun, *, reason: str, actor: str) -> object:
         return runs.resume(run=row, actor=actor, reason=reason)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from django.db.models import Exists, OuterRef
+
 from apps.bulk.conf import conf
 from apps.bulk.models import BulkRow, BulkRun
+from apps.bulk.services.runs import is_stalled
 from apps.common import clock
 from apps.common.db import execute, fetch, placeholders, table, transactional
 
@@ -22,9 +25,11 @@ def purge(*, until: datetime) -> int:
 def _purge_rows(now: datetime, until: datetime) -> int:
     old = BulkRun.objects.filter(created_at__lt=now - conf.BULK_ROWS_KEPT).order_by("pk")
     removed = 0
-    for number in old.filter(rows__isnull=False).values_list("pk", flat=True).distinct():
+    for run in old.filter(Exists(BulkRow.objects.filter(run=OuterRef("pk")))):
+        if run.is_under_way and not is_stalled(run):
+            continue
         while clock.now() < until:
-            chunk = _remove(number)
+            chunk = _remove(run.pk)
             removed += chunk
             if chunk < CHUNK:
                 break

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 
+from apps.bulk.conf import conf
 from apps.bulk.models import BulkRun
 from apps.bulk.rules.settings import MAX_RATE, MAX_REASON, RATE, TYPE, TYPE_SETTINGS
 from apps.bulk.services import starter
@@ -124,12 +125,28 @@ def resume(*, run: BulkRun, actor: str, reason: str) -> BulkRun:
         raise Conflict(
             _("Bulk run {number} is under way or still stopping; wait a moment.", number=run.pk)
         )
+    if is_old(run):
+        text = _("Bulk run {number} is too old, its rows are gone; start a new one.", number=run.pk)
+        raise Conflict(text)
     run.state = BulkRun.State.ACTING if run.below is None else BulkRun.State.COLLECTING
     run.why, run.ended_at = "", None
     run.save(update_fields=["state", "why", "ended_at"])
     control.retry(job=job, actor=actor, reason=reason)
     _tell(run, CONTINUED, actor, reason)
     return run
+
+
+def is_stalled(run: BulkRun) -> bool:
+    """Whether its job has ended although rows are left."""
+    if not run.is_under_way:
+        return False
+    job = find.find(run.job or 0)
+    return job is None or job.status in transitions.FINAL
+
+
+def is_old(run: BulkRun) -> bool:
+    """Whether its rows are removed once nothing goes on."""
+    return run.created_at < clock.now() - conf.BULK_ROWS_KEPT
 
 
 def locked(number: int) -> BulkRun:

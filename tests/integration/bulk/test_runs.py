@@ -383,3 +383,33 @@ def test_rows_go_after_a_month_and_runs_after_more_than_a_year(
     frozen_clock.advance(days=371)
     assert purge(until=clock.now() + timedelta(seconds=9)) == 1
     assert not BulkRun.objects.exists()
+
+
+def test_rows_of_a_run_that_goes_on_stay_however_long_it_takes(
+    start: Start, frozen_clock: FrozenClock
+) -> None:
+    numbers = jobs(3)
+    run = start("cancel", {"type": "mail"})
+    carry.Carrier(run).round()
+    frozen_clock.advance(days=31)
+    assert purge(until=clock.now() + timedelta(seconds=9)) == 0
+    carry_out(run)
+    assert (statuses(numbers), counts(run)) == ({t.CANCELLED}, ("done", 3, 3, 0, 0))
+
+
+@pytest.mark.parametrize("is_stopped", [True, False])
+def test_run_whose_rows_are_gone_cannot_be_continued(
+    start: Start, frozen_clock: FrozenClock, is_stopped: bool
+) -> None:
+    jobs(3)
+    run = start("cancel", {"type": "mail"})
+    carry.Carrier(run).round()
+    who = {"actor": "admin:olga", "reason": "too many"}
+    if is_stopped:
+        runs.stop(run=run, **who)
+    else:
+        Job.objects.filter(pk=run.job).update(status=t.CANCELLED)
+    frozen_clock.advance(days=31)
+    assert purge(until=clock.now() + timedelta(seconds=9)) == 3
+    with pytest.raises(Conflict, match="start a new one"):
+        runs.resume(run=run, **who)
