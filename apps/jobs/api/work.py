@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from drf_spectacular.utils import OpenApiParameter
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 
@@ -190,7 +190,7 @@ class BeatOut(Answer):
     epoch = serializers.IntegerField(help_text="Of the slices; 0 without.")
 
 
-RETRY_AFTER = OpenApiParameter(
+_RETRY_AFTER = OpenApiParameter(
     "Retry-After",
     int,
     OpenApiParameter.HEADER,
@@ -221,6 +221,7 @@ class HoldView(WorkView):
     answers = {"post": GivenOut}
     problems = (404, 422)
 
+    @extend_schema(parameters=[_RETRY_AFTER])
     def post(self, request: Request) -> JsonAnswer:
         body = self.read_body()
         worker = body.pop("worker")
@@ -235,6 +236,7 @@ class SettleView(WorkView):
     answers = {"post": SettledOut}
     problems = (422,)
 
+    @extend_schema(parameters=[_RETRY_AFTER])
     def post(self, request: Request) -> JsonAnswer:
         body = self.read_body()
         caller, worker, wanted = caller_of(request), body["worker"], body.get("hold")

@@ -54,6 +54,12 @@ def test_every_operation_documents_how_it_fails_and_what_it_needs() -> None:
         assert operation.get("requestBody", {"required": True})["required"]
 
 
+@pytest.mark.parametrize("path", ["hold", "settle"])
+def test_pause_of_a_worker_without_jobs_is_documented(path: str) -> None:
+    answer = operations()["POST", f"/api/v1/jobs/{path}/"]["responses"]["200"]
+    assert answer["headers"]["Retry-After"]["schema"] == {"type": "integer"}
+
+
 def test_no_schema_speaks_of_the_code() -> None:
     """S2.13: descriptions are for callers."""
     text = repr(document())
