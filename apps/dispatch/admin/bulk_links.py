@@ -8,7 +8,6 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.bulk_links import links
-from apps.dispatch.admin.periods import PeriodFilter
 from apps.dispatch.rules import task_verbs, verbs
 from apps.dispatch.rules.task_filter import STATUSES
 
@@ -19,9 +18,9 @@ WORDS = {
 }
 
 
-def bulk_links(admin: Any, request: HttpRequest) -> list[tuple[object, str]]:
+def bulk_links(admin: Any, request: HttpRequest, changelist: Any) -> list[tuple[object, str]]:
     """The actions on all rows of the list that this person may start, each with its address."""
-    return links(request, "dispatches", WORDS) if admin.has_operate_permission(request) else []
+    return links(changelist, "dispatches", WORDS) if admin.has_operate_permission(request) else []
 
 
 TASK_WORDS = {
@@ -38,16 +37,9 @@ TASK_WORDS = {
 def task_links(admin: Any, request: HttpRequest, changelist: Any) -> list[tuple[object, str]]:
     """As `bulk_links` for a list of tasks; none while the list is narrowed to what is worked out
     from the time it is, which no run could find again."""
-    status, ends = (request.GET.get(name, "") for name in ("status", "ends"))
+    status, ends = (changelist.given.get(name, "") for name in ("status", "ends"))
     if not admin.has_change_permission(request) or status not in ("", *STATUSES) or ends:
         return []
-    days = {
-        name: str(text)
-        for spec in changelist.filter_specs
-        if isinstance(spec, PeriodFilter)
-        for name, text in spec.used_parameters.items()
-        if text
-    }
     # Deleted ones are listed only when asked for.
     usual = {} if status else {"status": "active,paused"}
     may = {
@@ -55,4 +47,4 @@ def task_links(admin: Any, request: HttpRequest, changelist: Any) -> list[tuple[
         task_verbs.DELETE: admin.has_mark_deleted_permission(request),
     }
     offered = {verb: words for verb, words in TASK_WORDS.items() if may.get(verb, True)}
-    return links(request, f"{admin.model.source}-tasks", offered, **days, **usual)
+    return links(changelist, f"{admin.model.source}-tasks", offered, **usual)

@@ -160,7 +160,7 @@ class DispatchAdmin(TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
         older = "" if changelist.has_further_rows else self.older_url(request)
         return {
             **super().list_context(request, changelist),
-            "bulk_links": bulk_links(self, request),
+            "bulk_links": bulk_links(self, request, changelist),
             "older_url": older,
         }
 

@@ -22,10 +22,10 @@ WORDS = {
 }
 
 
-def bulk_links(admin: Any, request: HttpRequest) -> list[tuple[object, str]]:
+def bulk_links(admin: Any, request: HttpRequest, changelist: Any) -> list[tuple[object, str]]:
     """The actions on all rows of the list that this person may start, each with its address."""
     if not admin.has_operate_permission(request):
         return []
     may_override = admin.has_override_permission(request)
     offered = {v: words for v, words in WORDS.items() if v != verbs.MARK_DONE or may_override}
-    return links(request, "jobs", offered)
+    return links(changelist, "jobs", offered)

@@ -121,7 +121,7 @@ class JobAdmin(LiveAdmin, AnyJobAdmin):
         return {
             **super().list_context(request, changelist),
             "too_long": labels.waiting_too_long(types_of_limits(request.user)),
-            "bulk_links": bulk_links(self, request),
+            "bulk_links": bulk_links(self, request, changelist),
             "older_url": "" if changelist.has_further_rows else older_url(request.GET),
         }
 

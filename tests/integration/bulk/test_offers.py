@@ -1,0 +1,99 @@
+"""Who is offered a run may plan it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from apps.bulk.models import BulkRun
+from apps.dispatch.models import OperatorScope
+from apps.jobs.models import JobScope
+from tests import callback, factories
+from tests.integration.bulk.conftest import carry_out
+from tests.jobs import job_type, jobs
+from tests.pages import text_of
+
+pytestmark = pytest.mark.django_db
+Start = Callable[..., BulkRun]
+CITY = {"order": {"city": "北京"}}
+LISTS: dict[str, list[dict[str, str]]] = {
+    "/admin/jobs/job/": [
+        {},
+        {"type": " mail ", "status": "ready", "_cols": "type,key", "o": "1"},
+        {"type": "web"},
+        {"where": "context.order.city:北京"},
+        {"where": "context.password:x"},
+        {"q": "mail-1", "lane": "fast", "from_day": "2020-01-01", "since": "2020-01-01T00:00:00Z"},
+    ],
+    "/admin/jobs/archivedjob/": [{}],
+    "/admin/dispatch/dispatch/": [
+        {},
+        {"executor": "uid_ann", "state": "open"},
+        {"q": "uid_ann"},
+        {"where": "params.order.city:北京"},
+    ],
+    "/admin/dispatch/archiveddispatch/": [{}],
+    "/admin/dispatch/oncetask/": [
+        {},
+        {"q": "check", "mode": "single"},
+        {"status": "active", "executor": "uid_ann"},
+        {"status": "open"},
+        {"where": "params.order.city:北京"},
+    ],
+    "/admin/dispatch/rotatetask/": [{}, {"status": "paused"}, {"from_day": "2020-01-01"}],
+}
+
+
+@pytest.mark.parametrize("limit", ["", "type", "executor"])
+@pytest.mark.parametrize("role", ["viewer", "operator", "configurer"])
+def test_each_link_leads_to_a_plan(
+    role_client: Callable[[str], Client], role_user: Callable[[str], User], role: str, limit: str
+) -> None:
+    job_type("mail")
+    job_type("web")
+    jobs(2, context=CITY)
+    jobs(1, "web", user_id="uid_ann")
+    ann = factories.user("uid_ann")
+    factories.once_task(ann, "Check", params=CITY)
+    factories.rotation(ann, params=CITY)
+    factories.rotation(ann, status="paused")
+    callback.take_next(ann)
+    client, person = role_client(role), role_user(role)
+    if limit == "type":
+        JobScope.objects.create(operator=person, type="mail")
+    if limit == "executor":
+        OperatorScope.objects.create(operator=person, executor=ann)
+    offered = {
+        link: words
+        for url, each in LISTS.items()
+        for asked in each
+        for words, link in offers(client.get(url, asked))
+    }
+    assert {link: client.get(link).status_code for link in offered} == dict.fromkeys(offered, 200)
+    assert ("Cancel" in offered.values()) == (role != "viewer")
+    assert ("Mark done" in offered.values()) == (role == "configurer")
+    assert any("where" in link for link in offered) == (role == "configurer")
+
+
+def offers(listed: Any) -> list[tuple[str, str]]:
+    links = listed.context.get("bulk_links", [])
+    assert ('class="bulk-bar"' in listed.content.decode()) == bool(links)
+    return [(str(words), link) for words, link in links]
+
+
+def test_way_back_is_offered_to_who_may_take_it(
+    start: Start, role_client: Callable[[str], Client]
+) -> None:
+    job_type("mail")
+    jobs(2)
+    run = start("cancel", {"type": "mail"})
+    carry_out(run)
+    page = f"/admin/bulk/bulkrun/{run.pk}/change/"
+    assert "Take back" in text_of(role_client("operator").get(page))
+    seen = text_of(role_client("viewer").get(page))
+    assert "Done 2" in seen
+    assert "Take back" not in seen
