@@ -3,31 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from django.db.models import BooleanField, F, Func, QuerySet
 
 from apps.common.errors import Invalid
 from apps.common.json_path import Condition
-from apps.common.masking import is_secret, redacted
+from apps.common.masking import MASK, is_secret, redacted
+from apps.common.messages import Message
 from apps.common.messages import Message as _
 
 RowsT = TypeVar("RowsT", bound=QuerySet[Any])
 
 
+def why_masked(condition: Condition) -> Message | None:
+    """What of it is masked; None for nothing."""
+    for key in filter(is_secret, condition.keys):
+        return _("Values of {key} are masked, and nobody can search for them.", key=key)
+    if redacted(condition.value) == condition.value:
+        return None
+    return _(
+        "{path} is compared with a text that has a password or token; such texts are masked, and "
+        "nobody can search for them.",
+        path=condition.name,
+    )
+
+
 def require_unmasked(conditions: Iterable[Condition]) -> None:
     """Invalid when one of them is about what is masked: a search would confirm guesses of it."""
-    for condition in conditions:
-        for key in filter(is_secret, condition.keys):
-            text = _("Values of {key} are masked, and nobody can search for them.", key=key)
-            raise Invalid.field("where", text)
-        if redacted(condition.value) != condition.value:
-            text = _(
-                "{path} is compared with a text that has a password or token; such texts are "
-                "masked, and nobody can search for them.",
-                path=condition.name,
-            )
-            raise Invalid.field("where", text)
+    for why in filter(None, map(why_masked, conditions)):
+        raise Invalid.field("where", why)
+
+
+def masked(condition: Condition) -> Condition:
+    """The same with MASK for its value, if that is about what is masked."""
+    return condition if why_masked(condition) is None else replace(condition, value=MASK)
 
 
 def holding(rows: RowsT, conditions: Iterable[Condition]) -> RowsT:

@@ -217,7 +217,7 @@ class BulkRunAdmin(LiveAdmin, MachineRowAdmin):
 
     @column(_("filter"))
     def shown_filter(self, run: Any) -> str:
-        selection = stored(TARGETS[run.kind], run.filter)
+        selection = stored(TARGETS[run.kind], run.filter).masked()
         hidden = () if run.shows_payload else ("where",)
         shown = replace(selection, wanted=selection.wanted.without(*hidden))
         masked = [(title, MASK) for title, _value in selection.wanted.only(hidden).parts()]

@@ -19,7 +19,7 @@ from apps.bulk.api.bodies import (
 from apps.bulk.models import BulkRow, BulkRun
 from apps.bulk.services import runs, starter
 from apps.bulk.services.plan import Plan, plan
-from apps.bulk.services.selection import CHANGED_BY, Selection, changed_by
+from apps.bulk.services.selection import CHANGED_BY, Selection, changed_by, stored
 from apps.bulk.services.targets import Target, check, target_of
 from apps.common import clock
 from apps.common.errors import FieldError, Forbidden, Invalid, NotFound
@@ -61,7 +61,7 @@ class BulkRunOut(Answer):
     kind = serializers.CharField()
     verb = serializers.CharField()
     params = serializers.DictField()
-    filter = serializers.DictField()
+    filter = serializers.SerializerMethodField()
     at_most = serializers.IntegerField(allow_null=True)
     rate = serializers.IntegerField()
     reason = serializers.CharField()
@@ -73,6 +73,9 @@ class BulkRunOut(Answer):
     failed = serializers.IntegerField()
     created_at = Instant()
     ended_at = Instant(allow_null=True)
+
+    def get_filter(self, run: BulkRun) -> dict[str, Any]:
+        return stored(target_of(run.kind), run.filter).masked().wire()
 
 
 class BulkRowOut(Answer):

@@ -23,12 +23,17 @@ from apps.bulk.services.targets import params_of, run_facts, target_of
 from apps.common import clock
 from apps.common.db import transactional
 from apps.common.errors import PlatformError
+from apps.common.json_search import why_masked
 from apps.common.messages import Message as _
 from apps.common.rows import insert_values
 
 logger = logging.getLogger(__name__)
 
 NO_MATCH = _("does not match the filter any more")
+MASKED_NOW = _(
+    "The filter searches for a value that is masked now. The rows that are left stay as they are; "
+    "start a new run with another filter."
+)
 _State, _Outcome = BulkRun.State, BulkRow.Outcome
 # The outcome of a row, and why it was not done.
 _End = tuple[str, str]
@@ -60,6 +65,8 @@ class Carrier:
         bounds = starter.bounds_now(self._actor, self._permissions, self._scopes)
         if bounds is None:
             return _stop(self._number, _("{actor} may not do this any more.", actor=self._actor))
+        if any(map(why_masked, self._selection.wanted.where)):
+            return _stop(self._number, MASKED_NOW)
         rows = self._target.within(self._selection.rows(self._bound), bounds)
         if run.below is not None:
             return _keep(self._number, run.below, self._next(rows, run.below))

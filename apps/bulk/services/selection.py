@@ -4,7 +4,7 @@ changed, so that its changes can be taken back."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.db.models import QuerySet
@@ -13,6 +13,7 @@ from apps.bulk.models import BulkRow, BulkRun
 from apps.bulk.services.targets import MAX_INDEXED, Target
 from apps.common.errors import Invalid
 from apps.common.filtering import number
+from apps.common.json_search import masked
 from apps.common.messages import Message as _
 from apps.jobs.models import Bounds
 
@@ -38,6 +39,11 @@ class Selection:
         yield from self.wanted.parts()
         if self.changed_by is not None:
             yield _("changed by bulk run"), str(self.changed_by)
+
+    def masked(self) -> Selection:
+        """The same to be shown: what it searches for may be masked since then."""
+        where = tuple(map(masked, self.wanted.where))
+        return replace(self, wanted=replace(self.wanted, where=where))
 
     @property
     def is_narrowed(self) -> bool:

@@ -12,13 +12,14 @@ from django.test import Client
 from apps.access import services as access
 from apps.access.models import ApiClient
 from apps.bulk.models import BulkRow, BulkRun
+from apps.bulk.services import carry, runs
 from apps.dispatch.models import Dispatch, OnceTask, RotateTask
 from apps.jobs.handlers import Cancelled
 from apps.jobs.models import Job, bounds_of
 from apps.jobs.rules import transitions as t
 from tests import callback, factories
 from tests.integration.api.contract import ContractClient
-from tests.integration.bulk.conftest import carry_out
+from tests.integration.bulk.conftest import again, carry_out, counts
 from tests.jobs import job_type, jobs
 from tests.pages import form_of, text_of
 
@@ -228,3 +229,50 @@ def test_params_are_searched_with_their_own_right(
     role_user("operator").user_permissions.add(right)
     assert role_client("operator").get(url, where).status_code == 200
     assert role_client("operator").get(NEW, {"where": WHERE}).status_code == 403
+
+
+# --- what is masked later -------------------------------------------------------------------------
+def test_run_stops_with_words_when_what_it_searches_is_masked_later(
+    start: Start,
+    configurer: User,
+    role_client: Callable[[str], Client],
+    numbers: list[int],
+    settings: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(carry, "ROUND", 1)
+    run = start("cancel", {"where": [WHERE]}, actor=f"admin:{configurer.username}")
+    carrier = carry.Carrier(run)
+    while carrier.round().done < 1:
+        pass
+    usual = settings.MASKED_KEYS
+    settings.MASKED_KEYS = (*usual, "city")
+
+    with pytest.raises(Cancelled, match="searches for a value that is masked now"):
+        carry_out(run)
+
+    assert counts(run) == ("stopped", 3, 1, 0, 0)
+    page = role_client("configurer").get(f"/admin/bulk/bulkrun/{run.pk}/change/")
+    said = text_of(page)
+    assert "Stopped The filter searches for a value that is masked now." in said
+    assert "Payload: context.order.city:••••••" in said
+    assert "北京" not in said
+
+    # With the old setting it goes on, and changes the others.
+    settings.MASKED_KEYS = usual
+    Job.objects.filter(pk=run.job).update(status=t.CANCELLED)
+    runs.resume(run=again(run), actor="admin:olga", reason="unmasked again")
+    carry_out(run)
+    assert counts(run) == ("done", 3, 3, 0, 0)
+    assert cancelled() == numbers
+
+
+def test_program_does_not_read_what_is_masked_later(
+    api: ContractClient, start: Start, configurer: User, settings: Any
+) -> None:
+    run = start("cancel", {"where": [WHERE], "type": "mail"}, actor=f"admin:{configurer.username}")
+    address = f"/api/v1/bulk/{run.pk}/"
+    assert api.get(address).json()["filter"] == {"where": [WHERE], "type": ["mail"]}
+    settings.MASKED_KEYS = (*settings.MASKED_KEYS, "city")
+    hidden = ["context.order.city:••••••"]
+    assert api.get(address).json()["filter"] == {"where": hidden, "type": ["mail"]}
