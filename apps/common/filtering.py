@@ -56,11 +56,18 @@ class RowFilter:
         names = {field.name: name for name, field in self.NAMES.items()}
         return {names[name]: _written(value) for name, value in self.given.items()}
 
-    def parts(self) -> Iterator[tuple[str, str]]:
-        """Each field that is set: what it is about, and its value."""
+    def parts(self) -> Iterator[Part]:
+        """Each field that is set."""
         for name, value in self.given.items():
-            values = value if isinstance(value, tuple) else (value,)
-            yield self.TITLES[name], ", ".join(map(_shown, values))
+            yield Part(name, self.TITLES[name], value if isinstance(value, tuple) else (value,))
+
+
+class Part(NamedTuple):
+    """A field of a filter that is set: what it is about, and its values."""
+
+    name: str
+    title: Message
+    values: tuple[Any, ...]
 
 
 FilterT = TypeVar("FilterT", bound=RowFilter)
@@ -211,7 +218,3 @@ def _written(value: Any) -> Any:
         # Numbers of rows are decimal strings on the wire.
         return [str(each) for each in value]
     return value
-
-
-def _shown(value: Any) -> str:
-    return wire_time(value) if isinstance(value, datetime) else str(value)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Any
 
 from django import forms
@@ -16,6 +17,7 @@ from unfold.widgets import (
 
 from apps.bulk.rules.settings import MAX_RATE, RATE
 from apps.common.admin.actions import ReasonForm
+from apps.common.admin.display import plain_time
 from apps.common.admin.time_inputs import SplitInstantField
 from apps.dispatch.rules import task_verbs
 from apps.jobs.rules import verbs
@@ -110,6 +112,18 @@ FORMS: Mapping[tuple[str, str], type[ParamsForm]] = {
         )
     },
 }
+
+
+def told_of(kind: str, verb: str, params: Mapping[str, Any]) -> Iterator[str]:
+    """What a run was given in these fields."""
+    form = FORMS.get((kind, verb))
+    for name, value in params.items():
+        if value is True and form is not None:
+            yield str(form.base_fields[name].label)
+        elif isinstance(value, datetime):
+            yield plain_time(value)
+        else:
+            yield str(value) or gettext("Any host")
 
 
 class StartForm(ReasonForm):

@@ -11,10 +11,10 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
-from django.utils.text import capfirst
 from django.utils.translation import gettext, ngettext
 
 from apps.bulk.admin import words
+from apps.bulk.admin.chips import chips
 from apps.bulk.admin.forms import FORMS, PREFIX, ParamsForm, StartForm
 from apps.bulk.models import BulkRow, BulkRun
 from apps.bulk.rules.settings import RATE
@@ -78,7 +78,7 @@ def plan_page(request: HttpRequest, kind: str, verb: str) -> HttpResponse:
         **admin.site.each_context(request),
         "title": of.verbs[verb],
         "subtitle": None,
-        "chips": [f"{capfirst(translate(name))}: {value}" for name, value in selection.parts()],
+        "chips": [*chips(selection, user)],
         "every": needs_every,
         "params_form": params_form,
         "hidden": asked,

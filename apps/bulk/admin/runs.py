@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -21,12 +20,14 @@ from django.utils.translation import gettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from apps.bulk.admin import words
+from apps.bulk.admin.chips import chips
+from apps.bulk.admin.forms import told_of
 from apps.bulk.admin.plan_page import opposite_url
 from apps.bulk.models import BulkRow, BulkRun
 from apps.bulk.services import runs
 from apps.bulk.services.runs import is_old, is_stalled
 from apps.bulk.services.selection import stored
-from apps.bulk.services.targets import TARGETS
+from apps.bulk.services.targets import TARGETS, params_of
 from apps.common import clock
 from apps.common.admin import MachineRowAdmin, reason_action
 from apps.common.admin.base import Panel
@@ -35,7 +36,6 @@ from apps.common.admin.csv_text import BYTE_ORDER_MARK, plain_cell
 from apps.common.admin.display import column, progress_bar, state_label, time_column, translate
 from apps.common.admin.filters import ChoiceFilter, read_number
 from apps.common.admin.live import LiveAdmin
-from apps.common.masking import MASK
 from apps.common.messages import Message
 from apps.journal.admin.words import reason_of
 
@@ -204,27 +204,22 @@ class BulkRunAdmin(LiveAdmin, MachineRowAdmin):
         run: Any = super().get_object(request, *args, **kwargs)
         if run is not None:
             # What was searched for in payloads is a part of them.
-            run.shows_payload = request.user.has_perm(TARGETS[run.kind].payload)
+            hidden = () if request.user.has_perm(TARGETS[run.kind].payload) else ("where",)
+            selection = stored(TARGETS[run.kind], run.filter).masked()
+            run.chips = [*chips(selection, request.user, hidden=hidden)]
         found: BulkRun | None = run
         return found
 
     # --- columns ----------------------------------------------------------------------------------
     @column(_("what"))
     def shown_what(self, run: BulkRun) -> str:
-        changes = ", ".join(str(value) for value in run.params.values() if value is not True)
+        changes = ", ".join(told_of(run.kind, run.verb, params_of(run.params)))
         what = str(words.OF[run.kind].verbs.get(run.verb, run.verb))
         return f"{what}: {changes}" if changes else what
 
     @column(_("filter"))
     def shown_filter(self, run: Any) -> str:
-        selection = stored(TARGETS[run.kind], run.filter).masked()
-        hidden = () if run.shows_payload else ("where",)
-        shown = replace(selection, wanted=selection.wanted.without(*hidden))
-        masked = [(title, MASK) for title, _value in selection.wanted.only(hidden).parts()]
-        texts = [
-            f"{capfirst(translate(title))}: {value}" for title, value in (*shown.parts(), *masked)
-        ]
-        return " · ".join(texts)[:500] or gettext("every row")
+        return " · ".join(run.chips) or gettext("every row")
 
     @column(_("progress"))
     def shown_progress(self, run: BulkRun) -> SafeString:

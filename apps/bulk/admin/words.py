@@ -6,47 +6,63 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from django.db.models import TextChoices as Choices
 from django.utils.functional import Promise
 from django.utils.timezone import get_current_timezone as _zone
 
 from apps.common.admin.display import duration_of
 from apps.dispatch.admin import bulk_links as of_dispatches
+from apps.dispatch.models import Dispatch, Source, Task
 from apps.dispatch.rules import dispatch_filter, plan, task_filter
 from apps.jobs.admin import bulk_links as of_jobs
 from apps.jobs.admin.filters import wanted_of
+from apps.jobs.models import Job, JobType
 
 Words = str | Promise
 
 
 @dataclass(frozen=True)
 class Kind:
-    """How rows of a kind are named; `read` makes a filter of the address of their list."""
+    """How rows of a kind are named; `read` makes a filter of the address of their list, and
+    `labels` has the choices of those of its fields that have any."""
 
     verbs: Mapping[str, Words]
     list_url: str
     page_url: str
     read: Callable[[Mapping[str, str]], Any]
+    labels: Mapping[str, type[Choices]]
 
+
+_OF_TASKS: Mapping[str, type[Choices]] = {"statuses": Task.Status, "mode": Task.Mode}
 
 OF: Mapping[str, Kind] = {
-    "jobs": Kind(of_jobs.WORDS, "admin:jobs_job_changelist", "admin:jobs_job_change", wanted_of),
+    "jobs": Kind(
+        of_jobs.WORDS,
+        "admin:jobs_job_changelist",
+        "admin:jobs_job_change",
+        wanted_of,
+        {"statuses": Job.Status, "lane": JobType.Lane},
+    ),
     "dispatches": Kind(
         of_dispatches.WORDS,
         "admin:dispatch_dispatch_changelist",
         "admin:dispatch_dispatch_change",
         lambda given: dispatch_filter.read(given, dispatch_filter.admin_names(_zone())),
+        {"states": Dispatch.State, "source": Source},
     ),
     "once-tasks": Kind(
         of_dispatches.TASK_WORDS,
         "admin:dispatch_oncetask_changelist",
         "admin:dispatch_oncetask_change",
         lambda given: task_filter.read_list(plan.ONCE, given, _zone()),
+        _OF_TASKS,
     ),
     "rotate-tasks": Kind(
         of_dispatches.TASK_WORDS,
         "admin:dispatch_rotatetask_changelist",
         "admin:dispatch_rotatetask_change",
         lambda given: task_filter.read_list(plan.ROTATE, given, _zone()),
+        _OF_TASKS,
     ),
 }
 

@@ -12,7 +12,7 @@ from django.db.models import QuerySet
 from apps.bulk.models import BulkRow, BulkRun
 from apps.bulk.services.targets import MAX_INDEXED, Target
 from apps.common.errors import Invalid
-from apps.common.filtering import number
+from apps.common.filtering import Part, number
 from apps.common.json_search import masked
 from apps.common.messages import Message as _
 from apps.jobs.models import Bounds
@@ -34,11 +34,11 @@ class Selection:
         earlier = {} if self.changed_by is None else {CHANGED_BY: str(self.changed_by)}
         return {**self.wanted.wire(), **earlier}
 
-    def parts(self) -> Iterator[tuple[str, str]]:
-        """What it is narrowed to, in words."""
+    def parts(self) -> Iterator[Part]:
+        """What it is narrowed to."""
         yield from self.wanted.parts()
         if self.changed_by is not None:
-            yield _("changed by bulk run"), str(self.changed_by)
+            yield Part(CHANGED_BY, _("changed by bulk run"), (self.changed_by,))
 
     def masked(self) -> Selection:
         """The same to be shown: what it searches for may be masked since then."""

@@ -31,7 +31,7 @@ _TITLES: Mapping[str, Message] = {
     "executor": _("reaches executor"),
     "statuses": _("state"),
     "mode": _("mode"),
-    "text": _("title"),
+    "text": _("search"),
     "where": _("payload"),
 }
 

@@ -55,6 +55,15 @@ def types_of_limits(person: Any) -> list[TypeSnapshot] | None:
     return None if names is None else [each for each in all_types() if each.name in names]
 
 
+def words_of_error(key: str, person: Any) -> str | None:
+    """The error as a job says it that has it and that the person sees: the key is a hash."""
+    for jobs in (Job.objects, ArchivedJob.objects):
+        alike = jobs.visible_to(person).filter(error_key=key)
+        for memo in alike.values_list("memo", flat=True)[:1]:
+            return shown_text(reason_of(memo), limit=MAX_ERROR)
+    return None
+
+
 class ByJobFilter(FormFilter):
     """Narrows as the JobFilter of its parameters does."""
 
@@ -150,15 +159,12 @@ class ErrorFilter(ByJobFilter, KeyFilter):
     parameter = "error_key"
 
     def in_words(self) -> Iterator[tuple[str, str]]:
-        # The key is a hash; people know the error by the words of a job that has it.
         key = read_key(str(self.used_parameters.get("error_key", "")))
-        for jobs in (Job.objects, ArchivedJob.objects) if key else ():
-            alike = jobs.visible_to(self.request.user).filter(error_key=key)
-            for memo in alike.values_list("memo", flat=True)[:1]:
-                words = shown_text(reason_of(memo), limit=MAX_ERROR)
-                yield "error_key", f"{gettext('Error')}: {words}"
-                return
-        yield from super().in_words()
+        words = words_of_error(key, self.request.user) if key else None
+        if words is None:
+            yield from super().in_words()
+        else:
+            yield "error_key", f"{gettext('Error')}: {words}"
 
 
 class CreatedFilter(DayFilter):

@@ -27,7 +27,7 @@ def test_conditions_in_one_text_and_in_a_list_mean_the_same() -> None:
     typed = read({"where": " context.city: 北京  result.sent：true"}, admin_names(SHANGHAI))
     sent = read({"where": ["context.city:北京", "result.sent:true"]}, WIRE)
     assert typed == sent
-    assert [*typed.parts()] == [("payload", "context.city:北京, result.sent:true")]
+    assert [*typed.parts()] == [("where", "payload", typed.where)]
 
 
 def test_days_are_those_of_the_zone_and_both_belong_to_the_period() -> None:
@@ -91,4 +91,8 @@ def test_parts_of_a_filter() -> None:
     both = JobFilter(types=("mail",), key="order-1", priority_to=3)
     assert both.without("key").given == {"types": ("mail",), "priority_to": 3}
     assert both.only(["key"]) == JobFilter(key="order-1")
-    assert [*both.parts()] == [("type", "mail"), ("key", "order-1"), ("priority to", "3")]
+    assert [*both.parts()] == [
+        ("types", "type", ("mail",)),
+        ("key", "key", ("order-1",)),
+        ("priority_to", "priority to", (3,)),
+    ]
