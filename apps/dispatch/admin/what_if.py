@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 
 from django.http import HttpRequest
 from django.utils.functional import Promise
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
@@ -96,6 +98,14 @@ class DiffRow:
     skipped: int = 0
 
     @property
+    def marked(self) -> Iterator[tuple[Line, str]]:
+        """The lines that change, a moved one where it goes to."""
+        if self.before is not None and self.before_mark == REMOVED:
+            yield self.before, REMOVED
+        if self.after is not None and self.after_mark:
+            yield self.after, self.after_mark
+
+    @property
     def before_word(self) -> str:
         return str(WORDS[self.before_mark])
 
@@ -144,9 +154,11 @@ def _shown(request: HttpRequest, comparison: WhatIf, chosen: str, now: datetime)
     queues = [
         _queue(request, change, now) for change in comparison.changes if change.executor.pk in seen
     ]
-    for queue in [queue for queue in queues if queue["rows"]][:MAX_OPEN]:
+    changed = [queue for queue in queues if queue["rows"]]
+    for queue in changed[:MAX_OPEN]:
         queue["is_open"] = True
     return {
+        "summary": _summary(changed),
         "more_members": comparison.more_members,
         "max_members": MAX_MEMBERS,
         "periods": [(key, text, key == chosen) for key, (_length, text) in PERIODS.items()],
@@ -157,29 +169,58 @@ def _shown(request: HttpRequest, comparison: WhatIf, chosen: str, now: datetime)
 def _queue(request: HttpRequest, change: Change, now: datetime) -> dict[str, Any]:
     before, after = runs(change.before.items), runs(change.after.items)
     pairs = compared(before, after)
-    is_changed = any(pair.mark for pair in pairs)
+    counts = _counts(pairs)
     return {
         "name": change.executor.name,
-        "summary": _counted(pairs),
-        "rows": list(_rows(pairs, request, now)) if is_changed else [],
+        "is_group": change.executor.is_group,
+        "counts": counts,
+        "summary": _in_words(counts) or gettext("no change"),
+        "rows": list(_rows(pairs, request, now)) if counts.total() else [],
         "is_open": False,
         "is_cut": change.before.more or change.after.more,
     }
 
 
-def _counted(pairs: Sequence[Pair]) -> str:
-    """`2 added, 1 removed`, or that nothing changes."""
+def _summary(changed: Sequence[dict[str, Any]]) -> SafeString:
+    """`uid_ann and 2 more: 3 added. First: Count the till (added), 2026-03-02 09:00:00 UTC+8.`"""
+    if not changed:
+        return SafeString(gettext("No queue changes in this period."))
+    # The queue of a group has what its members have in theirs.
+    told = [queue for queue in changed if not queue["is_group"]] or changed
+    who, others = told[0]["name"], len(told) - 1
+    if others:
+        words = ngettext("%(name)s and %(count)d more", "%(name)s and %(count)d more", others)
+        who = words % {"name": who, "count": others}
+    counts: Counter[str] = sum((queue["counts"] for queue in told), Counter())
+    marked = [each for queue in told for row in queue["rows"] for each in row.marked]
+    line, mark = min(marked, key=lambda each: each[0].item.at)
+    return format_html(
+        gettext("{who}: {changes}. First: {title} ({what}), {at}."),
+        who=who,
+        changes=_in_words(counts),
+        title=format_html("<bdi>{}</bdi>", line.title),
+        what=WORDS[mark],
+        at=gettext("now") if line.is_now else line.at,
+    )
+
+
+def _counts(pairs: Sequence[Pair]) -> Counter[str]:
+    """How many changes of each kind there are."""
     counts = Counter(pair.mark for pair in pairs if pair.mark)
     # A move appears on both sides and counts once.
     counts[MOVED] = sum(pair.mark == MOVED and pair.after is not None for pair in pairs)
+    return counts
+
+
+def _in_words(counts: Counter[str]) -> str:
+    """`2 added, 1 removed`; empty for no change."""
     words = {
         ADDED: ngettext("%d added", "%d added", counts[ADDED]),
         REMOVED: ngettext("%d removed", "%d removed", counts[REMOVED]),
         MOVED: ngettext("%d moved", "%d moved", counts[MOVED]),
         CHANGED: ngettext("%d changed", "%d changed", counts[CHANGED]),
     }
-    parts = [words[mark] % counts[mark] for mark in words if counts[mark]]
-    return ", ".join(parts) or gettext("no change")
+    return ", ".join(words[mark] % counts[mark] for mark in words if counts[mark])
 
 
 def _rows(pairs: Sequence[Pair], request: HttpRequest, now: datetime) -> Iterator[DiffRow]:

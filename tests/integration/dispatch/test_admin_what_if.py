@@ -95,7 +95,8 @@ def test_edit_is_shown_and_not_saved(alice: Executor, admin_client: Client) -> N
 
     assert answer.status_code == 200
     text = text_of(answer)
-    assert "What if this were saved now? Nothing is saved yet." in text
+    begin = "What if this were saved now? uid_alice: 1 moved, 1 changed."
+    assert f"{begin} First: Second (moved), now. Nothing is saved yet." in text
     assert "uid_alice 1 moved, 1 changed Before After" in text
     typed = form_of(answer, "title")
     assert (typed["title"], typed["priority"], typed["executor"]) == ("Last", "-1", "uid_alice")
@@ -124,7 +125,36 @@ def test_new_task_is_shown_and_not_saved(alice: Executor, admin_client: Client) 
 
 def test_without_a_change_it_says_so(alice: Executor, admin_client: Client) -> None:
     task = factories.once_task(alice)
-    assert "uid_alice no change" in text_of(what_if(admin_client, change_url(task)))
+    text = text_of(what_if(admin_client, change_url(task)))
+    assert "uid_alice no change" in text
+    assert "No queue changes in this period." in text
+
+
+@pytest.mark.parametrize(
+    ("members", "who"), [(1, "uid_1: 1"), (2, "uid_1 and 1 more: 2"), (4, "uid_1 and 3 more: 4")]
+)
+def test_one_line_says_who_would_get_what_and_when(
+    alice: Executor, admin_client: Client, members: int, who: str
+) -> None:
+    """The queue of the group has nothing that is not in those of its members."""
+    factories.group("gid_a", [f"uid_{n}" for n in range(1, 1 + members)])
+    url, begin = reverse("admin:dispatch_oncetask_add"), NOW + timedelta(days=1)
+    when = {"start_at_0": f"{begin:%Y-%m-%d}", "start_at_1": f"{begin:%H:%M:%S}"}
+    given = {"title": "Shelves", "executor": "gid_a", **when}
+    said = text_of(what_if(admin_client, url, **given))
+    assert f"{who} added. First: Shelves (added), 2026-03-03 09:00:00 UTC ." in said
+
+
+def test_line_is_of_what_the_person_sees_and_in_chinese(
+    alice: Executor, role_client: Callable[[str], Client], role_user: Callable[[str], User]
+) -> None:
+    task = factories.once_task(alice, "First")
+    factories.group("gid_a", ["uid_alice", "uid_bob"])
+    OperatorScope.objects.create(operator=role_user("operator"), executor=alice)
+    client, url = role_client("operator"), change_url(task)
+    form = {**form_of(client.get(url), "title"), "_what_if": "7", "status": "paused"}
+    answer = client.post(url, form, headers={"accept-language": "zh-hans"})
+    assert "uid_alice：移除 1 项。最早： First （移除），现在。" in text_of(answer)
 
 
 def test_long_queues_show_what_changes_with_its_neighbours(
