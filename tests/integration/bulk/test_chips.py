@@ -45,7 +45,7 @@ def test_jobs(chips: Chips) -> None:
     asked = {"status": "failed", "type": "mail", "lane": "slow", "from_day": "2026-11-02"}
     assert chips("jobs", "retry", asked) == [
         "类型: mail",
-        "通道: 慢",
+        "快慢: 慢",
         "状态: 失败",
         "创建不早于: 2026-11-02 00:00:00 UTC+8",
     ]
