@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
-from urllib.parse import urlsplit
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.http import QueryDict
@@ -18,7 +17,7 @@ from apps.common import clock
 from apps.common.db import take_version, transactional
 from apps.common.errors import FieldError, Invalid, refusal
 from apps.common.messages import Message as _
-from apps.reports.services.choice import Choice
+from apps.reports.services.choice import PARAMETERS, Choice
 from apps.reports.services.sheet import View
 
 FIELDS = ("title", "query", "rule", "time_zone", "enabled")
@@ -29,8 +28,8 @@ User = AbstractBaseUser | AnonymousUser
 
 def query_of(text: str) -> str:
     """What stands after the question mark of an address, or the text itself."""
-    parts = urlsplit(text.strip())
-    return parts.query if "?" in text else text.strip()
+    before, mark, query = text.strip().partition("?")
+    return query.partition("#")[0] if mark else before
 
 
 def choice_of(query: str, owner: User, now: datetime) -> Choice:
@@ -58,8 +57,16 @@ def _query_faults(query: str, owner: User) -> Iterator[FieldError]:
     if len(query) > MAX_QUERY:
         yield FieldError("query", "invalid", _("This address is too long; leave out filters."))
         return
+    asked = query_of(query)
+    if unknown := [name for name in QueryDict(asked) if name not in PARAMETERS]:
+        text = _(
+            "{name} is no part of a report; copy the address of a report page.",
+            name=f"{unknown[0]!r:.60}",
+        )
+        yield FieldError("query", "invalid", text)
+        return
     try:
-        choice_of(query_of(query), owner, clock.now())
+        choice_of(asked, owner, clock.now())
     except Invalid as error:
         yield from error.errors
 

@@ -50,6 +50,11 @@ PRESETS = {
 DEFAULT_PRESET = "24h"
 # A form sends it; a page answers with the address that means the same without it.
 SHOWN = "shown"
+# What an address can say of a report.
+PARAMETERS = (
+    *("source", "by", "only", "period", "from", "to", "zone", "sort", "columns"),
+    *(SHOWN, "of"),
+)
 ALL_COLUMNS = "all"
 # Longer periods are drawn by day.
 MAX_BY_HOUR = timedelta(days=8)

@@ -344,6 +344,8 @@ def test_by_hour_only_hours_with_ends_are_listed(
         ({"query": "by=colour"}, "query", "by=colour is none of"),
         ({"query": "from=2026-03-01T00:00&to=2026-03-02T00:00"}, "query", "has fixed times"),
         ({"query": "x" * 1001}, "query", "too long"),
+        ({"query": "https://tasks.example.org/admin/jobs/job/?status=failed"}, "query", "'status'"),
+        ({"query": "http://[half"}, "query", "copy the address of a report page"),
         ({"rule": {}}, "rule", "A rule is needed"),
         ({"rule": {"cron": "61 * * * *"}}, "rule.cron", "61"),
         ({"time_zone": "Mars"}, "time_zone", "There is no time zone"),
@@ -362,7 +364,8 @@ def test_wrong_values_are_named(
     "text",
     [
         "https://tasks.example.org/admin/reports/?source=dispatch&by=executor&period=7d&zone=UTC",
-        "?source=dispatch&by=executor&period=7d&zone=UTC",
+        "?source=dispatch&by=executor&period=7d&zone=UTC#table",
+        "http://[half?source=dispatch&by=executor&period=7d&zone=UTC",
         "source=dispatch&by=executor&period=7d&zone=UTC",
     ],
 )
