@@ -77,7 +77,7 @@ def create_plan(
 ) -> ReportPlan:
     """A new plan; values left out take their defaults. Invalid names every wrong one."""
     now = clock.now()
-    plan = ReportPlan(created_at=now, created_by=actor[:160], start_at=now)
+    plan = ReportPlan(created_at=now, created_by=actor[:160], start_at=_start_at(now))
     _fill(plan, values, owner=owner, now=now, actor=actor)
     plan.save(force_insert=True)
     plan.channels.set(channels)
@@ -96,7 +96,7 @@ def update_plan(
     before = _shown(current)
     given = {name: value for name, value in changes.items() if name != "channels"}
     if not {*_WHEN}.isdisjoint(given) or (given.get("enabled") and not current.enabled):
-        current.start_at = now
+        current.start_at = _start_at(now)
     current.version += 1
     _fill(current, {**_values(current), **given}, owner=owner, now=now, actor=actor)
     current.save()
@@ -128,10 +128,15 @@ def delete_plan(*, plan: ReportPlan, actor: str) -> None:
 def next_times(fields: Mapping[str, Any], limit: int) -> list[datetime]:
     """When a plan with these valid fields would be due next."""
     now = clock.now()
-    return ReportPlan(start_at=now, **fields).times_after(now, limit)
+    return ReportPlan(start_at=_start_at(now), **fields).times_after(now, limit)
 
 
 # --- the steps ------------------------------------------------------------------------------------
+def _start_at(now: datetime) -> datetime:
+    """The present second: a rule counted from the next one would be due at once."""
+    return now.replace(microsecond=0)
+
+
 def _fill(
     plan: ReportPlan, values: Mapping[str, Any], *, owner: Any, now: datetime, actor: str
 ) -> None:

@@ -136,6 +136,18 @@ def test_no_edit_sends_anything_of_the_past(frozen_clock: FrozenClock, owner: Us
     assert made.next_at == clock.now() + timedelta(hours=1)
 
 
+@pytest.mark.parametrize("fraction", [0, 300_000])
+def test_first_time_of_every_hour_is_in_an_hour(
+    frozen_clock: FrozenClock, owner: User, fraction: int
+) -> None:
+    """Whatever the fraction of the second in which it is planned."""
+    frozen_clock.advance(microseconds=fraction)
+    rule = {"every_minutes": 60}
+    made = report_plan(owner, rule=rule, channels=[channel()])
+    [previewed] = report_plans.next_times({"rule": rule, "time_zone": "UTC"}, 1)
+    assert made.next_at == previewed == at(2, 10)
+
+
 def test_plan_that_is_off_is_not_sent(frozen_clock: FrozenClock, owner: User) -> None:
     made = report_plan(owner, channels=[channel()], enabled=False)
     frozen_clock.advance(days=3)
