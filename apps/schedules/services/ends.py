@@ -94,7 +94,8 @@ def _newest(schedule: Schedule) -> Iterator[str]:
 
 def _reopen_retried() -> None:
     """A job that is open or has succeeded after all is no failure any more."""
-    failing = Schedule.objects.filter(trouble=_Trouble.FAILING).order_by("pk")[:RECHECKED]
+    active = Schedule.objects.filter(status=Schedule.Status.ACTIVE)
+    failing = active.filter(trouble=_Trouble.FAILING).order_by("pk")[:RECHECKED]
     for schedule in failing:
         failed = schedule.runs.filter(outcome=FAILED).order_by("-pk")
         runs = dict(failed.values_list("job", "pk")[:3])

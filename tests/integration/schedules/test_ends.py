@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -83,6 +84,25 @@ def test_retry_of_a_failed_job_takes_the_trouble_away(
     note_ends()
 
     assert (trouble(), outcomes()) == ([], ["failed", "failed", ""])
+
+
+@pytest.mark.parametrize("end", [schedules.pause, schedules.delete_schedule])
+def test_schedules_that_are_off_keep_no_other_from_being_looked_at(
+    nine: FrozenClock, minutely: Schedule, monkeypatch: pytest.MonkeyPatch, end: Any
+) -> None:
+    monkeypatch.setattr(ends, "RECHECKED", 1)
+    for _ in range(3):
+        run(nine)
+    end(schedule=minutely, actor=OLGA)
+    factories.schedule(start_at=nine.instant + timedelta(seconds=30))
+    last = [run(nine) for _ in range(3)][-1]
+    assert trouble() == ["failing"]
+    last.refresh_from_db()
+    control.retry(job=last, actor=OLGA, reason="fixed")
+
+    note_ends()
+
+    assert trouble() == []
 
 
 @pytest.mark.parametrize("by_hand", [True, False])
