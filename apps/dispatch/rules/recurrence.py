@@ -267,15 +267,6 @@ def _time(text: Any, *, field: str) -> time:
     return time.fromisoformat(text)
 
 
-def to_wire(rule: Rule) -> dict[str, Any]:
-    """The form that `parse_rule` reads."""
-    if isinstance(rule, EveryMinutes):
-        return {"every_minutes": rule.minutes}
-    if isinstance(rule, EveryDays):
-        return {"every_days": rule.days, "at": clock(rule.at)}
-    return {"cron": rule.expression}
-
-
 def clock(at: time) -> str:
     """`09:30`, or `09:30:15` when it has seconds."""
     return at.isoformat("seconds" if at.second else "minutes")
