@@ -48,9 +48,7 @@ def quotas(summary: Summary) -> list[Quota]:
     return [
         quota
         for source in (Source.ONCE, Source.ROTATE)
-        for quota in _quotas(
-            source, [*islice(numbers_of(summary.names, source), MAX_TASKS)], summary
-        )
+        for quota in _quotas(source, _first(summary.names, source), summary)
     ]
 
 
