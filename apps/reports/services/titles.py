@@ -8,6 +8,8 @@ from apps.common.admin.display import shown_text
 from apps.dispatch.models import TASK_MODELS
 
 MAX_TITLE = 80
+# A file has all tasks of a period, and SQLite takes 32,766 parameters.
+_AT_ONCE = 1_000
 
 
 def titles(labels: Sequence[str]) -> dict[str, str]:
@@ -15,8 +17,10 @@ def titles(labels: Sequence[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for source, model in TASK_MODELS.items():
         numbers = [*numbers_of(labels, source)]
-        rows = model.objects.filter(pk__in=numbers).values_list("pk", "title") if numbers else ()
-        found |= {f"{source}:{pk}": shown_text(title, limit=MAX_TITLE) for pk, title in rows}
+        for start in range(0, len(numbers), _AT_ONCE):
+            some = model.objects.filter(pk__in=numbers[start : start + _AT_ONCE])
+            rows = some.values_list("pk", "title")
+            found |= {f"{source}:{pk}": shown_text(title, limit=MAX_TITLE) for pk, title in rows}
     return found
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
+import sqlite3
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
@@ -17,6 +20,7 @@ from apps.reports.services import rows
 from apps.reports.services.rollup import roll_up
 from apps.reports.services.rows import First
 from apps.reports.services.summary import Percentiles, Period, summarise
+from apps.reports.services.titles import titles
 from tests import factories
 from tests.frozen import FrozenClock
 from tests.integration.reports.history import COUNTS, entry, utc, write
@@ -115,3 +119,21 @@ def test_page_says_that_times_are_not_shown(
     assert notice not in text_of(role_client("operator").get(reverse("report"), query))
     monkeypatch.setattr(rows, "MAX_WITHIN", 100)
     assert notice in text_of(role_client("operator").get(reverse("report"), query))
+
+
+@pytest.fixture
+def usual_limit(db: None) -> Iterator[None]:
+    """SQLite with the parameters of a statement that it has where nobody built it with more."""
+    if connection.vendor != "sqlite":
+        yield
+        return
+    own = connection.connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 32_766)
+    yield
+    connection.connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, own)
+
+
+def test_titles_of_all_tasks_of_a_file_are_read_in_parts(usual_limit: None) -> None:
+    task = factories.once_task(factories.user(), "Shelf check")
+    last = f"once:{task.pk}"
+    labels = [*(f"once:{10**9 + number}" for number in range(33_000)), last]
+    assert titles(labels) == {last: "Shelf check"}
