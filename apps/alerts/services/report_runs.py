@@ -51,14 +51,14 @@ def _send_if_due(pk: int) -> int:
     # Another round or an edit may have come first.
     if plan is None or plan.next_at is None or plan.next_at > now:
         return 0
-    made = 0
+    newest: datetime | None = None
     try:
         newest = next(plan.recurrence.before(now), plan.next_at)
-        made = _begin(plan, occurrence_of(newest), at=newest, now=now)
         plan.next_at = next(iter(plan.times_after(now, 1)), None)
     except Invalid as error:
         logger.warning("report plan %d cannot be read: %s", plan.pk, error.detail)
         plan.next_at = None
+    made = 0 if newest is None else _begin(plan, occurrence_of(newest), at=newest, now=now)
     plan.save(update_fields=["next_at"])
     return made
 

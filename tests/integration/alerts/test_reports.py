@@ -16,7 +16,7 @@ from django.contrib.auth.models import Group, User
 
 from apps.alerts.handlers import deliver
 from apps.alerts.models import Delivery, ReportPlan, ReportRun
-from apps.alerts.services import report_plans, report_runs
+from apps.alerts.services import notify, report_plans, report_runs
 from apps.alerts.services.invariants import CHECKS
 from apps.common import clock
 from apps.common.errors import Conflict, Invalid
@@ -134,6 +134,36 @@ def test_no_edit_sends_anything_of_the_past(frozen_clock: FrozenClock, owner: Us
         )
         assert sweep() == 0
     assert made.next_at == clock.now() + timedelta(hours=1)
+
+
+def test_rule_that_cannot_be_read_stops_no_other(day: FrozenClock, owner: User) -> None:
+    broken = report_plan(owner, channels=[channel("a")])
+    ReportPlan.objects.update(rule={"every_days": 0})
+    due(day, owner, channels=[channel("b")])
+
+    assert sweep() == 1
+
+    assert Delivery.objects.get().channel.name == "b"
+    broken.refresh_from_db()
+    assert broken.next_at is None
+
+
+def test_job_that_is_refused_leaves_the_plan_due(
+    day: FrozenClock, owner: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = due(day, owner)
+
+    def refuse(*_args: Any, **_values: Any) -> None:
+        raise Invalid.field("context", "refused")
+
+    monkeypatch.setattr(notify, "submit", refuse)
+    with pytest.raises(Invalid):
+        sweep()
+    monkeypatch.undo()
+
+    made.refresh_from_db()
+    assert (made.next_at, ReportRun.objects.count()) == (at(3, 8), 0)
+    assert sweep() == 1
 
 
 @pytest.mark.parametrize("fraction", [0, 300_000])
