@@ -1,32 +1,25 @@
-"""People, their roles and their limits in the admin; needs all apps."""
+"""What people with limits see in the admin, accounts and sign-ins there; needs all apps."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from axes.models import AccessAttempt, AccessLog
-from django.apps import apps
 from django.contrib import admin
-from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
-from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
-from django.contrib.auth.models import Group, Permission, User
+from django.contrib.auth.models import Group, User
 from django.db.models import Q, QuerySet
-from django.forms import ModelMultipleChoiceField
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy as _
-from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
 from apps.access.admin import ApiClientAdmin
-from apps.access.models import ApiClient, Limited
-from apps.common.admin import MachineRowAdmin, PlatformModelAdmin
-from apps.common.admin.display import column, time_column, translate
-from apps.common.messages import Message
+from apps.access.models import ApiClient
+from apps.common.admin import MachineRowAdmin
+from apps.common.admin.display import column, time_column
 from apps.dispatch.models import Executor, OperatorScope, Template
-from apps.jobs.models import AnyJob, ArchivedJob, Bounds, Job, JobScope, JobType, bounds_of
+from apps.jobs.models import AnyJob, ArchivedJob, Bounds, Job, JobType, bounds_of
 from apps.journal.admin import JournalEntryAdmin
 from apps.journal.admin.sinks import SinkAdmin, SinkRejectAdmin
 from apps.journal.admin.words import Event, register
@@ -34,178 +27,7 @@ from apps.journal.models import JournalEntry, Sink, SinkReject, Source
 from apps.reports.admin.counted import CountedAs
 from apps.reports.services.titles import titles
 from apps.schedules.models import Schedule
-from taskplatform.new_account import NewAccountForm
-
-if TYPE_CHECKING:
-    # unfold has no types; its classes are Django's with more templates.
-    TabularInline = admin.TabularInline[Any, Any]
-else:
-    from unfold.admin import TabularInline
-
-
-class OperatorScopeInline(TabularInline):
-    """Which executors this person is limited to. A person with limits cannot change limits, not
-    even their own."""
-
-    model: Any = OperatorScope
-    extra = 0
-    autocomplete_fields: ClassVar[Any] = ("executor",)
-    verbose_name = _("executor in view")
-    verbose_name_plural = _("Sees these executors only")
-
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return super().has_add_permission(request, obj) and _sees_all(request)
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return super().has_change_permission(request, obj) and _sees_all(request)
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return super().has_delete_permission(request, obj) and _sees_all(request)
-
-
-class JobScopeInline(OperatorScopeInline):
-    """Which job types this person is limited to."""
-
-    model: Any = JobScope
-    autocomplete_fields: ClassVar[Any] = ()
-    verbose_name = _("job type in view")
-    verbose_name_plural = _("Sees jobs of these types only")
-
-
-class LimitedInline(OperatorScopeInline):
-    """On which sides this person is limited; the limit stays when its last row is removed."""
-
-    model: Any = Limited
-    autocomplete_fields: ClassVar[Any] = ()
-    verbose_name = _("limit")
-    verbose_name_plural = _("Limited to what is listed below (none = sees all)")
-
-    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return bool(request.user.has_perm("dispatch.view_operatorscope"))
-
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return bool(request.user.has_perm("dispatch.add_operatorscope")) and _sees_all(request)
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return bool(request.user.has_perm("dispatch.delete_operatorscope")) and _sees_all(request)
-
-
-# Django's four permissions of a model begin with these words; Django names them in English.
-_VERBS = {
-    "add": _("Can add it"),
-    "change": _("Can change it"),
-    "delete": _("Can delete it"),
-    "view": _("Can view it"),
-}
-
-
-class PermissionsField(ModelMultipleChoiceField):  # type: ignore[type-arg]
-    """Each by application, model and what is allowed, in the language of the page."""
-
-    def label_from_instance(self, permission: Permission) -> str:
-        verb, _underscore, model = permission.codename.partition("_")
-        of_model = model == permission.content_type.model
-        is_usual = of_model and verb in _VERBS
-        action = _VERBS[verb] if is_usual else translate(Message(permission.name))
-        return f"{permission.content_type} | {action}"
-
-
-class _PeopleAdmin(PlatformModelAdmin):
-    """The page before a deletion does not list rows of many-to-many tables: they have no names."""
-
-    def formfield_for_manytomany(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
-        if db_field.related_model is Permission:
-            kwargs["form_class"] = PermissionsField
-        return super().formfield_for_manytomany(db_field, request, **kwargs)
-
-    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        found, counts, lacking, protected = super().get_deleted_objects(objs, request)
-        ties = [m._meta for m in apps.get_models(include_auto_created=True) if m._meta.auto_created]
-        heads = tuple(f"{capfirst(tie.verbose_name)}: " for tie in ties)
-        plurals = {str(tie.verbose_name_plural) for tie in ties}
-        counted = {name: count for name, count in counts.items() if str(name) not in plurals}
-        return _without(found, heads), counted, lacking, protected
-
-
-def _without(rows: list[Any], heads: tuple[str, ...]) -> list[Any]:
-    """The nested list without the lines that begin with the text."""
-    kept = [_without(row, heads) if isinstance(row, list) else row for row in rows]
-    return [row for row in kept if row and not str(row).startswith(heads)]
-
-
-# Shown as all times are, with the zone of the page; Django's fields are left out of the form.
-ACCOUNT_TIMES = ("last_login", "date_joined")
-
-
-class UserAdmin(DjangoUserAdmin, _PeopleAdmin):  # type: ignore[type-arg]
-    """Accounts; only a superuser hands out permissions. A new one gets role and limits at once."""
-
-    form = UserChangeForm
-    add_form = UserCreationForm
-    change_password_form = AdminPasswordChangeForm
-    inlines = (LimitedInline, OperatorScopeInline, JobScopeInline)
-    add_fieldsets = (
-        *DjangoUserAdmin.add_fieldsets,
-        (_("What it may do"), {"fields": ("is_staff", "groups")}),
-    )
-    list_display = (
-        *("username", "first_name", "last_name", "is_active", "is_staff"),
-        "shown_last_login",
-    )
-    shown_last_login = time_column(
-        "last_login", User._meta.get_field("last_login").verbose_name, ordering="last_login"
-    )
-    shown_date_joined = time_column("date_joined", User._meta.get_field("date_joined").verbose_name)
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return _may_touch(request, obj) and super().has_change_permission(request, obj)
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return _may_touch(request, obj) and super().has_delete_permission(request, obj)
-
-    def get_form(self, request: Any, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
-        if obj is None and request.user.is_superuser:
-            kwargs.setdefault("form", NewAccountForm)
-        return super().get_form(request, obj, change=change, **kwargs)
-
-    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        if obj is None and not request.user.is_superuser:
-            return DjangoUserAdmin.add_fieldsets
-        shown = {name: f"shown_{name}" for name in ACCOUNT_TIMES}
-        return [
-            (title, {**options, "fields": [shown.get(name, name) for name in options["fields"]]})
-            for title, options in super().get_fieldsets(request, obj)
-        ]
-
-    def get_inlines(self, request: HttpRequest, obj: Any) -> Any:
-        # The first row of a new account limits it by itself.
-        return self.inlines if obj is not None else (OperatorScopeInline, JobScopeInline)
-
-    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        fields = (
-            *super().get_readonly_fields(request, obj),
-            *(f"shown_{name}" for name in ACCOUNT_TIMES),
-        )
-        if request.user.is_superuser:
-            return fields
-        return (*fields, "is_staff", "is_superuser", "groups", "user_permissions")
-
-
-def _may_touch(request: HttpRequest, account: Any) -> bool:
-    """Only a superuser changes a superuser: setting the password is as good as being one."""
-    return account is None or not account.is_superuser or bool(request.user.is_superuser)
-
-
-class GroupAdmin(DjangoGroupAdmin, _PeopleAdmin):
-    """Roles: viewer, operator and configurer are remade by every migrate; only a superuser hands
-    out permissions."""
-
-    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        fields = super().get_readonly_fields(request, obj)
-        return fields if request.user.is_superuser else (*fields, "permissions")
+from taskplatform.accounts import GroupAdmin, UserAdmin, sees_all
 
 
 def _named(columns: Sequence[str]) -> tuple[str, ...]:
@@ -272,28 +94,24 @@ class OperatorsApiClientAdmin(ApiClientAdmin):
     maker."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        return super().has_add_permission(request) and _sees_all(request)
+        return super().has_add_permission(request) and sees_all(request)
 
     def has_change_permission(self, request: HttpRequest, obj: ApiClient | None = None) -> bool:
-        return super().has_change_permission(request, obj) and _sees_all(request)
+        return super().has_change_permission(request, obj) and sees_all(request)
 
 
 class OperatorsSinkAdmin(SinkAdmin):
     """A sink gets the journal of everybody's work, so only people without limits steer it."""
 
     def has_steer_permission(self, request: HttpRequest, obj: object = None) -> bool:
-        return super().has_steer_permission(request, obj) and _sees_all(request)
+        return super().has_steer_permission(request, obj) and sees_all(request)
 
 
 class OperatorsSinkRejectAdmin(SinkRejectAdmin):
     """Refused entries may be of anybody's work, so only people without limits see them."""
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return super().has_view_permission(request, obj) and _sees_all(request)
-
-
-def _sees_all(request: HttpRequest) -> bool:
-    return bounds_of(request.user).are_open
+        return super().has_view_permission(request, obj) and sees_all(request)
 
 
 _PAGE_OF_ROLES = dict.fromkeys(("role_created", "role_changed", "role_deleted"), "auth_group")

@@ -1,0 +1,200 @@
+"""The pages of accounts and roles, and the limits of people on them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from django.apps import apps
+from django.contrib import admin
+from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
+from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
+from django.contrib.auth.models import Permission, User
+from django.forms import ModelMultipleChoiceField
+from django.http import HttpRequest
+from django.utils.text import capfirst
+from django.utils.translation import gettext_lazy as _
+from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
+
+from apps.access.models import Limited
+from apps.common.admin import PlatformModelAdmin
+from apps.common.admin.display import time_column, translate
+from apps.common.messages import Message
+from apps.dispatch.models import OperatorScope
+from apps.jobs.models import JobScope, bounds_of
+from taskplatform.new_account import NewAccountForm
+
+if TYPE_CHECKING:
+    # unfold has no types; its classes are Django's with more templates.
+    TabularInline = admin.TabularInline[Any, Any]
+else:
+    from unfold.admin import TabularInline
+
+
+def sees_all(request: HttpRequest) -> bool:
+    """Whether this person has no limits."""
+    return bounds_of(request.user).are_open
+
+
+class OperatorScopeInline(TabularInline):
+    """Which executors this person is limited to. A person with limits cannot change limits, not
+    even their own."""
+
+    model: Any = OperatorScope
+    extra = 0
+    autocomplete_fields: ClassVar[Any] = ("executor",)
+    verbose_name = _("executor in view")
+    verbose_name_plural = _("Sees these executors only")
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_add_permission(request, obj) and sees_all(request)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_change_permission(request, obj) and sees_all(request)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_delete_permission(request, obj) and sees_all(request)
+
+
+class JobScopeInline(OperatorScopeInline):
+    """Which job types this person is limited to."""
+
+    model: Any = JobScope
+    autocomplete_fields: ClassVar[Any] = ()
+    verbose_name = _("job type in view")
+    verbose_name_plural = _("Sees jobs of these types only")
+
+
+class LimitedInline(OperatorScopeInline):
+    """On which sides this person is limited; the limit stays when its last row is removed."""
+
+    model: Any = Limited
+    autocomplete_fields: ClassVar[Any] = ()
+    verbose_name = _("limit")
+    verbose_name_plural = _("Limited to what is listed below (none = sees all)")
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return bool(request.user.has_perm("dispatch.view_operatorscope"))
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return bool(request.user.has_perm("dispatch.add_operatorscope")) and sees_all(request)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return bool(request.user.has_perm("dispatch.delete_operatorscope")) and sees_all(request)
+
+
+# Django's four permissions of a model begin with these words; Django names them in English.
+_VERBS = {
+    "add": _("Can add it"),
+    "change": _("Can change it"),
+    "delete": _("Can delete it"),
+    "view": _("Can view it"),
+}
+
+
+class PermissionsField(ModelMultipleChoiceField):  # type: ignore[type-arg]
+    """Each by application, model and what is allowed, in the language of the page."""
+
+    def label_from_instance(self, permission: Permission) -> str:
+        verb, _underscore, model = permission.codename.partition("_")
+        of_model = model == permission.content_type.model
+        is_usual = of_model and verb in _VERBS
+        action = _VERBS[verb] if is_usual else translate(Message(permission.name))
+        return f"{permission.content_type} | {action}"
+
+
+class _PeopleAdmin(PlatformModelAdmin):
+    """The page before a deletion does not list rows of many-to-many tables: they have no names."""
+
+    def formfield_for_manytomany(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
+        if db_field.related_model is Permission:
+            kwargs["form_class"] = PermissionsField
+        return super().formfield_for_manytomany(db_field, request, **kwargs)
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        found, counts, lacking, protected = super().get_deleted_objects(objs, request)
+        ties = [m._meta for m in apps.get_models(include_auto_created=True) if m._meta.auto_created]
+        heads = tuple(f"{capfirst(tie.verbose_name)}: " for tie in ties)
+        plurals = {str(tie.verbose_name_plural) for tie in ties}
+        counted = {name: count for name, count in counts.items() if str(name) not in plurals}
+        return _without(found, heads), counted, lacking, protected
+
+
+def _without(rows: list[Any], heads: tuple[str, ...]) -> list[Any]:
+    """The nested list without the lines that begin with the text."""
+    kept = [_without(row, heads) if isinstance(row, list) else row for row in rows]
+    return [row for row in kept if row and not str(row).startswith(heads)]
+
+
+# Shown as all times are, with the zone of the page; Django's fields are left out of the form.
+ACCOUNT_TIMES = ("last_login", "date_joined")
+
+
+class UserAdmin(DjangoUserAdmin, _PeopleAdmin):  # type: ignore[type-arg]
+    """Accounts; only a superuser hands out permissions. A new one gets role and limits at once."""
+
+    form = UserChangeForm
+    add_form = UserCreationForm
+    change_password_form = AdminPasswordChangeForm
+    inlines = (LimitedInline, OperatorScopeInline, JobScopeInline)
+    add_fieldsets = (
+        *DjangoUserAdmin.add_fieldsets,
+        (_("What it may do"), {"fields": ("is_staff", "groups")}),
+    )
+    list_display = (
+        *("username", "first_name", "last_name", "is_active", "is_staff"),
+        "shown_last_login",
+    )
+    shown_last_login = time_column(
+        "last_login", User._meta.get_field("last_login").verbose_name, ordering="last_login"
+    )
+    shown_date_joined = time_column("date_joined", User._meta.get_field("date_joined").verbose_name)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return _may_touch(request, obj) and super().has_change_permission(request, obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return _may_touch(request, obj) and super().has_delete_permission(request, obj)
+
+    def get_form(self, request: Any, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        if obj is None and request.user.is_superuser:
+            kwargs.setdefault("form", NewAccountForm)
+        return super().get_form(request, obj, change=change, **kwargs)
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        if obj is None and not request.user.is_superuser:
+            return DjangoUserAdmin.add_fieldsets
+        shown = {name: f"shown_{name}" for name in ACCOUNT_TIMES}
+        return [
+            (title, {**options, "fields": [shown.get(name, name) for name in options["fields"]]})
+            for title, options in super().get_fieldsets(request, obj)
+        ]
+
+    def get_inlines(self, request: HttpRequest, obj: Any) -> Any:
+        # The first row of a new account limits it by itself.
+        return self.inlines if obj is not None else (OperatorScopeInline, JobScopeInline)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        fields = (
+            *super().get_readonly_fields(request, obj),
+            *(f"shown_{name}" for name in ACCOUNT_TIMES),
+        )
+        if request.user.is_superuser:
+            return fields
+        return (*fields, "is_staff", "is_superuser", "groups", "user_permissions")
+
+
+def _may_touch(request: HttpRequest, account: Any) -> bool:
+    """Only a superuser changes a superuser: setting the password is as good as being one."""
+    return account is None or not account.is_superuser or bool(request.user.is_superuser)
+
+
+class GroupAdmin(DjangoGroupAdmin, _PeopleAdmin):
+    """Roles: viewer, operator and configurer are remade by every migrate; only a superuser hands
+    out permissions."""
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        fields = super().get_readonly_fields(request, obj)
+        return fields if request.user.is_superuser else (*fields, "permissions")
