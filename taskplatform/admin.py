@@ -90,8 +90,11 @@ def _within(model: type[AnyJob], bounds: Bounds) -> QuerySet[Any, Any]:
 
 
 class OperatorsApiClientAdmin(ApiClientAdmin):
-    """Only people without limits make keys: the limits of a key do not depend on those of its
-    maker."""
+    """Only people without limits see and make keys: the limits of a key do not depend on those of
+    its maker."""
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_view_permission(request, obj) and sees_all(request)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return super().has_add_permission(request) and sees_all(request)

@@ -276,6 +276,17 @@ def test_workers_name_no_foreign_types(page: Client, foreign: Job) -> None:
         assert "sms" not in text, url
 
 
+def test_keys_are_in_no_menu_no_list_no_search_and_no_link(page: Client, foreign: Job) -> None:
+    row, _key = create_client(name="Secret shop", scopes=["read"], actor="ann")
+    keys = reverse("admin:access_apiclient_changelist")
+    factories.worker(types=["mail"], client=row.client_id, kind="http")
+
+    assert page.get(keys).status_code == 403
+    assert page.get(reverse("admin:access_apiclient_change", args=[row.pk])).status_code == 403
+    for url in ("/admin/", f"/admin/search/?term={row.client_id}", "/admin/jobs/worker/"):
+        assert keys not in page.get(url).content.decode(), url
+
+
 def test_who_was_limited_before_there_were_marks_stays_limited(olga: User) -> None:
     migration = importlib.import_module("apps.dispatch.migrations.0002_limited_operators")
     limit(olga, factories.user("uid_ann"), factories.user("uid_bob"))

@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy as _
 from apps.common import clock
 from apps.common.admin.display import shown_text
 from apps.jobs.admin import labels
-from apps.jobs.admin.worker_links import KeyNames
+from apps.jobs.admin.worker_links import KeyNames, may_see_keys
 from apps.jobs.conf import conf
 from apps.jobs.models import JobType, Worker
 from apps.jobs.rules.transitions import RUNNING
@@ -56,14 +56,14 @@ def asyncflow_view(request: HttpRequest, *, model_admin: Any) -> HttpResponse:
     """Address, switches, last callers and an example of every dialect."""
     if not model_admin.has_view_permission(request):
         raise PermissionDenied
-    may_see_keys: bool = request.user.has_perm("access.view_apiclient")
+    are_linked = may_see_keys(request)
     client = conf.ASYNCFLOW_LOOPBACK_CLIENT
     page: HttpResponse = model_admin.page(
         request,
         "admin/asyncflow.html",
         title="asyncflow",
-        dialects=[_shown(request, each, may_see_keys) for each in BY_NAME.values()],
-        local=client and KeyNames([client], are_linked=may_see_keys).name(client),
+        dialects=[_shown(request, each, are_linked) for each in BY_NAME.values()],
+        local=client and KeyNames([client], are_linked=are_linked).name(client),
         interval=conf.ASYNCFLOW_INTERVAL,
         ports=", ".join(f"{name}:{port}" for name, port in conf.ASYNCFLOW_PORTS),
         list_holds=conf.ASYNCFLOW_LIST_HOLDS,
@@ -71,7 +71,7 @@ def asyncflow_view(request: HttpRequest, *, model_admin: Any) -> HttpResponse:
     return page
 
 
-def _shown(request: HttpRequest, dialect: Dialect, may_see_keys: bool) -> dict[str, Any]:
+def _shown(request: HttpRequest, dialect: Dialect, are_linked: bool) -> dict[str, Any]:
     base = dialect.address.removesuffix(dialect.own_base)
     port = dict(conf.ASYNCFLOW_PORTS).get(dialect.name)
     callers = Worker.objects.filter(version=mark_of(dialect)).order_by("-last_heartbeat_at", "pk")
@@ -81,9 +81,7 @@ def _shown(request: HttpRequest, dialect: Dialect, may_see_keys: bool) -> dict[s
         "address": f"{request.scheme}://<client-id>:<secret>@{request.get_host()}{base}",
         "local": f"http://127.0.0.1:{port}" if port else "",
         "list_holds": holds_by_list(dialect),
-        "callers": _callers(
-            list(callers.order_by("-last_heartbeat_at")[:MAX_CALLERS]), may_see_keys
-        ),
+        "callers": _callers(list(callers.order_by("-last_heartbeat_at")[:MAX_CALLERS]), are_linked),
         "count": callers.count(),
         "calls": [
             {
@@ -98,11 +96,11 @@ def _shown(request: HttpRequest, dialect: Dialect, may_see_keys: bool) -> dict[s
     }
 
 
-def _callers(found: Iterable[Worker], may_see_keys: bool) -> list[dict[str, Any]]:
+def _callers(found: Iterable[Worker], are_linked: bool) -> list[dict[str, Any]]:
     """Workers by key and address: copies at one address are one."""
     rows = list(found)
     now, counts = clock.now(), running_counts(rows)
-    keys = KeyNames([row.client for row in rows], are_linked=may_see_keys)
+    keys = KeyNames([row.client for row in rows], are_linked=are_linked)
     return [
         {
             "name": shown_text(row.name, limit=160),

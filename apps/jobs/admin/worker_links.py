@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
+from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from apps.access.models import ApiClient
 from apps.common.admin.display import shown_text
-from apps.jobs.models import Worker
+from apps.jobs.models import Worker, bounds_of
+
+
+def may_see_keys(request: HttpRequest) -> bool:
+    """Whether this person may see the pages of API keys."""
+    user: Any = request.user
+    return user.has_perm("access.view_apiclient") and bounds_of(user).are_open
 
 
 class WorkerLinks:

@@ -33,7 +33,7 @@ from apps.jobs.admin.asyncflow import asyncflow_view
 from apps.jobs.admin.filters import ClientFilter, WorkerKindFilter, WorkerStateFilter, seen_by
 from apps.jobs.admin.slices import URL as SLICES_URL
 from apps.jobs.admin.slices import slices_view, worker_panel
-from apps.jobs.admin.worker_links import KeyNames
+from apps.jobs.admin.worker_links import KeyNames, may_see_keys
 from apps.jobs.conf import conf
 from apps.jobs.models import JobScope, JobType, Worker, bounds_of
 from apps.jobs.services import living, register
@@ -123,8 +123,7 @@ class WorkerAdmin(MachineRowAdmin):
 
     def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:
         now = clock.now()
-        may_see_keys = request.user.has_perm("access.view_apiclient")
-        keys = KeyNames([row.client for row in rows], are_linked=may_see_keys)
+        keys = KeyNames([row.client for row in rows], are_linked=may_see_keys(request))
         # Over HTTP they report no number, or leave out the keys of pools that they hold.
         outside = [row for row in rows if row.kind == Worker.Kind.HTTP]
         counts = running_counts(outside)

@@ -157,7 +157,7 @@ def test_revocation_asks_for_a_reason_and_closes_the_key(
     assert (entry.actor, entry.reason) == ("admin:admin", "laptop lost")
 
 
-def test_operator_with_limits_gives_out_no_key(role_client: Any, role_user: Any) -> None:
+def test_operator_with_limits_sees_and_gives_out_no_key(role_client: Any, role_user: Any) -> None:
     """A key without limits sees everything, whatever the limits of its maker."""
     client, old = make()
     configurer = role_client("configurer")
@@ -175,4 +175,4 @@ def test_operator_with_limits_gives_out_no_key(role_client: Any, role_user: Any)
     assert [answer.status_code for answer in answers] == [403] * 4
     assert opens(old)
     assert ApiClient.objects.count() == 1
-    assert configurer.get(page_of(client)).status_code == 200
+    assert [configurer.get(url).status_code for url in (LIST, page_of(client))] == [403] * 2
