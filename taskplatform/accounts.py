@@ -10,10 +10,11 @@ from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Permission, User
 from django.forms import ModelMultipleChoiceField
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils.text import capfirst
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
-from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
+from unfold.forms import AdminPasswordChangeForm, UserChangeForm
 
 from apps.access.models import Limited
 from apps.common.admin import PlatformModelAdmin
@@ -21,7 +22,7 @@ from apps.common.admin.display import time_column, translate
 from apps.common.messages import Message
 from apps.dispatch.models import OperatorScope
 from apps.jobs.models import JobScope, bounds_of
-from taskplatform.new_account import NewAccountForm
+from taskplatform.new_account import NewAccountForm, NewMemberForm
 
 if TYPE_CHECKING:
     # unfold has no types; its classes are Django's with more templates.
@@ -128,20 +129,38 @@ def _without(rows: list[Any], heads: tuple[str, ...]) -> list[Any]:
     return [row for row in kept if row and not str(row).startswith(heads)]
 
 
-# Shown as all times are, with the zone of the page; Django's fields are left out of the form.
-ACCOUNT_TIMES = ("last_login", "date_joined")
+# As all times are shown, with the zone of the page.
+_TIMES = ("shown_last_login", "shown_date_joined")
 
 
 class UserAdmin(DjangoUserAdmin, _PeopleAdmin):  # type: ignore[type-arg]
     """Accounts; only a superuser hands out permissions. A new one gets role and limits at once."""
 
     form = UserChangeForm
-    add_form = UserCreationForm
+    add_form = NewAccountForm
     change_password_form = AdminPasswordChangeForm
     inlines = (LimitedInline, OperatorScopeInline, JobScopeInline)
+    fieldsets = (
+        (None, {"fields": ("username", "password")}),
+        (_("Personal info"), {"fields": ("first_name", "last_name", "email")}),
+        (_("Sign-in and roles"), {"fields": ("is_active", "is_staff", "is_superuser", "groups")}),
+        (_("Single permissions"), {"fields": ("user_permissions",)}),
+        (_("Important dates"), {"fields": _TIMES}),
+    )
     add_fieldsets = (
-        *DjangoUserAdmin.add_fieldsets,
-        (_("What it may do"), {"fields": ("is_staff", "groups")}),
+        (
+            None,
+            {
+                "fields": (
+                    *("username", "email", "usable_password", "password1", "password2"),
+                    "time_zone",
+                )
+            },
+        ),
+        (
+            _("Roles and limits"),
+            {"fields": ("is_staff", "groups", "executors", "job_types")},
+        ),
     )
     list_display = (
         *("username", "first_name", "last_name", "is_active", "is_staff"),
@@ -160,30 +179,46 @@ class UserAdmin(DjangoUserAdmin, _PeopleAdmin):  # type: ignore[type-arg]
 
     def get_form(self, request: Any, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         if obj is None and request.user.is_superuser:
-            kwargs.setdefault("form", NewAccountForm)
+            kwargs.setdefault("form", NewMemberForm)
         return super().get_form(request, obj, change=change, **kwargs)
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        if obj is None and not request.user.is_superuser:
-            return DjangoUserAdmin.add_fieldsets
-        shown = {name: f"shown_{name}" for name in ACCOUNT_TIMES}
-        return [
-            (title, {**options, "fields": [shown.get(name, name) for name in options["fields"]]})
-            for title, options in super().get_fieldsets(request, obj)
-        ]
+        fieldsets = super().get_fieldsets(request, obj)
+        hands_out_roles = obj is not None or request.user.is_superuser
+        return fieldsets if hands_out_roles else fieldsets[:-1]
 
     def get_inlines(self, request: HttpRequest, obj: Any) -> Any:
-        # The first row of a new account limits it by itself.
-        return self.inlines if obj is not None else (OperatorScopeInline, JobScopeInline)
+        # The form of a new account has the limits as fields.
+        return () if obj is None else self.inlines
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        fields = (
-            *super().get_readonly_fields(request, obj),
-            *(f"shown_{name}" for name in ACCOUNT_TIMES),
-        )
+        fields = (*super().get_readonly_fields(request, obj), *_TIMES)
         if request.user.is_superuser:
             return fields
         return (*fields, "is_staff", "is_superuser", "groups", "user_permissions")
+
+    # --- a new account --------------------------------------------------------------------------
+    def save_model(self, request: Any, obj: User, form: Any, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        if not change:
+            form.finish(obj)
+            request.new_password = form.new_password
+
+    def response_add(
+        self, request: Any, obj: User, post_url_continue: str | None = None
+    ) -> HttpResponse:
+        """The page with a generated password; a redirect would have to store it in the session."""
+        if not request.new_password:
+            return super().response_add(request, obj, post_url_continue)
+        goes_on = "_addanother" in request.POST
+        return self.page(
+            request,
+            "admin/new_password.html",
+            title=gettext("Password of %(name)s") % {"name": obj},
+            account=obj,
+            password=request.new_password,
+            url=self.url("add") if goes_on else self.change_url(obj.pk),
+        )
 
 
 def _may_touch(request: HttpRequest, account: Any) -> bool:

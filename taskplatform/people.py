@@ -24,7 +24,7 @@ from django.http.response import HttpResponseBase
 from apps.access.models import Limited
 from apps.common import clock
 from apps.common.acting import acting, actor
-from apps.common.models import SavedView
+from apps.common.models import Preference, SavedView
 from apps.dispatch.models import OperatorScope
 from apps.jobs.models import JobScope
 from apps.journal import services as journal
@@ -56,7 +56,9 @@ def connect() -> None:
     """Listen to the changes of every table about people, and to sign-ins after axes."""
     pre_save.connect(_remember, User, dispatch_uid="people.remember_user")
     pre_save.connect(_remember, Group, dispatch_uid="people.remember_group")
+    pre_save.connect(_remember, Preference, dispatch_uid="people.remember_zone")
     post_save.connect(_account_saved, User, dispatch_uid="people.user")
+    post_save.connect(_zone_saved, Preference, dispatch_uid="people.zone")
     post_save.connect(_role_saved, Group, dispatch_uid="people.group")
     post_delete.connect(_account_deleted, User, dispatch_uid="people.no_user")
     post_delete.connect(_role_deleted, Group, dispatch_uid="people.no_group")
@@ -96,6 +98,14 @@ def _account_saved(instance: Any, created: bool, **_signal: Any) -> None:
         _note("account_changed", instance, data=data)
     if before.password != instance.password:
         _note("password_changed", instance)
+
+
+def _zone_saved(instance: Any, **_signal: Any) -> None:
+    before = instance.noted_before
+    old, new = before.time_zone if before else "", instance.time_zone
+    if old != new:
+        data = {"before": {"time_zone": old}, "after": {"time_zone": new}}
+        _note("account_changed", instance.user, data=data)
 
 
 def _account_deleted(instance: Any, **_signal: Any) -> None:

@@ -12,13 +12,12 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
 from apps.common.admin.display import shown_time, translate
+from apps.common.admin.zone_choice import MAX_ZONE
 from apps.common.errors import Invalid
 from apps.common.preferences import FIELD, choose, chosen_zone, has_shortcuts
 from apps.common.zones import zone_names
 
 PREFERENCES_URL = "preferences"
-# More than the name of any zone has.
-MAX_ZONE = 64
 SHORTCUTS = "shortcuts"
 
 
