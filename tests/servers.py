@@ -293,7 +293,7 @@ class DurableMariaDBServer(MariaDBServer):
         "--innodb-flush-log-at-trx-commit=1",
         "--innodb-io-capacity=2000",
         "--innodb-buffer-pool-size=4G",
-        "--innodb-log-file-size=512M",
+        "--innodb-log-file-size=2G",
     )
 
 
