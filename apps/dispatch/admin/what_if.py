@@ -18,7 +18,7 @@ from django.http import HttpRequest
 from django.utils.functional import Promise
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext, ngettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
@@ -46,7 +46,7 @@ WORDS: dict[str, str | Promise] = {
     ADDED: _("added"),
     REMOVED: _("removed"),
     MOVED: _("moved"),
-    CHANGED: _("changed"),
+    CHANGED: pgettext_lazy("in a queue", "changed"),
 }
 
 
