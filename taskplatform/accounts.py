@@ -8,7 +8,7 @@ from django.apps import apps
 from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
-from django.contrib.auth.models import Permission, User
+from django.contrib.auth.models import Group, Permission, User
 from django.forms import ModelMultipleChoiceField
 from django.http import HttpRequest, HttpResponse
 from django.utils.text import capfirst
@@ -106,12 +106,20 @@ class PermissionsField(ModelMultipleChoiceField):  # type: ignore[type-arg]
         return f"{permission.content_type} | {action}"
 
 
+# On these pages groups are those of executors.
+_OF_ROLES: tuple[Any, Any] = (Group._meta, User._meta.get_field("groups"))
+_OF_ROLES[0].verbose_name, _OF_ROLES[0].verbose_name_plural = _("role"), _("roles")
+_OF_ROLES[1].verbose_name = _("roles")
+
+
 class _PeopleAdmin(PlatformModelAdmin):
     """The page before a deletion does not list rows of many-to-many tables: they have no names."""
 
     def formfield_for_manytomany(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
         if db_field.related_model is Permission:
             kwargs["form_class"] = PermissionsField
+        if db_field.related_model is Group:
+            kwargs["help_text"] = _("What the account may do; several roles add up.")
         return super().formfield_for_manytomany(db_field, request, **kwargs)
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:

@@ -36,14 +36,25 @@ def test_permissions_are_shown_in_the_language_of_the_page(admin_client: Client)
     assert [text for text in offered if "Can " in text] == []
 
 
+def test_roles_are_called_so_on_every_page(admin_client: Client) -> None:
+    """A group is one of executors here."""
+    vera = User.objects.create_user("vera")
+    for name, args in (("group_changelist", []), ("group_add", []), ("user_change", [vera.pk])):
+        url = reverse(f"admin:auth_{name}", args=args)
+        for language, role, group in (("en", "Role", "Group"), ("zh-hans", "角色", " 组 ")):
+            page = text_of(admin_client.get(url, headers={"accept-language": language}))
+            assert role in page
+            assert group not in page
+
+
 def test_deletion_lists_what_has_a_name_and_no_link_rows(admin_client: Client) -> None:
     role = Group.objects.get(name="viewer")
     role.user_set.add(User.objects.create_user("vera"))
 
     page = admin_client.get(reverse("admin:auth_group_delete", args=[role.pk]))
 
-    assert "Group: viewer" in text_of(page)
-    assert "Groups: 1" in text_of(page)
+    assert "Role: viewer" in text_of(page)
+    assert "Roles: 1" in text_of(page)
     assert "relationship" not in text_of(page)
     admin_client.post(reverse("admin:auth_group_delete", args=[role.pk]), {"post": "yes"})
     assert not Group.objects.filter(pk=role.pk).exists()
