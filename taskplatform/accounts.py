@@ -11,6 +11,7 @@ from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group, Permission, User
 from django.forms import ModelMultipleChoiceField
 from django.http import HttpRequest, HttpResponse
+from django.template.loader import render_to_string
 from django.utils.text import capfirst
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -18,11 +19,14 @@ from unfold.forms import AdminPasswordChangeForm, UserChangeForm
 
 from apps.access.models import Limited
 from apps.common.admin import PlatformModelAdmin
+from apps.common.admin.base import Panel
 from apps.common.admin.display import time_column, translate
 from apps.common.messages import Message
 from apps.dispatch.models import OperatorScope
 from apps.jobs.models import JobScope, bounds_of
+from taskplatform.abilities import abilities, role_rows
 from taskplatform.new_account import NewAccountForm, NewMemberForm
+from taskplatform.roles import ROLES
 
 if TYPE_CHECKING:
     # unfold has no types; its classes are Django's with more templates.
@@ -146,13 +150,14 @@ class UserAdmin(DjangoUserAdmin, _PeopleAdmin):  # type: ignore[type-arg]
 
     form = UserChangeForm
     add_form = NewAccountForm
+    add_form_template = "admin/new_account.html"
     change_password_form = AdminPasswordChangeForm
     inlines = (LimitedInline, OperatorScopeInline, JobScopeInline)
     fieldsets = (
         (None, {"fields": ("username", "password")}),
         (_("Personal info"), {"fields": ("first_name", "last_name", "email")}),
         (_("Sign-in and roles"), {"fields": ("is_active", "is_staff", "is_superuser", "groups")}),
-        (_("Single permissions"), {"fields": ("user_permissions",)}),
+        (_("Single permissions"), {"fields": ("user_permissions",), "classes": ("collapse",)}),
         (_("Important dates"), {"fields": _TIMES}),
     )
     add_fieldsets = (
@@ -227,6 +232,18 @@ class UserAdmin(DjangoUserAdmin, _PeopleAdmin):  # type: ignore[type-arg]
             password=request.new_password,
             url=self.url("add") if goes_on else self.change_url(obj.pk),
         )
+
+    # --- what it can do -------------------------------------------------------------------------
+    def render_change_form(
+        self, request: Any, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        if kwargs.get("obj") is None and request.user.is_superuser:
+            context |= {"roles": list(ROLES), "role_rows": role_rows()}
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    def top_panels(self, request: HttpRequest, row: User) -> list[Panel]:
+        body = render_to_string("admin/includes/abilities.html", abilities(row))
+        return [Panel(_("What it can do"), body), *super().top_panels(request, row)]
 
 
 def _may_touch(request: HttpRequest, account: Any) -> bool:

@@ -18,7 +18,7 @@ from apps.dispatch.models import OperatorScope
 from apps.jobs.models import JobScope
 from apps.journal.models import JournalEntry, Source
 from tests import factories
-from tests.pages import form_of, text_of
+from tests.pages import form_of, tables_of, text_of
 
 pytestmark = pytest.mark.django_db
 
@@ -191,9 +191,10 @@ def test_after_the_password_the_page_goes_on_to_another_account_if_that_was_aske
 
 def test_account_without_a_password_signs_in_with_none(admin_client: Client) -> None:
     typed = filled(admin_client, usable_password="false", groups=role("viewer"))
-    admin_client.post(ADD, typed)
+    page = admin_client.post(ADD, typed, follow=True)
 
     assert not User.objects.get(username="nora").has_usable_password()
+    assert "it cannot sign in until it is given one" in text_of(page)
 
 
 # --- who makes it ---------------------------------------------------------------------------------
@@ -220,3 +221,18 @@ def test_who_is_no_superuser_gives_a_password_and_cannot_hand_out_roles(clerk: C
     assert not nora.is_staff and not nora.is_superuser and not nora.groups.exists()
     assert OperatorScope.names_of(nora) is None
     assert Preference.objects.get(user=nora).time_zone == "Asia/Shanghai"
+
+
+def test_page_says_what_each_role_can_do_to_those_who_hand_out_roles(
+    admin_client: Client, clerk: Client
+) -> None:
+    page = admin_client.get(ADD)
+    assert "viewer – reads all but params, contexts and results" in text_of(page)
+    [table] = tables_of(page)
+    cells = {row[0].text: [cell.text for cell in row[1:]] for row in table}
+    assert cells["Can"] == ["viewer", "operator", "configurer"]
+    assert cells["See executors, tasks and dispatches"] == ["✓", "✓", "✓"]
+    assert cells["Submit jobs"] == ["–", "✓", "✓"]
+    assert cells["See and search params, contexts and results"] == ["–", "–", "✓"]
+    assert cells["Make, change and delete accounts"] == ["–", "–", "–"]
+    assert "What each role can do" not in text_of(clerk.get(ADD))

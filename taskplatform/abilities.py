@@ -1,0 +1,98 @@
+"""What an account can do, and what each role can, as their pages say it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.contrib.auth.models import Permission, User
+from django.db.models import Q
+from django.utils.translation import gettext as _
+
+from apps.common.admin.display import shown_text
+from apps.dispatch.models import OperatorScope
+from apps.jobs.models import JobScope
+from taskplatform.capabilities import CAPABILITIES, EXECUTORS, JOB_TYPES, NAMED, Ability, Capability
+from taskplatform.roles import ROLES
+
+Names = list[str] | None
+
+
+def role_rows() -> list[tuple[Capability, list[bool]]]:
+    """Each capability, and whether each of the roles has it."""
+    roles = [frozenset(names) for names in ROLES.values()]
+    return [(each, [each.state(held) is Ability.YES for held in roles]) for each in CAPABILITIES]
+
+
+def abilities(account: User) -> dict[str, Any]:
+    """What the template gets to say what the account can do and what it cannot."""
+    if account.is_superuser:
+        superuser = _("A superuser can do everything and has no limits.")
+        return {"notes": [*_hindrances(account), superuser]}
+    held = _permissions_of(account)
+    limits: dict[str, Names] = {
+        EXECUTORS: OperatorScope.names_of(account),
+        JOB_TYPES: JobScope.names_of(account),
+    }
+    limited = [side for side, names in limits.items() if names is not None]
+    states = [(each.title, each.state(held, limited)) for each in CAPABILITIES]
+    can = [(title, state is Ability.IN_PART) for title, state in states if state.is_given]
+    cannot = [(title, state is Ability.LIMITED) for title, state in states if not state.is_given]
+    return {
+        "notes": [*_hindrances(account), *(_warnings(limits) if held else [])],
+        "can": can,
+        "cannot": cannot,
+        "others": shown_text(", ".join(sorted(held - NAMED))),
+        "limits": [
+            (_("Executors:"), _list(limits[EXECUTORS])),
+            (_("Job types:"), _list(limits[JOB_TYPES])),
+        ],
+    }
+
+
+def _permissions_of(account: User) -> frozenset[str]:
+    """Those of its own and of its roles, also while it is not active."""
+    rows = Permission.objects.filter(Q(user=account) | Q(group__user=account))
+    names = rows.values_list("content_type__app_label", "codename")
+    return frozenset(f"{app}.{codename}" for app, codename in names)
+
+
+def _hindrances(account: User) -> list[str]:
+    """Why it can do nothing at present, whatever it may."""
+    found = []
+    if not account.is_active:
+        found.append(_("The account is not active: it cannot sign in, whatever it may do."))
+    elif not account.is_staff:
+        found.append(_("The account does not sign in to these pages, whatever it may do."))
+    if not account.has_usable_password():
+        found.append(_("The account has no password: it cannot sign in until it is given one."))
+    return found
+
+
+def _warnings(limits: Mapping[str, Names]) -> list[str]:
+    """What it sees that one may not expect: all of a side without a limit, nothing of one whose
+    limit names nothing."""
+    executors, types = limits[EXECUTORS], limits[JOB_TYPES]
+    if executors is None and types is None:
+        return [_("Sees all executors and all jobs: it has no limits.")]
+    found = []
+    if executors is None:
+        found.append(_("Sees all executors, tasks and dispatches: it has no limit to executors."))
+    if types is None:
+        found.append(
+            _(
+                "Sees all jobs of its executors and all jobs without a user: it has no limit to "
+                "job types."
+            )
+        )
+    if executors == []:
+        found.append(_("Sees no executors: its limit to executors names none."))
+    if types == []:
+        found.append(_("Sees no jobs: its limit to job types names none."))
+    return found
+
+
+def _list(names: Names) -> str:
+    if names is None:
+        return _("all")
+    return shown_text(", ".join(sorted(names))) or _("none")

@@ -1,0 +1,249 @@
+"""The page of an account says what it can do, as the pages themselves let it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.test import Client
+from django.urls import reverse
+
+from apps.access.models import Limited
+from apps.dispatch.models import OperatorScope
+from apps.jobs.models import JobScope
+from taskplatform.abilities import abilities
+from taskplatform.capabilities import CAPABILITIES, NAMED, Ability
+from taskplatform.roles import ROLES
+from tests import factories
+from tests.pages import text_of
+
+pytestmark = pytest.mark.django_db
+
+NO_LIMITS = "Sees all executors and all jobs: it has no limits."
+
+
+def again(person: User) -> User:
+    """The person as the next request reads it: an object keeps the limits that it has read."""
+    return User.objects.get(pk=person.pk)
+
+
+def words(person: User) -> dict[str, Any]:
+    """What its page says, the lists by title alone."""
+    said = abilities(again(person))
+    return {
+        name: [str(each[0]) for each in value] if name in ("can", "cannot") else value
+        for name, value in said.items()
+    }
+
+
+# --- the words and the roles ----------------------------------------------------------------------
+def test_every_permission_of_a_role_belongs_to_a_capability() -> None:
+    assert {name for names in ROLES.values() for name in names} - NAMED == set()
+
+
+def test_every_permission_of_a_capability_exists() -> None:
+    rows = Permission.objects.values_list("content_type__app_label", "codename")
+
+    assert NAMED - {f"{app}.{codename}" for app, codename in rows} == set()
+
+
+def test_titles_differ() -> None:
+    assert len({str(each.title) for each in CAPABILITIES}) == len(CAPABILITIES)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_no_role_has_a_capability_in_part(role: str) -> None:
+    states = {each.state(frozenset(ROLES[role])) for each in CAPABILITIES}
+
+    assert states == {Ability.YES, Ability.NO}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_each_role_can_what_its_permissions_say(
+    role_user: Callable[[str], User], role: str
+) -> None:
+    person = role_user(role)
+    said = words(person)
+
+    for each in CAPABILITIES:
+        names = (*each.permissions, *each.needs)
+        expected = "can" if names and person.has_perms(names) else "cannot"
+        assert str(each.title) in said[expected], each
+    assert len(said["can"]) + len(said["cannot"]) == len(CAPABILITIES)
+
+
+# --- the page -------------------------------------------------------------------------------------
+def test_page_of_an_account_says_what_it_can_and_cannot(
+    admin_client: Client, role_user: Callable[[str], User]
+) -> None:
+    person = role_user("operator")
+    factories.job_type("mail")
+    OperatorScope.objects.create(operator=person, executor=factories.group("gid_north"))
+    JobScope.objects.create(operator=person, type="mail")
+
+    text = text_of(admin_client.get(reverse("admin:auth_user_change", args=[person.pk])))
+
+    can, _cannot, rest = text.partition(" Cannot ")
+    cannot, _limits, limits = rest.partition(" Limits ")
+    assert "Submit jobs" in can
+    assert "See and search params, contexts and results" in cannot
+    assert "See alerts and planned reports because of its limits" in cannot
+    assert limits.startswith("Executors: gid_north Job types: mail")
+    assert "Sees" not in can.partition("What it can do")[2]
+
+
+def test_single_permissions_are_folded(
+    admin_client: Client, role_user: Callable[[str], User]
+) -> None:
+    url = reverse("admin:auth_user_change", args=[role_user("viewer").pk])
+    page = admin_client.get(url).content.decode()
+
+    folded = page.partition("<details><summary>")[2].partition("</details>")[0]
+    assert "Single permissions" in folded
+    assert 'name="user_permissions"' in folded
+    assert 'name="groups"' not in folded
+
+
+@pytest.mark.parametrize(
+    ("executors", "types", "notes"),
+    [
+        (False, False, [NO_LIMITS]),
+        (True, True, []),
+        (
+            True,
+            False,
+            [
+                "Sees all jobs of its executors and all jobs without a user: it has no limit to "
+                "job types."
+            ],
+        ),
+        (
+            False,
+            True,
+            ["Sees all executors, tasks and dispatches: it has no limit to executors."],
+        ),
+    ],
+)
+def test_side_without_a_limit_is_a_warning(
+    role_user: Callable[[str], User], executors: bool, types: bool, notes: list[str]
+) -> None:
+    person = role_user("operator")
+    person.set_password("correct-Horse-7")
+    person.save()
+    if executors:
+        OperatorScope.objects.create(operator=person, executor=factories.group("gid_north"))
+    if types:
+        JobScope.objects.create(operator=person, type="mail")
+
+    assert words(person)["notes"] == notes
+
+
+def test_limit_to_nothing_is_a_warning(role_user: Callable[[str], User]) -> None:
+    person = role_user("operator")
+    for side in Limited.Side.values:
+        Limited.begin(person.pk, side)
+
+    said = words(person)
+
+    assert "Sees no executors: its limit to executors names none." in said["notes"]
+    assert "Sees no jobs: its limit to job types names none." in said["notes"]
+    assert said["limits"] == [("Executors:", "none"), ("Job types:", "none")]
+
+
+@pytest.mark.parametrize(
+    ("fields", "note"),
+    [
+        ({"is_active": False}, "The account is not active: it cannot sign in, whatever it may do."),
+        (
+            {"is_staff": False},
+            "The account does not sign in to these pages, whatever it may do.",
+        ),
+    ],
+)
+def test_who_cannot_sign_in_is_said_first(
+    role_user: Callable[[str], User], fields: dict[str, Any], note: str
+) -> None:
+    person = role_user("operator")
+    User.objects.filter(pk=person.pk).update(**fields)
+
+    said = words(person)
+
+    assert said["notes"][0] == note
+    assert "Submit jobs" in said["can"]
+
+
+def test_superuser_can_everything(admin_client: Client, admin_user: User) -> None:
+    OperatorScope.objects.create(operator=admin_user, executor=factories.group("gid_north"))
+    url = reverse("admin:auth_user_change", args=[admin_user.pk])
+
+    text = text_of(admin_client.get(url))
+
+    assert "A superuser can do everything and has no limits." in text
+    assert "Cannot" not in text
+
+
+def test_part_of_a_capability_and_permissions_without_words_are_named(db: None) -> None:
+    person = User.objects.create_user("vera", is_staff=True)
+    names = ("view_oncetask", "view_group", "change_operatorscope")
+    person.user_permissions.set(Permission.objects.filter(codename__in=names))
+
+    said = abilities(again(person))
+
+    assert [(str(title), part) for title, part in said["can"]] == [
+        ("See executors, tasks and dispatches", True)
+    ]
+    assert said["others"] == "auth.view_group"
+
+
+def test_account_without_permissions_can_nothing_and_needs_no_warning(db: None) -> None:
+    said = words(User.objects.create_user("vera", password="correct-Horse-7", is_staff=True))
+
+    assert (said["can"], said["notes"]) == ([], [])
+
+
+# --- what limits close ----------------------------------------------------------------------------
+PAGES = {
+    "See failures in groups": "failures/",
+    "See capacity and governance": "capacity/",
+    "See entries that sinks refused": "journal/sinkreject/",
+    "See alerts and planned reports": "alerts/alert/",
+    "See API clients": "access/apiclient/",
+    "Plan reports that are sent regularly": "alerts/reportplan/add/",
+    "Add, change and delete templates": "dispatch/template/add/",
+    "Add, change and delete job types": "jobs/jobtype/add/",
+    "Make, change and revoke API keys": "access/apiclient/add/",
+    "Run the audit": "audit/",
+    "Change alert rules and channels": "alerts/alertrule/add/",
+    "Submit jobs": "jobs/job/add/",
+    "Plan, change and delete tasks": "dispatch/oncetask/add/",
+    "Plan, change and delete schedules": "schedules/schedule/add/",
+    "Add and change executors, and the members of groups": "dispatch/executor/add/",
+    "Pause and resume job types": "jobs/jobtype/act/pause/?ids={type}",
+    "Pause and resume sinks": "journal/sink/act/pause/?ids=0",
+    "See the journal and its sinks": "journal/sink/",
+    "See reports": "reports/",
+}
+
+
+@pytest.mark.parametrize("limits", [(), ("executors",), ("types",), ("executors", "types")])
+def test_words_about_limits_hold_on_the_pages(
+    role_user: Callable[[str], User],
+    role_client: Callable[[str], Client],
+    limits: tuple[str, ...],
+) -> None:
+    person, mail = role_user("configurer"), factories.job_type("mail")
+    if "executors" in limits:
+        OperatorScope.objects.create(operator=person, executor=factories.group("gid_north"))
+    if "types" in limits:
+        JobScope.objects.create(operator=person, type="mail")
+    client = role_client("configurer")
+
+    opened = {
+        title: client.get(f"/admin/{page.format(type=mail.pk)}").status_code != 403
+        for title, page in PAGES.items()
+    }
+
+    said = words(person)
+    assert opened == {title: title in said["can"] for title in PAGES}
