@@ -46,6 +46,8 @@ class OperatorScopeInline(TabularInline):
 
     model: Any = OperatorScope
     extra = 0
+    # Rows say themselves what they limit to; the names of scopes are English.
+    hide_title = True
     autocomplete_fields: ClassVar[Any] = ("executor",)
     verbose_name = _("executor in view")
     verbose_name_plural = _("Sees these executors only")
@@ -67,6 +69,13 @@ class JobScopeInline(OperatorScopeInline):
     autocomplete_fields: ClassVar[Any] = ()
     verbose_name = _("job type in view")
     verbose_name_plural = _("Sees jobs of these types only")
+
+    def formfield_for_dbfield(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
+        field = super().formfield_for_dbfield(db_field, request, **kwargs)
+        if field is not None:
+            # A table shows no label beside the box.
+            field.widget.attrs["aria-label"] = capfirst(db_field.verbose_name)
+        return field
 
 
 class LimitedInline(OperatorScopeInline):

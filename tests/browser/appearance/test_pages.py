@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from django.contrib.auth.models import Group
+from django.contrib.auth.models import Group, User
 from django.urls import reverse
 from playwright.sync_api import Page, ViewportSize
 
 from apps.access.models import ApiClient
-from apps.dispatch.models import Executor, OnceTask, RotateTask, Template
+from apps.dispatch.models import Executor, OnceTask, OperatorScope, RotateTask, Template
 from apps.jobs.handlers import registry
-from apps.jobs.models import Job, JobType, Worker
+from apps.jobs.models import Job, JobScope, JobType, Worker
 from apps.jobs.services import register
 from apps.journal.models import JournalEntry
 from apps.reports.services import rollup
@@ -56,6 +56,7 @@ ADDED = (
     "dispatch_template",
     "jobs_jobtype",
     "access_apiclient",
+    "auth_user",
 )
 IMPORTED = ("dispatch_oncetask", "dispatch_rotatetask", "dispatch_executor")
 # What is the same in every language, beside what people and programs have written.
@@ -127,12 +128,21 @@ def pages_of(morning: Morning) -> dict[str, str]:
         "copy": act("copy", "once", morning.task.pk),
         "other-period": reverse("admin:dispatch_oncetask_changelist") + "?to_day=2026-03-31",
         "rotate": reverse("admin:access_apiclient_rotate", args=[morning.client]),
+        "one-account": page("auth_user", limited_account().pk),
         "one-role": page("auth_group", Group.objects.get(name="viewer").pk),
         "filtered": reverse("admin:dispatch_dispatch_changelist") + "?state=open&executor=uid_ann",
         "nothing-found": reverse("admin:dispatch_oncetask_changelist") + "?q=nothing",
         "search-uids": reverse("admin:search") + "?term=uid_",
         "search-nothing": reverse("admin:search") + "?term=404+404",
     }
+
+
+def limited_account() -> User:
+    account = User.objects.create_user("operator", is_staff=True)
+    account.groups.add(Group.objects.get(name="operator"))
+    OperatorScope.objects.create(operator=account, executor=Executor.objects.get(name="uid_ann"))
+    JobScope.objects.create(operator=account, type="mail")
+    return account
 
 
 def pages_of_jobs(yard: Yard) -> dict[str, str]:
