@@ -73,16 +73,25 @@ def _of_period(start_at: datetime, end_at: datetime | None) -> Iterator[FieldErr
     if not _EARLIEST <= start_at < _TOO_LATE:
         message = _("Choose a start in the years {first} to {last}.", first=first, last=last)
         yield _wrong("start_at", message)
-    if end_at is not None and not _EARLIEST <= end_at < _TOO_LATE:
+    if end_at is None:
+        return
+    wrong = [*end_faults(end_at)]
+    yield from wrong
+    if not wrong and end_at <= start_at:
+        message = _(
+            "The task ends before it starts; choose an end_at after start_at, or leave it empty."
+        )
+        yield _wrong("end_at", message)
+
+
+def end_faults(end_at: datetime) -> Iterator[FieldError]:
+    """What is wrong with an end, whatever the start is."""
+    if not _EARLIEST <= end_at < _TOO_LATE:
+        first, last = YEARS
         message = _(
             "Choose an end in the years {first} to {last}, or leave it empty for none.",
             first=first,
             last=last,
-        )
-        yield _wrong("end_at", message)
-    elif end_at is not None and end_at <= start_at:
-        message = _(
-            "The task ends before it starts; choose an end_at after start_at, or leave it empty."
         )
         yield _wrong("end_at", message)
 

@@ -13,6 +13,7 @@ from apps.common.messages import Message as _
 from apps.dispatch.rules import life
 from apps.dispatch.rules.recurrence import Recurrence, read_rule
 from apps.dispatch.rules.shift import MAX_SHIFT, is_moved, shifted
+from apps.dispatch.rules.task import RANGES, end_faults
 
 PAUSE, RESUME, SHIFT, PRIORITY, END, COPY, DELETE = (
     "pause",
@@ -29,7 +30,6 @@ VERBS = (PAUSE, RESUME, SHIFT, PRIORITY, END, COPY, DELETE)
 FACTS = ("status", "start_at", "end_at", "priority")
 # Of a rotation also its rule as the text of its JSON.
 RULE_FACTS = (*FACTS, "rule_json", "time_zone")
-LOWEST_PRIORITY, HIGHEST_PRIORITY = -100, 100
 _STATUS = {PAUSE: life.PAUSED, RESUME: life.ACTIVE}
 
 
@@ -43,10 +43,12 @@ def faults(verb: str, params: Mapping[str, Any]) -> Iterator[FieldError]:
     for name in sorted(params.keys() - {*needed(verb)}):
         yield FieldError(name, "unknown_field", _("{verb} takes no {name}.", verb=verb, name=name))
     value = params.get(FIELD.get(verb, ""))
-    if verb == END and not isinstance(value, datetime):
+    if verb == END and isinstance(value, datetime):
+        yield from end_faults(value)
+    elif verb == END:
         yield FieldError("end_at", "invalid", _("Give the time at which they are to end."))
     if verb == PRIORITY:
-        yield from _number_faults("priority", value, LOWEST_PRIORITY, HIGHEST_PRIORITY)
+        yield from _number_faults("priority", value, *RANGES["priority"])
     if verb == SHIFT and value == 0:
         text = _(
             "{text!r} is out of range; shift by one second to {limit} days.",

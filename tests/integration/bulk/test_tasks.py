@@ -152,6 +152,7 @@ def test_limited_person_changes_only_tasks_within_the_limits(
     ("verb", "params"),
     [
         ("end", {}),
+        ("end", {"end_at": datetime(9999, 1, 1, tzinfo=UTC)}),
         ("shift", {}),
         ("shift", {"shift_seconds": 0}),
         ("priority", {"priority": 101}),
