@@ -77,7 +77,7 @@ def translate(text: str) -> str:
 
 def plain_time(at: datetime) -> str:
     """`2026-03-31 09:30:00 UTC+8`: the instant in the time zone of the page, without markup."""
-    local = localtime(at)
+    local = _local(at)
     return " ".join((*_parts(local), offset_name(local)))
 
 
@@ -85,6 +85,14 @@ def page_zone() -> str:
     """`Asia/Shanghai, UTC+8`: the zone of the page and what its clocks are from UTC now."""
     name, offset = get_current_timezone_name(), offset_name(localtime())
     return name if name == offset else f"{name}, {offset}"
+
+
+def _local(at: datetime) -> datetime:
+    """The instant in the time zone of the page; in UTC where that zone would leave the calendar."""
+    try:
+        return localtime(at)
+    except OverflowError:
+        return at.astimezone(UTC)
 
 
 def _parts(local: datetime) -> tuple[str, str]:
@@ -142,7 +150,7 @@ def zoned_time_column(
 def shown_time(instant: datetime, *, also: tzinfo | None = None) -> SafeString:
     """The instant in the time zone of the page, its UTC as a tooltip, and below it in the zone
     `also` if clocks show something else there; lines break only between date and time."""
-    local = localtime(instant)
+    local = _local(instant)
     day, time = _parts(local)
     here = format_html(
         '<time datetime="{}" title="{}"><span class="unbroken">{}</span> '

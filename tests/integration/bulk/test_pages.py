@@ -147,6 +147,13 @@ def test_action_with_fields_asks_for_them_first(page: Client) -> None:
     assert "101 is no priority" in text_of(wrong)
 
 
+def test_time_that_only_some_zones_have_is_refused(page: Client) -> None:
+    jobs(1)
+    page.post("/admin/settings/", {"time_zone": "Asia/Shanghai"})
+    asked = {"type": "mail", "set-run_at_0": "9999-12-31", "set-run_at_1": "23:59"}
+    assert "more than 36525 days ahead" in text_of(page.get(NEW.format("time"), asked))
+
+
 def test_priority_0_is_one_that_can_be_chosen(page: Client) -> None:
     jobs(2, priority=5)
     answer = page.get(NEW.format("priority"), {"type": "mail", "set-priority": "0"})

@@ -11,6 +11,7 @@ from django.utils import timezone, translation
 
 from apps.common.admin.display import (
     duration_of,
+    plain_time,
     pretty_json,
     progress_bar,
     quota_bar,
@@ -155,3 +156,10 @@ def test_time_of_a_rule_shows_in_its_zone_too(zone: str, second: str | None) -> 
 
     _first, _note, rest = html.partition('<span class="cell-note faint">')
     assert rest == (f"{second}</span>" if second else "")
+
+
+@pytest.mark.parametrize("zone", ["Asia/Shanghai", "America/Lima", "UTC"])
+@pytest.mark.parametrize("at", [datetime.max, datetime.min])
+def test_time_at_the_end_of_the_calendar_is_shown_in_any_zone(at: datetime, zone: str) -> None:
+    with timezone.override(zone):
+        assert plain_time(at.replace(tzinfo=UTC)).startswith(f"{at.year:04}-")
