@@ -194,21 +194,22 @@ def instant(value: Any) -> datetime:
     return at
 
 
-def day(zone: tzinfo, later: int) -> Callable[[Any], datetime]:
-    """A reader of a day: the midnight at its start, so many days later."""
+def day(value: Any) -> date:
+    """A day of the calendar."""
+    try:
+        found = date.fromisoformat(str(value))
+        if not 1970 <= found.year <= 2200:
+            raise ValueError(value)
+    except ValueError as error:
+        raise ValueError(
+            _("{text} is not a day; write for example 2026-03-31.", text=str(value)[:40])
+        ) from error
+    return found
 
-    def midnight(value: Any) -> datetime:
-        try:
-            day = date.fromisoformat(str(value))
-            if not 1970 <= day.year <= 2200:
-                raise ValueError(value)
-        except ValueError as error:
-            raise ValueError(
-                _("{text} is not a day; write for example 2026-03-31.", text=str(value)[:40])
-            ) from error
-        return datetime.combine(day + timedelta(days=later), time.min, zone)
 
-    return midnight
+def midnight(zone: tzinfo, later: int) -> Callable[[Any], datetime]:
+    """A reader of a day as the midnight at its start, so many days later."""
+    return lambda value: datetime.combine(day(value) + timedelta(days=later), time.min, zone)
 
 
 def _written(value: Any) -> Any:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import date, datetime, time, timedelta
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from django import forms
 from django.contrib import admin, messages
@@ -22,8 +22,12 @@ from unfold.widgets import (
     UnfoldAdminTextInputWidget,
 )
 
+from apps.common import filtering
+from apps.common.admin.display import translate
 from apps.common.fields import KEY_PATTERN
 from apps.common.ids import lowest_id_at
+
+ValueT = TypeVar("ValueT")
 
 MAX_NUMBER = 2**63 - 1
 
@@ -201,7 +205,7 @@ class DayFilter(FormFilter):
         return {"from_day": day(_("From")), "to_day": day(_("To"))}
 
     def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
-        days = {name: self._day(text) for name, text in given.items()}
+        days = {name: _read(filtering.day, text) for name, text in given.items()}
         start, end = days.get("from_day"), days.get("to_day")
         if start and end and end < start:
             raise ValueError(gettext("The last day lies before the first; exchange them."))
@@ -214,19 +218,6 @@ class DayFilter(FormFilter):
     def bounded(self, rows: QuerySet[Any], side: str, instant: datetime) -> QuerySet[Any]:
         """The rows on one `side` (gte or lt) of the instant."""
         return rows.filter(**{f"pk__{side}": lowest_id_at(instant)})
-
-    @staticmethod
-    def _day(text: str) -> date:
-        try:
-            day = date.fromisoformat(text)
-            if not 1970 <= day.year <= 2200:
-                raise ValueError(text)
-        except ValueError as error:
-            raise ValueError(
-                gettext("%(text)s is not a day; write for example 2026-03-31.")
-                % {"text": text[:40]}
-            ) from error
-        return day
 
 
 class InstantFilter(DayFilter):
@@ -254,24 +245,19 @@ class InstantFilter(DayFilter):
         return {"since": instant(_("From")), "until": instant(_("To"))}
 
     def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
-        instants = {name: self._instant(text) for name, text in given.items()}
+        instants = {name: _read(filtering.instant, text) for name, text in given.items()}
         for name, side in (("since", "gte"), ("until", "lt")):
             if name in instants:
                 rows = self.bounded(rows, side, instants[name])
         return rows
 
-    @staticmethod
-    def _instant(text: str) -> datetime:
-        try:
-            instant = datetime.fromisoformat(text)
-            if instant.tzinfo is None or not 1970 <= instant.year <= 2200:
-                raise ValueError(text)
-        except ValueError as error:
-            raise ValueError(
-                gettext("%(text)s is not an instant; write for example 2026-03-31T09:30:00Z.")
-                % {"text": text[:40]}
-            ) from error
-        return instant
+
+def _read(reader: Callable[[Any], ValueT], text: str) -> ValueT:
+    """The value of a parameter; ValueError in the language of the page."""
+    try:
+        return reader(text)
+    except ValueError as error:
+        raise ValueError(translate(error.args[0])) from error
 
 
 def _midnight(day: date) -> datetime:

@@ -15,7 +15,7 @@ from django.utils.timezone import localdate
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from apps.common import clock
+from apps.common import clock, filtering
 from apps.common.admin.filters import DayFilter
 
 PERIOD = timedelta(days=7)
@@ -41,7 +41,7 @@ class PeriodFilter(DayFilter):
         """The first and the last day; None for those not given or not valid."""
         given = (self.used_parameters.get(name) for name in self.parameters)
         try:
-            first, last = (self._day(str(text)) if text else None for text in given)
+            first, last = (filtering.day(text) if text else None for text in given)
         except ValueError:
             return None, None
         return first, last

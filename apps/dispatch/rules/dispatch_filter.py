@@ -78,8 +78,8 @@ def admin_names(zone: tzinfo) -> Mapping[str, Field]:
         **{name: WIRE[name] for name in ("ids", "executor", "state", "source", "task")},
         "q": WIRE["text"],
         "where": Field("where", filtering.typed_where(PAYLOAD)),
-        "from_day": Field("dispatched_after", filtering.day(zone, 0)),
-        "to_day": Field("dispatched_before", filtering.day(zone, 1)),
+        "from_day": Field("dispatched_after", filtering.midnight(zone, 0)),
+        "to_day": Field("dispatched_before", filtering.midnight(zone, 1)),
         "since": WIRE["dispatched_after"],
         "until": WIRE["dispatched_before"],
     }

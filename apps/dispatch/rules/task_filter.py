@@ -109,8 +109,8 @@ def read_list(source: str, given: Mapping[str, Any], zone: tzinfo) -> TaskFilter
         "status": Field("statuses", _statuses),
         "q": kind.NAMES["text"],
         "where": Field("where", filtering.typed_where(PAYLOAD)),
-        "from_day": Field(after, filtering.day(zone, 0)),
-        "to_day": Field(before, filtering.day(zone, 1)),
+        "from_day": Field(after, filtering.midnight(zone, 0)),
+        "to_day": Field(before, filtering.midnight(zone, 1)),
     }
     return filtering.read(kind, given, names)
 

@@ -136,8 +136,8 @@ def admin_names(zone: tzinfo) -> Mapping[str, Field]:
         "user": WIRE["user_id"],
         "q": WIRE["text"],
         "where": Field("where", filtering.typed_where(PAYLOAD)),
-        "from_day": Field("created_after", filtering.day(zone, 0)),
-        "to_day": Field("created_before", filtering.day(zone, 1)),
+        "from_day": Field("created_after", filtering.midnight(zone, 0)),
+        "to_day": Field("created_before", filtering.midnight(zone, 1)),
         "since": WIRE["created_after"],
         "until": WIRE["created_before"],
     }
