@@ -86,6 +86,13 @@ def test_form_sends_one_parameter_and_keeps_the_filters(admin_client: Client, en
     assert 'href="?status=succeeded">Usual columns' in page
 
 
+def test_form_without_a_tick_asks_for_the_number_alone(admin_client: Client, ended: None) -> None:
+    """Without any parameter it would lead to the usual columns, or to the default view."""
+    form = page_of(admin_client.get(JOBS))
+    fixed = re.findall(r'<input type="hidden" name="_cols" value="(\w+)">', form)
+    assert headings(admin_client.get(JOBS, {"_cols": fixed})) == ["number"]
+
+
 def test_columns_are_no_filter(admin_client: Client, ended: None) -> None:
     page = admin_client.get(f"{JOBS}?_cols=key")
     assert not page.context["cl"].is_narrowed
