@@ -74,6 +74,12 @@ class MoveForm(ParamsForm):
     )
     any_host = forms.BooleanField(label=_("Any host"), required=False, widget=UnfoldBooleanWidget())
 
+    def clean(self) -> dict[str, Any]:
+        given: dict[str, Any] = super().clean() or self.cleaned_data
+        if "host" in given and bool(given["host"]) == given["any_host"]:
+            self.add_error("host", gettext("Name a host, or tick any host; not both."))
+        return given
+
     def params(self) -> dict[str, Any]:
         if self.cleaned_data["any_host"]:
             return {"host": ""}

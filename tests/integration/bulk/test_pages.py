@@ -154,6 +154,14 @@ def test_time_that_only_some_zones_have_is_refused(page: Client) -> None:
     assert "more than 36525 days ahead" in text_of(page.get(NEW.format("time"), asked))
 
 
+@pytest.mark.parametrize("asked", [{"set-host": ""}, {"set-host": "vm", "set-any_host": "on"}])
+def test_move_needs_a_host_or_the_tick_for_any(page: Client, asked: dict[str, str]) -> None:
+    jobs(1)
+    answer = page.get(NEW.format("move"), {"type": "mail", **asked})
+    assert answer.context["form"] is None
+    assert "Name a host, or tick any host; not both." in text_of(answer)
+
+
 def test_priority_0_is_one_that_can_be_chosen(page: Client) -> None:
     jobs(2, priority=5)
     answer = page.get(NEW.format("priority"), {"type": "mail", "set-priority": "0"})
