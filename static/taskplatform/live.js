@@ -4,25 +4,55 @@
   "use strict";
 
   const TIMEOUT_MS = 10000;
-  // What readers and other scripts have changed stays: an open part, and what a script has hidden.
-  const KEPT = new Set(["open", "style"]);
 
-  // Makes `old` like `fresh` and leaves alone what is the same, so that nobody loses a selection.
+  // Makes `old` like `fresh`, node by node, so that focus, selection and scrolling stay. Elements
+  // with an id are matched by it.
   function merge(old, fresh) {
-    if (old.isEqualNode(fresh)) return;
-    const isElement = old.nodeType === Node.ELEMENT_NODE;
-    if (!isElement || old.nodeName !== fresh.nodeName || old.childNodes.length !== fresh.childNodes.length) {
-      old.replaceWith(document.adoptNode(fresh));
-      return;
+    if (old.nodeType !== fresh.nodeType || old.nodeName !== fresh.nodeName || old.id !== fresh.id) {
+      old.replaceWith(fresh);
+    } else if (old.nodeType !== Node.ELEMENT_NODE) {
+      if (old.data !== fresh.data) old.data = fresh.data;
+    } else if (!old.isEqualNode(fresh)) {
+      mergeAttributes(old, fresh);
+      mergeChildren(old, fresh);
+    }
+  }
+
+  // What readers and other scripts have changed stays: an open part, and what a script has hidden.
+  function mergeAttributes(old, fresh) {
+    for (const { name, value } of fresh.attributes) {
+      if (name !== "open" && old.getAttribute(name) !== value) old.setAttribute(name, value);
     }
     for (const { name } of [...old.attributes]) {
-      if (!KEPT.has(name) && !fresh.hasAttribute(name)) old.removeAttribute(name);
+      if (!fresh.hasAttribute(name) && name !== "open" && name !== "style") old.removeAttribute(name);
     }
-    for (const { name, value } of fresh.attributes) {
-      if (!KEPT.has(name)) old.setAttribute(name, value);
+  }
+
+  function mergeChildren(old, fresh) {
+    let place = old.firstChild;
+    function removeUpTo(end) {
+      while (place && place !== end) {
+        const gone = place;
+        place = place.nextSibling;
+        gone.remove();
+      }
     }
-    const parts = [...fresh.childNodes];
-    [...old.childNodes].forEach((part, place) => merge(part, parts[place]));
+    for (const child of [...fresh.childNodes]) {
+      let match = place;
+      if (child.id) {
+        match = [...old.children].find((each) => each.id === child.id) || null;
+      } else if (place && place.id) {
+        match = null;
+      }
+      if (match) {
+        removeUpTo(match);
+        place = match.nextSibling;
+        merge(match, child);
+      } else {
+        old.insertBefore(child, place);
+      }
+    }
+    removeUpTo(null);
   }
 
   async function renew(old) {
@@ -46,6 +76,9 @@
       else later(id);
     }, Number(element.dataset.seconds) * 1000);
   }
+
+  // For the overview, whose parts come in turn.
+  window.mergeElement = merge;
 
   for (const { id } of document.querySelectorAll("[data-live-url]:not([data-final])")) later(id);
 })();

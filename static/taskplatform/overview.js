@@ -9,56 +9,6 @@
   const LAST = "overview-present";
   const MAX_PARTS = 2;
 
-  // Makes `old` like `fresh`, node by node. Elements with an id are matched by it.
-  function renew(old, fresh) {
-    if (old.nodeType !== fresh.nodeType || old.nodeName !== fresh.nodeName || old.id !== fresh.id) {
-      old.replaceWith(fresh);
-    } else if (old.nodeType !== Node.ELEMENT_NODE) {
-      if (old.data !== fresh.data) old.data = fresh.data;
-    } else if (!old.isEqualNode(fresh)) {
-      renewAttributes(old, fresh);
-      renewChildren(old, fresh);
-    }
-  }
-
-  function renewAttributes(old, fresh) {
-    for (const { name, value } of fresh.attributes) {
-      if (old.getAttribute(name) !== value) old.setAttribute(name, value);
-    }
-    for (const { name } of [...old.attributes]) {
-      // Opened details stay open.
-      if (!fresh.hasAttribute(name) && name !== "open") old.removeAttribute(name);
-    }
-  }
-
-  function renewChildren(old, fresh) {
-    let place = old.firstChild;
-    for (const child of [...fresh.childNodes]) {
-      let match = place;
-      if (child.id) {
-        match = [...old.children].find((each) => each.id === child.id) || null;
-      } else if (place && place.id) {
-        match = null;
-      }
-      if (!match) {
-        old.insertBefore(child, place);
-        continue;
-      }
-      while (place && place !== match) {
-        const gone = place;
-        place = place.nextSibling;
-        gone.remove();
-      }
-      place = match.nextSibling;
-      renew(match, child);
-    }
-    while (place) {
-      const gone = place;
-      place = place.nextSibling;
-      gone.remove();
-    }
-  }
-
   function start(root) {
     const bar = root.querySelector(".overview-live");
     const stale = root.querySelector(".overview-stale");
@@ -85,7 +35,7 @@
       const parts = [...page.body.children];
       for (const fresh of parts) {
         const old = document.getElementById(fresh.id);
-        if (old) renew(old, document.adoptNode(fresh));
+        if (old) window.mergeElement(old, fresh);
         else root.append(fresh);
       }
       return parts.length ? parts[0].id : "";
