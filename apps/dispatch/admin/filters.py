@@ -129,17 +129,13 @@ class SilentFilter(ChoiceFilter):
     parameter = "silent"
     options = (("True", _("yes")),)
 
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        self._request = request
-        return super().queryset(request, queryset)
-
     def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
         if given[self.parameter] not in dict(self.options):
             return super().narrowed(rows, given)
-        found, are_all = silent_holders(Dispatch.objects.visible_to(self._request.user))
+        found, are_all = silent_holders(Dispatch.objects.visible_to(self.request.user))
         if not are_all:
             text = gettext("Only %d open dispatches were looked at.") % MAX_LOOKED_AT
-            messages.warning(self._request, text)
+            messages.warning(self.request, text)
         return rows.filter(pk__in=found)
 
 
