@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 
-from apps.dispatch.models import OperatorScope
 from apps.jobs.models import bounds_of
 
 User = AbstractBaseUser | AnonymousUser
@@ -18,8 +17,7 @@ def may_report(user: User) -> bool:
 def may_govern(user: User) -> bool:
     """Whether this person may see how the platform grows and what goes wrong with it: everybody who
     may see the reports of all."""
-    is_limited = OperatorScope.names_of(user) is not None or not bounds_of(user).are_open
-    return may_report(user) and not is_limited
+    return may_report(user) and bounds_of(user).are_open
 
 
 def may_see_failures(user: User) -> bool:

@@ -23,7 +23,6 @@ from apps.common import clock
 from apps.common.admin.display import shown_text, shown_time
 from apps.common.admin.filters import read_key
 from apps.common.zones import parse_zone
-from apps.dispatch.models import OperatorScope
 from apps.jobs.admin.filters import type_names
 from apps.jobs.admin.job_groups import GROUP_URL, STATUSES
 from apps.jobs.admin.labels import relative
@@ -137,9 +136,7 @@ def failures_page(request: HttpRequest) -> HttpResponse:
 
 
 def _sources(user: Any) -> tuple[str, ...]:
-    """A task may have many executors, so people limited to some of them see jobs only."""
-    sees_tasks = user.has_perm("dispatch.view_dispatch") and OperatorScope.names_of(user) is None
-    return (JOB, DISPATCH) if sees_tasks else (JOB,)
+    return (JOB, DISPATCH) if user.has_perm("dispatch.view_dispatch") else (JOB,)
 
 
 def _read(query: QueryDict, now: datetime) -> FailuresChoice:
