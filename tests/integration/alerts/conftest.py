@@ -1,11 +1,12 @@
-"""Servers that take what channels send."""
+"""Servers that take what channels send, and who plans reports."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 
 from tests.alerts import Mailbox, Receiver, mailbox, receiver
 
@@ -26,3 +27,8 @@ def post(settings: Any) -> Iterator[Mailbox]:
         settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
         settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", server.port
         yield server
+
+
+@pytest.fixture
+def owner(role_user: Callable[[str], User]) -> User:
+    return role_user("operator")

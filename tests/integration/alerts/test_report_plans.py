@@ -1,0 +1,78 @@
+"""What people plan to have sent regularly: by whom, when first, and what is refused."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, User
+
+from apps.alerts.services import report_plans
+from apps.common.errors import Invalid
+from tests.alerts import channel, report_plan
+from tests.frozen import FrozenClock
+
+pytestmark = pytest.mark.django_db
+
+
+def test_whoever_saves_a_plan_owns_it(frozen_clock: FrozenClock, owner: User) -> None:
+    made = report_plan(owner)
+    other = User.objects.create_user("bea", is_staff=True)
+    other.groups.add(Group.objects.get(name="operator"))
+
+    changed = report_plans.update_plan(
+        plan=made, changes={}, version=made.version, owner=other, actor="admin:bea"
+    )
+
+    assert changed.owner == other
+
+
+@pytest.mark.parametrize("fraction", [0, 300_000])
+def test_first_time_of_every_hour_is_in_an_hour(
+    frozen_clock: FrozenClock, owner: User, fraction: int
+) -> None:
+    """Whatever the fraction of the second in which it is planned."""
+    frozen_clock.advance(microseconds=fraction)
+    rule = {"every_minutes": 60}
+    made = report_plan(owner, rule=rule, channels=[channel()])
+    [previewed] = report_plans.next_times({"rule": rule, "time_zone": "UTC"}, 1)
+    assert made.next_at == previewed == datetime(2026, 3, 2, 10, tzinfo=UTC)
+
+
+# --- what is refused ------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("values", "field", "words"),
+    [
+        ({"title": " "}, "title", "Give the report a title"),
+        ({"query": "by=colour"}, "query", "by=colour is none of"),
+        ({"query": "from=2026-03-01T00:00&to=2026-03-02T00:00"}, "query", "has fixed times"),
+        ({"query": "x" * 1001}, "query", "too long"),
+        ({"query": "https://tasks.example.org/admin/jobs/job/?status=failed"}, "query", "'status'"),
+        ({"query": "http://[half"}, "query", "copy the address of a report page"),
+        ({"rule": {}}, "rule", "A rule is needed"),
+        ({"rule": {"cron": "61 * * * *"}}, "rule.cron", "61"),
+        ({"time_zone": "Mars"}, "time_zone", "There is no time zone"),
+    ],
+)
+def test_wrong_values_are_named(
+    frozen_clock: Any, owner: User, values: dict[str, Any], field: str, words: str
+) -> None:
+    with pytest.raises(Invalid) as refused:
+        report_plan(owner, **values)
+    [error] = refused.value.errors
+    assert (error.field, words in str(error.message)) == (field, True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://tasks.example.org/admin/reports/?source=dispatch&by=executor&period=7d&zone=UTC",
+        "?source=dispatch&by=executor&period=7d&zone=UTC#table",
+        "http://[half?source=dispatch&by=executor&period=7d&zone=UTC",
+        "source=dispatch&by=executor&period=7d&zone=UTC",
+    ],
+)
+def test_address_of_a_page_is_enough(frozen_clock: Any, owner: User, text: str) -> None:
+    made = report_plan(owner, query=text)
+    assert made.query == "source=dispatch&by=executor&period=7d&zone=UTC"
