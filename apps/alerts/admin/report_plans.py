@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import admin
@@ -22,7 +22,7 @@ from unfold.widgets import (
 
 from apps.alerts.admin.alerts import delivery_line
 from apps.alerts.admin.base import ForAllOrNobodyAdmin
-from apps.alerts.models import Channel, ReportPlan, ReportRun
+from apps.alerts.models import MAX_QUERY, Channel, ReportPlan, ReportRun
 from apps.alerts.services import report_plans, report_runs
 from apps.alerts.services.record import label_of
 from apps.common import clock
@@ -60,9 +60,13 @@ def report_words(query: str, user: Any) -> str:
 
 
 class PlanForm(RuleForm):
+    """A report and when it is sent; `owner` is who fills it in."""
+
+    owner: ClassVar[Any] = None
+
     query = forms.CharField(
         label=_("Report"),
-        max_length=1_000,
+        max_length=MAX_QUERY,
         widget=UnfoldAdminTextInputWidget(attrs={"spellcheck": "false"}),
         help_text=_("The address of a report page, or what stands after its question mark."),
     )
@@ -88,11 +92,9 @@ class PlanForm(RuleForm):
         repeats.label = _("Is sent")
         repeats.widget = UnfoldAdminRadioSelectWidget(choices=choices, attrs=REDRAW_RUNS)
         repeats.choices = choices
+        self.fields["every_minutes"].help_text = _("Counted from when this is saved.")
         if self.is_new:
             self.initial.update(repeats=EVERY_DAYS, every_days=1, at=MORNING)
-
-    # Set by the admin: who fills it in.
-    owner: Any = None
 
     @property
     def next_runs_title(self) -> str:
