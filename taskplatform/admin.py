@@ -179,7 +179,7 @@ register(
         "taken": _("taken"),
         "address": _("address"),
         "list": _("list"),
-        "query": _("filters"),
+        "filters": _("filters"),
     },
     pages={
         Source.PEOPLE: lambda entry: (

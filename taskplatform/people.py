@@ -199,7 +199,7 @@ def _view_deleted(instance: Any, **_signal: Any) -> None:
 
 
 def _view(view: Any) -> dict[str, Any]:
-    return {"list": view.list, "title": view.title, "query": view.query}
+    return {"list": view.list, "title": view.title, "filters": view.query}
 
 
 # --- sign-ins -------------------------------------------------------------------------------------

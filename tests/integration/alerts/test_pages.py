@@ -220,6 +220,7 @@ def test_report_is_planned_from_its_page(frozen_clock: FrozenClock, role_client:
     shown = text_of(client.get(url("reportplan", "change", made.pk)))
     assert "Jobs · By host · 7 days · Asia/Shanghai" in shown
     assert "2026-03-03 00:00:00" in shown
+    assert "report source=job&by=host" in " ".join(shown.split())
 
 
 def test_wrong_report_is_named_beside_its_field(frozen_clock: Any, role_client: Any) -> None:

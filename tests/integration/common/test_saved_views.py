@@ -213,7 +213,7 @@ def test_journal_has_what_concerns_others(admin_client: Client) -> None:
     assert {entry.type_or_task for entry in entries} == {"admin"}
     assert {entry.actor for entry in entries} == {"admin:admin"}
     after = entries[1].data["after"]
-    assert after == {"list": "jobs_job", "title": "Broken mails", "query": FAILED}
+    assert after == {"list": "jobs_job", "title": "Broken mails", "filters": FAILED}
     page = admin_client.get(reverse("admin:journal_journalentry_change", args=[entries[0].pk]))
     assert "View shared" in text_of(page)
 
