@@ -23,6 +23,8 @@ UNFILLED_WITHIN = timedelta(hours=24)
 ENDING_WITHIN = timedelta(hours=6)
 # Tasks of each kind, and open dispatches, that are looked at for a number.
 MAX_LOOKED_AT = 1_000
+# Executors that a statement names one by one.
+MAX_NAMED = 1_000
 
 
 @dataclass(frozen=True)
@@ -58,8 +60,11 @@ def outlook(bound: Iterable[str] | None = None) -> Outlook:
 def _count(bound: frozenset[str] | None, now: datetime) -> Outlook:
     tasks, dispatches = OnceTask.objects.all(), Dispatch.objects.all()
     if bound is not None:
-        # As plain ids, because the index that starts with the executor is used for nothing else.
-        seen = list(Executor.objects.within(bound).values_list("pk", flat=True))
+        seen: Any = Executor.objects.within(bound).values("pk")
+        first = [row["pk"] for row in seen[: MAX_NAMED + 1]]
+        if len(first) <= MAX_NAMED:
+            # As plain ids: the index that starts with the executor is used for nothing else.
+            seen = first
         tasks, dispatches = tasks.filter(executor__in=seen), dispatches.filter(executor__in=seen)
     ends = _next_ends(tasks, now)
     looked_at, is_whole = ends[:MAX_LOOKED_AT], len(ends) <= MAX_LOOKED_AT

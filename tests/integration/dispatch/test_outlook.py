@@ -11,7 +11,7 @@ from django.test import Client
 from apps.common import clock
 from apps.dispatch.models import Dispatch, OnceTask, OperatorScope
 from apps.dispatch.rules import life
-from apps.dispatch.services import planning, pull
+from apps.dispatch.services import executors, planning, pull
 from apps.dispatch.services.planning import Found, Outlook, ending_within, outlook
 from apps.dispatch.services.standing import once_in_state, read_standings
 from tests import factories
@@ -20,7 +20,14 @@ from tests.frozen import FrozenClock
 from tests.integration.dispatch import plans
 from tests.integration.dispatch.taken import finish
 from tests.pages import text_of
-from tests.statements import analyze, indexes_on, is_read, is_sorted, sent_by
+from tests.statements import (
+    analyze,
+    indexes_on,
+    is_read,
+    is_sorted,
+    parameters_up_to,
+    sent_by,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -113,6 +120,18 @@ def test_limited_people_get_the_numbers_of_their_executors(
     assert counted(outlook(["gid_mine"])) == {"unfilled": 1, "ending": 1, "overdue": 0, "silent": 0}
     assert listed(role_client("operator")) == counted(outlook(["gid_mine"]))
     assert counted(outlook([])) == {"unfilled": 0, "ending": 0, "overdue": 0, "silent": 0}
+
+
+def test_limit_to_a_very_large_group(some: dict[str, OnceTask]) -> None:
+    """Databases take only so many values in one statement."""
+    large = factories.group("gid_large")
+    for start in (0, 700):
+        names = [f"uid_{number}" for number in range(start, start + 700)]
+        executors.change_members(group=large, add=names, actor=factories.OPERATOR)
+    factories.once_task(factories.member("uid_7"), "Ours", end_at=clock.now() + HOUR)
+    with parameters_up_to(1_200):
+        found = outlook(["gid_large"])
+    assert counted(found) == {"unfilled": 1, "ending": 1, "overdue": 0, "silent": 0}
 
 
 def test_numbers_say_when_there_was_more_to_look_at(
