@@ -31,6 +31,18 @@ def web_command(port: int = 0) -> tuple[int, list[str]]:
     return port, [*command, "--port", str(port)]
 
 
+def server_command(port: int = 0) -> tuple[int, list[str]]:
+    """The port, and the command that `manage.py web` becomes: without its start, which takes as
+    long as that of the server."""
+    from taskplatform import web
+
+    port = port or free_port()
+    options = ("--workers", "1", "--respawn-failed-workers")
+    return port, web.command(
+        *options, host="127.0.0.1", port=port, connections=web.MOST_CONNECTIONS
+    )
+
+
 def await_answer(web: RunningProcess, port: int) -> None:
     """Wait until the web server works."""
 
@@ -63,7 +75,7 @@ class Web:
         self.begin()
 
     def begin(self) -> None:
-        self.process = self._start(*web_command(self._port)[1], WEB_THREADS="8")
+        self.process = self._start(*server_command(self._port)[1], WEB_THREADS="8")
 
     def kill(self) -> None:
         self.process.signal_all(signal.SIGKILL)

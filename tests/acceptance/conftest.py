@@ -19,7 +19,7 @@ import pytest
 from taskplatform import sdk
 from tests.environment import neutral
 from tests.processes import ROOT, RunningProcess
-from tests.serving import await_answer, web_command
+from tests.serving import await_answer, server_command
 from tests.workers import Workers
 
 # What a key of workers on other machines may do in these tests.
@@ -101,32 +101,49 @@ def migrated_database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
         yield url
 
 
-class Planned(NamedTuple):
-    """A database with what the demo plans, and a key that may pull and read."""
+class Template(NamedTuple):
+    """A database that tests get copies of, and a key that is in it."""
 
     url: str
     key: str
 
 
+def make_key(environment: Mapping[str, str], name: str, *scopes: str) -> str:
+    options = [word for scope in scopes for word in ("--scope", scope)]
+    return run_manage(environment, "apiclient", "create", name, *options).stdout.strip()
+
+
+@pytest.fixture(scope="session")
+def keyed_database(
+    tmp_path_factory: pytest.TempPathFactory, migrated_database: str
+) -> Iterator[Template]:
+    """A database with a key of workers and nothing else."""
+    folder = tmp_path_factory.mktemp("keyed")
+    with empty_database(folder) as url:
+        copy_database(migrated_database, url)
+        yield Template(url, make_key(new_environment(folder / "var", url), "Pi", *SCOPES))
+
+
 @pytest.fixture(scope="session")
 def planned_database(
     tmp_path_factory: pytest.TempPathFactory, migrated_database: str
-) -> Iterator[Planned]:
+) -> Iterator[Template]:
+    """A database with what the demo plans, and a key that may pull and read."""
     folder = tmp_path_factory.mktemp("planned")
     with empty_database(folder) as url:
         copy_database(migrated_database, url)
         environment = new_environment(folder / "var", url)
         done = run_manage(environment, "demo", "--verbosity", "0")
         assert done.returncode == 0, done.stderr
-        scopes = ("--scope", "pull", "--scope", "read")
-        yield Planned(
-            url, run_manage(environment, "apiclient", "create", "Device", *scopes).stdout.strip()
-        )
+        yield Template(url, make_key(environment, "Device", "pull", "read"))
 
 
 @pytest.fixture
-def template_database(migrated_database: str) -> str:
+def template_database(request: pytest.FixtureRequest, migrated_database: str) -> str:
     """DATABASE_URL of the database that the test gets a copy of; modules may choose another."""
+    if "key" in request.fixturenames:
+        keyed: Template = request.getfixturevalue("keyed_database")
+        return keyed.url
     return migrated_database
 
 
@@ -172,15 +189,15 @@ def workers(start: Callable[..., RunningProcess], environment: Mapping[str, str]
 @pytest.fixture
 def url(start: Callable[..., RunningProcess]) -> str:
     """The address of a web server."""
-    port, command = web_command()
+    port, command = server_command()
     await_answer(start(*command, WEB_THREADS="8"), port)
     return f"http://127.0.0.1:{port}"
 
 
 @pytest.fixture
-def key(manage: Callable[..., subprocess.CompletedProcess[str]]) -> str:
-    scopes = [word for scope in SCOPES for word in ("--scope", scope)]
-    return manage("apiclient", "create", "Pi", *scopes).stdout.strip()
+def key(keyed_database: Template) -> str:
+    """A key of workers, in the database of the test."""
+    return keyed_database.key
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ import pytest
 
 from taskplatform import sdk
 from tests.processes import ROOT, RunningProcess, eventually, free_port
-from tests.serving import await_answer, status_of, web_command
+from tests.serving import await_answer, server_command, status_of
 from tests.workers import Workers
 
 Manage = Callable[..., subprocess.CompletedProcess[str]]
@@ -45,20 +45,17 @@ class Run(NamedTuple):
 class Fleet:
     """The platform with one type, and copies of a worker of one dialect."""
 
-    def __init__(
-        self, name: str, start: Start, manage: Manage, environment: Mapping[str, str]
-    ) -> None:
+    def __init__(self, name: str, start: Start, key: str, environment: Mapping[str, str]) -> None:
         self.name = name
         self.workers = Workers(start, environment)
         self._start = start
-        scopes = [word for each in ("hold", "submit", "operate") for word in ("--scope", each)]
-        self.key = manage("apiclient", "create", "Lark", *scopes).stdout.strip()
+        self.key = key
         client_id, _, secret = self.key.partition(".")
         port, local = free_port(), free_port()
         variables = {"ASYNCFLOW_INTERVAL": "1", "ASYNCFLOW_PORTS": f"{name}:{local}"}
         if name in WITHOUT_KEY:
             variables["ASYNCFLOW_LOOPBACK_CLIENT"] = client_id
-        _, command = web_command(port)
+        _, command = server_command(port)
         await_answer(start(*command, **variables), port)
         self.address = f"http://{client_id}:{secret}@127.0.0.1:{port}/asyncflow"
         self.address += "" if name == "api" else f"/{name}"
@@ -102,9 +99,9 @@ def codes_of(copies: list[RunningProcess]) -> set[str]:
 
 @pytest.fixture
 def fleet(
-    request: pytest.FixtureRequest, start: Start, manage: Manage, environment: Mapping[str, str]
+    request: pytest.FixtureRequest, start: Start, key: str, environment: Mapping[str, str]
 ) -> Iterator[Fleet]:
-    fleet = Fleet(request.param, start, manage, environment)
+    fleet = Fleet(request.param, start, key, environment)
     with fleet.client:
         yield fleet
 

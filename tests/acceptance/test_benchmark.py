@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.conftest import Planned
+from tests.acceptance.conftest import Template
 
 Manage = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -18,7 +18,7 @@ WORDS = ["figure", "value", "unit", "baseline", "ratio", "goal", "met"]
 
 
 @pytest.fixture
-def template_database(planned_database: Planned) -> str:
+def template_database(planned_database: Template) -> str:
     return planned_database.url
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.processes import RunningProcess, eventually, free_port
-from tests.serving import web_command
+from tests.serving import server_command
 
 Manage = Callable[..., subprocess.CompletedProcess[str]]
 Start = Callable[..., RunningProcess]
@@ -56,7 +56,7 @@ def platform(start: Start, port: str, environment: Mapping[str, str]) -> Running
 @pytest.fixture
 def web_alone(start: Start, port: str) -> RunningProcess:
     """The part that the clients need; it may still be starting."""
-    return start(*web_command(int(port))[1], WEB_THREADS="8")
+    return start(*server_command(int(port))[1], WEB_THREADS="8")
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.acceptance.conftest import Planned
+from tests.acceptance.conftest import Template
 
 Manage = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -58,7 +58,7 @@ def test_some_weeks_are_archived_and_forgotten_in_time(
 def template_database(request: pytest.FixtureRequest, migrated_database: str) -> str:
     """That of a platform with rows for the tests that ask for it."""
     if "planned_database" in request.fixturenames:
-        planned: Planned = request.getfixturevalue("planned_database")
+        planned: Template = request.getfixturevalue("planned_database")
         return planned.url
     return migrated_database
 

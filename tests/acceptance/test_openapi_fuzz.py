@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.conftest import Planned
+from tests.acceptance.conftest import Template
 from tests.processes import RunningProcess, eventually
-from tests.serving import web_command
+from tests.serving import server_command
 
 Manage = Callable[..., subprocess.CompletedProcess[str]]
 Start = Callable[..., RunningProcess]
@@ -76,7 +76,7 @@ parameters = {{ "path.name" = {{ dictionary = "templates", probability = 0.8 }} 
 
 
 @pytest.fixture
-def template_database(planned_database: Planned) -> str:
+def template_database(planned_database: Template) -> str:
     return planned_database.url
 
 
@@ -89,7 +89,7 @@ def key(manage: Manage) -> str:
 @pytest.fixture
 def port(start: Start, key: str) -> Iterator[int]:
     """Of a web process that counts no wrong keys, for many are tried; it must log no failure."""
-    port, command = web_command()
+    port, command = server_command()
     web = start(*command, FAILED_KEY_LIMIT="10000")
 
     def answers() -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.conftest import Planned
+from tests.acceptance.conftest import Template
 from tests.processes import RunningProcess, eventually
 from tests.serving import web_command
 
@@ -71,12 +71,12 @@ def chunked(*parts: bytes) -> bytes:
 
 
 @pytest.fixture
-def template_database(planned_database: Planned) -> str:
+def template_database(planned_database: Template) -> str:
     return planned_database.url
 
 
 @pytest.fixture
-def wire(start: Start, planned_database: Planned) -> Iterator[Wire]:
+def wire(start: Start, planned_database: Template) -> Iterator[Wire]:
     port, command = web_command()
     web = start(
         *command,

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from taskplatform import sdk
-from tests.acceptance.conftest import Planned
+from tests.acceptance.conftest import Template
 from tests.processes import RunningProcess, eventually, free_port
 from tests.serving import Web
 
@@ -26,12 +26,12 @@ HOUR = timedelta(hours=1)
 
 
 @pytest.fixture
-def template_database(planned_database: Planned) -> str:
+def template_database(planned_database: Template) -> str:
     return planned_database.url
 
 
 @pytest.fixture
-def key(planned_database: Planned) -> str:
+def key(planned_database: Template) -> str:
     return planned_database.key
 
 

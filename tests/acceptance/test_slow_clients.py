@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.conftest import Planned
+from tests.acceptance.conftest import Template
 from tests.flood import KINDS, flood, slowest
 from tests.processes import ROOT, RunningProcess, eventually, free_port
 from tests.servers import binary
@@ -34,12 +34,12 @@ FEW_FILES = ["sh", "-c", 'ulimit -Sn 1024 && exec "$@"', "sh"]
 
 
 @pytest.fixture
-def template_database(planned_database: Planned) -> str:
+def template_database(planned_database: Template) -> str:
     return planned_database.url
 
 
 @pytest.fixture
-def headers(planned_database: Planned) -> dict[str, str]:
+def headers(planned_database: Template) -> dict[str, str]:
     """Of a call that may pull."""
     return {
         "Host": HOST,
