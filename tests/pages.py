@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from html.parser import HTMLParser
 from typing import Any, NamedTuple
+
+import pytest
+from django.template import Template
 
 _ICON = re.compile(r"<span[^>]*material-symbols-outlined[^>]*>[^<]*</span>")
 # Three words in a row, as names and JSON have them nowhere.
@@ -12,6 +17,14 @@ _ICON = re.compile(r"<span[^>]*material-symbols-outlined[^>]*>[^<]*</span>")
 _NAME = re.compile(r"\b[a-z]+(?:[._][a-z]+)+\b|\b(?:bulk|deliver|echo)\b")
 _ENGLISH = re.compile(r"[A-Za-z][a-z']+,?(?: [a-z']+[,;.]?){2,}")
 _SILENT = {"submit", "button", "reset", "image", "file"}
+
+
+@contextmanager
+def nothing_drawn() -> Iterator[None]:
+    """Pages without content, for what is decided before: drawing them takes longest."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Template, "render", lambda self, context: "")
+        yield
 
 
 class _Reader(HTMLParser):

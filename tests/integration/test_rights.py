@@ -11,7 +11,6 @@ from axes.models import AccessAttempt, AccessLog
 from django.contrib import admin
 from django.contrib.auth.models import Group, User
 from django.http import HttpRequest
-from django.template import Template
 from django.test import Client
 from django.urls import URLResolver, get_resolver
 
@@ -28,6 +27,7 @@ from tests.alerts import delivery_about, report_plan
 from tests.history import archived
 from tests.integration.api.world import checksum
 from tests.integration.dispatch.housekeeping import archived as archived_dispatches
+from tests.pages import nothing_drawn
 
 pytestmark = pytest.mark.django_db
 
@@ -328,14 +328,14 @@ def zoe(role_user: Callable[[str], User], role_client: Callable[[str], Client]) 
 
 
 @pytest.fixture
-def nothing_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pages without content: who may open them is decided before, and drawing takes longest."""
-    monkeypatch.setattr(Template, "render", lambda self, context: "")
+def undrawn() -> Iterator[None]:
+    with nothing_drawn():
+        yield
 
 
 # --- with a role ----------------------------------------------------------------------------------
 def test_each_address_opens_from_one_role_on(
-    objects: dict[str, int], people: dict[str, Client], nothing_drawn: None
+    objects: dict[str, int], people: dict[str, Client], undrawn: None
 ) -> None:
     wrong = []
     for address in filled(objects):
@@ -356,7 +356,7 @@ def test_nothing_opens_for_who_has_not_signed_in(objects: dict[str, int], client
 
 
 def test_nobody_acts_without_the_right_to(
-    objects: dict[str, int], people: dict[str, Client], nothing_drawn: None
+    objects: dict[str, int], people: dict[str, Client], undrawn: None
 ) -> None:
     before = checksum(but=[JournalEntry])
     for address in filled(objects):
@@ -379,7 +379,7 @@ def test_no_page_shows_what_is_outside_of_the_limits(objects: dict[str, int], zo
 
 
 def test_nothing_outside_of_the_limits_is_changed(
-    objects: dict[str, int], zoe: Client, nothing_drawn: None
+    objects: dict[str, int], zoe: Client, undrawn: None
 ) -> None:
     """By no action, and by no form of a page."""
     before = checksum(but=[JournalEntry])
