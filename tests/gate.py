@@ -24,8 +24,8 @@ WORKERS = min((os.cpu_count() or 1) + 1, 16)
 # Some tests take twenty seconds: a worker that has finished takes half of what another has left.
 PYTEST = [sys.executable, "-m", "pytest", "-n", str(WORKERS), "--dist", "worksteal"]
 # What does not depend on the database runs on SQLite only. Tests in tests/unit use none
-# (tests/unit/conftest.py enforces it). The others end before a query, are about texts, or open
-# pages whose queries other tests run on both.
+# (tests/unit/conftest.py enforces it). The others end before a query, are about texts or the web
+# server, or open pages whose queries other tests run on both.
 ONCE = [
     "tests/unit",
     "tests/browser",
@@ -36,16 +36,25 @@ ONCE = [
     "tests/integration/api/test_openapi.py",
     "tests/integration/alerts/test_pages.py",
     "tests/integration/access/test_schema.py",
+    "tests/integration/common/test_admin_columns.py",
+    "tests/integration/dispatch/test_admin_explain.py",
     "tests/integration/dispatch/test_admin_in_chinese.py",
+    "tests/integration/dispatch/test_admin_preview.py",
+    "tests/integration/dispatch/test_admin_what_if.py",
+    "tests/integration/jobs/admin/test_asyncflow_page.py",
     "tests/integration/jobs/admin/test_chinese.py",
+    "tests/integration/reports/test_governance_page.py",
     "tests/integration/reports/test_page_addresses.py",
     "tests/integration/test_admin_site.py",
+    "tests/integration/test_audit_page.py",
     "tests/integration/test_broker.py",
     "tests/integration/test_readme_handler.py",
     "tests/integration/test_rights.py",
     "tests/integration/test_seconds.py",
     "tests/acceptance/test_benchmark.py",
+    "tests/acceptance/test_raw_requests.py",
     "tests/acceptance/test_serve_supervisor.py",
+    "tests/acceptance/test_slow_clients.py",
 ]
 CHECKS: list[tuple[str, list[str]]] = [
     ("ruff check", [tool("ruff"), "check", "."]),
