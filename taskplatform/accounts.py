@@ -188,6 +188,7 @@ class UserAdmin(DjangoUserAdmin, _PeopleAdmin):  # type: ignore[type-arg]
         *("username", "first_name", "last_name", "is_active", "is_staff"),
         "shown_last_login",
     )
+    list_mobile = (("username", "is_active"), ("first_name", "last_name", "shown_last_login"))
     shown_last_login = time_column(
         "last_login", User._meta.get_field("last_login").verbose_name, ordering="last_login"
     )

@@ -87,6 +87,9 @@ class PlanForm(RuleForm):
         if not self.may_change:
             return
         self.initial.setdefault("query", self.instance.query)
+        channels: Any = self.fields["channels"]
+        if not channels.queryset.exists():
+            channels.help_text = _("There is no channel yet. Add one on the page Channels first.")
         repeats: Any = self.fields["repeats"]
         choices = [each for each in repeats.choices if each[0] != ONCE]
         repeats.label = _("Is sent")
