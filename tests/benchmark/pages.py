@@ -66,9 +66,9 @@ class Visitor:
         self._client.force_login(person)
 
     def cost(self, page: Page, *, times: int) -> Cost:
-        """Request it once to fill caches, then this number of times."""
-        self._get(page)
-        costs = [self._get(page) for _ in range(times)]
+        """Request it once to fill caches, then so often; 0: the first is what counts."""
+        first = self._get(page)
+        costs = [self._get(page) for _ in range(times)] or [first]
         return Cost(page, median([ms for ms, _ in costs]), max(queries for _, queries in costs))
 
     def _get(self, page: Page) -> tuple[float, int]:
