@@ -53,6 +53,7 @@ def test_quick_run_on_sqlite_prints_an_array_and_leaves_the_data_alone(
     assert sorted(database.parent.glob("*.sqlite3")) == files
 
 
+@pytest.mark.long
 def test_every_page_is_shown_beside_a_short_history(
     database: Path, manage: Manage, environment: Mapping[str, str]
 ) -> None:

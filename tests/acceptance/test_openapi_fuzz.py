@@ -161,6 +161,7 @@ def configured(folder: Path, port: int, key: str) -> Path:
 
 
 # Once, on the database of production; tests/integration/api generates bodies on SQLite too.
+@pytest.mark.long
 @pytest.mark.mariadb
 def test_generated_requests_find_nothing(
     port: int, key: str, tmp_path: Path, request: pytest.FixtureRequest
