@@ -146,7 +146,9 @@ def _came(sources: Sequence[str], recent: _Recent) -> dict[str, int]:
     if not sources:
         return {}
     between = recent.ids
-    those = [f"FROM {table(_MODELS[source])} WHERE id >= %s AND id < %s" for source in sources]
+    # MySQL would skip through another index, whose entries are shorter.
+    own = force_index("PRIMARY")
+    those = [f"FROM {table(_MODELS[each])}{own} WHERE id >= %s AND id < %s" for each in sources]
     # COUNT(*) over a LIMIT would write the rows to a temporary table first.
     counts = ", ".join(
         f"COALESCE((SELECT {MAX_CAME:d} {each} LIMIT 1 OFFSET {MAX_CAME - 1:d}), "
