@@ -1,16 +1,11 @@
 from __future__ import annotations
 
-import gc
-
 from axes.apps import AppConfig as AxesConfig
 from django.apps import AppConfig
 from django.contrib.admin.apps import AdminConfig
 from django.contrib.staticfiles.apps import StaticFilesConfig
 from django.db.models.signals import post_migrate
 from django.utils.translation import gettext_lazy as _
-
-# Until all modules are there: they stay, and looking through them takes a tenth of a start.
-gc.disable()
 
 
 class TaskPlatformConfig(AppConfig):
@@ -27,8 +22,6 @@ class TaskPlatformConfig(AppConfig):
         sheet.use(beat.periods)
         forgetting.connect()
         post_migrate.connect(make_roles, dispatch_uid="taskplatform.roles")
-        gc.freeze()
-        gc.enable()
 
 
 class PlatformAdminConfig(AdminConfig):
