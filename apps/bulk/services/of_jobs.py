@@ -9,12 +9,12 @@ from typing import Any
 from django.db import DatabaseError
 from django.db.models import QuerySet
 
-from apps.bulk.rules.settings import TYPE
 from apps.bulk.services.targets import MAX_INDEXED, TARGETS, Target
 from apps.common import clock
 from apps.common.db import is_retryable
 from apps.common.errors import FieldError, PlatformError
 from apps.common.messages import Message
+from apps.jobs.handlers import registry
 from apps.jobs.models import Bounds, Job
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules import verbs as of
@@ -23,8 +23,6 @@ from apps.jobs.services import acts, control, find
 from apps.jobs.services.acts import Act
 from apps.jobs.services.submit import Submitted
 
-# Jobs that carry out bulk runs, or tell people of alerts, are no target of one.
-NO_TARGETS = (TYPE, "deliver")
 _OPERATE, _OVERRIDE = "jobs.operate_job", "jobs.override_job"
 
 
@@ -49,7 +47,8 @@ class Jobs(Target):
         return read(given, WIRE)
 
     def rows(self, wanted: JobFilter, bounds: Bounds) -> QuerySet[Any]:
-        return find.query(wanted, bounds=bounds).exclude(type__in=NO_TARGETS)
+        # Jobs that carry out bulk runs, or tell people of alerts, are no target of one.
+        return find.query(wanted, bounds=bounds).exclude(type__in=registry.system_types())
 
     def within(self, rows: QuerySet[Any], bounds: Bounds) -> QuerySet[Any]:
         return rows.filter(bounds.condition())

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from django import forms
-from django.db.models import QuerySet
 from django.utils.functional import cached_property
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
@@ -18,22 +17,19 @@ from unfold.widgets import (
 
 from apps.common import clock
 from apps.common.admin import ReasonForm, ServiceForm
-from apps.common.admin.display import shown_text
 from apps.common.admin.json_text import JsonTextField
-from apps.common.admin.schema_form import REDRAW, SchemaForm
+from apps.common.admin.schema_form import SchemaForm
 from apps.common.errors import FieldError
 from apps.common.json_schema import check_params
+from apps.jobs.admin.type_choice import offer_types
 from apps.jobs.models import Bounds, Job, JobType
 from apps.jobs.services.acts import edit_faults
 from apps.jobs.services.living import hosts
 from apps.jobs.services.submit import Submission, field_errors
+from apps.jobs.services.types import for_people
 
 # Names of the service's fields that the form calls otherwise.
 _FIELDS = {"unique": "is_unique"}
-
-
-def _choice(name: str, title: str) -> str:
-    return f"{name} · {shown_text(title, limit=80)}" if title else name
 
 
 class NewJobForm(ServiceForm):
@@ -55,13 +51,7 @@ class NewJobForm(ServiceForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        types = self._types().order_by("name").values_list("name", "title")
-        choices = [(name, _choice(name, title)) for name, title in types]
-        chosen: Any = self.fields["type"]
-        chosen.widget = UnfoldAdminSelectWidget(choices=choices, attrs=REDRAW)
-        chosen.choices = choices
-        if self.initial.get("type") not in dict(choices):
-            self.initial["type"] = choices[0][0] if choices else ""
+        offer_types(self, "type", self.bounds)
         for name in ("run_at", "priority", "max_attempts"):
             self.fields[name].required = False
             self.initial.setdefault(name, None)
@@ -75,11 +65,8 @@ class NewJobForm(ServiceForm):
     @cached_property
     def chosen(self) -> JobType | None:
         """The type that is chosen in the form at this moment."""
-        return self._types().filter(name=str(self["type"].value() or "")[:64]).first()
-
-    def _types(self) -> QuerySet[JobType]:
-        types = self.bounds.types
-        return JobType.objects.all() if types is None else JobType.objects.filter(name__in=types)
+        types = for_people(self.bounds.types)
+        return types.filter(name=str(self["type"].value() or "")[:64]).first()
 
     def _made_params_form(self) -> SchemaForm:
         schema = self.chosen.params_schema if self.chosen else None

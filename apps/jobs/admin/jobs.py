@@ -39,10 +39,11 @@ from apps.jobs.admin.filters import (
 from apps.jobs.admin.job_edit import EDIT_URL, ONLY_SAVE, edit_view
 from apps.jobs.admin.job_forms import NewJobForm
 from apps.jobs.admin.job_groups import group_view
-from apps.jobs.models import ArchivedJob, Job, JobType, bounds_of
+from apps.jobs.models import ArchivedJob, Job, bounds_of
 from apps.jobs.rules import transitions
 from apps.jobs.services import acts, control, counts
 from apps.jobs.services.submit import submit
+from apps.jobs.services.types import for_people
 
 # Actions for many jobs at once; the others are on the page of a job only.
 IN_BULK = {"retry", "cancel", "run_now"}
@@ -169,7 +170,7 @@ class JobAdmin(LiveAdmin, AnyJobAdmin):
 
     # --- a new job --------------------------------------------------------------------------------
     def add_view(self, request: HttpRequest, form_url: str = "", extra_context: Any = None) -> Any:
-        if not JobType.objects.visible_to(request.user).exists():
+        if not for_people(bounds_of(request.user).types).exists():
             text = gettext("There is no job type yet. Add one first.")
             self.message_user(request, text, messages.WARNING)
             return HttpResponseRedirect(self.changelist_url())

@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from django.conf import settings
+
 from apps.common.errors import FieldError
 from apps.jobs.models import JobType
 from apps.jobs.rules import type_settings
@@ -30,6 +32,12 @@ class Handler:
     def location(self) -> str:
         """The module and name of the function."""
         return f"{self.function.__module__}.{self.function.__qualname__}"
+
+    @property
+    def is_system(self) -> bool:
+        """Whether the platform itself submits its jobs, and nobody else does."""
+        module = self.function.__module__
+        return any(module == f"{app}.handlers" for app in settings.HANDLER_APPS)
 
 
 @dataclass(slots=True)
@@ -79,6 +87,17 @@ def find(name: str) -> Handler | None:
 def names() -> Collection[str]:
     """The names of all handlers."""
     return known.handlers.keys()
+
+
+def is_system(job_type: str) -> bool:
+    """Whether only the platform itself submits jobs of this type."""
+    entry = find(job_type)
+    return entry is not None and entry.is_system
+
+
+def system_types() -> frozenset[str]:
+    """The job types that only the platform itself submits jobs of."""
+    return frozenset(filter(is_system, names()))
 
 
 def _argument_count(function: Callable[..., Any]) -> int:

@@ -28,13 +28,15 @@ from apps.common.messages import Message as _
 from apps.common.rows import ensure_row, insert_values
 from apps.jobs import wakeup
 from apps.jobs.conf import conf
-from apps.jobs.models import Bounds, Job, JobType, UniqueLock
+from apps.jobs.handlers import registry
+from apps.jobs.models import Bounds, Job, UniqueLock
 from apps.jobs.models.unique_lock import UNIQUE_LOCKS
 from apps.jobs.rules.order import order_key, score_key
 from apps.jobs.rules.submission import Submission, faults, shard_of, type_faults, unique_key
 from apps.jobs.rules.transitions import READY, SCHEDULED
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.type_snapshots import type_snapshots
+from apps.jobs.services.types import for_people
 
 __all__ = ["MAX_AT_ONCE", "Submission", "Submitted", "field_errors", "submit", "submit_many"]
 
@@ -64,6 +66,7 @@ _COLUMNS = (
 )
 _ID, _UNIQUE_KEY, _STATUS = (_COLUMNS.index(name) for name in ("id", "unique_key", "status"))
 Row = tuple[Any, ...]
+_PLATFORM = Bounds()
 _FOREIGN_USER = _(
     "Only jobs of some executors are within reach here; write the name of one of their users as "
     "user_id."
@@ -97,8 +100,8 @@ def submit(
 ) -> Submitted:
     """Make a job of the type; what is left out its type decides. Fields: see `Submission`.
 
-    `by` is the caller, who reaches jobs within `bounds` only. Invalid names every wrong field; the
-    type's schema validates the context.
+    `by` is the caller, who reaches jobs within `bounds` only; without bounds the platform's own
+    code asks. Invalid names every wrong field; the type's schema validates the context.
     """
     job = Submission(
         type=type,
@@ -114,7 +117,7 @@ def submit(
         route_key=route_key,
         trace_id=trace_id,
     )
-    return _submit([job], by=by, bounds=bounds or Bounds(), path="")[0]
+    return _submit([job], by=by, bounds=bounds or _PLATFORM, path="")[0]
 
 
 def submit_many(
@@ -125,7 +128,7 @@ def submit_many(
     Types outside the bounds count as unknown. Invalid names wrong fields as `jobs[3].type`.
     Conflict when an open twin is outside the bounds.
     """
-    return _submit(submissions, by=by, bounds=bounds or Bounds(), path="jobs[{}].")
+    return _submit(submissions, by=by, bounds=bounds or _PLATFORM, path="jobs[{}].")
 
 
 def _submit(jobs: Sequence[Submission], *, by: str, bounds: Bounds, path: str) -> list[Submitted]:
@@ -203,6 +206,12 @@ def _faults(
 ) -> Iterator[FieldError]:
     if type_ is None:
         yield _unknown_type(job.type, bounds.types)
+    elif bounds is not _PLATFORM and registry.is_system(job.type):
+        message = _(
+            "The platform itself submits the jobs of {name!r}; choose another job type.",
+            name=job.type,
+        )
+        yield FieldError("type", "invalid", message)
     if users is not None and job.user_id not in users:
         yield FieldError("user_id", "invalid", _FOREIGN_USER)
     is_context = True
@@ -215,10 +224,7 @@ def _faults(
 
 def _unknown_type(name: str, bound: Collection[str] | None) -> FieldError:
     """No such type exists, or the API key may not use it; the message names known ones."""
-    types = JobType.objects.order_by("name")
-    if bound is not None:
-        types = types.filter(name__in=bound)
-    known = list(types.values_list("name", flat=True)[: MAX_NAMED + 1])
+    known = list(for_people(bound).values_list("name", flat=True)[: MAX_NAMED + 1])
     short = name[:80]
     if near := difflib.get_close_matches(name, known, n=1):
         message = _("There is no job type {name!r}; did you mean {near}?", name=short, near=near[0])

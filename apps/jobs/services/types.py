@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
 
 from apps.common import clock
 from apps.common.db import take_version, transactional
@@ -43,6 +44,12 @@ def find(name: str, bound: Collection[str] | None = None) -> JobType:
 def names_among(names: Collection[str]) -> list[str]:
     """Those of the names that a type has."""
     return list(JobType.objects.filter(name__in=names).values_list("name", flat=True))
+
+
+def for_people(bound: Collection[str] | None) -> QuerySet[JobType]:
+    """The types in `bound`, None for all, that others than the platform submit jobs of; by name."""
+    types = JobType.objects.exclude(name__in=registry.system_types()).order_by("name")
+    return types if bound is None else types.filter(name__in=bound)
 
 
 @transactional

@@ -8,26 +8,21 @@ from datetime import datetime
 from typing import Any, ClassVar
 
 from django import forms
-from django.db.models import QuerySet
 from django.utils.functional import cached_property
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
-from unfold.widgets import UnfoldAdminSelectWidget
 
-from apps.common.admin.display import shown_text
-from apps.common.admin.schema_form import REDRAW, SchemaForm, covered
+from apps.common.admin.schema_form import SchemaForm, covered
 from apps.common.errors import FieldError, PlatformError
 from apps.common.json_rules import canonical
 from apps.common.json_schema import check_params
+from apps.jobs.admin.type_choice import offer_types
 from apps.jobs.models import Bounds, JobType
+from apps.jobs.services.types import for_people
 from apps.schedules.admin.rule_form import RuleForm
 from apps.schedules.models import Schedule
 from apps.schedules.services import schedules
 from apps.schedules.services.validation import validate
-
-
-def _choice(name: str, title: str) -> str:
-    return f"{name} · {shown_text(title, limit=80)}" if title else name
 
 
 class ScheduleForm(RuleForm):
@@ -55,32 +50,17 @@ class ScheduleForm(RuleForm):
         if not self.may_change:
             self.params_form = None
             return
-        self._limit_types()
+        offer_types(self, "job_type", self.bounds, kept=self.instance.job_type)
         self.fields["start_at"].required = not self.is_new
         if self.is_new:
             self.fields["start_at"].help_text = _("Empty = now.")
         self.params_form = self._made_params_form()
 
-    def _limit_types(self) -> None:
-        types = self._types().order_by("name").values_list("name", "title")
-        choices = [(name, _choice(name, title)) for name, title in types]
-        own = self.instance.job_type
-        if own and own not in dict(choices):
-            choices.append((own, gettext("%s (there is no such type any more)") % own))
-        chosen: Any = self.fields["job_type"]
-        chosen.widget = UnfoldAdminSelectWidget(choices=choices, attrs=REDRAW)
-        chosen.choices = choices
-        if self.initial.get("job_type") not in dict(choices):
-            self.initial["job_type"] = choices[0][0] if choices else ""
-
     @cached_property
     def chosen(self) -> JobType | None:
         """The type that is chosen in the form at this moment."""
-        return self._types().filter(name=str(self["job_type"].value() or "")[:64]).first()
-
-    def _types(self) -> QuerySet[JobType]:
-        types = self.bounds.types
-        return JobType.objects.all() if types is None else JobType.objects.filter(name__in=types)
+        types = for_people(self.bounds.types)
+        return types.filter(name=str(self["job_type"].value() or "")[:64]).first()
 
     def _made_params_form(self) -> SchemaForm | None:
         if not (self.is_new or self.shows_context):

@@ -66,6 +66,18 @@ def test_unknown_type_and_type_out_of_bounds_are_the_same(nine: FrozenClock) -> 
     assert not Schedule.objects.exists()
 
 
+def test_types_of_the_platform_itself_are_refused(nine: FrozenClock) -> None:
+    factories.job_type("deliver")
+    with pytest.raises(PlatformError) as caught:
+        schedules.create_schedule(actor=OLGA, title="x", job_type="deliver", rule=None)
+    [error] = caught.value.errors
+    assert (error.field, error.message) == (
+        "job_type",
+        "The platform itself submits the jobs of 'deliver'; choose another job type.",
+    )
+    assert not Schedule.objects.exists()
+
+
 def test_without_a_rule_an_end_says_nothing(nine: FrozenClock) -> None:
     assert refused(rule=None, end_at=NINE + MINUTE).keys() == {"end_at"}
 
