@@ -3,6 +3,7 @@ people get both."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from functools import cached_property
 from itertools import islice
@@ -26,6 +27,7 @@ from apps.common.zones import parse_zone
 from apps.dispatch.rules.recurrence import Recurrence, parse_rule
 from apps.dispatch.rules.summary import summary
 from apps.jobs.models import bounds_of
+from apps.schedules.models import Schedule
 
 MAX_NAME = 100
 MAX_SUBJECT = 200
@@ -154,6 +156,20 @@ class Event(models.TextChoices):
     REPORT = "report", _("report")
 
 
+def names_of(subjects: Iterable[str]) -> dict[str, str]:
+    """What people call each subject: its name, of a schedule its title with its number."""
+    names = {subject: subject.partition(":")[2] for subject in subjects}
+    schedules = {
+        subject: name
+        for subject, name in names.items()
+        if subject.partition(":")[0] in (kinds.SCHEDULE, kinds.SCHEDULE_RUN)
+    }
+    rows = Schedule.objects.filter(pk__in=schedules.values()) if schedules else ()
+    titles = {str(row.pk): row.title for row in rows}
+    named = {s: f"{titles[name]} ({name})" for s, name in schedules.items() if name in titles}
+    return {**names, **named}
+
+
 class Alert(models.Model):
     """One subject of a rule that is wrong: pending → firing → resolved; pending ones go again.
 
@@ -200,7 +216,12 @@ class Alert(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.rule}: {self.subject.partition(':')[2]}"
+        return f"{self.rule}: {self.name}"
+
+    @cached_property
+    def name(self) -> str:
+        """What people call its subject."""
+        return names_of([self.subject])[self.subject]
 
     @property
     def opened(self) -> Open:

@@ -17,7 +17,7 @@ from django.utils.translation import gettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from apps.alerts.admin.base import ForAllOrNobodyAdmin, subject_link
-from apps.alerts.models import Alert, AlertRule, Delivery
+from apps.alerts.models import Alert, AlertRule, Delivery, names_of
 from apps.alerts.services import alerts
 from apps.alerts.services.messages import sentence, shown_value
 from apps.alerts.services.record import label_of
@@ -90,9 +90,14 @@ class AlertAdmin(ForAllOrNobodyAdmin, MachineRowAdmin):
     shown_resolved = time_column("resolved_at", _("resolved"))
 
     # --- the list ---------------------------------------------------------------------------------
+    def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:
+        names = names_of(row.subject for row in rows)
+        for row in rows:
+            row.name = names[row.subject]
+
     @column(_("alert"))
     def shown_what(self, alert: Alert) -> str:
-        return shown_text(alert.subject.partition(":")[2], limit=80)
+        return shown_text(alert.name, limit=80)
 
     @column(_("state"))
     def shown_state(self, alert: Alert) -> SafeString:
@@ -111,7 +116,7 @@ class AlertAdmin(ForAllOrNobodyAdmin, MachineRowAdmin):
 
     @column(_("subject"))
     def shown_subject(self, alert: Alert) -> SafeString:
-        return subject_link(alert.subject)
+        return subject_link(alert.subject, alert.name)
 
     @column(_("value"))
     def shown_value(self, alert: Alert) -> str:

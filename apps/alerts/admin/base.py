@@ -38,10 +38,10 @@ def _is_open(request: HttpRequest) -> bool:
     return bounds_of(request.user).are_open
 
 
-def subject_link(subject: str) -> SafeString:
-    """The name of a subject, as a link to what there is to see of it."""
+def subject_link(subject: str, shown: str) -> SafeString:
+    """What people call a subject, as a link to what there is to see of it."""
     kind, _colon, name = subject.partition(":")
-    return format_html('<a class="text-link" href="{}">{}</a>', _url(kind, name), shown_text(name))
+    return format_html('<a class="text-link" href="{}">{}</a>', _url(kind, name), shown_text(shown))
 
 
 def _url(kind: str, name: str) -> str:

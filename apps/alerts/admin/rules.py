@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from apps.alerts.admin.base import ForAllOrNobodyAdmin, subject_link
-from apps.alerts.models import EVERY_DAY, AlertRule, Channel
+from apps.alerts.models import EVERY_DAY, AlertRule, Channel, names_of
 from apps.alerts.rules import kinds
 from apps.alerts.services import judging, settings
 from apps.alerts.services.messages import shown_value
@@ -161,12 +161,13 @@ def _would(rule: AlertRule) -> SafeString:
     wrong = sum(is_wrong for _reading, is_wrong in found)
     lead = gettext("Yes: %d wrong now.") % wrong if wrong else gettext("No: all is well.")
     has_value = rule.terms.threshold is not None
+    names = names_of(reading.subject for reading, _is_wrong in found[:MAX_READ])
     rows = format_html_join(
         "",
         "<tr><td>{}</td><td>{}</td><td>{}</td></tr>",
         (
             (
-                subject_link(reading.subject),
+                subject_link(reading.subject, names[reading.subject]),
                 shown_value(rule.kind, reading.value) if has_value else "–",
                 label(gettext("wrong"), "danger")
                 if is_wrong

@@ -26,7 +26,7 @@ def message_of(alert: Alert, event: str, channel: Channel, now: datetime) -> dic
     """The message as a delivery keeps it."""
     rule = alert.rule
     with translation.override(channel.language):
-        title = f"{_word(event, alert)} · {rule.name} · {_name(alert)}"
+        title = f"{_word(event, alert)} · {rule.name} · {alert.name}"
         text = _over(alert) if event == Event.RESOLVED else sentence(alert)
         opens = _("Open the alert")
     url = _url("admin:alerts_alert_change", alert.pk)
@@ -121,10 +121,6 @@ def _word(event: str, alert: Alert) -> str:
     return str(alert.rule.get_severity_display()).capitalize()
 
 
-def _name(alert: Alert) -> str:
-    return alert.subject.partition(":")[2]
-
-
 def _over(alert: Alert) -> str:
     lasted = (alert.resolved_at or alert.since) - alert.since
     return _("It is over; it lasted %s.") % duration_of(int(lasted.total_seconds() * 1000))
@@ -137,7 +133,7 @@ def sentence(alert: Alert) -> str:
     template = _sentences()[terms.kind, kind]
     limit = terms.threshold
     return template % {
-        "name": _name(alert),
+        "name": alert.name,
         "value": shown_value(terms.kind, alert.value),
         "limit": "" if limit is None else shown_value(terms.kind, limit),
     }

@@ -323,8 +323,8 @@ def test_sweep_that_is_late_by_periods(frozen_clock: FrozenClock) -> None:
 
 
 def test_schedules_in_trouble_by_the_type_of_their_jobs(frozen_clock: FrozenClock) -> None:
-    failing = factories.schedule("mail")
-    unmade = factories.schedule("photo")
+    failing = factories.schedule("mail", title="Every minute")
+    unmade = factories.schedule("photo", title="Prints")
     factories.schedule("photo")
     Schedule.objects.filter(pk=failing.pk).update(trouble="failing")
     Schedule.objects.filter(pk=unmade.pk).update(trouble="unmade")
@@ -339,11 +339,15 @@ def test_schedules_in_trouble_by_the_type_of_their_jobs(frozen_clock: FrozenCloc
 
     evaluate()
 
-    texts = [each.message["text"] for each in Delivery.objects.order_by("pk")]
-    assert texts == [
-        f"The last three jobs of schedule {failing.pk} failed.",
-        f"The last run of schedule {unmade.pk} made no job; its page says why.",
+    messages = [each.message for each in Delivery.objects.order_by("pk")]
+    every_minute, prints = f"Every minute ({failing.pk})", f"Prints ({unmade.pk})"
+    assert [each["text"] for each in messages] == [
+        f"The last three jobs of schedule {every_minute} failed.",
+        f"The last run of schedule {prints} made no job; its page says why.",
     ]
+    assert messages[0]["title"] == f"Warning · plans · {every_minute}"
+    assert messages[0]["wire"]["subject"] == {"kind": "schedule", "name": str(failing.pk)}
+    assert str(Alert.objects.order_by("pk")[0]) == f"plans: {every_minute}"
     Schedule.objects.update(trouble="")
     evaluate()
     assert sent()[2:] == [Event.RESOLVED] * 2

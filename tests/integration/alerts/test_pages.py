@@ -7,13 +7,17 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from apps.alerts.models import Alert, AlertRule, Channel, Delivery, ReportPlan, ReportRun
 from apps.common import clock
 from apps.jobs.models import JobScope
 from apps.journal.models import JournalEntry
+from apps.schedules.models import Schedule
+from tests import factories
 from tests.alerts import Receiver, channel, evaluate, report_plan, rule
 from tests.frozen import FrozenClock
 from tests.jobs import job_type, jobs
@@ -268,6 +272,27 @@ def test_report_page_leads_to_a_plan_for_who_may(
 
 
 # --- alerts ---------------------------------------------------------------------------------------
+def test_schedule_is_named_by_its_title(frozen_clock: FrozenClock, admin_client: Client) -> None:
+    made = [factories.schedule(title=title) for title in ("Every minute", "Every hour")]
+    Schedule.objects.update(trouble="failing")
+    watch = rule("plans", "schedule_failed")
+    evaluate()
+    alert = Alert.objects.get(subject=f"schedule:{made[0].pk}")
+    shown = f"Every minute ({made[0].pk})"
+    for address in (
+        url("alert", "changelist"),
+        url("alert", "change", alert.pk),
+        url("alertrule", "change", watch.pk),
+    ):
+        assert shown in text_of(admin_client.get(address))
+    page = admin_client.get(url("alert", "change", alert.pk))
+    assert f"plans: {shown}" in text_of(page)
+
+    with CaptureQueriesContext(connection) as caught:
+        admin_client.get(url("alert", "changelist"))
+    assert sum("schedules_schedule" in each["sql"] for each in caught) == 1
+
+
 def test_operator_snoozes_an_alert(firing: Alert, role_client: Any) -> None:
     client = role_client("operator")
     page = client.get(url("alert", "change", firing.pk))
