@@ -117,7 +117,7 @@ class _Written:
         period = span(choice, summary.start, choice.end)
         yield f"{SOURCES[choice.source]} · {period} · {choice.zone.key}"
         if not summary.total.total:
-            yield _("Nothing ended in this period.")
+            yield self.sheet.why_empty
             return
         totals = [*self._totals()]
         size = -(-len(totals) // _LINES)

@@ -124,6 +124,8 @@ def _shown(sheet: Sheet, *, has_quotas: bool) -> dict[str, Any]:
     context: dict[str, Any] = {
         "summary": summary,
         "has_begun": summary.as_of > summary.start,
+        "is_hidden": sheet.is_hidden,
+        "why_empty": sheet.why_empty,
         "span": span(choice, summary.start, choice.end),
         "span_before": span(choice, sheet.period_before.start, sheet.period_before.end),
         "as_of": local(choice, summary.as_of),

@@ -161,13 +161,15 @@ def read_choice(
     groups: Mapping[str, Sequence[str]],
     sorts: Sequence[str],
     minutes_from: datetime,
+    source: str = JOB,
 ) -> Choice:
     """The report of the query. A bad value is replaced by its default and reported as a problem.
 
-    `groups` are the groupings of each source, `sorts` the columns to sort by.
+    `groups` are the groupings of each source, `sorts` the columns to sort by, `source` is the usual
+    one.
     """
     reader = Reader(query)
-    source = reader.one_of("source", SOURCES, JOB)
+    source = reader.one_of("source", SOURCES, source)
     by = reader.one_of("by", (*groups[source], *THROUGH_TIME), groups[source][0])
     zone = reader.zone()
     preset, start, end = reader.period(now, zone)

@@ -12,6 +12,7 @@ from typing import Any
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.http import QueryDict
 from django.utils.formats import date_format
+from django.utils.translation import gettext
 
 from apps.common import clock
 from apps.common.admin.csv_text import plain_cell
@@ -35,6 +36,8 @@ class View:
     what is stored. Whether the person may see reports at all, `may_report` decides."""
 
     within: Mapping[str, Collection[str] | None]
+    # Those of the jobs of a type or host include jobs of users that the person may not see.
+    hides_jobs: bool
     groups: dict[str, tuple[str, ...]]
     stored: Stored
 
@@ -49,10 +52,9 @@ class View:
             groups[DISPATCH] = ("executor",)
         bounds = bounds_of(user)
         if not bounds.are_open:
-            # The figures of a type include the jobs of other users.
             within[JOB] = () if bounds.users is not None else bounds.types
             groups[JOB] = ("type",)
-        return cls(within, groups, Stored.read())
+        return cls(within, bounds.users is not None, groups, Stored.read())
 
     def choice_of(self, query: QueryDict, now: datetime | None = None) -> Choice:
         """The report of that address; its periods end at `now`."""
@@ -60,6 +62,7 @@ class View:
             query,
             now or clock.now(),
             groups=self.groups,
+            source=DISPATCH if self.hides_jobs else JOB,
             sorts=SORTS,
             minutes_from=self.stored.minutes_from,
         )
@@ -75,6 +78,14 @@ class Sheet:
     by_group: Summary | None
     period_before: Period
     before: Figures
+    is_hidden: bool
+
+    @property
+    def why_empty(self) -> str:
+        """What a report without figures says."""
+        if self.is_hidden:
+            return gettext("Figures of jobs include jobs of others; your limits hide them.")
+        return gettext("Nothing ended in this period.")
 
     @property
     def total(self) -> Figures:
@@ -99,7 +110,8 @@ def read_sheet(choice: Choice, view: View, *, is_whole: bool) -> Sheet:
         by_group = summarise(source, choice.by, period, within=within, first=first, stored=stored)
     period_before = choice.before(through_time.as_of)
     before = total_of(source, period_before, only=only, within=within, stored=stored)
-    return Sheet(choice, through_time, by_group, period_before, before)
+    is_hidden = source == JOB and view.hides_jobs
+    return Sheet(choice, through_time, by_group, period_before, before, is_hidden)
 
 
 def csv_of(sheet: Sheet) -> tuple[str, str]:

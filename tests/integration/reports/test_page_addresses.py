@@ -184,4 +184,19 @@ def test_figures_of_jobs_are_those_of_the_types_that_an_operator_is_limited_to(
 
     assert (row[0].text.split()[0], row[1].text) == ("mail", "3")
     OperatorScope.objects.create(operator=person, executor=factories.group("gid_mine"))
-    assert tables_of(operator.get(URL, {"by": "type"})) == []
+    page = operator.get(URL, {"source": "job", "by": "type"})
+    assert tables_of(page) == []
+    assert "Figures of jobs include jobs of others; your limits hide them." in text_of(page)
+    assert "Nothing ended" not in text_of(page)
+
+
+def test_who_sees_no_figures_of_jobs_begins_with_dispatches(
+    role_client: Any, role_user: Callable[[str], User], now: FrozenClock
+) -> None:
+    executor = factories.group("gid_mine")
+    client: Any = role_client("operator")
+    assert client.get(URL).context["choice"].source == "job"
+    OperatorScope.objects.create(operator=role_user("operator"), executor=executor)
+    page = client.get(URL)
+    assert page.context["choice"].source == "dispatch"
+    assert "Figures of jobs" not in text_of(page)
