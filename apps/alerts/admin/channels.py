@@ -7,10 +7,10 @@ from typing import Any
 
 from django import forms
 from django.conf import settings as django_settings
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponseBase
-from django.utils.html import escape
+from django.utils.html import escape, format_html
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminSelectWidget
@@ -20,11 +20,12 @@ from apps.alerts.conf import conf
 from apps.alerts.models import Channel, Delivery
 from apps.alerts.services import settings
 from apps.alerts.services.record import label_of
-from apps.alerts.services.sending import send_test
+from apps.alerts.services.sending import send_test, why_not_called
 from apps.common.admin import ServiceForm, ServiceModelAdmin
 from apps.common.admin.actions import CustomUrls
+from apps.common.admin.base import Panel
 from apps.common.admin.buttons import Button
-from apps.common.admin.display import column, shown_text
+from apps.common.admin.display import column, shown_text, translate
 from apps.common.admin.schema_fields import Lines
 from apps.common.admin.timeline import Moment
 from apps.common.errors import FieldError
@@ -118,16 +119,33 @@ class ChannelAdmin(ForAllOrNobodyAdmin, ServiceModelAdmin):
         return shown_text(row.host or ", ".join(row.recipients), limit=80)
 
     def create(self, request: HttpRequest, form: ChannelForm, *, actor: str) -> Channel:
-        return settings.create_channel(actor=actor, **form.typed)
+        made = settings.create_channel(actor=actor, **form.typed)
+        self._warn(request, made)
+        return made
 
     def update(
         self, request: HttpRequest, row: Channel, form: Any, *, version: int, actor: str
     ) -> Channel:
         changes = form.changes
-        return settings.update_channel(channel=row, changes=changes, version=version, actor=actor)
+        changed = settings.update_channel(
+            channel=row, changes=changes, version=version, actor=actor
+        )
+        self._warn(request, changed)
+        return changed
+
+    def _warn(self, request: HttpRequest, row: Channel) -> None:
+        if why := why_not_called(row):
+            self.message_user(request, shown_text(translate(why)), messages.WARNING)
 
     def remove(self, request: HttpRequest, row: Channel, *, actor: str) -> None:
         settings.delete_channel(channel=row, actor=actor)
+
+    def top_panels(self, request: HttpRequest, row: Channel) -> list[Panel]:
+        why = why_not_called(row)
+        if not why:
+            return []
+        body = format_html('<p role="note">{}</p>', shown_text(translate(why)))
+        return [Panel(_("No message can be sent"), body)]
 
     def timeline(self, request: HttpRequest, row: Channel) -> Sequence[Moment]:
         entries = JournalEntry.objects.timeline(Source.PLAN, row.pk)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from django import forms
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.http import HttpRequest
 from django.utils.html import escape, format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -21,6 +21,7 @@ from apps.alerts.rules import kinds
 from apps.alerts.services import judging, settings
 from apps.alerts.services.messages import shown_value
 from apps.alerts.services.record import label_of
+from apps.alerts.services.targets import unknown_target
 from apps.common.admin import ServiceForm, ServiceModelAdmin
 from apps.common.admin.base import Panel, in_pairs
 from apps.common.admin.display import column, label, shown_text, state_label
@@ -131,12 +132,21 @@ class RuleAdmin(ForAllOrNobodyAdmin, ServiceModelAdmin):
 
     def create(self, request: HttpRequest, form: Any, *, actor: str) -> AlertRule:
         values = {name: form.cleaned_data[name] for name in form.fields if name != "version"}
-        return settings.create_rule(actor=actor, **values)
+        made = settings.create_rule(actor=actor, **values)
+        self._warn(request, made)
+        return made
 
     def update(
         self, request: HttpRequest, row: AlertRule, form: Any, *, version: int, actor: str
     ) -> AlertRule:
-        return settings.update_rule(rule=row, changes=form.changes, version=version, actor=actor)
+        changes = form.changes
+        changed = settings.update_rule(rule=row, changes=changes, version=version, actor=actor)
+        self._warn(request, changed)
+        return changed
+
+    def _warn(self, request: HttpRequest, rule: AlertRule) -> None:
+        if unknown := unknown_target(rule):
+            self.message_user(request, shown_text(unknown), messages.WARNING)
 
     def remove(self, request: HttpRequest, row: AlertRule, *, actor: str) -> None:
         settings.delete_rule(rule=row, actor=actor)
@@ -153,11 +163,11 @@ def _would(rule: AlertRule) -> SafeString:
     """What the rule reads now, the wrong ones first."""
     found = sorted(judging.would(rule), key=lambda each: (not each[1], each[0].subject))
     if not found:
-        text = gettext("No: it reads nothing now.")
+        said = [gettext("No: it reads nothing now."), unknown_target(rule)]
         if rule.kind == kinds.FAILURE_RATE:
             least = gettext("A type counts from %d ended jobs in 15 minutes on.")
-            text = f"{text} {least % kinds.MIN_ENDED}"
-        return format_html("<p>{}</p>", text)
+            said.append(least % kinds.MIN_ENDED)
+        return format_html("<p>{}</p>", shown_text(" ".join(filter(None, said))))
     wrong = sum(is_wrong for _reading, is_wrong in found)
     lead = gettext("Yes: %d wrong now.") % wrong if wrong else gettext("No: all is well.")
     has_value = rule.terms.threshold is not None

@@ -50,6 +50,17 @@ def send(delivery: Delivery, *, attempt: int = 1, is_last: bool = True) -> Verdi
     return Verdict(outcome, text)
 
 
+def why_not_called(channel: Channel) -> str:
+    """Why no message can be sent to the host of the channel, or ""."""
+    try:
+        if channel.kind != MAIL:
+            http.target_of(channel.url, conf.ALERT_HOSTS, setting="ALERT_HOSTS")
+    except Fail as error:
+        reason: str = error.args[0]
+        return reason
+    return ""
+
+
 def _attempted(delivery: Delivery) -> tuple[int | None, Verdict]:
     """The status of the answer, if there is one, and what it means."""
     if delivery.report is None:

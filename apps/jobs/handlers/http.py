@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from apps.common.messages import Message as _
 from apps.jobs.conf import conf
 from apps.jobs.handlers.contract import Context, Fail, Retry
 from apps.jobs.handlers.registry import handler
@@ -120,8 +121,13 @@ def target_of(
     usual = PORTS[parts.scheme]
     if not host_is_listed(host, port or usual, usual, hosts):
         raise Fail(
-            f"{host} port {port or usual} is not allowed; {setting} has: "
-            f"{', '.join(hosts) or 'none'}."
+            _(
+                "{host} port {port} is not allowed; {setting} has: {hosts}.",
+                host=host,
+                port=port or usual,
+                setting=setting,
+                hosts=", ".join(hosts) or "none",
+            )
         )
     path = parts.path or "/"
     if parts.query:

@@ -139,6 +139,38 @@ def test_page_of_a_rule_says_whether_it_would_fire(firing: Alert, role_client: A
     assert "No: it reads nothing now. A type counts from 20 ended jobs" in shown
 
 
+@pytest.mark.parametrize(
+    ("kind", "target", "sentence"),
+    [
+        ("failure_rate", "nosuchtype", "There is no job type nosuchtype (yet)."),
+        ("failure_rate", "mail", ""),
+        ("quota_unfilled", "gid_nobody", "There is no executor gid_nobody (yet)."),
+        ("quota_unfilled", "gid_shops", ""),
+        ("worker_silent", "w1", "There is no worker and no job type w1 (yet)."),
+        ("worker_silent", "mail", ""),
+        ("sweep_overdue", "jobs.nap", "There is no sweep jobs.nap."),
+        ("sweep_overdue", "jobs.scan", ""),
+        ("breaker_open", "", ""),
+    ],
+)
+def test_page_of_a_rule_says_that_its_target_does_not_exist(
+    frozen_clock: FrozenClock, role_client: Any, kind: str, target: str, sentence: str
+) -> None:
+    job_type()
+    factories.group("gid_shops")
+    client = role_client("configurer")
+    form = form_of(client.get(url("alertrule", "add")), "name")
+    typed = {**form, "name": "r", "kind": kind, "target": target}
+
+    answer = client.post(url("alertrule", "add"), typed, follow=True)
+
+    made = AlertRule.objects.get()
+    page = text_of(client.get(url("alertrule", "change", made.pk)))
+    for shown in (text_of(answer), page):
+        assert sentence in shown
+        assert ("There is no" in shown) == bool(sentence)
+
+
 def test_rule_is_deleted_with_its_alerts(firing: Alert, role_client: Any) -> None:
     client = role_client("configurer")
 
@@ -177,6 +209,26 @@ def test_no_page_shows_a_secret(firing: Alert, admin_client: Client) -> None:
     for answer in (*pages, job, journal, wrong, conflict):
         html = answer.content.decode()
         assert [each for each in (*SECRETS, "N3W") if each in html] == []
+
+
+def test_channel_to_a_host_that_is_not_allowed_says_so(role_client: Any, settings: Any) -> None:
+    settings.ALERT_HOSTS = ("hooks.slack.com",)
+    client = role_client("configurer")
+    form = form_of(client.get(url("channel", "add")), "name")
+    typed = {**form, "name": "ops", "kind": "webhook", "url": "https://a.example/T0KEN"}
+    sentence = "a.example port 443 is not allowed; ALERT_HOSTS has: hooks.slack.com."
+
+    saved = text_of(client.post(url("channel", "add"), typed, follow=True))
+
+    made = Channel.objects.get()
+    page = url("channel", "change", made.pk)
+    for shown in (saved, text_of(client.get(page))):
+        assert sentence in shown
+        assert "T0KEN" not in shown
+    settings.ALERT_HOSTS = ("a.example",)
+    assert "is not allowed" not in text_of(client.get(page))
+    form = form_of(client.get(page), "name")
+    assert "is not allowed" not in text_of(client.post(page, form, follow=True))
 
 
 def test_mail_needs_a_server_and_an_address(role_client: Any, settings: Any) -> None:
