@@ -63,7 +63,8 @@ def plan_page(request: HttpRequest, kind: str, verb: str) -> HttpResponse:
     planned = plan(selection, verb, params, bounds=bounds_of(user), rate=RATE)
     needs_every = not selection.is_narrowed
     start_form = None
-    if is_complete and planned.matches:
+    # A form that is sent again after its run has changed all rows leads to that run.
+    if is_complete and planned.matches and (planned.may_change or request.method == "POST"):
         initial = {"once": secrets.token_hex(16)}
         if planned.is_exact:
             initial["at_most"] = str(planned.matches)
@@ -71,7 +72,7 @@ def plan_page(request: HttpRequest, kind: str, verb: str) -> HttpResponse:
         data = request.POST if request.method == "POST" else None
         start_form = StartForm(data, initial=initial, request=request, **options)
         if data is not None and start_form.is_valid():
-            run = _start(request, selection, verb, params, start_form)
+            run = _start(request, selection, verb, params, start_form, planned)
             if run is not None:
                 return HttpResponseRedirect(reverse("admin:bulk_bulkrun_change", args=[run.pk]))
     context = {
@@ -123,6 +124,7 @@ def _start(
     verb: str,
     params: dict[str, Any],
     form: StartForm,
+    planned: Plan,
 ) -> BulkRun | None:
     given = form.cleaned_data
     try:
@@ -136,6 +138,7 @@ def _start(
             actor=actor_of(request),
             bounds=bounds_of(request.user),
             request_id=given["once"],
+            known=planned.matches if planned.is_exact else None,
         )
     except PlatformError as error:
         _show(form, error)
@@ -163,6 +166,8 @@ def _lines(planned: Plan) -> Any:
     if left:
         parts = ", ".join(f"{number:,} {translate(why)}" for why, number in planned.left_out)
         yield gettext("%(count)s left out: %(reasons)s") % {"count": f"{left:,}", "reasons": parts}
+    if not planned.may_change:
+        yield gettext("So there is nothing to start.")
     if planned.eligible and planned.is_exact:
         pace = {"time": words.lasting(planned.seconds), "rate": planned.rate}
         yield gettext("about %(time)s at %(rate)d rows per second") % pace

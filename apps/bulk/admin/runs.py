@@ -66,8 +66,9 @@ def _run(request: HttpRequest, model_admin: Any, pk: int) -> BulkRun | None:
 
 # --- progress -------------------------------------------------------------------------------------
 def _live(run: BulkRun) -> dict[str, Any]:
-    left, speed = run.collected - run.handled, _speed(run)
+    # This may read the run again.
     has_stalled = is_stalled(run)
+    left, speed = run.collected - run.handled, _speed(run)
     return {
         "run": run,
         "state": capfirst(gettext("stopped") if has_stalled else run.get_state_display()),
@@ -112,7 +113,7 @@ def _rows(request: HttpRequest, run: BulkRun) -> SafeString:
     )
     context = {
         "tabs": [
-            (capfirst(str(BulkRow.Outcome(name).label)), f"{count:,}", name, name == outcome)
+            (capfirst(_outcome(run, name)), f"{count:,}", name, name == outcome)
             for name, count in counted
             if count
         ],
@@ -125,6 +126,12 @@ def _rows(request: HttpRequest, run: BulkRun) -> SafeString:
         "csv_url": reverse("admin:bulk_bulkrun_csv", args=[run.pk]),
     }
     return SafeString(render_to_string("admin/includes/bulk_rows.html", context))
+
+
+def _outcome(run: BulkRun, name: str) -> str:
+    if not name and run.ended_at is not None:
+        return gettext("not changed")
+    return str(BulkRow.Outcome(name).label)
 
 
 def csv_view(request: HttpRequest, *, model_admin: Any, pk: int) -> HttpResponseBase:

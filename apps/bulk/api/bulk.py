@@ -18,7 +18,7 @@ from apps.bulk.api.bodies import (
 )
 from apps.bulk.models import BulkRow, BulkRun
 from apps.bulk.services import runs, starter
-from apps.bulk.services.plan import Plan, plan
+from apps.bulk.services.plan import Plan, known_matches, plan
 from apps.bulk.services.selection import CHANGED_BY, Selection, changed_by, stored
 from apps.bulk.services.targets import Target, check, target_of
 from apps.common import clock
@@ -107,16 +107,18 @@ class BulkView(ApiView):
             found = plan(selection, body["verb"], params, bounds=bounds, rate=body["rate"])
             return JsonAnswer(PlanOut.of(_figures(found)))
         _require(body)
+        at_most = None if body["all"] else body["at_most"]
         run = runs.start(
             selection=selection,
             verb=body["verb"],
             params=params,
-            at_most=None if body["all"] else body["at_most"],
+            at_most=at_most,
             rate=body["rate"],
             reason=body["reason"],
             actor=actor_of(request),
             bounds=bounds,
             request_id=body.get("request_id"),
+            known=None if at_most is None else known_matches(selection, bounds),
         )
         place = {"Location": f"/api/v1/bulk/{run.pk}/"}
         return JsonAnswer(BulkRunOut.of(run), status=202, headers=place)

@@ -52,6 +52,11 @@ class Plan:
     rate: int
 
     @property
+    def may_change(self) -> bool:
+        """Whether a run could change a row: among the older ones, too."""
+        return bool(self.eligible) or not self.is_exact
+
+    @property
     def seconds(self) -> int:
         """How long the run takes at its rate."""
         return -(-self.eligible // self.rate)
@@ -93,6 +98,12 @@ def plan(
         samples=tuple(_samples(target, verb, params, columns, shown, len(found))),
         rate=rate,
     )
+
+
+def known_matches(selection: Selection, bounds: Bounds) -> int | None:
+    """How many rows match; None where that is not found out within a second."""
+    found, _looked, is_exact = _matching(selection, bounds, ())
+    return len(found) if is_exact else None
 
 
 def _samples(

@@ -42,10 +42,12 @@ def start(
     bounds: Bounds,
     rate: int = RATE,
     request_id: str | None = None,
+    known: int | None = None,
 ) -> BulkRun:
     """Make the run and its job. A repeat with the same `request_id` gets the first of the actor.
 
-    `at_most` None takes however many. Invalid names each wrong field.
+    `at_most` None takes however many; `known` is how many rows match now, where that is known.
+    Invalid names each wrong field.
     """
     target, now = selection.target, clock.now()
     check(target, verb, params, now)
@@ -56,8 +58,10 @@ def start(
         raise Invalid.field("rate", text)
     ensure_types([TYPE], {TYPE: TYPE_SETTINGS}, actor="system")
     newest = target.model._default_manager.order_by("-pk").values_list("pk", flat=True).first() or 0
+    unique = _of_actor(actor, request_id)
+    _require_room(at_most, known, unique)
     run = BulkRun(
-        request_id=_of_actor(actor, request_id),  # type: ignore[misc]
+        request_id=unique,  # type: ignore[misc]
         kind=target.kind,
         verb=verb,
         params=written(params),
@@ -80,6 +84,16 @@ def start(
         text = _("Request {id} has started another run; use a new request_id.", id=request_id)
         raise ReplayConflict(text)
     return first
+
+
+def _require_room(at_most: int | None, known: int | None, request_id: str | None) -> None:
+    if at_most is None or known is None or known <= at_most:
+        return
+    # A repeat gets the run of the first request, whatever matches by now.
+    if request_id and BulkRun.objects.filter(request_id=request_id).exists():
+        return
+    text = _("{count} rows match. Write {count} or more, or narrow the filter.", count=known)
+    raise Invalid.field("at_most", text)
 
 
 def _of_actor(actor: str, request_id: str | None) -> str | None:
@@ -141,7 +155,11 @@ def is_stalled(run: BulkRun) -> bool:
     if not run.is_under_way:
         return False
     job = find.find(run.job or 0)
-    return job is None or job.status in transitions.FINAL
+    if job is not None and job.status not in transitions.FINAL:
+        return False
+    # It may have ended after the run was read: then the run has, too.
+    run.refresh_from_db()
+    return run.is_under_way
 
 
 def is_old(run: BulkRun) -> bool:

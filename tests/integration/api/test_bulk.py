@@ -131,6 +131,17 @@ def test_what_is_wrong_is_named(
     assert not BulkRun.objects.exists()
 
 
+def test_start_is_refused_when_more_rows_match(api: ContractClient) -> None:
+    jobs(4)
+    body = {**CANCEL, "at_most": 3, "request_id": "r-1"}
+    assert problems(api.post(URL, body)) == ["at_most"]
+    assert not BulkRun.objects.exists()
+    first = api.post(URL, {**body, "at_most": 4}).json()["id"]
+    jobs(2)
+    # A repeat is none that starts.
+    assert api.post(URL, {**body, "at_most": 4}).json()["id"] == first
+
+
 def test_stop_and_continue(api: ContractClient) -> None:
     numbers = jobs(2)
     place = api.post(URL, {**CANCEL, "all": True}).headers["Location"]

@@ -14,6 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from apps.bulk.models import BulkRun
 from apps.bulk.services import plan as planning
 from apps.bulk.services import steps
+from apps.bulk.services.runs import is_stalled
 from apps.common import clock
 from apps.jobs.models import Job, JobScope
 from apps.jobs.rules import transitions as t
@@ -237,6 +238,33 @@ def test_what_is_missing_is_said_beside_its_field(
     assert not BulkRun.objects.exists()
 
 
+def test_form_refuses_fewer_rows_than_are_known_to_match(page: Client) -> None:
+    jobs(5)
+    answer = started(page, NEW.format("cancel"), {"type": "mail"}, at_most="4")
+    assert answer.status_code == 400
+    assert answer.context["form"].errors["at_most"] == [
+        "5 rows match. Write 5 or more, or narrow the filter."
+    ]
+    assert not BulkRun.objects.exists()
+
+
+def test_form_sent_again_when_more_rows_match_leads_to_its_run(page: Client) -> None:
+    jobs(5)
+    url = NEW.format("cancel") + "?type=mail"
+    form = {**form_of(page.get(url), "once"), "reason": "twice"}
+    first = page.post(url, form).url
+    jobs(3)
+    assert page.post(url, form).url == first
+
+
+def test_plan_that_changes_nothing_offers_no_start(page: Client) -> None:
+    jobs(3, status=t.CANCELLED)
+    answer = page.get(NEW.format("cancel"), {"type": "mail"})
+    assert answer.context["form"] is None
+    assert "0 will change" in text_of(answer)
+    assert "So there is nothing to start." in text_of(answer)
+
+
 def test_every_row_needs_a_tick(page: Client) -> None:
     jobs(2)
     answer = started(page, NEW.format("cancel"), {}, every="on")
@@ -344,6 +372,25 @@ def test_run_whose_job_was_cancelled_can_be_continued(page: Client, start: Start
     answer = page.get(run_page(run))
     assert "Stopped" in text_of(answer)
     assert "Continue" in [str(each.text) for each in answer.context["object_buttons"]]
+
+
+def test_rows_of_a_run_that_failed_are_not_waiting(page: Client, start: Start) -> None:
+    jobs(4)
+    run = start("cancel", {"type": "mail"}, at_most=3)
+    carry_out(run)
+    text = text_of(page.get(run_page(run)))
+    assert "Not changed 4" in text
+    assert "Waiting" not in text
+
+
+def test_run_that_ends_while_its_page_is_made_is_not_stopped(page: Client, start: Start) -> None:
+    jobs(4)
+    run = start("cancel", {"type": "mail"}, at_most=3)
+    read = BulkRun.objects.get(pk=run.pk)
+    carry_out(run)
+    Job.objects.filter(pk=run.job).update(status=t.SUCCEEDED)
+    assert not is_stalled(read)
+    assert read.state == BulkRun.State.FAILED
 
 
 def test_csv_has_a_line_for_each_row(page: Client, start: Start) -> None:
