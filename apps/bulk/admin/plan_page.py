@@ -28,6 +28,7 @@ from apps.common.admin.display import shown_text, translate
 from apps.common.errors import FieldError, Invalid, PlatformError
 from apps.common.json_search import require_unmasked
 from apps.jobs.models import bounds_of
+from apps.jobs.rules import verbs
 
 MAX_LABEL = 80
 
@@ -85,7 +86,7 @@ def plan_page(request: HttpRequest, kind: str, verb: str) -> HttpResponse:
         "hidden": asked,
         "form": start_form,
         "url": f"{request.path}{_query({**asked, **own})}",
-        "lines": [*_lines(planned)],
+        "lines": [*_lines(planned, takes_back=verb == verbs.CANCEL and earlier is not None)],
         "samples": [_drawn(each, of.page_url) for each in planned.samples],
         "words": of.verbs[verb],
         "is_dangerous": verb in target.dangerous,
@@ -151,7 +152,7 @@ def _show(form: Any, error: PlatformError, path: str = "") -> None:
         form.add_error(name if name in form.fields else None, translate(each.message))
 
 
-def _lines(planned: Plan) -> Any:
+def _lines(planned: Plan, *, takes_back: bool) -> Any:
     """What the plan says, one sentence a line."""
     count = f"{planned.matches:,}"
     if planned.is_exact:
@@ -166,6 +167,8 @@ def _lines(planned: Plan) -> Any:
     if left:
         parts = ", ".join(f"{number:,} {translate(why)}" for why, number in planned.left_out)
         yield gettext("%(count)s left out: %(reasons)s") % {"count": f"{left:,}", "reasons": parts}
+    if left and takes_back:
+        yield gettext("What has ended since cannot be taken back.")
     if not planned.may_change:
         yield gettext("So there is nothing to start.")
     if planned.eligible and planned.is_exact:

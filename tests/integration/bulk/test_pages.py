@@ -310,6 +310,17 @@ def test_way_back_leads_to_all_rows_that_were_changed_and_from_there_to_the_run(
     assert f"Changed by bulk run: {run.pk}" in text_of(page.get(run_page(made)))
 
 
+def test_plan_of_a_way_back_says_that_what_has_ended_stays(page: Client, start: Start) -> None:
+    jobs(2, status=t.FAILED)
+    run = start("retry", {"type": "mail"})
+    carry_out(run)
+    [back] = [b for b in page.get(run_page(run)).context["object_buttons"] if "Take" in str(b.text)]
+    said = "What has ended since cannot be taken back."
+    assert said not in text_of(page.get(back.url))
+    Job.objects.filter(type="mail").update(status=t.FAILED)
+    assert said in text_of(page.get(back.url))
+
+
 def test_viewer_is_offered_no_way_back(role_client: Callable[[str], Client], start: Start) -> None:
     jobs(1)
     run = start("cancel", {"type": "mail"})
