@@ -68,7 +68,7 @@ COLUMNS = (
     ListColumn("due", "shown_occurrence_at", ("occurrence_at",)),
     ListColumn("took", "took", ("dispatched_at", "finished_at")),
     ListColumn("template", "template_label"),
-    ListColumn("round", "round", ("round",)),
+    ListColumn("round", "shown_round", ("round",)),
     ListColumn("redo", "redo"),
 )
 
@@ -138,7 +138,7 @@ class DispatchAdmin(TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
                 )
             },
         ),
-        (_("Rounds and quota"), {"fields": ("round", "redo", "holds_stock")}),
+        (_("Rounds and quota"), {"fields": ("shown_round", "redo", "holds_stock")}),
         (
             _("Params and result"),
             {"fields": ("template_label", "shown_params", "shown_result", "shown_message")},
@@ -235,6 +235,11 @@ class DispatchAdmin(TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
             return None
         run = (dispatch.finished_at - dispatch.dispatched_at) // timedelta(milliseconds=1)
         return format_html('<span class="unbroken">{}</span>', duration_of(run))
+
+    @column(_("round"))
+    def shown_round(self, dispatch: Dispatch) -> int:
+        """From 1 on, as the rounds of a task are counted."""
+        return dispatch.round + 1
 
     @column(_("template"))
     def template_label(self, dispatch: Dispatch) -> str | None:

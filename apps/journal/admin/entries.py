@@ -68,7 +68,7 @@ def _moment(entry: JournalEntry, shows_payload: bool) -> Moment:
     facts: list[tuple[str, object]] = []
     is_of_job = entry.source == Source.JOB
     if entry.attempt is not None and (is_of_job or entry.attempt > 1):
-        facts.append((gettext("attempt"), entry.attempt))
+        facts.append((gettext("attempt") if is_of_job else gettext("round"), entry.attempt))
     if entry.wait_ms is not None:
         facts.append((gettext("waited"), duration_of(entry.wait_ms)))
     if entry.run_ms is not None:

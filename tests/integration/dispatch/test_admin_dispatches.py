@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib import admin
 from django.db import connection
 from django.test import Client
 from django.urls import reverse
@@ -13,6 +14,7 @@ from django.urls import reverse
 from apps.dispatch.admin.dispatches import DispatchAdmin
 from apps.dispatch.models import Dispatch, Executor, OperatorScope
 from apps.dispatch.services import ending
+from apps.journal.models import JournalEntry
 from tests import callback, factories
 from tests.frozen import FrozenClock
 from tests.pages import inline_code_of, text_of
@@ -41,6 +43,23 @@ def page_of(client: Client, dispatch: Dispatch) -> Any:
 
 def states() -> list[str]:
     return list(Dispatch.objects.order_by("pk").values_list("state", flat=True))
+
+
+def test_rounds_are_counted_from_one_on_the_page_in_the_list_and_in_the_history(
+    admin_client: Client,
+) -> None:
+    [made] = hand_out(1)
+    assert "Round 1" in text_of(page_of(admin_client, made))
+    Dispatch.objects.filter(pk=made.pk).update(round=1)
+    JournalEntry.objects.filter(subject_id=made.pk, source="dispatch").update(attempt=2)
+    text = text_of(page_of(admin_client, made))
+    assert "Round 2" in text
+    assert "round 2" in text
+    assert "attempt 2" not in text
+    table = DispatchAdmin(Dispatch, admin.site)
+    made.refresh_from_db()
+    [column] = [each.shown for each in table.list_columns if each.name == "round"]
+    assert getattr(table, column)(made) == 2
 
 
 # --- the list ---------------------------------------------------------------------------------
