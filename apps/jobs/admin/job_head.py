@@ -50,7 +50,10 @@ def head(job: AnyJob, visible: QuerySet[Any]) -> Head:
     ends = [each for each in latest if each.attempt is not None and each.run_ms is not None]
     now, shown = clock.now(), ends[:MAX_ATTEMPTS]
     workers = WorkerLinks([job.worker, *(each.worker for each in shown)])
-    lines = [*_running(job, workers, now), *(_ended(each, workers) for each in shown)]
+    lines = [_ended(each, workers) for each in shown]
+    # The row was read before the journal: the attempt may have ended in between.
+    if not _has_ended(job, ends):
+        lines = [*_running(job, workers, now), *lines]
     attempts = None
     if lines:
         html = render_to_string("admin/includes/job_attempts.html", {"lines": lines})
@@ -152,6 +155,14 @@ class _Attempt(NamedTuple):
     where: SafeString | str
     end: SafeString
     error: str
+
+
+def _has_ended(job: AnyJob, ends: Sequence[JournalEntry]) -> bool:
+    """Whether the present attempt is among the ends; attempts count anew after a retry."""
+    held = job.held_at
+    return held is not None and any(
+        each.attempt == job.attempts and each.at > held for each in ends
+    )
 
 
 def _running(job: AnyJob, workers: WorkerLinks, now: datetime) -> Iterable[_Attempt]:

@@ -17,6 +17,7 @@ from django.urls import reverse
 
 from apps.common import clock
 from apps.dispatch.models import OperatorScope
+from apps.jobs.admin.job_head import head
 from apps.jobs.admin.job_panels import REASON_WORDS
 from apps.jobs.models import Job
 from apps.jobs.rules.explain import CODES
@@ -83,6 +84,21 @@ def test_running_attempt_is_the_first_of_the_attempts(
     [attempts, *_] = tables_of(page)
     assert "Running" in attempts[1][5].text
     assert re.search(r"attempt \d+ of \d+ · running for \d+", text_of(page))
+
+
+def test_attempt_that_ends_while_its_page_is_made_is_shown_once(
+    admin_client: Client, frozen_clock: FrozenClock
+) -> None:
+    job_type()
+    (number,) = jobs(max_attempts=1)
+    [held] = take()
+    frozen_clock.advance(seconds=2)
+    read = row(number)
+    end(held, "failed", error="refused")
+    made = head(read, Job.objects.all())
+    assert made.attempts is not None
+    assert "Failed" in made.attempts.body
+    assert "Running" not in made.attempts.body
 
 
 def test_head_of_a_running_job_renews_itself_until_it_has_ended(
