@@ -15,7 +15,7 @@ from apps.dispatch.models import Dispatch, Membership
 from apps.jobs.models import Job
 from apps.journal.models import JournalEntry
 from apps.reports.admin.overview.page import known_of
-from apps.reports.services import flow, lately
+from apps.reports.services import flow, lately, rollup
 from apps.reports.services.columns import duration, percent
 from apps.reports.services.coverage import Stored
 from apps.reports.services.lately import Minutes
@@ -246,6 +246,19 @@ def test_charts_have_axes_and_the_figures_of_each_minute(
         most = max(int(count) for _minute, count, _failed in drawn)
         assert highest == pytest.approx(28 * most / top, abs=0.06)
         assert len(re.findall(r"left:[\d.]+%\">\d\d:\d0<", chart)) == 6
+
+
+def test_hour_without_ends_says_up_to_when_they_are_added_up(
+    admin_client: Client, scene: FrozenClock
+) -> None:
+    scene.advance(hours=2)
+    rollup.roll_up(until=clock.now())
+    until = Stored.read().closed_until
+    assert until is not None
+    (chart,) = re.findall(
+        r'id="overview-chart-job".*?</section>', home(admin_client), flags=re.DOTALL
+    )
+    assert f"Nothing ended in the hour up to {until:%H:%M} UTC" in chart
 
 
 def test_a_refresh_has_the_newest_trends_first_and_then_the_present(

@@ -100,11 +100,11 @@ def _many(source: str, count: int, limit: int | None = None) -> str:
 def _span(found: Flow, now: datetime) -> str:
     """Since when they were counted, or up to when, where that is not now."""
     if found.until < now:
-        return gettext("as of %s") % _clock_time(found.until)
-    return gettext("since %s") % _clock_time(found.since)
+        return gettext("as of %s") % clock_time(found.until)
+    return gettext("since %s") % clock_time(found.since)
 
 
-def _clock_time(instant: datetime) -> str:
+def clock_time(instant: datetime) -> str:
     local = localtime(instant)
     return f"{local:%H:%M} {offset_name(local)}"
 

@@ -17,7 +17,7 @@ from apps.common.admin.display import shown_text
 from apps.dispatch.models import Dispatch, Executor
 from apps.jobs.models import Job, JobType
 from apps.reports.admin.minute_chart import minute_chart
-from apps.reports.admin.overview.hour import ENDED, report_url
+from apps.reports.admin.overview.hour import ENDED, clock_time, report_url
 from apps.reports.admin.overview.sight import Sight
 from apps.reports.admin.overview.tiles import listed
 from apps.reports.admin.sparkline import sparkline
@@ -37,6 +37,7 @@ class Chart:
     title: str | Promise
     url: str
     picture: SafeString | None
+    words: str
 
 
 def charts(sight: Sight, sources: Collection[str], until: datetime) -> list[Chart]:
@@ -47,12 +48,14 @@ def charts(sight: Sight, sources: Collection[str], until: datetime) -> list[Char
 
 
 def _chart(source: str, trend: Trend, until: datetime) -> Chart:
-    picture = minute_chart(trend.ended, trend.failed, until, _words(trend))
+    words = _words(trend, until)
+    picture = minute_chart(trend.ended, trend.failed, until, words)
     return Chart(
         key=f"chart-{source}",
         title=_CHARTS[source],
         url=report_url(source, "minute", until),
         picture=picture if trend.total else None,
+        words=words,
     )
 
 
@@ -85,6 +88,7 @@ def tables(sight: Sight, sources: Collection[str], until: datetime) -> list[Tabl
             rows=_rows(
                 "type",
                 minutes.trends_of_types(),
+                until,
                 f"{listed(Job)}?type=",
                 f"{report_url(JOB, 'minute', until)}&only=type%3A",
             ),
@@ -103,6 +107,7 @@ def tables(sight: Sight, sources: Collection[str], until: datetime) -> list[Tabl
             rows=_rows(
                 "group",
                 minutes.trends_of_groups(only=only),
+                until,
                 *[f"{listed(Dispatch)}?executor="] * 2,
             ),
         )
@@ -110,14 +115,16 @@ def tables(sight: Sight, sources: Collection[str], until: datetime) -> list[Tabl
     return [table for table in found if table.rows != []]
 
 
-def _rows(kind: str, trends: list[Trend] | None, url: str, report: str) -> list[SafeString] | None:
+def _rows(
+    kind: str, trends: list[Trend] | None, until: datetime, url: str, report: str
+) -> list[SafeString] | None:
     """`url` and `report` are addresses to which the name is appended."""
     if trends is None:
         return None
-    return [_drawn(kind, trend, url, report) for trend in trends]
+    return [_drawn(kind, trend, until, url, report) for trend in trends]
 
 
-def _drawn(kind: str, trend: Trend, url: str, report: str) -> SafeString:
+def _drawn(kind: str, trend: Trend, until: datetime, url: str, report: str) -> SafeString:
     """The row of a type or group; drawn without a template, as tiles are."""
     name, quoted = shown_text(trend.name), quote(trend.name, safe="")
     report = f'<td><a class="text-link" href="{escape(report + quoted)}">'
@@ -125,16 +132,16 @@ def _drawn(kind: str, trend: Trend, url: str, report: str) -> SafeString:
         f'<tr id="overview-{kind}-{escape(trend.name)}">'
         f'<th scope="row"><a class="text-link" href="{escape(url + quoted)}">'
         f"{escape(name)}</a></th>"
-        f"<td>{sparkline(trend.ended, _words(trend), failed=trend.failed)}</td>"
+        f"<td>{sparkline(trend.ended, _words(trend, until), failed=trend.failed)}</td>"
         f"{report}{trend.total:,}</a></td>"
         f"{report}{escape(percent(trend.success_rate))}</a></td></tr>"
     )
 
 
-def _words(trend: Trend) -> str:
+def _words(trend: Trend, until: datetime) -> str:
     highest = max(trend.ended)
     if not highest:
-        return gettext("Nothing ended in the last hour.")
+        return gettext("Nothing ended in the hour up to %s.") % clock_time(until)
     return gettext(
         "%(ended)s ended in the last hour, %(max)s in the busiest minute and %(last)s in the "
         "newest; %(failed)s failed."
