@@ -84,7 +84,7 @@ def shift_action(question: str | Promise) -> Any:
 @reason_action(
     description=_("Pause"),
     permission="change",
-    question=_("They are kept but not handed out. Open dispatches continue."),
+    question=_("While paused, nothing is handed out. Open dispatches continue."),
     icon="pause_circle",
     offered=lambda task: task.status == Task.Status.ACTIVE,
     at_once=True,

@@ -236,8 +236,12 @@ def _first_answer(state: ExecutorState, number: int, report: Report) -> AnyDispa
             f"Dispatch {number} is {dispatch.state} since {dispatch.finished_at}; its result is no "
             "longer taken. Pull again."
         )
-    is_repeat = dispatch.state == report.outcome
-    if not is_repeat or canonical(dispatch.result) != canonical(report.result):
+    if dispatch.state != report.outcome:
+        raise ReplayConflict(
+            f"Dispatch {number} was called back as {dispatch.state}, not as {report.outcome}; the "
+            "first answer stands."
+        )
+    if canonical(dispatch.result) != canonical(report.result):
         raise ReplayConflict(
             f"Dispatch {number} was called back as {dispatch.state} with another result; the first "
             "answer stands."

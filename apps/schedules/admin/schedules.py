@@ -234,7 +234,7 @@ class ScheduleAdmin(ServiceModelAdmin):
     @reason_action(
         description=_("Pause"),
         permission="change",
-        question=_("They make no jobs until somebody resumes them. Jobs made already go on."),
+        question=_("While paused, no jobs are made. Jobs made already go on."),
         done=ngettext_lazy("%d schedule paused.", "%d schedules paused."),
         icon="pause_circle",
         offered=lambda row: row.status == Schedule.Status.ACTIVE,

@@ -200,7 +200,7 @@ class Command(BaseCommand):
         listed = sum(d.dispatched_at >= since for each in at_hand for d in each.dispatches)
         if (others := clients.counts["handed"] - listed) > 0:
             self.stdout.write(
-                f"{others} of them were of tasks that are not listed: somebody gave one back "
+                f"Of them, {others} came from tasks that are not listed: somebody gave one back "
                 "before and has to wait for its lease time."
             )
         proofs = proofs_of(at_hand, since=since, everybody_works=number == EVERYBODY)

@@ -62,16 +62,19 @@ class TestCallback:
         assert rows() == before
 
     @pytest.mark.parametrize(
-        "repeat",
-        [{"outcome": "failed", "result": {"a": 1}}, {"outcome": "succeeded", "result": {"a": 2}}],
+        ("repeat", "said"),
+        [
+            ({"outcome": "failed", "result": {"a": 1}}, "succeeded, not as failed"),
+            ({"outcome": "succeeded", "result": {"a": 2}}, "succeeded with another result"),
+        ],
     )
     def test_other_repeat_is_refused(
-        self, alice: Executor, number: int, repeat: dict[str, Any]
+        self, alice: Executor, number: int, repeat: dict[str, Any], said: str
     ) -> None:
         """I16: the first result stands."""
         callback.call_back(executor=alice, number=number, outcome="succeeded", result={"a": 1})
         before = rows()
-        with pytest.raises(ReplayConflict, match="first answer stands"):
+        with pytest.raises(ReplayConflict, match=f"{said}; the first answer stands"):
             callback.call_back(executor=alice, number=number, **repeat)
         assert rows() == before
 
