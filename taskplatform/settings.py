@@ -66,7 +66,7 @@ INSTALLED_APPS = [
     "unfold.apps.BasicAppConfig",
     "taskplatform.apps.PlatformAdminConfig",
     "taskplatform.apps.TaskPlatformConfig",
-    "django.contrib.auth",
+    "taskplatform.apps.PeopleConfig",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
     "django.contrib.messages",
