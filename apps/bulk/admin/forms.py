@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
@@ -17,14 +18,17 @@ from unfold.widgets import (
 
 from apps.bulk.rules.settings import MAX_RATE, RATE
 from apps.common.admin.actions import ReasonForm
-from apps.common.admin.display import plain_time
+from apps.common.admin.display import plain_time, translate
 from apps.common.admin.time_inputs import SplitInstantField
+from apps.common.errors import Invalid
 from apps.dispatch.rules import task_verbs
+from apps.dispatch.rules.shift import parse_shift, written_shift
 from apps.jobs.rules import verbs
 from apps.jobs.rules.type_settings import MAX_HOST
 
 # Before the names of the fields of a verb: a filter may have the same name.
 PREFIX = "set"
+_SECONDS = re.compile(r"[+-]?[0-9]{1,9}")
 
 
 def _number(label: Any, help_text: Any = "") -> forms.IntegerField:
@@ -34,6 +38,30 @@ def _number(label: Any, help_text: Any = "") -> forms.IntegerField:
         required=False,
         widget=UnfoldAdminIntegerFieldWidget(),
     )
+
+
+class ShiftField(forms.CharField):
+    """A shift as people write it, or in seconds as the address of a way back has it."""
+
+    widget = UnfoldAdminTextInputWidget(attrs={"placeholder": "+2h", "spellcheck": "false"})
+
+    def __init__(self, **kwargs: Any) -> None:
+        text = _("+2h is later, -30m earlier; also +1d12h or +1w. A day is 24 hours.")
+        super().__init__(required=False, max_length=40, help_text=text, **kwargs)
+
+    def clean(self, value: Any) -> int | None:
+        text: str = super().clean(value)
+        if not text:
+            return None
+        try:
+            by = parse_shift(f"{text}s" if _SECONDS.fullmatch(text) else text)
+        except Invalid as error:
+            raise forms.ValidationError(translate(error.detail)) from error
+        return int(by.total_seconds())
+
+    def prepare_value(self, value: Any) -> Any:
+        is_seconds = _SECONDS.fullmatch(str(value or ""))
+        return written_shift(int(value)) if is_seconds else value
 
 
 class ParamsForm(forms.Form):
@@ -60,9 +88,7 @@ class TimeForm(ParamsForm):
         _("Spread over seconds"),
         _("7200 spreads them over two hours from this time, or from now: the oldest come first."),
     )
-    shift_seconds = _number(
-        _("Or shift by seconds"), _("3600 is an hour later, −3600 an hour earlier.")
-    )
+    shift_seconds = ShiftField(label=_("Or shift by"))
 
 
 class MoveForm(ParamsForm):
@@ -93,9 +119,7 @@ class RetryForm(ParamsForm):
 
 
 class ShiftForm(ParamsForm):
-    shift_seconds = _number(
-        _("Shift by seconds"), _("3600 is an hour later, −3600 an hour earlier.")
-    )
+    shift_seconds = ShiftField(label=_("Shift by"))
 
 
 class EndForm(ParamsForm):
@@ -128,6 +152,8 @@ def told_of(kind: str, verb: str, params: Mapping[str, Any]) -> Iterator[str]:
             yield str(form.base_fields[name].label)
         elif isinstance(value, datetime):
             yield plain_time(value)
+        elif name == "shift_seconds":
+            yield written_shift(value)
         else:
             yield str(value) or gettext("Any host")
 

@@ -42,6 +42,15 @@ def parse_shift(text: str, *, field: str = "by") -> timedelta:
     return timedelta(seconds=sign * seconds)
 
 
+def written_shift(seconds: int) -> str:
+    """The shift as people write it: `+1d12h`."""
+    text, left = "-" if seconds < 0 else "+", abs(seconds)
+    for unit in "wdhms":
+        count, left = divmod(left, _SECONDS[unit])
+        text += f"{count}{unit}" if count else ""
+    return text
+
+
 def shifted(
     start_at: datetime, end_at: datetime | None, by: timedelta
 ) -> tuple[datetime, datetime | None]:

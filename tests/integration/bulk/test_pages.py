@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from django.contrib.auth.models import User
@@ -161,6 +162,35 @@ def test_move_needs_a_host_or_the_tick_for_any(page: Client, asked: dict[str, st
     answer = page.get(NEW.format("move"), {"type": "mail", **asked})
     assert answer.context["form"] is None
     assert "Name a host, or tick any host; not both." in text_of(answer)
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds", "shown"),
+    [("+2h", 7200, "+2h"), ("-30m", -1800, "-30m"), ("-3600", -3600, "-1h")],
+)
+def test_shift_is_written_as_for_one_row(
+    page: Client, written: str, seconds: int, shown: str
+) -> None:
+    job_type("mail")
+    Job.objects.filter(pk__in=jobs(2)).update(status=t.SCHEDULED)
+    asked = {"type": "mail", "set-shift_seconds": written}
+    planned = page.get(NEW.format("time"), asked)
+    assert planned.context["params_form"]["shift_seconds"].value() == shown
+    assert page.post(
+        f"{NEW.format('time')}?{urlencode(asked)}",
+        {**form_of(planned, "once"), "reason": "later"},
+    ).url
+    run = BulkRun.objects.get()
+    assert run.params == {"shift_seconds": seconds}
+    assert f": {shown} " in text_of(page.get(run_page(run)))
+
+
+@pytest.mark.parametrize("written", ["soon", "0", "+-5", "9" * 12])
+def test_what_is_no_shift_is_refused(page: Client, written: str) -> None:
+    jobs(1)
+    answer = page.get(NEW.format("time"), {"type": "mail", "set-shift_seconds": written})
+    assert answer.context["form"] is None
+    assert "shift" in str(answer.context["params_form"].errors["shift_seconds"])
 
 
 def test_priority_0_is_one_that_can_be_chosen(page: Client) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from apps.common.errors import Invalid
 from apps.dispatch.rules.recurrence import Recurrence, parse_rule
-from apps.dispatch.rules.shift import is_moved, parse_shift, shifted
+from apps.dispatch.rules.shift import is_moved, parse_shift, shifted, written_shift
 
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
 
@@ -76,3 +76,11 @@ def test_series_is_moved_when_it_is_due_at_other_times(
 def test_shift_beyond_the_calendar_is_refused() -> None:
     with pytest.raises(Invalid, match="beyond the calendar"):
         shifted(datetime(9998, 12, 31, tzinfo=UTC), None, timedelta(days=366))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(7200, "+2h"), (-1800, "-30m"), (129_600, "+1d12h"), (604_861, "+1w1m1s")]
+)
+def test_shift_is_written_as_it_is_read(seconds: int, text: str) -> None:
+    assert written_shift(seconds) == text
+    assert parse_shift(text) == timedelta(seconds=seconds)
