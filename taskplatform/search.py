@@ -314,7 +314,7 @@ KINDS: tuple[Kind, ...] = (
         lambda row: (row.name, [row.title, row.get_kind_display()]),
         by_key=_beginning("name", *_UIDS),
     ),
-    Kind(JobType, lambda row: (row.name, [row.title]), by_key=_beginning("name")),
+    Kind(JobType, lambda row: (row.name, [row.shown_title]), by_key=_beginning("name")),
     Kind(
         Template,
         lambda row: (row.name, [f"v{row.version}", row.get_status_display()]),

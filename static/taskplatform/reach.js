@@ -41,8 +41,11 @@
     });
     (document.getElementById("main") ?? document.getElementById("page"))?.setAttribute("role", "main");
   });
-  // Hints of the lists of permissions have a name and no role; Django makes them as the page loads.
+  // The theme names scrolled areas in English alone, and hints of the lists of permissions have a name
+  // and no role; both are made as the page loads.
   addEventListener("load", () => setTimeout(() => {
+    const name = document.querySelector("[data-scrolled-name]")?.dataset.scrolledName;
+    if (name) document.querySelectorAll("[data-simplebar] [role=region]").forEach((area) => area.setAttribute("aria-label", name));
     document.querySelectorAll(".help-tooltip[aria-label]").forEach((hint) => hint.setAttribute("role", "img"));
   }));
 })();

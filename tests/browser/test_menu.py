@@ -32,6 +32,15 @@ def test_menu_is_closed_and_opened_by_the_keyboard(browser_page: Page) -> None:
     expect(menu).to_be_hidden()
 
 
+def test_scrolled_menu_is_named_in_the_language_of_the_page(browser_page: Page) -> None:
+    page = browser_page
+    page.set_viewport_size(WIDE)
+    page.set_extra_http_headers({"Accept-Language": "zh-hans"})
+    page.goto("/admin/")
+    area = page.locator("#nav-sidebar-apps [role=region]").first
+    expect(area).to_have_attribute("aria-label", "可滚动的内容")
+
+
 def test_title_of_a_page_with_buttons_can_be_read_when_it_is_narrow(browser_page: Page) -> None:
     task = once_task(user("uid_ava"), title="Night photo")
     page = browser_page

@@ -119,7 +119,7 @@ class JobTypeAdmin(ServiceModelAdmin):
         ("<int:pk>/rebuild/", "jobs_jobtype_rebuild", rebuild_view),
     )
 
-    shown_title = text_column("title", _("title"), ordering="title")
+    shown_title = text_column("shown_title", _("title"), ordering="title")
     shown_lane = state_label("lane", LANE_COLOURS, _("lane"))
 
     # --- the list ---------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import models
+from django.utils.translation import gettext, gettext_noop
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.fields import KeyField
@@ -16,6 +17,16 @@ from apps.jobs.rules.backoff import Backoff
 from apps.jobs.rules.breaker import BreakerPolicy
 
 MAX_NAME = 64
+
+# The titles that types which come with the platform begin with.
+BUILT_IN = {
+    gettext_noop("Bulk run"),
+    gettext_noop("Deliveries of alerts"),
+    gettext_noop("Echo"),
+    gettext_noop("HTTP request"),
+    gettext_noop("Management command"),
+    gettext_noop("Sleep"),
+}
 
 
 class JobTypeQuerySet(models.QuerySet["JobType"]):
@@ -97,6 +108,11 @@ class JobType(Edited):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def shown_title(self) -> str:
+        """The title; one that comes with the platform in the language of the page."""
+        return gettext(self.title) if self.title in BUILT_IN else self.title
 
     @property
     def snapshot(self) -> rules.TypeSnapshot:

@@ -9,13 +9,16 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from django.urls import reverse
 
 from apps.common import clock
+from apps.jobs.handlers import registry
 from apps.jobs.models import Worker
+from apps.jobs.models.job_type import BUILT_IN
 from apps.jobs.rules import transitions as t
 from tests.integration.jobs.admin.pages import LIST, TYPES, edit_url
 from tests.jobs import HERE, end, job_type, jobs, row, take
-from tests.pages import english_in, form_of
+from tests.pages import english_in, form_of, text_of
 
 pytestmark = pytest.mark.django_db
 
@@ -214,3 +217,17 @@ def test_pause_that_is_refused(reader: Client, given: dict[str, str]) -> None:
     made.refresh_from_db()
     assert not made.paused
     assert_chinese(page)
+
+
+def test_titles_of_types_that_come_with_the_platform_are_chinese(admin_client: Client) -> None:
+    declared = [each.settings for each in registry.known.handlers.values()]
+    titles = {str(each["title"]) for each in declared if each.get("title") in BUILT_IN}
+    assert titles == BUILT_IN
+    job_type("sleep", title="Sleep")
+    job_type("sleep.night", title="Sleep well")
+    headers = {"Accept-Language": "zh-hans"}
+    for url, query in ((TYPES, {}), (reverse("admin:search"), {"term": "sle"})):
+        page = admin_client.get(url, query, headers=headers)
+        assert "休眠" in text_of(page)
+    assert "Sleep well" in text_of(admin_client.get(TYPES, headers=headers))
+    assert "Sleep" in text_of(admin_client.get(TYPES))
