@@ -3,7 +3,6 @@ from __future__ import annotations
 from axes.apps import AppConfig as AxesConfig
 from django.apps import AppConfig
 from django.contrib.admin.apps import AdminConfig
-from django.contrib.auth.apps import AuthConfig
 from django.contrib.staticfiles.apps import StaticFilesConfig
 from django.db.models.signals import post_migrate
 from django.utils.translation import gettext_lazy as _
@@ -29,12 +28,6 @@ class PlatformAdminConfig(AdminConfig):
     """Django's admin with the platform's site as its default."""
 
     default_site = "taskplatform.site.PlatformAdminSite"
-
-
-class PeopleConfig(AuthConfig):
-    """Django's accounts under the name that the menu has for them."""
-
-    verbose_name = _("People")
 
 
 class SignInConfig(AxesConfig):  # type: ignore[misc]

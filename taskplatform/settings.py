@@ -66,7 +66,7 @@ INSTALLED_APPS = [
     "unfold.apps.BasicAppConfig",
     "taskplatform.apps.PlatformAdminConfig",
     "taskplatform.apps.TaskPlatformConfig",
-    "taskplatform.apps.PeopleConfig",
+    "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
     "django.contrib.messages",
