@@ -61,6 +61,7 @@ class SeverityFilter(ChoiceFilter):
 
 
 class AlertAdmin(ForAllOrNobodyAdmin, MachineRowAdmin):
+    when_no_history = _("Nobody has acted on it yet.")
     when_empty = _("Nothing is wrong, or no rule watches it: see the alert rules.")
     list_display = ("shown_what", "shown_state", "shown_rule", "shown_value", "shown_since")
     list_mobile = (("shown_state", "shown_what"), ("shown_value", "shown_since"))

@@ -31,7 +31,7 @@ class AlertFilter(NumberFilter):
 class DeliveryAdmin(ForAllOrNobodyAdmin, MachineRowAdmin):
     when_empty = _("Nothing was sent in the time for which deliveries are kept.")
     list_display = (
-        "pk",
+        "number",
         "shown_created",
         "shown_event",
         "shown_channel",
@@ -65,6 +65,10 @@ class DeliveryAdmin(ForAllOrNobodyAdmin, MachineRowAdmin):
     shown_state = state_label("state", STATE_COLOURS, _("state"), ordering=False)
     shown_answer = text_column("answer", _("answer"))
     whole_answer = text_column("answer", _("answer"), limit=500)
+
+    @column(_("number"))
+    def number(self, delivery: Delivery) -> int:
+        return delivery.pk
 
     @column(_("event"))
     def shown_event(self, delivery: Delivery) -> str:

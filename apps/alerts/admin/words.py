@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from django.utils.translation import gettext_lazy as _
 
+from apps.alerts.admin.rules import WEEK
 from apps.alerts.models import Alert, AlertRule, Channel, ReportPlan
 from apps.journal.admin.words import Event, register
+
+
+def _told_days(value: str) -> str:
+    return ", ".join(str(title) for day, title in WEEK if day in value) or "–"
+
 
 register(
     AlertRule,
     Channel,
     Alert,
     ReportPlan,
+    told={"quiet_days": _told_days},
     events={
         "rule_created": Event(_("Alert rule created"), "add_circle", "success"),
         "rule_changed": Event(_("Alert rule changed"), "edit", "info"),

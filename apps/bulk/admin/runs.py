@@ -173,8 +173,8 @@ class StateFilter(ChoiceFilter):
 
 class BulkRunAdmin(LiveAdmin, MachineRowAdmin):
     when_empty = _("A list of jobs leads here: filter it, then “Act on all that match”.")
-    list_display = ("pk", "shown_what", "shown_state", "shown_progress", "actor", "started")
-    list_mobile = (("shown_state", "shown_what"), ("pk", "shown_progress", "started"))
+    list_display = ("number", "shown_what", "shown_state", "shown_progress", "actor", "started")
+    list_mobile = (("shown_state", "shown_what"), ("number", "shown_progress", "started"))
     list_tabs = "state"
     list_filter = (StateFilter,)
     exact_search = (("pk", read_number),)
@@ -218,6 +218,10 @@ class BulkRunAdmin(LiveAdmin, MachineRowAdmin):
         return found
 
     # --- columns ----------------------------------------------------------------------------------
+    @column(_("number"))
+    def number(self, run: BulkRun) -> int:
+        return run.pk
+
     @column(_("what"))
     def shown_what(self, run: BulkRun) -> str:
         changes = ", ".join(told_of(run.kind, run.verb, params_of(run.params)))

@@ -149,6 +149,7 @@ class PlatformModelAdmin(ModelAdmin):
     # --- the list -------------------------------------------------------------------------------
     # Shown for an empty list: where its rows come from.
     when_empty: ClassVar[str | Promise] = ""
+    when_no_history: ClassVar[str | Promise] = ""
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[PlatformChangeList]:
         return PlatformChangeList
@@ -302,7 +303,7 @@ class PlatformModelAdmin(ModelAdmin):
         moments = self.timeline(request, row)
         if moments is None:
             return []
-        return [Panel(_("History"), render_timeline(moments))]
+        return [Panel(_("History"), render_timeline(moments, self.when_no_history))]
 
     # --- history --------------------------------------------------------------------------------
     def timeline(self, request: HttpRequest, row: Any) -> Sequence[Moment] | None:
@@ -325,7 +326,7 @@ class PlatformModelAdmin(ModelAdmin):
             "admin/timeline_page.html",
             title=gettext("History of %(row)s") % {"row": row},
             original=row,
-            timeline=render_timeline(moments),
+            timeline=render_timeline(moments, self.when_no_history),
             back_url=self.change_url(row.pk),
         )
 

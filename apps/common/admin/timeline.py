@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from django.template.loader import render_to_string
+from django.utils.functional import Promise
 from django.utils.safestring import SafeString
 
 from apps.common.admin.display import shown_time
@@ -34,6 +35,7 @@ class Moment:
         return shown_time(self.at)
 
 
-def render_timeline(moments: Sequence[Moment]) -> SafeString:
-    """The moments in their order, as HTML."""
-    return SafeString(render_to_string("admin/includes/timeline.html", {"moments": moments}))
+def render_timeline(moments: Sequence[Moment], when_empty: str | Promise = "") -> SafeString:
+    """The moments in their order, as HTML; `when_empty` is said when there is none."""
+    context = {"moments": moments, "when_empty": when_empty}
+    return SafeString(render_to_string("admin/includes/timeline.html", context))

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 from django.utils.translation import gettext_lazy as _
 
+from apps.common.admin.display import translate
+from apps.common.errors import Invalid
 from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask, Template
+from apps.dispatch.rules.recurrence import parse_rule
+from apps.dispatch.rules.summary import in_words
 from apps.journal.admin.words import Event, register
 from apps.journal.models import JournalEntry, Source
 
@@ -17,12 +24,21 @@ def _plan_page(entry: JournalEntry) -> str:
     return _TASK_PAGES.get(source, "") if number == str(entry.subject_id) else ""
 
 
+def _told_rule(value: Any) -> str:
+    """The rule of a recurrence in words; what cannot be read as it is stored."""
+    try:
+        return translate(in_words(parse_rule(value)))
+    except Invalid:
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
 register(
     OnceTask,
     RotateTask,
     Executor,
     Template,
     Dispatch,
+    told={"rule": _told_rule},
     events={
         "handed_out": Event(_("Handed out"), "outbox", "info"),
         "extended": Event(_("Deadline extended"), "more_time", "info"),

@@ -57,13 +57,19 @@ class _NotPlain(Exception):
 
 def summary(rule: Rule, zone: str) -> Message:
     """The rule in words, with the name of its zone if it follows local time."""
+    words = in_words(rule)
+    if isinstance(rule, EveryMinutes):
+        return words
+    return _("{rule}, {zone}", rule=words, zone=zone)
+
+
+def in_words(rule: Rule) -> Message:
+    """The rule in words, whatever its zone."""
     if isinstance(rule, EveryMinutes):
         return _every(rule.minutes)
     if isinstance(rule, EveryDays):
-        words = _every_days(rule.days, rule.at)
-    else:
-        words = _cron(rule)
-    return _("{rule}, {zone}", rule=words, zone=zone)
+        return _every_days(rule.days, rule.at)
+    return _cron(rule)
 
 
 def _every(minutes: int) -> Message:

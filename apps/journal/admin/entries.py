@@ -118,7 +118,7 @@ def _shown(name: str, values: Mapping[str, Any], shows_payload: bool) -> str | N
     if name not in values:
         return None
     value = redacted({name: values[name]})[name]
-    if isinstance(value, dict | list):
+    if isinstance(value, dict | list) and name not in words.TOLD:
         if not value:
             return "" if isinstance(value, list) else "{}"
         if not shows_payload:

@@ -38,6 +38,8 @@ STATES: dict[str, Words] = {}
 NAMES: dict[str, Words] = {"forced": _("by force"), "rows": _("rows")}
 # Labels of values, by the name of the fact.
 CHOICES: dict[str, dict[Any, Words]] = {}
+# How values are told that are no choices, by the name of the fact.
+TOLD: dict[str, Callable[[Any], str]] = {}
 # Reasons that the platform writes: a pattern of the stored text → the text with its groups.
 REASONS: dict[str, Words] = {}
 # By source, the URL name of the admin page of an entry's subject ("dispatch_dispatch"), or "".
@@ -50,6 +52,7 @@ def register(
     states: Mapping[Any, Words] | None = None,
     names: Mapping[str, Words] | None = None,
     choices: Mapping[str, Mapping[Any, Words]] | None = None,
+    told: Mapping[str, Callable[[Any], str]] | None = None,
     reasons: Mapping[str, Words] | None = None,
     pages: Mapping[str, Callable[[JournalEntry], str]] | None = None,
 ) -> None:
@@ -57,6 +60,7 @@ def register(
     EVENTS.update(events)
     STATES.update(states or {})
     NAMES.update(names or {})
+    TOLD.update(told or {})
     REASONS.update(reasons or {})
     PAGES.update(pages or {})
     for name, labels in (choices or {}).items():
@@ -97,6 +101,8 @@ def value_of(name: str, value: object) -> str:
         return "–"
     if isinstance(value, bool):
         return gettext("yes") if value else gettext("no")
+    if name in TOLD:
+        return TOLD[name](value)
     text = str(value)
     if name.endswith(("_at", "_until")):
         return _instant(text)

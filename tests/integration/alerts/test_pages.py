@@ -324,6 +324,25 @@ def test_report_page_leads_to_a_plan_for_who_may(
 
 
 # --- alerts ---------------------------------------------------------------------------------------
+def test_history_of_an_alert_is_what_people_did(firing: Alert, role_client: Any) -> None:
+    client, page = role_client("operator"), url("alert", "change", firing.pk)
+    shown = text_of(client.get(page))
+    assert "Nobody has acted on it yet." in shown
+    assert "Nothing has happened yet." not in shown
+
+
+def test_history_tells_days_and_rules_in_words(firing: Alert, admin_client: Client) -> None:
+    every_page(firing)
+    plan = ReportPlan.objects.get()
+    shown = text_of(admin_client.get(url("reportplan", "change", plan.pk)))
+    assert "rule daily at 08:00" in shown
+    assert "every_days" not in shown.partition("History")[2]
+    shown = text_of(admin_client.get(url("alertrule", "change", firing.rule_id)))
+    assert "days Monday, Tuesday, Wednesday, Thursday, Friday, Saturday, Sunday" in shown
+    shown = text_of(admin_client.get(url("delivery", "changelist")))
+    assert "Pk" not in shown
+
+
 def test_schedule_is_named_by_its_title(frozen_clock: FrozenClock, admin_client: Client) -> None:
     made = [factories.schedule(title=title) for title in ("Every minute", "Every hour")]
     Schedule.objects.update(trouble="failing")
