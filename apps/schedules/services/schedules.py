@@ -44,7 +44,8 @@ def create_schedule(
 
 def _draft(fields: dict[str, Any], *, now: datetime, actor: str) -> Schedule:
     check_names(fields)
-    start_at = fields.get("start_at") or now
+    # Forms show and send back whole seconds.
+    start_at = fields.get("start_at") or now.replace(microsecond=0)
     return Schedule(
         **{**fields, "start_at": start_at},
         created_at=now,

@@ -78,6 +78,15 @@ def test_types_of_the_platform_itself_are_refused(nine: FrozenClock) -> None:
     assert not Schedule.objects.exists()
 
 
+def test_empty_start_is_a_whole_second(nine: FrozenClock) -> None:
+    """So the form of what is saved has the same next runs."""
+    nine.move_to(NINE + timedelta(microseconds=700_000))
+    made = factories.schedule(rule={"every_minutes": 1})
+    assert (made.start_at, made.next_at) == (NINE, NINE)
+    fields = {"rule": made.rule, "start_at": made.start_at}
+    assert schedules.next_runs(fields, 5, is_new=False) == made.next_due(5)
+
+
 def test_without_a_rule_an_end_says_nothing(nine: FrozenClock) -> None:
     assert refused(rule=None, end_at=NINE + MINUTE).keys() == {"end_at"}
 
