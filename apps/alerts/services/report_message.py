@@ -22,9 +22,11 @@ from apps.alerts.services.report_plans import choice_of
 from apps.alerts.services.report_runs import why_not_by
 from apps.common.errors import Conflict
 from apps.common.messages import wire_time
-from apps.reports.services.choice import SOURCES, TABS
+from apps.reports.rules.outcomes import JOB
+from apps.reports.services.choice import SOURCES, TABS, Choice
 from apps.reports.services.columns import (
     COLUMNS,
+    JOBS,
     TILES,
     Column,
     Row,
@@ -180,7 +182,6 @@ class _Written:
     # --- for programs -----------------------------------------------------------------------------
     def _wire(self) -> dict[str, Any]:
         choice, summary, plan = self.sheet.choice, self.sheet.through_time, self.run.plan
-        columns = COLUMNS[choice.source]
         rows, more = self._rows()
         return {
             "event": Event.REPORT,
@@ -192,9 +193,9 @@ class _Written:
             "from": wire_time(summary.start),
             "to": wire_time(choice.end),
             "as_of": wire_time(summary.as_of),
-            "total": _values(columns, self.sheet.total),
+            "total": _values(choice, self.sheet.total),
             "rows": [
-                {"group": row.figures.group} | _values(columns, row.figures) for _name, row in rows
+                {"group": row.figures.group} | _values(choice, row.figures) for _name, row in rows
             ],
             "more": max(0, more),
         }
@@ -204,8 +205,9 @@ def _cells(columns: Sequence[Column], figures: Figures) -> list[str]:
     return [column.shown(column.value(figures)) for column in columns]
 
 
-def _values(columns: Sequence[Column], figures: Figures) -> dict[str, Any]:
-    return {column.csv_name: column.value(figures) for column in columns}
+def _values(choice: Choice, figures: Figures) -> dict[str, Any]:
+    values = {column.csv_name: column.value(figures) for column in COLUMNS[choice.source]}
+    return {"jobs_ended": JOBS.value(figures), **values} if choice.source == JOB else values
 
 
 def _html_row(tag: str, cells: Sequence[str]) -> SafeString:

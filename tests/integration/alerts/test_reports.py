@@ -262,6 +262,8 @@ def test_webhook_gets_the_rows_as_json(day: FrozenClock, owner: User, site: Rece
         ("photo", 4, 0),
     ]
     assert (body["total"]["total"], body["more"]) == (16, 0)
+    assert f"Jobs ended {body['total']['jobs_ended']}" in body["text"]
+    assert sum(row["jobs_ended"] for row in body["rows"]) == body["total"]["jobs_ended"] > 0
     assert "from=2026-03-02T08%3A00Z&to=2026-03-03T08%3A00Z" in body["url"]
     kept = Delivery.objects.get()
     assert (kept.state, kept.message["text"]) == ("sent", body["text"])
