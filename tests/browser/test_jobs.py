@@ -72,7 +72,7 @@ def test_stale_edit_shows_both_values_and_saves_neither(
     """I57, as two operators see it."""
     watch.allow("409")
     first, second = page_as("operator"), page_as("configurer")
-    first.goto(reverse("admin:jobs_job_add"))
+    first.goto(reverse("admin:jobs_job_add") + "?type=anything")
     first.get_by_label("Context as JSON").fill("{}")
     send(first, "Save")
     job = Job.objects.get()
