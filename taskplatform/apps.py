@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from axes.apps import AppConfig as AxesConfig
-from django.apps import AppConfig
+from django.apps import AppConfig, apps
 from django.contrib.admin.apps import AdminConfig
 from django.contrib.staticfiles.apps import StaticFilesConfig
 from django.db.models.signals import post_migrate
@@ -19,6 +19,8 @@ class TaskPlatformConfig(AppConfig):
         from taskplatform import beat, forgetting
         from taskplatform.roles import make_roles
 
+        # As the menu has it. A class of its own would hide Django's users from the type checker.
+        apps.get_app_config("auth").verbose_name = _("People")
         sheet.use(beat.periods)
         forgetting.connect()
         post_migrate.connect(make_roles, dispatch_uid="taskplatform.roles")

@@ -284,3 +284,9 @@ def test_login_of_a_megabyte_is_refused_before_it_is_hashed(client: Client, db: 
 
 def test_names_and_passwords_with_nul_are_only_wrong(client: Client, db: None) -> None:
     assert sign_in(client, "ro\0ot", "x\0").status_code == 200
+
+
+def test_page_above_accounts_has_the_name_of_the_menu(admin_client: Client) -> None:
+    text = text_of(admin_client.get(reverse("admin:auth_user_changelist")))
+    assert "People chevron_right Users" in text
+    assert "Authentication and Authorization" not in text
