@@ -133,7 +133,7 @@ def test_open_dispatch_is_cancelled_with_a_reason(
     confirm.click()
 
     expect(page.get_by_text("1 row done.")).to_be_visible()
-    expect(page.locator(".timeline-moment").nth(1)).to_contain_text("Cancelled by admin:operator")
+    expect(page.locator(".timeline-moment").nth(1)).to_contain_text("Cancelled by operator")
     expect(page.locator(".timeline-reason")).to_have_text("The shop closed early")
     expect(page.get_by_role("link", name="Cancel")).to_have_count(0)
     assert Dispatch.objects.get(pk=offer.number).state == Dispatch.State.CANCELLED

@@ -33,7 +33,14 @@ from apps.common.admin import MachineRowAdmin, reason_action
 from apps.common.admin.base import Panel
 from apps.common.admin.buttons import Button
 from apps.common.admin.csv_text import BYTE_ORDER_MARK, plain_cell
-from apps.common.admin.display import column, progress_bar, state_label, time_column, translate
+from apps.common.admin.display import (
+    column,
+    progress_bar,
+    shown_actor,
+    state_label,
+    time_column,
+    translate,
+)
 from apps.common.admin.filters import ChoiceFilter, read_number
 from apps.common.admin.live import LiveAdmin
 from apps.common.messages import Message
@@ -173,7 +180,7 @@ class StateFilter(ChoiceFilter):
 
 class BulkRunAdmin(LiveAdmin, MachineRowAdmin):
     when_empty = _("A list of jobs leads here: filter it, then “Act on all that match”.")
-    list_display = ("number", "shown_what", "shown_state", "shown_progress", "actor", "started")
+    list_display = ("number", "shown_what", "shown_state", "shown_progress", "by", "started")
     list_mobile = (("shown_state", "shown_what"), ("number", "shown_progress", "started"))
     list_tabs = "state"
     list_filter = (StateFilter,)
@@ -184,7 +191,7 @@ class BulkRunAdmin(LiveAdmin, MachineRowAdmin):
             {
                 "fields": (
                     ("shown_what", "shown_filter"),
-                    ("reason", "actor"),
+                    ("reason", "by"),
                     ("rate", "at_most"),
                     ("started", "ended"),
                     ("shown_job",),
@@ -227,6 +234,10 @@ class BulkRunAdmin(LiveAdmin, MachineRowAdmin):
         changes = ", ".join(told_of(run.kind, run.verb, params_of(run.params)))
         what = str(words.OF[run.kind].verbs.get(run.verb, run.verb))
         return f"{what}: {changes}" if changes else what
+
+    @column(_("by"))
+    def by(self, run: BulkRun) -> str:
+        return shown_actor(run.actor)
 
     @column(_("filter"))
     def shown_filter(self, run: Any) -> str:

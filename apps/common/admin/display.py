@@ -70,6 +70,11 @@ def shown_text(text: str, *, limit: int = MAX_TEXT) -> str:
     return text
 
 
+def shown_actor(actor: str) -> str:
+    """Who did something: people by their names, API keys and the platform with their kind."""
+    return shown_text(actor.removeprefix("admin:"))
+
+
 def translate(text: str) -> str:
     """A message of a rule or service in the language and time zone of the page."""
     return text.translated(_, plain_time) if isinstance(text, Message) else text

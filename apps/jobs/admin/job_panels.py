@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
 from apps.common.admin.base import Panel
-from apps.common.admin.display import label, shown_text, shown_time, translate
+from apps.common.admin.display import label, shown_actor, shown_text, shown_time, translate
 from apps.common.admin.timeline import Moment
 from apps.jobs.admin import job_fields, labels
 from apps.jobs.admin.job_head import head
@@ -100,7 +100,7 @@ def moments(job: AnyJob, *, shows_payload: bool) -> list[Moment]:
         at=job.created_at,
         text=gettext("Submitted"),
         icon="add_circle",
-        actor=shown_text(job.submitted_by),
+        actor=shown_actor(job.submitted_by),
     )
     entries = JournalEntry.objects.timeline(Source.JOB, job.pk)
     moments = [submitted, *latest_moments(entries, shows_payload=shows_payload)]

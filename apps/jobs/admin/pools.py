@@ -18,7 +18,7 @@ from apps.common import clock
 from apps.common.admin import actor_of
 from apps.common.admin.buttons import Button
 from apps.common.admin.csv_text import BYTE_ORDER_MARK, CsvForm
-from apps.common.admin.display import shown_text, shown_time, translate
+from apps.common.admin.display import shown_actor, shown_text, shown_time, translate
 from apps.common.errors import PlatformError
 from apps.jobs.admin import labels
 from apps.jobs.admin.worker_links import KeyNames, WorkerLinks
@@ -129,7 +129,7 @@ def _latest(row: JobType) -> _Rebuild | None:
         return None
     name = str((entry.data or {}).get("rebuild", ""))
     ago = labels.relative(entry.at, clock.now())
-    return _Rebuild(name, shown_time(entry.at), ago, shown_text(entry.actor))
+    return _Rebuild(name, shown_time(entry.at), ago, shown_actor(entry.actor))
 
 
 def may_operate(request: HttpRequest) -> bool:

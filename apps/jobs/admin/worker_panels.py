@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
 from apps.common.admin.base import Panel
-from apps.common.admin.display import shown_text, shown_time
+from apps.common.admin.display import shown_actor, shown_text, shown_time
 from apps.jobs.admin import job_fields, labels
 from apps.jobs.admin.worker_links import WorkerLinks
 from apps.jobs.models import Job, Worker
@@ -43,7 +43,7 @@ def quiet_panel(worker: Worker) -> Panel:
         meaning = gettext("It takes nothing new and ends what it has. A new process is not quiet.")
     context = {
         "since": None if last is None else shown_time(last.at),
-        "actor": "" if last is None else shown_text(last.actor),
+        "actor": "" if last is None else shown_actor(last.actor),
         "reason": "" if last is None else shown_text(last.reason),
         "meaning": meaning,
     }

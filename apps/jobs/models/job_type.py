@@ -6,7 +6,6 @@ from datetime import timedelta
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import models
-from django.utils.translation import gettext, gettext_noop
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.fields import KeyField
@@ -20,12 +19,12 @@ MAX_NAME = 64
 
 # The titles that types which come with the platform begin with.
 BUILT_IN = {
-    gettext_noop("Bulk run"),
-    gettext_noop("Deliveries of alerts"),
-    gettext_noop("Echo"),
-    gettext_noop("HTTP request"),
-    gettext_noop("Management command"),
-    gettext_noop("Sleep"),
+    "Bulk run": _("Bulk run"),
+    "Deliveries of alerts": _("Deliveries of alerts"),
+    "Echo": _("Echo"),
+    "HTTP request": _("HTTP request"),
+    "Management command": _("Management command"),
+    "Sleep": _("Sleep"),
 }
 
 
@@ -112,7 +111,7 @@ class JobType(Edited):
     @property
     def shown_title(self) -> str:
         """The title; one that comes with the platform in the language of the page."""
-        return gettext(self.title) if self.title in BUILT_IN else self.title
+        return str(BUILT_IN.get(self.title, self.title))
 
     @property
     def snapshot(self) -> rules.TypeSnapshot:

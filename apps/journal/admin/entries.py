@@ -23,6 +23,7 @@ from apps.common.admin.display import (
     error_column,
     json_field,
     label,
+    shown_actor,
     shown_text,
     time_column,
 )
@@ -86,7 +87,7 @@ def _moment(entry: JournalEntry, shows_payload: bool) -> Moment:
         text=str(event.words),
         icon=event.icon,
         colour=event.colour,
-        actor=shown_text(entry.actor),
+        actor=shown_actor(entry.actor),
         reason=shown_text(words.reason_of(entry.reason)),
         facts=facts,
         details=shown_text(error, limit=MAX_DETAILS) if is_long else "",
@@ -176,7 +177,7 @@ class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
                 "fields": (
                     "type_or_task",
                     "executor",
-                    "actor",
+                    "shown_actor",
                     "shown_reason",
                     "worker",
                     "host",
@@ -236,7 +237,7 @@ class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
     @column(_("by"))
     def shown_actor(self, entry: JournalEntry) -> str | SafeString:
         """Who it was; an account or a key leads to all that it has done."""
-        text = shown_text(entry.actor)
+        text = shown_actor(entry.actor)
         if not entry.person:
             return text
         url = f"{self.changelist_url()}?{urlencode({'by': entry.person})}"

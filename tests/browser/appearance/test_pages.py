@@ -62,6 +62,7 @@ IMPORTED = ("dispatch_oncetask", "dispatch_rotatetask", "dispatch_executor")
 # What is the same in every language, beside what people and programs have written.
 SAME = (
     "English",
+    "admin:ann",
     "en",
     "UTC",
     "zh-hans",

@@ -313,6 +313,10 @@ def test_page_shows_counts_rows_and_the_way_back(page: Client, start: Start) -> 
     for part in ("Done", "Skipped 1", "succeeded", str(left[0]), "wrong address", "Take back"):
         assert part in text
     assert "data-final" in answer.content.decode()
+    # A key keeps its kind.
+    assert "By operator" in text
+    BulkRun.objects.update(actor="key:tills")
+    assert "By key:tills" in text_of(page.get(run_page(run)))
     assert str(done[0]) in text_of(page.get(run_page(run), {"outcome": "done"}))
     back = next(b.url for b in answer.context["object_buttons"] if "Take back" in str(b.text))
     assert "3 rows match" in text_of(page.get(back))

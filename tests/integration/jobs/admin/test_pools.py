@@ -50,7 +50,7 @@ def test_page_shows_what_waits_and_who_holds_it(role_client: Any) -> None:
     assert "pi-7 ci_ours 2" in text
     worker = reverse("admin:jobs_worker_change", args=[Worker.objects.get().pk])
     assert f'href="{worker}">pi-7<' in page.content.decode()
-    assert "Latest rebuild: single-1 · admin:olga" in text
+    assert "Latest rebuild: single-1 · olga" in text
     assert pool_of_nothing.name in text and "Not rebuilt yet." in text
 
 
