@@ -21,8 +21,8 @@ from tests.workers import Workers, make_type
 Outside = Callable[..., RunningProcess]
 
 LEASE_SECONDS = 3
-# How often leases are looked at, and a second for the rest.
-SWEEP_SECONDS = 1 + 1
+# How often leases are looked at, and two seconds for the rest, beside other tests.
+SWEEP_SECONDS = 1 + 2
 # In the order of an attempt: the job is held and the worker does not know yet; before the handler;
 # in it; after it; before the report is sent; the report is taken and the worker does not know yet.
 STEPS = ("hold", "start", "run", "end", "report", "answer")

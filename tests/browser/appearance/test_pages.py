@@ -208,7 +208,9 @@ def told_by_programs() -> set[str]:
 
 def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, str) and len(value) > 1:
-        yield value
+        # Pages show a person without the kind, also in brackets.
+        name = value.removeprefix("admin:")
+        yield from (value, name, f"({name})")
     elif isinstance(value, dict):
         for name, inner in value.items():
             yield name
