@@ -89,8 +89,17 @@ def parted(text: str, columns: Collection[str]) -> list[str]:
 
     Values may have blanks, too.
     """
-    begin = rf"(?:{'|'.join(map(re.escape, columns))})(?:{_PART})+[:：]"
+    begin = _begin(columns)
     pairs = (
         re.split("[:：]", each, maxsplit=1) for each in re.split(rf"\s+(?={begin})", text.strip())
     )
     return [":".join(part.strip() for part in pair) for pair in pairs]
+
+
+def is_condition(text: str, columns: Collection[str]) -> bool:
+    """Whether the text begins like a condition; `context.to: required` is a sentence."""
+    return re.match(rf"\s*{_begin(columns)}\S", text) is not None
+
+
+def _begin(columns: Collection[str]) -> str:
+    return rf"(?:{'|'.join(map(re.escape, columns))})(?:{_PART})+[:：]"

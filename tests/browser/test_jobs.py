@@ -84,7 +84,7 @@ def test_stale_edit_shows_both_values_and_saves_neither(
     send(second, "Save")
     expect(second.locator(".timeline-facts")).to_contain_text("0 → 9")
     send(first, "Save")
-    expect(first.get_by_text("admin:configurer changed this")).to_be_visible()
+    expect(first.get_by_text("configurer changed this")).to_be_visible()
     row = first.get_by_role("row", name="Priority")
     expect(row).to_contain_text("5")
     expect(row).to_contain_text("9")

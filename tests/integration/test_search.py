@@ -79,7 +79,7 @@ def test_number_of_several_things_lists_them_by_kind(admin_client: Client) -> No
     if once.pk == rotation.pk:
         assert found(admin_client, str(once.pk)) == {
             "once tasks": ["Count the till"],
-            "rotate tasks": ["Sweep the floor"],
+            "rotations": ["Sweep the floor"],
         }
     assert leads_to(admin_client, f"once:{once.pk}", once)
     assert leads_to(admin_client, f"rotate:{rotation.pk}", rotation)
@@ -231,7 +231,7 @@ def test_task_is_found_by_words_of_its_title_whatever_their_case(admin_client: C
     for term, task in (("harbour PALLET", once), ("shel", rotation), ("巡检", chinese)):
         assert leads_to(admin_client, term, task), term
     both = found(admin_client, "count")
-    assert both == {"once tasks": [once.title], "rotate tasks": [rotation.title]}
+    assert both == {"once tasks": [once.title], "rotations": [rotation.title]}
     for term in ("pallet shelf", "co", "检"):
         assert ask(admin_client, term).context["groups"] == [], term
 
@@ -272,11 +272,10 @@ def test_number_of_a_gone_subject_leads_to_its_entry(admin_client: Client) -> No
 
 
 def test_pages_of_the_menu_are_found_by_name(admin_client: Client) -> None:
-    page = ask(admin_client, "rotate")
+    page = ask(admin_client, "rotation")
     assert page["Location"] == reverse("admin:dispatch_rotatetask_changelist")
     assert found(admin_client, "task")["Entries of the menu"] == [
         "Once tasks",
-        "Rotate tasks",
         "Archive of tasks",
     ]
 

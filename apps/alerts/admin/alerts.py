@@ -24,7 +24,14 @@ from apps.alerts.services.record import label_of
 from apps.common import clock
 from apps.common.admin import MachineRowAdmin, reason_action
 from apps.common.admin.base import Panel
-from apps.common.admin.display import column, label, shown_text, shown_time, time_column
+from apps.common.admin.display import (
+    column,
+    label,
+    shown_actor,
+    shown_text,
+    shown_time,
+    time_column,
+)
 from apps.common.admin.filters import ChoiceFilter
 from apps.common.admin.timeline import Moment
 from apps.journal.admin import latest_moments
@@ -129,7 +136,9 @@ class AlertAdmin(ForAllOrNobodyAdmin, MachineRowAdmin):
     def shown_snoozed(self, alert: Alert) -> SafeString | str:
         if alert.snoozed_until is None:
             return "–"
-        return format_html("{} · {}", shown_time(alert.snoozed_until), alert.snoozed_by)
+        return format_html(
+            "{} · {}", shown_time(alert.snoozed_until), shown_actor(alert.snoozed_by)
+        )
 
     # --- the page ---------------------------------------------------------------------------------
     def top_panels(self, request: HttpRequest, row: Alert) -> list[Panel]:

@@ -34,6 +34,7 @@ from apps.common.admin.changelist import (
 from apps.common.admin.columns import ListColumn, chosen, unknown
 from apps.common.admin.csv_pages import CsvPages
 from apps.common.admin.display import page_zone
+from apps.common.admin.payload_filter import from_search_box
 from apps.common.admin.time_inputs import SplitInstantField, SplitTimeInput
 from apps.common.admin.timeline import Moment, render_timeline
 
@@ -155,7 +156,8 @@ class PlatformModelAdmin(ModelAdmin):
         return PlatformChangeList
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
-        if (better := tidied(request.GET)) is not None:
+        better = from_search_box(request.GET, self.list_filter) or tidied(request.GET)
+        if better is not None:
             return HttpResponseRedirect(f"{request.path}?{better}")
         name = f"{self.opts.app_label}_{self.opts.model_name}"
         views = saved_views.views_of(request.user, name)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from django import forms
+from django.contrib.admin.views.main import SEARCH_VAR
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, QueryDict
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminTextInputWidget
 
+from apps.common import json_path
 from apps.common.admin.display import translate
 from apps.common.admin.filters import FormFilter
 from apps.common.errors import Invalid
@@ -19,6 +22,21 @@ from apps.common.json_search import holding
 
 # Its parameter: a list that has it set compares row by row, whatever else an index finds.
 PAYLOAD = "where"
+
+
+def from_search_box(query: QueryDict, filters: Sequence[Any]) -> str | None:
+    """The query string with the conditions that were typed into the search box of a list moved to
+    its filter by payload; None where there are none, or no such filter."""
+    typed = query.get(SEARCH_VAR, "")
+    for each in filters:
+        if not (isinstance(each, type) and issubclass(each, PayloadFilter)):
+            continue
+        if json_path.is_condition(typed, each.columns):
+            better = query.copy()
+            del better[SEARCH_VAR]
+            better[PAYLOAD] = f"{query.get(PAYLOAD, '')} {typed}".strip()
+            return better.urlencode(safe=",")
+    return None
 
 
 class PayloadFilter(FormFilter):

@@ -22,7 +22,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.actions import actor_of
 from apps.common.admin.base import PlatformModelAdmin
-from apps.common.admin.display import plain_time, shown_text, translate
+from apps.common.admin.display import plain_time, shown_actor, shown_text, translate
 from apps.common.admin.time_inputs import SplitInstantField
 from apps.common.errors import Conflict, FieldError, NotFound, PlatformError
 from apps.common.masking import redacted
@@ -257,7 +257,7 @@ class ServiceModelAdmin(PlatformModelAdmin, ServicesOwnTransactions):
             status=409,
             title=_("Changed meanwhile"),
             subtitle=str(form.newer),
-            changed_by=self.changed_by(form.newer),
+            changed_by=shown_actor(self.changed_by(form.newer)),
             changed_at=None if changed_at is None else plain_time(changed_at),
             differences=differences(form),
             url=self.change_url(form.newer.pk),

@@ -121,7 +121,7 @@ class DispatchAdmin(TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
         *(("dispatched_at", "dispatched_at"), ("deadline_at", "deadline_at")),
         *(("finished_at", "finished_at"), ("round", "round"), ("holds_stock", "holds_stock")),
     )
-    search_help_text = _("Number or executor")
+    search_help_text = _("Number or executor, or params.path:value")
     exact_search = (("pk", read_number), ("executor__name", read_key))
     payload_fields = ("shown_params", "shown_result")
     actions: tuple[str, ...] = ("release", "expire", "cancel")

@@ -76,7 +76,7 @@ def _links(row: Executor) -> SafeString:
     links = [
         (reverse("admin:dispatch_dispatch_changelist"), _("Dispatches")),
         (reverse("admin:dispatch_oncetask_changelist"), _("Once tasks")),
-        (reverse("admin:dispatch_rotatetask_changelist"), _("Rotate tasks")),
+        (reverse("admin:dispatch_rotatetask_changelist"), _("Rotations")),
     ]
     return format_html_join(
         " ",

@@ -86,7 +86,7 @@ register(
         "once_tasks": _("once tasks"),
         "outcome": _("outcome"),
         "remove": _("remove"),
-        "rotate_tasks": _("rotate tasks"),
+        "rotate_tasks": _("rotations"),
         "stocks": _("stocks"),
     },
     # Shorter than the labels of forms, which explain the choices.

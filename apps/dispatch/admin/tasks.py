@@ -94,7 +94,7 @@ class TaskAdmin(TwoTablesAdmin, ServiceModelAdmin):
     csv_pages = TaskCsvPages
     list_defer = ("params",)
     search_fields = ("title",)
-    search_help_text = _("Part of a title")
+    search_help_text = _("Part of a title, or params.path:value")
     ordering = ("-pk",)
     payload_fields = ("shown_params",)
     actions = (pause, resume, "shift", copy, delete_task)

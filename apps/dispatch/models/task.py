@@ -37,7 +37,7 @@ class Source(models.TextChoices):
     """Which table of tasks a stock or dispatch belongs to; ids of the tables overlap."""
 
     ONCE = plan.ONCE, _("once task")
-    ROTATE = plan.ROTATE, _("rotate task")
+    ROTATE = plan.ROTATE, _("rotation")
 
 
 def _within(name: str) -> Q:
@@ -270,10 +270,10 @@ class RotateTask(Task):
     rule = models.JSONField(_("rule"))
     time_zone = KeyField(_("time zone"), max_length=64, default=default_time_zone)
     misfire = KeyField(
-        _("missed ones"), max_length=8, choices=Misfire.choices, default=Misfire.SKIP
+        _("missed runs"), max_length=8, choices=Misfire.choices, default=Misfire.SKIP
     )
     misfire_limit = models.PositiveSmallIntegerField(
-        _("limit of missed ones"), default=10, help_text=_("Only for “all”.")
+        _("runs to catch up"), default=10, help_text=_("Only for “all”.")
     )
     effective_from = models.DateTimeField(editable=False)
 
@@ -281,8 +281,8 @@ class RotateTask(Task):
 
     class Meta(Task.Meta):
         abstract = False
-        verbose_name = _("rotate task")
-        verbose_name_plural = _("rotate tasks")
+        verbose_name = _("rotation")
+        verbose_name_plural = _("rotations")
         indexes = [
             # The rotations of one executor, and how many of them are active.
             models.Index(fields=["executor", "status"], name="rotatetask_candidates"),

@@ -40,7 +40,9 @@ class AnyJobAdmin(TwoTablesAdmin, ServiceModelAdmin, KeysetAdmin):
     # Django shows the search box when there are any.
     search_fields = ("pk",)
     list_tabs = "status"
-    search_help_text = _("Number, key or user in full, or part of the last error")
+    search_help_text = _(
+        "Number, key or user in full, part of the last error, or context.path:value"
+    )
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Never on this page; waiting jobs have a page for edits."""

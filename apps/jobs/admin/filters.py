@@ -131,7 +131,7 @@ class ArchivedStatusFilter(StatusFilter):
 
 
 class LaneFilter(ByJobFilter, ChoiceFilter):
-    title = _("lane")
+    title = _("speed class")
     parameter = "lane"
     options = JobType.Lane.choices
 

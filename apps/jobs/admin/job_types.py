@@ -120,7 +120,7 @@ class JobTypeAdmin(ServiceModelAdmin):
     )
 
     shown_title = text_column("shown_title", _("title"), ordering="title")
-    shown_lane = state_label("lane", LANE_COLOURS, _("lane"))
+    shown_lane = state_label("lane", LANE_COLOURS, _("speed class"))
 
     # --- the list ---------------------------------------------------------------------------------
     def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:

@@ -10,7 +10,7 @@ from unfold.widgets import UnfoldAdminSelectWidget
 
 from apps.common.admin.display import shown_text
 from apps.common.admin.schema_form import REDRAW
-from apps.jobs.models import Bounds
+from apps.jobs.models import Bounds, JobType
 from apps.jobs.services.types import for_people
 
 
@@ -24,7 +24,9 @@ def offer_types(form: BaseForm, name: str, bounds: Bounds, *, kept: str = "") ->
         for type_ in for_people(bounds.types).only("name", "title")
     ]
     if kept and kept not in dict(choices):
-        choices.append((kept, gettext("%s (there is no such type any more)") % kept))
+        is_there = JobType.objects.filter(name=kept).exists()
+        gone = gettext("%s (there is no such type any more)") % kept
+        choices.append((kept, kept if is_there else gone))
     if len(choices) != 1:
         choices.insert(0, ("", gettext("choose…")))
     chosen: Any = form.fields[name]

@@ -208,7 +208,7 @@ class WorkerAdmin(MachineRowAdmin):
         version = shown_text(worker.version, limit=80)
         return format_html("{}{}", shown_text(worker.host) or "–", _note(version))
 
-    @column(_("lanes"))
+    @column(_("speed classes"))
     def shown_lanes(self, worker: Worker) -> str:
         words = dict(JobType.Lane.choices)
         return ", ".join(str(words.get(lane, lane)) for lane in worker.lanes)

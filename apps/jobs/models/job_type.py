@@ -61,7 +61,7 @@ class JobType(Edited):
     name = KeyField(_("name"), max_length=MAX_NAME, unique=True)
     title = models.CharField(_("title"), max_length=200, blank=True)
     handler = KeyField(_("handler"), max_length=MAX_NAME, blank=True)
-    lane = KeyField(_("lane"), max_length=8, choices=Lane.choices, default=Lane.FAST)
+    lane = KeyField(_("speed class"), max_length=8, choices=Lane.choices, default=Lane.FAST)
     stages = models.JSONField(_("stages"), default=list, blank=True)
     params_schema = models.JSONField(_("schema of the context"), default=dict, blank=True)
     weight = models.PositiveIntegerField(_("weight"), default=1)

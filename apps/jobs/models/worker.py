@@ -36,7 +36,7 @@ class Worker(models.Model):
     pid = models.PositiveIntegerField(_("process"), default=0)
     kind = KeyField(_("kind"), max_length=8, choices=Kind.choices, default=Kind.CELERY)
     state = KeyField(_("state"), max_length=12, choices=State.choices, default=State.ACTIVE)
-    lanes = models.JSONField(_("lanes"), default=list)
+    lanes = models.JSONField(_("speed classes"), default=list)
     types = models.JSONField(_("types"), default=list)
     capacity = models.PositiveIntegerField(_("capacity"), default=1)
     drains = models.JSONField(_("worker loops"), default=dict)

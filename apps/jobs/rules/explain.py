@@ -248,8 +248,8 @@ def _no_worker(case: Case, type_: TypeSnapshot, *, is_quiet: bool) -> Message:
             type=case.type,
         )
     return _(
-        "No live worker runs jobs of type {type}. Start a worker with its handler in the lane "
-        "{lane}, or connect one over HTTP.",
+        "No live worker runs jobs of type {type}. Start a worker with its handler for the "
+        "speed class {lane}, or connect one over HTTP.",
         type=case.type,
         lane=type_.lane,
     )

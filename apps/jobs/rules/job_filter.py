@@ -68,7 +68,7 @@ WIRE: Mapping[str, Field] = {
 _TITLES: Mapping[str, Message] = {
     "ids": _("numbers"),
     "types": _("type"),
-    "lane": _("lane"),
+    "lane": _("speed class"),
     "statuses": _("status"),
     "key": _("key"),
     "user_id": _("user"),

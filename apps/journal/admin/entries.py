@@ -185,16 +185,24 @@ class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
                 )
             },
         ),
-        (
-            _("Attempt"),
-            {"fields": ("attempt", "waited", "took", "shown_error", "error_key")},
-        ),
         (_("Data"), {"fields": ("shown_data",)}),
     )
 
     shown_at = time_column("at", _("at"))
     shown_data = json_field("data", _("data"))
     shown_error = error_column("error", _("error"))
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        first, who, *data = super().get_fieldsets(request, obj)
+        # What attempts are to a job, rounds are to a dispatch.
+        is_of_job = obj is not None and obj.source == Source.JOB
+        title, number = (_("Attempt"), "attempt") if is_of_job else (_("Round"), "round")
+        fields = (number, "waited", "took", "shown_error", "error_key")
+        return [first, who, (title, {"fields": fields}), *data]
+
+    @column(_("round"))
+    def round(self, entry: JournalEntry) -> int | None:
+        return entry.attempt
 
     def get_object(self, *args: Any, **kwargs: Any) -> JournalEntry | None:
         entry: JournalEntry | None = super().get_object(*args, **kwargs)

@@ -103,7 +103,7 @@ def test_edit_of_a_version_that_is_no_longer_the_newest_is_a_conflict(
     page = save(admin_client, first, {"type": "object", "title": "Mine"})
     assert page.status_code == 409
     text = text_of(page)
-    assert "admin:vera changed this" in text
+    assert "vera changed this" in text
     assert "Mine" in text
 
 

@@ -312,7 +312,7 @@ def test_why_not_says_how_to_get_a_worker(frozen_clock: FrozenClock) -> None:
     assert "connect a worker over HTTP that lists it" in explain(job)[0].detail
 
     job_type(lane="slow")
-    expected = "Start a worker with its handler in the lane slow, or connect one over HTTP."
+    expected = "Start a worker with its handler for the speed class slow, or connect one over HTTP."
     assert expected in explain(job)[0].detail
 
     worker = outside(types=["mail"])

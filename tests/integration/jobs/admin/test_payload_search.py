@@ -159,3 +159,19 @@ def test_what_an_index_finds_is_all_compared_at_once(
     page = admin_client.get(LIST, {"where": "context.order.city:北京", "key": "order-1"})
     assert shown(page) == [old]
     assert page.context["cl"].examined is None
+
+
+def test_condition_typed_into_the_search_box_becomes_the_filter(admin_client: Client) -> None:
+    long = "x" * 150
+    [ours] = jobs(1, context={**BEIJING, "note": long})
+    jobs(2, context={"order": {"city": "上海"}})
+    for typed in ("context.order.city:北京", " context.order.city：北京", f"context.note:{long}"):
+        page = admin_client.get(LIST, {"q": typed, "status": "ready"}, follow=True)
+        assert shown(page) == [ours], typed
+        kept = chips(admin_client, f"{LIST}?{page.request['QUERY_STRING']}")
+        assert [name[:80] for name in kept] == ["Status: ready", f"Payload: {typed.strip()}"[:80]]
+    both = {"q": "result.a:b", "where": "context.order.city:北京"}
+    assert shown(admin_client.get(LIST, both, follow=True)) == []
+    # A sentence of an error is one, and other lists have no such filter.
+    assert admin_client.get(LIST, {"q": "context.to: required"}).status_code == 200
+    assert admin_client.get("/admin/jobs/worker/", {"q": "context.to:x"}).status_code == 200
