@@ -190,7 +190,7 @@ def test_stale_form_is_answered_by_the_conflict_page(admin_client: Client) -> No
     response = admin_client.post(page_of(client), stale)
 
     assert response.status_code == 409
-    assert b"admin:bob" in response.content
+    assert b"bob changed this" in response.content
     assert [difference.label for difference in response.context["differences"]] == ["Name"]
     assert ApiClient.objects.get().name == "First"
 
