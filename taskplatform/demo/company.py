@@ -31,6 +31,7 @@ SCHEDULE: dict[str, Any] = _DATA["schedule"]
 OUTSIDE_TYPES: dict[str, dict[str, Any]] = _DATA["outside_types"]
 # All the other jobs are of the first type. The failing ones read a number from a text.
 JOBS: dict[str, dict[str, Any]] = _DATA["jobs"]
+BULK_RUN: dict[str, Any] = _DATA["bulk_run"]
 ALERT_RULES: list[dict[str, Any]] = _DATA["alert_rules"]
 # The params of an inspection: shop and aisle, what is special to it, and a hint.
 TEMPLATES: dict[str, dict[str, Any]] = {

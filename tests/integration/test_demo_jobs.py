@@ -6,6 +6,7 @@ from io import StringIO
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 
 from apps.alerts.models import Alert
@@ -20,6 +21,7 @@ from apps.jobs.services.promote import promote_due
 from apps.journal.models import JournalEntry
 from taskplatform.demo import jobs
 from taskplatform.demo.alerts import make_rules
+from taskplatform.demo.bulk import cancel_a_mistake
 from taskplatform.demo.company import JOB_TYPES
 from taskplatform.demo.jobs import (
     CHECKPOINTS,
@@ -35,6 +37,7 @@ from taskplatform.demo.jobs import (
 from tests.alerts import evaluate
 from tests.factories import worker
 from tests.frozen import FrozenClock
+from tests.integration.bulk.conftest import carry_out, counts
 from tests.jobs import end, take
 
 pytestmark = pytest.mark.django_db
@@ -162,6 +165,21 @@ def test_failing_jobs_of_the_demo_fire_an_alert(frozen_clock: FrozenClock) -> No
 
     fired = Alert.objects.filter(fired_at__isnull=False)
     assert [str(each) for each in fired] == ["Jobs fail: demo-failing"]
+
+
+def test_jobs_of_a_mistake_are_cancelled_by_a_bulk_run(admin_user: User) -> None:
+    run = cancel_a_mistake()
+    assert run is not None
+    carry_out(run)
+
+    assert counts(run) == ("done", 120, 120, 0, 0)
+    assert Job.objects.filter(key="spring-letters", status="cancelled").count() == 120
+    assert cancel_a_mistake() is None
+
+
+def test_there_is_no_bulk_run_in_nobodys_name() -> None:
+    assert cancel_a_mistake() is None
+    assert not Job.objects.exists()
 
 
 def test_types_that_operators_changed_stay_as_they_are() -> None:

@@ -16,7 +16,7 @@ from django.core.management.base import BaseCommand, CommandError, OutputWrapper
 from apps.common import clock
 from apps.common.errors import PlatformError
 from taskplatform import sdk
-from taskplatform.demo import alerts, jobs, work, workers, years
+from taskplatform.demo import alerts, bulk, jobs, work, workers, years
 from taskplatform.demo.clients import Clients
 from taskplatform.demo.company import GROUPS, PEOPLE
 from taskplatform.demo.planning import plan, plan_round
@@ -120,6 +120,11 @@ class Command(BaseCommand):
             )
             if made := alerts.make_rules():
                 self.stdout.write(f"Made {made} alert rules; one fires when the first jobs failed.")
+            if run := bulk.cancel_a_mistake():
+                self.stdout.write(
+                    f"Submitted {run.at_most} jobs for tomorrow by mistake; bulk run {run.pk} "
+                    "cancels them."
+                )
         if schedule := jobs.plan_schedule():
             self.stdout.write(f"Planned a recurring job: {schedule.title}, {schedule.summary}.")
         if not planned and not rotations:
