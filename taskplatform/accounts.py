@@ -162,6 +162,7 @@ class UserAdmin(DjangoUserAdmin, _PeopleAdmin):  # type: ignore[type-arg]
     add_form_template = "admin/new_account.html"
     change_password_form = AdminPasswordChangeForm
     inlines = (LimitedInline, OperatorScopeInline, JobScopeInline)
+    search_help_text = _("Part of a name or mail address")
     fieldsets = (
         (None, {"fields": ("username", "password")}),
         (_("Personal info"), {"fields": ("first_name", "last_name", "email")}),
@@ -264,6 +265,9 @@ def _may_touch(request: HttpRequest, account: Any) -> bool:
 class GroupAdmin(DjangoGroupAdmin, _PeopleAdmin):
     """Roles: viewer, operator and configurer are remade by every migrate; only a superuser hands
     out permissions."""
+
+    list_mobile = (("name",), ())
+    search_help_text = _("Part of a name")
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         fields = super().get_readonly_fields(request, obj)

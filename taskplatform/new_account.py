@@ -19,6 +19,7 @@ from apps.common.admin.zone_choice import ZoneField
 from apps.common.models import Preference
 from apps.dispatch.models import Executor, OperatorScope
 from apps.jobs.models import JobScope, JobType
+from apps.jobs.services.types import for_people
 from taskplatform.roles import DESCRIPTIONS
 
 GENERATED, TYPED, NONE = "generate", "true", "false"
@@ -106,13 +107,18 @@ class NewMemberForm(NewAccountForm):
         ),
     )
     job_types = ModelMultipleChoiceField(
-        JobType.objects.order_by("name"),
+        JobType.objects.none(),
         to_field_name="name",
         label=_("Sees jobs of these types only"),
         required=False,
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
         help_text=_("None: no limit."),
     )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        types: Any = self.fields["job_types"]
+        types.queryset = for_people(None)
 
     def clean(self) -> dict[str, Any]:
         cleaned: dict[str, Any] = super().clean()

@@ -68,8 +68,11 @@ class BulkRun(models.Model):
         # Who may change the rows may start and stop runs over them.
         default_permissions = ("view",)
 
+    # What its page is called; the words of kinds and verbs belong to the admin.
+    page_title = ""
+
     def __str__(self) -> str:
-        return f"{self.pk}"
+        return self.page_title or f"{self.pk}"
 
     @property
     def handled(self) -> int:

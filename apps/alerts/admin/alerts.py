@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
-from django.utils.translation import gettext, ngettext_lazy
+from django.utils.translation import gettext, ngettext_lazy, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from apps.alerts.admin.base import ForAllOrNobodyAdmin, subject_link
@@ -122,7 +122,7 @@ class AlertAdmin(ForAllOrNobodyAdmin, MachineRowAdmin):
         name = shown_text(alert.rule.name)
         return format_html('<a class="text-link" href="{}">{}</a>', url, name)
 
-    @column(_("subject"))
+    @column(pgettext_lazy("alert", "subject"))
     def shown_subject(self, alert: Alert) -> SafeString:
         return subject_link(alert.subject, alert.name)
 

@@ -97,7 +97,7 @@ class ChannelAdmin(ForAllOrNobodyAdmin, ServiceModelAdmin):
     form = ChannelForm
     is_removable = True
     when_empty = _("A channel is where people are notified: a mail address, a bot or a webhook.")
-    list_display = ("name", "kind", "shown_host", "language", "enabled")
+    list_display = ("name", "kind", "shown_host", "shown_language", "enabled")
     list_mobile = (("kind", "name"), ("shown_host", "enabled"))
     search_fields = ("name",)
     search_help_text = _("Part of a name")
@@ -117,6 +117,10 @@ class ChannelAdmin(ForAllOrNobodyAdmin, ServiceModelAdmin):
     @column(_("host"))
     def shown_host(self, row: Channel) -> str:
         return shown_text(row.host or ", ".join(row.recipients), limit=80)
+
+    @column(_("language"))
+    def shown_language(self, row: Channel) -> str:
+        return str(dict(django_settings.LANGUAGES).get(row.language, row.language))
 
     def create(self, request: HttpRequest, form: ChannelForm, *, actor: str) -> Channel:
         made = settings.create_channel(actor=actor, **form.typed)

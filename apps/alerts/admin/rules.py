@@ -11,7 +11,7 @@ from django.http import HttpRequest
 from django.utils.html import escape, format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
-from django.utils.translation import gettext
+from django.utils.translation import gettext, pgettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
@@ -189,7 +189,10 @@ def _would(rule: AlertRule) -> SafeString:
     head = format_html_join(
         "",
         '<th scope="col">{}</th>',
-        ((capfirst(each),) for each in (gettext("subject"), gettext("value"), gettext("state"))),
+        (
+            (capfirst(each),)
+            for each in (pgettext("alert", "subject"), gettext("value"), gettext("state"))
+        ),
     )
     return format_html(
         '<p>{}</p><table class="plain-table"><thead><tr>{}</tr></thead><tbody>{}</tbody></table>',

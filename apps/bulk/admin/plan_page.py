@@ -78,7 +78,7 @@ def plan_page(request: HttpRequest, kind: str, verb: str) -> HttpResponse:
                 return HttpResponseRedirect(reverse("admin:bulk_bulkrun_change", args=[run.pk]))
     context = {
         **admin.site.each_context(request),
-        "title": of.verbs[verb],
+        "title": words.named(kind, verb),
         "subtitle": None,
         "chips": [*chips(selection, user)],
         "every": needs_every,

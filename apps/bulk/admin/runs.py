@@ -185,6 +185,7 @@ class BulkRunAdmin(LiveAdmin, MachineRowAdmin):
     list_tabs = "state"
     list_filter = (StateFilter,)
     exact_search = (("pk", read_number),)
+    search_help_text = _("Number of a run")
     fieldsets = (
         (
             None,
@@ -221,6 +222,7 @@ class BulkRunAdmin(LiveAdmin, MachineRowAdmin):
             hidden = () if request.user.has_perm(TARGETS[run.kind].payload) else ("where",)
             selection = stored(TARGETS[run.kind], run.filter).masked()
             run.chips = [*chips(selection, request.user, hidden=hidden)]
+            run.page_title = f"{words.named(run.kind, run.verb)} · {run.pk}"
         found: BulkRun | None = run
         return found
 
@@ -232,7 +234,7 @@ class BulkRunAdmin(LiveAdmin, MachineRowAdmin):
     @column(_("what"))
     def shown_what(self, run: BulkRun) -> str:
         changes = ", ".join(told_of(run.kind, run.verb, params_of(run.params)))
-        what = str(words.OF[run.kind].verbs.get(run.verb, run.verb))
+        what = words.named(run.kind, run.verb)
         return f"{what}: {changes}" if changes else what
 
     @column(_("by"))

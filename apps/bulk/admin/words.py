@@ -8,8 +8,10 @@ from typing import Any
 
 from django.db.models import TextChoices as Choices
 from django.utils.functional import Promise
+from django.utils.text import capfirst
 from django.utils.timezone import get_current_timezone as _zone
 
+from apps.bulk.services.targets import TARGETS
 from apps.common.admin.display import duration_of
 from apps.dispatch.admin import bulk_links as of_dispatches
 from apps.dispatch.models import Dispatch, Source, Task
@@ -65,6 +67,12 @@ OF: Mapping[str, Kind] = {
         _OF_TASKS,
     ),
 }
+
+
+def named(kind: str, verb: str) -> str:
+    """`Jobs · Cancel`: what a run does to which rows."""
+    rows = capfirst(TARGETS[kind].model._meta.verbose_name_plural or "")
+    return f"{rows} · {OF[kind].verbs.get(verb, verb)}"
 
 
 def lasting(seconds: int) -> str:

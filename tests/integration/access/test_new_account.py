@@ -131,6 +131,17 @@ def test_what_is_wrong_is_refused_beside_its_field(
     assert not User.objects.filter(username="nora").exists()
 
 
+def test_limits_are_chosen_among_types_whose_jobs_people_submit(admin_client: Client) -> None:
+    """Jobs of the platform itself have types, too."""
+    for name in ("mail", "bulk", "deliver"):
+        factories.job_type(name)
+    page = admin_client.get(ADD).content.decode()
+    offered = re.findall(
+        r'name="job_types"[^>]*value="(\w+)"|value="(\w+)"[^>]*name="job_types"', page
+    )
+    assert ["".join(each) for each in offered] == ["mail"]
+
+
 def test_account_that_does_not_sign_in_needs_no_role(admin_client: Client) -> None:
     typed = filled(admin_client, **TYPED)
     del typed["is_staff"]

@@ -313,6 +313,10 @@ def test_page_shows_counts_rows_and_the_way_back(page: Client, start: Start) -> 
     for part in ("Done", "Skipped 1", "succeeded", str(left[0]), "wrong address", "Take back"):
         assert part in text
     assert "data-final" in answer.content.decode()
+    # What it did to which rows, as in the list and on the plan.
+    assert f"Jobs · Cancel · {run.pk}" in text
+    assert "Jobs · Cancel" in text_of(page.get("/admin/bulk/bulkrun/"))
+    assert "Jobs · Cancel" in text_of(page.get(NEW.format("cancel"), {"type": "mail"}))
     # A key keeps its kind.
     assert "By operator" in text
     BulkRun.objects.update(actor="key:tills")

@@ -269,7 +269,7 @@ def test_stale_form_is_a_conflict_and_overwrites_nothing(admin_client: Client) -
     admin_client.post(url, fresh)
     page = admin_client.post(url, stale)
     assert page.status_code == 409
-    assert "admin:admin" in text_of(page)
+    assert "admin changed this" in text_of(page)
     assert (row(number).priority, row(number).max_attempts) == (0, 7)
 
 
