@@ -32,6 +32,7 @@ def site(environment: dict[str, str]) -> Iterator[Receiver]:
         yield server
 
 
+@pytest.mark.long
 def test_failures_call_somebody_once_within_half_a_minute_and_so_does_their_end(
     site: Receiver, workers: Workers, manage: Callable[..., CompletedProcess[str]]
 ) -> None:

@@ -77,6 +77,7 @@ def is_healthy(port: str) -> bool:
 
 
 @pytest.mark.usefixtures("platform", "far_from_the_hour")
+@pytest.mark.long
 def test_twenty_clients_meet_every_quota_exactly(manage: Manage) -> None:
     """S0.1, S0.4, S0.5, S0.9, S0.11–S0.14, S0.16, S0.22, S0.25, S0.28, S0.29, I1, I4, I5, I13:
     over HTTP, once tasks and rotations, with failures, releases, and callbacks whose first answer
@@ -101,6 +102,7 @@ def test_twenty_clients_meet_every_quota_exactly(manage: Manage) -> None:
     assert "Fridge photos, Harbour Street" in next_round.stdout
 
 
+@pytest.mark.long
 def test_jobs_of_four_types_drain_and_keep_what_is_promised(
     manage: Manage, port: str, environment: Mapping[str, str], request: pytest.FixtureRequest
 ) -> None:

@@ -23,6 +23,7 @@ PROMISES = (
 )
 
 
+@pytest.mark.long
 def test_some_weeks_are_archived_and_forgotten_in_time(
     manage: Manage, environment: dict[str, str]
 ) -> None:

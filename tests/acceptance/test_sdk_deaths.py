@@ -206,6 +206,7 @@ def test_killed_worker_is_replaced_as_soon_as_its_lease_is_over(
     assert manage("audit").returncode == 0
 
 
+@pytest.mark.long
 def test_web_server_that_is_killed_again_and_again_loses_and_doubles_nothing(
     start: Callable[..., RunningProcess],
     key: str,

@@ -245,6 +245,7 @@ def has_started(platform: Platform, query: str) -> bool:
     return False
 
 
+@pytest.mark.long
 def test_two_sigterms_to_every_process_let_the_work_in_hand_finish(platform: Platform) -> None:
     """As systemd stops a unit, and whoever stops it once more."""
     platform.start()
@@ -304,6 +305,7 @@ def test_stop_while_the_tables_are_made_lets_the_next_start_go_on(tmp_path: Path
 
 
 @pytest.mark.parametrize("mark", ["granian", "sweeps-", "drains-"])
+@pytest.mark.long
 def test_killed_part_is_started_again(running: Platform, mark: str) -> None:
     killed = eventually(lambda: running.part(mark))
     shown = len(running.shown)
@@ -315,6 +317,7 @@ def test_killed_part_is_started_again(running: Platform, mark: str) -> None:
     assert any("was killed by SIGKILL and starts again in" in t for t in running.shown[shown:])
 
 
+@pytest.mark.long
 def test_frozen_web_process_is_replaced(platform: Platform) -> None:
     """It lives and holds its port, and answers no health check."""
     patient = "supervisor.FROZEN_SECONDS, supervisor.CHECK_SECONDS = 10.0, 0.5"

@@ -197,6 +197,7 @@ def test_stop_lets_a_handler_end_that_ends_soon(
 
 
 @pytest.mark.parametrize("pool", [pytest.param("prefork", marks=forked), "threads"])
+@pytest.mark.long
 def test_quiet_worker_ends_what_it_has_and_holds_nothing_until_it_is_resumed(
     swept: Workers, tmp_path: Path, pool: str
 ) -> None:

@@ -224,6 +224,7 @@ def _texts(value: Any) -> Iterator[str]:
     ("data", "language", "theme"),
     [("full", "en", "light"), ("full", "zh-hans", "dark"), ("empty", "zh-hans", "light")],
 )
+@pytest.mark.long
 def test_pages_fit_speak_one_language_and_shut_nobody_out(
     browser_page: Page,
     frozen_clock: FrozenClock,
