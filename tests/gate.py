@@ -19,8 +19,8 @@ from taskplatform.bootstrap import CannotGoOn, run, say, tool
 from tests.environment import neutral
 
 MANAGE = [sys.executable, "manage.py"]
-# One worker more than cores, because tests of whole processes often wait; Redis has 16 databases.
-WORKERS = min((os.cpu_count() or 1) + 1, 16)
+# More workers than cores, because tests of whole processes often wait; Redis has 16 databases.
+WORKERS = min((os.cpu_count() or 1) + 2, 16)
 # Some tests take twenty seconds: a worker that has finished takes half of what another has left.
 PYTEST = [sys.executable, "-m", "pytest", "-n", str(WORKERS), "--dist", "worksteal"]
 # What does not depend on the database runs on SQLite only. Tests in tests/unit use none
@@ -31,11 +31,14 @@ ONCE = [
     "tests/browser",
     "tests/integration/api/test_addresses.py",
     "tests/integration/api/test_bad_bodies.py",
+    "tests/integration/api/test_generated.py",
     "tests/integration/api/test_headers.py",
     "tests/integration/api/test_matrix.py",
     "tests/integration/api/test_openapi.py",
     "tests/integration/alerts/test_pages.py",
+    "tests/integration/access/test_abilities.py",
     "tests/integration/access/test_schema.py",
+    "tests/integration/bulk/test_offers.py",
     "tests/integration/common/test_admin_columns.py",
     "tests/integration/dispatch/test_admin_explain.py",
     "tests/integration/dispatch/test_admin_in_chinese.py",
