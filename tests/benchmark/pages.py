@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -221,6 +221,21 @@ def dispatches() -> Iterator[Page]:
     yield _rows(Executor, "")
     yield _row("user", last.executor)
     yield _row("group", Executor.objects.groups()[0])
+
+
+def plans() -> Iterator[Page]:
+    """What bulk runs would change, by an index, by a comparison of rows, and of all."""
+    yield _plan("to cancel all jobs of a type", "cancel", {"type": KINDS[0].name})
+    yield _plan("to retry all that failed", "retry", {"status": "failed"})
+    waiting = {"status": "ready", "set-priority": "9"}
+    yield _plan("to raise the priority of all that wait", "priority", waiting)
+    yield _plan("over rare payloads", "cancel", {"where": "context.items[4].sku:none"})
+    yield _plan("over every job", "cancel", {})
+
+
+def _plan(name: str, verb: str, query: Mapping[str, str]) -> Page:
+    url = reverse("bulk_new", kwargs={"kind": "jobs", "verb": verb})
+    return Page(f"plan {name}", f"{url}?{urlencode(query)}")
 
 
 def _rows(model: Any, filtered: str, **query: str) -> Page:

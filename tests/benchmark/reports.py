@@ -32,6 +32,7 @@ from tests.benchmark.pages import Cost, Page, Visitor
 from tests.benchmark.people import settle
 
 MAX_MS = 200
+MAX_PLAN_MS = 1000
 MAX_QUERIES = 30
 SHOWN = 12
 TURN = timedelta(seconds=10)
@@ -93,6 +94,8 @@ def _pages(run: RunOptions) -> Iterator[Figure]:
         hourly = [pages.report(source, "hour", "90d") for source in SOURCES]
         for page in hourly:
             yield _timed(visitor.cost(page, times=times), 300)
+        for page in pages.plans():
+            yield _timed(visitor.cost(page, times=times), MAX_PLAN_MS)
         costs = [
             visitor.cost(page, times=times) for page in pages.every(_until()) if page not in hourly
         ]

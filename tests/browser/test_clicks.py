@@ -153,7 +153,7 @@ def test_worker_is_made_quiet_before_its_machine_is_restarted(
 
 def test_job_of_every_night_is_planned(at_most: Callable[..., Hand]) -> None:
     job_type("mail")
-    with at_most(5) as hand:
+    with at_most(4) as hand:
         hand.menu("Schedules")
         hand.click(hand.page.get_by_role("link", name="Add"))
         hand.page.get_by_label("Title").fill("Night report")
