@@ -97,14 +97,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
-    # What takes long, else it may run when all other workers have ended; then tests of processes,
-    # which mostly wait, while the others compute.
-    items.sort(
-        key=lambda item: (
-            item.get_closest_marker("long") is None,
-            not item.nodeid.startswith("tests/acceptance/"),
-        )
-    )
+    # Otherwise the last of them may run when all other workers have ended.
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 
 def pytest_collection_finish() -> None:

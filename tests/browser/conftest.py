@@ -6,6 +6,7 @@ the console or lets a script fail makes its test fail.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import shutil
@@ -119,7 +120,17 @@ def chromium() -> Iterator[Browser]:
         expect.set_options(timeout=PATIENCE_MS)
         browser = playwright.chromium.launch(executable_path=binary, args=ARGUMENTS)
         yield browser
+        asyncio._set_running_loop(playwright._loop)
         browser.close()
+
+
+@pytest.fixture(autouse=True)
+def loop_of_the_browser(chromium: Browser) -> Iterator[None]:
+    """Playwright's event loop runs in this thread from its start on; between tests of pages nobody
+    sees it, because asynchronous code of other tests would refuse to run beside it."""
+    asyncio._set_running_loop(chromium._loop)
+    yield
+    asyncio._set_running_loop(None)
 
 
 @pytest.fixture(scope="session")
