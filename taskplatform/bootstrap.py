@@ -36,14 +36,7 @@ ALL_LOCKS = [RUN_LOCK, MYSQL_LOCK, DEV_LOCK]
 LOCK_MEGABYTES = {RUN_LOCK: 250, MYSQL_LOCK: 50, DEV_LOCK: 450}
 VAR_MEGABYTES = 50
 BUILD_PACKAGES = ["pkg-config", "default-libmysqlclient-dev", "gcc", "python3-dev"]
-TEST_PACKAGES = [
-    "mariadb-server",
-    "redis-server",
-    "nginx",
-    "chromium-headless-shell",
-    "fonts-noto-cjk",
-    "curl",
-]
+TEST_PACKAGES = ["mariadb-server", "redis-server", "nginx", "chromium", "fonts-noto-cjk", "curl"]
 CLUSTER_PACKAGES = ["mariadb-server", "galera-4", "rsync", "haproxy", "redis-server"]
 GALERA = "/usr/lib/galera/libgalera_smm.so"
 # Users other than root often have no sbin folder in their PATH.

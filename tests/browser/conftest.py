@@ -38,7 +38,6 @@ from playwright.sync_api import (
 import taskplatform.settings
 from tests.processes import eventually
 
-CHROMIUM = "chromium-headless-shell"
 ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -110,10 +109,9 @@ class Watch:
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
-    # Chromium without what draws windows: half the load.
-    binary = shutil.which(CHROMIUM)
+    binary = shutil.which("chromium")
     if binary is None:
-        pytest.fail(f"{CHROMIUM} is not installed; as root run: apt-get install --yes {CHROMIUM}")
+        pytest.fail("chromium is not installed; as root run: apt-get install --yes chromium")
     with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
         # Playwright runs an event loop in this thread, in which Django would refuse all queries.
         patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
