@@ -52,6 +52,7 @@ def test_job_of_another_type_is_found_in_no_way(olga: Page, watch: Watch) -> Non
         expect(olga.locator(f"a[href*='{foreign}']")).to_have_count(0)
     page = olga.goto(reverse("admin:jobs_job_change", args=[foreign]))
     assert page is not None and page.status == 404
+    expect(olga.locator("#nav-sidebar").get_by_text("Jobs").first).to_be_visible()
     # Its groups are of all jobs.
     page = olga.goto(reverse("failures"))
     assert page is not None and page.status == 403
