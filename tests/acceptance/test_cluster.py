@@ -23,7 +23,13 @@ import pytest
 from taskplatform import sdk
 from taskplatform.demo import clients
 from taskplatform.demo.company import PEOPLE
-from tests.acceptance.conftest import empty_database, new_environment, run_manage
+from tests.acceptance.conftest import (
+    SCOPES,
+    empty_database,
+    make_key,
+    new_environment,
+    run_manage,
+)
 from tests.acceptance.test_sdk_deaths import MANY, runs
 from tests.galera import Cluster, GaleraNode, cluster
 from tests.processes import RunningProcess, eventually
@@ -86,6 +92,12 @@ def environment(
         done = run_manage(made, "migrate", "--verbosity", "0")
         assert done.returncode == 0, done.stderr
         yield made
+
+
+@pytest.fixture
+def key(environment: dict[str, str]) -> str:
+    """A key of workers: the database behind the proxy is no copy of one that has it."""
+    return make_key(environment, "Pi", *SCOPES)
 
 
 # --- Reads after a failover -----------------------------------------------------------------------
