@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.contrib import messages
 from django.contrib.admin import ShowFacets, helpers
+from django.contrib.admin import display as admin_display
 from django.contrib.admin.utils import quote, unquote
 from django.contrib.admin.views.main import ERROR_FLAG
 from django.core.exceptions import PermissionDenied, ValidationError
@@ -17,8 +19,9 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.functional import Promise
+from django.utils.html import escape
 from django.utils.safestring import SafeString
-from django.utils.translation import gettext
+from django.utils.translation import get_language, gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import saved_views
@@ -43,10 +46,20 @@ if TYPE_CHECKING:
     from django.contrib import admin
 
     ModelAdmin = admin.ModelAdmin[Any]
+    checkbox: Any
 else:
-    from unfold.admin import ModelAdmin
+    from unfold.admin import ModelAdmin, checkbox
 
 MAX_SELECTED = 1000
+# In place of the key of a row; no key has a NUL.
+_KEY = "\0"
+
+
+@cache
+def _box(_language: str | None) -> str:
+    """The box that selects a row, in the language of the page: a template rendered for each row
+    takes 6 % of the time of a list."""
+    return str(checkbox.render(helpers.ACTION_CHECKBOX_NAME, _KEY))
 
 
 @dataclass(frozen=True)
@@ -177,6 +190,10 @@ class PlatformModelAdmin(ModelAdmin):
             context["zone"] = page_zone()
             context["views"] = views_page.head(self, request, views)
         return page  # type: ignore[no-any-return]
+
+    @admin_display(description=ModelAdmin.action_checkbox.short_description)  # type: ignore[attr-defined]
+    def action_checkbox(self, obj: Any) -> SafeString:
+        return SafeString(_box(get_language()).replace(_KEY, escape(str(obj.pk))))
 
     def get_list_display(self, request: HttpRequest) -> Any:
         picked = chosen(self.list_columns, request.GET)
