@@ -100,6 +100,15 @@ def receiver() -> Iterator[Receiver]:
         yield kept
 
 
+@contextmanager
+def callable_receiver(settings: Any) -> Iterator[Receiver]:
+    """A Receiver that channels may call."""
+    with receiver() as server:
+        settings.ALERT_HOSTS = (server.host,)
+        settings.JOB_HTTP_NETWORKS = ("127.0.0.1",)
+        yield server
+
+
 class Mailbox:
     """A server of SMTP: the mails it took, and the answer to each recipient."""
 

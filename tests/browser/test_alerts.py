@@ -14,7 +14,7 @@ from playwright.sync_api import Page, expect
 
 from apps.alerts.handlers import deliver
 from apps.alerts.models import Channel, Delivery
-from tests.alerts import Receiver, evaluate, receiver
+from tests.alerts import Receiver, callable_receiver, evaluate
 from tests.frozen import FrozenClock
 from tests.integration.alerts.test_sending import Attempt
 from tests.jobs import end, job_type, jobs, take
@@ -25,9 +25,7 @@ ALERTS = reverse("admin:alerts_alert_changelist")
 
 @pytest.fixture
 def site(settings: Any) -> Iterator[Receiver]:
-    with receiver() as server:
-        settings.ALERT_HOSTS = (server.host,)
-        settings.JOB_HTTP_NETWORKS = ("127.0.0.1",)
+    with callable_receiver(settings) as server:
         yield server
 
 

@@ -7,7 +7,7 @@ of the dashboards that people come from.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -53,8 +53,11 @@ class Hand:
         self.click(self.page.get_by_role("button", name=name, exact=True))
 
 
+AtMost = Callable[..., AbstractContextManager[Hand]]
+
+
 @pytest.fixture
-def at_most(page_as: Callable[..., Page]) -> Callable[[int], Iterator[Hand]]:
+def at_most(page_as: Callable[..., Page]) -> AtMost:
     """`with at_most(3) as hand:` stands on the overview, and the clicks of `hand` are counted."""
 
     @contextmanager
@@ -66,10 +69,10 @@ def at_most(page_as: Callable[..., Page]) -> Callable[[int], Iterator[Hand]]:
         yield hand
         assert hand.clicks <= clicks
 
-    return at_most  # type: ignore[return-value]
+    return at_most
 
 
-def test_five_hundred_jobs_of_a_type_are_cancelled(at_most: Callable[..., Hand]) -> None:
+def test_five_hundred_jobs_of_a_type_are_cancelled(at_most: AtMost) -> None:
     job_type("mail")
     jobs(500)
     with at_most(3) as hand:
@@ -83,7 +86,7 @@ def test_five_hundred_jobs_of_a_type_are_cancelled(at_most: Callable[..., Hand])
     assert BulkRun.objects.get().at_most == 500
 
 
-def test_what_runs_where_is_seen(at_most: Callable[..., Hand]) -> None:
+def test_what_runs_where_is_seen(at_most: AtMost) -> None:
     job_type("mail")
     factories.worker("host-a:1")
     [number] = jobs()
@@ -94,7 +97,7 @@ def test_what_runs_where_is_seen(at_most: Callable[..., Hand]) -> None:
         expect(running.get_by_role("row", name="host-a:1")).to_contain_text(str(number))
 
 
-def test_error_of_a_failed_job_is_read(at_most: Callable[..., Hand]) -> None:
+def test_error_of_a_failed_job_is_read(at_most: AtMost) -> None:
     failed_jobs(1, "Traceback\n  in send\nConnectionRefusedError: 10.0.0.1:25")
     with at_most(2) as hand:
         hand.click(hand.page.locator("#overview-tile-jobs-failed"))
@@ -102,7 +105,7 @@ def test_error_of_a_failed_job_is_read(at_most: Callable[..., Hand]) -> None:
         expect(hand.page.get_by_text("ConnectionRefusedError: 10.0.0.1:25").first).to_be_visible()
 
 
-def test_failed_job_is_retried(at_most: Callable[..., Hand]) -> None:
+def test_failed_job_is_retried(at_most: AtMost) -> None:
     [number] = failed_jobs(1, "ConnectionRefusedError")
     with at_most(2) as hand:
         hand.click(hand.page.locator("#overview-tile-jobs-failed"))
@@ -112,7 +115,7 @@ def test_failed_job_is_retried(at_most: Callable[..., Hand]) -> None:
 
 
 def test_all_that_failed_of_one_cause_are_retried(
-    at_most: Callable[..., Hand], frozen_clock: FrozenClock
+    at_most: AtMost, frozen_clock: FrozenClock
 ) -> None:
     failed_jobs(60, "ConnectionRefusedError")
     failed_jobs(3, "ValueError", type="web")
@@ -126,7 +129,7 @@ def test_all_that_failed_of_one_cause_are_retried(
         expect(hand.page.get_by_text("60 jobs retried.")).to_be_visible()
 
 
-def test_job_is_found_by_what_is_in_its_payload(at_most: Callable[..., Hand]) -> None:
+def test_job_is_found_by_what_is_in_its_payload(at_most: AtMost) -> None:
     job_type("mail")
     jobs(2)
     [number] = jobs(context={"order": {"city": "Berlin"}})
@@ -141,7 +144,7 @@ def test_job_is_found_by_what_is_in_its_payload(at_most: Callable[..., Hand]) ->
 
 
 def test_worker_is_made_quiet_before_its_machine_is_restarted(
-    at_most: Callable[..., Hand],
+    at_most: AtMost,
 ) -> None:
     factories.worker("host-a:1")
     with at_most(2) as hand:
@@ -151,7 +154,7 @@ def test_worker_is_made_quiet_before_its_machine_is_restarted(
     assert Worker.objects.get().is_quiet
 
 
-def test_job_of_every_night_is_planned(at_most: Callable[..., Hand]) -> None:
+def test_job_of_every_night_is_planned(at_most: AtMost) -> None:
     job_type("mail")
     with at_most(4) as hand:
         hand.menu("Schedules")
@@ -165,7 +168,7 @@ def test_job_of_every_night_is_planned(at_most: Callable[..., Hand]) -> None:
     assert Schedule.objects.get().rule == {"every_days": 1, "at": "23:30"}
 
 
-def test_people_are_called_when_work_stops(at_most: Callable[..., Hand]) -> None:
+def test_people_are_called_when_work_stops(at_most: AtMost) -> None:
     channel("ops")
     with at_most(5, "configurer") as hand:
         hand.menu("Alert rules")
@@ -178,7 +181,7 @@ def test_people_are_called_when_work_stops(at_most: Callable[..., Hand]) -> None
     assert AlertRule.objects.get().channels.count() == 1
 
 
-def test_reason_why_an_executor_gets_nothing_is_read(at_most: Callable[..., Hand]) -> None:
+def test_reason_why_an_executor_gets_nothing_is_read(at_most: AtMost) -> None:
     ann = factories.user("uid_ann")
     factories.once_task(ann, "Shelf check")
     take_next(ann)

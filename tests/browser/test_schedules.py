@@ -74,7 +74,7 @@ def test_page_shows_what_three_minutes_without_a_sweep_have_left(
     start = frozen_clock() + timedelta(minutes=1)
     made = factories.schedule(start_at=start, misfire=misfire)
     frozen_clock.advance(minutes=4, seconds=20)
-    # Two beats at once, as two machines that both believe to be the only one.
+    # Another beat sweeps, too, and makes none again.
     assert sweep() + sweep() == count
     frozen_clock.advance(seconds=36)
     assert sweep() + sweep() == 1

@@ -8,15 +8,12 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 
-from tests.alerts import Mailbox, Receiver, mailbox, receiver
+from tests.alerts import Mailbox, Receiver, callable_receiver, mailbox
 
 
 @pytest.fixture
 def site(settings: Any) -> Iterator[Receiver]:
-    """A server that channels may call."""
-    with receiver() as server:
-        settings.ALERT_HOSTS = (server.host,)
-        settings.JOB_HTTP_NETWORKS = ("127.0.0.1",)
+    with callable_receiver(settings) as server:
         yield server
 
 
