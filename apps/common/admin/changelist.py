@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django.contrib.admin.options import IS_POPUP_VAR, TO_FIELD_VAR, IncorrectLookupParameters
@@ -10,17 +11,22 @@ from django.core.paginator import EmptyPage, Page, Paginator
 from django.db.models import QuerySet
 from django.http import HttpRequest, QueryDict
 from django.utils.functional import cached_property
+from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.common.admin import columns, list_head
+from apps.common.admin import columns, list_head, list_rows
 from apps.common.admin.columns import COLUMNS
 from apps.common.admin.filters import FormFilter
 
 if TYPE_CHECKING:
+    # unfold has no types.
     from django.contrib.admin.views.main import ChangeList
+
+    result_headers: Any
 else:
+    from unfold.templatetags.unfold_list import result_headers
     from unfold.views import ChangeList
 
 # The row that a page of a KeysetAdmin begins below.
@@ -132,6 +138,21 @@ class PlatformChangeList(ChangeList):
     def usual_columns_url(self) -> str:
         """The list with its usual columns."""
         return self._without(COLUMNS)
+
+    @cached_property
+    def headers(self) -> list[dict[str, Any]]:
+        """The headings of the columns."""
+        return list(result_headers(self))
+
+    @property
+    def number_sorted_by(self) -> int:
+        """How many columns people sort the list by."""
+        return sum(each["sortable"] and each["sorted"] for each in self.headers)
+
+    @property
+    def rows(self) -> Iterator[SafeString]:
+        """The rows of the page as HTML."""
+        return list_rows.rows(self)
 
     @cached_property
     def tabs(self) -> list[list_head.Tab]:

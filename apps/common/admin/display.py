@@ -6,12 +6,13 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, tzinfo
+from functools import cache
 from typing import Any, TypeVar
 
 from django.template.loader import render_to_string
 from django.utils.formats import date_format
 from django.utils.functional import Promise
-from django.utils.html import format_html
+from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from django.utils.timezone import get_current_timezone_name, localtime
@@ -37,13 +38,19 @@ _UNSEEN = re.compile(
 
 # The colours of `label`; "" is grey.
 COLOURS = ("", "info", "success", "warning", "danger", "primary")
+# In place of the text of a label; no text that is shown has a NUL.
+_TEXT = "\0"
 
 
 def label(text: object, colour: str = "") -> SafeString:
     """The text as a small coloured label; `colour` is one of COLOURS."""
-    html = render_to_string("unfold/helpers/label.html", {"text": text, "type": colour})
-    # strip() on a SafeString returns a plain str, which would be escaped again.
-    return SafeString(html.strip())
+    return SafeString(_label(colour).replace(_TEXT, conditional_escape(str(text))))
+
+
+@cache
+def _label(colour: str) -> str:
+    """Rendered once: a list has one for each row."""
+    return render_to_string("unfold/helpers/label.html", {"text": _TEXT, "type": colour}).strip()
 
 
 def column(

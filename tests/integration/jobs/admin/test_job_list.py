@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
+from html import unescape
 from typing import Any
 
 import pytest
@@ -52,6 +54,33 @@ def test_job_that_succeeded_is_done_wholly_whatever_it_last_reported(admin_clien
     for status, percent in {"succeeded": "100 %", "ready": "40 %"}.items():
         assert percent in text_of(admin_client.get(LIST, {"status": status, "_cols": "progress"}))
     assert "100 %" not in text_of(admin_client.get(LIST, {"status": "succeeded"}))
+
+
+def test_no_template_is_rendered_for_each_row(admin_client: Client) -> None:
+    """It would take half of the time of a page."""
+    job_type("mail")
+    jobs(2)
+    few = admin_client.get(LIST)
+    jobs(9)
+    many = admin_client.get(LIST)
+
+    assert len(shown(many)) == len(shown(few)) + 9
+    assert len(many.templates) == len(few.templates)
+
+
+def test_rows_lead_to_their_jobs_and_from_there_back_to_the_list_as_it_was(
+    admin_client: Client,
+) -> None:
+    job_type("mail")
+    [job] = jobs(1)
+    listed = admin_client.get(LIST, {"type": "mail", "status": "ready"})
+    href = re.search(r'<th class="field-number[^>]*><a href="([^"]+)"', listed.content.decode())
+    assert href is not None
+    page = admin_client.get(unescape(href[1]))
+
+    assert page.status_code == 200
+    assert page.context["original"].pk == job
+    assert "type=mail&amp;status=ready" in page.content.decode()
 
 
 def test_pages_go_on_below_the_last_row_without_count_or_offset(
