@@ -23,6 +23,7 @@ from apps.common.admin import PlatformModelAdmin
 from apps.common.admin.changelist import tidy_search
 from apps.common.admin.display import plain_time, shown_text
 from apps.common.admin.filters import read_key, read_number
+from apps.common.masked_search import says
 from apps.common.masking import redacted
 from apps.dispatch.models import (
     ArchivedDispatch,
@@ -139,7 +140,7 @@ def _errors(request: HttpRequest, term: Term) -> HitGroup | None:
     model_admin = _searched(request, JournalEntry)
     if model_admin is None:
         return None
-    wanted = Q(error__icontains=term.text)
+    wanted = says("error", term.text)
     if term.key is not None:
         wanted |= Q(error_key=term.key)
     entries = _newest(model_admin.get_queryset(request), MAX_ENTRIES).filter(wanted)

@@ -12,16 +12,26 @@ from apps.common.conf import conf
 MASK = "••••••"
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W_A-Z]+")
-# What may hold a secret in a text: a password before the host of an address, `name=value` as in
-# the query of an address, and what follows the name of a way to sign in.
-_IN_TEXT = re.compile(
-    r"(?P<user>(?<=://)[^\s/?#@\"'<>]+(?=@))"
-    r"|(?P<mark>[?&;#]?)(?P<name>(?<![\w.%\[\]-])[\w.%\[\]-]{1,80})=(?P<value>[^\s&;#\"'<>]+)"
-    r"|(?P<way>\b(?:Bearer|Basic)\s+)(?P<given>[\w.~+/=-]{8,})",
+# What may begin a secret in a text: the password before the host of an address, `name=value` as in
+# the query of an address, `"name": "value"` as in JSON, and what follows the name of a way to sign
+# in.
+_NAME = r"[\w.%\[\]-]{1,80}"
+_BEFORE_SECRET = re.compile(
+    r"(?P<address>://)(?=[^\s/?#\"'<>]+@)"
+    rf"|(?P<mark>[?&;#]?)(?P<name>(?<![\w.%\[\]-]){_NAME})=(?=[^\s&;#\"'<>])"
+    r"|\b(?P<way>Bearer|Basic)\s+(?=[\w.~+/=-]{8})"
+    rf"|(?P<quote>[\"'])(?P<key>{_NAME})(?P=quote)\s*:\s*(?P<opening>[\"'])",
     re.IGNORECASE,
 )
+# Up to the last @: many a password has one.
+_IN_ADDRESS = re.compile(r"[^\s/?#\"'<>]+(?=@)")
+_VALUE = re.compile(r"(?:(?:Bearer|Basic)\s+)?[^\s&;#\"'<>]+", re.IGNORECASE)
+_SIGNED_WITH = re.compile(r"[\w.~+/=-]+")
+_QUOTED = {quote: re.compile(rf"(?:\\.|[^\\{quote}])+", re.DOTALL) for quote in ("'", '"')}
+# No secret begins in a text without any of these.
+_SIGN_OF_SECRET = re.compile(r"[=@\s\"']")
 # Too common elsewhere, but in the query of an address they name what opens it.
-_IN_QUERY = {"key", "sig", "sign", "signature"}
+IN_QUERY = {"key", "sig", "sign", "signature"}
 
 
 @functools.lru_cache(maxsize=4096)
@@ -37,7 +47,12 @@ def _is_named(key: str, names: tuple[str, ...]) -> bool:
         for first in range(len(words))
         for last in range(first + 1, len(words) + 1)
     }
-    return not runs.isdisjoint("".join(_words(name)) for name in names)
+    return not runs.isdisjoint(map(letters_of, names))
+
+
+def letters_of(name: str) -> str:
+    """What is compared of a name: `apikey` of `API-Key`."""
+    return "".join(_words(name))
 
 
 def is_secret(key: str) -> bool:
@@ -51,7 +66,8 @@ def is_secret(key: str) -> bool:
 
 def redacted(value: Any) -> Any:
     """The JSON value or text with MASK instead of its secrets: every value under one of
-    MASKED_KEYS, and in texts passwords and tokens of addresses."""
+    MASKED_KEYS, and in texts passwords of addresses, `name=value`, `"name": "value"` and tokens of
+    a sign-in."""
     if isinstance(value, dict):
         return {key: MASK if is_secret(key) else redacted(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -96,19 +112,26 @@ def _refilled(edited: str, stored: str) -> str:
 
 
 def _replaced(text: str, instead: Callable[[str], str]) -> str:
-    if "=" not in text and "@" not in text and " " not in text:
+    if not _SIGN_OF_SECRET.search(text):
         return text
+    parts: list[str] = []
+    done = at = 0
+    while before := _BEFORE_SECRET.search(text, at):
+        at = before.end()
+        secret = _secret_after(before)
+        if secret is not None and (found := secret.match(text, at)):
+            parts += (text[done:at], instead(found[0]))
+            done = at = found.end()
+    return "".join((*parts, text[done:])) if parts else text
 
-    def replace(match: re.Match[str]) -> str:
-        if match["user"]:
-            return instead(match["user"])
-        if match["given"]:
-            return match["way"] + instead(match["given"])
-        is_hidden = is_secret(match["name"]) or (
-            match["mark"] and match["name"].casefold() in _IN_QUERY
-        )
-        if not is_hidden:
-            return match[0]
-        return f"{match['mark']}{match['name']}={instead(match['value'])}"
 
-    return _IN_TEXT.sub(replace, text)
+def _secret_after(before: re.Match[str]) -> re.Pattern[str] | None:
+    """What the secret looks like, if that is the beginning of one."""
+    if before["address"]:
+        return _IN_ADDRESS
+    if before["way"]:
+        return _SIGNED_WITH
+    if before["opening"]:
+        return _QUOTED[before["opening"]] if is_secret(before["key"]) else None
+    in_query = before["mark"] and before["name"].casefold() in IN_QUERY
+    return _VALUE if in_query or is_secret(before["name"]) else None

@@ -13,6 +13,7 @@ from apps.common import clock, ids
 from apps.common.db import fetch, fetch_each, force_index, table
 from apps.common.errors import NotFound
 from apps.common.json_search import holding
+from apps.common.masked_search import says
 from apps.common.messages import Message as _
 from apps.jobs.conf import conf
 from apps.jobs.models import AnyJob, ArchivedJob, Bounds, Job, JobType
@@ -124,9 +125,9 @@ def narrowed(rows: JobQuerySet, wanted: JobFilter) -> JobQuerySet:
         types = JobType.objects.filter(lane=wanted.lane).values_list("name", flat=True)
         rows = rows.filter(type__in=list(types))
     if wanted.memo:
-        rows = rows.filter(memo__icontains=wanted.memo)
+        rows = rows.filter(says("memo", wanted.memo))
     if wanted.text:
-        rows = rows.filter(_says(wanted.text))
+        rows = rows.filter(_is_or_says(wanted.text))
     return holding(created_within(rows, wanted), wanted.where)
 
 
@@ -182,8 +183,8 @@ def _one_or_each(column: str, values: Sequence[str]) -> dict[str, Any]:
     return {column: values[0]} if len(values) == 1 else {f"{column}__in": values}
 
 
-def _says(text: str) -> Q:
-    wanted = Q(memo__icontains=text)
+def _is_or_says(text: str) -> Q:
+    wanted = says("memo", text)
     if is_key(text, MAX_KEY) or is_key(text, MAX_USER):
         wanted |= Q(key=text) | Q(user_id=text)
     if (number := _number_of(text)) is not None:

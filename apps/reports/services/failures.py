@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from apps.common import ids
 from apps.common.db import fetch, fetch_each, force_index, placeholders, table
+from apps.common.masking import redacted
 from apps.journal.services.minutes import instant_of, second_of
 from apps.reports.models import ErrorGroup, Rollup
 from apps.reports.rules import coverage
@@ -204,13 +205,13 @@ def _most_frequent(counted: _Counted, limit: int) -> _Counted:
 
 
 def _saying(text: str, counted: _Counted) -> _Counted:
-    """Those of the errors that have the text, in letters of either case."""
+    """Those of the errors that have the text, in letters of either case, as they are shown."""
     samples = dict(_known(_sums(counted), "sample"))
     wanted = text.casefold()
     return {
         (source, value): sums
         for (source, value), sums in counted.items()
-        if wanted in samples.get((source, *error_of(value)), [""])[0].casefold()
+        if wanted in redacted(samples.get((source, *error_of(value)), [""])[0]).casefold()
     }
 
 
