@@ -9,10 +9,17 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
+from django.urls import reverse
+
 from apps.alerts.models import Alert, AlertRule, Channel, Delivery, ReportPlan
 from apps.alerts.services import report_plans, settings
 from apps.common import clock
 from apps.reports.services import standing
+
+
+def address(model: str, page: str, *args: object) -> str:
+    """Of a page in the admin."""
+    return reverse(f"admin:alerts_{model}_{page}", args=args)
 
 
 def channel(name: str = "ops", **values: Any) -> Channel:

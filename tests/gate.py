@@ -36,6 +36,7 @@ ONCE = [
     "tests/integration/api/test_matrix.py",
     "tests/integration/api/test_openapi.py",
     "tests/integration/alerts/test_pages.py",
+    "tests/integration/alerts/test_report_pages.py",
     "tests/integration/access/test_abilities.py",
     "tests/integration/access/test_schema.py",
     "tests/integration/bulk/test_offers.py",

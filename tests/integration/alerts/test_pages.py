@@ -12,13 +12,13 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from apps.alerts.models import Alert, AlertRule, Channel, Delivery, ReportPlan, ReportRun
+from apps.alerts.models import Alert, AlertRule, Channel, Delivery, ReportPlan
 from apps.common import clock
 from apps.jobs.models import JobScope
 from apps.journal.models import JournalEntry
 from apps.schedules.models import Schedule
 from tests import factories
-from tests.alerts import Receiver, channel, evaluate, report_plan, rule
+from tests.alerts import Receiver, address, channel, evaluate, report_plan, rule
 from tests.frozen import FrozenClock
 from tests.jobs import job_type, jobs
 from tests.pages import english_in, form_of, text_of
@@ -26,10 +26,6 @@ from tests.pages import english_in, form_of, text_of
 pytestmark = pytest.mark.django_db
 
 SECRETS = ("T0KEN", "S3CRET")
-
-
-def url(model: str, page: str, *args: object) -> str:
-    return reverse(f"admin:alerts_{model}_{page}", args=args)
 
 
 def secret_channel(**values: Any) -> Channel:
@@ -57,16 +53,16 @@ def every_page(alert: Alert) -> list[str]:
         "delivery": delivery.pk,
     }
     return [
-        *(url(model, "changelist") for model in rows),
-        *(url(model, "change", pk) for model, pk in rows.items()),
-        url("channel", "history", delivery.channel_id),
+        *(address(model, "changelist") for model in rows),
+        *(address(model, "change", pk) for model, pk in rows.items()),
+        address("channel", "history", delivery.channel_id),
     ]
 
 
 # --- rules ----------------------------------------------------------------------------------------
 def test_rule_is_made_and_changed_by_a_configurer(role_client: Any) -> None:
     client, made_channel = role_client("configurer"), channel()
-    form = form_of(client.get(url("alertrule", "add")), "name")
+    form = form_of(client.get(address("alertrule", "add")), "name")
     typed = {
         **form,
         "name": "Mail fails",
@@ -77,12 +73,12 @@ def test_rule_is_made_and_changed_by_a_configurer(role_client: Any) -> None:
         "quiet_to": "06:00",
         "quiet_days": ["1", "5"],
     }
-    assert client.post(url("alertrule", "add"), typed).status_code == 302
+    assert client.post(address("alertrule", "add"), typed).status_code == 302
     made = AlertRule.objects.get()
     assert (made.name, made.terms.threshold, made.quiet_days) == ("Mail fails", 0.3, "15")
     assert [*made.channels.all()] == [made_channel]
 
-    page = url("alertrule", "change", made.pk)
+    page = address("alertrule", "change", made.pk)
     form = form_of(client.get(page), "name")
     assert client.post(page, {**form, "threshold": "", "channels": []}).status_code == 302
 
@@ -110,10 +106,10 @@ def test_wrong_value_is_named_beside_its_field(
     role_client: Any, field: str, value: str, message: str
 ) -> None:
     client = role_client("configurer")
-    form = form_of(client.get(url("alertrule", "add")), "name")
+    form = form_of(client.get(address("alertrule", "add")), "name")
     typed = {**form, "name": "x", "kind": "failure_rate", field: value}
 
-    answer = client.post(url("alertrule", "add"), typed)
+    answer = client.post(address("alertrule", "add"), typed)
 
     assert (answer.status_code, AlertRule.objects.count()) == (200, 0)
     assert message in text_of(answer)
@@ -122,20 +118,20 @@ def test_wrong_value_is_named_beside_its_field(
 def test_two_rules_of_one_name_cannot_be(role_client: Any) -> None:
     rule("Mail fails")
     client = role_client("configurer")
-    form = form_of(client.get(url("alertrule", "add")), "name")
+    form = form_of(client.get(address("alertrule", "add")), "name")
 
     answer = client.post(
-        url("alertrule", "add"), {**form, "name": "Mail fails", "kind": "breaker_open"}
+        address("alertrule", "add"), {**form, "name": "Mail fails", "kind": "breaker_open"}
     )
 
     assert "Mail fails exists already; choose another name." in text_of(answer)
 
 
 def test_page_of_a_rule_says_whether_it_would_fire(firing: Alert, role_client: Any) -> None:
-    shown = text_of(role_client("viewer").get(url("alertrule", "change", firing.rule_id)))
+    shown = text_of(role_client("viewer").get(address("alertrule", "change", firing.rule_id)))
     assert "Yes: 1 wrong now. Subject Value State mail" in shown
     made = rule("fails", "failure_rate")
-    shown = text_of(role_client("viewer").get(url("alertrule", "change", made.pk)))
+    shown = text_of(role_client("viewer").get(address("alertrule", "change", made.pk)))
     assert "No: it reads nothing now. A type counts from 20 ended jobs" in shown
 
 
@@ -159,13 +155,13 @@ def test_page_of_a_rule_says_that_its_target_does_not_exist(
     job_type()
     factories.group("gid_shops")
     client = role_client("configurer")
-    form = form_of(client.get(url("alertrule", "add")), "name")
+    form = form_of(client.get(address("alertrule", "add")), "name")
     typed = {**form, "name": "r", "kind": kind, "target": target}
 
-    answer = client.post(url("alertrule", "add"), typed, follow=True)
+    answer = client.post(address("alertrule", "add"), typed, follow=True)
 
     made = AlertRule.objects.get()
-    page = text_of(client.get(url("alertrule", "change", made.pk)))
+    page = text_of(client.get(address("alertrule", "change", made.pk)))
     for shown in (text_of(answer), page):
         assert sentence in shown
         assert ("There is no" in shown) == bool(sentence)
@@ -174,7 +170,7 @@ def test_page_of_a_rule_says_that_its_target_does_not_exist(
 def test_rule_is_deleted_with_its_alerts(firing: Alert, role_client: Any) -> None:
     client = role_client("configurer")
 
-    client.post(url("alertrule", "delete", firing.rule_id), {"post": "yes"})
+    client.post(address("alertrule", "delete", firing.rule_id), {"post": "yes"})
 
     assert (AlertRule.objects.count(), Alert.objects.count()) == (0, 0)
     assert JournalEntry.objects.latest("id").event == "rule_deleted"
@@ -183,7 +179,7 @@ def test_rule_is_deleted_with_its_alerts(firing: Alert, role_client: Any) -> Non
 # --- channels -------------------------------------------------------------------------------------
 def test_channel_keeps_its_secrets_when_they_are_left_empty(role_client: Any) -> None:
     made, client = secret_channel(), role_client("configurer")
-    page = url("channel", "change", made.pk)
+    page = address("channel", "change", made.pk)
     form = form_of(client.get(page), "name")
 
     assert client.post(page, {**form, "name": "Night shift"}).status_code == 302
@@ -195,7 +191,7 @@ def test_channel_keeps_its_secrets_when_they_are_left_empty(role_client: Any) ->
 
 def test_no_page_shows_a_secret(firing: Alert, admin_client: Client) -> None:
     secret = Channel.objects.get()
-    page = url("channel", "change", secret.pk)
+    page = address("channel", "change", secret.pk)
     typed = {**form_of(admin_client.get(page), "name"), "url": "https://x.example/N3W"}
     wrong = admin_client.post(page, {**typed, "name": ""})
     Channel.objects.update(version=2)
@@ -214,14 +210,14 @@ def test_no_page_shows_a_secret(firing: Alert, admin_client: Client) -> None:
 def test_channel_to_a_host_that_is_not_allowed_says_so(role_client: Any, settings: Any) -> None:
     settings.ALERT_HOSTS = ("hooks.slack.com",)
     client = role_client("configurer")
-    form = form_of(client.get(url("channel", "add")), "name")
+    form = form_of(client.get(address("channel", "add")), "name")
     typed = {**form, "name": "ops", "kind": "webhook", "url": "https://a.example/T0KEN"}
     sentence = "a.example port 443 is not allowed; ALERT_HOSTS has: hooks.slack.com."
 
-    saved = text_of(client.post(url("channel", "add"), typed, follow=True))
+    saved = text_of(client.post(address("channel", "add"), typed, follow=True))
 
     made = Channel.objects.get()
-    page = url("channel", "change", made.pk)
+    page = address("channel", "change", made.pk)
     for shown in (saved, text_of(client.get(page))):
         assert sentence in shown
         assert "T0KEN" not in shown
@@ -234,9 +230,11 @@ def test_channel_to_a_host_that_is_not_allowed_says_so(role_client: Any, setting
 def test_mail_needs_a_server_and_an_address(role_client: Any, settings: Any) -> None:
     settings.EMAIL_HOST = ""
     client = role_client("configurer")
-    form = form_of(client.get(url("channel", "add")), "name")
+    form = form_of(client.get(address("channel", "add")), "name")
 
-    shown = text_of(client.post(url("channel", "add"), {**form, "name": "Post", "kind": "mail"}))
+    shown = text_of(
+        client.post(address("channel", "add"), {**form, "name": "Post", "kind": "mail"})
+    )
 
     assert "There is no server for mail; set EMAIL_URL and start anew." in shown
     assert "Write at least one mail address." in shown
@@ -246,8 +244,8 @@ def test_test_shows_code_and_answer(role_client: Any, site: Receiver) -> None:
     site.answers = [(200, b'{"errcode": 310000, "errmsg": "sign not match <b>"}')]
     made = channel(kind="dingtalk", url=f"{site.url}/robot/send?access_token=T0KEN", secret="S")
     client = role_client("configurer")
-    page = url("channel", "test", made.pk)
-    assert page in client.get(url("channel", "change", made.pk)).content.decode()
+    page = address("channel", "test", made.pk)
+    assert page in client.get(address("channel", "change", made.pk)).content.decode()
     assert (client.get(page).status_code, site.taken) == (200, [])
 
     answer = client.post(page)
@@ -259,73 +257,9 @@ def test_test_shows_code_and_answer(role_client: Any, site: Receiver) -> None:
     assert len(site.taken) == 1
 
 
-# --- report plans ---------------------------------------------------------------------------------
-def test_report_is_planned_from_its_page(frozen_clock: FrozenClock, role_client: Any) -> None:
-    client, made_channel = role_client("operator"), channel()
-    page = client.get(reverse("report"), {"by": "host", "period": "7d", "zone": "Asia/Shanghai"})
-    add = page.context["plan_url"]
-    form = form_of(client.get(add), "query")
-    assert form["query"] == "source=job&by=host&period=7d&zone=Asia%2FShanghai"
-    assert (form["time_zone"], form["every_days"], form["at"]) == ("Asia/Shanghai", "1", "08:00")
-
-    typed = {**form, "title": "Hosts", "channels": [str(made_channel.pk)]}
-    assert client.post(url("reportplan", "add"), typed).status_code == 302
-
-    made = ReportPlan.objects.get()
-    assert (made.owner.get_username(), made.rule) == ("operator", {"every_days": 1, "at": "08:00"})
-    shown = text_of(client.get(url("reportplan", "change", made.pk)))
-    assert "Jobs · By host · 7 days · Asia/Shanghai" in shown
-    assert "2026-03-03 00:00:00" in shown
-    assert "report source=job&by=host" in " ".join(shown.split())
-
-
-def test_form_says_where_channels_come_from_while_there_is_none(role_client: Any) -> None:
-    client, words = role_client("operator"), "Add one on the page Channels first."
-    assert words in text_of(client.get(url("reportplan", "add")))
-    channel()
-    assert words not in text_of(client.get(url("reportplan", "add")))
-
-
-def test_wrong_report_is_named_beside_its_field(frozen_clock: Any, role_client: Any) -> None:
-    client = role_client("operator")
-    form = form_of(client.get(url("reportplan", "add")), "query")
-    answer = client.post(url("reportplan", "add"), {**form, "title": "x", "query": "by=colour"})
-    assert "query" in answer.context["adminform"].form.errors
-
-
-def test_report_is_sent_by_one_click(frozen_clock: FrozenClock, role_client: Any) -> None:
-    client = role_client("operator")
-    owner = User.objects.get(username="operator")
-    made = report_plan(owner, channels=[channel()])
-
-    client.post(url("reportplan", "act", "send_now"), {"ids": str(made.pk)})
-
-    assert (ReportRun.objects.get().by_hand, Delivery.objects.get().event) == (True, "report")
-    assert "sent by hand" in text_of(client.get(url("reportplan", "change", made.pk)))
-
-
-def test_page_says_why_a_report_is_not_sent(frozen_clock: FrozenClock, role_client: Any) -> None:
-    client = role_client("operator")
-    gone = User.objects.create_user("gone", is_active=False)
-    made = report_plan(User.objects.get(username="operator"), channels=[channel()])
-    ReportPlan.objects.update(owner=gone)
-    shown = text_of(client.get(url("reportplan", "change", made.pk)))
-    assert "Its owner may not sign in any more." in shown
-
-
-@pytest.mark.parametrize("role", ["viewer", "operator"])
-def test_report_page_leads_to_a_plan_for_who_may(
-    frozen_clock: Any, role_client: Any, role: str
-) -> None:
-    client = role_client(role)
-    assert bool(client.get(reverse("report")).context["plan_url"]) == (role == "operator")
-    JobScope.objects.create(operator=User.objects.get(username=role), type="mail")
-    assert client.get(reverse("report")).context["plan_url"] == ""
-
-
 # --- alerts ---------------------------------------------------------------------------------------
 def test_history_of_an_alert_is_what_people_did(firing: Alert, role_client: Any) -> None:
-    client, page = role_client("operator"), url("alert", "change", firing.pk)
+    client, page = role_client("operator"), address("alert", "change", firing.pk)
     shown = text_of(client.get(page))
     assert "Nobody has acted on it yet." in shown
     assert "Nothing has happened yet." not in shown
@@ -334,12 +268,12 @@ def test_history_of_an_alert_is_what_people_did(firing: Alert, role_client: Any)
 def test_history_tells_days_and_rules_in_words(firing: Alert, admin_client: Client) -> None:
     every_page(firing)
     plan = ReportPlan.objects.get()
-    shown = text_of(admin_client.get(url("reportplan", "change", plan.pk)))
+    shown = text_of(admin_client.get(address("reportplan", "change", plan.pk)))
     assert "rule daily at 08:00" in shown
     assert "every_days" not in shown.partition("History")[2]
-    shown = text_of(admin_client.get(url("alertrule", "change", firing.rule_id)))
+    shown = text_of(admin_client.get(address("alertrule", "change", firing.rule_id)))
     assert "days Monday, Tuesday, Wednesday, Thursday, Friday, Saturday, Sunday" in shown
-    shown = text_of(admin_client.get(url("delivery", "changelist")))
+    shown = text_of(admin_client.get(address("delivery", "changelist")))
     assert "Pk" not in shown
 
 
@@ -350,32 +284,32 @@ def test_schedule_is_named_by_its_title(frozen_clock: FrozenClock, admin_client:
     evaluate()
     alert = Alert.objects.get(subject=f"schedule:{made[0].pk}")
     shown = f"Every minute ({made[0].pk})"
-    for address in (
-        url("alert", "changelist"),
-        url("alert", "change", alert.pk),
-        url("alertrule", "change", watch.pk),
+    for place in (
+        address("alert", "changelist"),
+        address("alert", "change", alert.pk),
+        address("alertrule", "change", watch.pk),
     ):
-        assert shown in text_of(admin_client.get(address))
-    page = admin_client.get(url("alert", "change", alert.pk))
+        assert shown in text_of(admin_client.get(place))
+    page = admin_client.get(address("alert", "change", alert.pk))
     assert f"plans: {shown}" in text_of(page)
 
     with CaptureQueriesContext(connection) as caught:
-        admin_client.get(url("alert", "changelist"))
+        admin_client.get(address("alert", "changelist"))
     assert sum("schedules_schedule" in each["sql"] for each in caught) == 1
 
 
 def test_operator_snoozes_an_alert(firing: Alert, role_client: Any) -> None:
     client = role_client("operator")
-    page = client.get(url("alert", "change", firing.pk))
+    page = client.get(address("alert", "change", firing.pk))
     assert "Snooze 1 h" in text_of(page)
 
     client.post(
-        url("alert", "act", "snooze_hour"), {"ids": str(firing.pk), "reason": "CRM is down"}
+        address("alert", "act", "snooze_hour"), {"ids": str(firing.pk), "reason": "CRM is down"}
     )
 
     firing.refresh_from_db()
     assert firing.snoozed_until == clock.now() + timedelta(hours=1)
-    shown = text_of(client.get(url("alert", "change", firing.pk)))
+    shown = text_of(client.get(address("alert", "change", firing.pk)))
     assert "Alert snoozed" in shown
     assert "CRM is down" in shown
 
@@ -390,7 +324,7 @@ def test_list_by_state(firing: Alert, role_client: Any, state: str) -> None:
     client = role_client("viewer")
 
     found = {
-        each: client.get(url("alert", "changelist"), {"state": each}).context["cl"].result_count
+        each: client.get(address("alert", "changelist"), {"state": each}).context["cl"].result_count
         for each in changes
     }
 
@@ -402,9 +336,11 @@ def test_viewer_reads_and_changes_nothing(firing: Alert, role_client: Any) -> No
     client = role_client("viewer")
     for page in every_page(firing):
         assert client.get(page).status_code == 200
-    act = client.post(url("alert", "act", "snooze_hour"), {"ids": str(firing.pk), "reason": "x"})
-    test = client.post(url("channel", "test", Channel.objects.get().pk))
-    add = client.get(url("alertrule", "add"))
+    act = client.post(
+        address("alert", "act", "snooze_hour"), {"ids": str(firing.pk), "reason": "x"}
+    )
+    test = client.post(address("channel", "test", Channel.objects.get().pk))
+    add = client.get(address("alertrule", "add"))
     assert (act.status_code, test.status_code, add.status_code) == (403, 403, 403)
 
 
@@ -417,10 +353,12 @@ def test_people_with_limits_see_nothing_of_it(firing: Alert, role_client: Any) -
 
     # A row that is out of sight counts as unknown, and leads back to the start.
     assert {*answers.values()} <= {302, 403}
-    act = client.post(url("alert", "act", "snooze_hour"), {"ids": str(firing.pk), "reason": "x"})
-    test = client.post(url("channel", "test", Channel.objects.get().pk))
+    act = client.post(
+        address("alert", "act", "snooze_hour"), {"ids": str(firing.pk), "reason": "x"}
+    )
+    test = client.post(address("channel", "test", Channel.objects.get().pk))
     assert (act.status_code, test.status_code) == (403, 403)
-    assert url("alert", "changelist") not in client.get("/admin/").content.decode()
+    assert address("alert", "changelist") not in client.get("/admin/").content.decode()
 
 
 def test_pages_speak_chinese(firing: Alert, admin_client: Client) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.test import Client
 
 from apps.bulk.handlers import bulk
 from apps.bulk.models import BulkRun
@@ -43,6 +44,17 @@ def again(run: BulkRun) -> BulkRun:
 def counts(run: BulkRun) -> tuple[str, int, int, int, int]:
     run = again(run)
     return run.state, run.collected, run.done, run.skipped, run.failed
+
+
+def page_of(run: BulkRun) -> str:
+    """The address of its page."""
+    return f"/admin/bulk/bulkrun/{run.pk}/change/"
+
+
+@pytest.fixture
+def page(role_client: Callable[[str], Client]) -> Client:
+    """The browser of an operator."""
+    return role_client("operator")
 
 
 @pytest.fixture

@@ -1,0 +1,80 @@
+"""The pages of planned reports."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.urls import reverse
+
+from apps.alerts.models import Delivery, ReportPlan, ReportRun
+from apps.jobs.models import JobScope
+from tests.alerts import address, channel, report_plan
+from tests.frozen import FrozenClock
+from tests.pages import form_of, text_of
+
+pytestmark = pytest.mark.django_db
+
+
+def test_report_is_planned_from_its_page(frozen_clock: FrozenClock, role_client: Any) -> None:
+    client, made_channel = role_client("operator"), channel()
+    page = client.get(reverse("report"), {"by": "host", "period": "7d", "zone": "Asia/Shanghai"})
+    add = page.context["plan_url"]
+    form = form_of(client.get(add), "query")
+    assert form["query"] == "source=job&by=host&period=7d&zone=Asia%2FShanghai"
+    assert (form["time_zone"], form["every_days"], form["at"]) == ("Asia/Shanghai", "1", "08:00")
+
+    typed = {**form, "title": "Hosts", "channels": [str(made_channel.pk)]}
+    assert client.post(address("reportplan", "add"), typed).status_code == 302
+
+    made = ReportPlan.objects.get()
+    assert (made.owner.get_username(), made.rule) == ("operator", {"every_days": 1, "at": "08:00"})
+    shown = text_of(client.get(address("reportplan", "change", made.pk)))
+    assert "Jobs · By host · 7 days · Asia/Shanghai" in shown
+    assert "2026-03-03 00:00:00" in shown
+    assert "report source=job&by=host" in " ".join(shown.split())
+
+
+def test_form_says_where_channels_come_from_while_there_is_none(role_client: Any) -> None:
+    client, words = role_client("operator"), "Add one on the page Channels first."
+    assert words in text_of(client.get(address("reportplan", "add")))
+    channel()
+    assert words not in text_of(client.get(address("reportplan", "add")))
+
+
+def test_wrong_report_is_named_beside_its_field(frozen_clock: Any, role_client: Any) -> None:
+    client = role_client("operator")
+    form = form_of(client.get(address("reportplan", "add")), "query")
+    answer = client.post(address("reportplan", "add"), {**form, "title": "x", "query": "by=colour"})
+    assert "query" in answer.context["adminform"].form.errors
+
+
+def test_report_is_sent_by_one_click(frozen_clock: FrozenClock, role_client: Any) -> None:
+    client = role_client("operator")
+    owner = User.objects.get(username="operator")
+    made = report_plan(owner, channels=[channel()])
+
+    client.post(address("reportplan", "act", "send_now"), {"ids": str(made.pk)})
+
+    assert (ReportRun.objects.get().by_hand, Delivery.objects.get().event) == (True, "report")
+    assert "sent by hand" in text_of(client.get(address("reportplan", "change", made.pk)))
+
+
+def test_page_says_why_a_report_is_not_sent(frozen_clock: FrozenClock, role_client: Any) -> None:
+    client = role_client("operator")
+    gone = User.objects.create_user("gone", is_active=False)
+    made = report_plan(User.objects.get(username="operator"), channels=[channel()])
+    ReportPlan.objects.update(owner=gone)
+    shown = text_of(client.get(address("reportplan", "change", made.pk)))
+    assert "Its owner may not sign in any more." in shown
+
+
+@pytest.mark.parametrize("role", ["viewer", "operator"])
+def test_report_page_leads_to_a_plan_for_who_may(
+    frozen_clock: Any, role_client: Any, role: str
+) -> None:
+    client = role_client(role)
+    assert bool(client.get(reverse("report")).context["plan_url"]) == (role == "operator")
+    JobScope.objects.create(operator=User.objects.get(username=role), type="mail")
+    assert client.get(reverse("report")).context["plan_url"] == ""

@@ -1,0 +1,195 @@
+"""The page of a bulk run shows how far it is, stops it, and leads back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from apps.bulk.models import BulkRun
+from apps.bulk.services.runs import is_stalled
+from apps.common import clock
+from apps.jobs.models import Job, JobScope
+from apps.jobs.rules import transitions as t
+from tests.frozen import FrozenClock
+from tests.integration.bulk.conftest import carry_out, page_of
+from tests.jobs import jobs
+from tests.pages import form_of, text_of
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail")]
+NEW = "/admin/bulk/new/jobs/{}/"
+LIST = "/admin/jobs/job/"
+Start = Callable[..., BulkRun]
+
+
+def test_page_shows_counts_rows_and_the_way_back(page: Client, start: Start) -> None:
+    done, left = jobs(3), jobs(1, status=t.SUCCEEDED)
+    run = start("cancel", {"type": "mail"})
+    assert "data-live-url" in page.get(page_of(run)).content.decode()
+    carry_out(run)
+    answer = page.get(page_of(run))
+    text = text_of(answer)
+    for part in ("Done", "Skipped 1", "succeeded", str(left[0]), "wrong address", "Take back"):
+        assert part in text
+    assert "data-final" in answer.content.decode()
+    # What it did to which rows, as in the list and on the plan.
+    assert f"Jobs · Cancel · {run.pk}" in text
+    assert "Jobs · Cancel" in text_of(page.get("/admin/bulk/bulkrun/"))
+    assert "Jobs · Cancel" in text_of(page.get(NEW.format("cancel"), {"type": "mail"}))
+    # A key keeps its kind.
+    assert "By operator" in text
+    BulkRun.objects.update(actor="key:tills")
+    assert "By key:tills" in text_of(page.get(page_of(run)))
+    assert str(done[0]) in text_of(page.get(page_of(run), {"outcome": "done"}))
+    back = next(b.url for b in answer.context["object_buttons"] if "Take back" in str(b.text))
+    assert "3 rows match" in text_of(page.get(back))
+
+
+def test_way_back_leads_to_all_rows_that_were_changed_and_from_there_to_the_run(
+    page: Client, start: Start
+) -> None:
+    jobs(1_200)
+    run = start("cancel", {"type": "mail"})
+    carry_out(run)
+    jobs(3, status=t.CANCELLED)
+    [back] = [b for b in page.get(page_of(run)).context["object_buttons"] if "Take" in str(b.text)]
+    planned = page.get(back.url)
+    text = text_of(planned)
+    for part in (f"Changed by bulk run: {run.pk}", "1,200 rows match", "1,200 will change"):
+        assert part in text
+    assert planned.context["back"] == page_of(run)
+    # It is no run over all rows, so nobody has to tick that.
+    assert "every" not in planned.context["form"].fields
+    answer = page.post(back.url, {**form_of(planned, "once"), "reason": "it was right"})
+    assert answer.status_code == 302
+    made = BulkRun.objects.latest("pk")
+    assert (made.verb, made.filter, made.at_most) == ("retry", {"run": str(run.pk)}, 1_200)
+    assert f"Changed by bulk run: {run.pk}" in text_of(page.get(page_of(made)))
+
+
+def test_plan_of_a_way_back_says_that_what_has_ended_stays(page: Client, start: Start) -> None:
+    jobs(2, status=t.FAILED)
+    run = start("retry", {"type": "mail"})
+    carry_out(run)
+    [back] = [b for b in page.get(page_of(run)).context["object_buttons"] if "Take" in str(b.text)]
+    said = "What has ended since cannot be taken back."
+    assert said not in text_of(page.get(back.url))
+    Job.objects.filter(type="mail").update(status=t.FAILED)
+    assert said in text_of(page.get(back.url))
+
+
+def test_viewer_is_offered_no_way_back(role_client: Callable[[str], Client], start: Start) -> None:
+    jobs(1)
+    run = start("cancel", {"type": "mail"})
+    carry_out(run)
+    answer = role_client("viewer").get(page_of(run))
+    assert answer.status_code == 200
+    assert list(answer.context["object_buttons"]) == []
+
+
+def test_run_of_another_kind_or_of_others_is_no_way_back(
+    page: Client, start: Start, role_user: Callable[[str], User]
+) -> None:
+    jobs(2)
+    other = start("cancel", {"type": "mail"}, actor="admin:olga")
+    tasks = start("pause", {}, kind="once-tasks")
+    JobScope.objects.create(operator=role_user("operator"), type="mail")
+    for number in (other.pk, tasks.pk, 999):
+        answer = page.get(NEW.format("retry"), {"run": str(number)}, follow=True)
+        assert answer.redirect_chain[0][0] == LIST
+        assert f"There is no bulk run {number} over such rows." in text_of(answer)
+
+
+def test_time_left_follows_the_speed(page: Client, start: Start, frozen_clock: FrozenClock) -> None:
+    jobs(300)
+    run = start("cancel", {"type": "mail"}, rate=100)
+    live = f"/admin/bulk/bulkrun/{run.pk}/live/"
+    BulkRun.objects.filter(pk=run.pk).update(state="acting", collected=300, below=None)
+    # Before the first round by its rate.
+    assert "0 % 3.0 s left" in text_of(page.get(live))
+    began = clock.now()
+    BulkRun.objects.filter(pk=run.pk).update(done=100, paced_at=began, paced_from=50)
+    frozen_clock.advance(seconds=10)
+    assert "5 rows per second 40.0 s left" in text_of(page.get(live))
+
+
+def test_live_part_comes_alone(page: Client, start: Start) -> None:
+    jobs(3)
+    run = start("cancel", {"type": "mail"})
+    part = page.get(f"/admin/bulk/bulkrun/{run.pk}/live/").content.decode()
+    assert part.lstrip().startswith('<div id="live"')
+    assert "data-final" not in part
+
+
+def test_stop_and_continue_are_on_the_page(page: Client, start: Start) -> None:
+    jobs(3)
+    run = start("cancel", {"type": "mail"})
+    act = "/admin/bulk/bulkrun/act/{}/"
+    page.post(act.format("stop_run"), {"ids": run.pk, "reason": "too many"})
+    assert BulkRun.objects.get().state == BulkRun.State.STOPPED
+    assert Job.objects.get(pk=run.job).status == t.CANCELLED
+    page.post(act.format("continue_run"), {"ids": run.pk, "reason": "go on"})
+    carry_out(run)
+    assert BulkRun.objects.get().state == BulkRun.State.DONE
+
+
+def test_run_whose_job_was_cancelled_can_be_continued(page: Client, start: Start) -> None:
+    jobs(3)
+    run = start("cancel", {"type": "mail"})
+    Job.objects.filter(pk=run.job).update(status=t.CANCELLED)
+    answer = page.get(page_of(run))
+    assert "Stopped" in text_of(answer)
+    assert "Continue" in [str(each.text) for each in answer.context["object_buttons"]]
+
+
+def test_rows_of_a_run_that_failed_are_not_waiting(page: Client, start: Start) -> None:
+    jobs(4)
+    run = start("cancel", {"type": "mail"}, at_most=3)
+    carry_out(run)
+    text = text_of(page.get(page_of(run)))
+    assert "Not changed 4" in text
+    assert "Waiting" not in text
+
+
+def test_run_that_ends_while_its_page_is_made_is_not_stopped(page: Client, start: Start) -> None:
+    jobs(4)
+    run = start("cancel", {"type": "mail"}, at_most=3)
+    read = BulkRun.objects.get(pk=run.pk)
+    carry_out(run)
+    Job.objects.filter(pk=run.job).update(status=t.SUCCEEDED)
+    assert not is_stalled(read)
+    assert read.state == BulkRun.State.FAILED
+
+
+def test_csv_has_a_line_for_each_row(page: Client, start: Start) -> None:
+    [ready], [done] = jobs(1), jobs(1, status=t.SUCCEEDED)
+    run = start("cancel", {"type": "mail"})
+    carry_out(run)
+    answer: Any = page.get(f"/admin/bulk/bulkrun/{run.pk}/csv/")
+    lines = b"".join(answer.streaming_content).decode("utf-8-sig").splitlines()
+    assert lines == ["number,outcome,why", f"{done},skipped,succeeded", f"{ready},done,"]
+
+
+def test_limited_person_sees_only_own_runs(
+    page: Client, start: Start, role_user: Callable[[str], User]
+) -> None:
+    mine = start("cancel", {"type": "web"})
+    other = start("cancel", {"type": "mail"}, actor="admin:olga")
+    assert page.get(page_of(other)).status_code == 200
+    JobScope.objects.create(operator=role_user("operator"), type="web")
+    assert page.get(page_of(mine)).status_code == 200
+    assert page.get(page_of(other)).status_code == 404
+    assert page.get(f"/admin/bulk/bulkrun/{other.pk}/csv/").status_code == 302
+
+
+def test_reasons_are_told_in_the_language_of_the_page(page: Client, start: Start) -> None:
+    jobs(1, status=t.SUCCEEDED)
+    run = start("cancel", {"type": "mail"})
+    carry_out(run)
+    answer = page.get(page_of(run), headers={"Accept-Language": "zh-hans"})
+    text = text_of(answer)
+    assert "succeeded" not in text
+    assert "成功" in text
