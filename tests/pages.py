@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 from typing import Any, NamedTuple
 
 import pytest
-from django.template import Template
+from django.template.response import SimpleTemplateResponse
 
 _ICON = re.compile(r"<span[^>]*material-symbols-outlined[^>]*>[^<]*</span>")
 # Three words in a row, as names and JSON have them nowhere.
@@ -23,7 +23,7 @@ _SILENT = {"submit", "button", "reset", "image", "file"}
 def nothing_drawn() -> Iterator[None]:
     """Pages without content, for what is decided before: drawing them takes longest."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Template, "render", lambda self, context: "")
+        patch.setattr(SimpleTemplateResponse, "rendered_content", "")
         yield
 
 

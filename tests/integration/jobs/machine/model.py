@@ -246,7 +246,9 @@ class Model:
         if not self._may_write(job, token):
             return "lease_lost"
         if sequence < job.sequence:
-            return "invalid"
+            # The worker is alive all the same.
+            self.renewed(number, token)
+            return "conflict"
         job.checkpoint, job.sequence = sequence, sequence
         job.hard_end_at = self.now + timedelta(seconds=HARD_END)
         job.lease_until = self.now + timedelta(seconds=LEASE)
