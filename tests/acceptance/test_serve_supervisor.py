@@ -194,7 +194,8 @@ def test_two_sigterms_to_the_whole_unit_still_let_the_parts_finish(run: Run, gap
                 os.kill(pid, signal.SIGTERM)
 
     assert run.end() == (0, ["READY"])
-    assert sorted(run.lines_of("events")[2:]) == ["web down", "worker down"]
+    # One that is slow to end may note a late signal, too.
+    assert {*run.lines_of("events")[2:]} == {"web down", "worker down"}
 
 
 def test_part_that_lives_and_does_not_answer_is_replaced(run: Run) -> None:
