@@ -129,7 +129,9 @@ def one_of(options: Collection[str]) -> Callable[[Any], str]:
     def choice(value: Any) -> str:
         if isinstance(value, str) and value in options:
             return value
-        raise ValueError(_("{text} is none of the choices.", text=str(value)[:80]))
+        known = ", ".join(options)
+        text = str(value)[:80]
+        raise ValueError(_("{text} is none of the choices: {known}.", text=text, known=known))
 
     return choice
 

@@ -28,6 +28,8 @@ _INSTANT = re.compile(
     r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)", re.ASCII
 )
 _KEY = re.compile(KEY_PATTERN)
+MISSING = "This field is missing; it has no default."
+SAY_WHY = "Say why; the journal keeps it."
 _TEXT_VALIDATORS = (ProhibitNullCharactersValidator, ProhibitSurrogateCharactersValidator)
 _DECIMAL = re.compile(r"-?\d{1,19}", re.ASCII)
 
@@ -44,7 +46,7 @@ class _Strict(serializers.Field[Any, Any, Any, Any]):
     """The base of the fields below: error messages, and values from query text."""
 
     default_error_messages = {
-        "required": "This field is missing; it has no default.",
+        "required": MISSING,
         "null": "null is not taken here; give a value.",
     }
 
@@ -65,6 +67,7 @@ class Text(_Strict, serializers.CharField):
 
     default_error_messages = {
         "max_length": "%(show_value)d characters; at most {max_length} are kept.",
+        "blank": "A blank text says nothing; write something or leave the field out.",
     }
 
     def __init__(self, *, max_length: int, **kwargs: Any) -> None:
@@ -80,12 +83,18 @@ class Text(_Strict, serializers.CharField):
         if not isinstance(data, str):
             raise self.refuse(f"{shown(data)} is not a string; write it in quotes.")
         if not self.allow_blank and not data.strip():
-            raise self.refuse("A blank text says nothing; write something or leave the field out.")
+            raise self.refuse(str(self.error_messages["blank"]))
         try:
             check_text(data)
         except PlatformError as error:
             raise self.refuse(error.detail, error.code) from error
         return data
+
+
+class Reason(Text):
+    """Why somebody does it."""
+
+    default_error_messages = {"required": SAY_WHY, "blank": SAY_WHY}
 
 
 class Name(Text):
@@ -374,7 +383,7 @@ class StrictSerializer(serializers.Serializer[Any]):
             hint = f"did you mean {near[0]!r}?"
         else:
             hint = f"known are: {', '.join(known)}" if known else "none is taken here"
-        return ErrorDetail(f"There is no field {shown(name)} to set; {hint}", code="unknown_field")
+        return ErrorDetail(f"There is no field {shown(name)}; {hint}", code="unknown_field")
 
 
 # The shape of an answer: documented by OpenAPI, made by `of(row)`. No docstring, because OpenAPI

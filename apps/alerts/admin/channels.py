@@ -47,11 +47,11 @@ def secret_field(title: Any, help_text: Any) -> forms.CharField:
 class ChannelForm(ServiceForm):
     url = secret_field(
         _("Address"),
-        _("Of a webhook or bot; never shown, because it holds a key. Empty: as it is."),
+        _("Of a webhook or bot; never shown, because it holds a key."),
     )
     secret = secret_field(
         _("Secret"),
-        _("Signs webhooks, and messages to bots of DingTalk and Feishu. Empty: as it is."),
+        _("Signs webhooks, and messages to bots of DingTalk and Feishu."),
     )
     recipients = Lines(
         label=_("Recipients"),
@@ -75,9 +75,15 @@ class ChannelForm(ServiceForm):
         super().__init__(*args, **kwargs)
         for name in SECRETS:
             self.initial[name] = ""
+            if self.instance.pk and name in self.fields:
+                self._explain(name, gettext("Empty: as it is."))
         if "url" in self.fields:
             hosts = gettext("ALERT_HOSTS allows: %s.") % ", ".join(conf.ALERT_HOSTS)
-            self.fields["url"].help_text = escape(f"{self.fields['url'].help_text} {hosts}")
+            self._explain("url", hosts)
+
+    def _explain(self, name: str, text: str) -> None:
+        """Add to the help of the field."""
+        self.fields[name].help_text = f"{self.fields[name].help_text} {escape(text)}"
 
     def rule_errors(self) -> Sequence[FieldError]:
         known = {name: getattr(self.instance, name) for name in settings.CHANNEL_FIELDS}

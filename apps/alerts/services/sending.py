@@ -54,7 +54,9 @@ def why_not_called(channel: Channel) -> str:
     """Why no message can be sent to the host of the channel, or ""."""
     try:
         if channel.kind != MAIL:
-            http.target_of(channel.url, conf.ALERT_HOSTS, setting="ALERT_HOSTS")
+            target = http.target_of(channel.url, conf.ALERT_HOSTS, setting="ALERT_HOSTS")
+            if http.is_number(target.host):
+                http.resolved(target)
     except Fail as error:
         reason: str = error.args[0]
         return reason

@@ -86,7 +86,13 @@ def plan_page(request: HttpRequest, kind: str, verb: str) -> HttpResponse:
         "hidden": asked,
         "form": start_form,
         "url": f"{request.path}{_query({**asked, **own})}",
-        "lines": [*_lines(planned, takes_back=verb == verbs.CANCEL and earlier is not None)],
+        "lines": [
+            *_lines(
+                planned,
+                is_complete=is_complete,
+                takes_back=verb == verbs.CANCEL and earlier is not None,
+            )
+        ],
         "samples": [_drawn(each, of.page_url) for each in planned.samples],
         "words": of.verbs[verb],
         "is_dangerous": verb in target.dangerous,
@@ -152,15 +158,16 @@ def _show(form: Any, error: PlatformError, path: str = "") -> None:
         form.add_error(name if name in form.fields else None, translate(each.message))
 
 
-def _lines(planned: Plan, *, takes_back: bool) -> Any:
-    """What the plan says, one sentence a line."""
+def _lines(planned: Plan, *, is_complete: bool, takes_back: bool) -> Any:
+    """What the plan says, one sentence a line; while fields are missing, by the states alone."""
     count = f"{planned.matches:,}"
     if planned.is_exact:
         yield ngettext("%s row matches", "%s rows match", planned.matches) % count
     else:
         values = {"count": count, "looked": f"{planned.looked:,}"}
         yield gettext("%(count)s rows match among the newest %(looked)s") % values
-    yield gettext("%s will change") % f"{planned.eligible:,}"
+    will = gettext("%s will change") if is_complete else gettext("at most %s will change")
+    yield will % f"{planned.eligible:,}"
     for why, number in planned.notes:
         yield f"{number:,}: {translate(why)}"
     left = planned.matches - planned.eligible

@@ -22,7 +22,7 @@ from django.utils.translation import gettext_lazy as _
 from apps.bulk.admin import words
 from apps.bulk.admin.chips import chips
 from apps.bulk.admin.forms import told_of
-from apps.bulk.admin.plan_page import opposite_url
+from apps.bulk.admin.plan_page import MAX_LABEL, opposite_url
 from apps.bulk.models import BulkRow, BulkRun
 from apps.bulk.services import runs
 from apps.bulk.services.runs import is_old, is_stalled
@@ -37,6 +37,7 @@ from apps.common.admin.display import (
     column,
     progress_bar,
     shown_actor,
+    shown_text,
     state_label,
     time_column,
     translate,
@@ -110,7 +111,8 @@ def _rows(request: HttpRequest, run: BulkRun) -> SafeString:
     outcome = asked if asked in BulkRow.Outcome.values else usual
     after = read_number(request.GET.get("after", "")) or 0
     rows = list(run.rows.filter(outcome=outcome, pk__gt=after).order_by("pk")[: LISTED + 1])
-    page = words.OF[run.kind].page_url
+    page, listed = words.OF[run.kind].page_url, rows[:LISTED]
+    labels = TARGETS[run.kind].labels([row.target for row in listed])
     left = run.collected - run.handled
     counted = (
         ("done", run.done),
@@ -125,8 +127,13 @@ def _rows(request: HttpRequest, run: BulkRun) -> SafeString:
             if count
         ],
         "rows": [
-            (reverse(page, args=[row.target]), row.target, translate(Message(row.why)))
-            for row in rows[:LISTED]
+            (
+                reverse(page, args=[row.target]),
+                row.target,
+                shown_text(labels.get(row.target, ""), limit=MAX_LABEL),
+                translate(Message(row.why)),
+            )
+            for row in listed
         ],
         "outcome": outcome,
         "next": rows[LISTED - 1].pk if len(rows) > LISTED else None,

@@ -15,6 +15,7 @@ from apps.common.serializers import (
     Integer,
     Name,
     Names,
+    Reason,
     StrictSerializer,
     Text,
 )
@@ -97,7 +98,7 @@ class JobParamsBody(StrictSerializer):
 class BulkBody(StrictSerializer):
     """Some fields belong to kinds of rows: each kind adds verb, filter and params."""
 
-    reason = Text(max_length=MAX_REASON, required=False, help_text="Required to start.")
+    reason = Reason(max_length=MAX_REASON, required=False, help_text="Required to start.")
     dry_run = Boolean(required=False, default=False, help_text="Only say what would change.")
     at_most = Integer(
         min_value=1,

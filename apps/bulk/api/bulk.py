@@ -24,8 +24,9 @@ from apps.bulk.services.targets import Target, check, target_of
 from apps.common import clock
 from apps.common.errors import FieldError, Forbidden, Invalid, NotFound
 from apps.common.json_search import require_unmasked
+from apps.common.messages import joined
 from apps.common.paging import KeysetPage, PageQuery
-from apps.common.serializers import Answer, Choice, Instant
+from apps.common.serializers import SAY_WHY, Answer, Choice, Instant
 from apps.common.views import ApiView, JsonAnswer
 from apps.jobs.api.control import ReasonBody
 from apps.jobs.models import Bounds
@@ -105,6 +106,7 @@ class BulkView(ApiView):
         if body["dry_run"]:
             check(target, body["verb"], params, clock.now())
             found = plan(selection, body["verb"], params, bounds=bounds, rate=body["rate"])
+            runs.require_room(body.get("at_most"), found.matches if found.is_exact else None)
             return JsonAnswer(PlanOut.of(_figures(found)))
         _require(body)
         at_most = None if body["all"] else body["at_most"]
@@ -260,6 +262,8 @@ def _selection(request: Request, target: Target, given: dict[str, Any]) -> Selec
         )
         selection = Selection(target, target.read(names), earlier)
         require_unmasked(selection.wanted.where)
+        if unknown := [*target.unknown(selection.wanted, _bounds(request))]:
+            raise Invalid(joined(error.message for error in unknown), errors=unknown)
     except Invalid as error:
         errors = [FieldError(f"filter.{e.field}", e.code, e.message) for e in error.errors]
         raise Invalid(error.detail, errors=errors) from error
@@ -279,7 +283,7 @@ def _require(body: dict[str, Any]) -> None:
         text = 'Give at_most, or "all": true for however many match; not both.'
         errors.append(FieldError("at_most", "invalid", text))
     if "reason" not in body:
-        errors.append(FieldError("reason", "invalid", "Say why; the journal keeps it."))
+        errors.append(FieldError("reason", "invalid", SAY_WHY))
     if errors:
         raise Invalid(errors[0].message, errors=errors)
 

@@ -20,6 +20,6 @@ TYPE_SETTINGS: dict[str, Any] = {
 
 # Rows per second.
 RATE, MAX_RATE = 200, 1_000
-# Rows that one transaction changes.
+# Rows that one transaction changes at most.
 ROUND = 100
 MAX_REASON = 500

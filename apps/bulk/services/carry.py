@@ -88,7 +88,9 @@ class Carrier:
         if run.state != _State.ACTING:
             return run
         next_rows = run.rows.filter(outcome=_Outcome.WAITING).order_by("id")
-        waiting = list(next_rows.values_list("pk", "target", "number")[:ROUND])
+        # No more than the rows of a second: people watch a slow run, and may stop it.
+        size = min(ROUND, run.rate)
+        waiting = list(next_rows.values_list("pk", "target", "number")[:size])
         if not waiting:
             return _end(run, _State.DONE)
         found = self._target.locked(rows, sorted(target for _pk, target, _number in waiting))

@@ -15,13 +15,13 @@ from apps.common.db import is_retryable
 from apps.common.errors import FieldError, PlatformError
 from apps.common.messages import Message
 from apps.jobs.handlers import registry
-from apps.jobs.models import Bounds, Job
+from apps.jobs.models import Bounds, Job, JobType
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules import verbs as of
 from apps.jobs.rules.job_filter import WIRE, JobFilter, read
 from apps.jobs.services import acts, control, find
 from apps.jobs.services.acts import Act
-from apps.jobs.services.submit import Submitted
+from apps.jobs.services.submit import Submitted, unknown_type
 
 _OPERATE, _OVERRIDE = "jobs.operate_job", "jobs.override_job"
 
@@ -46,6 +46,15 @@ class Jobs(Target):
     def read(self, given: Mapping[str, Any]) -> JobFilter:
         return read(given, WIRE)
 
+    def unknown(self, wanted: JobFilter, bounds: Bounds) -> Iterator[FieldError]:
+        known = {*JobType.objects.filter(name__in=wanted.types).values_list("name", flat=True)}
+        if bounds.types is not None:
+            known &= {*bounds.types}
+        # A type with live jobs is never deleted.
+        for name in wanted.types:
+            if name not in known:
+                yield unknown_type(name, bounds.types)
+
     def rows(self, wanted: JobFilter, bounds: Bounds) -> QuerySet[Any]:
         # Jobs that carry out bulk runs, or tell people of alerts, are no target of one.
         return find.query(wanted, bounds=bounds).exclude(type__in=registry.system_types())
@@ -64,7 +73,10 @@ class Jobs(Target):
         return of.facts_of(verb)
 
     def faults(self, verb: str, params: Mapping[str, Any], now: datetime) -> Iterator[FieldError]:
-        yield from of.faults(verb, params, now)
+        found = [*of.faults(verb, params, now)]
+        yield from found
+        if verb == of.MOVE and not found and params["host"]:
+            yield from control.host_faults(params["host"])
 
     def why_not(
         self, verb: str, facts: Mapping[str, Any], params: Mapping[str, Any]

@@ -114,8 +114,7 @@ def _samples(
     shown: Sequence[Row],
     count: int,
 ) -> Iterator[Sample]:
-    rows = target.model._default_manager.filter(pk__in=[row[0] for row in shown])
-    labels = {pk: names for pk, *names in rows.values_list("pk", *target.label)}
+    labels = target.labels([row[0] for row in shown])
     is_known = all(name in params for name in target.needed(verb, params))
     begun = clock.now()
     for place, (number, *values) in enumerate(shown):
@@ -124,8 +123,7 @@ def _samples(
         facts = dict(zip(columns, values, strict=True)) | run_facts(older, count, begun)
         why = target.why_not(verb, facts, params)
         change = target.sample(verb, facts, params) if why is None and is_known else ""
-        label = " · ".join(str(each) for each in labels.get(number, ()) if each)
-        yield Sample(number, label, change, why or "")
+        yield Sample(number, labels.get(number, ""), change, why or "")
 
 
 def _matching(

@@ -59,7 +59,9 @@ def start(
     ensure_types([TYPE], {TYPE: TYPE_SETTINGS}, actor="system")
     newest = target.model._default_manager.order_by("-pk").values_list("pk", flat=True).first() or 0
     unique = _of_actor(actor, request_id)
-    _require_room(at_most, known, unique)
+    # A repeat gets the run of the first request, whatever matches by now.
+    if unique is None or not BulkRun.objects.filter(request_id=unique).exists():
+        require_room(at_most, known)
     run = BulkRun(
         request_id=unique,  # type: ignore[misc]
         kind=target.kind,
@@ -86,11 +88,9 @@ def start(
     return first
 
 
-def _require_room(at_most: int | None, known: int | None, request_id: str | None) -> None:
+def require_room(at_most: int | None, known: int | None) -> None:
+    """Invalid when more rows match than there may be, as far as either is known."""
     if at_most is None or known is None or known <= at_most:
-        return
-    # A repeat gets the run of the first request, whatever matches by now.
-    if request_id and BulkRun.objects.filter(request_id=request_id).exists():
         return
     text = _("{count} rows match. Write {count} or more, or narrow the filter.", count=known)
     raise Invalid.field("at_most", text)

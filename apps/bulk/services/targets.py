@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar
 
@@ -37,6 +37,10 @@ class Target:
     def read(self, given: Mapping[str, Any]) -> Any:
         """The filter of these parameters, as in REST."""
         raise NotImplementedError(f"{type(self).__name__} must define read()")
+
+    def unknown(self, wanted: Any, bounds: Bounds) -> Iterator[FieldError]:
+        """What the filter names although it does not exist, so that no row can match."""
+        yield from ()
 
     def permissions(self, verb: str, wanted: Any) -> tuple[str, ...]:
         """What a person needs for the verb over such a filter."""
@@ -85,6 +89,14 @@ class Target:
     def needed(self, verb: str, params: Mapping[str, Any]) -> tuple[str, ...]:
         """The fields without which nothing can be said of a row."""
         return ()
+
+    def labels(self, numbers: Collection[int]) -> dict[int, str]:
+        """What people know these rows by; rows that are gone have none."""
+        rows = self.model._default_manager.filter(pk__in=numbers)
+        return {
+            pk: " · ".join(str(each) for each in names if each)
+            for pk, *names in rows.values_list("pk", *self.label)
+        }
 
     def locked(self, rows: QuerySet[Any], numbers: Sequence[int]) -> dict[int, Any]:
         """Those of the rows by number, locked in the order of their numbers."""

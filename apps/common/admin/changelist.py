@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from django.contrib import messages
 from django.contrib.admin.options import IS_POPUP_VAR, TO_FIELD_VAR, IncorrectLookupParameters
 from django.contrib.admin.views.main import ERROR_FLAG, ORDER_VAR, PAGE_VAR, SEARCH_VAR
 from django.core.paginator import EmptyPage, Page, Paginator
@@ -240,8 +241,10 @@ class PlatformChangeList(ChangeList):
     def get_filters(self, request: HttpRequest) -> Any:
         found = super().get_filters(request)
         claimed = {f"{self.date_hierarchy}__gte", f"{self.date_hierarchy}__lt"}
-        if unclaimed := set(found[2]) - claimed:
-            raise IncorrectLookupParameters(f"no filter takes {', '.join(sorted(unclaimed))}")
+        if unclaimed := ", ".join(sorted(set(found[2]) - claimed)):
+            text = _("This list has no filter %s.") % repr(unclaimed[:80])
+            self.model_admin.message_user(request, text, messages.WARNING, fail_silently=True)
+            raise IncorrectLookupParameters(text)
         return found
 
     def get_ordering(self, request: HttpRequest, queryset: QuerySet[Any]) -> Any:

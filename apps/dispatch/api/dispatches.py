@@ -21,6 +21,7 @@ from apps.common.serializers import (
     Choice,
     Instant,
     Integer,
+    Reason,
     StrictSerializer,
     Text,
 )
@@ -60,7 +61,7 @@ _IN_ARCHIVE = _PAGE | _TIMES | {"archived", "executor", "source", "task", "where
 
 
 class CancelBody(StrictSerializer):
-    reason = Text(max_length=500)
+    reason = Reason(max_length=500)
 
 
 class DispatchesView(ApiView):

@@ -19,6 +19,7 @@ from apps.common.paging import KeysetPage, PageQuery
 from apps.common.serializers import (
     Choice,
     Integer,
+    Reason,
     StrictSerializer,
     Text,
 )
@@ -223,7 +224,7 @@ class ArchivedTasksView(ApiView):
 
 
 class RestoreBody(StrictSerializer):
-    reason = Text(max_length=500)
+    reason = Reason(max_length=500)
 
 
 class RestoreView(ApiView):

@@ -194,7 +194,7 @@ def parse_cron(text: object, *, field: str) -> Cron:
         raise Invalid.field(
             field,
             _(
-                "{text!r} is no cron expression, or its day never comes: {error}. Write minute "
+                "{text!r} means no time that ever comes: {error}. Write minute "
                 "(0-59), hour (0-23), day of month (1-31), month (1-12) and day of week (0-7, 0 "
                 "and 7 are Sunday).",
                 text=text,

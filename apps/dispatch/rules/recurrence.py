@@ -256,6 +256,10 @@ def _whole(value: Any, bounds: tuple[int, int], *, field: str) -> int:
 
 
 def _time(text: Any, *, field: str) -> time:
+    if text is None:
+        raise Invalid.field(
+            field, _("The time of day is missing; write 00:00 to 23:59, or with seconds.")
+        )
     if not isinstance(text, str) or not _TIME.fullmatch(text):
         raise Invalid.field(
             field,

@@ -11,13 +11,15 @@ from apps.access.rules.clients import Binding
 from apps.common.errors import FieldError, Invalid
 from apps.common.masking import unredacted
 from apps.common.serializers import (
+    MISSING,
+    SAY_WHY,
     Boolean,
     Instant,
     Integer,
     JsonObject,
     Name,
+    Reason,
     StrictSerializer,
-    Text,
 )
 from apps.common.views import ApiView, JsonAnswer
 from apps.jobs.api.jobs import find
@@ -32,7 +34,7 @@ _MIN_ATTEMPTS, _MAX_ATTEMPTS = (int(each) for each in RANGES["max_attempts"])
 
 
 class ReasonBody(StrictSerializer):
-    reason = Text(max_length=MAX_REASON)
+    reason = Reason(max_length=MAX_REASON)
 
 
 class JobCancelBody(ReasonBody):
@@ -45,7 +47,7 @@ class JobCancelBody(ReasonBody):
 
 class JobChanges(StrictSerializer):
     version = Integer(min_value=1, max_value=2**31 - 1, help_text="Required: as read before.")
-    reason = Text(max_length=MAX_REASON, help_text="Required.")
+    reason = Reason(max_length=MAX_REASON, help_text="Required.")
     run_at = Instant(required=False)
     priority = Integer(min_value=LOWEST_PRIORITY, max_value=HIGHEST_PRIORITY, required=False)
     max_attempts = Integer(min_value=_MIN_ATTEMPTS, max_value=_MAX_ATTEMPTS, required=False)
@@ -138,7 +140,7 @@ def _answer(request: Request, job: AnyJob) -> JsonAnswer:
 def _require(body: dict[str, Any], *names: str) -> None:
     """Raise Invalid unless a PATCH has these fields."""
     missing = [
-        FieldError(name, "invalid", "This field is missing; it has no default.")
+        FieldError(name, "invalid", SAY_WHY if name == "reason" else MISSING)
         for name in names
         if name not in body
     ]

@@ -16,6 +16,7 @@ from apps.common.conditions import Where
 from apps.common.errors import FieldError, Invalid, NotFound, PlatformError
 from apps.common.paging import MAX_EXAMINED, KeysetPage, PageQuery
 from apps.common.serializers import (
+    MISSING,
     Boolean,
     Choice,
     Instant,
@@ -174,7 +175,7 @@ def _submissions(body: dict[str, Any]) -> tuple[list[Submission], bool]:
             raise Invalid.field("jobs", "Send one job, or jobs alone.")
         return [_submission(each) for each in body["jobs"]], True
     if "type" not in body:
-        raise Invalid.field("type", "This field is missing; it has no default.")
+        raise Invalid.field("type", MISSING)
     return [_submission(body)], False
 
 

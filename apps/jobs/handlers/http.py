@@ -122,7 +122,8 @@ def target_of(
     if not host_is_listed(host, port or usual, usual, hosts):
         raise Fail(
             _(
-                "{host} port {port} is not allowed; {setting} has: {hosts}.",
+                "{host} port {port} is not allowed. Add it to {setting}, which has: {hosts}; then "
+                "start anew.",
                 host=host,
                 port=port or usual,
                 setting=setting,
@@ -137,6 +138,15 @@ def target_of(
     return Target(parts.scheme, host, port or usual, path)
 
 
+def is_number(host: str) -> bool:
+    """Whether the host is an address itself, which needs no look-up."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
 def resolved(target: Target) -> Target:
     """The target with its address, resolved once; Fail when any of its addresses is not public
     and in no network of JOB_HTTP_NETWORKS."""
@@ -149,8 +159,12 @@ def resolved(target: Target) -> Target:
     for address in addresses:
         if not is_allowed(ipaddress.ip_address(address), networks):
             raise Fail(
-                f"{target.host} is at {address}, which is not public; name its network in "
-                "JOB_HTTP_NETWORKS if it may be called."
+                _(
+                    "{host} is at {address}, which is not public; name its network in "
+                    "JOB_HTTP_NETWORKS if it may be called.",
+                    host=target.host,
+                    address=address,
+                )
             )
     return Target(target.scheme, target.host, target.port, target.path, addresses[0])
 
@@ -162,6 +176,11 @@ def _checked(headers: Any) -> dict[str, str]:
         if str(name).lower() in _OURS or str(name).lower().startswith("proxy-"):
             raise Fail(f"The header {name} is not for jobs to set.")
     return {str(name): str(value) for name, value in headers.items()}
+
+
+def _said(error: Exception) -> str:
+    """What the system or the library says of it."""
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
 def send(
@@ -191,7 +210,7 @@ def send(
         raise Fail(f"{target.host} shows no certificate that is trusted: {error}") from error
     except (OSError, http.client.HTTPException) as error:
         late = time.monotonic() - began >= seconds
-        what = f"did not answer within {seconds:g} s" if late else f"broke off: {error!r}"
+        what = f"did not answer within {seconds:g} s" if late else f"broke off: {_said(error)}"
         raise Retry(reason=f"{target.host} {what}") from error
     except ValueError as error:
         raise Fail(f"The request cannot be sent: {error}") from error

@@ -39,6 +39,14 @@ FACTS: Mapping[str, tuple[str, ...]] = {
     MOVE: ("affinity_host",),
 }
 _ARROWS = {CANCEL: "cancel", RETRY: "retry", RUN_NOW: "run_now", MARK_DONE: "mark_done"}
+_BECOMES = {CANCEL: t.CANCELLED, RETRY: t.READY, RUN_NOW: t.READY, MARK_DONE: t.SUCCEEDED}
+
+
+# The number that a verb needs, and its bounds.
+_NUMBERS: Mapping[str, tuple[str, float, float]] = {
+    PRIORITY: ("priority", LOWEST_PRIORITY, HIGHEST_PRIORITY),
+    MAX_ATTEMPTS: ("max_attempts", *RANGES["max_attempts"]),
+}
 
 
 def facts_of(verb: str) -> tuple[str, ...]:
@@ -57,12 +65,13 @@ def faults(verb: str, params: Mapping[str, Any], now: datetime) -> Iterator[Fiel
     """What is wrong with the fields of the verb."""
     for name in sorted(params.keys() - {*PARAMS[verb]}):
         yield FieldError(name, "unknown_field", _("{verb} takes no {name}.", verb=verb, name=name))
-    if verb == PRIORITY:
-        priority = params.get("priority")
-        yield from number_faults("priority", priority, LOWEST_PRIORITY, HIGHEST_PRIORITY)
-    if verb == MAX_ATTEMPTS:
-        given = params.get("max_attempts")
-        yield from number_faults("max_attempts", given, *RANGES["max_attempts"])
+    if verb in _NUMBERS:
+        name, lowest, highest = _NUMBERS[verb]
+        if params.get(name) is None:
+            text = _("Write a whole number from {min} to {max}.", min=lowest, max=highest)
+            yield FieldError(name, "invalid", text)
+        else:
+            yield from number_faults(name, params[name], lowest, highest)
     if verb == TIME:
         yield from _time_faults(params, now)
     if verb == MOVE:
@@ -96,7 +105,7 @@ def _time_faults(params: Mapping[str, Any], now: datetime) -> Iterator[FieldErro
 def _host_faults(params: Mapping[str, Any]) -> Iterator[FieldError]:
     host = params.get("host")
     if not isinstance(host, str) or (host and not is_key(host, MAX_HOST)):
-        yield FieldError("host", "invalid", _("Name a host, or leave it empty for any."))
+        yield FieldError("host", "invalid", _('Name a host; "" is any.'))
 
 
 def why_not(verb: str, facts: Mapping[str, Any], params: Mapping[str, Any]) -> Message | None:
@@ -141,7 +150,7 @@ def note(verb: str, facts: Mapping[str, Any]) -> Message | None:
 
 
 def sample(verb: str, facts: Mapping[str, Any], params: Mapping[str, Any]) -> str:
-    """What becomes of the job: `priority 0 → 40`."""
+    """What becomes of the job: `priority 0 → 40`, `scheduled → cancelled`."""
     if verb == PRIORITY:
         return _("priority {old} → {new}", old=facts["priority"], new=params["priority"])
     if verb == MAX_ATTEMPTS:
@@ -153,7 +162,9 @@ def sample(verb: str, facts: Mapping[str, Any], params: Mapping[str, Any]) -> st
     if verb == TIME:
         new = changes(verb, facts, params)["run_at"]
         return _("next run {old} → {new}", old=facts["run_at"], new=new)
-    return Message(facts["status"])
+    if note_of := note(verb, facts):
+        return note_of
+    return _("{old} → {new}", old=Message(facts["status"]), new=Message(_BECOMES[verb]))
 
 
 def changes(verb: str, facts: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str, Any]:

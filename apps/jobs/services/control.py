@@ -5,13 +5,13 @@ Each takes one arrow of rules/transitions, as services/acts.py decides, by servi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from apps.common import clock
 from apps.common.db import transactional
-from apps.common.errors import Conflict, Invalid, NotFound, PlatformError
+from apps.common.errors import Conflict, FieldError, Invalid, NotFound, PlatformError
 from apps.common.messages import Message as _
 from apps.jobs import wakeup
 from apps.jobs.errors import Archived
@@ -183,16 +183,20 @@ def twins_of(jobs: Sequence[Job]) -> dict[str, Submitted]:
 
 def require_host(host: str, *, field: str = "host") -> None:
     """Invalid unless a worker is registered on the host."""
+    for fault in host_faults(host, field=field):
+        raise Invalid.field(fault.field, fault.message)
+
+
+def host_faults(host: str, *, field: str = "host") -> Iterator[FieldError]:
+    """What is wrong with a host that no worker is registered on."""
     registered = Worker.objects.exclude(state=Worker.State.GONE).order_by()
     # MariaDB and MySQL ignore trailing blanks.
     if is_key(host, MAX_HOST) and registered.filter(host=host).exists():
         return
-    known = sorted(registered.values_list("host", flat=True).distinct()[:MAX_NAMED])
-    raise Invalid.field(
-        field,
-        _(
-            "No worker is registered on a host {host!r}; choose one of: {known}.",
-            host=host[:60],
-            known=", ".join(known) or _("none is registered"),
-        ),
+    named = registered.exclude(host="").values_list("host", flat=True).distinct()
+    text = _(
+        "No worker is registered on a host {host!r}; choose one of: {known}.",
+        host=host[:60],
+        known=", ".join(sorted(named[:MAX_NAMED])) or _("none is registered"),
     )
+    yield FieldError(field, "invalid", text)

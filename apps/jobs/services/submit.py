@@ -205,7 +205,7 @@ def _faults(
     now: datetime,
 ) -> Iterator[FieldError]:
     if type_ is None:
-        yield _unknown_type(job.type, bounds.types)
+        yield unknown_type(job.type, bounds.types)
     elif bounds is not _PLATFORM and registry.is_system(job.type):
         message = _(
             "The platform itself submits the jobs of {name!r}; choose another job type.",
@@ -222,7 +222,7 @@ def _faults(
         yield from type_faults(job, type_, is_context=is_context)
 
 
-def _unknown_type(name: str, bound: Collection[str] | None) -> FieldError:
+def unknown_type(name: str, bound: Collection[str] | None) -> FieldError:
     """No such type exists, or the API key may not use it; the message names known ones."""
     known = list(for_people(bound).values_list("name", flat=True)[: MAX_NAMED + 1])
     short = name[:80]

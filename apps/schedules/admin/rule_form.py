@@ -20,6 +20,7 @@ from unfold.widgets import (
 )
 
 from apps.common.admin import ServiceForm
+from apps.common.admin.display import shown_text, translate
 from apps.common.admin.service import DRAFT
 from apps.common.admin.time_inputs import use_zone_of_form
 from apps.common.errors import FieldError, PlatformError
@@ -127,26 +128,37 @@ class RuleForm(ServiceForm):
 
     # --- the next runs of what is typed -----------------------------------------------------------
     @cached_property
-    def next_runs(self) -> list[datetime]:
-        """The first runs by the rule as it is in the form now; none while it cannot be read."""
+    def _read(self) -> tuple[list[datetime], str]:
+        """The first runs by the rule as it is in the form now, or none and what is wrong with what
+        is filled in."""
+        fields: dict[str, Any] = {}
         try:
-            fields = {name: self._now(name) for name in self.when}
+            fields |= {name: self._now(name) for name in self.when}
             parse_zone(fields["time_zone"])
             fields["rule"] = self.rule_of({part: self._now(part) for part in RULE_PARTS})
             if fields["rule"] is not None:
                 parse_rule(fields["rule"])
-            return self.times_of(fields, NEXT_RUNS)
-        except (forms.ValidationError, PlatformError):
-            return []
+            return self.times_of(fields, NEXT_RUNS), ""
+        except forms.ValidationError:
+            return [], ""
+        except PlatformError as error:
+            return [], translate(error.detail) if fields.get("rule") else ""
+
+    @property
+    def next_runs(self) -> list[datetime]:
+        """The first runs by the rule as it is in the form now; none while it cannot be read."""
+        return self._read[0]
 
     @property
     def shown_next_runs(self) -> SafeString:
         """The next runs, or what is missing to tell them; "" for who may only look."""
         if not self.may_change:
             return SafeString()
-        if not self.next_runs:
-            return format_html("<p>{}</p>", _("None, by what is filled in above."))
-        return due_list(self.next_runs, parse_zone(self._now("time_zone")))
+        runs, why_none = self._read
+        if not runs:
+            usual = gettext("None, by what is filled in above.")
+            return format_html("<p>{}</p>", shown_text(why_none) or usual)
+        return due_list(runs, parse_zone(self._now("time_zone")))
 
     @property
     def next_runs_title(self) -> str:

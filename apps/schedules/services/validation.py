@@ -93,5 +93,7 @@ def _job_faults(schedule: Schedule, bounds: Bounds) -> Iterator[FieldError]:
         priority=schedule.priority,
         max_attempts=schedule.max_attempts,
     )
-    for error in field_errors(job, bounds):
-        yield replace(error, field="job_type") if error.field == "type" else error
+    found = [*field_errors(job, bounds)]
+    wrong_type = [replace(error, field="job_type") for error in found if error.field == "type"]
+    # Of another type's context nothing can be said.
+    yield from wrong_type or found

@@ -212,7 +212,9 @@ def test_channel_to_a_host_that_is_not_allowed_says_so(role_client: Any, setting
     client = role_client("configurer")
     form = form_of(client.get(address("channel", "add")), "name")
     typed = {**form, "name": "ops", "kind": "webhook", "url": "https://a.example/T0KEN"}
-    sentence = "a.example port 443 is not allowed; ALERT_HOSTS has: hooks.slack.com."
+    sentence = (
+        "a.example port 443 is not allowed. Add it to ALERT_HOSTS, which has: hooks.slack.com;"
+    )
 
     saved = text_of(client.post(address("channel", "add"), typed, follow=True))
 
@@ -223,6 +225,13 @@ def test_channel_to_a_host_that_is_not_allowed_says_so(role_client: Any, setting
         assert "T0KEN" not in shown
     settings.ALERT_HOSTS = ("a.example",)
     assert "is not allowed" not in text_of(client.get(page))
+    made.url = "https://10.0.0.7/T0KEN"
+    made.save()
+    settings.ALERT_HOSTS = ("10.0.0.7",)
+    assert "10.0.0.7 is at 10.0.0.7, which is not public" in text_of(client.get(page))
+    made.url = "https://a.example/T0KEN"
+    made.save()
+    settings.ALERT_HOSTS = ("a.example",)
     form = form_of(client.get(page), "name")
     assert "is not allowed" not in text_of(client.post(page, form, follow=True))
 

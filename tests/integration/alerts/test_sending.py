@@ -122,7 +122,9 @@ def test_host_that_is_not_listed_is_not_called(site: Receiver, settings: Any) ->
     found = send_test(channel(url=site.url))
 
     assert (site.taken, found.state) == ([], "failed")
-    assert found.answer.endswith("is not allowed; ALERT_HOSTS has: alerts.example.org.")
+    assert found.answer.endswith(
+        "is not allowed. Add it to ALERT_HOSTS, which has: alerts.example.org; then start anew."
+    )
 
 
 def test_address_that_is_not_public_is_not_called(site: Receiver, settings: Any) -> None:

@@ -97,7 +97,7 @@ OF_BULK = [
         route="jobs/bulk/",
         scope="operate",
         foreign=200,
-        foreign_type=200,
+        foreign_type=400,
         body=lambda world: {
             "verb": "cancel",
             "filter": {"type": "mail", "status": ["scheduled"], "priority_from": 0},

@@ -117,6 +117,14 @@ def test_request_ids_of_two_keys_are_apart(
         ({"verb": "cancel", "filter": {}, "all": True}, ["reason"]),
         ({**CANCEL, "all": True, "verb": "explode"}, ["verb"]),
         ({**CANCEL, "all": True, "filter": {"status": "gone"}}, ["filter.status"]),
+        ({**CANCEL, "all": True, "filter": {"type": ["mial"]}}, ["filter.type"]),
+        ({**CANCEL, "all": True, "reason": "  "}, ["reason"]),
+        ({**CANCEL, "all": True, "verb": "move"}, ["params.host"]),
+        ({**CANCEL, "all": True, "verb": "move", "params": {"host": "h9"}}, ["params.host"]),
+        (
+            {**CANCEL, "dry_run": True, "verb": "move", "params": {"host": "h9"}},
+            ["params.host"],
+        ),
         ({**CANCEL, "all": True, "filter": {"colour": "red"}}, ["filter.colour"]),
         ({**CANCEL, "all": True, "params": {"priority": 3}}, ["params.priority"]),
         ({**CANCEL, "all": True, "verb": "time"}, ["params.run_at"]),
@@ -131,9 +139,42 @@ def test_what_is_wrong_is_named(
     assert not BulkRun.objects.exists()
 
 
+def test_mistake_says_what_to_write_instead(api: ContractClient) -> None:
+    def said(**more: Any) -> str:
+        [error] = api.post(URL, {**CANCEL, "all": True, **more}).json()["errors"]
+        return str(error["message"])
+
+    assert said(filter={"type": "mial"}) == "There is no job type 'mial'; did you mean mail?"
+    assert "none of the choices: scheduled, ready" in said(filter={"status": "sched"})
+    assert said(verb="priority") == "Write a whole number from -100 to 100."
+    assert said(verb="move") == 'Name a host; "" is any.'
+    assert said(reason=" ") == "Say why; the journal keeps it."
+    unknown = said(verb="move", params={"host": "h9"})
+    assert unknown.endswith("'h9'; choose one of: none is registered.")
+
+
+@pytest.mark.parametrize(
+    ("verb", "status", "change"),
+    [
+        ("cancel", t.SCHEDULED, "scheduled → cancelled"),
+        ("cancel", t.RUNNING, "running: asked to stop"),
+        ("retry", t.FAILED, "failed → ready"),
+        ("run_now", t.SCHEDULED, "scheduled → ready"),
+        ("mark_done", t.FAILED, "failed → succeeded"),
+    ],
+)
+def test_sample_says_what_becomes_of_the_job(
+    api: ContractClient, verb: str, status: str, change: str
+) -> None:
+    jobs(1, status=status)
+    told = api.post(URL, {**CANCEL, "verb": verb, "dry_run": True}).json()
+    assert [each["change"] for each in told["samples"]] == [change]
+
+
 def test_start_is_refused_when_more_rows_match(api: ContractClient) -> None:
     jobs(4)
     body = {**CANCEL, "at_most": 3, "request_id": "r-1"}
+    assert problems(api.post(URL, {**body, "dry_run": True})) == ["at_most"]
     assert problems(api.post(URL, body)) == ["at_most"]
     assert not BulkRun.objects.exists()
     first = api.post(URL, {**body, "at_most": 4}).json()["id"]

@@ -108,7 +108,7 @@ def test_plan_of_rare_rows_says_how_far_it_looked(
 def test_filter_that_is_wrong_leads_back_to_the_list(page: Client) -> None:
     answer = page.get(NEW.format("cancel"), {"status": "gone"}, follow=True)
     assert answer.redirect_chain[0][0] == LIST
-    assert "gone is none of the choices." in text_of(answer)
+    assert "gone is none of the choices: scheduled, ready," in text_of(answer)
 
 
 def test_limited_person_sees_only_counts_within_the_limits(
@@ -144,6 +144,14 @@ def test_move_needs_a_host_or_the_tick_for_any(page: Client, asked: dict[str, st
     answer = page.get(NEW.format("move"), {"type": "mail", **asked})
     assert answer.context["form"] is None
     assert "Name a host, or tick any host; not both." in text_of(answer)
+    assert "at most 1 will change" in text_of(answer)
+
+
+def test_move_to_a_host_without_a_worker_is_not_offered(page: Client) -> None:
+    jobs(1)
+    answer = page.get(NEW.format("move"), {"type": "mail", "set-host": "nohost"})
+    assert answer.context["form"] is None
+    assert "No worker is registered on a host 'nohost'" in text_of(answer)
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,16 @@ def test_run_cancels_all_that_match_and_nothing_else(start: Start) -> None:
     )
 
 
+def test_slow_run_changes_the_rows_of_one_second_at_a_time(start: Start) -> None:
+    mails = jobs(7)
+    carrier = carry.Carrier(start("cancel", {"type": "mail"}, rate=3))
+    while carrier.round().state == "collecting":
+        pass
+    done = [carrier.round().done for _ in range(2)]
+    assert done == [3, 6]
+    assert Job.objects.filter(pk__in=mails, status=t.READY).count() == 1
+
+
 def test_what_comes_after_the_start_is_left_alone(start: Start) -> None:
     jobs(3)
     run = start("cancel", {"type": "mail"})

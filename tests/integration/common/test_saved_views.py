@@ -93,7 +93,9 @@ def test_default_view_of_a_filter_that_is_no_more_ends_at_the_plain_list(
         )
         page: Any = admin_client.get(JOBS, follow=True)
         assert page.redirect_chain[-1][0] == f"{JOBS}?e=1", query
-        assert "This list does not have the filters of that address" in text_of(page)
+        text = text_of(page)
+        assert "This list does not have the filters of that address" in text
+        assert (f"This list has no filter '{query.split('=')[0]}'." in text) == (query != "_view=9")
 
 
 def test_owner_renames_replaces_and_deletes(admin_client: Client) -> None:

@@ -91,9 +91,9 @@ def test_wrong_values_of_a_once_task(client: Client, typed: dict[str, str], mess
     ("typed", "message"),
     [
         ({}, "需要一条规则：every_minutes"),
-        ({"cron": "61 * * * *"}, "所指的日子永远不会到来：分钟有误。"),
+        ({"cron": "61 * * * *"}, "不表示任何会到来的时间：分钟有误。"),
         ({"cron": "0 9 * *"}, "'0 9 * *' 有 4 个字段；"),
-        ({"cron": "0 0 30 2 *"}, "永远不会到来"),
+        ({"cron": "0 0 30 2 *"}, "不表示任何会到来的时间"),
         ({"cron": "x" * 101}, "101"),
         ({"every_minutes": "5", "cron": "* * * * *"}, "所含的规则：every_minutes和cron；"),
         ({"every_days": "2", "at": "25:00"}, "'25:00' 不是一天中的时刻；"),

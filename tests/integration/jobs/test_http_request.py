@@ -240,7 +240,8 @@ def test_nobody_at_the_address_is_tried_again(site: Any) -> None:
     with socket.socket() as deaf:
         deaf.bind(("127.0.0.1", 0))
         port = deaf.getsockname()[1]
-        with override_settings(JOB_HTTP_HOSTS=(f"127.0.0.1:{port}",)), pytest.raises(Retry):
+        refused = pytest.raises(Retry, match=r"127\.0\.0\.1 broke off: Connection refused$")
+        with override_settings(JOB_HTTP_HOSTS=(f"127.0.0.1:{port}",)), refused:
             call(f"http://127.0.0.1:{port}/")
 
 

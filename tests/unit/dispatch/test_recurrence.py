@@ -82,7 +82,7 @@ def test_rule_is_read(wire: dict[str, Any], rule: Rule) -> None:
         ({"every_minutes": None}, "rule.every_minutes", "None is not"),
         ({"every_days": 0, "at": "09:30"}, "rule.every_days", "0 is not a whole number from 1"),
         ({"every_days": 367, "at": "09:30"}, "rule.every_days", "367 is not"),
-        ({"every_days": 1}, "rule.at", "None is not a time of day; write 00:00 to 23:59"),
+        ({"every_days": 1}, "rule.at", "The time of day is missing; write 00:00 to 23:59"),
         ({"every_days": 1, "at": "24:00"}, "rule.at", "'24:00' is not a time"),
         ({"every_days": 1, "at": "9:30"}, "rule.at", "'9:30' is not a time"),
         ({"every_days": 1, "at": "09:60"}, "rule.at", "'09:60' is not a time"),
