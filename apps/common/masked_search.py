@@ -53,7 +53,9 @@ class Masked(Func):
 def _named(names: tuple[str, ...]) -> tuple[str, str]:
     """`name=value` and `"name": "value"` with one of the names in the name, whatever is between its
     letters."""
-    spread = "|".join(_BETWEEN.join(letters_of(name)) for name in names)
+    letters = filter(None, map(letters_of, names))
+    # Without any name, what nothing matches.
+    spread = "|".join(map(_BETWEEN.join, letters)) or "(?!)"
     name = rf"{_NAME}*(?:{spread}){_NAME}*"
     in_query = rf"[?&;#](?:{'|'.join(sorted(IN_QUERY))})"
     return (

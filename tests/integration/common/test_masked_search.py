@@ -71,6 +71,15 @@ def test_nothing_that_is_masked_can_be_found_in_texts_of_any_shape() -> None:
     assert lost < len(texts) / 5
 
 
+def test_names_are_those_of_the_settings(settings: Any) -> None:
+    job_type()
+    [pk] = jobs(1, memo="iban=DE1234 token=abcd of https://u:pw9x@bank.example")
+    settings.MASKED_KEYS = ("iban", "--")
+    assert (found("DE1234"), found("abcd"), found("pw9x")) == ([], [pk], [])
+    settings.MASKED_KEYS = ()
+    assert (found("DE1234"), found("abcd"), found("pw9x")) == ([pk], [pk], [])
+
+
 _PIECES = (
     *("token", "pass", "word", "-", "_", ".", "%", "[", "]", "=", "=", "=", "&", "?", "#", ";"),
     *(
