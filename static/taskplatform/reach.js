@@ -28,6 +28,9 @@
   }
 
   document.addEventListener("DOMContentLoaded", () => {
+    // What the attribute asks for, some browsers leave out now and then: when a script has led to
+    // the page, or when they are busy.
+    if (document.activeElement === document.body) document.querySelector("[autofocus]")?.focus();
     const name = document.querySelector("[data-menu-name]")?.dataset.menuName;
     if (name) document.querySelectorAll("span[x-on\\:click*='sidebar']").forEach((icon) => makeButton(icon, name));
     document.querySelectorAll(AREAS).forEach((area) => watch.observe(area));

@@ -17,7 +17,4 @@
     if (seen) seen.select();
     else window.location.assign(boxes[0].form.action);
   });
-
-  // What the attribute asks for, some browsers leave out when a script has led to the page.
-  document.addEventListener("DOMContentLoaded", () => document.querySelector("#search-term[autofocus]")?.focus());
 })();
