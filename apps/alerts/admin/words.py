@@ -6,11 +6,12 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.alerts.admin.rules import WEEK
 from apps.alerts.models import Alert, AlertRule, Channel, ReportPlan
+from apps.common.admin.display import listed
 from apps.journal.admin.words import Event, register
 
 
 def _told_days(value: str) -> str:
-    return ", ".join(str(title) for day, title in WEEK if day in value) or "–"
+    return listed(title for day, title in WEEK if day in value) or "–"
 
 
 register(

@@ -11,7 +11,7 @@ from django.utils.translation import gettext
 
 from apps.bulk.admin import words
 from apps.bulk.services.selection import Selection
-from apps.common.admin.display import plain_time, shown_text, translate
+from apps.common.admin.display import listed, plain_time, shown_text, translate
 from apps.common.filtering import Part
 from apps.common.masking import MASK
 from apps.jobs.admin.filters import words_of_error
@@ -32,7 +32,7 @@ def chips(selection: Selection, user: Any, *, hidden: Collection[str] = ()) -> I
 
 
 def _values(part: Part, choices: Any) -> str:
-    return ", ".join(_value(value, choices) for value in part.values)
+    return listed(_value(value, choices) for value in part.values)
 
 
 def _value(value: Any, choices: Any) -> str:

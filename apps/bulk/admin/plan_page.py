@@ -24,7 +24,7 @@ from apps.bulk.services.selection import CHANGED_BY, Selection, changed_by
 from apps.bulk.services.targets import TARGETS, Target, check, written
 from apps.common import clock
 from apps.common.admin.actions import actor_of, leave_words
-from apps.common.admin.display import shown_text, translate
+from apps.common.admin.display import listed, shown_text, translate
 from apps.common.errors import FieldError, Invalid, PlatformError
 from apps.common.json_search import require_unmasked
 from apps.jobs.models import bounds_of
@@ -166,13 +166,14 @@ def _lines(planned: Plan, *, is_complete: bool, takes_back: bool) -> Any:
     else:
         values = {"count": count, "looked": f"{planned.looked:,}"}
         yield gettext("%(count)s rows match among the newest %(looked)s") % values
-    will = gettext("%s will change") if is_complete else gettext("at most %s will change")
+    is_sure = is_complete or not planned.eligible
+    will = gettext("%s will change") if is_sure else gettext("at most %s will change")
     yield will % f"{planned.eligible:,}"
     for why, number in planned.notes:
         yield f"{number:,}: {translate(why)}"
     left = planned.matches - planned.eligible
     if left:
-        parts = ", ".join(f"{number:,} {translate(why)}" for why, number in planned.left_out)
+        parts = listed(f"{number:,} {translate(why)}" for why, number in planned.left_out)
         yield gettext("%(count)s left out: %(reasons)s") % {"count": f"{left:,}", "reasons": parts}
     if left and takes_back:
         yield gettext("What has ended since cannot be taken back.")
@@ -189,7 +190,7 @@ def _drawn(sample: Any, page_url: str) -> dict[str, str]:
         "url": reverse(page_url, args=[sample.number]),
         "label": shown_text(sample.label, limit=MAX_LABEL),
         "change": translate(sample.change),
-        "why": translate(sample.why),
+        "why": sample.why and gettext("left out: %s") % translate(sample.why),
     }
 
 

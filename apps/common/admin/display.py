@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, tzinfo
 from functools import cache
 from typing import Any, TypeVar
@@ -17,7 +17,7 @@ from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from django.utils.timezone import get_current_timezone_name, localtime
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import ngettext, pgettext
 
 from apps.common.masking import redacted
 from apps.common.messages import Message
@@ -75,6 +75,12 @@ def shown_text(text: str, *, limit: int = MAX_TEXT) -> str:
     if cut > 0:
         text += " … " + ngettext("(%d more character)", "(%d more characters)", cut) % cut
     return text
+
+
+def listed(words: Iterable[object]) -> str:
+    """`failed, cancelled`: words one after another, divided as in the language of the page."""
+    between = pgettext("the words of a list", "%s, %s") % ("", "")
+    return between.join(map(str, words))
 
 
 def shown_actor(actor: str) -> str:

@@ -22,6 +22,7 @@ from django.utils.translation import gettext, ngettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
+from apps.common.admin.display import listed
 from apps.dispatch.admin.preview import PERIODS, Line, RepeatedItem, lines, runs
 from apps.dispatch.models import Executor, OnceTask, RotateTask
 from apps.dispatch.services.preview import Period
@@ -220,7 +221,7 @@ def _in_words(counts: Counter[str]) -> str:
         MOVED: ngettext("%d moved", "%d moved", counts[MOVED]),
         CHANGED: ngettext("%d changed", "%d changed", counts[CHANGED]),
     }
-    return ", ".join(words[mark] % counts[mark] for mark in words if counts[mark])
+    return listed(words[mark] % counts[mark] for mark in words if counts[mark])
 
 
 def _rows(pairs: Sequence[Pair], request: HttpRequest, now: datetime) -> Iterator[DiffRow]:

@@ -18,7 +18,7 @@ from apps.common import clock
 from apps.common.admin import actor_of
 from apps.common.admin.buttons import Button
 from apps.common.admin.csv_text import BYTE_ORDER_MARK, CsvForm
-from apps.common.admin.display import shown_actor, shown_text, shown_time, translate
+from apps.common.admin.display import listed, shown_actor, shown_text, shown_time, translate
 from apps.common.errors import PlatformError
 from apps.jobs.admin import labels
 from apps.jobs.admin.worker_links import KeyNames, WorkerLinks
@@ -243,7 +243,7 @@ def _carried_out(request: HttpRequest, model_admin: Any, row: JobType, form: Key
     except PlatformError as error:
         form.add_error(None, translate(error.detail))
         return False
-    words = ", ".join(f"{capfirst(str(word))} {count:,}" for word, count in _changes(done))
+    words = listed(f"{capfirst(str(word))} {count:,}" for word, count in _changes(done))
     text = gettext("Pool %(name)s is rebuilt. %(changes)s.") % {"name": row.name, "changes": words}
     level = messages.SUCCESS
     if done.more:

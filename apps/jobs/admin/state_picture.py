@@ -9,6 +9,7 @@ from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 
+from apps.common.admin.display import listed
 from apps.jobs.admin.labels import ARROW_WORDS
 from apps.jobs.models import Job
 from apps.jobs.rules import transitions as t
@@ -68,7 +69,7 @@ def state_picture(status: str, taken: Collection[Pair]) -> SafeString:
     curves = []
     for pair, arrows in pairs().items():
         look = TAKEN if pair in taken else POSSIBLE if pair[0] == status else PLAIN
-        named = ", ".join(str(ARROW_WORDS[arrow.name]) for arrow in arrows)
+        named = listed(ARROW_WORDS[arrow.name] for arrow in arrows)
         curves.append((look, CURVES[pair], f"{words[pair[0]]} → {words[pair[1]]}: {named}"))
     passed = {state for pair in taken for state in pair}
     boxes = []

@@ -20,6 +20,7 @@ from apps.common.admin.buttons import Button, row_button
 from apps.common.admin.display import (
     column,
     label,
+    listed,
     shown_text,
     state_label,
     text_column,
@@ -211,7 +212,7 @@ class WorkerAdmin(MachineRowAdmin):
     @column(_("speed classes"))
     def shown_lanes(self, worker: Worker) -> str:
         words = dict(JobType.Lane.choices)
-        return ", ".join(str(words.get(lane, lane)) for lane in worker.lanes)
+        return listed(words.get(lane, lane) for lane in worker.lanes)
 
     @column(_("types"))
     def shown_types(self, worker: Worker) -> SafeString:

@@ -62,7 +62,7 @@ def test_dispatches_and_tasks(chips: Chips) -> None:
     ]
     asked = {"status": "active,paused", "mode": "single", "q": "check", "to_day": "2026-11-02"}
     assert chips("once-tasks", "pause", asked) == [
-        "状态: 有效, 已暂停",
+        "状态: 有效、已暂停",
         "模式: 单人：仅一个用户领取",
         "搜索: check",
         "开始早于: 2026-11-03 00:00:00 UTC+8",
