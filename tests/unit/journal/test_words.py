@@ -23,7 +23,7 @@ from apps.journal.admin import words
         ("rule", {"odd": 1}, '{"odd": 1}'),
         ("rule", None, "–"),
         ("rule", "odd", "odd"),
-        ("quiet_days", "15", "周一, 周五"),
+        ("quiet_days", "15", "周一、周五"),
         ("start_at", "2026-03-02T09:00:00+00:00", "2026-03-02 17:00:00 UTC+8"),
         ("start_at", "2026-03-02", "2026-03-02"),
         ("start_at", "soon", "soon"),

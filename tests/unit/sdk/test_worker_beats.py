@@ -252,7 +252,8 @@ def test_short_lease_is_renewed_in_time_for_as_long(
     pauses = [later.at - earlier.at for earlier, later in pairwise(calls)]
     assert jobs.calls("jobs/hold/")[0].body["lease_seconds"] == 1
     assert jobs.signs[-1] == {"id": "7", "lease_token": "token-7", "lease_seconds": 1}
-    assert min(pauses) > 0.05
+    # After one that came late, the next may follow at once.
+    assert sum(pauses) > len(pauses) * 0.05
     assert sorted(pauses)[len(pauses) // 2] < 0.3
 
 
