@@ -15,7 +15,7 @@ from apps.bulk.models import BulkRun
 from apps.bulk.services import runs
 from apps.bulk.services.selection import stored
 from apps.bulk.services.targets import target_of
-from apps.jobs.models import bounds_of
+from apps.jobs.models import Job, bounds_of
 from tests.jobs import job_type
 
 
@@ -44,6 +44,11 @@ def again(run: BulkRun) -> BulkRun:
 def counts(run: BulkRun) -> tuple[str, int, int, int, int]:
     run = again(run)
     return run.state, run.collected, run.done, run.skipped, run.failed
+
+
+def statuses(numbers: list[int]) -> set[str]:
+    """Of these jobs."""
+    return set(Job.objects.filter(pk__in=numbers).values_list("status", flat=True))
 
 
 def page_of(run: BulkRun) -> str:

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import User
 from django.db import DatabaseError, connection
 from django.test.utils import CaptureQueriesContext
 
@@ -18,21 +18,16 @@ from apps.bulk.services.retention import purge
 from apps.bulk.services.targets import target_of
 from apps.common import clock
 from apps.common.errors import Conflict, Invalid, ReplayConflict
-from apps.jobs.handlers import Cancelled, Fail
-from apps.jobs.models import Bounds, Job, JobScope
+from apps.jobs.models import Bounds, Job
 from apps.jobs.rules import transitions as t
 from apps.jobs.services import control
 from tests import factories
 from tests.frozen import FrozenClock
-from tests.integration.bulk.conftest import Attempt, again, carry_out, counts
+from tests.integration.bulk.conftest import again, carry_out, counts, statuses
 from tests.jobs import jobs, last_entry, row
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail")]
 Start = Callable[..., BulkRun]
-
-
-def statuses(numbers: list[int]) -> set[str]:
-    return set(Job.objects.filter(pk__in=numbers).values_list("status", flat=True))
 
 
 # --- what is changed ------------------------------------------------------------------------------
@@ -245,79 +240,6 @@ def test_round_asks_as_often_for_a_hundred_jobs_as_for_one(
         return len(seen)
 
     assert statements(100) == statements(1)
-
-
-# --- limits ---------------------------------------------------------------------------------------
-def test_more_rows_than_agreed_change_nothing(start: Start) -> None:
-    numbers = jobs(4)
-    run = start("cancel", {"type": "mail"}, at_most=3)
-    carry_out(run)
-    assert again(run).state == BulkRun.State.FAILED
-    assert "More than 3 rows match" in again(run).why
-    assert statuses(numbers) == {t.READY}
-    with pytest.raises(Conflict, match="has ended"):
-        runs.resume(run=run, actor="admin:olga", reason="again")
-
-
-def test_as_many_rows_as_agreed_are_changed(start: Start) -> None:
-    jobs(3)
-    run = start("cancel", {"type": "mail"}, at_most=3)
-    carry_out(run)
-    assert counts(run) == ("done", 3, 3, 0, 0)
-
-
-def test_limited_person_changes_only_jobs_within_the_limits(start: Start, operator: User) -> None:
-    mails, webs = jobs(3), jobs(3, "web")
-    JobScope.objects.create(operator=operator, type="web")
-    operator = User.objects.get(pk=operator.pk)
-    run = start("cancel", {"status": "ready"})
-    carry_out(run)
-    assert counts(run) == ("done", 3, 3, 0, 0)
-    assert (statuses(mails), statuses(webs)) == ({t.READY}, {t.CANCELLED})
-
-
-def test_limit_set_in_the_middle_holds_for_the_rest(start: Start, operator: User) -> None:
-    mails, webs = jobs(110), jobs(110, "web")
-    run = start("cancel", {"status": "ready"})
-
-    def limit(_percent: float) -> None:
-        if again(run).done == 100:
-            JobScope.objects.create(operator=operator, type="web")
-
-    carry_out(run, Attempt(run, limit))
-
-    state, collected, done, skipped, _failed = counts(run)
-    assert (state, collected, done + skipped) == ("done", 220, 220)
-    assert Job.objects.filter(pk__in=mails, status=t.CANCELLED).count() <= 100
-    assert statuses(webs) == {t.CANCELLED}
-
-
-@pytest.mark.parametrize("loss", ["role", "account"])
-def test_person_who_loses_the_right_stops_the_run(start: Start, operator: User, loss: str) -> None:
-    numbers = jobs(250)
-    run = start("cancel", {"type": "mail"})
-
-    def lose(_percent: float) -> None:
-        if again(run).done != 100:
-            return
-        if loss == "role":
-            operator.groups.remove(Group.objects.get(name="operator"))
-        else:
-            User.objects.filter(pk=operator.pk).update(is_active=False)
-
-    with pytest.raises(Cancelled, match="admin:operator may not do this any more"):
-        carry_out(run, Attempt(run, lose))
-
-    assert counts(run) == ("stopped", 250, 100, 0, 0)
-    assert Job.objects.filter(pk__in=numbers, status=t.CANCELLED).count() == 100
-
-
-def test_job_of_its_own_cannot_carry_out_a_run_of_another(start: Start) -> None:
-    run = start("cancel", {"type": "mail"})
-    other = Attempt(run)
-    other.job_id = (run.job or 0) + 1
-    with pytest.raises(Fail, match="no bulk run"):
-        carry_out(run, other)
 
 
 # --- starting -------------------------------------------------------------------------------------
