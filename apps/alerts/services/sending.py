@@ -22,6 +22,7 @@ from apps.common.errors import PlatformError
 from apps.common.messages import Message as _
 from apps.jobs.handlers import http
 from apps.jobs.handlers.contract import Fail, Retry
+from apps.jobs.rules.addresses import is_address
 
 SECONDS = 10.0
 # Attempts at what the other side refuses for a reason that its documentation leaves open.
@@ -55,7 +56,7 @@ def why_not_called(channel: Channel) -> str:
     try:
         if channel.kind != MAIL:
             target = http.target_of(channel.url, conf.ALERT_HOSTS, setting="ALERT_HOSTS")
-            if http.is_number(target.host):
+            if is_address(target.host):
                 http.resolved(target)
     except Fail as error:
         reason: str = error.args[0]

@@ -11,8 +11,6 @@ from apps.access.rules.clients import Binding
 from apps.common.errors import FieldError, Invalid
 from apps.common.masking import unredacted
 from apps.common.serializers import (
-    MISSING,
-    SAY_WHY,
     Boolean,
     Instant,
     Integer,
@@ -139,8 +137,9 @@ def _answer(request: Request, job: AnyJob) -> JsonAnswer:
 
 def _require(body: dict[str, Any], *names: str) -> None:
     """Raise Invalid unless a PATCH has these fields."""
+    fields = JobChanges().fields
     missing = [
-        FieldError(name, "invalid", SAY_WHY if name == "reason" else MISSING)
+        FieldError(name, "invalid", str(fields[name].error_messages["required"]))
         for name in names
         if name not in body
     ]

@@ -138,15 +138,6 @@ def target_of(
     return Target(parts.scheme, host, port or usual, path)
 
 
-def is_number(host: str) -> bool:
-    """Whether the host is an address itself, which needs no look-up."""
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
-
-
 def resolved(target: Target) -> Target:
     """The target with its address, resolved once; Fail when any of its addresses is not public
     and in no network of JOB_HTTP_NETWORKS."""

@@ -43,6 +43,15 @@ _REFUSED_V6 = tuple(
 )
 
 
+def is_address(host: str) -> bool:
+    """Whether the host is an address itself, which needs no look-up."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
 def is_allowed(address: Address, networks: Sequence[Network] = ()) -> bool:
     """Whether the address is a public one, or lies in a network that the deployer names."""
     if any(address in network for network in networks if network.version == address.version):
