@@ -2,19 +2,19 @@
 PYTHON ?= python3
 VENV := .venv/bin
 
-.PHONY: run test test-fast test-calendar test-cluster check requirements locks
+.PHONY: run test test-fast test-long test-cluster check requirements locks
 
 run: ## start everything: web, beat, sweeps and drains, on SQLite or DATABASE_URL
 	@$(PYTHON) taskplatform/bootstrap.py run
 
-test: ## every check and the whole suite, on SQLite and on a private MariaDB + Redis
+test: ## every check and all short tests, on SQLite and on a private MariaDB + Redis
 	@$(PYTHON) taskplatform/bootstrap.py test
 
 test-fast: ## the suite on SQLite only, without browser
 	@$(PYTHON) taskplatform/bootstrap.py test-fast
 
-test-calendar: ## rotations in every time zone, at every clock change from 1970 to 2037
-	@$(PYTHON) taskplatform/bootstrap.py test-calendar
+test-long: ## what `make test` leaves out: fuzz, kills, all pages, all time zones, a cluster
+	@$(PYTHON) taskplatform/bootstrap.py test-long
 
 test-cluster: ## what a Galera cluster loses when its writing node fails under load; minutes
 	@$(PYTHON) taskplatform/bootstrap.py test-cluster

@@ -1,7 +1,7 @@
 """Sets the project up and starts its parts: `python3 taskplatform/bootstrap.py COMMAND`.
 
-COMMAND is run, check, test, test-fast, test-calendar, test-cluster or locks. Standard library only,
-and written in the syntax of Python 3.6, so that an old Python prints one clear line instead of a
+COMMAND is run, check, test, test-fast, test-long, test-cluster or locks. Standard library only, and
+written in the syntax of Python 3.6, so that an old Python prints one clear line instead of a
 SyntaxError.
 """
 
@@ -364,6 +364,13 @@ def test() -> "int":
     return develop("tests.gate", "test")
 
 
+def test_long() -> "int":
+    """Install what both suites need, then run what `make test` leaves out."""
+    packages = [package for package in CLUSTER_PACKAGES if package not in TEST_PACKAGES]
+    require_packages(BUILD_PACKAGES + TEST_PACKAGES + packages, "The long test suite")
+    return develop("tests.gate", "test-long")
+
+
 def test_cluster() -> "int":
     """Install the servers of a Galera cluster, then run its tests."""
     require_packages(BUILD_PACKAGES + CLUSTER_PACKAGES, "The cluster")
@@ -379,7 +386,7 @@ COMMANDS: "dict[str, collections.abc.Callable[[], int]]" = {
     "check": lambda: develop("tests.gate", "check"),
     "test": test,
     "test-fast": lambda: develop("tests.gate", "test-fast"),
-    "test-calendar": lambda: develop("tests.gate", "test-calendar"),
+    "test-long": test_long,
     "test-cluster": test_cluster,
     "locks": lambda: develop("tests.locks"),
 }

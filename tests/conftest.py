@@ -9,10 +9,12 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import secrets
 import shutil
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import django
@@ -22,13 +24,18 @@ from django.conf import settings as django_settings
 
 from tests.caches import clear_caches
 from tests.clients import JsonClient
+from tests.databases import copy_database, execute_mysql, migrated_once, run_folder
 from tests.environment import neutral, new_folder
 from tests.frozen import FrozenClock
 from tests.races import Race, race
 
+if TYPE_CHECKING:
+    from pytest_django import DjangoDbBlocker
+
 # Ten thousand tests and all modules stay to the end: looking through them for garbage finds none.
 gc.set_threshold(50_000)
 
+ACCEPTANCE = Path(__file__).parent / "acceptance"
 VAR_DIR = new_folder("taskplatform-tests-")
 atexit.register(shutil.rmtree, VAR_DIR)
 
@@ -97,8 +104,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
-    # Otherwise the last of them may run when all other workers have ended.
-    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+    # Those of whole processes first: otherwise one of them may run when all others have ended.
+    items.sort(key=lambda item: not item.path.is_relative_to(ACCEPTANCE))
 
 
 def pytest_collection_finish() -> None:
@@ -122,10 +129,32 @@ def _escaped(value: Any) -> Any:
 
 
 @pytest.fixture(scope="session")
-def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: None) -> None:
-    """On SQLite a file in place of memory, so that threads meet as processes do: in WAL mode."""
-    if not is_mariadb():
-        django_settings.DATABASES["default"]["TEST"]["NAME"] = str(VAR_DIR / "test.sqlite3")
+def django_db_setup(
+    django_test_environment: None,
+    django_db_blocker: DjangoDbBlocker,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[None]:
+    """In place of pytest-django's: a copy of the one database that this run has migrated.
+
+    On SQLite a file in place of memory, so that threads meet as processes do: in WAL mode.
+    """
+    from django.db import connection
+    from django.test.utils import setup_databases, teardown_databases
+
+    migrated = migrated_once(run_folder(tmp_path_factory))
+    name = f"test_taskplatform_{secrets.token_hex(4)}"
+    if is_mariadb():
+        execute_mysql(migrated, f"CREATE DATABASE {name} CHARACTER SET utf8mb4")
+        copy_database(migrated, urlsplit(migrated)._replace(path=f"/{name}").geturl())
+    else:
+        name = str(VAR_DIR / "test.sqlite3")
+        copy_database(migrated, f"sqlite:///{name}")
+    connection.settings_dict["TEST"]["NAME"] = name
+    with django_db_blocker.unblock():
+        made = setup_databases(verbosity=0, interactive=False, keepdb=True)
+    yield
+    with django_db_blocker.unblock():
+        teardown_databases(made, verbosity=0)
 
 
 @pytest.fixture(scope="session", autouse=True)

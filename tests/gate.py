@@ -1,7 +1,7 @@
 """The gate that every change passes: `python -m tests.gate check | test | test-fast | …`.
 
-`make check`, `make test`, `make test-fast`, `make test-calendar` and `make test-cluster` install
-what it needs and then start it.
+`make check`, `make test`, `make test-fast`, `make test-long` and `make test-cluster` install what
+it needs and then start it.
 """
 
 from __future__ import annotations
@@ -21,45 +21,12 @@ from tests.environment import neutral
 MANAGE = [sys.executable, "manage.py"]
 # One worker more than cores, because tests of whole processes often wait; Redis has 16 databases.
 WORKERS = min((os.cpu_count() or 1) + 1, 16)
-# Some tests take twenty seconds: a worker that has finished takes half of what another has left.
-PYTEST = [sys.executable, "-m", "pytest", "-n", str(WORKERS), "--dist", "worksteal"]
-# What does not depend on the database runs on SQLite only. Tests in tests/unit use none
-# (tests/unit/conftest.py enforces it). The others end before a query, are about texts or the web
-# server, or open pages whose queries other tests run on both.
-ONCE = [
-    "tests/unit",
-    "tests/browser",
-    "tests/integration/api/test_addresses.py",
-    "tests/integration/api/test_bad_bodies.py",
-    "tests/integration/api/test_generated.py",
-    "tests/integration/api/test_headers.py",
-    "tests/integration/api/test_matrix.py",
-    "tests/integration/api/test_openapi.py",
-    "tests/integration/alerts/test_pages.py",
-    "tests/integration/alerts/test_report_pages.py",
-    "tests/integration/access/test_abilities.py",
-    "tests/integration/access/test_schema.py",
-    "tests/integration/bulk/test_offers.py",
-    "tests/integration/common/test_admin_columns.py",
-    "tests/integration/dispatch/test_admin_explain.py",
-    "tests/integration/dispatch/test_admin_in_chinese.py",
-    "tests/integration/dispatch/test_admin_preview.py",
-    "tests/integration/dispatch/test_admin_what_if.py",
-    "tests/integration/jobs/admin/test_asyncflow_page.py",
-    "tests/integration/jobs/admin/test_chinese.py",
-    "tests/integration/reports/test_governance_page.py",
-    "tests/integration/reports/test_page_addresses.py",
-    "tests/integration/test_admin_site.py",
-    "tests/integration/test_audit_page.py",
-    "tests/integration/test_broker.py",
-    "tests/integration/test_readme_handler.py",
-    "tests/integration/test_rights.py",
-    "tests/integration/test_seconds.py",
-    "tests/acceptance/test_benchmark.py",
-    "tests/acceptance/test_raw_requests.py",
-    "tests/acceptance/test_serve_supervisor.py",
-    "tests/acceptance/test_slow_clients.py",
-]
+# The tests of a file stay together, so that what a file starts once is started once.
+PYTEST = [sys.executable, "-m", "pytest", "-n", str(WORKERS), "--dist", "loadfile"]
+PYTEST += ["--no-loadscope-reorder"]
+ON_SERVERS = [sys.executable, "-m", "tests.servers", "--", *PYTEST]
+SHORT = "not long and not cluster"
+MARKED = "(both or mariadb)"
 CHECKS: list[tuple[str, list[str]]] = [
     ("ruff check", [tool("ruff"), "check", "."]),
     ("ruff format", [tool("ruff"), "format", "--check", "."]),
@@ -113,14 +80,18 @@ def suite(title: str, command: Sequence[str]) -> int:
 
 
 def test() -> int:
-    """All checks and tests; on success the last line is that of pytest."""
-    left_out = [f"--ignore={path}" for path in ONCE]
-    on_servers = [sys.executable, "-m", "tests.servers", "--", *PYTEST, *left_out]
-    return (
-        check()
-        or suite("SQLite", PYTEST)
-        or suite("MariaDB and Redis: what depends on the database", on_servers)
-    )
+    """All checks, all short tests on SQLite, and what is marked on MariaDB and Redis; on success
+    the last line is that of pytest."""
+    with tempfile.TemporaryDirectory() as places:
+        noted = ["-p", "tests.places", "--places", places]
+        return (
+            check()
+            or suite("SQLite", [*PYTEST, *noted])
+            or suite(
+                "MariaDB and Redis: what is marked for them",
+                [*ON_SERVERS, *noted, "-m", f"{MARKED} and {SHORT}"],
+            )
+        )
 
 
 def test_fast() -> int:
@@ -128,9 +99,17 @@ def test_fast() -> int:
     return suite("SQLite", [*PYTEST, "--ignore=tests/browser", "--ignore=tests/acceptance"])
 
 
-def test_calendar() -> int:
-    """Every time zone through all years; takes minutes."""
-    return suite("every time zone", [*PYTEST, "-m", "calendar", "tests/unit/dispatch"])
+def test_long() -> int:
+    """What `make test` leaves out: what is long, all else once on MariaDB and Redis, a cluster."""
+    left_out = f"not cluster and (long or not {MARKED})"
+    return (
+        suite("SQLite: what is long", [*PYTEST, "-m", "long and not cluster"])
+        or suite(
+            "MariaDB and Redis: what is long or has run on SQLite alone",
+            [*ON_SERVERS, "--ignore=tests/unit", "-m", left_out],
+        )
+        or test_cluster()
+    )
 
 
 def test_cluster() -> int:
@@ -143,7 +122,7 @@ COMMANDS = {
     "check": check,
     "test": test,
     "test-fast": test_fast,
-    "test-calendar": test_calendar,
+    "test-long": test_long,
     "test-cluster": test_cluster,
 }
 

@@ -153,6 +153,18 @@ class Workers:
         living = "SELECT pid FROM jobs_worker WHERE state = 'active' ORDER BY pid"
         return [row[0] for row in self.rows(living)]
 
+    def await_scans(self, number: int) -> None:
+        """Wait until the sweeps have looked for work so many times."""
+        ended = "SELECT finished_at FROM common_sweeplease WHERE name = 'jobs.scan'"
+        seen: set[tuple[Any, ...]] = set()
+
+        def enough() -> bool:
+            seen.update(self.rows(ended))
+            # The first of them may be one that was over already.
+            return len(seen) > number
+
+        eventually(enough)
+
     def settled(self, *, seconds: float = 90.0) -> dict[str, int]:
         """Wait until no job is open; how many ended in each way."""
         final = {"succeeded", "failed", "cancelled"}

@@ -6,83 +6,24 @@ import contextlib
 import functools
 import os
 import secrets
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from typing import NamedTuple
 
 import pytest
 
 from taskplatform import sdk
+from tests.databases import copy_database, empty_database, migrated_once, run_folder, run_manage
 from tests.environment import neutral
-from tests.processes import ROOT, RunningProcess
+from tests.processes import RunningProcess
 from tests.serving import await_answer, server_command
 from tests.workers import Workers
 
 # What a key of workers on other machines may do in these tests.
 SCOPES = ("hold", "submit", "read", "operate")
 KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "REDIS_URL")
-
-
-@contextlib.contextmanager
-def empty_database(folder: Path) -> Iterator[str]:
-    """DATABASE_URL of a new database: a file in the folder, or one in the MariaDB of this run."""
-    url = os.environ["DATABASE_URL"]
-    name = f"test_taskplatform_{secrets.token_hex(4)}"
-    if not url:
-        yield f"sqlite:///{folder / name}.sqlite3"
-        return
-    execute_mysql(url, f"CREATE DATABASE {name} CHARACTER SET utf8mb4")
-    yield urlsplit(url)._replace(path=f"/{name}").geturl()
-    execute_mysql(url, f"DROP DATABASE {name}")
-
-
-def execute_mysql(url: str, *statements: str) -> list[tuple[Any, ...]]:
-    """The rows of the last statement, on a connection of its own that checks no foreign keys."""
-    import MySQLdb
-
-    address = urlsplit(url)
-    connection = MySQLdb.connect(
-        host=address.hostname,
-        port=address.port,
-        user=address.username,
-        password=address.password,
-        database=address.path[1:],
-        init_command="SET foreign_key_checks = 0",
-        autocommit=True,
-    )
-    with contextlib.closing(connection), connection.cursor() as cursor:
-        for statement in statements:
-            cursor.execute(statement)
-        return list(cursor.fetchall())
-
-
-def copy_database(source: str, target: str) -> None:
-    """Copy tables and rows into the empty database."""
-    if target.startswith("sqlite"):
-        shutil.copy(source.removeprefix("sqlite:///"), target.removeprefix("sqlite:///"))
-        return
-    name = urlsplit(source).path[1:]
-    for [table] in execute_mysql(source, "SHOW TABLES"):
-        [[_, create]] = execute_mysql(source, f"SHOW CREATE TABLE {table}")
-        execute_mysql(target, create, f"INSERT INTO {table} SELECT * FROM {name}.{table}")
-
-
-def run_manage(
-    environment: Mapping[str, str], *arguments: str, seconds: float = 600
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "manage.py", *arguments],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=seconds,
-        check=False,
-    )
 
 
 def new_environment(var: Path, database_url: str) -> dict[str, str]:
@@ -92,13 +33,9 @@ def new_environment(var: Path, database_url: str) -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
-def migrated_database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def migrated_database(tmp_path_factory: pytest.TempPathFactory) -> str:
     """DATABASE_URL of a database without data."""
-    folder = tmp_path_factory.mktemp("migrated")
-    with empty_database(folder) as url:
-        done = run_manage(new_environment(folder / "var", url), "migrate", "--verbosity", "0")
-        assert done.returncode == 0, done.stderr
-        yield url
+    return migrated_once(run_folder(tmp_path_factory))
 
 
 class Template(NamedTuple):
@@ -147,12 +84,19 @@ def template_database(request: pytest.FixtureRequest, migrated_database: str) ->
     return migrated_database
 
 
+@contextlib.contextmanager
+def platform_with(template: str, folder: Path) -> Iterator[dict[str, str]]:
+    """The environment of one platform, with a copy of the database of its own."""
+    with empty_database(folder) as url:
+        copy_database(template, url)
+        yield new_environment(folder / "var", url)
+
+
 @pytest.fixture
 def environment(tmp_path: Path, template_database: str) -> Iterator[dict[str, str]]:
-    """The environment of one platform, with a migrated database of its own."""
-    with empty_database(tmp_path) as url:
-        copy_database(template_database, url)
-        yield new_environment(tmp_path / "var", url)
+    """The environment of the platform of the test."""
+    with platform_with(template_database, tmp_path) as made:
+        yield made
 
 
 @pytest.fixture
@@ -160,6 +104,22 @@ def manage(environment: Mapping[str, str]) -> Callable[..., subprocess.Completed
     """`manage("migrate")` runs manage.py to its end: `.returncode`, `.stdout`, `.stderr`."""
 
     return functools.partial(run_manage, environment)
+
+
+@contextlib.contextmanager
+def processes_of(
+    environment: Mapping[str, str], folder: Path
+) -> Iterator[Callable[..., RunningProcess]]:
+    """A function that starts commands, as the fixture `start` does, and stops them at the end."""
+    with contextlib.ExitStack() as ends:
+
+        def start(*command: str, **variables: str) -> RunningProcess:
+            log = folder / f"process-{secrets.token_hex(4)}.log"
+            process = RunningProcess(command, {**environment, **variables}, log)
+            ends.callback(process.end)
+            return process
+
+        yield start
 
 
 @pytest.fixture
@@ -170,14 +130,7 @@ def start(
 
     The test fails when a process does not stop on SIGTERM or leaves others behind.
     """
-    with contextlib.ExitStack() as ends:
-
-        def start(*command: str, **variables: str) -> RunningProcess:
-            log = tmp_path / f"process-{secrets.token_hex(4)}.log"
-            process = RunningProcess(command, {**environment, **variables}, log)
-            ends.callback(process.end)
-            return process
-
+    with processes_of(environment, tmp_path) as start:
         yield start
 
 

@@ -23,14 +23,9 @@ import pytest
 from taskplatform import sdk
 from taskplatform.demo import clients
 from taskplatform.demo.company import PEOPLE
-from tests.acceptance.conftest import (
-    SCOPES,
-    empty_database,
-    make_key,
-    new_environment,
-    run_manage,
-)
+from tests.acceptance.conftest import SCOPES, make_key, new_environment
 from tests.acceptance.test_sdk_deaths import MANY, runs
+from tests.databases import empty_database, run_manage
 from tests.galera import Cluster, GaleraNode, cluster
 from tests.processes import RunningProcess, eventually
 from tests.servers import mariadb_server, redis_server

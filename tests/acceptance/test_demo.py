@@ -76,8 +76,8 @@ def is_healthy(port: str) -> bool:
         return False
 
 
+@pytest.mark.both
 @pytest.mark.usefixtures("platform", "far_from_the_hour")
-@pytest.mark.long
 def test_twenty_clients_meet_every_quota_exactly(manage: Manage) -> None:
     """S0.1, S0.4, S0.5, S0.9, S0.11–S0.14, S0.16, S0.22, S0.25, S0.28, S0.29, I1, I4, I5, I13:
     over HTTP, once tasks and rotations, with failures, releases, and callbacks whose first answer
@@ -120,6 +120,7 @@ def test_jobs_of_four_types_drain_and_keep_what_is_promised(
     assert max(map(len, played.stdout.splitlines())) <= 100
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("web_alone")
 def test_run_that_cannot_succeed_exits_1_and_says_why(manage: Manage, port: str) -> None:
     assert manage("demo").returncode == 0

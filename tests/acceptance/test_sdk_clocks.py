@@ -54,7 +54,7 @@ worker.run()
 """
 
 
-@pytest.mark.parametrize("off", [DAY, -DAY])
+@pytest.mark.parametrize("off", [pytest.param(DAY, marks=pytest.mark.long), -DAY])
 def test_clock_of_a_worker_does_not_matter(
     off: int,
     client: sdk.Client,

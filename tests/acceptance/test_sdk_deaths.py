@@ -145,6 +145,7 @@ def lost_at(client: sdk.Client, number: str) -> datetime:
     return sdk._instant(instant)
 
 
+@pytest.mark.long
 def test_frozen_worker_is_replaced_and_its_outcome_refused(
     submit: Callable[..., dict[str, str]],
     client: sdk.Client,
@@ -178,7 +179,8 @@ def test_frozen_worker_is_replaced_and_its_outcome_refused(
     assert manage("audit").returncode == 0
 
 
-@pytest.mark.parametrize("max_attempts", [1, 2])
+@pytest.mark.both
+@pytest.mark.parametrize("max_attempts", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_killed_worker_is_replaced_as_soon_as_its_lease_is_over(
     submit: Callable[..., dict[str, str]],
     client: sdk.Client,

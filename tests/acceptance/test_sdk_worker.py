@@ -11,6 +11,8 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from taskplatform import sdk
 from tests.processes import RunningProcess, eventually
 from tests.stub_jobs import running
@@ -19,7 +21,7 @@ from tests.workers import Workers, make_type
 Manage = Callable[..., subprocess.CompletedProcess[str]]
 Outside = Callable[..., RunningProcess]
 
-COUNT = 2000
+COUNT = 1000
 WORKER = """
 import threading
 from sdk import Worker
@@ -46,6 +48,7 @@ os.write(1, b"the end\\n")
 """
 
 
+@pytest.mark.both
 def test_every_job_ends_once_though_a_worker_is_killed(
     client: sdk.Client,
     workers: Workers,
@@ -55,10 +58,7 @@ def test_every_job_ends_once_though_a_worker_is_killed(
     """S2.1, I27, I29: the workers that ran them speak HTTP alone."""
     workers.sweeps()
     make_type(client, "sdk-many", max_attempts=5, retry_delay_seconds=1)
-    for first in range(0, COUNT, 1000):
-        client.submit_many(
-            [{"type": "sdk-many", "context": {"n": n}} for n in range(first, first + 1000)]
-        )
+    client.submit_many([{"type": "sdk-many", "context": {"n": n}} for n in range(COUNT)])
     killed, other = outside(WORKER, "killed"), outside(WORKER, "other")
     eventually(lambda: killed.output.count("run") > 50 and other.output.count("run") > 50)
     os.kill(killed.pid, signal.SIGKILL)
@@ -74,6 +74,7 @@ def test_every_job_ends_once_though_a_worker_is_killed(
     assert manage("audit").returncode == 0
 
 
+@pytest.mark.long
 def test_killed_worker_s_job_goes_on_from_its_checkpoint(
     client: sdk.Client, workers: Workers, outside: Outside
 ) -> None:

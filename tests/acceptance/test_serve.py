@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.conftest import empty_database
+from tests.databases import empty_database
 from tests.processes import ROOT, eventually, free_port
 from tests.serving import SERVE, WAIT_SECONDS, Platform
 
@@ -96,6 +96,7 @@ def refusal(environment: dict[str, str]) -> str:
 # --- What a newcomer sees -------------------------------------------------------------------------
 
 
+@pytest.mark.both
 def test_first_start_shows_a_password_that_opens_the_admin(
     installed: tuple[Platform, list[str]], running: Platform
 ) -> None:
@@ -170,6 +171,7 @@ def test_shown_commands_pull_a_task_and_call_back(running: Platform) -> None:
     assert ending["state"] == "succeeded"
 
 
+@pytest.mark.both
 def test_sweeps_run_by_themselves(running: Platform) -> None:
     """Beat, broker and worker work together: sweeps come to their end, again and again."""
     ended = "SELECT name, finished_at FROM common_sweeplease WHERE finished_at IS NOT NULL"
@@ -199,6 +201,7 @@ def submitted(platform: Platform, kind: str, context: dict[str, Any]) -> str:
     return f"SELECT status, result FROM jobs_job WHERE id = {int(made.stdout)}"
 
 
+@pytest.mark.both
 def test_submitted_job_is_done_by_itself(running: Platform) -> None:
     """S1.5: from submit to done, on what a start sets up."""
     job = submitted(running, "echo", {"shop": 7})
@@ -286,6 +289,7 @@ def test_stop_during_the_set_up_leaves_nothing_running(platform: Platform) -> No
     assert platform.processes() == {}
 
 
+@pytest.mark.both
 def test_stop_while_the_tables_are_made_lets_the_next_start_go_on(tmp_path: Path) -> None:
     """MariaDB keeps what half a migration made, which nobody could then make."""
     with new_database(tmp_path) as url:
@@ -304,8 +308,10 @@ def test_stop_while_the_tables_are_made_lets_the_next_start_go_on(tmp_path: Path
 # --- Faults ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mark", ["granian", "sweeps-", "drains-"])
-@pytest.mark.long
+@pytest.mark.parametrize(
+    "mark",
+    ["granian", *(pytest.param(name, marks=pytest.mark.long) for name in ("sweeps-", "drains-"))],
+)
 def test_killed_part_is_started_again(running: Platform, mark: str) -> None:
     killed = eventually(lambda: running.part(mark))
     shown = len(running.shown)

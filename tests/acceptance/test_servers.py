@@ -20,7 +20,7 @@ from tests import servers
 from tests.processes import usual_signals
 from tests.servers import MariaDBServer, ServerError, mariadb_server, redis_server
 
-pytestmark = pytest.mark.mariadb
+pytestmark = [pytest.mark.mariadb, pytest.mark.long]
 RUN = [sys.executable, "-m", "tests.servers", "--"]
 
 

@@ -23,7 +23,6 @@ from tests.serving import await_answer, web_command
 
 Start = Callable[..., RunningProcess]
 
-CALLERS = 1000
 # What the platform promises, beside what the machine of the test takes by itself.
 DELAY_SECONDS = 1.0
 # Other tests on the machine may hold one round up; slow callers do so in every round.
@@ -121,11 +120,18 @@ def ask(
     return answer
 
 
-@pytest.mark.parametrize("front", ["web", "proxy"])
-def test_thousand_slow_callers_delay_nobody(
-    request: pytest.FixtureRequest, headers: dict[str, str], front: str
+@pytest.mark.parametrize(
+    ("front", "callers"),
+    [
+        ("web", 200),
+        pytest.param("web", 1000, marks=pytest.mark.long),
+        pytest.param("proxy", 1000, marks=pytest.mark.long),
+    ],
+)
+def test_slow_callers_delay_nobody(
+    request: pytest.FixtureRequest, headers: dict[str, str], front: str, callers: int
 ) -> None:
-    """Health checks, pages and pulls go on beside 1,000 connections of each kind."""
+    """Health checks, pages and pulls go on beside so many connections of each kind."""
     port: int = request.getfixturevalue(front)
 
     def probe() -> None:
@@ -138,7 +144,7 @@ def test_thousand_slow_callers_delay_nobody(
     delayed = dict.fromkeys(KINDS, math.inf)
     for _round in range(ROUNDS):
         for kind in list(delayed):
-            with flood(port, kind, CALLERS):
+            with flood(port, kind, callers):
                 delayed[kind] = slowest(probe, seconds=1) - alone
             if delayed[kind] <= DELAY_SECONDS:
                 del delayed[kind]

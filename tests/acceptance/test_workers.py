@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
 
-from tests.acceptance.conftest import run_manage
+from tests.databases import run_manage
 from tests.processes import ROOT, RunningProcess, eventually, free_port
 from tests.servers import MariaDBServer, mariadb_server
 from tests.workers import CELERY, Workers, children, is_alive, traces, unread
@@ -196,8 +195,10 @@ def test_stop_lets_a_handler_end_that_ends_soon(
     assert swept.events(number) == ["succeeded"]
 
 
-@pytest.mark.parametrize("pool", [pytest.param("prefork", marks=forked), "threads"])
-@pytest.mark.long
+@pytest.mark.parametrize(
+    "pool",
+    [pytest.param("prefork", marks=forked), pytest.param("threads", marks=pytest.mark.long)],
+)
 def test_quiet_worker_ends_what_it_has_and_holds_nothing_until_it_is_resumed(
     swept: Workers, tmp_path: Path, pool: str
 ) -> None:
@@ -214,8 +215,7 @@ def test_quiet_worker_ends_what_it_has_and_holds_nothing_until_it_is_resumed(
     numbers = swept.submit(*[{"type": "good"}] * 20)
     enough.touch()
     eventually(lambda: swept.job(first)[0] == "succeeded")
-    # Meanwhile the sweeps look for slots every second.
-    time.sleep(3)
+    swept.await_scans(3)
     assert {swept.job(number)[0] for number in numbers} == {"ready"}
     assert "running" not in swept.statuses()
 

@@ -9,7 +9,7 @@ from django.urls import reverse
 from playwright.sync_api import Page
 
 from tests import factories
-from tests.browser.layout import await_drawn, sideways
+from tests.browser.layout import await_drawn
 from tests.frozen import FrozenClock
 from tests.job_scenes import fill_yard
 from tests.scenes import play_morning
@@ -33,24 +33,6 @@ def test_cells_show_their_headings_as_these_are_written(
     )
     assert "Type or task" in headings
     assert labels == [[f'"{heading.strip()}"', "none"] for heading in headings]
-
-
-def test_no_page_of_the_menu_can_be_moved_sideways(
-    page_as: Callable[[str | None], Page], frozen_clock: FrozenClock
-) -> None:
-    play_morning(frozen_clock)
-    fill_yard(frozen_clock)
-    page = page_as("superuser")
-    page.goto("/admin/")
-    menu = [link.get_attribute("href") or "" for link in page.locator("#nav-sidebar a").all()]
-    addresses = {*filter(None, menu), reverse("preferences")}
-    assert len(addresses) > 25
-    for address in sorted(addresses):
-        page.set_viewport_size({"width": 1280, "height": 900})
-        page.goto(address)
-        assert sideways(page) == 0, address
-        page.set_viewport_size({"width": 390, "height": 844})
-        assert sideways(page) == 0, address
 
 
 LISTS = (

@@ -208,7 +208,7 @@ def test_folder_that_cannot_be_written_is_shown_in_one_line(
 def test_unknown_command_lists_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
     assert bootstrap.main(["fly"]) == 1
     assert capsys.readouterr().err == (
-        "Which command? One of: run, check, test, test-fast, test-calendar, test-cluster, locks.\n"
+        "Which command? One of: run, check, test, test-fast, test-long, test-cluster, locks.\n"
     )
 
 

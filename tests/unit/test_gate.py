@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from itertools import product
 
 import pytest
+from _pytest.mark.expression import Expression
 
 from taskplatform.bootstrap import CannotGoOn
 from tests import gate, locks
-from tests.processes import ROOT
 
 LOCK = """\
 amqp==5.4.2 \\
@@ -69,16 +70,35 @@ def test_suite_on_the_servers_follows_only_a_good_one_on_sqlite(
     monkeypatch.setattr(gate, "CHECKS", [])
     assert gate.main("test") == 0
     assert [("tests.servers" in command) for command in commands] == [False, True]
-    first, second = (set(command) for command in commands)
-    left_out = {f"--ignore={path}" for path in gate.ONCE}
-    assert second - first - {"tests.servers", "--"} == left_out
-    assert all((ROOT / path).exists() for path in gate.ONCE)
+    assert "-m" not in commands[0][3:]
+    assert commands[1][-2:] == ["-m", "(both or mariadb) and not long and not cluster"]
     commands.clear()
 
     monkeypatch.setattr(gate, "PYTEST", ["bad"])
 
     assert gate.main("test") == 1
     assert len(commands) == 1
+
+
+def test_every_test_runs_in_a_short_round_or_in_a_long_one(
+    commands: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On SQLite what is neither long nor of MariaDB, and everything on MariaDB in one of two."""
+    monkeypatch.setattr(gate, "CHECKS", [])
+    assert [gate.main("test"), gate.main("test-long")] == [0, 0]
+    marks = [gate.SHORT]
+    for command in commands[1:]:
+        last = len(command) - 1 - command[::-1].index("-m")
+        marks.append(command[last + 1])
+    short, on_both, long, the_rest, cluster = map(Expression.compile, marks)
+    for names in (set(each) for each in product(["both", ""], ["mariadb", ""], ["long", ""])):
+
+        def has(name: str, names: set[str] = names) -> bool:
+            return name in names
+
+        assert short.evaluate(has) != long.evaluate(has)
+        assert on_both.evaluate(has) != the_rest.evaluate(has)
+        assert not cluster.evaluate(has)
 
 
 def test_lock_on_top_of_another_keeps_what_that_lacks() -> None:

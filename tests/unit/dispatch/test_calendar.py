@@ -245,7 +245,7 @@ def expected(zone: ZoneInfo, transition: Transition) -> list[list[int]]:
     return _expected[transition]
 
 
-@pytest.mark.calendar
+@pytest.mark.long
 @pytest.mark.parametrize("share", range(0, len(ZONES), SHARE))
 def test_every_change_of_every_zone_is_met_at_every_half_hour(share: int) -> None:
     """I21, S0.11: every zone and transition, 48 times of day and both kinds of cron, each
@@ -259,7 +259,7 @@ def test_every_change_of_every_zone_is_met_at_every_half_hour(share: int) -> Non
                 assert due_in(plan, low, high) == wanted, (name, transition, plan.rule)
 
 
-@pytest.mark.calendar
+@pytest.mark.long
 @pytest.mark.parametrize("share", range(0, len(ZONES), SHARE))
 def test_every_date_of_every_zone_has_one_instant(share: int) -> None:
     """I21: from 1970 to 2037, but for the dates that a zone never had."""
