@@ -243,8 +243,18 @@ def close_refused(
 
 
 def _wrap(connection: BaseDatabaseWrapper, **_signal: object) -> None:
-    if connection.vendor == "sqlite" and close_refused not in connection.execute_wrappers:
+    if connection.vendor == "mysql":
+        from MySQLdb.constants import FIELD_TYPE
+
+        # Sums, and columns that a UNION mixes with NULL, are decimals to the server, whatever
+        # they are made of; SQLite gives them as the numbers that they are.
+        connection.connection.converter[FIELD_TYPE.NEWDECIMAL] = _number
+    elif close_refused not in connection.execute_wrappers:
         connection.execute_wrappers.append(close_refused)
+
+
+def _number(text: str) -> int | float:
+    return float(text) if "." in text else int(text)
 
 
 connection_created.connect(_wrap, dispatch_uid="common.db")

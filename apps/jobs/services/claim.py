@@ -48,7 +48,7 @@ _PLAIN = (
     *("progress", "trace_id"),
 )
 _JSON = ("context", "checkpoint")
-_PEEKED = "order_key, id, type, last_end, attempts, max_attempts"
+_PEEKED = "order_key, id, type, last_end, attempts, max_attempts, shard"
 
 
 class Holder(NamedTuple):
@@ -147,7 +147,7 @@ class Claim:
         ) in fetch_each(
             (
                 # Reading a time costs as much as all the other columns.
-                f"SELECT {_PEEKED}, {preference.column(name)}, "
+                f"SELECT {_PEEKED}, "
                 f"{'expected_at' if self.types[name].expires_after else 'NULL'} "
                 f"FROM {table(Job)} WHERE status = %s AND type = %s AND affinity_host = %s "
                 "ORDER BY order_key, id LIMIT %s",

@@ -22,11 +22,11 @@ looks: defaultdict[str, Iterator[int]] = defaultdict(lambda: count(1))
 
 
 class Found(NamedTuple):
-    """A job in its order; the shard is None in a plain look."""
+    """A job in its order."""
 
     order_key: int
     number: int
-    shard: int | None
+    shard: int
 
 
 class Preference:
@@ -51,10 +51,6 @@ class Preference:
             and next(looks[name]) % PLAIN_EVERY
         }
 
-    def column(self, type_: str) -> str:
-        """What to read as the shard of a job."""
-        return "shard" if type_ in self._slices else "NULL"
-
     def sharers(self, type_: str) -> int:
         """How many workers share the jobs of the type, 1 in a plain look."""
         return len(self._slices[type_].owners) if type_ in self._slices else 1
@@ -65,5 +61,5 @@ class Preference:
         if type_ in self._slices:
             slices, member = self._slices[type_], self._member
             # Sorting keeps the order of equals.
-            jobs.sort(key=lambda job: slices.owner_of(job.shard or 0) != member)
+            jobs.sort(key=lambda job: slices.owner_of(job.shard) != member)
         return [job.number for job in jobs]

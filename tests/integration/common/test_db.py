@@ -99,6 +99,20 @@ def test_which_errors_are_a_lost_lock(error: Exception, again: str) -> None:
 
 
 @pytest.mark.django_db
+def test_numbers_that_the_database_made_are_those_of_python() -> None:
+    """Sums, and what a UNION mixes with NULL, are decimals in MariaDB."""
+    for n in (1, 2):
+        SweepLease.objects.create(name=f"{n}", position={"n": n})
+    leases = db.table(SweepLease)
+    columns = ("3, NULL", "NULL, 3")
+    mixed = [(f"SELECT {each} FROM {leases} LIMIT %s", [1]) for each in columns]
+    [numbers] = db.fetch(f"SELECT SUM(LENGTH(name)), AVG(LENGTH(name)), COUNT(*) FROM {leases}")
+
+    assert [(value, type(value)) for value in numbers] == [(2, int), (1.0, float), (2, int)]
+    assert {type(value) for row in fetch_each(mixed) for value in row} == {int, type(None)}
+
+
+@pytest.mark.django_db
 def test_vendor_index_exists_where_it_belongs() -> None:
     """The expiry sweep has its index on both: whole on MariaDB, partial on SQLite."""
     with connection.cursor() as cursor:

@@ -99,6 +99,24 @@ def test_with_one_slot_no_type_waits_longer_than_another() -> None:
     assert heads <= set(held)
 
 
+@pytest.mark.parametrize("alone", ["bill", "web"])
+def test_types_that_are_shared_and_those_that_are_not_are_looked_at_together(alone: str) -> None:
+    """Of one look, whichever of them comes first."""
+    for name in ("bill", "mail", "web"):
+        job_type(name)
+    share(HERE, THERE, types={"bill", "mail", "web"} - {alone})
+    shards = range(0, 64, 8)
+    numbers = [jobs(1, name, shard=n)[0] for name in ("bill", "mail", "web") for n in shards]
+
+    held = [
+        number
+        for holder in (HERE, THERE) * 6
+        for number in ids(hold(holder=holder, types=("bill", "mail", "web"), limit=6, look=Look()))
+    ]
+
+    assert sorted(held) == sorted(numbers)
+
+
 def test_stale_map_leaves_nothing_undone() -> None:
     """S4.12: the worker that it still names is dead; others take all."""
     job_type()
@@ -155,7 +173,6 @@ def test_without_workers_to_share_with_no_job_more_is_read(holders: tuple[Holder
     [peek] = peeks(sent_by(lambda: take(2)))
 
     assert limits_of(peek) == [2, 2]
-    assert "shard" not in peek
 
 
 def test_wider_look_reads_at_most_a_thousand() -> None:
