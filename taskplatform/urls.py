@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponseRedirect
 from django.templatetags.static import static
 from django.urls import include, path
 from django.views.generic import RedirectView
-from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
+from drf_spectacular.views import SpectacularSwaggerSplitView
 
 from apps.bulk.admin.plan_page import plan_page
 from apps.common.admin.preferences_page import PREFERENCES_URL, preferences
@@ -20,6 +20,7 @@ from apps.reports.admin import pages as report_pages
 from apps.reports.admin.overview.page import OVERVIEW_URL, refreshed
 from apps.reports.metrics import MetricsView
 from taskplatform import audit_page, beat, health
+from taskplatform.openapi import DocumentView
 from taskplatform.site import AUDIT_URL
 
 
@@ -61,7 +62,7 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     # Sets the language that a person chooses in the menu.
     path("i18n/", include("django.conf.urls.i18n")),
-    path("api/schema/", SpectacularAPIView.as_view(), name="schema"),
+    path("api/schema/", DocumentView.as_view(), name="schema"),
     # The split view has its script in a file of its own, as the Content-Security-Policy requires.
     path("api/docs/", SpectacularSwaggerSplitView.as_view(url_name="schema"), name="docs"),
     path("health/live", health.live, name="live"),

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from rest_framework.views import APIView
 
 MINUTE = 60
+# How often an address may ask in a minute for what is open to everybody.
+OPEN_LIMIT = 60
 
 
 def seconds_to_wait(name: str, rate: Rate) -> int | None:
@@ -69,3 +71,12 @@ class ClientRateThrottle(BaseThrottle):
 
     def wait(self) -> int | None:
         return self._wait
+
+
+class AddressThrottle(ClientRateThrottle):
+    """Holds each address to a rate, where no key is needed."""
+
+    def allow_request(self, request: Request, view: APIView) -> bool:
+        address = request.META.get("REMOTE_ADDR", "")
+        self._wait = seconds_to_wait(f"open:{address}", Rate(OPEN_LIMIT, MINUTE))
+        return self._wait is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 from typing import Any
 
@@ -11,6 +12,8 @@ import yaml
 from django.core.management import call_command
 from django.test import Client
 
+from apps.access.throttles import OPEN_LIMIT
+from taskplatform import openapi
 from tests.integration.api.contract import document
 from tests.integration.api.endpoints import ENDPOINTS
 
@@ -79,3 +82,42 @@ def test_document_and_pages_are_served_openly() -> None:
 
     assert yaml.safe_load(served.content)["paths"] == document()["paths"]
     assert page.status_code == 200
+
+
+@pytest.mark.django_db
+def test_document_is_made_once_and_sent_once_to_who_keeps_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Making it takes a second of CPU, and nobody needs a key to ask for it."""
+    monkeypatch.setattr(openapi, "_rendered", {})
+    made = []
+    make = openapi.SchemaGenerator.get_schema
+    monkeypatch.setattr(
+        openapi.SchemaGenerator,
+        "get_schema",
+        lambda *args, **terms: made.append(1) or make(*args, **terms),
+    )
+    client = Client()
+    answers = [
+        client.get("/api/schema/", headers={"accept-language": language})
+        for language in ("en", "zh-hans") * 2
+    ]
+
+    assert len(made) == 1
+    assert len({each.content for each in answers}) == 1
+    again = client.get("/api/schema/", headers={"if-none-match": answers[0]["ETag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    as_json = client.get("/api/schema/", headers={"accept": "application/json"})
+    assert yaml.safe_load(answers[0].content) == json.loads(as_json.content)
+    assert len(made) == 2
+
+
+@pytest.mark.django_db
+def test_address_that_asks_without_end_has_to_wait() -> None:
+    client = Client()
+    statuses = [client.get("/api/schema/").status_code for _ in range(2 * OPEN_LIMIT + 1)]
+    other = client.get("/api/schema/", REMOTE_ADDR="192.0.2.7")
+
+    assert set(statuses[:OPEN_LIMIT]) == {200}
+    assert statuses[-1] == 429
+    assert other.status_code == 200
