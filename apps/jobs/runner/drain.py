@@ -280,7 +280,7 @@ class Drain:
         self._release_queue()
         current = self.current
         if current is not None and current.deadline > time.monotonic():
-            why = "The worker ended before the handler did; it is tried again at once."
+            why = "The worker ended before the handler did."
             self._outbox.add(attempt.interrupted(current, why), time.monotonic())
         self._outbox.flush()
 

@@ -213,6 +213,7 @@ class Process:
         self.drains: list[Draining] = []
         # Whether the row in the register is out of date.
         self.changed = False
+        # When it was first seen to be asked to stop, by the monotonic clock; 0.0 before.
         self.stopping_since = 0.0
         self.period = register.BEAT_SECONDS
         # Not set while an operator keeps the process quiet.
@@ -223,6 +224,7 @@ class Process:
         # When the process counts as lost unless it sends another heartbeat.
         self.silent_at = datetime.min.replace(tzinfo=UTC)
         self._stop = False
+        self._closing = False
         self._registered = False
         self._left = False
         self._drains_lock = threading.Lock()
@@ -236,10 +238,19 @@ class Process:
     @property
     def stopping(self) -> bool:
         """Whether the process must hold and start nothing new."""
+        return self._closing or self.asked_to_stop
+
+    @property
+    def asked_to_stop(self) -> bool:
+        """Whether its handlers have JOB_STOP_SECONDS left, from the first time this is seen."""
         if self._stop or self.node.flag[0]:
             self.stopping_since = self.stopping_since or time.monotonic()
             return True
         return False
+
+    def close(self) -> None:
+        """Hold nothing more, because a handler is stuck; the others end by their own deadlines."""
+        self._closing = True
 
     def stop(self) -> None:
         """Hold nothing more. Takes no lock, since signal handlers call it."""

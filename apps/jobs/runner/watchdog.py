@@ -1,7 +1,8 @@
 """Two threads beside the handlers: one settles results, one ends a process that is stuck.
 
-A thread cannot be killed. When a handler runs past its deadline, or past the time that a stop
-allows, the process settles and releases what it can and exits; its supervisor starts it again.
+A thread cannot be killed. When a handler runs past its deadline, the process holds nothing more,
+lets its other handlers end, settles, and exits; its supervisor starts it again. After a stop they
+have JOB_STOP_SECONDS, then it settles and releases what it can.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ class Watchdog(threading.Thread):
                 )
                 self._end(STUCK)
                 return
-        if not self._process.stopping:
+        if not self._process.asked_to_stop:
             return
         if not self._process.drains:
             # The pool ends its forks. A fork that received a message when the stop came would first
@@ -117,7 +118,7 @@ class Watchdog(threading.Thread):
                 )
 
     def _end(self, code: int) -> None:
-        self._process.stop()
+        self._process.close()
         self._await_others()
         # In a thread: a database that does not answer must not block the exit.
         last = threading.Thread(target=self._release_all, name="last", daemon=True)
@@ -126,14 +127,16 @@ class Watchdog(threading.Thread):
         self._exit(code)
 
     def _await_others(self) -> None:
-        """Give the other handlers of the process JOB_STOP_SECONDS to end."""
-        deadline = time.monotonic() + conf.JOB_STOP_SECONDS
-        while time.monotonic() < deadline and any(
+        """Let the other handlers of the process end, by their own deadlines; when it was asked to
+        stop, within JOB_STOP_SECONDS. It is not their fault that one is stuck."""
+        while any(
             drain.current is not None and drain.current.deadline > time.monotonic()
             for drain in list(self._process.drains)
         ):
-            if time.monotonic() - self._process.stopping_since > conf.JOB_STOP_SECONDS:
+            asked, since = self._process.asked_to_stop, self._process.stopping_since
+            if asked and time.monotonic() - since > conf.JOB_STOP_SECONDS:
                 return
+            self._arm()
             time.sleep(_TICK_SECONDS)
 
     def _release_all(self) -> None:

@@ -376,4 +376,4 @@ def test_handler_that_outlasts_a_stop_counts_and_is_ready_again(
 
     [(code, status, attempts, memo)] = seen
     assert (code, status, attempts) == (0, "ready", 1)
-    assert memo == "The worker ended before the handler did; it is tried again at once."
+    assert memo == "The worker ended before the handler did."
