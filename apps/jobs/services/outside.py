@@ -42,8 +42,8 @@ HELD_TIMES = frozenset(
     name for name in HELD if isinstance(Job._meta.get_field(name), DateTimeField)
 )
 _TYPE = HELD.index("type")
-# All idle workers together ask this often in a second; one of them waits so long at least and at
-# most, give or take a quarter.
+# All idle workers together ask this often in a second, and at most twice as often while something
+# is about to be due; one of them waits so long at least and at most, give or take a quarter.
 ASKS_PER_SECOND = 25
 POLL_SECONDS = (0.2, 15.0)
 _SPREAD = 0.25
@@ -259,8 +259,9 @@ def retry_after() -> float:
         poll = min(most, max(least, living.outsiders(now) / ASKS_PER_SECOND))
         due = _next_due()
         _poll = time.monotonic() + _KNOWN_SECONDS, poll, due
-    if due is not None:
-        poll = min(poll, max(POLL_SECONDS[0], (due - now).total_seconds()))
+    if due is not None and (left := (due - now).total_seconds()) < poll:
+        # One after the other from then on: the job is one, and any of them may have its type.
+        return max(0.0, left) + random.uniform(0.0, poll)  # noqa: S311
     return poll * random.uniform(1 - _SPREAD, 1 + _SPREAD)  # noqa: S311
 
 

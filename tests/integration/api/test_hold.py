@@ -132,7 +132,8 @@ def test_idle_workers_together_ask_25_times_a_second(
 
     jobs(1, run_at=frozen_clock.instant + timedelta(seconds=2))
     outside.forget()
-    assert 1.5 <= hold(api)["retry_after"] <= 2.5
+    waits = [hold(api)["retry_after"] for _ in range(20)]
+    assert 2.0 <= min(waits) < max(waits) <= 10.0
 
 
 def test_types_that_are_not_there_are_named(api: ContractClient) -> None:
