@@ -195,13 +195,17 @@ def _keep(row: _Held, sign: Sign, type_: TypeSnapshot, now: datetime) -> Renewed
         # Its worker promises no heartbeats.
         until = deadline
     until = max(until, row.lease_until or until)
-    kept = update_rows(
-        Job,
-        {row.id: {**values, "lease_until": until, "hard_end_at": deadline}},
-        guard="status = %s AND lease_token = %s AND sequence <= %s",
-        parameters=[RUNNING, sign.token, values.get("sequence", row.sequence)],
-    )
-    return Renewed(until, row.cancel_requested) if kept else _lost(row.id)
+    guard, parameters = "status = %s AND lease_token = %s", [RUNNING, sign.token]
+    if "sequence" in values:
+        guard, parameters = f"{guard} AND sequence <= %s", [*parameters, values["sequence"]]
+    changes = {**values, "lease_until": until, "hard_end_at": deadline}
+    if update_rows(Job, {row.id: changes}, guard=guard, parameters=parameters):
+        return Renewed(until, row.cancel_requested)
+    after = _held({row.id}).get(row.id)
+    if after is None or (after.status, after.token) != (RUNNING, sign.token):
+        return _lost(row.id)
+    # A later checkpoint has come meanwhile, so this one is refused, and the lease lives.
+    return _keep(after, sign, type_, now)
 
 
 def _checkpoint(row: _Held, sign: Sign) -> dict[str, Any]:

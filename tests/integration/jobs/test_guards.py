@@ -12,11 +12,12 @@ import pytest
 from django.db import connection
 
 from apps.common import clock
+from apps.common.errors import Conflict
 from apps.jobs.errors import LeaseLost
 from apps.jobs.models import Job
 from apps.jobs.services import settle as settling
 from apps.jobs.services.discard import discard
-from apps.jobs.services.leases import checkpoint
+from apps.jobs.services.leases import checkpoint, progress
 from apps.jobs.services.rescue import rescue_due
 from apps.jobs.services.type_snapshots import type_snapshots
 from tests.frozen import FrozenClock
@@ -92,11 +93,37 @@ def test_checkpoint_overtaken_by_a_later_one_is_refused() -> None:
 
     with (
         before_update(lambda: Job.objects.filter(pk=number).update(**overtake)),
-        pytest.raises(LeaseLost),
+        pytest.raises(Conflict, match="Checkpoint 5 is kept already"),
     ):
         checkpoint(job=number, token=held.token, data="earlier", sequence=2)
 
-    assert row(number).checkpoint != "earlier"
+    assert row(number).checkpoint == "later"
+
+
+def test_progress_beside_a_checkpoint_is_kept_too() -> None:
+    """The lease lives, whichever of the two comes first."""
+    job_type()
+    [number] = jobs(1)
+    [held] = take()
+    overtake = {"sequence": 5, "checkpoint": "later"}
+
+    with before_update(lambda: Job.objects.filter(pk=number).update(**overtake)):
+        progress(job=number, token=held.token, percent=40)
+
+    kept = row(number)
+    assert (kept.progress, kept.checkpoint, kept.sequence) == (40, "later", 5)
+
+
+def test_progress_of_a_lease_that_is_taken_away_meanwhile_is_lost() -> None:
+    job_type()
+    [number] = jobs(1)
+    [held] = take()
+
+    with (
+        before_update(lambda: Job.objects.filter(pk=number).update(lease_token="other")),
+        pytest.raises(LeaseLost),
+    ):
+        progress(job=number, token=held.token, percent=40)
 
 
 def test_rescued_attempt_is_nobodys_before_it_is_held_again(frozen_clock: FrozenClock) -> None:
