@@ -79,7 +79,7 @@ def hold(
         }
         claim = Claim(holder, served, now, token, look, columns)
         try:
-            found = claim.peek(limit, rotation + tries, batch or {})
+            found = claim.peek(limit, rotation + tries + len(full), batch or {})
             held = take(claim, found)
         except DatabaseError as error:
             if not is_retryable(error):
@@ -98,12 +98,14 @@ def hold(
                 return []
             promoted = True
             continue
-        if not claim.discarded:
+        if claim.full:
+            # The next look is without them: each is met once, so they use up no try.
+            full |= {name: served[name].version for name in claim.full}
+        elif not claim.discarded:
             # Another worker was faster, or a type has been edited.
-            if tries and not claim.full:
+            if tries:
                 forget_type_snapshots()
             tries += 1
-        full |= {name: served[name].version for name in claim.full}
         discarded += claim.discarded
     return []
 

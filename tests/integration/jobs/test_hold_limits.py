@@ -69,6 +69,20 @@ def test_type_that_is_full_keeps_no_place_from_a_lighter_one(limits: dict[str, i
     assert [job.type for job in take(10, types=("mail", "bill"), rotation=1)] == 5 * ["bill"]
 
 
+def test_however_many_types_are_full_the_one_with_a_place_is_found() -> None:
+    """Also by a worker with one slot, whose looks find one type each."""
+    names = [f"full-{n}" for n in range(12)]
+    for name in names:
+        job_type(name, max_running=0)
+        jobs(1, name)
+    job_type("bill")
+    jobs(13, "bill")
+
+    held = [take(1, types=(*names, "bill"), rotation=turn) for turn in range(13)]
+
+    assert [[job.type for job in each] for each in held] == 13 * [["bill"]]
+
+
 @pytest.mark.parametrize(
     "limits", [{"max_running": 0}, {"rate_per_minute": 0}, {"breaker_enabled": True}]
 )
