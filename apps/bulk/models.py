@@ -56,7 +56,7 @@ class BulkRun(models.Model):
     skipped = models.PositiveIntegerField(_("skipped"), default=0)
     failed = models.PositiveIntegerField(_("failed"), default=0)
     paced_at = models.DateTimeField(null=True, editable=False)
-    paced_from = models.PositiveIntegerField(default=0, editable=False)
+    paced_from = models.PositiveIntegerField(default=0, db_default=0, editable=False)
     created_at = models.DateTimeField(_("started"))
     ended_at = models.DateTimeField(_("ended"), null=True)
 

@@ -54,7 +54,7 @@ class Preference(models.Model):
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="+"
     )
     time_zone = models.CharField(max_length=64, blank=True)
-    shortcuts = models.BooleanField(default=True)
+    shortcuts = models.BooleanField(default=True, db_default=True)
 
     class Meta:
         verbose_name = _("settings")

@@ -120,6 +120,7 @@ class Schedule(Edited):
         max_length=8,
         choices=Trouble.choices,
         default=Trouble.NONE,
+        db_default=Trouble.NONE,
         blank=True,
         editable=False,
     )
@@ -211,7 +212,9 @@ class ScheduleRun(models.Model):
     job = models.BigIntegerField(_("job"), null=True)
     why = models.CharField(_("why not"), max_length=MAX_WHY, blank=True)
     # One of rules.trouble.
-    outcome = KeyField(max_length=12, default=trouble.OPEN, blank=True, editable=False)
+    outcome = KeyField(
+        max_length=12, default=trouble.OPEN, db_default=trouble.OPEN, blank=True, editable=False
+    )
 
     class Meta:
         verbose_name = _("schedule run")

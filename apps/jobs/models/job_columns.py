@@ -76,7 +76,7 @@ class JobColumns(models.Model):
     )
     held_at = models.DateTimeField(_("held"), null=True)
     worker = KeyField(_("worker"), max_length=160, blank=True)
-    client = KeyField(_("API key"), max_length=64, blank=True)
+    client = KeyField(_("API key"), max_length=64, blank=True, default="", db_default="")
     host = KeyField(_("host"), max_length=128, blank=True)
     checkpoint = models.JSONField(_("checkpoint"), null=True)
     sequence = models.PositiveBigIntegerField(_("checkpoint number"), default=0)

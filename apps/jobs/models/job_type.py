@@ -84,7 +84,7 @@ class JobType(Edited):
     origin = KeyField(_("retries on"), max_length=8, choices=Origin.choices, default=Origin.NONE)
     origin_grace_seconds = models.PositiveIntegerField(_("grace of the same host (s)"), default=60)
     allowed_hosts = models.JSONField(_("allowed hosts"), default=list, blank=True)
-    pool = models.BooleanField(_("pool"), default=False)
+    pool = models.BooleanField(_("pool"), default=False, db_default=False)
     unique = KeyField(_("unique"), max_length=8, choices=Unique.choices, default=Unique.ALLOW)
     settle = KeyField(_("settle"), max_length=8, choices=Settle.choices, default=Settle.BATCH)
     retention_days = models.PositiveIntegerField(_("kept for (days)"), null=True, blank=True)

@@ -30,7 +30,7 @@ class TypeState(models.Model):
     window_calls = models.PositiveIntegerField(default=0)
     window_failures = models.PositiveIntegerField(default=0)
     # The latest rebuild of the pool.
-    pool_epoch = models.BigIntegerField(_("rebuild of the pool"), default=0)
+    pool_epoch = models.BigIntegerField(_("rebuild of the pool"), default=0, db_default=0)
 
     class Meta:
         verbose_name = _("state of a job type")

@@ -28,7 +28,7 @@ class Worker(models.Model):
         DRAINING = "draining", _("stopping")  # ends what it has, takes nothing new
         GONE = "gone", _("gone")  # left, or was lost
 
-    client = KeyField(_("API key"), max_length=64, blank=True)
+    client = KeyField(_("API key"), max_length=64, blank=True, default="", db_default="")
     name = KeyField(_("name"), max_length=160)
     host = KeyField(_("host"), max_length=128)
     node = KeyField(max_length=120, blank=True, editable=False)
@@ -41,8 +41,8 @@ class Worker(models.Model):
     capacity = models.PositiveIntegerField(_("capacity"), default=1)
     drains = models.JSONField(_("worker loops"), default=dict)
     running = models.PositiveIntegerField(_("running"), default=0)
-    promises_beats = models.BooleanField(_("sends heartbeats"), default=True)
-    is_quiet = models.BooleanField(_("takes nothing new"), default=False)
+    promises_beats = models.BooleanField(_("sends heartbeats"), default=True, db_default=True)
+    is_quiet = models.BooleanField(_("takes nothing new"), default=False, db_default=False)
     version = models.CharField(_("version"), max_length=64, blank=True)
     started_at = models.DateTimeField(_("started"))
     last_heartbeat_at = models.DateTimeField(_("last heartbeat"))
