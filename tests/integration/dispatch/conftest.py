@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from apps.dispatch.models import Dispatch, Executor
-from tests import factories
+from apps.dispatch.models import Executor
+from tests import callback, factories
 from tests.caches import TwoProcesses
-from tests.callback import take_next
 
 
 @pytest.fixture
@@ -28,7 +27,8 @@ def processes() -> Iterator[TwoProcesses]:
 
 
 @pytest.fixture
-def alice(frozen_clock: Any) -> Executor:
+def alice(db: None, frozen_clock: Any) -> Executor:
+    """The clock stands at Monday 2026-03-02 09:00 UTC."""
     return factories.user()
 
 
@@ -36,6 +36,5 @@ def alice(frozen_clock: Any) -> Executor:
 def number(alice: Executor) -> int:
     """An open dispatch of alice, lease 60 s, expiry gives back."""
     factories.once_task(alice, lease_seconds=60)
-    taken = take_next(alice)
-    assert isinstance(taken, Dispatch)
+    taken = callback.taken(alice)
     return taken.pk

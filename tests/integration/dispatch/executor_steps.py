@@ -165,10 +165,7 @@ class ExecutorSteps(Pair):
         def real() -> str:
             number = 12345 if handed is None else handed.number
             return callback.call_back(
-                executor=self.people[user],
-                number=number,
-                outcome=state,
-                result=result,
+                executor=self.people[user], number=number, outcome=state, result=result
             ).state
 
         answer, wanted = self.both(
@@ -189,9 +186,7 @@ class ExecutorSteps(Pair):
         def real() -> tuple[str, Dispatch | Nothing | None]:
             try:
                 ended, following = callback.call_back_and_pull(
-                    executor=self.people[user],
-                    number=handed.number,
-                    outcome=state,
+                    executor=self.people[user], number=handed.number, outcome=state
                 )
             except PlatformError as error:
                 return error.code, None

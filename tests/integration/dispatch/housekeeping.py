@@ -13,7 +13,6 @@ from apps.common import clock, ids
 from apps.common.leases import save_position
 from apps.common.rows import insert_rows
 from apps.dispatch.models import (
-    AnyDispatch,
     ArchivedDispatch,
     ArchivedTask,
     Dispatch,
@@ -24,7 +23,8 @@ from apps.dispatch.models import (
 )
 from apps.dispatch.services import retention
 from apps.dispatch.services.pull import Nothing
-from tests import callback, factories
+from apps.journal.models import JournalEntry
+from tests import factories
 from tests.callback import take_next
 
 # Ids of one millisecond.
@@ -33,16 +33,6 @@ _apart = counted(1)
 
 def purge() -> Counter[str]:
     return retention.purge(until=clock.now() + timedelta(hours=1))
-
-
-def taken(executor: Executor) -> Dispatch:
-    answer = take_next(executor)
-    assert isinstance(answer, Dispatch), answer
-    return answer
-
-
-def finish(executor: Executor, outcome: str = "succeeded") -> AnyDispatch:
-    return callback.call_back(executor=executor, number=taken(executor).pk, outcome=outcome)
 
 
 def is_idle(executor: Executor) -> bool:
@@ -56,6 +46,17 @@ def audit() -> None:
     )
     stocks = {(s.source, s.task, s.occurrence): s.handed for s in Stock.objects.all()}
     assert {key: handed for key, handed in stocks.items() if handed} == dict(held)
+
+
+def audit_journal() -> None:
+    """I2, I17: each dispatch has its hand-out and its end in the journal, once; an open one is that
+    of its executor."""
+    for dispatch in Dispatch.objects.all():
+        events = [entry.event for entry in JournalEntry.objects.timeline("dispatch", dispatch.pk)]
+        assert events == ["handed_out", *([] if dispatch.is_open else [dispatch.state])]
+        assert dispatch.open_for == (dispatch.executor_id if dispatch.is_open else None)
+    handed_out = JournalEntry.objects.filter(source="dispatch", event="handed_out")
+    assert handed_out.count() == Dispatch.objects.count()
 
 
 def where(number: int) -> list[str]:

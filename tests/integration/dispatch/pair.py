@@ -21,6 +21,7 @@ from tests.caches import TwoProcesses, clear_caches
 from tests.frozen import FrozenClock
 from tests.integration.dispatch.drawn import MEMBERS, START
 from tests.integration.dispatch.model import Model
+from tests.statements import asked
 
 
 class Crash(Exception):
@@ -148,8 +149,8 @@ class Pair(RuleBasedStateMachine):
             held[each.task.source, each.task.number, occurrence] += each.holds
         stocks = {
             (source, task, occurrence): handed
-            for source, task, occurrence, handed in Stock.objects.values_list(
-                "source", "task", "occurrence", "handed"
+            for source, task, occurrence, handed in asked(
+                f"SELECT source, task, occurrence, handed FROM {Stock._meta.db_table}"
             )
         }
         assert {key: handed for key, handed in stocks.items() if handed} == dict(+held)
@@ -162,9 +163,10 @@ class Pair(RuleBasedStateMachine):
     def journal_reports_it(self) -> None:
         """I2, I17: one entry for each hand-out, and one for each end; notes beside them."""
         events: dict[int, list[str]] = {}
-        notes = ("late_result", "extended")
-        entries = JournalEntry.objects.filter(source="dispatch").exclude(event__in=notes)
-        for number, event in entries.order_by("id").values_list("subject_id", "event"):
+        for number, event in asked(
+            f"SELECT subject_id, event FROM {JournalEntry._meta.db_table} "
+            "WHERE source = 'dispatch' AND event NOT IN ('late_result', 'extended') ORDER BY id"
+        ):
             events.setdefault(number, []).append(event)
         assert events == {
             each.number: ["handed_out", *([] if each.is_open else [each.state])]

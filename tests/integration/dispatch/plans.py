@@ -18,6 +18,7 @@ from tests import callback, factories
 from tests.caches import clear_caches
 from tests.callback import take_next
 from tests.frozen import FrozenClock
+from tests.integration.dispatch.pair import id_maker
 
 # When the first thing happens in each world.
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
@@ -99,6 +100,8 @@ def in_worlds(examples: int, **drawn: st.SearchStrategy[Any]) -> Callable[[Any],
 def built(world: dict[str, Any], clock: FrozenClock) -> Iterator[Executor]:
     """The world stands while the block runs; yields alice."""
     clock.move_to(NOW)
+    if not Executor.objects.exists():
+        _people()
     with forgotten():
         yield build(world, clock)
 
@@ -113,13 +116,21 @@ def forgotten() -> Iterator[None]:
     clear_caches()
 
 
-def build(world: dict[str, Any], clock: FrozenClock) -> Executor:
-    """alice in gid_a and gid_b, bob in gid_a, the tasks, and all that has happened since."""
-    # The clock has gone back since the world before, and ids never do within one maker.
-    ids._maker = ids.IdMaker()
-    alice, bob = factories.user(), factories.user("uid_bob")
+def _people() -> None:
+    """alice in gid_a and gid_b, and bob in gid_a: the same in every world of a test."""
+    ids._maker = id_maker(node=1)
+    factories.user()
+    factories.user("uid_bob")
     factories.group("gid_a", ["uid_alice", "uid_bob"])
-    factories.group("gid_b", ["uid_alice"], enabled=world["enabled"])
+    factories.group("gid_b", ["uid_alice"])
+
+
+def build(world: dict[str, Any], clock: FrozenClock) -> Executor:
+    """The tasks, and all that has happened since."""
+    # The clock has gone back since the world before, and ids never do within one maker.
+    ids._maker = id_maker(node=2)
+    alice, bob = factories.member("uid_alice"), factories.member("uid_bob")
+    Executor.objects.filter(name="gid_b").update(enabled=world["enabled"])
     for number, fields in enumerate(world["tasks"]):
         plan(fields, clock, title=f"Task {number}")
     people = {"uid_alice": alice, "uid_bob": bob}

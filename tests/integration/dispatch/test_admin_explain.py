@@ -20,11 +20,6 @@ from tests.pages import form_of, text_of
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def alice(frozen_clock: FrozenClock) -> Executor:
-    return factories.user()
-
-
 def asked(client: Client, **query: Any) -> str:
     answer = client.get(reverse("admin:dispatch_executor_explain"), query)
     assert answer.status_code == 200
@@ -69,9 +64,12 @@ def test_other_occurrences_of_a_rotation_are_a_click_away(
     assert "not due" in asked(admin_client, **query, occurrence_at=later)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
+def test_what_there_is_not_is_shown(
+    alice: Executor, admin_client: Client, subtests: pytest.Subtests
+) -> None:
+    factories.group("gid_a")
+    right = {"executor": "uid_alice", "task": f"once:{factories.once_task(alice).pk}"}
+    cases: list[tuple[dict[str, str], str]] = [
         ({"executor": "uid_nobody"}, "There is no executor &#x27;uid_nobody&#x27;."),
         ({"executor": "gid_a"}, "There is no executor"),
         ({"executor": ""}, "This field is required."),
@@ -81,18 +79,14 @@ def test_other_occurrences_of_a_rotation_are_a_click_away(
         ({"occurrence_at": "yesterday"}, "yesterday is not an instant."),
         ({"occurrence_at": "2026-03-02T09:30:00"}, "is not an instant."),
         ({"occurrence_at": "2026-03-02T09:30:00+00:00"}, "A once task has one occurrence"),
-    ],
-)
-def test_what_there_is_not_is_shown(
-    alice: Executor, admin_client: Client, changes: dict[str, str], message: str
-) -> None:
-    factories.group("gid_a")
-    task = factories.once_task(alice)
-    query = {"executor": "uid_alice", "task": f"once:{task.pk}", **changes}
-    answer = admin_client.get(reverse("admin:dispatch_executor_explain"), query)
-    assert answer.status_code == 200
-    assert message in answer.content.decode()
-    assert "have it now" not in answer.content.decode()
+    ]
+    for changes, message in cases:
+        with subtests.test(changes=changes):
+            query = {**right, **changes}
+            answer = admin_client.get(reverse("admin:dispatch_executor_explain"), query)
+            assert answer.status_code == 200
+            assert message in answer.content.decode()
+            assert "have it now" not in answer.content.decode()
 
 
 def test_page_of_a_user_asks_about_the_tasks_that_reach_it(

@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from apps.dispatch.models import Executor, OnceTask, Template
+from apps.dispatch.models import Executor, OnceTask, RotateTask, Template
 from apps.dispatch.services import tasks
 from tests import callback, factories
 from tests.frozen import FrozenClock
@@ -63,53 +63,71 @@ def act(client: Client, url: str, name: str, *rows: Any, **typed: Any) -> Any:
 
 
 # --- forms ----------------------------------------------------------------------------------------
+Wrong = list[tuple[dict[str, str], str]]
+
+ONCE_TASKS: Wrong = [
+    ({"priority": "101"}, "101 超出范围：priority 为 -100 到 100。"),
+    ({"mode": "single", "dispatch_times": "2"}, "单人（single）模式下 dispatch_times 只能是 1"),
+    ({"mode": "blocking", "dispatch_times": ""}, "需要多人（multi）模式，而不是可重复。"),
+    ({"end_at_0": "2001-01-01", "end_at_1": "09:00"}, "任务在开始之前就结束；"),
+    ({"title": "x" * 201}, "不超过 200 字符"),
+    ({"lease_seconds": "long", "max_rounds": "0"}, "0 超出范围：max_rounds 为 1 到 1000。"),
+    ({"executor": "uid_nobody", "params-raw": "{"}, "从第 1 行第 2 列起不是 JSON"),
+    ({"params-raw": "[1]"}, "请填写 JSON 对象"),
+    ({"params-raw": '{"a": NaN}'}, "NaN"),
+]
+ROTATIONS: Wrong = [
+    ({}, "需要一条规则：every_minutes"),
+    ({"cron": "61 * * * *"}, "不表示任何会到来的时间：分钟有误。"),
+    ({"cron": "0 9 * *"}, "'0 9 * *' 有 4 个字段；"),
+    ({"cron": "0 0 30 2 *"}, "不表示任何会到来的时间"),
+    ({"cron": "x" * 101}, "101"),
+    ({"every_minutes": "5", "cron": "* * * * *"}, "所含的规则：every_minutes和cron；"),
+    ({"every_days": "2", "at": "25:00"}, "'25:00' 不是一天中的时刻；"),
+    ({"every_minutes": "5", "at": "09:00"}, "every_minutes 规则没有 'at'；"),
+    ({"every_minutes": "5", "time_zone": "shanghai"}, "是否想写 Asia/Shanghai？"),
+    ({"every_minutes": "5", "time_zone": "Mars"}, "没有名为 'Mars' 的时区；"),
+    ({"every_minutes": "5", "misfire_limit": "1001"}, "1001 超出范围：misfire_limit 为"),
+]
+EXECUTORS: Wrong = [
+    ({"name": "bob"}, "'bob' 不是执行者名称；"),
+    ({"name": "uid_alice"}, "uid_alice 已存在；请改为编辑它。"),
+    ({"name": "uid_b", "title": "x" * 201}, "不超过 200 字符"),
+]
+TEMPLATES: Wrong = [
+    ({"name": "shelf", "schema": '{"type": "array"}'}, "JSON Schema"),
+    ({"name": "shelf", "schema": '{"type": "object", "properties": []}'}, "[] 的类型不是"),
+    ({"name": "shelf", "schema": '{"type": "object", "$ref": "http://x.example/"}'}, "#/…"),
+    ({"name": "shelf", "schema": '{"type": "object", "$ref": "#/none"}'}, "#/none"),
+    ({"name": "shelf", "schema": '{"type": "object", "type": "object"}'}, "'type'"),
+    ({"name": "a b"}, "'a b' 不是模板名称；"),
+    ({"name": "photo-check"}, "photo-check 已存在；"),
+]
+
+
 @pytest.mark.parametrize(
-    ("typed", "message"),
+    ("url", "right", "wrong"),
     [
-        ({"priority": "101"}, "101 超出范围：priority 为 -100 到 100。"),
-        ({"mode": "single", "dispatch_times": "2"}, "单人（single）模式下 dispatch_times 只能是 1"),
-        ({"mode": "blocking", "dispatch_times": ""}, "需要多人（multi）模式，而不是可重复。"),
-        ({"end_at_0": "2001-01-01", "end_at_1": "09:00"}, "任务在开始之前就结束；"),
-        ({"title": "x" * 201}, "不超过 200 字符"),
-        ({"lease_seconds": "long", "max_rounds": "0"}, "0 超出范围：max_rounds 为 1 到 1000。"),
-        ({"executor": "uid_nobody", "params-raw": "{"}, "从第 1 行第 2 列起不是 JSON"),
-        ({"params-raw": "[1]"}, "请填写 JSON 对象"),
-        ({"params-raw": '{"a": NaN}'}, "NaN"),
+        (ONCE, {"title": "查货", "executor": "uid_alice"}, ONCE_TASKS),
+        (ROTATE, {"title": "盘点", "executor": "uid_alice", "time_zone": "UTC"}, ROTATIONS),
+        (EXECUTOR, {"name": ""}, EXECUTORS),
+        (TEMPLATE, {"name": ""}, TEMPLATES),
     ],
+    ids=["once task", "rotation", "executor", "template"],
 )
-def test_wrong_values_of_a_once_task(client: Client, typed: dict[str, str], message: str) -> None:
-    right = {"title": "查货", "executor": "uid_alice"}
-
-    page = send(client, f"{ONCE}add/", "title", **{**right, **typed})
-
-    assert message in text_of(page)
-    assert english_in(page) == []
-    assert not OnceTask.objects.exists()
-
-
-@pytest.mark.parametrize(
-    ("typed", "message"),
-    [
-        ({}, "需要一条规则：every_minutes"),
-        ({"cron": "61 * * * *"}, "不表示任何会到来的时间：分钟有误。"),
-        ({"cron": "0 9 * *"}, "'0 9 * *' 有 4 个字段；"),
-        ({"cron": "0 0 30 2 *"}, "不表示任何会到来的时间"),
-        ({"cron": "x" * 101}, "101"),
-        ({"every_minutes": "5", "cron": "* * * * *"}, "所含的规则：every_minutes和cron；"),
-        ({"every_days": "2", "at": "25:00"}, "'25:00' 不是一天中的时刻；"),
-        ({"every_minutes": "5", "at": "09:00"}, "every_minutes 规则没有 'at'；"),
-        ({"every_minutes": "5", "time_zone": "shanghai"}, "是否想写 Asia/Shanghai？"),
-        ({"every_minutes": "5", "time_zone": "Mars"}, "没有名为 'Mars' 的时区；"),
-        ({"every_minutes": "5", "misfire_limit": "1001"}, "1001 超出范围：misfire_limit 为"),
-    ],
-)
-def test_wrong_rules_of_a_rotation(client: Client, typed: dict[str, str], message: str) -> None:
-    right = {"title": "盘点", "executor": "uid_alice", "time_zone": "UTC"}
-
-    page = send(client, f"{ROTATE}add/", "title", **{**right, **typed})
-
-    assert message in text_of(page)
-    assert english_in(page) == []
+def test_wrong_values(
+    client: Client, url: str, right: dict[str, str], wrong: Wrong, subtests: pytest.Subtests
+) -> None:
+    factories.template()
+    form = form_of(client.get(f"{url}add/"), next(iter(right))) | right
+    for typed, message in wrong:
+        with subtests.test(typed=typed):
+            page = client.post(f"{url}add/", {**form, **typed})
+            assert page.status_code == 200
+            assert message in text_of(page)
+            assert english_in(page) == []
+    made = [model.objects.count() for model in (OnceTask, RotateTask, Executor, Template)]
+    assert made == [0, 0, 1, 1]
 
 
 def test_rotation_beyond_the_limit(client: Client, settings: Any, alice: Executor) -> None:
@@ -122,43 +140,6 @@ def test_rotation_beyond_the_limit(client: Client, settings: Any, alice: Executo
 
     assert "uid_alice 已有 1 个启用的周期任务，不能再多；" in text_of(page)
     assert english_in(page) == []
-
-
-@pytest.mark.parametrize(
-    ("typed", "message"),
-    [
-        ({"name": "bob"}, "'bob' 不是执行者名称；"),
-        ({"name": "uid_alice"}, "uid_alice 已存在；请改为编辑它。"),
-        ({"name": "uid_b", "title": "x" * 201}, "不超过 200 字符"),
-    ],
-)
-def test_wrong_values_of_an_executor(client: Client, typed: dict[str, str], message: str) -> None:
-    page = send(client, f"{EXECUTOR}add/", "name", **typed)
-
-    assert message in text_of(page)
-    assert english_in(page) == []
-
-
-@pytest.mark.parametrize(
-    ("typed", "message"),
-    [
-        ({"name": "shelf", "schema": '{"type": "array"}'}, "JSON Schema"),
-        ({"name": "shelf", "schema": '{"type": "object", "properties": []}'}, "[] 的类型不是"),
-        ({"name": "shelf", "schema": '{"type": "object", "$ref": "http://x.example/"}'}, "#/…"),
-        ({"name": "shelf", "schema": '{"type": "object", "$ref": "#/none"}'}, "#/none"),
-        ({"name": "shelf", "schema": '{"type": "object", "type": "object"}'}, "'type'"),
-        ({"name": "a b"}, "'a b' 不是模板名称；"),
-        ({"name": "photo-check"}, "photo-check 已存在；"),
-    ],
-)
-def test_wrong_values_of_a_template(client: Client, typed: dict[str, str], message: str) -> None:
-    factories.template()
-
-    page = send(client, f"{TEMPLATE}add/", "name", **typed)
-
-    assert message in text_of(page)
-    assert english_in(page) == []
-    assert Template.objects.count() == 1
 
 
 # --- deleting -------------------------------------------------------------------------------------
@@ -174,18 +155,15 @@ def test_executor_that_has_tasks_and_template_that_is_used(client: Client, alice
 
 
 # --- actions --------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("by", "message"),
-    [
+def test_what_is_no_shift(client: Client, alice: Executor) -> None:
+    task = factories.once_task(alice, "查货")
+    for by, message in (
         ("soon", "'soon' 不是有效的平移量；"),
         ("+367d", "'+367d' 超出范围；平移量为 1 秒到 366 天。"),
-    ],
-)
-def test_what_is_no_shift(client: Client, alice: Executor, by: str, message: str) -> None:
-    page = act(client, ONCE, "shift", factories.once_task(alice, "查货"), by=by)
-
-    assert message in text_of(page)
-    assert english_in(page) == []
+    ):
+        page = act(client, ONCE, "shift", task, by=by)
+        assert message in text_of(page)
+        assert english_in(page) == []
 
 
 def test_shifts_and_copies_that_are_refused(
@@ -221,30 +199,27 @@ def test_dispatch_that_has_ended_meanwhile(client: Client, alice: Executor) -> N
 
 
 # --- upcoming tasks -------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    "days",
-    [
+def test_periods_that_are_none(client: Client, alice: Executor, subtests: pytest.Subtests) -> None:
+    for days in (
         {"from_day": "2026-01-02", "to_day": "2026-01-01"},
         {"from_day": "2026-01-01", "to_day": "2026-01-02"},
         {"from_day": "2026-03-01", "to_day": "2029-01-01"},
         {"from_day": "soon"},
-    ],
-)
-def test_periods_that_are_none(client: Client, alice: Executor, days: dict[str, str]) -> None:
-    page = client.get(f"{EXECUTOR}{alice.pk}/change/", days)
-
-    assert page.status_code == 200
-    assert english_in(page) == []
+    ):
+        with subtests.test(days=days):
+            page = client.get(f"{EXECUTOR}{alice.pk}/change/", days)
+            assert page.status_code == 200
+            assert english_in(page) == []
 
 
-@pytest.mark.parametrize("occurrence", ["2026-01-01T00:00:00+00:00", "soon"])
-def test_explanation_of_what_never_is(client: Client, alice: Executor, occurrence: str) -> None:
+def test_explanation_of_what_never_is(client: Client, alice: Executor) -> None:
     url = reverse("admin:dispatch_executor_explain")
     for task in (factories.once_task(alice, "查货"), factories.rotation(alice, "盘点")):
         asked = {"executor": "uid_alice", "task": f"{task.source}:{task.pk}"}
-        page = client.get(url, {**asked, "occurrence_at": occurrence})
-        assert "occurrence_at" in text_of(page) or "soon" in text_of(page)
-        assert english_in(page) == []
+        for occurrence in ("2026-01-01T00:00:00+00:00", "soon"):
+            page = client.get(url, {**asked, "occurrence_at": occurrence})
+            assert "occurrence_at" in text_of(page) or "soon" in text_of(page)
+            assert english_in(page) == []
 
 
 # --- imports --------------------------------------------------------------------------------------
@@ -275,19 +250,15 @@ def test_rows_of_rotations(client: Client) -> None:
     assert english_in(page) == []
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_files_that_are_no_csv(client: Client, subtests: pytest.Subtests) -> None:
+    for text in (
         *("title,executor\nx\n", "title,colour\nx,y\n", "title,title\nx,y\n", "\0", " "),
         *('title\n"x', 'title\n"x"y\n', f"title\n{'x' * 131_073}\n"),
-    ],
-    ids=["cells", "column", "twice", "NUL", "empty", "open quote", "after quote", "long"],
-)
-def test_files_that_are_no_csv(client: Client, text: str) -> None:
-    page = client.post(f"{ONCE}import/", {"text": text})
-
-    assert "refused" not in (page.context_data or {})
-    assert english_in(page) == []
+    ):
+        with subtests.test(text=text[:40]):
+            page: Any = client.post(f"{ONCE}import/", {"text": text})
+            assert "refused" not in (page.context_data or {})
+            assert english_in(page) == []
 
 
 def test_rows_of_tasks_that_stand(client: Client, alice: Executor) -> None:

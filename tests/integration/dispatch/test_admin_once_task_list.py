@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from apps.dispatch.models import Dispatch, OnceTask, OperatorScope
+from apps.dispatch.models import OnceTask, OperatorScope
 from apps.dispatch.services import pull, tasks, templates
 from apps.journal.models import JournalEntry
 from tests import callback, factories
 from tests.frozen import FrozenClock
 from tests.integration.dispatch.test_admin_once_tasks import ADD, LIST, page_of, plan, save
-from tests.pages import form_of, inline_code_of, text_of
+from tests.pages import form_of, inline_code_of, nothing_drawn, text_of
 
 
 # --- the list ---------------------------------------------------------------------------------
@@ -74,23 +74,13 @@ def test_search_for_a_title_covers_all_times_unless_days_are_given(
 
 
 def titles(client: Client, **query: str) -> list[str]:
-    return [task.title for task in client.get(LIST, query).context["cl"].result_list]
+    """Of the rows of the list, which is not drawn."""
+    with nothing_drawn():
+        page: Any = client.get(LIST, query)
+    return [task.title for task in page.context_data["cl"].result_list]
 
 
-@pytest.mark.parametrize(
-    ("query", "found"),
-    [
-        ({}, ["two", "one"]),
-        ({"status": "deleted"}, ["gone"]),
-        ({"status": "paused"}, ["two"]),
-        ({"mode": "blocking"}, ["two"]),
-        ({"executor": "gid_a"}, ["one"]),
-        ({"executor": "uid_a"}, ["two", "one"]),
-        ({"executor": "uid_b"}, []),
-        ({"q": "tw"}, ["two"]),
-    ],
-)
-def test_filters_and_search(admin_client: Client, query: dict[str, str], found: list[str]) -> None:
+def test_filters_and_search(admin_client: Client, subtests: pytest.Subtests) -> None:
     """S0.31: of a group, or of whatever can reach a user."""
     group = factories.group("gid_a", members=["uid_a"])
     factories.user("uid_b")
@@ -100,7 +90,20 @@ def test_filters_and_search(admin_client: Client, query: dict[str, str], found: 
     )
     gone = factories.once_task(group, title="gone")
     tasks.delete_task(task=gone, actor="admin:vera")
-    assert titles(admin_client, **query) == found
+    cases: list[tuple[dict[str, str], list[str]]] = [
+        ({}, ["two", "one"]),
+        ({"status": "deleted"}, ["gone"]),
+        ({"status": "paused"}, ["two"]),
+        ({"mode": "blocking"}, ["two"]),
+        ({"executor": "gid_a"}, ["one"]),
+        ({"executor": "uid_a"}, ["two", "one"]),
+        ({"executor": "uid_b"}, []),
+        ({"q": "tw"}, ["two"]),
+    ]
+    for query, found in cases:
+        with subtests.test(query=query):
+            rows = admin_client.get(LIST, query).context["cl"].result_list
+            assert [row.title for row in rows] == found
 
 
 def test_quota_of_members_and_foreign_text_are_shown_as_they_are(admin_client: Client) -> None:
@@ -116,32 +119,27 @@ def test_quota_of_members_and_foreign_text_are_shown_as_they_are(admin_client: C
 
 
 # --- pause, resume, delete ----------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("name", "before", "after"),
-    [
+def test_action_sets_the_status_with_its_reason_once(role_client: Any) -> None:
+    """I55, I58: done once, skipped when repeated."""
+    operator, group = role_client("operator"), factories.group()
+    for name, before, after in (
         ("pause", "active", "paused"),
         ("resume", "paused", "active"),
         ("delete_task", "active", "deleted"),
         ("delete_task", "paused", "deleted"),
-    ],
-)
-def test_action_sets_the_status_with_its_reason_once(
-    role_client: Any, name: str, before: str, after: str
-) -> None:
-    """I55, I58: done once, skipped when repeated."""
-    task = factories.once_task(factories.group(), status=before)
-    operator = role_client("operator")
-    entries = JournalEntry.objects.count()
-    data = {"ids": str(task.pk), "reason": "Storm"}
-    assert operator.post(f"{LIST}act/{name}/", data).status_code == 302
-    task.refresh_from_db()
-    assert task.status == after
-    entry = JournalEntry.objects.latest("id")
-    assert (entry.reason, entry.actor) == ("Storm", "admin:operator")
-    assert entry.data["after"] == {"status": after}
-    again = operator.post(f"{LIST}act/{name}/", data, follow=True)
-    assert "Nothing was left to do." in text_of(again)
-    assert JournalEntry.objects.count() == entries + 1
+    ):
+        task = factories.once_task(group, status=before)
+        entries = JournalEntry.objects.count()
+        data = {"ids": str(task.pk), "reason": "Storm"}
+        assert operator.post(f"{LIST}act/{name}/", data).status_code == 302
+        task.refresh_from_db()
+        assert task.status == after
+        entry = JournalEntry.objects.latest("id")
+        assert (entry.reason, entry.actor) == ("Storm", "admin:operator")
+        assert entry.data["after"] == {"status": after}
+        again = operator.post(f"{LIST}act/{name}/", data, follow=True)
+        assert "Nothing was left to do." in text_of(again)
+        assert JournalEntry.objects.count() == entries + 1
 
 
 def test_task_deleted_or_paused_here_is_no_longer_handed_out(admin_client: Client) -> None:
@@ -162,8 +160,7 @@ def test_deleted_task_is_neither_paused_nor_resumed(admin_client: Client) -> Non
 
 def test_page_shows_stock_dispatches_and_timeline(admin_client: Client) -> None:
     task = factories.once_task(factories.group(members=["uid_a"]), mode="multi", dispatch_times=3)
-    dispatch = callback.take_next(factories.member("uid_a"))
-    assert isinstance(dispatch, Dispatch)
+    dispatch = callback.taken(factories.member("uid_a"))
     text = text_of(page_of(admin_client, task))
     assert "Open 1 of 3 handed out, 2 left" in text
     assert f"Number Executor State Handed out {dispatch.pk} uid_a Open" in text
@@ -231,39 +228,27 @@ def test_message_about_params_quotes_none_to_an_operator_who_may_not_see_them(
 
 
 # --- the period -----------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("query", "words", "earlier", "later", "usual"),
-    [
-        ("", "2026-02-23 – 2026-03-09", ("2026-02-08", "2026-02-22"), ("2026-03-10",), False),
-        (
-            "?from_day=2026-03-05&to_day=2026-03-05",
-            "2026-03-05 – 2026-03-05",
-            ("2026-03-04",),
-            (),
-            True,
-        ),
-        ("?from_day=2026-03-05", "from 2026-03-05", None, None, True),
-        ("?to_day=2026-03-05", "until 2026-03-05", None, None, True),
-    ],
-)
 def test_bar_shows_the_period_and_leads_to_those_around_it(
-    admin_client: Client,
-    frozen_clock: FrozenClock,
-    query: str,
-    words: str,
-    earlier: tuple[str, ...] | None,
-    later: tuple[str, ...] | None,
-    usual: bool,
+    admin_client: Client, frozen_clock: FrozenClock, subtests: pytest.Subtests
 ) -> None:
     """S0.31: each a plain address, that keeps the other filters."""
-    period = admin_client.get(f"{LIST}{query or '?'}&executor=gid_a&p=1").context["period"]
-    assert period.words == words
-    for address, days in ((period.earlier, earlier), (period.later, later)):
-        assert (days is None) == (address == "")
-        assert all(day in address for day in days or ())
-        assert not address or "executor=gid_a" in address
-        assert "p=" not in address
-    assert period.usual == ("?executor=gid_a" if usual else "")
+    day = "2026-03-05"
+    cases: list[tuple[str, str, tuple[str, ...] | None, tuple[str, ...] | None, bool]] = [
+        ("", "2026-02-23 – 2026-03-09", ("2026-02-08", "2026-02-22"), ("2026-03-10",), False),
+        (f"from_day={day}&to_day={day}", f"{day} – {day}", ("2026-03-04",), (), True),
+        (f"from_day={day}", f"from {day}", None, None, True),
+        (f"to_day={day}", f"until {day}", None, None, True),
+    ]
+    for query, words, earlier, later, is_chosen in cases:
+        with subtests.test(query=query):
+            period = admin_client.get(f"{LIST}?{query}&executor=gid_a&p=1").context["period"]
+            assert period.words == words
+            for address, days in ((period.earlier, earlier), (period.later, later)):
+                assert (days is None) == (address == "")
+                assert all(day in address for day in days or ())
+                assert not address or "executor=gid_a" in address
+                assert "p=" not in address
+            assert period.usual == ("?executor=gid_a" if is_chosen else "")
 
 
 def test_days_that_are_none_are_refused_and_no_bar_is_drawn(admin_client: Client) -> None:

@@ -13,7 +13,7 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.dispatch import cache
-from apps.dispatch.models import Dispatch, Executor, OnceTask, OperatorScope
+from apps.dispatch.models import Executor, OnceTask, OperatorScope
 from apps.dispatch.services import pull, queue, tasks
 from apps.dispatch.services.state import state_of
 from tests import callback, factories
@@ -87,25 +87,21 @@ class TestUpcoming:
         assert days_shown(to_day="2026-03-03") == [2, 3]
         assert days_shown(from_day="", to_day="") == [2]
 
-    @pytest.mark.parametrize(
-        ("days", "message"),
-        [
-            (("2026-03-04", "2026-03-03"), "The last day lies before the first"),
-            (("", "2026-03-01"), "The period is over"),
-            (("2026-03-03", "2028-03-03"), "The period is too long"),
-            (("tomorrow", ""), "From: Enter a valid date."),
-            (("", "9999-12-31"), "To: "),
-        ],
-    )
     def test_days_that_make_no_period_are_refused(
-        self, alice: Executor, admin_client: Client, days: tuple[str, str], message: str
+        self, alice: Executor, admin_client: Client, subtests: pytest.Subtests
     ) -> None:
         factories.once_task(alice, "Now")
-
-        text = page_of(admin_client, alice, from_day=days[0], to_day=days[1])
-
-        assert message in text
-        assert "Now" in text.partition("Upcoming tasks")[2].partition("Why not?")[0]
+        for first, last, message in (
+            ("2026-03-04", "2026-03-03", "The last day lies before the first"),
+            ("", "2026-03-01", "The period is over"),
+            ("2026-03-03", "2028-03-03", "The period is too long"),
+            ("tomorrow", "", "From: Enter a valid date."),
+            ("", "9999-12-31", "To: "),
+        ):
+            with subtests.test(first=first, last=last):
+                text = page_of(admin_client, alice, from_day=first, to_day=last)
+                assert message in text
+                assert "Now" in text.partition("Upcoming tasks")[2].partition("Why not?")[0]
 
     def test_many_items_are_counted(self, alice: Executor, admin_client: Client) -> None:
         factories.rotation(alice, rule={"every_minutes": 10})
@@ -169,8 +165,7 @@ class TestCache:
         rebuild(admin_client, alice)
         # What another process holds of its own.
         queue.entries[alice.pk], queue.plans[alice.pk] = kept, plan
-        taken = callback.take_next(alice)
-        assert isinstance(taken, Dispatch)
+        taken = callback.taken(alice)
         assert taken.task == task.pk
 
     def test_rebuild_shows_what_it_did_and_leaves_the_plan_as_it_is(

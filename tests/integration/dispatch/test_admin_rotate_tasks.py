@@ -12,9 +12,9 @@ from django.urls import reverse
 from apps.dispatch.models import RotateTask
 from apps.dispatch.services import tasks
 from tests import callback, factories
-from tests.pages import text_of
+from tests.pages import nothing_drawn, text_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = pytest.mark.usefixtures("alice")
 
 ADD = "admin:dispatch_rotatetask_add"
 LIST = "admin:dispatch_rotatetask_changelist"
@@ -41,11 +41,6 @@ def form(**fields: Any) -> dict[str, Any]:
     }
 
 
-@pytest.fixture(autouse=True)
-def alice(frozen_clock: Any) -> None:
-    factories.user()
-
-
 def test_rule_is_planned_by_its_parts(admin_client: Any) -> None:
     page = admin_client.post(reverse(ADD), form(every_days="2", at="09:30"))
 
@@ -55,24 +50,22 @@ def test_rule_is_planned_by_its_parts(admin_client: Any) -> None:
     assert task.created_by == "admin:admin"
 
 
-@pytest.mark.parametrize(
-    ("parts", "field"),
-    [
+def test_bad_rule_is_shown_beside_its_field(admin_client: Any, subtests: pytest.Subtests) -> None:
+    """Of a part that cannot be read, nothing else is said."""
+    cases: list[tuple[dict[str, str], str]] = [
         ({}, "every_minutes"),
         ({"every_minutes": "5", "cron": "* * * * *"}, "every_minutes"),
         ({"cron": "61 * * * *"}, "cron"),
         ({"every_days": "1", "at": "25:00"}, "at"),
         ({"every_minutes": "5", "time_zone": "Mars/Olympus"}, "time_zone"),
-    ],
-)
-def test_bad_rule_is_shown_beside_its_field(
-    admin_client: Any, parts: dict[str, str], field: str
-) -> None:
-    page = admin_client.post(reverse(ADD), form(**parts))
-
-    assert page.status_code == 200
-    assert set(page.context["adminform"].form.errors) == {field}
-    assert not RotateTask.objects.exists()
+        ({"every_days": "few", "at": "25:00"}, "every_days"),
+    ]
+    for parts, field in cases:
+        with subtests.test(parts=parts):
+            page = admin_client.post(reverse(ADD), form(**parts))
+            assert page.status_code == 200
+            assert set(page.context["adminform"].form.errors) == {field}
+            assert not RotateTask.objects.exists()
 
 
 def test_all_mistakes_are_shown_at_once(admin_client: Any) -> None:
@@ -89,20 +82,8 @@ def test_all_mistakes_are_shown_at_once(admin_client: Any) -> None:
     page = admin_client.post(reverse(ADD), sent)
 
     assert set(page.context["adminform"].form.errors) == {
-        "title",
-        "executor",
-        "cron",
-        "time_zone",
-        "misfire_limit",
-        "priority",
-        "lease_seconds",
+        *("title", "executor", "cron", "time_zone", "misfire_limit", "priority", "lease_seconds")
     }
-
-
-def test_part_that_cannot_be_read_is_all_that_is_said_of_the_rule(admin_client: Any) -> None:
-    page = admin_client.post(reverse(ADD), form(every_days="few", at="25:00"))
-
-    assert set(page.context["adminform"].form.errors) == {"every_days"}
 
 
 def test_form_says_that_dispatch_times_are_those_of_one_occurrence(admin_client: Any) -> None:
@@ -155,10 +136,8 @@ def test_operator_pauses_resumes_and_deletes_with_reason(role_client: Any) -> No
     client = role_client("operator")
     for action, status in (("pause", "paused"), ("resume", "active"), ("delete_task", "deleted")):
         url = reverse("admin:dispatch_rotatetask_act", args=[action]) + f"?ids={task.pk}"
-        assert client.post(url, {"ids": str(task.pk), "reason": "Holiday"}).status_code in {
-            200,
-            302,
-        }
+        answer = client.post(url, {"ids": str(task.pk), "reason": "Holiday"})
+        assert answer.status_code in {200, 302}
         assert RotateTask.objects.get().status == status
 
 
@@ -184,7 +163,10 @@ def test_list_shows_the_rotations_that_run_in_the_period(
 
 
 def titles(client: Any, **query: str) -> list[str]:
-    return [task.title for task in client.get(reverse(LIST), query).context["cl"].result_list]
+    """Of the rows of the list, which is not drawn."""
+    with nothing_drawn():
+        page = client.get(reverse(LIST), query)
+    return [task.title for task in page.context_data["cl"].result_list]
 
 
 def test_list_shows_stock_and_room_in_as_few_queries_for_fifty_rows_as_for_two(

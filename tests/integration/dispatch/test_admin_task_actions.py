@@ -62,25 +62,24 @@ def test_form_that_is_sent_twice_shifts_once(admin_client: Client) -> None:
     assert "1 row done." in text_of(send(admin_client, "shift", task, by="1h"))
 
 
-@pytest.mark.parametrize(
-    ("by", "wanted"),
-    [
+def test_what_is_no_shift_is_shown_beside_the_field_and_what_was_typed_is_kept(
+    admin_client: Client, subtests: pytest.Subtests
+) -> None:
+    task = factories.once_task(factories.user())
+    form = {**form_of(ask(admin_client, "shift", task), "ids"), "reason": "Storm"}
+    for by, wanted in (
         ("", "This field is required."),
         ("soon", "is not a shift; write for example +2h"),
         ("1h'\"><script>", "is not a shift; write for example +2h"),
         ("0h", "is out of range; shift by one second to 366 days"),
         ("+367d", "is out of range; shift by one second to 366 days"),
-    ],
-)
-def test_what_is_no_shift_is_shown_beside_the_field_and_what_was_typed_is_kept(
-    admin_client: Client, by: str, wanted: str
-) -> None:
-    task = factories.once_task(factories.user())
-    page = send(admin_client, "shift", task, by=by)
-    assert wanted in text_of(page)
-    kept = form_of(page, "ids")
-    assert (kept["by"], kept["reason"]) == (by, "Storm")
-    assert OnceTask.objects.get().version == 1
+    ):
+        with subtests.test(by=by):
+            page = admin_client.post(f"{ONCE}act/shift/", {**form, "by": by})
+            assert wanted in text_of(page)
+            kept = form_of(page, "ids")
+            assert (kept["by"], kept["reason"]) == (by, "Storm")
+            assert OnceTask.objects.get().version == 1
 
 
 def test_shift_of_a_rotation_says_what_it_means(
@@ -159,23 +158,23 @@ def test_tasks_are_copied_to_several_executors(role_client: Any) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("names", "message"),
-    [
+def test_unknown_executor_is_shown_beside_the_field(
+    admin_client: Client, subtests: pytest.Subtests
+) -> None:
+    task = factories.once_task(factories.user())
+    factories.user("uid_bob")
+    form = {**form_of(ask(admin_client, "copy", task), "ids"), "reason": "Storm"}
+    for names, message in (
         ("", "This field is required."),
         ("uid_nobody", "There is no executor 'uid_nobody'."),
         ("uid_bob uid_x,uid_y", "There is no executor 'uid_x', 'uid_y'."),
         ("UID_BOB", "There is no executor 'UID_BOB'."),
         (" ".join(f"uid_{n}" for n in range(101)), "At most 100 names at once."),
-    ],
-)
-def test_unknown_executor_is_shown_beside_the_field(
-    admin_client: Client, names: str, message: str
-) -> None:
-    task = factories.once_task(factories.user())
-    factories.user("uid_bob")
-    assert message in text_of(send(admin_client, "copy", task, executors=names))
-    assert OnceTask.objects.count() == 1
+    ):
+        with subtests.test(message=message):
+            page = admin_client.post(f"{ONCE}act/copy/", {**form, "executors": names})
+            assert message in text_of(page)
+            assert OnceTask.objects.count() == 1
 
 
 def test_more_copies_than_may_be_at_once_are_refused_above_the_form(
@@ -213,40 +212,38 @@ def test_operator_with_limits_copies_only_what_and_to_whom_may_be_seen(
     assert "There is no executor 'gid_other'." in text_of(page)
 
 
-@pytest.mark.parametrize("name", ["pause", "resume", "shift", "delete_task"])
 def test_bulk_actions_leave_alone_what_the_operator_may_not_see(
-    role_client: Any, role_user: Any, name: str
+    role_client: Any, role_user: Any
 ) -> None:
     mine = factories.group("gid_mine")
     hidden = factories.once_task(factories.group("gid_other"), status="paused")
     OperatorScope.objects.create(operator=role_user("operator"), executor=mine)
-    typed = {"by": "1h", "reason": "x", "ids": str(hidden.pk)}
-    page = role_client("operator").post(f"{ONCE}act/{name}/", typed, follow=True)
-    assert "There is no such row." in text_of(page)
-    assert OnceTask.objects.get().version == 1
+    operator, typed = role_client("operator"), {"by": "1h", "reason": "x", "ids": str(hidden.pk)}
+    for name in ("pause", "resume", "shift", "delete_task"):
+        page = operator.post(f"{ONCE}act/{name}/", typed, follow=True)
+        assert "There is no such row." in text_of(page), name
+        assert OnceTask.objects.get().version == 1, name
 
 
-@pytest.mark.parametrize(
-    ("name", "needed"),
-    [
+def test_each_action_needs_its_own_permission(
+    role_client: Any, role_user: Any, subtests: pytest.Subtests
+) -> None:
+    task = factories.rotation(factories.user())
+    viewer, typed = role_client("viewer"), {"ids": task.pk, "reason": "x", "by": "1h"}
+    for name, needed in (
         ("pause", "change_rotatetask"),
         ("resume", "change_rotatetask"),
         ("shift", "change_rotatetask"),
         ("copy", "add_rotatetask"),
         ("delete_task", "delete_rotatetask"),
-    ],
-)
-def test_each_action_needs_its_own_permission(
-    role_client: Any, role_user: Any, name: str, needed: str
-) -> None:
-    task = factories.rotation(factories.user())
-    viewer = role_client("viewer")
-    assert ask(viewer, name, task, address=ROTATE).status_code == 403
-    typed = {"ids": task.pk, "reason": "x", "by": "1h"}
-    assert viewer.post(f"{ROTATE}act/{name}/", typed).status_code == 403
-    assert RotateTask.objects.get().version == 1
-    role_user("viewer").user_permissions.add(Permission.objects.get(codename=needed))
-    assert ask(viewer, name, task, address=ROTATE).status_code == 200
+    ):
+        with subtests.test(name=name):
+            role_user("viewer").user_permissions.clear()
+            assert ask(viewer, name, task, address=ROTATE).status_code == 403
+            assert viewer.post(f"{ROTATE}act/{name}/", typed).status_code == 403
+            assert RotateTask.objects.get().version == 1
+            role_user("viewer").user_permissions.add(Permission.objects.get(codename=needed))
+            assert ask(viewer, name, task, address=ROTATE).status_code == 200
 
 
 def test_deleted_task_offers_no_action_and_refuses_all(admin_client: Client) -> None:

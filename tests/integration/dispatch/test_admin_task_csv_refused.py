@@ -74,25 +74,29 @@ def test_every_wrong_row_is_shown_with_its_reason_and_none_is_imported(
         assert everything() == before
 
 
-@pytest.mark.parametrize(
-    ("parts", "message"),
-    [
-        ({}, "A rule is needed: every_minutes, every_days with at, or cron."),
-        ({"every_minutes": "5", "cron": "* * * * *"}, "name exactly one"),
-        ({"every_minutes": "x"}, "'x' is not a whole number."),
-        ({"every_minutes": "0"}, "0 is not a whole number from 1"),
-        ({"every_days": "1", "at": "25:00"}, "'25:00' is not a time of day"),
-        ({"cron": "61 * * * *"}, "61"),
-        ({"every_minutes": "5", "time_zone": "Mars/Olympus"}, "Mars/Olympus"),
-        ({"every_minutes": "5", "misfire": "never"}, "'never' is no misfire"),
-    ],
-)
-def test_wrong_rule_is_shown(admin_client: Client, parts: dict[str, str], message: str) -> None:
+WRONG_RULES: list[tuple[dict[str, str], str]] = [
+    ({}, "A rule is needed: every_minutes, every_days with at, or cron."),
+    ({"every_minutes": "5", "cron": "* * * * *"}, "name exactly one"),
+    ({"every_minutes": "x"}, "'x' is not a whole number."),
+    ({"every_minutes": "0"}, "0 is not a whole number from 1"),
+    ({"every_days": "1", "at": "25:00"}, "'25:00' is not a time of day"),
+    ({"cron": "61 * * * *"}, "61"),
+    ({"every_minutes": "5", "time_zone": "Mars/Olympus"}, "Mars/Olympus"),
+    ({"every_minutes": "5", "misfire": "never"}, "'never' is no misfire"),
+]
+
+
+def test_wrong_rule_is_shown(admin_client: Client) -> None:
     factories.user()
-    page = try_it(admin_client, as_csv({"title": "T", "executor": "uid_alice", **parts}), ROTATE)
-    ((line, name, why),) = refusals(page)
-    assert (line, name) == (2, "T")
-    assert message in why
+    empty = dict.fromkeys(name for parts, _message in WRONG_RULES for name in parts) | {
+        "title": "T",
+        "executor": "uid_alice",
+    }
+    rows = [{**empty, **parts} for parts, _message in WRONG_RULES]
+    refused = refusals(try_it(admin_client, as_csv(*rows), ROTATE))
+    assert [(line, name) for line, name, _why in refused] == [(n, "T") for n in range(2, 10)]
+    for (parts, message), (_line, _name, why) in zip(WRONG_RULES, refused, strict=True):
+        assert message in why, parts
 
 
 def test_row_shows_all_its_mistakes_at_once(admin_client: Client) -> None:
@@ -185,20 +189,14 @@ def test_task_in_two_rows_or_deleted_is_refused(admin_client: Client) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_file_of_another_shape_is_refused(admin_client: Client) -> None:
+    for text, message in (
         ("title,executor,colour\nx,y,z\n", "There is no column 'colour'; the first line names id,"),
         ("title,executor,title\nx,y,z\n", "The column title is there twice."),
         ("title,executor,every_minutes\nx,y,5\n", "There is no column 'every_minutes'"),
         ("title,executor\nx\n", "Row 2 has 1 cell, and the first line 2."),
-    ],
-)
-def test_file_of_another_shape_is_refused(admin_client: Client, text: str, message: str) -> None:
-    assert message in text_of(try_it(admin_client, text))
-
-
-def test_file_with_nul_is_refused(admin_client: Client) -> None:
+    ):
+        assert message in text_of(try_it(admin_client, text))
     file = SimpleUploadedFile("t.csv", b"title,executor\nx\0,uid_alice\n")
     page = admin_client.post(f"{ONCE}import/", {"file": file})
     assert "There are NUL characters in it; remove them." in text_of(page)

@@ -10,7 +10,7 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.dispatch.admin import task_head
-from apps.dispatch.models import Dispatch, OnceTask
+from apps.dispatch.models import OnceTask
 from apps.dispatch.services import ending
 from tests import callback, factories
 from tests.pages import text_of
@@ -23,8 +23,7 @@ def task(db: None) -> OnceTask:
     """Handed out twice: one dispatch is cancelled, the other open."""
     group = factories.group(members=["uid_a", "uid_b"])
     made = factories.once_task(group, mode="multi", dispatch_times=3)
-    first = callback.take_next(factories.member("uid_a"))
-    assert isinstance(first, Dispatch)
+    first = callback.taken(factories.member("uid_a"))
     ending.cancel(dispatch=first, actor="admin:olga", reason="Closed")
     callback.take_next(factories.member("uid_b"))
     return made

@@ -28,13 +28,13 @@ from apps.dispatch.services.find import existing_dispatch, find_dispatch
 from apps.journal.models import JournalEntry
 from apps.reports.rules.outcomes import ENDS
 from tests import callback, factories
+from tests.callback import finish
 from tests.frozen import FrozenClock
 from tests.integration.dispatch.housekeeping import (
     archived,
     audit,
     coming,
     ended,
-    finish,
     is_idle,
     purge,
     where,

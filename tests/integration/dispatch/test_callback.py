@@ -61,22 +61,17 @@ class TestCallback:
         assert (again.state, again.finished_at) == (first.state, first.finished_at)
         assert rows() == before
 
-    @pytest.mark.parametrize(
-        ("repeat", "said"),
-        [
-            ({"outcome": "failed", "result": {"a": 1}}, "succeeded, not as failed"),
-            ({"outcome": "succeeded", "result": {"a": 2}}, "succeeded with another result"),
-        ],
-    )
-    def test_other_repeat_is_refused(
-        self, alice: Executor, number: int, repeat: dict[str, Any], said: str
-    ) -> None:
+    def test_other_repeat_is_refused(self, alice: Executor, number: int) -> None:
         """I16: the first result stands."""
         callback.call_back(executor=alice, number=number, outcome="succeeded", result={"a": 1})
         before = rows()
-        with pytest.raises(ReplayConflict, match=f"{said}; the first answer stands"):
-            callback.call_back(executor=alice, number=number, **repeat)
-        assert rows() == before
+        for outcome, result, said in (
+            ("failed", {"a": 1}, "succeeded, not as failed"),
+            ("succeeded", {"a": 2}, "succeeded with another result"),
+        ):
+            with pytest.raises(ReplayConflict, match=f"{said}; the first answer stands"):
+                callback.call_back(executor=alice, number=number, outcome=outcome, result=result)
+            assert rows() == before
 
     def test_late_callback_counts_while_open(
         self, alice: Executor, number: int, frozen_clock: Any
@@ -103,50 +98,43 @@ class TestCallback:
             {"outcome": "succeeded", "result": {"a": 1}},
         )
 
-    @pytest.mark.parametrize("whose", ["another's", "unknown"])
-    def test_number_of_another_is_unknown(self, number: int, whose: str) -> None:
-        """I14: the two answer alike."""
+    def test_number_of_another_is_unknown(self, number: int) -> None:
+        """I14: it answers as one that nobody has."""
         bob = factories.user("uid_bob")
-        wanted = number if whose == "another's" else number + 1
         before = rows()
-        with pytest.raises(NotFound, match=f"uid_bob has no dispatch {wanted}"):
-            callback.call_back(executor=bob, number=wanted, outcome="succeeded")
-        assert rows() == before
+        for wanted in (number, number + 1):
+            with pytest.raises(NotFound, match=f"uid_bob has no dispatch {wanted}"):
+                callback.call_back(executor=bob, number=wanted, outcome="succeeded")
+            assert rows() == before
 
-    @pytest.mark.parametrize(
-        ("fields", "error"),
-        [
+    def test_bad_input_changes_nothing(
+        self, alice: Executor, number: int, subtests: pytest.Subtests
+    ) -> None:
+        before = rows()
+        cases: list[tuple[dict[str, Any], type[Exception]]] = [
             ({"outcome": "done"}, Invalid),
             ({"outcome": "succeeded", "message": "x" * 4001}, Invalid),
             ({"outcome": "succeeded", "message": "a\x00b"}, BadText),
             ({"outcome": "succeeded", "result": {"a": "\ud800"}}, BadText),
             ({"outcome": "succeeded", "result": {"a": 2**63}}, Invalid),
-        ],
-    )
-    def test_bad_input_changes_nothing(
-        self, alice: Executor, number: int, fields: dict[str, Any], error: type[Exception]
-    ) -> None:
-        before = rows()
-        with pytest.raises(error):
-            callback.call_back(executor=alice, number=number, **fields)
-        assert rows() == before
+        ]
+        for fields, error in cases:
+            with subtests.test(fields=ascii(fields)[:60]):
+                with pytest.raises(error):
+                    callback.call_back(executor=alice, number=number, **fields)
+                assert rows() == before
 
 
+characters = st.characters(exclude_categories=["Cs"], exclude_characters="\x00")
 json_values = st.recursive(
     st.none()
     | st.booleans()
     | st.integers(-(2**63), 2**63 - 1)
     | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=30),
+    | st.text(characters, max_size=30),
     lambda inner: (
         st.lists(inner, max_size=4)
-        | st.dictionaries(
-            st.text(
-                st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=9
-            ),
-            inner,
-            max_size=4,
-        )
+        | st.dictionaries(st.text(characters, max_size=9), inner, max_size=4)
     ),
     max_leaves=12,
 )
@@ -158,8 +146,7 @@ class TestRoundTrip(TestCase):
         """I18: equal under canonical JSON, so that the exact repeat is recognised."""
         alice = factories.user()
         factories.once_task(alice, params=result)
-        taken = take_next(alice)
-        assert isinstance(taken, Dispatch)
+        taken = callback.taken(alice)
         callback.call_back(executor=alice, number=taken.pk, outcome="succeeded", result=result)
         stored = Dispatch.objects.get(pk=taken.pk)
         assert canonical(stored.result) == canonical(result)
@@ -214,10 +201,10 @@ class TestExtend:
         with pytest.raises(Closed):
             callback.extend(executor=alice, number=number, seconds=60)
 
-    @pytest.mark.parametrize("seconds", [0, -1, 86_401])
-    def test_out_of_range_is_refused(self, alice: Executor, number: int, seconds: int) -> None:
-        with pytest.raises(Invalid, match="1 to 86400"):
-            callback.extend(executor=alice, number=number, seconds=seconds)
+    def test_out_of_range_is_refused(self, alice: Executor, number: int) -> None:
+        for seconds in (0, -1, 86_401):
+            with pytest.raises(Invalid, match="1 to 86400"):
+                callback.extend(executor=alice, number=number, seconds=seconds)
 
 
 class TestReleaseAndCancel:

@@ -15,7 +15,7 @@ from apps.dispatch.services.ending import cancel
 from apps.dispatch.services.pull import Nothing
 from tests import callback, factories
 from tests.caches import TwoProcesses
-from tests.callback import take_next
+from tests.callback import taken
 from tests.frozen import FrozenClock
 from tests.integration.dispatch.taken import title_of
 
@@ -37,12 +37,6 @@ def alice(group: Executor) -> Executor:
         factories.once_task(alice, str(n), start_at=start + timedelta(minutes=n), lease_seconds=60)
     ended(alice, taken(alice))
     return alice
-
-
-def taken(executor: Executor) -> Dispatch:
-    answer = take_next(executor)
-    assert isinstance(answer, Dispatch)
-    return answer
 
 
 def ended(executor: Executor, dispatch: Dispatch, outcome: str = "succeeded") -> Dispatch:

@@ -24,7 +24,6 @@ pytestmark = pytest.mark.django_db
 
 MODES = {"single": 1, "multi": 2, "blocking": 3}
 POLICIES = ("finish", "give_back", "retry_same")
-CASES = [*product(MODES, POLICIES, pull.OUTCOMES)]
 
 
 def both(number: int, outcome: str = "succeeded") -> tuple[Dispatch, Dispatch | Nothing]:
@@ -50,25 +49,27 @@ def rows() -> Any:
     )
 
 
-@pytest.mark.parametrize(("mode", "on_failure", "outcome"), CASES)
 @pytest.mark.usefixtures("frozen_clock")
-def test_it_does_what_two_calls_do(mode: str, on_failure: str, outcome: str) -> None:
+def test_it_does_what_two_calls_do(subtests: pytest.Subtests) -> None:
     """S0.29: every policy, until nothing is left."""
-    ways = []
-    for way in (one_after_the_other, both):
-        with transaction.atomic():
-            clear_caches()
-            group = factories.group("gid_all", ["uid_a"])
-            factories.once_task(group, mode=mode, dispatch_times=MODES[mode], on_failure=on_failure)
-            factories.once_task(group, "second", priority=-1)
-            taken = take_next(factories.member("uid_a"))
-            answers = []
-            while isinstance(taken, Dispatch):
-                ended, taken = way(taken.pk, outcome)
-                answers.append((ended.state, getattr(taken, "title", None)))
-            ways.append((answers, rows()))
-            transaction.set_rollback(True)
-    assert ways[0] == ways[1]
+    group = factories.group("gid_all", ["uid_a"])
+    for mode, on_failure, outcome in product(MODES, POLICIES, pull.OUTCOMES):
+        with subtests.test(mode=mode, on_failure=on_failure, outcome=outcome):
+            policy = {"mode": mode, "dispatch_times": MODES[mode], "on_failure": on_failure}
+            ways = []
+            for way in (one_after_the_other, both):
+                with transaction.atomic():
+                    clear_caches()
+                    factories.once_task(group, **policy)
+                    factories.once_task(group, "second", priority=-1)
+                    taken = take_next(factories.member("uid_a"))
+                    answers = []
+                    while isinstance(taken, Dispatch):
+                        ended, taken = way(taken.pk, outcome)
+                        answers.append((ended.state, getattr(taken, "title", None)))
+                    ways.append((answers, rows()))
+                    transaction.set_rollback(True)
+            assert ways[0] == ways[1]
 
 
 def test_what_is_lost_meanwhile_leaves_the_callback(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,8 +78,7 @@ def test_what_is_lost_meanwhile_leaves_the_callback(monkeypatch: pytest.MonkeyPa
     for _ in range(4):
         factories.once_task(alice)
     for error in (Lost, IntegrityError):
-        taken = take_next(alice)
-        assert isinstance(taken, Dispatch)
+        taken = callback.taken(alice)
         with monkeypatch.context() as patched:
             patched.setattr(pull, "claim", _raising_once(error))
             ended, following = both(taken.pk)
@@ -102,8 +102,7 @@ def _raising_once(error: type[Exception]) -> Any:
 def test_nothing_due_is_answered_with_the_callback() -> None:
     alice = factories.user()
     factories.once_task(alice)
-    taken = take_next(alice)
-    assert isinstance(taken, Dispatch)
+    taken = callback.taken(alice)
     ended, following = both(taken.pk)
     assert (ended.state, type(following)) == ("succeeded", Nothing)
     assert both(taken.pk)[0].finished_at == ended.finished_at
@@ -113,8 +112,7 @@ def test_a_cancelled_dispatch_refuses_both() -> None:
     alice = factories.user()
     for _ in range(2):
         factories.once_task(alice)
-    taken = take_next(alice)
-    assert isinstance(taken, Dispatch)
+    taken = callback.taken(alice)
     ending.cancel(dispatch=taken, actor=factories.OPERATOR, reason="No longer needed")
     with pytest.raises(Closed):
         both(taken.pk)
@@ -130,16 +128,14 @@ def test_what_is_refused_teaches_the_queue_nothing(
     factories.once_task(alice, "first", lease_seconds=60, priority=1)
     for _ in range(others):
         factories.once_task(alice, "second")
-    taken = take_next(alice)
-    assert isinstance(taken, Dispatch)
+    taken = callback.taken(alice)
     state = state_of(alice.pk)
     ending.release(dispatch=taken, actor=factories.OPERATOR)
     with monkeypatch.context() as patched, pytest.raises(Closed):
         patched.setattr(pull, "state_by_name", lambda *args, **words: state)
         callback.call_back_and_pull(executor=alice, number=taken.pk, outcome="succeeded")
     frozen_clock.advance(seconds=61)
-    again = take_next(alice)
-    assert isinstance(again, Dispatch)
+    again = callback.taken(alice)
     assert again.title == "first"
 
 
@@ -150,8 +146,7 @@ def test_twenty_at_once_end_it_once_and_take_one(racers: Any) -> None:
     alice = factories.user()
     for _ in range(5):
         factories.once_task(alice)
-    taken = take_next(alice)
-    assert isinstance(taken, Dispatch)
+    taken = callback.taken(alice)
     race = racers([lambda: both(taken.pk)] * 20)
     assert {ended.state for ended, _ in race.results} == {"succeeded"}
     [following] = Dispatch.objects.filter(state="open")

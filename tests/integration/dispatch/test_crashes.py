@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from apps.dispatch.models import Dispatch, Stock
-from apps.journal.models import JournalEntry
 from tests import callback, factories
 from tests.callback import take_next
+from tests.integration.dispatch import housekeeping
 from tests.kills import killed_at
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -15,14 +15,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def audit() -> None:
     """I1, I2: stock, dispatch and journal agree."""
-    for dispatch in Dispatch.objects.all():
-        events = [e.event for e in JournalEntry.objects.timeline("dispatch", dispatch.pk)]
-        assert events == ["handed_out", *([] if dispatch.is_open else [dispatch.state])]
-        assert (dispatch.open_for is not None) is dispatch.is_open
-    handed = sum(Stock.objects.values_list("handed", flat=True))
-    assert handed == Dispatch.objects.filter(holds_stock=True).count()
-    dispatch_entries = JournalEntry.objects.filter(source="dispatch", event="handed_out")
-    assert dispatch_entries.count() == Dispatch.objects.count()
+    housekeeping.audit()
+    housekeeping.audit_journal()
 
 
 def test_pull_killed_at_any_statement() -> None:
@@ -37,8 +31,7 @@ def test_pull_killed_at_any_statement() -> None:
         statement += 1
     audit()
     assert statement > 8
-    answer = take_next(alice)
-    assert isinstance(answer, Dispatch)
+    answer = callback.taken(alice)
     assert (answer.pk, answer.redo) == (Dispatch.objects.get().pk, 1)
 
 
@@ -46,8 +39,7 @@ def test_ending_killed_at_any_statement() -> None:
     """S0.29, I11, I13: a given-back ending returns the stock with its row, or not at all."""
     alice = factories.user()
     factories.once_task(alice, on_failure="give_back")
-    taken = take_next(alice)
-    assert isinstance(taken, Dispatch)
+    taken = callback.taken(alice)
     statement = 1
 
     def fail() -> None:
@@ -69,8 +61,7 @@ def test_callback_with_the_next_task_killed_at_any_statement() -> None:
     while True:
         for _ in range(2):
             factories.once_task(alice)
-        taken = take_next(alice)
-        assert isinstance(taken, Dispatch)
+        taken = callback.taken(alice)
         killed = killed_at(
             statement,
             lambda number=taken.pk: callback.call_back_and_pull(  # type: ignore[misc]

@@ -16,16 +16,10 @@ from apps.dispatch.services.find import existing_dispatch
 from apps.dispatch.services.invariants import CHECKS
 from apps.journal.models import JournalEntry
 from tests import callback, factories
-from tests.callback import take_next
+from tests.callback import take_next, taken
 from tests.statements import sent_by
 
 pytestmark = pytest.mark.django_db
-
-
-def taken(executor: Executor) -> Dispatch:
-    dispatch = take_next(executor)
-    assert isinstance(dispatch, Dispatch)
-    return dispatch
 
 
 def expire() -> int:

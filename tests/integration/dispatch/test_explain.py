@@ -13,6 +13,7 @@ from apps.dispatch.rules.explain import Explanation
 from apps.dispatch.services import ending, executors, explain, tasks
 from tests import callback, factories
 from tests.callback import take_next
+from tests.callback import taken as pulled
 from tests.frozen import FrozenClock
 from tests.integration.api.world import checksum
 from tests.integration.dispatch import plans
@@ -20,11 +21,6 @@ from tests.integration.dispatch import plans
 pytestmark = pytest.mark.django_db
 
 NOW = plans.NOW
-
-
-@pytest.fixture
-def alice(frozen_clock: FrozenClock) -> Executor:
-    return factories.user()
 
 
 def after(minutes: float) -> datetime:
@@ -39,12 +35,6 @@ def explained(executor: Executor, task: Any, at: datetime | None = None) -> Expl
 
 def reasons(executor: Executor, task: Any, at: datetime | None = None) -> Any:
     return [(r.code, r.until) for r in explained(executor, task, at).reasons]
-
-
-def pulled(executor: Executor) -> Dispatch:
-    taken = take_next(executor)
-    assert isinstance(taken, Dispatch)
-    return taken
 
 
 class TestCodes:

@@ -137,12 +137,7 @@ class DispatchMachine(ExecutorSteps):
         return {"start_at": start_at, "end_at": None if length is None else start_at + length}
 
     @precondition(lambda self: self.model.tasks)
-    @rule(
-        data=st.data(),
-        number=a_number,
-        what=st.sampled_from(EDITS),
-        pulls=st.booleans(),
-    )
+    @rule(data=st.data(), number=a_number, what=st.sampled_from(EDITS), pulls=st.booleans())
     def edit(self, data: st.DataObject, number: int, what: str, pulls: bool) -> None:
         task = self.task(number)
         start_at = task.start_at

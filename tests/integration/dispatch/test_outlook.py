@@ -20,14 +20,7 @@ from tests.frozen import FrozenClock
 from tests.integration.dispatch import plans
 from tests.integration.dispatch.taken import finish
 from tests.pages import text_of
-from tests.statements import (
-    analyze,
-    indexes_on,
-    is_read,
-    is_sorted,
-    parameters_up_to,
-    sent_by,
-)
+from tests.statements import analyze, indexes_on, is_read, is_sorted, parameters_up_to, sent_by
 
 pytestmark = pytest.mark.django_db
 

@@ -64,12 +64,12 @@ class TestWhoGetsWhat:
         )
         assert isinstance(take_next(factories.member("uid_bob")), Nothing)
 
-    @pytest.mark.parametrize("name", ["uid_nobody", "bob", "uid_bob ", "UID_BOB", "uid_bób"])
-    def test_unknown_name_is_not_found(self, name: str) -> None:
+    def test_unknown_name_is_not_found(self) -> None:
         """S0.5: no twin of a name by case, accent or blank is that name."""
         factories.user("uid_bob")
-        with pytest.raises(NotFound):
-            state_by_name(name)
+        for name in ("uid_nobody", "bob", "uid_bob ", "UID_BOB", "uid_bób"):
+            with pytest.raises(NotFound):
+                state_by_name(name)
 
     def test_group_cannot_pull(self) -> None:
         factories.group("gid_sales")
@@ -318,6 +318,5 @@ def test_a_stock_row_that_a_person_removed_is_made_again() -> None:
     alice = factories.member("uid_a")
     finish(alice)
     Stock.objects.all().delete()
-    taken = take_next(alice)
-    assert isinstance(taken, Dispatch)
+    taken = callback.taken(alice)
     assert (taken.round, Stock.objects.get().handed) == (1, 1)

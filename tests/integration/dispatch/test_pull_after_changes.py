@@ -172,8 +172,7 @@ class TestAfterChanges:
         """S0.28: cancelled or released, the task is not offered again at once."""
         alice = factories.user()
         row_by_row(alice, 3, lease_seconds=60)
-        first = take_next(alice)
-        assert isinstance(first, Dispatch)
+        first = callback.taken(alice)
         cancel(dispatch=first, actor="admin:olga", reason="wrong shop")
         second = take_next(alice)
         assert title_of(second) == "2"
@@ -186,8 +185,7 @@ class TestAfterChanges:
         """S0.28: the user's own past is remembered with its end."""
         alice = factories.user()
         factories.once_task(alice, "again", lease_seconds=60)
-        taken = take_next(alice)
-        assert isinstance(taken, Dispatch)
+        taken = callback.taken(alice)
         callback.release(executor=alice, number=taken.pk)
         assert title_of(take_next(alice)) == "nothing"
         frozen_clock.move_to(clock.now() + timedelta(seconds=59))
@@ -199,10 +197,7 @@ class TestAfterChanges:
         assert again.round == 1
 
     def test_what_was_seen_open_is_read_again(
-        self,
-        processes: TwoProcesses,
-        frozen_clock: FrozenClock,
-        monkeypatch: pytest.MonkeyPatch,
+        self, processes: TwoProcesses, frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """S0.28: another pull, which read its clock long ago, was done between two reads."""
         alice = factories.user()
@@ -222,8 +217,7 @@ class TestAfterChanges:
             return facts_of(*args)
 
         monkeypatch.setattr(candidates, "facts_of", overtaken)
-        taken = take_next(alice)
-        assert isinstance(taken, Dispatch)
+        taken = callback.taken(alice)
         assert taken.redo == 1
         callback.release(executor=alice, number=taken.pk)
         frozen_clock.move_to(now + timedelta(seconds=60))

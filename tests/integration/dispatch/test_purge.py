@@ -22,9 +22,9 @@ from apps.journal.admin import words
 from apps.journal.models import JournalEntry
 from taskplatform.beat import schedule
 from tests import callback, factories
-from tests.callback import take_next
+from tests.callback import finish, take_next
 from tests.frozen import FrozenClock
-from tests.integration.dispatch.housekeeping import audit, coming, finish, purge
+from tests.integration.dispatch.housekeeping import audit, coming, purge
 from tests.kills import killed_at
 
 OLGA = factories.OPERATOR

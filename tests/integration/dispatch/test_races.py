@@ -17,9 +17,9 @@ from apps.dispatch.models import Dispatch, Executor, OnceTask, Stock
 from apps.dispatch.services import executors, tasks
 from apps.dispatch.services.expiry import expire_due
 from apps.dispatch.services.pull import Nothing
-from apps.journal.models import JournalEntry
 from tests import callback, factories
 from tests.callback import take_next
+from tests.integration.dispatch import housekeeping
 from tests.processes import eventually
 from tests.statements import waits_for_a_lock
 
@@ -28,16 +28,10 @@ pytestmark = [pytest.mark.mariadb, pytest.mark.django_db(transaction=True)]
 
 def audit() -> None:
     """I1, I17: the S-marked invariants of dispatch, on whatever rows are there."""
-    for stock in Stock.objects.all():
-        counted = Dispatch.objects.of(stock.source, stock.task, stock.occurrence).filter(
-            holds_stock=True
-        )
-        assert stock.handed == counted.count(), stock
+    housekeeping.audit()
+    housekeeping.audit_journal()
     open_ones = Counter(Dispatch.objects.filter(state="open").values_list("executor", flat=True))
     assert all(count == 1 for count in open_ones.values())
-    for dispatch in Dispatch.objects.exclude(state="open"):
-        events = [e.event for e in JournalEntry.objects.timeline("dispatch", dispatch.pk)]
-        assert events == ["handed_out", dispatch.state]
 
 
 def test_fifty_pulls_of_one_user_are_one_dispatch(racers: Any) -> None:
@@ -224,8 +218,7 @@ def test_callbacks_of_one_number_end_it_once(racers: Any) -> None:
     """I13, I16: ten clients, two stories; one wins, its repeats agree, the others are refused."""
     alice = factories.user()
     factories.once_task(alice)
-    taken = take_next(alice)
-    assert isinstance(taken, Dispatch)
+    taken = callback.taken(alice)
 
     def report(outcome: str) -> str:
         try:
@@ -243,8 +236,7 @@ def test_pull_and_callback_of_one_user_are_serialisable(racers: Any) -> None:
     """I15: a pull beside a callback answers the old task or the next one, never a mixture."""
     alice = factories.user()
     tasks_in_order = [factories.once_task(alice).pk for _ in range(2)]
-    taken = take_next(alice)
-    assert isinstance(taken, Dispatch)
+    taken = callback.taken(alice)
     race = racers(
         [
             lambda: callback.call_back(executor=alice, number=taken.pk, outcome="succeeded"),
@@ -252,8 +244,7 @@ def test_pull_and_callback_of_one_user_are_serialisable(racers: Any) -> None:
         ]
     )
     assert {answer.task for answer in race.results} <= set(tasks_in_order)
-    following = take_next(alice)
-    assert isinstance(following, Dispatch)
+    following = callback.taken(alice)
     assert following.task == tasks_in_order[1]
     assert Dispatch.objects.filter(state="open").count() == 1
     audit()
@@ -267,8 +258,7 @@ def test_sweep_and_callback_end_it_once(racers: Any, frozen_clock: Any) -> None:
     )
     numbers = {}
     for name in names:
-        taken = take_next(factories.member(name))
-        assert isinstance(taken, Dispatch)
+        taken = callback.taken(factories.member(name))
         numbers[name] = taken.pk
     frozen_clock.advance(seconds=61)
     until = clock.now() + timedelta(seconds=30)

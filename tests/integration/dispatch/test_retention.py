@@ -22,18 +22,13 @@ from apps.dispatch.services import ending as endings
 from apps.dispatch.services import retention, tasks
 from apps.journal.models import JournalEntry
 from tests import callback, factories
+from tests.callback import finish, taken
 from tests.frozen import FrozenClock
-from tests.integration.dispatch.housekeeping import audit, coming, finish, is_idle, purge, taken
+from tests.integration.dispatch.housekeeping import audit, coming, is_idle, purge
 
 OLGA = factories.OPERATOR
 
 pytestmark = pytest.mark.usefixtures("short_rests")
-
-
-@pytest.fixture
-def alice(db: None, frozen_clock: FrozenClock) -> Executor:
-    """The clock stands at Monday 2026-03-02 09:00 UTC."""
-    return factories.user()
 
 
 class TestDispatches:

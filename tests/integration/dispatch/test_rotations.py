@@ -19,12 +19,6 @@ pytestmark = pytest.mark.django_db
 OLGA = factories.OPERATOR
 
 
-@pytest.fixture
-def alice(frozen_clock: Any) -> Executor:
-    """The clock stands at Monday 2026-03-02 09:00 UTC."""
-    return factories.user()
-
-
 def finish(executor: Executor) -> datetime:
     """Pull, call back, and the instant at which it was due."""
     dispatch = taken(executor)
@@ -207,23 +201,22 @@ class TestLimits:
         task = factories.rotation(alice)
         assert tasks.update_task(task=task, changes={"priority": 1}, actor=OLGA).priority == 1
 
-    @pytest.mark.parametrize(
-        ("fields", "field"),
-        [
-            ({"rule": {"every_minutes": 0}}, "rule.every_minutes"),
-            ({"rule": {"cron": "61 * * * *"}}, "rule.cron"),
-            ({"rule": {"every_days": 1, "at": "25:00"}}, "rule.at"),
-            ({"rule": {}}, "rule"),
-            ({"time_zone": "Mars/Olympus"}, "time_zone"),
-            ({"misfire": "never"}, "misfire"),
-            ({"misfire_limit": 0}, "misfire_limit"),
-        ],
-    )
     def test_bad_rule_is_refused_at_its_field(
-        self, alice: Executor, fields: dict[str, Any], field: str
+        self, alice: Executor, subtests: pytest.Subtests
     ) -> None:
         """S0.11: space ≤ 0 is refused."""
-        with pytest.raises(Invalid) as caught:
-            factories.rotation(alice, **fields)
-        assert [error.field for error in caught.value.errors] == [field]
-        assert not RotateTask.objects.exists()
+        cases: list[tuple[str, dict[str, Any]]] = [
+            ("rule.every_minutes", {"rule": {"every_minutes": 0}}),
+            ("rule.cron", {"rule": {"cron": "61 * * * *"}}),
+            ("rule.at", {"rule": {"every_days": 1, "at": "25:00"}}),
+            ("rule", {"rule": {}}),
+            ("time_zone", {"time_zone": "Mars/Olympus"}),
+            ("misfire", {"misfire": "never"}),
+            ("misfire_limit", {"misfire_limit": 0}),
+        ]
+        for field, fields in cases:
+            with subtests.test(field=field):
+                with pytest.raises(Invalid) as caught:
+                    factories.rotation(alice, **fields)
+                assert [error.field for error in caught.value.errors] == [field]
+                assert not RotateTask.objects.exists()

@@ -6,6 +6,7 @@ S0.9, S0.12, S0.15, S0.31.
 from __future__ import annotations
 
 from datetime import timedelta
+from itertools import product
 from typing import Any
 
 import pytest
@@ -226,21 +227,21 @@ def some(group: Executor, frozen_clock: FrozenClock) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("state", OF_ACTIVE)
 def test_states_are_filters_of_lists(
-    some: dict[str, Any], admin_client: Client, api: Any, state: str
+    some: dict[str, Any], admin_client: Client, api: Any, subtests: pytest.Subtests
 ) -> None:
     days = {"from_day": "2026-01-01", "to_day": "2026-12-31"}
-    for url, path, kind in ((ONCE, "once-tasks", "once"), (ROTATE, "rotate-tasks", "rotation")):
-        page = admin_client.get(url, {"status": state, **days})
-        assert [row.title for row in page.context["cl"].result_list] == [f"{kind} {state}"]
-        assert state.capitalize() in text_of(page)
-        [row] = api.get(f"/api/v1/{path}/", state=state).json()["results"]
-        assert (row["title"], row["state"]) == (f"{kind} {state}", state)
-        task = some[f"{kind} {state}"]
-        until = standing(task).until
-        assert until is not None
-        assert row["available_until"] == wire_time(until)
+    lists = ((ONCE, "once-tasks", "once"), (ROTATE, "rotate-tasks", "rotation"))
+    for state, (url, path, kind) in product(OF_ACTIVE, lists):
+        with subtests.test(state=state, kind=kind):
+            page = admin_client.get(url, {"status": state, **days})
+            assert [row.title for row in page.context["cl"].result_list] == [f"{kind} {state}"]
+            assert state.capitalize() in text_of(page)
+            [row] = api.get(f"/api/v1/{path}/", state=state).json()["results"]
+            assert (row["title"], row["state"]) == (f"{kind} {state}", state)
+            until = standing(some[f"{kind} {state}"]).until
+            assert until is not None
+            assert row["available_until"] == wire_time(until)
 
 
 def test_lists_show_all_of_a_state_or_say_what_they_looked_at(

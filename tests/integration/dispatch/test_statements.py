@@ -15,7 +15,7 @@ from apps.dispatch.models import Dispatch, Executor, Stock
 from apps.journal import services as journal
 from apps.journal.models import JournalEntry
 from tests import factories
-from tests.callback import call_back, call_back_and_pull, take_next
+from tests.callback import call_back, call_back_and_pull, finish, take_next, taken
 from tests.statements import asked
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -39,19 +39,9 @@ def alice() -> Executor:
     return alice
 
 
-def taken(executor: Executor) -> Dispatch:
-    answer = take_next(executor)
-    assert isinstance(answer, Dispatch)
-    return answer
-
-
-def finish(executor: Executor) -> None:
-    call_back(executor=executor, number=taken(executor).pk, outcome="succeeded")
-
-
 def give_work(executor: Executor) -> None:
-    """Three tasks, of which one is done, so that the queue is built."""
-    for _ in range(3):
+    """Four tasks, of which one is done, so that the queue is built."""
+    for _ in range(4):
         factories.once_task(executor)
     finish(executor)
 
@@ -79,33 +69,16 @@ def _verb_and_table(sql: str) -> str | None:
     return f"{found[1]} {found[2]}" if found else None
 
 
-def test_an_idle_pull_is_one_statement(alice: Executor) -> None:
+def test_each_call_is_a_fixed_number_of_statements(alice: Executor) -> None:
     take_next(alice)
     assert seen_of(lambda: take_next(alice)) == [STATE]
-
-
-def test_a_pull_is_six_statements(alice: Executor) -> None:
     give_work(alice)
     assert seen_of(lambda: take_next(alice)) == [STATE, FACTS, *CLAIM]
-
-
-def test_a_repeated_pull_is_three_statements(alice: Executor) -> None:
-    give_work(alice)
-    taken(alice)
     assert seen_of(lambda: take_next(alice)) == [STATE, "SELECT dispatch_dispatch", END]
-
-
-def test_a_callback_is_three_statements(alice: Executor) -> None:
-    give_work(alice)
-    number = taken(alice).pk
-    sent = seen_of(lambda: call_back(executor=alice, number=number, outcome="succeeded"))
-    assert sent == [STATE, END, JOURNAL]
-
-
-def test_a_callback_with_the_next_task_is_eight_statements(alice: Executor) -> None:
-    give_work(alice)
-    number = taken(alice).pk
-    sent = seen_of(lambda: call_back_and_pull(executor=alice, number=number, outcome="succeeded"))
+    done: dict[str, Any] = {"executor": alice, "number": taken(alice).pk, "outcome": "succeeded"}
+    assert seen_of(lambda: call_back(**done)) == [STATE, END, JOURNAL]
+    done["number"] = taken(alice).pk
+    sent = seen_of(lambda: call_back_and_pull(**done))
     assert sent == [STATE, END, JOURNAL, FACTS, *CLAIM]
 
 

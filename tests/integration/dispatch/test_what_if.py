@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -146,30 +147,29 @@ class TestRefusals:
             save()
         assert (tried.value.detail, tried.value.errors) == (saved.value.detail, saved.value.errors)
 
-    @pytest.mark.parametrize(
-        "fields",
-        [
+    def test_wrong_fields(self, frozen_clock: FrozenClock, subtests: pytest.Subtests) -> None:
+        alice = factories.user()
+        task = factories.once_task(alice)
+        cases: list[dict[str, Any]] = [
             {"priority": 101},
             {"mode": "many"},
             {"end_at": NOW - timedelta(days=1)},
             {"status": "deleted"},
             {"colour": "red"},
             {"mode": "single", "dispatch_times": 2},
-        ],
-    )
-    def test_wrong_fields(self, frozen_clock: FrozenClock, fields: dict[str, Any]) -> None:
-        alice = factories.user()
-        task = factories.once_task(alice)
-        self.refused_alike(
-            lambda: what_if_new(title="B", executor=alice, **fields),
-            lambda: factories.once_task(alice, "B", **fields),
-            Invalid,
-        )
-        self.refused_alike(
-            lambda: what_if_changed(task, **fields),
-            lambda: tasks.update_task(task=task, changes=fields, actor="test"),
-            Invalid,
-        )
+        ]
+        for fields in cases:
+            with subtests.test(fields=fields):
+                self.refused_alike(
+                    partial(what_if_new, title="B", executor=alice, **fields),
+                    partial(factories.once_task, alice, "B", **fields),
+                    Invalid,
+                )
+                self.refused_alike(
+                    partial(what_if_changed, task, **fields),
+                    partial(tasks.update_task, task=task, changes=fields, actor="test"),
+                    Invalid,
+                )
 
     def test_params_against_the_template(self, frozen_clock: FrozenClock) -> None:
         alice, template = factories.user(), factories.template()
