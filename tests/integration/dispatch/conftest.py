@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from django.test import Client
 
-from apps.dispatch.models import Executor
+from apps.dispatch.models import Executor, OperatorScope
 from tests import callback, factories
 from tests.caches import TwoProcesses
 
@@ -30,6 +31,19 @@ def processes() -> Iterator[TwoProcesses]:
 def alice(db: None, frozen_clock: Any) -> Executor:
     """The clock stands at Monday 2026-03-02 09:00 UTC."""
     return factories.user()
+
+
+@pytest.fixture
+def limited(role_user: Any, role_client: Any) -> Callable[..., Client]:
+    """`limited(group)` is the client of an operator who sees this executor only, or these."""
+
+    def limited(*executors: Executor) -> Client:
+        for executor in executors:
+            OperatorScope.objects.create(operator=role_user("operator"), executor=executor)
+        client: Client = role_client("operator")
+        return client
+
+    return limited
 
 
 @pytest.fixture

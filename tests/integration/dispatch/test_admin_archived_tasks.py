@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from apps.dispatch.models import ArchivedTask, OnceTask, OperatorScope
+from apps.dispatch.models import ArchivedTask, OnceTask
 from apps.journal.models import JournalEntry
 from tests import factories
 from tests.integration.dispatch.housekeeping import archived
@@ -77,12 +77,9 @@ def test_viewers_read_and_do_not_restore(role_client: Any, old_task: ArchivedTas
     assert viewer.post(f"{TASKS}act/restore/", data).status_code == 403
 
 
-def test_people_with_limits_see_their_executors_only(
-    role_client: Any, role_user: Any, old_task: ArchivedTask
-) -> None:
+def test_people_with_limits_see_their_executors_only(limited: Any, old_task: ArchivedTask) -> None:
     [number] = archived()
-    OperatorScope.objects.create(operator=role_user("operator"), executor=factories.user("uid_bob"))
-    operator = role_client("operator")
+    operator = limited(factories.user("uid_bob"))
     for url in (ARCHIVE, TASKS, f"/admin/search/?term={number}"):
         text = text_of(operator.get(url, follow=True))
         assert "uid_ann" not in text

@@ -12,7 +12,7 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.dispatch.admin.dispatches import DispatchAdmin
-from apps.dispatch.models import Dispatch, Executor, OperatorScope
+from apps.dispatch.models import Dispatch, Executor
 from apps.dispatch.services import ending
 from apps.journal.models import JournalEntry
 from tests import callback, factories
@@ -103,17 +103,16 @@ def shown(client: Client, **query: str) -> tuple[list[int], bool]:
 
 
 def test_each_page_searches_some_rows_unless_an_index_has_them(
-    admin_client: Client, role_client: Any, role_user: Any, monkeypatch: pytest.MonkeyPatch
+    admin_client: Client, limited: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = hand_out(5)
     task, oldest = str(made[0].task), made[0]
     ending.cancel(dispatch=oldest, actor="admin:olga", reason="x")
-    OperatorScope.objects.create(operator=role_user("operator"), executor=oldest.executor)
     monkeypatch.setattr(DispatchAdmin, "max_examined", 2)
     everything = sorted((each.pk for each in made), reverse=True)
 
     assert shown(admin_client, state="cancelled") == ([], True)
-    assert shown(role_client("operator")) == ([], True)
+    assert shown(limited(oldest.executor)) == ([], True)
     assert shown(admin_client) == (everything, False)
     assert shown(admin_client, executor="uid_000", state="cancelled") == ([oldest.pk], False)
     assert shown(admin_client, q="uid_000") == ([oldest.pk], False)
@@ -248,13 +247,10 @@ def test_nobody_adds_or_deletes_dispatches(admin_client: Client) -> None:
 
 
 # --- operators with limits --------------------------------------------------------------------
-def test_operator_with_limits_sees_and_touches_only_those_executors(
-    role_client: Any, role_user: Any
-) -> None:
+def test_operator_with_limits_sees_and_touches_only_those_executors(limited: Any) -> None:
     """ASVS 8.2.2: list, page, search, action and timeline alike."""
     mine, other = hand_out(2)
-    OperatorScope.objects.create(operator=role_user("operator"), executor=mine.executor)
-    operator = role_client("operator")
+    operator = limited(mine.executor)
     assert [row.pk for row in operator.get(LIST).context["cl"].result_list] == [mine.pk]
     assert not operator.get(LIST, {"q": str(other.pk)}).context["cl"].result_list
     assert not operator.get(LIST, {"executor": other.executor.name}).context["cl"].result_list

@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from apps.dispatch.models import Executor, Membership, OperatorScope
+from apps.dispatch.models import Executor, Membership
 from apps.dispatch.services import executors, pull
 from apps.journal.models import JournalEntry
 from tests import callback, factories
@@ -262,11 +262,10 @@ def test_roles_may_edit_as_their_permissions_say(role_client: Any) -> None:
 
 
 # --- operators with limits --------------------------------------------------------------------
-def test_operator_with_limits_sees_only_those_executors(role_client: Any, role_user: Any) -> None:
+def test_operator_with_limits_sees_only_those_executors(limited: Any) -> None:
     group = factories.group("gid_mine", members=["uid_mine"])
     factories.user("uid_other")
-    OperatorScope.objects.create(operator=role_user("operator"), executor=group)
-    operator = role_client("operator")
+    operator = limited(group)
     rows = operator.get(LIST).context["cl"].result_list
     assert [row.name for row in rows] == ["gid_mine", "uid_mine"]
     assert operator.get(f"{LIST}names/", {"term": "uid_"}).json() == {"names": ["uid_mine"]}
@@ -276,31 +275,22 @@ def test_operator_with_limits_sees_only_those_executors(role_client: Any, role_u
     assert page_of(operator, factories.member("uid_other")).status_code == 404
 
 
-def test_export_of_an_operator_with_limits_can_be_imported_again(
-    role_client: Any, role_user: Any
-) -> None:
+def test_export_of_an_operator_with_limits_can_be_imported_again(limited: Any) -> None:
     """It names no group that the operator does not see, as the page of the user does not."""
     for name in ("gid_mine", "gid_other"):
         factories.group(name, members=["uid_mine"])
-    for name in ("gid_mine", "uid_mine"):
-        OperatorScope.objects.create(
-            operator=role_user("operator"), executor=Executor.objects.get(name=name)
-        )
-    operator = role_client("operator")
+    operator = limited(factories.member("gid_mine"), factories.member("uid_mine"))
     exported = operator.get(f"{LIST}export/").content.decode("utf-8-sig")
     assert "gid_other" not in exported
     trial = operator.post(f"{LIST}import/", {"text": exported})
     assert "0 new, 0 changed, 2 unchanged" in text_of(trial)
 
 
-def test_operator_with_limits_cannot_bring_strangers_into_view(
-    role_client: Any, role_user: Any
-) -> None:
+def test_operator_with_limits_cannot_bring_strangers_into_view(limited: Any) -> None:
     """ASVS 8.2.2: joining a visible group would show the stranger's dispatches."""
     group = factories.group("gid_mine")
     factories.user("uid_other")
-    OperatorScope.objects.create(operator=role_user("operator"), executor=group)
-    operator = role_client("operator")
+    operator = limited(group)
     page = save(operator, group, add_members="uid_other")
     assert "You may not add uid_other" in text_of(page)
     imported = operator.post(f"{LIST}import/", {"text": "name,groups\nuid_other,gid_mine\n"})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.dispatch.admin.explain import WORDS
-from apps.dispatch.models import Executor, OperatorScope
+from apps.dispatch.models import Executor
 from apps.dispatch.rules.explain import CODES
 from tests import callback, factories
 from tests.frozen import FrozenClock
@@ -119,30 +118,19 @@ def test_page_of_a_task_asks_for_whom(alice: Executor, admin_client: Client) -> 
 
 
 class TestScope:
-    @pytest.fixture
-    def client_of_olga(
-        self,
-        alice: Executor,
-        role_user: Callable[[str], User],
-        role_client: Callable[[str], Client],
-    ) -> Client:
-        OperatorScope.objects.create(operator=role_user("operator"), executor=alice)
-        return role_client("operator")
-
-    def test_others_are_as_unknown_as_none(self, client_of_olga: Client, alice: Executor) -> None:
+    def test_others_are_as_unknown_as_none(self, limited: Any, alice: Executor) -> None:
+        olga = limited(alice)
         task = factories.once_task(alice)
         factories.user("uid_bob")
         group = factories.group("gid_a", ["uid_alice"])
         hidden = factories.once_task(group, "Secret")
         label = f"once:{task.pk}"
-        assert "can have it now" in asked(client_of_olga, executor="uid_alice", task=label)
-        assert "There is no executor 'uid_bob'." in asked(
-            client_of_olga, executor="uid_bob", task=label
-        )
-        text = asked(client_of_olga, executor="uid_alice", task=f"once:{hidden.pk}")
+        assert "can have it now" in asked(olga, executor="uid_alice", task=label)
+        assert "There is no executor 'uid_bob'." in asked(olga, executor="uid_bob", task=label)
+        text = asked(olga, executor="uid_alice", task=f"once:{hidden.pk}")
         assert f"There is no task once:{hidden.pk}" in text
         assert "Secret" not in text
-        page = client_of_olga.get(reverse("admin:dispatch_executor_change", args=[alice.pk]))
+        page = olga.get(reverse("admin:dispatch_executor_change", args=[alice.pk]))
         assert f"once:{hidden.pk}" not in page.content.decode()
 
     def test_who_may_not_see_executors_may_not_ask(self, db: None) -> None:

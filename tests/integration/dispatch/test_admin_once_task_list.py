@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from apps.dispatch.models import OnceTask, OperatorScope
+from apps.dispatch.models import OnceTask
 from apps.dispatch.services import pull, tasks, templates
 from apps.journal.models import JournalEntry
 from tests import callback, factories
@@ -196,14 +196,11 @@ def test_operator_plans_params_but_sees_none_that_are_stored(role_client: Any) -
     assert (task.title, task.params) == ("New", {"shop": "Main Street 5"})
 
 
-def test_operator_with_limits_plans_for_those_executors_only(
-    role_client: Any, role_user: Any
-) -> None:
+def test_operator_with_limits_plans_for_those_executors_only(limited: Any) -> None:
     mine, other = factories.group("gid_mine"), factories.group("gid_other")
     shown = factories.once_task(mine, title="Mine")
     hidden = factories.once_task(other, title="Hidden")
-    OperatorScope.objects.create(operator=role_user("operator"), executor=mine)
-    operator = role_client("operator")
+    operator = limited(mine)
     assert titles(operator) == ["Mine"]
     assert page_of(operator, hidden).status_code == 404
     page = save(operator, shown, executor="gid_other")

@@ -7,13 +7,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
 from django.db.models import F
 from django.test import Client
 from django.urls import reverse
 
 from apps.dispatch import cache
-from apps.dispatch.models import Executor, OnceTask, OperatorScope
+from apps.dispatch.models import Executor, OnceTask
 from apps.dispatch.services import pull, queue, tasks
 from apps.dispatch.services.state import state_of
 from tests import callback, factories
@@ -201,22 +200,17 @@ class TestCache:
 
 
 class TestScope:
-    @pytest.fixture
-    def olga(self, alice: Executor, role_user: Callable[[str], User]) -> Executor:
-        """An operator who sees alice, and not the groups that she is in."""
-        OperatorScope.objects.create(operator=role_user("operator"), executor=alice)
-        return alice
+    """Of an operator who sees alice, and not the groups that she is in."""
 
     def test_titles_of_others_are_not_shown(
-        self, olga: Executor, role_client: Callable[[str], Client], frozen_clock: FrozenClock
+        self, alice: Executor, limited: Any, frozen_clock: FrozenClock
     ) -> None:
         """Their places in the queue are, so that the order makes sense."""
         hidden = factories.once_task(Executor.objects.get(name="gid_a"), "Secret", priority=9)
-        factories.once_task(olga, "Her own")
+        factories.once_task(alice, "Her own")
 
-        answer = role_client("operator").get(
-            reverse("admin:dispatch_executor_change", args=[olga.pk])
-        )
+        url = reverse("admin:dispatch_executor_change", args=[alice.pk])
+        answer = limited(alice).get(url)
 
         text = text_of(answer)
         assert "Secret" not in answer.content.decode()
@@ -225,8 +219,6 @@ class TestScope:
         page = reverse("admin:dispatch_oncetask_change", args=[hidden.pk])
         assert page not in answer.content.decode()
 
-    def test_executors_outside_are_not_there(
-        self, olga: Executor, role_client: Callable[[str], Client]
-    ) -> None:
+    def test_executors_outside_are_not_there(self, alice: Executor, limited: Any) -> None:
         bob = factories.user("uid_bob")
-        assert rebuild(role_client("operator"), bob).status_code == 403
+        assert rebuild(limited(alice), bob).status_code == 403

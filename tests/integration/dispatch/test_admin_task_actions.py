@@ -9,7 +9,7 @@ import pytest
 from django.contrib.auth.models import Permission
 from django.test import Client
 
-from apps.dispatch.models import OnceTask, OperatorScope, RotateTask
+from apps.dispatch.models import OnceTask, RotateTask
 from apps.journal.models import JournalEntry
 from tests import factories
 from tests.frozen import FrozenClock
@@ -192,15 +192,12 @@ def test_more_copies_than_may_be_at_once_are_refused_above_the_form(
 
 
 # --- roles and limits -----------------------------------------------------------------------------
-def test_operator_with_limits_copies_only_what_and_to_whom_may_be_seen(
-    role_client: Any, role_user: Any
-) -> None:
+def test_operator_with_limits_copies_only_what_and_to_whom_may_be_seen(limited: Any) -> None:
     mine = factories.group("gid_mine", members=["uid_me"])
     factories.group("gid_other")
     other = factories.once_task(factories.member("uid_me"), "Seen")
     hidden = factories.once_task(factories.user("uid_far"), "Hidden")
-    OperatorScope.objects.create(operator=role_user("operator"), executor=mine)
-    operator = role_client("operator")
+    operator = limited(mine)
 
     page = send(operator, "copy", other, hidden, executors="gid_mine")
     assert "1 row done. 1 row skipped." in text_of(page)
@@ -212,13 +209,10 @@ def test_operator_with_limits_copies_only_what_and_to_whom_may_be_seen(
     assert "There is no executor 'gid_other'." in text_of(page)
 
 
-def test_bulk_actions_leave_alone_what_the_operator_may_not_see(
-    role_client: Any, role_user: Any
-) -> None:
+def test_bulk_actions_leave_alone_what_the_operator_may_not_see(limited: Any) -> None:
     mine = factories.group("gid_mine")
     hidden = factories.once_task(factories.group("gid_other"), status="paused")
-    OperatorScope.objects.create(operator=role_user("operator"), executor=mine)
-    operator, typed = role_client("operator"), {"by": "1h", "reason": "x", "ids": str(hidden.pk)}
+    operator, typed = limited(mine), {"by": "1h", "reason": "x", "ids": str(hidden.pk)}
     for name in ("pause", "resume", "shift", "delete_task"):
         page = operator.post(f"{ONCE}act/{name}/", typed, follow=True)
         assert "There is no such row." in text_of(page), name

@@ -10,7 +10,7 @@ from django.db import OperationalError, connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from apps.dispatch.models import OnceTask, OperatorScope, RotateTask
+from apps.dispatch.models import OnceTask, RotateTask
 from apps.dispatch.services import tasks
 from tests import factories
 from tests.integration.dispatch.test_admin_task_csv import (
@@ -212,14 +212,11 @@ def test_who_may_not_plan_may_export_and_not_import(role_client: Any) -> None:
     assert try_it(viewer, "title,executor\nx,uid_alice\n").status_code == 403
 
 
-def test_operator_with_limits_exports_and_imports_within_them(
-    role_client: Any, role_user: Any
-) -> None:
+def test_operator_with_limits_exports_and_imports_within_them(limited: Any) -> None:
     mine = factories.group("gid_mine")
     seen = factories.once_task(mine, "Seen")
     hidden = factories.once_task(factories.group("gid_other"), "Hidden")
-    OperatorScope.objects.create(operator=role_user("operator"), executor=mine)
-    operator = role_client("operator")
+    operator = limited(mine)
     assert [row["title"] for row in export(operator)] == ["Seen"]
     rows = [
         {"id": hidden.pk, "title": "Taken", "executor": ""},

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
 from apps.dispatch.admin.preview import runs
 from apps.dispatch.admin.what_if import compared
-from apps.dispatch.models import Executor, OnceTask, OperatorScope
+from apps.dispatch.models import Executor, OnceTask
 from apps.dispatch.services import tasks
 from apps.dispatch.services.preview import Item
 from tests import factories
@@ -75,9 +74,14 @@ def change_url(task: Any) -> str:
     return reverse(f"admin:dispatch_{task.source}task_change", args=[task.pk])
 
 
-def what_if(client: Client, url: str, **changes: Any) -> Any:
+def what_ifs(client: Client, url: str, *cases: dict[str, str]) -> Iterator[Any]:
+    """The answer to each of these changes of the form there."""
     form = form_of(client.get(url), "title")
-    return client.post(url, {**form, "_what_if": "7", **changes})
+    yield from (client.post(url, {**form, "_what_if": "7", **changes}) for changes in cases)
+
+
+def what_if(client: Client, url: str, **changes: str) -> Any:
+    return next(what_ifs(client, url, changes))
 
 
 def test_edit_is_shown_and_not_saved(alice: Executor, admin_client: Client) -> None:
@@ -129,20 +133,19 @@ def test_one_line_says_who_would_get_what_and_when(alice: Executor, admin_client
     """The queue of the group has nothing that is not in those of its members."""
     url, begin = reverse("admin:dispatch_oncetask_add"), NOW + timedelta(days=1)
     when = {"start_at_0": f"{begin:%Y-%m-%d}", "start_at_1": f"{begin:%H:%M:%S}"}
-    for members, who in ((1, "uid_1: 1"), (2, "uid_1 and 1 more: 2"), (4, "uid_1 and 3 more: 4")):
-        name = f"gid_of_{members}"
-        factories.group(name, [f"uid_{n}" for n in range(1, 1 + members)])
-        said = text_of(what_if(admin_client, url, title="Shelves", executor=name, **when))
-        assert f"{who} added. First: Shelves (added), 2026-03-03 09:00:00 UTC ." in said
+    for count in (1, 2, 4):
+        factories.group(f"gid_of_{count}", [f"uid_{n}" for n in range(1, 1 + count)])
+    cases = [{"title": "Shelves", "executor": f"gid_of_{count}", **when} for count in (1, 2, 4)]
+    whom = ("uid_1: 1", "uid_1 and 1 more: 2", "uid_1 and 3 more: 4")
+    for answer, who in zip(what_ifs(admin_client, url, *cases), whom, strict=True):
+        said = f"{who} added. First: Shelves (added), 2026-03-03 09:00:00 UTC ."
+        assert said in text_of(answer)
 
 
-def test_line_is_of_what_the_person_sees_and_in_chinese(
-    alice: Executor, role_client: Callable[[str], Client], role_user: Callable[[str], User]
-) -> None:
+def test_line_is_of_what_the_person_sees_and_in_chinese(alice: Executor, limited: Any) -> None:
     task = factories.once_task(alice, "First")
     factories.group("gid_a", ["uid_alice", "uid_bob"])
-    OperatorScope.objects.create(operator=role_user("operator"), executor=alice)
-    client, url = role_client("operator"), change_url(task)
+    client, url = limited(alice), change_url(task)
     form = {**form_of(client.get(url), "title"), "_what_if": "7", "status": "paused"}
     answer = client.post(url, form, headers={"accept-language": "zh-hans"})
     assert "uid_alice：移除 1 项。最早： First （移除），现在。" in text_of(answer)
@@ -163,11 +166,11 @@ def test_what_a_save_would_refuse_is_shown_beside_its_field(
 ) -> None:
     task = factories.once_task(alice)
     before = checksum()
-    answer = what_if(admin_client, change_url(task), mode="single", dispatch_times="5")
-    assert "In mode single dispatch_times is 1, not 5" in text_of(answer)
-    assert "What if this were saved now?" not in text_of(answer)
-    answer = what_if(admin_client, change_url(task), executor="uid_nobody")
-    assert "There is no executor 'uid_nobody'." in text_of(answer)
+    wrong = {"mode": "single", "dispatch_times": "5"}, {"executor": "uid_nobody"}
+    quota, executor = (text_of(page) for page in what_ifs(admin_client, change_url(task), *wrong))
+    assert "In mode single dispatch_times is 1, not 5" in quota
+    assert "What if this were saved now?" not in quota
+    assert "There is no executor 'uid_nobody'." in executor
     assert checksum() == before
 
 
@@ -193,9 +196,10 @@ def test_period_is_chosen_by_the_button(
     task = factories.once_task(
         alice, start_at=frozen_clock.instant + timedelta(days=9), title="In nine days"
     )
-    for days, change in (("7", "no change"), ("30", "1 removed"), ("nonsense", "no change")):
-        answer = what_if(admin_client, change_url(task), status="paused", _what_if=days)
-        assert f"uid_alice {change}" in text_of(answer), days
+    cases = [{"status": "paused", "_what_if": days} for days in ("7", "30", "nonsense")]
+    answers = what_ifs(admin_client, change_url(task), *cases)
+    for answer, change in zip(answers, ("no change", "1 removed", "no change"), strict=True):
+        assert f"uid_alice {change}" in text_of(answer)
 
 
 def test_viewers_have_no_button_and_no_answer(
@@ -208,13 +212,10 @@ def test_viewers_have_no_button_and_no_answer(
     assert "_what_if" in role_client("operator").get(change_url(task)).content.decode()
 
 
-def test_titles_outside_the_scope_are_not_shown(
-    alice: Executor, role_user: Callable[[str], User], role_client: Callable[[str], Client]
-) -> None:
-    OperatorScope.objects.create(operator=role_user("operator"), executor=alice)
+def test_titles_outside_the_scope_are_not_shown(alice: Executor, limited: Any) -> None:
     factories.once_task(factories.group("gid_a", ["uid_alice"]), "Secret")
     task = factories.once_task(alice, "Her own")
-    client = role_client("operator")
+    client = limited(alice)
 
     answer = what_if(client, change_url(task), status="paused")
 

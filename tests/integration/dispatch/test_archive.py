@@ -3,6 +3,7 @@ back when somebody restores it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -50,13 +51,18 @@ LIVE_TASK, TASK_ARCHIVE = ["dispatch_oncetask"], ["dispatch_archived_task"]
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("short_rests")]
 
 
-def over(executor: Executor, frozen_clock: FrozenClock, **fields: Any) -> OnceTask:
-    """A once task in the archive that nobody was handed out."""
-    task = factories.once_task(executor, **fields)
-    frozen_clock.advance(days=38)
-    purge()
-    assert where_task(task) == TASK_ARCHIVE
-    return task
+@pytest.fixture
+def over(alice: Executor, frozen_clock: FrozenClock) -> Callable[..., OnceTask]:
+    """`over()` is a once task of alice in the archive, that nobody was handed out."""
+
+    def over(executor: Executor = alice, **fields: Any) -> OnceTask:
+        task = factories.once_task(executor, **fields)
+        frozen_clock.advance(days=38)
+        purge()
+        assert where_task(task) == TASK_ARCHIVE
+        return task
+
+    return over
 
 
 class TestDispatches:
@@ -116,16 +122,14 @@ class TestDispatches:
         assert purge() == {}
         assert where(number) == LIVE
 
-    def test_executor_of_archived_ones_is_not_deleted(
-        self, alice: Executor, frozen_clock: FrozenClock
-    ) -> None:
+    def test_executor_of_archived_ones_is_not_deleted(self, over: Any, alice: Executor) -> None:
         """S0.5: the archive names it."""
         archived()
         assert executors.blockers(alice) == {"archived dispatches": 1}
         with pytest.raises(Conflict, match="dispatches in the archive were made to it"):
             executors.remove_executor(executor=alice, actor=OLGA)
         bob = factories.user("uid_bob")
-        over(bob, frozen_clock)
+        over(bob)
         assert executors.blockers(bob) == {"archived tasks": 1}
         with pytest.raises(Conflict, match="tasks in the archive were addressed to it"):
             executors.remove_executor(executor=bob, actor=OLGA)
@@ -194,7 +198,7 @@ class TestVerbs:
 
 class TestTasks:
     def test_restored_one_is_as_it_was_but_paused(
-        self, alice: Executor, frozen_clock: FrozenClock
+        self, over: Any, alice: Executor, frozen_clock: FrozenClock
     ) -> None:
         """S0.8: with its number, and every column to the microsecond."""
         fields: dict[str, Any] = {
@@ -207,7 +211,7 @@ class TestTasks:
             "start_at": coming(microseconds=1234),
             "end_at": coming(days=3, microseconds=5),
         }
-        task = over(alice, frozen_clock, **fields)
+        task = over(**fields)
         row = ArchivedTask.objects.get()
         assert (row.title, row.executor, row.start_at) == (task.title, alice, task.start_at)
         assert (row.end_at, row.archived_at) == (task.end_at, clock.now())
@@ -264,38 +268,34 @@ class TestTasks:
         audit()
 
     def test_restored_one_goes_again_a_month_after(
-        self, alice: Executor, frozen_clock: FrozenClock
+        self, over: Any, frozen_clock: FrozenClock
     ) -> None:
-        task = over(alice, frozen_clock)
+        task = over()
         archive.restore_task(OnceTask, number=task.pk, **WHO)
         frozen_clock.advance(days=30)
         assert purge() == {}
         frozen_clock.advance(days=1)
         assert purge() == {"once_tasks": 1}
 
-    def test_unknown_one_is_not_restored(self, alice: Executor, frozen_clock: FrozenClock) -> None:
-        task = over(alice, frozen_clock)
+    def test_unknown_one_is_not_restored(self, over: Any) -> None:
+        task = over()
         with pytest.raises(NotFound, match="There is no rotate task"):
             archive.restore_task(RotateTask, number=task.pk, **WHO)
         archive.restore_task(OnceTask, number=task.pk, **WHO)
         with pytest.raises(NotFound, match="in the archive"):
             archive.restore_task(OnceTask, number=task.pk, **WHO)
 
-    def test_found_within_the_limits_of_a_person(
-        self, alice: Executor, frozen_clock: FrozenClock
-    ) -> None:
-        task = over(alice, frozen_clock)
+    def test_found_within_the_limits_of_a_person(self, over: Any) -> None:
+        task = over()
         assert archive.find_archived_task("once", task.pk, bound=["uid_alice"]).task == task.pk
         with pytest.raises(NotFound):
             archive.find_archived_task("once", task.pk, bound=["uid_bob"])
         with pytest.raises(NotFound):
             archive.find_archived_task("once", 2**63)
 
-    def test_restore_raises_the_plan_version(
-        self, alice: Executor, frozen_clock: FrozenClock
-    ) -> None:
+    def test_restore_raises_the_plan_version(self, over: Any) -> None:
         """S0.22: as every edit of the plan."""
-        task = over(alice, frozen_clock)
+        task = over()
         before = Executor.objects.get().plan_version
         archive.restore_task(OnceTask, number=task.pk, **WHO)
         assert Executor.objects.get().plan_version == before + 1
@@ -321,11 +321,9 @@ class TestKilled:
         assert seen >= {0, 2}
         assert [where_task(task) for task in planned] == [TASK_ARCHIVE] * 3
 
-    def test_restore_leaves_it_here_or_there(
-        self, alice: Executor, frozen_clock: FrozenClock
-    ) -> None:
+    def test_restore_leaves_it_here_or_there(self, over: Any) -> None:
         """I63."""
-        task = over(alice, frozen_clock)
+        task = over()
         statement = 1
         while killed_at(statement, lambda: archive.restore_task(OnceTask, number=task.pk, **WHO)):
             assert where_task(task) == TASK_ARCHIVE
@@ -336,11 +334,9 @@ class TestKilled:
 
 
 class TestRaces:
-    def test_only_one_of_two_restores(
-        self, alice: Executor, frozen_clock: FrozenClock, racers: Any
-    ) -> None:
+    def test_only_one_of_two_restores(self, over: Any, racers: Any) -> None:
         """I63."""
-        task = over(alice, frozen_clock)
+        task = over()
 
         def restore() -> str:
             try:

@@ -14,7 +14,7 @@ from django.test import Client
 from apps.common.admin.list_head import MAX_COUNTED
 from apps.dispatch.admin.dispatches import DispatchAdmin
 from apps.dispatch.api import dispatches as view
-from apps.dispatch.models import Dispatch, Executor, OperatorScope
+from apps.dispatch.models import Dispatch, Executor
 from tests import factories
 from tests.benchmark import people
 
@@ -99,11 +99,10 @@ def test_page_reads_a_bounded_number_of_rows(
 
 
 def test_page_of_who_sees_some_executors_reads_no_more(
-    crowd: None, role_client: Any, role_user: Any, api_with: Any, make_key: Any
+    crowd: None, limited: Any, api_with: Any, make_key: Any
 ) -> None:
     rare = Executor.objects.get(name="uid_rare")
-    OperatorScope.objects.create(operator=role_user("operator"), executor=rare)
-    operator, program = role_client("operator"), api_with(make_key(executors=["uid_rare"]))
+    operator, program = limited(rare), api_with(make_key(executors=["uid_rare"]))
 
     by_people = rows_read(lambda: operator.get(LIST))
     by_programs = rows_read(lambda: program.get("/api/v1/dispatches/", limit=10))

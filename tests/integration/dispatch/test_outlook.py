@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 
 from apps.common import clock
-from apps.dispatch.models import Dispatch, OnceTask, OperatorScope
+from apps.dispatch.models import Dispatch, OnceTask
 from apps.dispatch.rules import life
 from apps.dispatch.services import executors, planning, pull
 from apps.dispatch.services.planning import Found, Outlook, ending_within, outlook
@@ -105,13 +105,12 @@ def test_executor_is_silent_after_half_of_its_lease(
 
 
 def test_limited_people_get_the_numbers_of_their_executors(
-    some: dict[str, OnceTask], role_client: Any, role_user: Any
+    some: dict[str, OnceTask], limited: Any
 ) -> None:
     mine = factories.group("gid_mine", ["uid_max"])
     factories.once_task(mine, "Mine", end_at=clock.now() + HOUR)
-    OperatorScope.objects.create(operator=role_user("operator"), executor=mine)
     assert counted(outlook(["gid_mine"])) == {"unfilled": 1, "ending": 1, "overdue": 0, "silent": 0}
-    assert listed(role_client("operator")) == counted(outlook(["gid_mine"]))
+    assert listed(limited(mine)) == counted(outlook(["gid_mine"]))
     assert counted(outlook([])) == {"unfilled": 0, "ending": 0, "overdue": 0, "silent": 0}
 
 

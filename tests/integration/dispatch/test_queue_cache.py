@@ -269,10 +269,10 @@ def test_one_free_task_is_found_behind_many_that_are_not() -> None:
     """S0.25: those used up are passed over, however many there are."""
     group = factories.group("gid_all", ["uid_a", "uid_b"])
     a, b = factories.member("uid_a"), factories.member("uid_b")
-    for _ in range(90):
+    for _ in range(60):
         factories.once_task(group, priority=1)
     factories.once_task(group, "the last", mode="multi", dispatch_times=2)
-    for _ in range(90):
+    for _ in range(60):
         finish(take_next(a))
     assert title_of(take_next(a)) == "the last"
     assert title_of(take_next(b)) == "the last"

@@ -13,6 +13,7 @@ from apps.dispatch.services import tasks
 from apps.dispatch.services.pull import Nothing
 from tests import callback, factories
 from tests.callback import take_next, taken
+from tests.integration.dispatch.housekeeping import is_idle
 
 pytestmark = pytest.mark.django_db
 
@@ -21,13 +22,7 @@ OLGA = factories.OPERATOR
 
 def finish(executor: Executor) -> datetime:
     """Pull, call back, and the instant at which it was due."""
-    dispatch = taken(executor)
-    callback.call_back(executor=executor, number=dispatch.pk, outcome="succeeded")
-    return dispatch.occurrence_at
-
-
-def is_idle(executor: Executor) -> bool:
-    return isinstance(take_next(executor), Nothing)
+    return callback.finish(executor).occurrence_at
 
 
 class TestOccurrences:
@@ -65,7 +60,7 @@ class TestOccurrences:
         second = factories.rotation(alice)
         order = [(taken(alice).source, taken(alice).task)]
         for _ in range(2):
-            callback.call_back(executor=alice, number=taken(alice).pk, outcome="succeeded")
+            callback.finish(alice)
             order.append((taken(alice).source, taken(alice).task))
         assert order == [("once", once.pk), ("rotate", first.pk), ("rotate", second.pk)]
 

@@ -161,7 +161,7 @@ def test_paused_and_deleted_are_their_own_states(group: Executor) -> None:
     assert standing(task).state == "deleted"
 
 
-@plans.in_worlds(40)
+@plans.in_worlds(30)
 def test_the_database_finds_the_state_that_is_shown(
     world: dict[str, Any], frozen_clock: FrozenClock
 ) -> None:

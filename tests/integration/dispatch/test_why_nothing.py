@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from apps.dispatch.models import TASK_MODELS, Executor, OperatorScope
+from apps.dispatch.models import TASK_MODELS, Executor
 from apps.dispatch.services import explain, why_nothing
 from apps.dispatch.services.why_nothing import WhyNothing
 from tests import factories
@@ -146,11 +146,8 @@ def test_group_has_no_such_page(alice: Executor, admin_client: Client) -> None:
     assert admin_client.get(f"/admin/dispatch/executor/{group.pk}/why/").status_code == 403
 
 
-def test_titles_that_an_operator_may_not_see_stay_hidden(
-    alice: Executor, role_client: Any, role_user: Any
-) -> None:
+def test_titles_that_an_operator_may_not_see_stay_hidden(alice: Executor, limited: Any) -> None:
     factories.once_task(factories.member("gid_a"), "Secret", status="paused")
-    OperatorScope.objects.create(operator=role_user("operator"), executor=alice)
-    text = why(role_client("operator"), alice)
+    text = why(limited(alice), alice)
     assert "Secret" not in text
     assert "not yours to see" in text
