@@ -15,7 +15,7 @@ from apps.dispatch.admin.dispatches import DispatchAdmin
 from apps.dispatch.models import Executor, OperatorScope
 from tests import factories
 from tests.integration.dispatch import housekeeping
-from tests.pages import text_of
+from tests.pages import nothing_drawn, text_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("short_rests", "frozen_clock")]
 DISPATCHES = "admin:dispatch_dispatch_changelist"
@@ -34,8 +34,10 @@ def ended(days: int, count: int = 1, **columns: Any) -> list[int]:
 
 
 def listed(client: Client, url: str, **query: str) -> list[int]:
-    page = client.get(reverse(url), query)
-    return [row.pk for row in page.context["cl"].result_list]
+    """The rows of the list, which is not drawn."""
+    with nothing_drawn():
+        page: Any = client.get(reverse(url), query)
+    return [row.pk for row in page.context_data["cl"].result_list]
 
 
 def test_dispatches_are_found_by_params_and_result(admin_client: Client, alice: Executor) -> None:
