@@ -17,9 +17,8 @@ from tests.pages import form_of, text_of
 def test_action_ends_the_dispatch_with_its_reason_in_one_journal_entry(role_client: Any) -> None:
     """I55: who, when, from, to and why, once, in the transaction of the change."""
     operator = role_client("operator")
-    made = zip(("release", "expire", "cancel"), hand_out(3), strict=True)
-    for left, (name, dispatch) in zip((2, 1, 0), made, strict=True):
-        state = {"release": "released", "expire": "expired", "cancel": "cancelled"}[name]
+    ends = (("release", "released"), ("expire", "expired"), ("cancel", "cancelled"))
+    for left, (name, state), dispatch in zip((2, 1, 0), ends, hand_out(3), strict=True):
         before = JournalEntry.objects.count()
         answer = act(operator, name, [dispatch])
         assert answer.status_code == 302

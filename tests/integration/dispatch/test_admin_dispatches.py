@@ -28,9 +28,7 @@ def hand_out(count: int, **fields: Any) -> list[Dispatch]:
     names = [f"uid_{n:03}" for n in range(count)]
     group = factories.group("gid_shops", members=names)
     factories.once_task(group, mode="multi", dispatch_times=count, **fields)
-    made = [callback.take_next(factories.member(name)) for name in names]
-    assert all(isinstance(dispatch, Dispatch) for dispatch in made)
-    return made  # type: ignore[return-value]
+    return [callback.taken(factories.member(name)) for name in names]
 
 
 def act(client: Client, name: str, rows: list[Dispatch], **data: str) -> Any:

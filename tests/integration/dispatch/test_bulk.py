@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from datetime import timedelta
 from typing import Any
 
@@ -333,33 +332,3 @@ def test_batches_that_meet_wait_for_each_other_and_all_edits_are_made(racers: An
     assert [outcome.done for outcome in race.results] == [24] * 6
     assert OnceTask.objects.order_by("pk")[0].start_at == start + timedelta(minutes=21)
     assert OnceTask.objects.filter(version=7).count() == 24
-
-
-@pytest.mark.mariadb
-def test_after_a_bulk_delete_has_been_answered_nobody_gets_any(racers: Any) -> None:
-    """I7: pulls against it; whatever was handed out began before its answer."""
-    names = [f"uid_{n:02}" for n in range(12)]
-    everybody = factories.group("gid_all", names)
-    for n in range(20):
-        factories.once_task(everybody, f"Task {n}", mode="multi", dispatch_times=None)
-    deleted = threading.Event()
-    late: list[str] = []
-
-    def take(name: str) -> None:
-        executor = factories.member(name)
-        already = deleted.is_set()
-        if not isinstance(callback.take_next(executor), pull.Nothing) and already:
-            late.append(name)
-
-    def delete() -> bulk.BulkResult:
-        outcome = bulk.delete(OnceTask.objects.all(), **BY_OLGA)
-        deleted.set()
-        return outcome
-
-    race = racers([*(lambda name=name: take(name) for name in names), delete])
-
-    assert race.results[-1].done == 20
-    assert late == []
-    assert isinstance(callback.take_next(factories.user("uid_late")), pull.Nothing)
-    held = Dispatch.objects.filter(holds_stock=True).count()
-    assert sum(Stock.objects.values_list("handed", flat=True)) == held

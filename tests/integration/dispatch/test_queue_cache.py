@@ -91,12 +91,8 @@ def test_rebuilding_the_queue_of_one_member_leaves_those_of_the_others() -> None
     for person in others:
         entry = queue.entry_of(state_of(person.pk), now=clock.now())
         assert entry is before[person.pk]
-    raised = {
-        pk
-        for pk, version in Executor.objects.values_list("pk", "plan_version")
-        if version != versions[pk]
-    }
-    assert raised == {first.pk}
+    raised = dict(Executor.objects.values_list("pk", "plan_version"))
+    assert [pk for pk, version in raised.items() if version != versions[pk]] == [first.pk]
 
 
 def test_a_rebuilt_queue_has_what_no_edit_announced_of_its_groups() -> None:
@@ -155,13 +151,8 @@ class Scene:
 
 
 EXPECTED = {
-    "create": "new",
-    "edit": "new",
-    "delete": "nothing",
-    "move": "new",
-    "leave": "nothing",
-    "disable": "nothing",
-    "join": "new",
+    **dict.fromkeys(("create", "edit", "move", "join"), "new"),
+    **dict.fromkeys(("delete", "leave", "disable"), "nothing"),
 }
 
 

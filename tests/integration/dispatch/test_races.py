@@ -14,7 +14,7 @@ from django.db import connection, connections, transaction
 from apps.common import clock
 from apps.common.errors import PlatformError
 from apps.dispatch.models import Dispatch, Executor, OnceTask, Stock
-from apps.dispatch.services import executors, tasks
+from apps.dispatch.services import bulk, executors, tasks
 from apps.dispatch.services.expiry import expire_due
 from apps.dispatch.services.pull import Nothing
 from tests import callback, factories
@@ -71,10 +71,15 @@ def test_stock_goes_out_exactly(racers: Any, times: int) -> None:
     audit()
 
 
-def test_after_a_delete_has_been_answered_nobody_gets_it(racers: Any) -> None:
+@pytest.mark.parametrize("count", [1, 20], ids=["alone", "in bulk"])
+def test_after_a_delete_has_been_answered_nobody_gets_any(racers: Any, count: int) -> None:
     """I7: pulls against a delete; whatever was handed out began before its answer."""
     names = [f"uid_{i:02}" for i in range(16)]
-    task = factories.once_task(factories.group("gid_all", names), mode="multi", dispatch_times=None)
+    everybody = factories.group("gid_all", names)
+    planned = [
+        factories.once_task(everybody, f"Task {n}", mode="multi", dispatch_times=None)
+        for n in range(count)
+    ]
     deleted = threading.Event()
     late: list[str] = []
 
@@ -85,10 +90,13 @@ def test_after_a_delete_has_been_answered_nobody_gets_it(racers: Any) -> None:
             late.append(name)
 
     def delete() -> None:
-        tasks.delete_task(task=OnceTask.objects.get(pk=task.pk), actor="admin:olga")
+        if count == 1:
+            tasks.delete_task(task=OnceTask.objects.get(pk=planned[0].pk), actor="admin:olga")
+        else:
+            assert bulk.delete(OnceTask.objects.all(), actor="admin:olga", reason="x").done == count
         deleted.set()
 
-    racers([*(lambda name=name: pull(name) for name in names), delete])
+    assert racers([*(lambda name=name: pull(name) for name in names), delete]).errors == []
     assert late == []
     assert isinstance(take_next(factories.user("uid_late")), Nothing)
     audit()
