@@ -9,9 +9,8 @@ from taskplatform.callers import Callers
 TRUSTED = ["10.0.0.4", "10.1.0.0/16", "2001:db8::/64"]
 
 
-@pytest.mark.parametrize(
-    ("peer", "forwarded", "caller"),
-    [
+def test_caller_is_the_nearest_address_that_is_no_proxy(subtests: pytest.Subtests) -> None:
+    for peer, forwarded, caller in (
         ("10.0.0.4", "203.0.113.1", "203.0.113.1"),
         # Everybody may claim what stands on the left.
         ("10.0.0.4", "127.0.0.1, 203.0.113.1", "203.0.113.1"),
@@ -32,12 +31,9 @@ TRUSTED = ["10.0.0.4", "10.1.0.0/16", "2001:db8::/64"]
         ("10.0.0.4", "2001:0DB8:1::0007", "2001:db8:1::7"),
         ("::ffff:10.0.0.4", "::ffff:203.0.113.1", "203.0.113.1"),
         ("2001:db8::4", "203.0.113.1", "203.0.113.1"),
-    ],
-)
-def test_caller_is_the_nearest_address_that_is_no_proxy(
-    peer: str, forwarded: str, caller: str
-) -> None:
-    assert Callers(TRUSTED).address_of(peer, forwarded) == caller
+    ):
+        with subtests.test(peer=peer, forwarded=forwarded):
+            assert Callers(TRUSTED).address_of(peer, forwarded) == caller
 
 
 def test_nobody_is_believed_without_trusted_proxies() -> None:

@@ -32,23 +32,22 @@ MOMENT = datetime(2026, 3, 2, 9, tzinfo=UTC)
 
 
 class TestTable:
-    @pytest.mark.parametrize(
-        ("text", "cells"),
-        [
+    def test_width_is_that_of_the_terminal(self, subtests: pytest.Subtests) -> None:
+        for text, cells in (
             ("shop", 4),
             ("王府井店", 8),
             ("Gran Vía", 8),
             ("Gran Vi\u0301a", 8),
             ("ｆｕｌｌ", 8),
             ("", 0),
-        ],
-    )
-    def test_width_is_that_of_the_terminal(self, text: str, cells: int) -> None:
-        assert cells_of(text) == cells
+        ):
+            with subtests.test(text=text):
+                assert cells_of(text) == cells
 
-    @pytest.mark.parametrize(
-        ("text", "fitted"),
-        [
+    def test_long_text_is_cut_to_30_cells_of_what_can_be_printed(
+        self, subtests: pytest.Subtests
+    ) -> None:
+        for text, fitted in (
             ("shop", "shop"),
             ("market" * 5, "market" * 5),
             ("market" * 6, "market" * 4 + "marke…"),
@@ -56,13 +55,10 @@ class TestTable:
             ("店" * 15, "店" * 15),
             ("a\x1b[2J", "a?[2J"),
             ("a\u202eb", "a?b"),
-        ],
-    )
-    def test_long_text_is_cut_to_30_cells_of_what_can_be_printed(
-        self, text: str, fitted: str
-    ) -> None:
-        assert fit(text) == fitted
-        assert cells_of(fitted) <= 30
+        ):
+            with subtests.test(text=text):
+                assert fit(text) == fitted
+                assert cells_of(fitted) <= 30
 
     def test_column_is_as_wide_as_its_longest_cell_and_numbers_stand_right(self) -> None:
         rows = [["7", "王府井店", "1,000"], ["12", "", "7"]]
@@ -165,9 +161,10 @@ class TestProofs:
         )
         assert result.cells[-1] == ("yes" if met else "NO")
 
-    @pytest.mark.parametrize(
-        ("first", "fields", "allowed"),
-        [
+    def test_second_hand_out_to_the_same_person_depends_on_the_first(
+        self, subtests: pytest.Subtests
+    ) -> None:
+        for first, fields, allowed in (
             ("succeeded", {}, False),
             ("failed", {}, False),
             ("cancelled", {}, False),
@@ -179,15 +176,16 @@ class TestProofs:
             ("failed", {"on_failure": "retry_same"}, True),
             ("succeeded", {"mode": "blocking"}, True),
             ("failed", {"mode": "blocking"}, True),
-        ],
-    )
-    def test_second_hand_out_to_the_same_person_depends_on_the_first(
-        self, first: str, fields: dict[str, Any], allowed: bool
-    ) -> None:
-        twice = [dispatch("uid_ann", round_=1), dispatch("uid_ann", first), dispatch("uid_ben")]
-        promise = "nobody was handed a task again that was over for them"
-        wrong = broken(outcome(twice, **fields))
-        assert wrong == ({} if allowed else {promise: ["uid_ann got 'Shelf' again"]})
+        ):
+            with subtests.test(first=first, fields=fields):
+                twice = [
+                    dispatch("uid_ann", round_=1),
+                    dispatch("uid_ann", first),
+                    dispatch("uid_ben"),
+                ]
+                promise = "nobody was handed a task again that was over for them"
+                wrong = broken(outcome(twice, **fields))
+                assert wrong == ({} if allowed else {promise: ["uid_ann got 'Shelf' again"]})
 
 
 class TestRow:
@@ -208,13 +206,20 @@ class TestRow:
 
 
 class TestPercentile:
-    @pytest.mark.parametrize(
-        ("part", "found"), [(0, 1), (1, 1), (50, 50), (50.5, 51), (99, 99), (99.1, 100), (100, 100)]
-    )
-    def test_percentile_is_of_the_nearest_rank(self, part: float, found: int) -> None:
-        values = [*range(100, 0, -1)]
-        assert percentile(values, part) == found
-        assert values[0] == 100
+    def test_percentile_is_of_the_nearest_rank(self, subtests: pytest.Subtests) -> None:
+        for part, found in (
+            (0, 1),
+            (1, 1),
+            (50, 50),
+            (50.5, 51),
+            (99, 99),
+            (99.1, 100),
+            (100, 100),
+        ):
+            with subtests.test(part=part):
+                values = [*range(100, 0, -1)]
+                assert percentile(values, part) == found
+                assert values[0] == 100
 
     @pytest.mark.parametrize(("values", "found"), [([7], 7), ([3, 1], 1), ([9, 1, 5], 5)])
     def test_median_is_one_of_the_values(self, values: list[float], found: float) -> None:

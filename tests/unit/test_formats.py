@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from itertools import product
 
 import pytest
 from django import forms
@@ -34,17 +35,17 @@ def test_form_saved_unchanged_keeps_the_seconds(language: str) -> None:
         assert not sent.has_changed()
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.parametrize("name", ["DATETIME_FORMAT", "SHORT_DATETIME_FORMAT", "TIME_FORMAT"])
-def test_lists_show_the_seconds(language: str, name: str) -> None:
-    with translation.override(language):
-        assert "09:30:59" in formats.date_format(AT, name)
+def test_lists_show_the_seconds(subtests: pytest.Subtests) -> None:
+    for language, name in product(
+        LANGUAGES, ("DATETIME_FORMAT", "SHORT_DATETIME_FORMAT", "TIME_FORMAT")
+    ):
+        with subtests.test(language=language, name=name), translation.override(language):
+            assert "09:30:59" in formats.date_format(AT, name)
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.parametrize("text", ["2026-11-20 09:30:59", "2026/11/20 09:30:59"])
-def test_both_usual_ways_to_write_a_time_are_taken(language: str, text: str) -> None:
-    with translation.override(language):
-        field = forms.DateTimeField(localize=True)
+def test_both_usual_ways_to_write_a_time_are_taken(subtests: pytest.Subtests) -> None:
+    for language, text in product(LANGUAGES, ("2026-11-20 09:30:59", "2026/11/20 09:30:59")):
+        with subtests.test(language=language, text=text), translation.override(language):
+            field = forms.DateTimeField(localize=True)
 
-        assert field.clean(text).replace(tzinfo=None) == AT
+            assert field.clean(text).replace(tzinfo=None) == AT

@@ -48,9 +48,7 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 
 def test_check_stops_at_the_first_failure_and_names_it(
-    commands: list[list[str]],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    commands: list[list[str]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(
         gate, "CHECKS", [("lint", ["good"]), ("types", ["bad"]), ("contracts", ["good"])]

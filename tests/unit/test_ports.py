@@ -36,9 +36,8 @@ def environ_of(application: AtPort, path: str) -> dict[str, Any]:
     return application._environ(scope)
 
 
-@pytest.mark.parametrize(
-    ("application", "path", "asked"),
-    [
+def test_root_of_a_port_is_that_of_its_dialect(subtests: pytest.Subtests) -> None:
+    for application, path, asked in (
         (ports.g1, "/hold_tasks", "/asyncflow/g1/hold_tasks"),
         (ports.g2, "/v1/ping", "/asyncflow/g2/v1/ping"),
         (ports.java, "/task/hold_task", "/asyncflow/java/task/hold_task"),
@@ -47,10 +46,9 @@ def environ_of(application: AtPort, path: str) -> dict[str, Any]:
         (ports.g1, "/../api/v1/jobs/", "/asyncflow/g1/../api/v1/jobs/"),
         (ports.api, "/g2/v1/ping", "/asyncflow/api/g2/v1/ping"),
         (ports.api, "/api/v1/jobs/", "/asyncflow/api/v1/jobs/"),
-    ],
-)
-def test_root_of_a_port_is_that_of_its_dialect(application: AtPort, path: str, asked: str) -> None:
-    assert environ_of(application, path)["PATH_INFO"] == asked
+    ):
+        with subtests.test(application=application, path=path):
+            assert environ_of(application, path)["PATH_INFO"] == asked
 
 
 @pytest.mark.parametrize(("https", "scheme"), [(False, "http"), (True, "https")])

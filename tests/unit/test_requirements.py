@@ -136,9 +136,8 @@ def test_naming_without_a_test_beneath_proves_nothing(
     assert "S0.1   — no test" in run()[1]
 
 
-@pytest.mark.parametrize(
-    ("docstring", "named"),
-    [
+def test_numbers_in_a_docstring(subtests: pytest.Subtests) -> None:
+    for docstring, named in (
         ("S0.3: words", ["S0.3"]),
         ("S0.12, S0.13 and (S1.4)", ["S0.12", "S0.13", "S1.4"]),
         ("S0.3–S0.5", ["S0.3", "S0.4", "S0.5"]),
@@ -147,10 +146,9 @@ def test_naming_without_a_test_beneath_proves_nothing(
         ("S0.3..S0.4", ["S0.3", "S0.4"]),
         ("S0.3 – 6 of 20 win", ["S0.3"]),
         ("I5, XS0.3, s0.3, S0", []),
-    ],
-)
-def test_numbers_in_a_docstring(docstring: str, named: list[str]) -> None:
-    assert [str(number) for number in numbers_in(docstring)] == named
+    ):
+        with subtests.test(docstring=docstring):
+            assert [str(number) for number in numbers_in(docstring)] == named
 
 
 @pytest.mark.parametrize("docstring", ["S0.5–S0.3", "S0.3–S1.1"])

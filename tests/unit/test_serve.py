@@ -11,9 +11,10 @@ from taskplatform import web
 from taskplatform.management.commands import serve
 
 
-@pytest.mark.parametrize(
-    ("host", "allowed", "https", "url"),
-    [
+def test_address_shown_is_one_that_the_settings_let_in(
+    subtests: pytest.Subtests, settings: Any
+) -> None:
+    for host, allowed, https, url in (
         ("127.0.0.1", ["127.0.0.1", "localhost"], False, "http://127.0.0.1:8000"),
         ("0.0.0.0", ["127.0.0.1", "example.org"], False, "http://127.0.0.1:8000"),  # noqa: S104
         ("::1", ["[::1]"], False, "http://[::1]:8000"),
@@ -21,17 +22,14 @@ from taskplatform.management.commands import serve
         ("10.0.0.5", ["10.0.0.5"], False, "http://10.0.0.5:8000"),
         ("127.0.0.1", ["tasks.example.org"], False, "http://tasks.example.org:8000"),
         ("127.0.0.1", [".example.org", "localhost"], True, "https://example.org"),
-    ],
-)
-def test_address_shown_is_one_that_the_settings_let_in(
-    settings: Any, host: str, allowed: list[str], https: bool, url: str
-) -> None:
-    settings.ALLOWED_HOSTS = allowed
-    settings.HTTPS = https
-    command = serve.Command()
-    settings.HOST, command.port = host, 8000
+    ):
+        with subtests.test(host=host, allowed=allowed):
+            settings.ALLOWED_HOSTS = allowed
+            settings.HTTPS = https
+            command = serve.Command()
+            settings.HOST, command.port = host, 8000
 
-    assert command.url == url
+            assert command.url == url
 
 
 @pytest.fixture

@@ -102,9 +102,8 @@ def line(**entry: str) -> str:
     return json.dumps(entry)
 
 
-@pytest.mark.parametrize(
-    ("printed", "expected"),
-    [
+def test_terminal_shows_errors_only(subtests: pytest.Subtests) -> None:
+    for printed, expected in (
         (line(level="ERROR", message="it broke"), "it broke"),
         (line(level="CRITICAL", message="it broke"), "it broke"),
         (
@@ -123,10 +122,9 @@ def line(**entry: str) -> str:
         ("Traceback (most recent call last):", ""),
         ('{"level": "ERROR", half a line', ""),
         ('["ERROR"]', ""),
-    ],
-)
-def test_terminal_shows_errors_only(printed: str, expected: str) -> None:
-    assert problem_of(printed) == expected
+    ):
+        with subtests.test(printed=printed):
+            assert problem_of(printed) == expected
 
 
 def test_terminal_obeys_nothing_that_a_log_line_holds() -> None:

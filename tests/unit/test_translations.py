@@ -298,18 +298,16 @@ def test_what_a_text_has_filled_in_is_found(text: str, filled: list[str]) -> Non
     assert placeholders(text) == filled
 
 
-@pytest.mark.parametrize(
-    ("template", "words"),
-    [
+def test_unmarked_words_of_a_template_are_found(subtests: pytest.Subtests) -> None:
+    for template, words in (
         ("<p>Hello {{ name }}</p>", ["Hello 0"]),
         ('<a title="Go">{% translate "on" %}</a>', ["Go"]),
         ('<a class="{% if x %}big{% endif %}" href="/x">→ {{ n }}</a>', []),
         ("{% blocktranslate %}Hello{% endblocktranslate %}{# Hello #}", []),
         ("{% comment %}Hello{% endcomment %}<style>p { color: red }</style>", []),
-    ],
-)
-def test_unmarked_words_of_a_template_are_found(template: str, words: list[str]) -> None:
-    assert unmarked_words(template) == words
+    ):
+        with subtests.test(template=template):
+            assert unmarked_words(template) == words
 
 
 def test_unmarked_sentences_of_python_are_found() -> None:

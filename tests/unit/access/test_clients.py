@@ -14,26 +14,35 @@ NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 GOOD = ClientTerms(name="Shop", scopes=("pull",))
 
 
-@pytest.mark.parametrize(
-    ("text", "rate"),
-    [
+def test_rate_is_requests_in_a_window_of_seconds(subtests: pytest.Subtests) -> None:
+    for text, rate in (
         ("10/s", Rate(10, 1)),
         ("600/m", Rate(600, 60)),
         ("5000/h", Rate(5000, 3600)),
         ("100000/d", Rate(100_000, 86_400)),
         ("999999999/d", Rate(999_999_999, 86_400)),
-    ],
-)
-def test_rate_is_requests_in_a_window_of_seconds(text: str, rate: Rate) -> None:
-    assert Rate.parse(text) == rate
+    ):
+        with subtests.test(text=text):
+            assert Rate.parse(text) == rate
 
 
-@pytest.mark.parametrize(
-    "text", ["", "600", "600/", "/m", "0/m", "-1/m", "6e2/m", "600/w", "600 / m", "١/m", "1" * 10]
-)
-def test_message_of_a_wrong_rate_shows_the_format(text: str) -> None:
-    with pytest.raises(ValueError, match=r"is not a rate; .* for example 10/s, 600/m"):
-        Rate.parse(text)
+def test_message_of_a_wrong_rate_shows_the_format(subtests: pytest.Subtests) -> None:
+    for text in (
+        "",
+        "600",
+        "600/",
+        "/m",
+        "0/m",
+        "-1/m",
+        "6e2/m",
+        "600/w",
+        "600 / m",
+        "١/m",
+        "1" * 10,
+    ):
+        with subtests.test(text=text):
+            with pytest.raises(ValueError, match=r"is not a rate; .* for example 10/s, 600/m"):
+                Rate.parse(text)
 
 
 def test_checked_terms_are_trimmed_sorted_and_name_everything_once() -> None:
@@ -59,9 +68,8 @@ def test_checked_terms_are_trimmed_sorted_and_name_everything_once() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("wrong", "field", "message"),
-    [
+def test_wrong_term_is_named_with_what_is_allowed(subtests: pytest.Subtests) -> None:
+    for wrong, field, message in (
         ({"name": ""}, "name", "write 1 to 100 printable characters"),
         ({"name": " \t "}, "name", "write 1 to 100 printable characters"),
         ({"name": "x" * 101}, "name", "write 1 to 100 printable characters"),
@@ -90,22 +98,18 @@ def test_checked_terms_are_trimmed_sorted_and_name_everything_once() -> None:
         ({"expires_at": NOW}, "expires_at", "is past; choose a later time"),
         ({"expires_at": NOW - timedelta(days=1)}, "expires_at", "is past"),
         ({"expires_at": datetime(2027, 1, 1)}, "expires_at", "needs a time zone"),
-    ],
-)
-def test_wrong_term_is_named_with_what_is_allowed(
-    wrong: dict[str, object], field: str, message: str
-) -> None:
-    with pytest.raises(Invalid) as caught:
-        validated(replace(GOOD, **wrong), now=NOW)
+    ):
+        with subtests.test(wrong=wrong):
+            with pytest.raises(Invalid) as caught:
+                validated(replace(GOOD, **wrong), now=NOW)
 
-    assert [error.field for error in caught.value.errors] == [field]
-    assert message in caught.value.errors[0].message
-    assert message in caught.value.detail
+            assert [error.field for error in caught.value.errors] == [field]
+            assert message in caught.value.errors[0].message
+            assert message in caught.value.detail
 
 
-@pytest.mark.parametrize(
-    "right",
-    [
+def test_term_on_the_edge_of_what_is_allowed_is_kept(subtests: pytest.Subtests) -> None:
+    for right in (
         {"name": "x" * 100},
         {"name": "巡店 📷"},
         {"executors": ("uid_" + "a" * 124,)},
@@ -114,12 +118,11 @@ def test_wrong_term_is_named_with_what_is_allowed(
         {"job_types": ("a" * 128,)},
         {"job_types": ("mail.v2:eu/west+x@y-z_",)},
         {"expires_at": NOW + timedelta(microseconds=1)},
-    ],
-)
-def test_term_on_the_edge_of_what_is_allowed_is_kept(right: dict[str, object]) -> None:
-    terms = replace(GOOD, **right)
+    ):
+        with subtests.test(right=right):
+            terms = replace(GOOD, **right)
 
-    assert validated(terms, now=NOW) == terms
+            assert validated(terms, now=NOW) == terms
 
 
 def test_several_wrong_terms_are_all_named() -> None:
@@ -143,21 +146,17 @@ def client(**changes: object) -> Client:
     )
 
 
-@pytest.mark.parametrize(
-    ("executors", "job_types", "bindings"),
-    [
+def test_client_is_bound_to_what_it_names(subtests: pytest.Subtests) -> None:
+    for executors, job_types, bindings in (
         (set(), set(), set()),
         ({"gid_a"}, set(), {"executors"}),
         (set(), {"mail"}, {"job_types"}),
         ({"gid_a"}, {"mail"}, {"executors", "job_types"}),
-    ],
-)
-def test_client_is_bound_to_what_it_names(
-    executors: set[str], job_types: set[str], bindings: set[str]
-) -> None:
-    bound = client(executors=frozenset(executors), job_types=frozenset(job_types))
+    ):
+        with subtests.test(executors=executors, job_types=job_types):
+            bound = client(executors=frozenset(executors), job_types=frozenset(job_types))
 
-    assert bound.bindings == bindings
+            assert bound.bindings == bindings
 
 
 def test_client_is_named_in_the_journal_by_its_public_id() -> None:

@@ -15,25 +15,25 @@ def basic(text: str) -> str:
     return "Basic " + base64.b64encode(text.encode()).decode()
 
 
-@pytest.mark.parametrize(
-    ("name", "slug"),
-    [
+def test_client_id_of_a_name_is_its_slug_and_six_random_characters(
+    subtests: pytest.Subtests,
+) -> None:
+    for name, slug in (
         ("Shop scanners", "shop-scanners"),
         ("  Été & Co.  ", "ete-co"),
         ("巡店", "client"),
         ("---", "client"),
         ("x" * 90, "x" * 40),
         ("a" * 39 + " b", "a" * 39),
-    ],
-)
-def test_client_id_of_a_name_is_its_slug_and_six_random_characters(name: str, slug: str) -> None:
-    client_id = keys.new_client_id(name)
+    ):
+        with subtests.test(name=name):
+            client_id = keys.new_client_id(name)
 
-    assert client_id[:-7] == slug
-    assert client_id[-7] == "-"
-    assert len(set(client_id[-6:]) & set("0o1li")) == 0
-    assert keys.is_client_id(client_id)
-    assert keys.new_client_id(name) != client_id
+            assert client_id[:-7] == slug
+            assert client_id[-7] == "-"
+            assert len(set(client_id[-6:]) & set("0o1li")) == 0
+            assert keys.is_client_id(client_id)
+            assert keys.new_client_id(name) != client_id
 
 
 def test_secret_has_256_random_bits_and_needs_no_quoting() -> None:
@@ -49,21 +49,19 @@ def test_digest_is_sha_256() -> None:
     assert keys.digest_of("abc") == hashlib.sha256(b"abc").hexdigest()
 
 
-@pytest.mark.parametrize(
-    "header",
-    [
+def test_readable_header_gives_client_id_and_digest(subtests: pytest.Subtests) -> None:
+    for header in (
         "Bearer shop-k7m2xq.s3cret_-",
         "bearer shop-k7m2xq.s3cret_-",
         "BEARER   shop-k7m2xq.s3cret_- ",
         basic("shop-k7m2xq:s3cret_-"),
         basic("shop-k7m2xq:s3cret_-").replace("Basic", "basic"),
-    ],
-)
-def test_readable_header_gives_client_id_and_digest(header: str) -> None:
-    credentials = keys.read_header(header)
+    ):
+        with subtests.test(header=header):
+            credentials = keys.read_header(header)
 
-    assert credentials.client_id == "shop-k7m2xq"
-    assert credentials.digest == keys.digest_of("s3cret_-")
+            assert credentials.client_id == "shop-k7m2xq"
+            assert credentials.digest == keys.digest_of("s3cret_-")
 
 
 def test_credentials_when_shown_hide_the_digest() -> None:
@@ -73,9 +71,8 @@ def test_credentials_when_shown_hide_the_digest() -> None:
     assert "s3cret" not in repr(credentials)
 
 
-@pytest.mark.parametrize(
-    "header",
-    [
+def test_message_of_an_unreadable_header_shows_the_format(subtests: pytest.Subtests) -> None:
+    for header in (
         "",
         " ",
         "Bearer",
@@ -110,11 +107,12 @@ def test_credentials_when_shown_hide_the_digest() -> None:
         basic(":s3cret"),
         basic("shop-k7m2xq:"),
         basic("shop-k7m2xq:s3cret:more"),
-    ],
-)
-def test_message_of_an_unreadable_header_shows_the_format(header: str) -> None:
-    with pytest.raises(ValueError, match=r"not readable; send it once, as 'Authorization: Bearer"):
-        keys.read_header(header)
+    ):
+        with subtests.test(header=header):
+            with pytest.raises(
+                ValueError, match=r"not readable; send it once, as 'Authorization: Bearer"
+            ):
+                keys.read_header(header)
 
 
 def test_header_of_512_characters_is_read_and_one_more_is_not() -> None:

@@ -49,9 +49,8 @@ def test_webhook_without_a_secret_is_not_signed() -> None:
     assert "X-Taskplatform-Signature" not in request.headers
 
 
-@pytest.mark.parametrize(
-    ("status", "outcome"),
-    [
+def test_webhook_goes_by_the_status(subtests: pytest.Subtests) -> None:
+    for status, outcome in (
         (200, "ok"),
         (204, "ok"),
         (302, "fail"),
@@ -62,10 +61,9 @@ def test_webhook_without_a_secret_is_not_signed() -> None:
         (429, "retry"),
         (500, "retry"),
         (503, "retry"),
-    ],
-)
-def test_webhook_goes_by_the_status(status: int, outcome: str) -> None:
-    assert webhook.verdict(status, b"why").outcome == outcome
+    ):
+        with subtests.test(status=status):
+            assert webhook.verdict(status, b"why").outcome == outcome
 
 
 def test_dingtalk_signs_in_the_address() -> None:
@@ -119,26 +117,24 @@ def test_slack_takes_3000_characters(text: str) -> None:
     assert section.count("&") == section.count(";")
 
 
-@pytest.mark.parametrize(
-    ("channel", "path"),
-    [
+def test_lines_of_a_text_stay_lines(subtests: pytest.Subtests) -> None:
+    for channel, path in (
         (dingtalk, ("markdown", "text")),
         (wecom, ("markdown", "content")),
         (feishu, ("card", "elements", 0, "text", "content")),
         (slack, ("blocks", 0, "text", "text")),
-    ],
-)
-def test_lines_of_a_text_stay_lines(channel: Any, path: tuple[Any, ...]) -> None:
-    message = replace(MESSAGE, title="Weekly", text="first\nsecond\nthird", is_report=True)
-    found = body_of(channel.request(Target(url="https://bot.example/x?k=1"), message, NOW))
-    for name in path:
-        found = found[name]
-    lines = [line for line in found.splitlines() if line]
-    assert [each for each in lines if each in ("first", "second", "third")] == [
-        "first",
-        "second",
-        "third",
-    ]
+    ):
+        with subtests.test(channel=channel):
+            message = replace(MESSAGE, title="Weekly", text="first\nsecond\nthird", is_report=True)
+            found = body_of(channel.request(Target(url="https://bot.example/x?k=1"), message, NOW))
+            for name in path:
+                found = found[name]
+            lines = [line for line in found.splitlines() if line]
+            assert [each for each in lines if each in ("first", "second", "third")] == [
+                "first",
+                "second",
+                "third",
+            ]
 
 
 def test_wecom_takes_4096_bytes() -> None:
@@ -150,9 +146,8 @@ def test_wecom_takes_4096_bytes() -> None:
     assert content.endswith(f"[Open the alert]({MESSAGE.url})")
 
 
-@pytest.mark.parametrize(
-    ("channel", "answer", "outcome"),
-    [
+def test_bots_say_in_the_body_whether_it_worked(subtests: pytest.Subtests) -> None:
+    for channel, answer, outcome in (
         (dingtalk, {"errcode": 0, "errmsg": "ok"}, "ok"),
         (dingtalk, {"errcode": 310000, "errmsg": "sign not match"}, "unsure"),
         (wecom, {"errcode": 0, "errmsg": "ok"}, "ok"),
@@ -161,14 +156,13 @@ def test_wecom_takes_4096_bytes() -> None:
         (feishu, {"code": 0, "msg": "success"}, "ok"),
         (feishu, {"code": 19021, "msg": "sign match fail"}, "unsure"),
         (feishu, ["?"], "unsure"),
-    ],
-)
-def test_bots_say_in_the_body_whether_it_worked(channel: Any, answer: Any, outcome: str) -> None:
-    found = channel.verdict(200, json.dumps(answer).encode())
+    ):
+        with subtests.test(channel=channel, answer=answer):
+            found = channel.verdict(200, json.dumps(answer).encode())
 
-    assert found.outcome == outcome
-    if outcome != "ok" and isinstance(answer, dict):
-        assert str(answer.get("errmsg") or answer.get("msg")) in found.text
+            assert found.outcome == outcome
+            if outcome != "ok" and isinstance(answer, dict):
+                assert str(answer.get("errmsg") or answer.get("msg")) in found.text
 
 
 @pytest.mark.parametrize(("body", "outcome"), [(b"ok", "ok"), (b"no_service", "unsure")])

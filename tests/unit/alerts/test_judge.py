@@ -17,9 +17,8 @@ PENDING = Open(NOW - timedelta(seconds=119))
 FIRING = Open(NOW - AGO, fired_at=NOW - AGO, notified_at=NOW - AGO)
 
 
-@pytest.mark.parametrize(
-    ("value", "alert", "verdict"),
-    [
+def test_verdict(subtests: pytest.Subtests) -> None:
+    for value, alert, verdict in (
         (0.19, None, "nothing"),
         (None, None, "nothing"),
         (0.2, None, "pending"),
@@ -32,36 +31,32 @@ FIRING = Open(NOW - AGO, fired_at=NOW - AGO, notified_at=NOW - AGO)
         (0.181, FIRING, "keep"),
         (0.179, FIRING, "resolve"),
         (None, FIRING, "resolve"),
-    ],
-)
-def test_verdict(value: float | None, alert: Open | None, verdict: str) -> None:
-    assert judge(RATE, value, alert, NOW) == verdict
+    ):
+        with subtests.test(value=value, alert=alert):
+            assert judge(RATE, value, alert, NOW) == verdict
 
 
 def test_without_a_time_it_fires_at_once() -> None:
     assert judge(Terms(BREAKER_OPEN, None, 0), 1.0, None, NOW) == "fire"
 
 
-@pytest.mark.parametrize(
-    ("value", "alert", "verdict"),
-    [
+def test_quota_is_wrong_below_its_threshold(subtests: pytest.Subtests) -> None:
+    for value, alert, verdict in (
         (0.8, None, "nothing"),
         (0.79, None, "fire"),
         (0.88, FIRING, "keep"),
         (0.89, FIRING, "resolve"),
-    ],
-)
-def test_quota_is_wrong_below_its_threshold(value: float, alert: Open | None, verdict: str) -> None:
-    assert judge(Terms(QUOTA_UNFILLED, 0.8, 0), value, alert, NOW) == verdict
+    ):
+        with subtests.test(value=value):
+            assert judge(Terms(QUOTA_UNFILLED, 0.8, 0), value, alert, NOW) == verdict
 
 
 def test_whole_quota_resolves_whatever_the_threshold() -> None:
     assert judge(Terms(QUOTA_UNFILLED, 1.0, 0), 1.0, FIRING, NOW) == "resolve"
 
 
-@pytest.mark.parametrize(
-    ("repeat", "alert", "verdict"),
-    [
+def test_firing_alert_is_told_again(subtests: pytest.Subtests) -> None:
+    for repeat, alert, verdict in (
         (None, FIRING, "keep"),
         (11, FIRING, "keep"),
         (10, FIRING, "repeat"),
@@ -71,15 +66,13 @@ def test_whole_quota_resolves_whatever_the_threshold() -> None:
         # Snoozed after people were notified, and the time is over.
         (None, FIRING._replace(snoozed_until=NOW), "repeat"),
         (None, FIRING._replace(snoozed_until=NOW, notified_at=NOW), "keep"),
-    ],
-)
-def test_firing_alert_is_told_again(repeat: int | None, alert: Open, verdict: str) -> None:
-    assert judge(RATE._replace(repeat_minutes=repeat), 0.5, alert, NOW) == verdict
+    ):
+        with subtests.test(repeat=repeat, alert=alert):
+            assert judge(RATE._replace(repeat_minutes=repeat), 0.5, alert, NOW) == verdict
 
 
-@pytest.mark.parametrize(
-    ("at", "is_quiet"),
-    [
+def test_quiet_hours_over_midnight_belong_to_the_day_they_begin(subtests: pytest.Subtests) -> None:
+    for at, is_quiet in (
         ("2026-03-02T21:59", False),
         ("2026-03-02T22:00", True),  # Monday evening
         ("2026-03-03T05:59", True),
@@ -87,11 +80,10 @@ def test_firing_alert_is_told_again(repeat: int | None, alert: Open, verdict: st
         ("2026-03-07T22:30", False),  # Saturday is no day of the rule
         ("2026-03-08T05:00", False),
         ("2026-03-07T05:00", True),  # of Friday evening
-    ],
-)
-def test_quiet_hours_over_midnight_belong_to_the_day_they_begin(at: str, is_quiet: bool) -> None:
-    hours = QuietHours(time(22), time(6), "UTC", {1, 2, 3, 4, 5})
-    assert hours.has(datetime.fromisoformat(f"{at}+00:00")) is is_quiet
+    ):
+        with subtests.test(at=at):
+            hours = QuietHours(time(22), time(6), "UTC", {1, 2, 3, 4, 5})
+            assert hours.has(datetime.fromisoformat(f"{at}+00:00")) is is_quiet
 
 
 def test_quiet_hours_are_those_of_their_zone() -> None:

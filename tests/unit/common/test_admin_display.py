@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from itertools import product
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -23,9 +23,8 @@ from apps.common.admin.timeline import Moment, render_timeline
 from apps.common.masking import MASK
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
+def test_unseen_characters_are_spelled_out_and_long_text_is_cut(subtests: pytest.Subtests) -> None:
+    for text, shown in (
         ("plain\ttext\n", "plain\ttext\n"),
         ("\x1b[31mred", "\\u001b[31mred"),
         ("abc\u202ecod.exe", "abc\\u202ecod.exe"),
@@ -33,73 +32,68 @@ from apps.common.masking import MASK
         ("a\rb\x00", "a\\u000db\\u0000"),
         ("x" * 4001, "x" * 4000 + " … (1 more character)"),
         ("x" * 4002, "x" * 4000 + " … (2 more characters)"),
-    ],
-)
-def test_unseen_characters_are_spelled_out_and_long_text_is_cut(text: str, shown: str) -> None:
-    assert shown_text(text) == shown
+    ):
+        with subtests.test(text=text):
+            assert shown_text(text) == shown
 
 
-@pytest.mark.parametrize(
-    ("value", "parts"),
-    [
+def test_json_is_indented_escaped_and_cut(subtests: pytest.Subtests) -> None:
+    for value, parts in (
         ({"a": "<script>"}, ["&lt;script&gt;"]),
         ({"é": "日本"}, ["é", "日本"]),
         ({"secret": "x"}, [MASK]),
         (["x" * 50_000], ["more characters"]),
-    ],
-)
-def test_json_is_indented_escaped_and_cut(value: Any, parts: list[str]) -> None:
-    html = pretty_json(value)
-    assert html.startswith('<pre class="json">')
-    assert "<script>" not in html
-    assert len(html) < 25_000
-    for part in parts:
-        assert part in html
+    ):
+        with subtests.test(value=value):
+            html = pretty_json(value)
+            assert html.startswith('<pre class="json">')
+            assert "<script>" not in html
+            assert len(html) < 25_000
+            for part in parts:
+                assert part in html
 
 
-@pytest.mark.parametrize(
-    ("handed", "times", "text", "meaning"),
-    [
+def test_quota_can_be_seen_and_read_out(subtests: pytest.Subtests) -> None:
+    for handed, times, text, meaning in (
         (0, 6, "0 / 6", "0 of 6 handed out"),
         (6, 6, "6 / 6", "6 of 6 handed out"),
         (7, 6, "7 / 6", "7 of 6 handed out"),
         (0, 0, "0 / 0", "0 of 0 handed out"),
-    ],
-)
-def test_quota_can_be_seen_and_read_out(handed: int, times: int, text: str, meaning: str) -> None:
-    html = quota_bar(handed, times)
-    assert text in html
-    assert meaning in html
-    assert ("quota-full" in html) is (handed >= 6)
-    assert 'max="0"' not in html
+    ):
+        with subtests.test(handed=handed, times=times):
+            html = quota_bar(handed, times)
+            assert text in html
+            assert meaning in html
+            assert ("quota-full" in html) is (handed >= 6)
+            assert 'max="0"' not in html
 
 
 def test_quota_of_members_says_so() -> None:
     assert "8 of 9 members" in quota_bar(8, 9, of_members=True)
 
 
-@pytest.mark.parametrize(
-    ("done", "percent"), [(0.0, 0), (0.333, 33), (1.0, 100), (7.0, 100), (-1.0, 0)]
-)
-def test_progress_stays_between_nothing_and_all(done: float, percent: int) -> None:
-    html = progress_bar(done)
-    assert f'value="{percent}"' in html
-    assert f'aria-label="{percent} % done"' in html
+def test_progress_stays_between_nothing_and_all(subtests: pytest.Subtests) -> None:
+    for done, percent in ((0.0, 0), (0.333, 33), (1.0, 100), (7.0, 100), (-1.0, 0)):
+        with subtests.test(done=done):
+            html = progress_bar(done)
+            assert f'value="{percent}"' in html
+            assert f'aria-label="{percent} % done"' in html
 
 
-@pytest.mark.parametrize(
-    ("text", "number"),
-    [("0", 0), ("9" * 18, int("9" * 18)), (str(2**63 - 1), 2**63 - 1), (str(2**63), None)]
-    + [(text, None) for text in ("", "-1", "1.0", "1_0", " 1", "٣", "²", "1e3", "9" * 5000)],
-)
-def test_number_is_digits_of_at_most_64_bits(text: str, number: int | None) -> None:
-    assert read_number(text) == number
+def test_number_is_digits_of_at_most_64_bits(subtests: pytest.Subtests) -> None:
+    for text, number in (
+        *(("0", 0), ("9" * 18, int("9" * 18)), (str(2**63 - 1), 2**63 - 1), (str(2**63), None)),
+        *((text, None) for text in ("", "-1", "1.0", "1_0", " 1", "٣", "²", "1e3", "9" * 5000)),
+    ):
+        with subtests.test(text=text):
+            assert read_number(text) == number
 
 
-@pytest.mark.parametrize("text", ["uid a", "uid_á", "a\n", "ｕ", "a\0"])
-def test_key_is_ascii_without_blanks(text: str) -> None:
-    assert read_key("uid_a.b@c-d:/+") == "uid_a.b@c-d:/+"
-    assert read_key(text) is None
+def test_key_is_ascii_without_blanks(subtests: pytest.Subtests) -> None:
+    for text in ("uid a", "uid_á", "a\n", "ｕ", "a\0"):
+        with subtests.test(text=text):
+            assert read_key("uid_a.b@c-d:/+") == "uid_a.b@c-d:/+"
+            assert read_key(text) is None
 
 
 def test_timeline_shows_each_moment_escaped_and_in_order() -> None:
@@ -118,9 +112,8 @@ def test_timeline_shows_each_moment_escaped_and_in_order() -> None:
     assert "Nothing has happened yet." in render_timeline([])
 
 
-@pytest.mark.parametrize(
-    ("milliseconds", "english", "chinese"),
-    [
+def test_duration_is_shown_in_two_units_at_most(subtests: pytest.Subtests) -> None:
+    for milliseconds, english, chinese in (
         (0, "0 ms", "0 毫秒"),
         (999, "999 ms", "999 毫秒"),
         (1000, "1.0 s", "1.0 秒"),
@@ -131,35 +124,29 @@ def test_timeline_shows_each_moment_escaped_and_in_order() -> None:
         (48 * 3_600_000 - 1000, "47 h 59 min", "47 小时 59 分"),
         (51 * 3_600_000, "2 d 3 h", "2 天 3 小时"),
         (-500, "-500 ms", "-500 毫秒"),
-    ],
-)
-def test_duration_is_shown_in_two_units_at_most(
-    milliseconds: int, english: str, chinese: str
-) -> None:
-    assert duration_of(milliseconds) == english
-    with translation.override("zh-hans"):
-        assert duration_of(milliseconds) == chinese
+    ):
+        with subtests.test(milliseconds=milliseconds):
+            assert duration_of(milliseconds) == english
+            with translation.override("zh-hans"):
+                assert duration_of(milliseconds) == chinese
 
 
-@pytest.mark.parametrize(
-    ("zone", "second"),
-    [
+def test_time_of_a_rule_shows_in_its_zone_too(subtests: pytest.Subtests) -> None:
+    for zone, second in (
         ("UTC", "2026-11-23 20:00:00 UTC"),
         ("Europe/Berlin", "2026-11-23 21:00:00 UTC+1 Europe/Berlin"),
         ("Asia/Tokyo", "05:00:00 UTC+9 Asia/Tokyo"),
         ("Asia/Singapore", None),
-    ],
-)
-def test_time_of_a_rule_shows_in_its_zone_too(zone: str, second: str | None) -> None:
-    with timezone.override("Asia/Shanghai"), translation.override("en"):
-        html = shown_time(datetime(2026, 11, 23, 20, tzinfo=UTC), also=ZoneInfo(zone))
+    ):
+        with subtests.test(zone=zone):
+            with timezone.override("Asia/Shanghai"), translation.override("en"):
+                html = shown_time(datetime(2026, 11, 23, 20, tzinfo=UTC), also=ZoneInfo(zone))
 
-    _first, _note, rest = html.partition('<span class="cell-note faint">')
-    assert rest == (f"{second}</span>" if second else "")
+            _first, _note, rest = html.partition('<span class="cell-note faint">')
+            assert rest == (f"{second}</span>" if second else "")
 
 
-@pytest.mark.parametrize("zone", ["Asia/Shanghai", "America/Lima", "UTC"])
-@pytest.mark.parametrize("at", [datetime.max, datetime.min])
-def test_time_at_the_end_of_the_calendar_is_shown_in_any_zone(at: datetime, zone: str) -> None:
-    with timezone.override(zone):
-        assert plain_time(at.replace(tzinfo=UTC)).startswith(f"{at.year:04}-")
+def test_time_at_the_end_of_the_calendar_is_shown_in_any_zone(subtests: pytest.Subtests) -> None:
+    for zone, at in product(("Asia/Shanghai", "America/Lima", "UTC"), (datetime.max, datetime.min)):
+        with subtests.test(zone=zone, at=at), timezone.override(zone):
+            assert plain_time(at.replace(tzinfo=UTC)).startswith(f"{at.year:04}-")

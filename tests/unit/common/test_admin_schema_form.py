@@ -103,9 +103,8 @@ def sent_by(form: SchemaForm, **changes: Any) -> dict[str, str]:
     return sent
 
 
-@pytest.mark.parametrize(
-    ("prop", "field"),
-    [
+def test_each_kind_of_property_has_its_field(subtests: pytest.Subtests) -> None:
+    for prop, field in (
         ({"type": "string"}, "Text"),
         ({"type": "string", "format": "date"}, "Day"),
         ({"type": "string", "format": "date-time"}, "Instant"),
@@ -127,10 +126,9 @@ def sent_by(form: SchemaForm, **changes: Any) -> dict[str, str]:
         ({"$ref": "#/nowhere"}, "JsonTextField"),
         ({}, "JsonTextField"),
         (True, "JsonTextField"),
-    ],
-)
-def test_each_kind_of_property_has_its_field(prop: dict[str, Any], field: str) -> None:
-    assert type(part_of(prop).field).__name__ == field
+    ):
+        with subtests.test(prop=prop):
+            assert type(part_of(prop).field).__name__ == field
 
 
 def test_required_boolean_is_a_switch_and_an_optional_one_may_be_left_open() -> None:
@@ -298,9 +296,8 @@ def test_params_beyond_the_fields_are_edited_as_raw_json() -> None:
     assert made({"type": "object"}, {}).is_raw
 
 
-@pytest.mark.parametrize(
-    ("name", "typed", "message"),
-    [
+def test_error_stands_beside_its_field_with_the_typed_text_kept(subtests: pytest.Subtests) -> None:
+    for name, typed, message in (
         ("shop", "", "required"),
         ("shop", "x" * 41, "at most 40"),
         ("photos", "10", "less than or equal to 9"),
@@ -316,17 +313,14 @@ def test_params_beyond_the_fields_are_edited_as_raw_json() -> None:
         ("odd", '"text"', "fits none of"),
         ("place__floor", "1.5", "whole number"),
         ("note", "a\0b", "Null characters"),
-    ],
-)
-def test_error_stands_beside_its_field_with_the_typed_text_kept(
-    name: str, typed: str, message: str
-) -> None:
-    form = made(EVERYTHING, STORED, sent_by(made(EVERYTHING, STORED), **{name: typed}))
-    assert not form.is_valid()
-    field = "value/" + name.replace("__", "/")
-    assert list(form.errors) == [field]
-    assert message in form.errors[field][0]
-    assert form[field].value() == typed
+    ):
+        with subtests.test(name=name, typed=typed):
+            form = made(EVERYTHING, STORED, sent_by(made(EVERYTHING, STORED), **{name: typed}))
+            assert not form.is_valid()
+            field = "value/" + name.replace("__", "/")
+            assert list(form.errors) == [field]
+            assert message in form.errors[field][0]
+            assert form[field].value() == typed
 
 
 def test_what_the_schema_says_about_several_properties_stands_above_them() -> None:
@@ -387,9 +381,10 @@ def test_whatever_is_stored_an_untouched_form_never_changes_it(stored: dict[str,
         assert canonical(bound.params) == canonical(stored)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_text_that_no_database_could_keep_is_refused_with_its_reason(
+    subtests: pytest.Subtests,
+) -> None:
+    for text, message in (
         ("{", "line 1, column 2"),
         ('{"a": 1, "a": 2}', "'a' twice"),
         ("NaN", "NaN is not JSON"),
@@ -399,10 +394,6 @@ def test_whatever_is_stored_an_untouched_form_never_changes_it(stored: dict[str,
         ('"\\ud800"', "surrogates"),
         ('"\\u0000"', "NUL"),
         ("18446744073709551616", "64 bits"),
-    ],
-)
-def test_text_that_no_database_could_keep_is_refused_with_its_reason(
-    text: str, message: str
-) -> None:
-    with pytest.raises(forms.ValidationError, match=message):
-        read_json(text)
+    ):
+        with subtests.test(text=text), pytest.raises(forms.ValidationError, match=message):
+            read_json(text)

@@ -9,9 +9,8 @@ from apps.common.json_path import Condition, parted, read
 COLUMNS = ("context", "result")
 
 
-@pytest.mark.parametrize(
-    ("text", "column", "path", "value", "sql"),
-    [
+def test_condition_has_column_path_and_value(subtests: pytest.Subtests) -> None:
+    for text, column, path, value, sql in (
         ("context.city:北京", "context", ("city",), "北京", '$."city"'),
         ("result.order.city:x", "result", ("order", "city"), "x", '$."order"."city"'),
         (
@@ -31,15 +30,12 @@ COLUMNS = ("context", "result")
         ("context.note:", "context", ("note",), "", '$."note"'),
         ("context.note:\"$%s'\\", "context", ("note",), "\"$%s'\\", '$."note"'),
         ("context" + ".a" * 8 + ":x", "context", ("a",) * 8, "x", "$" + '."a"' * 8),
-    ],
-)
-def test_condition_has_column_path_and_value(
-    text: str, column: str, path: tuple[str | int, ...], value: str, sql: str
-) -> None:
-    found = read(text, COLUMNS)
+    ):
+        with subtests.test(text=text):
+            found = read(text, COLUMNS)
 
-    assert found == Condition(column, path, value)
-    assert (str(found), found.in_sql()) == (text, sql)
+            assert found == Condition(column, path, value)
+            assert (str(found), found.in_sql()) == (text, sql)
 
 
 NO_SEARCH = (
@@ -48,28 +44,26 @@ NO_SEARCH = (
 )
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_what_is_no_path_and_value_is_shown_an_example(subtests: pytest.Subtests) -> None:
+    for text in (
         *("", ":", ":x", "context", "context:x", "context.city", "city:x", "params.city:x"),
         *("Context.city:x", " context.city:x", ".context.city:x", "context city:x", "context.a:\0"),
-    ],
-)
-def test_what_is_no_path_and_value_is_shown_an_example(text: str) -> None:
-    with pytest.raises(ValueError) as refused:
-        read(text, COLUMNS)
-    assert refused.value.args[0] == NO_SEARCH.format(text)
+    ):
+        with subtests.test(text=text):
+            with pytest.raises(ValueError) as refused:
+                read(text, COLUMNS)
+            assert refused.value.args[0] == NO_SEARCH.format(text)
 
 
-@pytest.mark.parametrize("value", [None, 7, ["context.a:x"], {"context.a": "x"}])
-def test_what_is_no_text_is_no_condition(value: object) -> None:
-    with pytest.raises(ValueError, match="is no search in a payload"):
-        read(value, COLUMNS)
+def test_what_is_no_text_is_no_condition(subtests: pytest.Subtests) -> None:
+    for value in (None, 7, ["context.a:x"], {"context.a": "x"}):
+        with subtests.test(value=value):
+            with pytest.raises(ValueError, match="is no search in a payload"):
+                read(value, COLUMNS)
 
 
-@pytest.mark.parametrize(
-    ("name", "part"),
-    [
+def test_part_that_no_path_has_is_named(subtests: pytest.Subtests) -> None:
+    for name, part in (
         ("context..city", "."),
         ("context.", "."),
         ("context.ci ty", ".ci ty"),
@@ -84,12 +78,13 @@ def test_what_is_no_text_is_no_condition(value: object) -> None:
         ("context[1234567]", "[1234567]"),
         ("context[٣]", "[٣]"),
         ("context." + "a" * 65, "." + "a" * 65),
-    ],
-)
-def test_part_that_no_path_has_is_named(name: str, part: str) -> None:
-    with pytest.raises(ValueError) as refused:
-        read(f"{name}:x", COLUMNS)
-    assert refused.value.args[0].startswith(f"{part} cannot be searched for; parts of a path are")
+    ):
+        with subtests.test(name=name):
+            with pytest.raises(ValueError) as refused:
+                read(f"{name}:x", COLUMNS)
+            assert refused.value.args[0].startswith(
+                f"{part} cannot be searched for; parts of a path are"
+            )
 
 
 @pytest.mark.parametrize(
@@ -109,9 +104,8 @@ def test_longest_key_and_value_are_read() -> None:
     assert read(f"context.{key}:{value}", COLUMNS) == Condition("context", (key,), value)
 
 
-@pytest.mark.parametrize(
-    ("text", "parts"),
-    [
+def test_typed_conditions_are_parted_at_the_paths(subtests: pytest.Subtests) -> None:
+    for text, parts in (
         ("context.a:1", ["context.a:1"]),
         (" context.a: 1 \t result.b[0]:x  y ", ["context.a:1", "result.b[0]:x  y"]),
         ("context.a:see context.b", ["context.a:see context.b"]),
@@ -120,7 +114,6 @@ def test_longest_key_and_value_are_read() -> None:
         ("context.a：1 result.b：x：y", ["context.a:1", "result.b:x：y"]),
         ("rubbish", ["rubbish"]),
         ("", [""]),
-    ],
-)
-def test_typed_conditions_are_parted_at_the_paths(text: str, parts: list[str]) -> None:
-    assert parted(text, COLUMNS) == parts
+    ):
+        with subtests.test(text=text):
+            assert parted(text, COLUMNS) == parts

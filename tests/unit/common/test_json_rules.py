@@ -17,22 +17,19 @@ def nested(levels: int) -> Any:
     return value
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
+def test_ordinary_value_passes(subtests: pytest.Subtests) -> None:
+    for value in (
         {},
         {"a": [None, True, 1, -(2**63), 2**63 - 1, 1.5, "é𝄞\n"]},
         nested(20),
         {str(n): n for n in range(1000)},
-    ],
-)
-def test_ordinary_value_passes(value: Any) -> None:
-    check_json(value)
+    ):
+        with subtests.test(value=value):
+            check_json(value)
 
 
-@pytest.mark.parametrize(
-    ("value", "error"),
-    [
+def test_unfit_value_is_refused_at_its_field(subtests: pytest.Subtests) -> None:
+    for value, error in (
         (nested(21), TooDeep),
         ({str(n): n for n in range(1001)}, LimitReached),
         ({"a": "x" * 262_144}, TooLarge),
@@ -44,12 +41,11 @@ def test_ordinary_value_passes(value: Any) -> None:
         ([float("inf")], Invalid),
         ([float("nan")], Invalid),
         ([object()], Invalid),
-    ],
-)
-def test_unfit_value_is_refused_at_its_field(value: Any, error: type[Exception]) -> None:
-    with pytest.raises(error) as caught:
-        check_json(value, field="params")
-    assert caught.value.errors[0].field == "params"  # type: ignore[attr-defined]
+    ):
+        with subtests.test(value=value):
+            with pytest.raises(error) as caught:
+                check_json(value, field="params")
+            assert caught.value.errors[0].field == "params"  # type: ignore[attr-defined]
 
 
 def test_canonical_text_is_equal_for_equal_values() -> None:

@@ -25,21 +25,19 @@ SCHEMA: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("schema", "word"),
-    [
+def test_bad_schema_is_refused_with_its_fault(subtests: pytest.Subtests) -> None:
+    for schema, word in (
         ([], "object"),
         ({"type": "array"}, "object"),
         ({"type": "object", "properties": {"a": {"type": "text"}}}, "2020-12"),
         ({"type": "object", "properties": {"a": {"$ref": "https://example.org/a"}}}, "refers"),
         ({"type": "object", "allOf": [{"$ref": 7}]}, "refers"),
-    ],
-)
-def test_bad_schema_is_refused_with_its_fault(schema: Any, word: str) -> None:
-    with pytest.raises(Invalid) as caught:
-        check_schema(schema)
-    assert word in caught.value.detail
-    assert caught.value.errors[0].field.startswith("schema")
+    ):
+        with subtests.test(schema=schema):
+            with pytest.raises(Invalid) as caught:
+                check_schema(schema)
+            assert word in caught.value.detail
+            assert caught.value.errors[0].field.startswith("schema")
 
 
 def test_good_schema_and_params_pass() -> None:
@@ -48,9 +46,8 @@ def test_good_schema_and_params_pass() -> None:
     check_params(None, {"anything": 1})
 
 
-@pytest.mark.parametrize(
-    ("schema", "value", "message"),
-    [
+def test_misfit_is_one_message_that_can_be_translated(subtests: pytest.Subtests) -> None:
+    for schema, value, message in (
         ({"additionalProperties": False}, {"a": 1, "b": 2}, 'Unknown: "a", "b"'),
         (
             {"patternProperties": {"^x": True}, "additionalProperties": False},
@@ -77,17 +74,14 @@ def test_good_schema_and_params_pass() -> None:
         ({"required": ["a", "b", "c"]}, {"b": 1}, 'Missing: "a", "c"'),
         ({"type": ["string", "null"]}, True, 'true is not of type "string", "null"'),
         ({"uniqueItems": True}, [1, 1], "[1, 1] has items that are equal"),
-    ],
-)
-def test_misfit_is_one_message_that_can_be_translated(
-    schema: Any, value: Any, message: str
-) -> None:
-    with pytest.raises(Invalid) as caught:
-        check_params({"properties": {"it": schema}}, {"it": value})
+    ):
+        with subtests.test(schema=schema):
+            with pytest.raises(Invalid) as caught:
+                check_params({"properties": {"it": schema}}, {"it": value})
 
-    (error,) = caught.value.errors
-    assert error.message == message
-    assert isinstance(error.message, Message)
+            (error,) = caught.value.errors
+            assert error.message == message
+            assert isinstance(error.message, Message)
 
 
 def test_misfit_of_a_rare_keyword_has_the_text_of_jsonschema_cut() -> None:
@@ -112,9 +106,9 @@ def with_pattern(pattern: str, **more: Any) -> dict[str, Any]:
     return {"type": "object", "properties": {"a": {"type": "string", "pattern": pattern}}, **more}
 
 
-@pytest.mark.parametrize(
-    ("schema", "params"),
-    [
+def test_no_pattern_takes_long(subtests: pytest.Subtests) -> None:
+    """S0.2: forty letters kept `re` busy for hours."""
+    for schema, params in (
         (with_pattern("^(a+)+$"), {"a": "a" * 40 + "!"}),
         (with_pattern("(x+x+)+y"), {"a": "x" * 200_000}),
         (with_pattern("^([a-z]*)*[0-9]$"), {"a": "a" * 40}),
@@ -126,33 +120,29 @@ def with_pattern(pattern: str, **more: Any) -> dict[str, Any]:
             },
             {"a" * 40 + "!": 1},
         ),
-        (
-            {"type": "object", "propertyNames": {"pattern": "^(a|a)*$"}},
-            {"a" * 40 + "!": 1},
-        ),
-    ],
-)
-def test_no_pattern_takes_long(schema: dict[str, Any], params: dict[str, Any]) -> None:
-    """S0.2: forty letters kept `re` busy for hours."""
-    check_schema(schema)
-    began = time.monotonic()
-
-    with pytest.raises(Invalid):
-        check_params(schema, params)
-
-    assert time.monotonic() - began < 1
-
-
-@pytest.mark.parametrize("pattern", [r"^(a)\1$", "^(?=a)b", "a{1,1001}", "(" * 5000, "(a", "a**"])
-def test_pattern_without_bounds_is_refused_with_its_schema(pattern: str) -> None:
-    for schema in (
-        with_pattern(pattern),
-        {"type": "object", "patternProperties": {pattern: True}},
-        {"type": "object", "$defs": {"b": {"pattern": pattern}}},
+        ({"type": "object", "propertyNames": {"pattern": "^(a|a)*$"}}, {"a" * 40 + "!": 1}),
     ):
-        with pytest.raises(Invalid, match="cannot be matched in bounded time") as caught:
+        with subtests.test(schema=schema):
             check_schema(schema)
-        assert caught.value.errors[0].field == "schema"
+            began = time.monotonic()
+
+            with pytest.raises(Invalid):
+                check_params(schema, params)
+
+            assert time.monotonic() - began < 1
+
+
+def test_pattern_without_bounds_is_refused_with_its_schema(subtests: pytest.Subtests) -> None:
+    for pattern in (r"^(a)\1$", "^(?=a)b", "a{1,1001}", "(" * 5000, "(a", "a**"):
+        with subtests.test(pattern=pattern):
+            for schema in (
+                with_pattern(pattern),
+                {"type": "object", "patternProperties": {pattern: True}},
+                {"type": "object", "$defs": {"b": {"pattern": pattern}}},
+            ):
+                with pytest.raises(Invalid, match="cannot be matched in bounded time") as caught:
+                    check_schema(schema)
+                assert caught.value.errors[0].field == "schema"
 
 
 def test_patterns_that_another_keyword_would_match_are_refused() -> None:
@@ -166,9 +156,8 @@ def test_patterns_that_another_keyword_would_match_are_refused() -> None:
         check_schema(schema)
 
 
-@pytest.mark.parametrize(
-    ("pattern", "fitting", "other"),
-    [
+def test_pattern_means_what_json_schema_says(subtests: pytest.Subtests) -> None:
+    for pattern, fitting, other in (
         (r"^\d{4}-\d\d$", "2026-11", "2026-1"),
         (r"^[\u4e00-\u9fff]+$", "任务", "task"),
         (r"^C:\\users$", r"C:\users", "C:"),
@@ -176,15 +165,14 @@ def test_patterns_that_another_keyword_would_match_are_refused() -> None:
         (r"^(?<year>\d+)/(?i:x)$", "7/X", "x/7"),
         (r"^\p{Lu}", "Ä", "ä"),
         (r"^a$", "a", "a\n"),
-    ],
-)
-def test_pattern_means_what_json_schema_says(pattern: str, fitting: str, other: str) -> None:
-    schema = with_pattern(pattern)
-    check_schema(schema)
+    ):
+        with subtests.test(pattern=pattern):
+            schema = with_pattern(pattern)
+            check_schema(schema)
 
-    check_params(schema, {"a": fitting})
-    with pytest.raises(Invalid, match="does not match"):
-        check_params(schema, {"a": other})
+            check_params(schema, {"a": fitting})
+            with pytest.raises(Invalid, match="does not match"):
+                check_params(schema, {"a": other})
 
 
 def test_unknown_properties_may_have_a_schema() -> None:
@@ -201,14 +189,31 @@ def test_unknown_properties_may_have_a_schema() -> None:
     assert [each.field for each in caught.value.errors] == ["params.b", "params.x1"]
 
 
-@pytest.mark.parametrize("name", sorted(FormatChecker.checkers))
-def test_no_format_takes_long(name: str) -> None:
-    schema = {"type": "object", "properties": {"a": {"type": "string", "format": name}}}
-    began = time.monotonic()
+def test_no_format_takes_long(subtests: pytest.Subtests) -> None:
+    for name in sorted(FormatChecker.checkers):
+        with subtests.test(name=name):
+            schema = {"type": "object", "properties": {"a": {"type": "string", "format": name}}}
+            began = time.monotonic()
 
-    for piece in ("a", "0", ".", ":", "%", "(", "{", "/~0", "a.", "1:", "P1Y", "-", "é", "[", "@"):
-        params = {"a": piece * (40_000 // len(piece)) + "!"}
-        with suppress(Invalid):
-            check_params(schema, params)
+            for piece in (
+                "a",
+                "0",
+                ".",
+                ":",
+                "%",
+                "(",
+                "{",
+                "/~0",
+                "a.",
+                "1:",
+                "P1Y",
+                "-",
+                "é",
+                "[",
+                "@",
+            ):
+                params = {"a": piece * (40_000 // len(piece)) + "!"}
+                with suppress(Invalid):
+                    check_params(schema, params)
 
-    assert time.monotonic() - began < 3
+            assert time.monotonic() - began < 3

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from django.http import QueryDict
 
@@ -20,22 +18,22 @@ class Order(StrictSerializer):
     lines = Items(child=Line(), max_items=3)
 
 
-@pytest.mark.parametrize("value", [0, 1, 0.25, 1.0, 5e-324])
-def test_number_keeps_what_was_written(value: float) -> None:
-    checked = Line.check({"count": 1, "share": value})["share"]
+def test_number_keeps_what_was_written(subtests: pytest.Subtests) -> None:
+    for value in (0, 1, 0.25, 1.0, 5e-324):
+        with subtests.test(value=value):
+            checked = Line.check({"count": 1, "share": value})["share"]
 
-    assert checked == value
-    assert type(checked) is type(value)
+            assert checked == value
+            assert type(checked) is type(value)
 
 
-@pytest.mark.parametrize(
-    "value", ["0.5", True, None, [], {}, -0.001, 1.001, 2, 10**400, float("nan"), float("inf")]
-)
-def test_anything_else_is_no_number_in_range(value: Any) -> None:
-    with pytest.raises(PlatformError) as caught:
-        Line.check({"count": 1, "share": value})
+def test_anything_else_is_no_number_in_range(subtests: pytest.Subtests) -> None:
+    for value in ("0.5", True, None, [], {}, -0.001, 1.001, 2, 10**400, float("nan"), float("inf")):
+        with subtests.test(value=value):
+            with pytest.raises(PlatformError) as caught:
+                Line.check({"count": 1, "share": value})
 
-    assert [error.field for error in caught.value.errors] == ["share"]
+            assert [error.field for error in caught.value.errors] == ["share"]
 
 
 def test_items_are_checked_one_by_one() -> None:
@@ -44,9 +42,8 @@ def test_items_are_checked_one_by_one() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("lines", "fields"),
-    [
+def test_wrong_items_have_their_position(subtests: pytest.Subtests) -> None:
+    for lines, fields in (
         ([], ["lines"]),
         ([{"count": 1}] * 4, ["lines"]),
         ({"count": 1}, ["lines"]),
@@ -54,13 +51,12 @@ def test_items_are_checked_one_by_one() -> None:
         (None, ["lines"]),
         ([{"count": 1}, {"count": 0, "x": 1}], ["lines[1].x", "lines[1].count"]),
         ([{"count": 1}, "a", None], ["lines[1]", "lines[2]"]),
-    ],
-)
-def test_wrong_items_have_their_position(lines: Any, fields: list[str]) -> None:
-    with pytest.raises(PlatformError) as caught:
-        Order.check({"lines": lines})
+    ):
+        with subtests.test(lines=lines):
+            with pytest.raises(PlatformError) as caught:
+                Order.check({"lines": lines})
 
-    assert sorted(error.field for error in caught.value.errors) == sorted(fields)
+            assert sorted(error.field for error in caught.value.errors) == sorted(fields)
 
 
 class Search(StrictSerializer):
@@ -72,9 +68,8 @@ def test_texts_are_kept_as_written() -> None:
     assert Search.check({"words": [" a ", " a "]}) == {"words": [" a ", " a "]}
 
 
-@pytest.mark.parametrize(
-    ("words", "fields"),
-    [
+def test_wrong_texts_have_their_position(subtests: pytest.Subtests) -> None:
+    for words, fields in (
         (["a"] * 3, ["words"]),
         ("a", ["words"]),
         (None, ["words"]),
@@ -82,13 +77,12 @@ def test_texts_are_kept_as_written() -> None:
         (["a", 7, ""], ["words[1]", "words[2]"]),
         (["a", "abcdef"], ["words[1]"]),
         ([7, "\0"], ["words[0]", "words[1]"]),
-    ],
-)
-def test_wrong_texts_have_their_position(words: Any, fields: list[str]) -> None:
-    with pytest.raises(PlatformError) as caught:
-        Search.check({"words": words})
+    ):
+        with subtests.test(words=words):
+            with pytest.raises(PlatformError) as caught:
+                Search.check({"words": words})
 
-    assert [error.field for error in caught.value.errors] == fields
+            assert [error.field for error in caught.value.errors] == fields
 
 
 def test_parameter_of_texts_may_be_repeated_and_no_other() -> None:

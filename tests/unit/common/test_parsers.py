@@ -19,9 +19,7 @@ from apps.common.parsers import check_content_headers, parse_json, read_body
 
 JSON_SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters())
 JSON_VALUES = st.recursive(
-    JSON_SCALARS,
-    lambda below: st.lists(below) | st.dictionaries(st.text(), below),
-    max_leaves=30,
+    JSON_SCALARS, lambda below: st.lists(below) | st.dictionaries(st.text(), below), max_leaves=30
 )
 
 
@@ -40,9 +38,11 @@ def with_keys(count: int) -> bytes:
     return json.dumps({f"k{n}": n for n in range(count)}).encode()
 
 
-@pytest.mark.parametrize(
-    ("body", "code", "detail"),
-    [
+def test_body_that_is_no_storable_json_object_is_refused_with_its_code(
+    subtests: pytest.Subtests,
+) -> None:
+    """I18: what could not round-trip on every database never gets in."""
+    for body, code, detail in (
         (b'{"a":', "malformed", "The body is not JSON from line 1, column 6 on."),
         (b'{"a":1,\n"b":2}}', "malformed", "from line 2, column 7 on"),
         (b"{'a':1}", "malformed", "from line 1, column 2 on"),
@@ -77,31 +77,25 @@ def with_keys(count: int) -> bytes:
         (b'{"a":["\\ud83d"]}', "bad_text", "surrogates"),
         (b'{"a":"\\uDBFF"}', "bad_text", "surrogates"),
         (b'{"a":"\\uDE00\\ud83d"}', "bad_text", "surrogates"),
-    ],
-)
-def test_body_that_is_no_storable_json_object_is_refused_with_its_code(
-    body: bytes, code: str, detail: str
-) -> None:
-    """I18: what could not round-trip on every database never gets in."""
-    error = refusal(body)
+    ):
+        with subtests.test(body=body):
+            error = refusal(body)
 
-    assert (error.status, error.code) == (400, code)
-    assert detail in error.detail
+            assert (error.status, error.code) == (400, code)
+            assert detail in error.detail
 
 
-@pytest.mark.parametrize(
-    ("body", "value"),
-    [
+def test_unusual_but_sound_body_is_read(subtests: pytest.Subtests) -> None:
+    for body, value in (
         (b" {} \r\n", {}),
         (b'{"a":"\\ud83d\\ude00"}', {"a": "\N{GRINNING FACE}"}),
         (b'{"a":"\\\\u0000"}', {"a": "\\u0000"}),
         (b'{"a":9223372036854775807,"b":-9223372036854775808}', {"a": 2**63 - 1, "b": -(2**63)}),
         (b'{"a":[{"a":1},{"a":2}]}', {"a": [{"a": 1}, {"a": 2}]}),
         ('{"ä":"巡店"}'.encode(), {"ä": "巡店"}),
-    ],
-)
-def test_unusual_but_sound_body_is_read(body: bytes, value: dict[str, Any]) -> None:
-    assert parse_json(body) == value
+    ):
+        with subtests.test(body=body):
+            assert parse_json(body) == value
 
 
 def test_twenty_levels_are_read_and_twenty_one_refused() -> None:
@@ -115,19 +109,18 @@ def test_absurdly_deep_body_is_refused_before_it_is_parsed(depth: int) -> None:
     assert refusal(b"[" * depth, batch=True).code == "too_deep"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [b"[" * 50, b'\\"' + b"[" * 50, b"\\\\\\" + b'"' + b"{" * 50, b"[" * 50 + b"\\\\"],
-)
-def test_brackets_inside_strings_do_not_count_as_levels(text: bytes) -> None:
-    assert parse_json(b'{"a":["' + text + b'"]}')
+def test_brackets_inside_strings_do_not_count_as_levels(subtests: pytest.Subtests) -> None:
+    for text in (b"[" * 50, b'\\"' + b"[" * 50, b"\\\\\\" + b'"' + b"{" * 50, b"[" * 50 + b"\\\\"):
+        with subtests.test(text=text):
+            assert parse_json(b'{"a":["' + text + b'"]}')
 
 
-@pytest.mark.parametrize("text", [b"", b"\\\\", b'\\"', b"\\\\\\\\"])
-def test_string_before_the_brackets_does_not_hide_them(text: bytes) -> None:
-    body = b'{"a":["' + text + b'",' + b"[" * 19 + b"]" * 19 + b"]}"
+def test_string_before_the_brackets_does_not_hide_them(subtests: pytest.Subtests) -> None:
+    for text in (b"", b"\\\\", b'\\"', b"\\\\\\\\"):
+        with subtests.test(text=text):
+            body = b'{"a":["' + text + b'",' + b"[" * 19 + b"]" * 19 + b"]}"
 
-    assert refusal(body).code == "too_deep"
+            assert refusal(body).code == "too_deep"
 
 
 def test_thousand_keys_in_the_whole_tree_are_read_and_one_more_refused() -> None:
@@ -148,22 +141,20 @@ def test_batch_item_may_use_all_that_a_single_body_may() -> None:
     assert len(parse_json(many, batch=True)["jobs"]) == 3
 
 
-@pytest.mark.parametrize(
-    ("item", "status", "code"),
-    [
+def test_batch_item_beyond_the_single_limits_is_refused_by_its_position(
+    subtests: pytest.Subtests,
+) -> None:
+    for item, status, code in (
         (nested(21), 400, "too_deep"),
         (with_keys(1001), 400, "limit_reached"),
         (b'{"a":"' + b"x" * MAX_BYTES + b'"}', 413, "too_large"),
         (b'{"a":"\\ud800"}', 400, "bad_text"),
-    ],
-)
-def test_batch_item_beyond_the_single_limits_is_refused_by_its_position(
-    item: bytes, status: int, code: str
-) -> None:
-    error = refusal(b'{"jobs":[{},' + item + b"]}", batch=True)
+    ):
+        with subtests.test(item=item):
+            error = refusal(b'{"jobs":[{},' + item + b"]}", batch=True)
 
-    assert (error.status, error.code) == (status, code)
-    assert [e.field for e in error.errors] == ["jobs[1]"]
+            assert (error.status, error.code) == (status, code)
+            assert [e.field for e in error.errors] == ["jobs[1]"]
 
 
 def test_batch_takes_a_thousand_items_and_not_one_more() -> None:
@@ -259,47 +250,41 @@ def test_declared_length_over_the_limit_is_refused_unread(length: str) -> None:
     assert stream.taken == 0
 
 
-@pytest.mark.parametrize("length", ["-1", "7.0", "abc", "0x7", "١٢"])
-def test_length_that_is_no_number_is_refused(length: str) -> None:
-    with pytest.raises(PlatformError, match="Content-Length is not a number") as caught:
-        read_body(declaring(length, Stream(b"{}")), 100)
-    assert caught.value.code == "malformed"
+def test_length_that_is_no_number_is_refused(subtests: pytest.Subtests) -> None:
+    for length in ("-1", "7.0", "abc", "0x7", "١٢"):
+        with subtests.test(length=length):
+            with pytest.raises(PlatformError, match="Content-Length is not a number") as caught:
+                read_body(declaring(length, Stream(b"{}")), 100)
+            assert caught.value.code == "malformed"
 
 
-@pytest.mark.parametrize(
-    ("stream", "length", "detail"),
-    [
+def test_body_that_does_not_arrive_whole_is_malformed(subtests: pytest.Subtests) -> None:
+    for stream, length, detail in (
         (Stream(b'{"a"'), "7", "ended after 4 of 7 bytes"),
         (Stream(b'{"a"', ending=ConnectionResetError()), "7", "connection broke"),
         (Stream(), "0", "empty"),
         (Stream(), "", "empty"),
         (Stream(b"unread, for its end is unknown"), "", "empty"),
-    ],
-)
-def test_body_that_does_not_arrive_whole_is_malformed(
-    stream: Stream, length: str, detail: str
-) -> None:
-    with pytest.raises(PlatformError, match=detail) as caught:
-        read_body(request_with(stream, CONTENT_LENGTH=length), 100)
-    assert (caught.value.status, caught.value.code) == (400, "malformed")
+    ):
+        with subtests.test(stream=stream):
+            with pytest.raises(PlatformError, match=detail) as caught:
+                read_body(request_with(stream, CONTENT_LENGTH=length), 100)
+            assert (caught.value.status, caught.value.code) == (400, "malformed")
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
+def test_plain_json_in_utf8_is_taken(subtests: pytest.Subtests) -> None:
+    for headers in (
         {"CONTENT_TYPE": "application/json"},
         {"CONTENT_TYPE": "Application/JSON; charset=UTF-8"},
         {"CONTENT_TYPE": 'application/json;charset="utf8"; version=1'},
         {"CONTENT_TYPE": "application/json", "HTTP_CONTENT_ENCODING": "identity"},
-    ],
-)
-def test_plain_json_in_utf8_is_taken(headers: dict[str, str]) -> None:
-    check_content_headers(request_with(Stream(), **headers))
+    ):
+        with subtests.test(headers=headers):
+            check_content_headers(request_with(Stream(), **headers))
 
 
-@pytest.mark.parametrize(
-    ("headers", "detail"),
-    [
+def test_other_content_is_an_unsupported_media_type(subtests: pytest.Subtests) -> None:
+    for headers, detail in (
         ({"CONTENT_TYPE": ""}, "No readable content type"),
         ({"CONTENT_TYPE": "application/x-www-form-urlencoded"}, "urlencoded"),
         ({"CONTENT_TYPE": "multipart/form-data"}, "multipart"),
@@ -310,12 +295,11 @@ def test_plain_json_in_utf8_is_taken(headers: dict[str, str]) -> None:
         ({"CONTENT_TYPE": "application/json; charset=bogus"}, "'bogus'"),
         ({"CONTENT_TYPE": "application/json", "HTTP_CONTENT_ENCODING": "gzip"}, "'gzip'"),
         ({"CONTENT_TYPE": "application/json", "HTTP_CONTENT_ENCODING": "br, gzip"}, "'br, gzip'"),
-    ],
-)
-def test_other_content_is_an_unsupported_media_type(headers: dict[str, str], detail: str) -> None:
-    with pytest.raises(PlatformError, match=detail) as caught:
-        check_content_headers(request_with(Stream(), **headers))
-    assert (caught.value.status, caught.value.code) == (415, "unsupported_media_type")
+    ):
+        with subtests.test(headers=headers):
+            with pytest.raises(PlatformError, match=detail) as caught:
+                check_content_headers(request_with(Stream(), **headers))
+            assert (caught.value.status, caught.value.code) == (415, "unsupported_media_type")
 
 
 # --- values that come from forms and files -------------------------------------------------------
@@ -326,9 +310,10 @@ def _deep(depth: int) -> Any:
     return value
 
 
-@pytest.mark.parametrize(
-    ("value", "code"),
-    [
+def test_value_unfit_for_a_json_column_is_refused_with_the_name_of_its_field(
+    subtests: pytest.Subtests,
+) -> None:
+    for value, code in (
         (_deep(21), "too_deep"),
         ({f"k{n}": n for n in range(1001)}, "limit_reached"),
         ({"a": "x" * MAX_BYTES}, "too_large"),
@@ -339,15 +324,12 @@ def _deep(depth: int) -> Any:
         ({"a": float("-inf")}, "invalid"),
         ({1: "a"}, "invalid"),
         ({"a": {1, 2}}, "invalid"),
-    ],
-)
-def test_value_unfit_for_a_json_column_is_refused_with_the_name_of_its_field(
-    value: Any, code: str
-) -> None:
-    with pytest.raises(PlatformError) as caught:
-        check_json(value, field="params")
-    assert caught.value.code == code
-    assert [(e.field, e.code) for e in caught.value.errors] == [("params", code)]
+    ):
+        with subtests.test(value=value):
+            with pytest.raises(PlatformError) as caught:
+                check_json(value, field="params")
+            assert caught.value.code == code
+            assert [(e.field, e.code) for e in caught.value.errors] == [("params", code)]
 
 
 def test_value_at_the_limits_fits_a_json_column() -> None:

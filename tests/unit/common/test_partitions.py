@@ -14,9 +14,10 @@ NOW = datetime(2026, 3, 2, 9, 30, tzinfo=UTC)
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 
 
-@pytest.mark.parametrize(
-    ("rows_a_day", "retention", "span"),
-    [
+def test_partition_holds_five_million_rows_unless_there_were_too_many(
+    subtests: pytest.Subtests,
+) -> None:
+    for rows_a_day, retention, span in (
         (0, 400 * DAY, 31 * DAY),
         (1_000, 400 * DAY, 31 * DAY),
         (250_000, 400 * DAY, 20 * DAY),
@@ -25,12 +26,9 @@ DAY, HOUR = timedelta(days=1), timedelta(hours=1)
         (10_000_000, 10 * DAY, 12 * HOUR),
         (10_000_000_000, DAY, HOUR),
         (1_000, 0 * DAY, 115 * DAY),
-    ],
-)
-def test_partition_holds_five_million_rows_unless_there_were_too_many(
-    rows_a_day: float, retention: timedelta, span: timedelta
-) -> None:
-    assert width(rows_a_day, retention) == span
+    ):
+        with subtests.test(rows_a_day=rows_a_day, retention=retention):
+            assert width(rows_a_day, retention) == span
 
 
 def test_new_table_is_cut_ahead_from_now() -> None:

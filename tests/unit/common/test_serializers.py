@@ -52,9 +52,8 @@ def errors_of(**data: Any) -> tuple[PlatformError, list[tuple[str, str]]]:
     return caught.value, [(e.field, e.code) for e in caught.value.errors]
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "checked"),
-    [
+def test_value_of_the_right_type_is_kept_as_it_is(subtests: pytest.Subtests) -> None:
+    for field, value, checked in (
         ("title", " a b ", " a b "),
         ("title", "巡店巡店巡", "巡店巡店巡"),
         ("memo", "", ""),
@@ -70,18 +69,18 @@ def errors_of(**data: Any) -> tuple[PlatformError, list[tuple[str, str]]]:
         ("number", "0", 0),
         ("inner", {"kind": "a"}, {"kind": "a"}),
         ("items", [{"kind": "a"}, {"kind": "b"}], [{"kind": "a"}, {"kind": "b"}]),
-    ],
-)
-def test_value_of_the_right_type_is_kept_as_it_is(field: str, value: Any, checked: Any) -> None:
-    read = Body.check({"uid": "uid_a", field: value})[field]
+    ):
+        with subtests.test(field=field, value=value):
+            read = Body.check({"uid": "uid_a", field: value})[field]
 
-    assert read == checked
-    assert type(read) is type(checked)
+            assert read == checked
+            assert type(read) is type(checked)
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "code", "message"),
-    [
+def test_value_of_another_type_or_out_of_range_is_refused_by_its_field(
+    subtests: pytest.Subtests,
+) -> None:
+    for field, value, code, message in (
         ("uid", 17, "invalid", "17 is not a string"),
         ("uid", None, "invalid", "null is not taken"),
         ("uid", "uid a", "invalid", '"uid a" is no name'),
@@ -141,17 +140,14 @@ def test_value_of_the_right_type_is_kept_as_it_is(field: str, value: Any, checke
         ("number", "١٢", "invalid", "is not an id"),
         ("number", "", "invalid", "is not an id"),
         ("inner", [], "invalid", "[] is not a JSON object"),
-    ],
-)
-def test_value_of_another_type_or_out_of_range_is_refused_by_its_field(
-    field: str, value: Any, code: str, message: str
-) -> None:
-    error, wrong = errors_of(**{field: value})
+    ):
+        with subtests.test(field=field, value=value):
+            error, wrong = errors_of(**{field: value})
 
-    assert wrong == [(field, code)]
-    assert message in error.errors[0].message
-    assert error.detail == f"{field}: {error.errors[0].message}"
-    assert (error.status, error.code) == (400, code)
+            assert wrong == [(field, code)]
+            assert message in error.errors[0].message
+            assert error.detail == f"{field}: {error.errors[0].message}"
+            assert (error.status, error.code) == (400, code)
 
 
 def test_wrong_value_is_quoted_shortly_and_in_ascii() -> None:
@@ -237,9 +233,8 @@ def test_any_value_in_any_field_is_checked_or_refused(value: Any) -> None:
 
 
 # --- times ------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("text", "at"),
-    [
+def test_rfc_3339_time_with_offset_becomes_an_instant_in_utc(subtests: pytest.Subtests) -> None:
+    for text, at in (
         ("2026-11-20T09:30:00Z", datetime(2026, 11, 20, 9, 30, tzinfo=UTC)),
         ("2026-11-20t09:30:00z", datetime(2026, 11, 20, 9, 30, tzinfo=UTC)),
         ("2026-11-20T17:30:00+08:00", datetime(2026, 11, 20, 9, 30, tzinfo=UTC)),
@@ -248,13 +243,12 @@ def test_any_value_in_any_field_is_checked_or_refused(value: Any) -> None:
         ("2026-11-20T09:30:00.123456789Z", datetime(2026, 11, 20, 9, 30, 0, 123_456, UTC)),
         ("1970-01-01T00:00:00Z", datetime(1970, 1, 1, tzinfo=UTC)),
         ("9999-12-31T23:59:59.999999Z", datetime(9999, 12, 31, 23, 59, 59, 999_999, UTC)),
-    ],
-)
-def test_rfc_3339_time_with_offset_becomes_an_instant_in_utc(text: str, at: datetime) -> None:
-    read = Body.check({"uid": "uid_a", "at": text})["at"]
+    ):
+        with subtests.test(text=text):
+            read = Body.check({"uid": "uid_a", "at": text})["at"]
 
-    assert read == at
-    assert read.tzinfo is UTC
+            assert read == at
+            assert read.tzinfo is UTC
 
 
 @pytest.mark.parametrize(
@@ -299,9 +293,10 @@ def test_query_text_is_read_as_the_type_of_its_field() -> None:
     assert Query.check_query(QueryDict("")) == {"limit": 50}
 
 
-@pytest.mark.parametrize(
-    ("text", "field", "code"),
-    [
+def test_query_parameter_that_is_wrong_unknown_or_repeated_is_refused(
+    subtests: pytest.Subtests,
+) -> None:
+    for text, field, code in (
         ("limit=0", "limit", "invalid"),
         ("limit=-1", "limit", "invalid"),
         ("limit=101", "limit", "invalid"),
@@ -321,12 +316,9 @@ def test_query_text_is_read_as_the_type_of_its_field() -> None:
         ("state__in=open,closed", "state__in", "unknown_field"),
         ("ordering=-id", "ordering", "unknown_field"),
         ("%00=1", "\0", "unknown_field"),
-    ],
-)
-def test_query_parameter_that_is_wrong_unknown_or_repeated_is_refused(
-    text: str, field: str, code: str
-) -> None:
-    with pytest.raises(PlatformError) as caught:
-        Query.check_query(QueryDict(text))
-    assert (caught.value.status, caught.value.code) == (400, code)
-    assert [(e.field, e.code) for e in caught.value.errors] == [(field, code)]
+    ):
+        with subtests.test(text=text):
+            with pytest.raises(PlatformError) as caught:
+                Query.check_query(QueryDict(text))
+            assert (caught.value.status, caught.value.code) == (400, code)
+            assert [(e.field, e.code) for e in caught.value.errors] == [(field, code)]

@@ -18,9 +18,8 @@ def test_zone_is_found_by_its_name() -> None:
     assert parse_zone("UTC") == ZoneInfo("UTC")
 
 
-@pytest.mark.parametrize(
-    ("name", "hint"),
-    [
+def test_unknown_zone_is_refused_with_the_nearest_names(subtests: pytest.Subtests) -> None:
+    for name, hint in (
         ("Asia/Shangai", "did you mean Asia/Shanghai"),
         ("asia/shanghai", "did you mean Asia/Shanghai?"),
         ("Shanghai", "did you mean Asia/Shanghai?"),
@@ -41,21 +40,20 @@ def test_zone_is_found_by_its_name() -> None:
         ("\ud800", "There is no time zone"),
         (None, "None is not the name of a time zone"),
         (8, "8 is not the name of a time zone"),
-    ],
-)
-def test_unknown_zone_is_refused_with_the_nearest_names(name: object, hint: str) -> None:
-    with pytest.raises(Invalid) as refusal:
-        parse_zone(name)
+    ):
+        with subtests.test(name=name):
+            with pytest.raises(Invalid) as refusal:
+                parse_zone(name)
 
-    assert [error.field for error in refusal.value.errors] == ["time_zone"]
-    assert hint in str(refusal.value)
-    assert len(str(refusal.value)) < 200
+            assert [error.field for error in refusal.value.errors] == ["time_zone"]
+            assert hint in str(refusal.value)
+            assert len(str(refusal.value)) < 200
 
 
 # Each with the local time it shows, worked out by hand from the rules of the zone.
-@pytest.mark.parametrize(
-    ("zone", "at", "first_date", "expected"),
-    [
+def test_local_time_comes_once_on_each_date(subtests: pytest.Subtests) -> None:
+    """I21: in a gap at the first valid moment after it, in a fold at the first pass."""
+    for zone, at, first_date, expected in (
         # 02:00 becomes 03:00.
         ("America/New_York", "02:30", "2026-03-07", ["07 07:30", "08 07:00", "09 06:30"]),
         ("America/New_York", "02:00", "2026-03-07", ["07 07:00", "08 07:00", "09 06:00"]),
@@ -85,21 +83,17 @@ def test_unknown_zone_is_refused_with_the_nearest_names(name: object, hint: str)
         ("America/St_Johns", "23:30", "2010-11-05", ["06 02:00", "07 02:00", "08 03:00"]),
         # Three hours back: 02:00 becomes 23:00 of the day before.
         ("Antarctica/Casey", "23:30", "2010-03-03", ["03 12:30", "04 12:30", "05 15:30"]),
-    ],
-)
-def test_local_time_comes_once_on_each_date(
-    zone: str, at: str, first_date: str, expected: list[str]
-) -> None:
-    """I21: in a gap at the first valid moment after it, in a fold at the first pass."""
-    start = datetime.fromisoformat(first_date).replace(tzinfo=ZoneInfo(zone))
-    plan = Recurrence(
-        rule=parse_rule({"every_days": 1, "at": at}), zone=parse_zone(zone), start_at=start
-    )
+    ):
+        with subtests.test(zone=zone, at=at, first_date=first_date):
+            start = datetime.fromisoformat(first_date).replace(tzinfo=ZoneInfo(zone))
+            plan = Recurrence(
+                rule=parse_rule({"every_days": 1, "at": at}), zone=parse_zone(zone), start_at=start
+            )
 
-    found = list(islice(plan.after(datetime(1970, 1, 1, tzinfo=UTC)), len(expected)))
+            found = list(islice(plan.after(datetime(1970, 1, 1, tzinfo=UTC)), len(expected)))
 
-    assert [f"{instant:%d %H:%M}" for instant in found] == expected
-    assert list(plan.before(found[-1])) == found[::-1]
+            assert [f"{instant:%d %H:%M}" for instant in found] == expected
+            assert list(plan.before(found[-1])) == found[::-1]
 
 
 def test_first_valid_moment_is_exact_to_the_second() -> None:
@@ -118,22 +112,18 @@ def test_first_valid_moment_is_exact_to_the_second() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("zone", "local", "instant"),
-    [
+def test_typed_time_is_the_first_instant_at_which_clocks_show_it(subtests: pytest.Subtests) -> None:
+    for zone, local, instant in (
         ("UTC", "2026-03-02 09:00:00", "2026-03-02 09:00:00"),
         ("Asia/Shanghai", "2026-03-02 09:00:00.25", "2026-03-02 01:00:00.25"),
         # Shown twice: the first time counts.
         ("Europe/Berlin", "2026-10-25 02:30:00", "2026-10-25 00:30:00"),
         ("Europe/Berlin", "2026-10-25 03:00:00", "2026-10-25 02:00:00"),
         ("Asia/Shanghai", "9999-12-31 23:59:59", "9999-12-31 23:59:59"),
-    ],
-)
-def test_typed_time_is_the_first_instant_at_which_clocks_show_it(
-    zone: str, local: str, instant: str
-) -> None:
-    shown = first_instant(ZoneInfo(zone), datetime.fromisoformat(local))
-    assert shown == datetime.fromisoformat(instant).replace(tzinfo=UTC)
+    ):
+        with subtests.test(zone=zone, local=local):
+            shown = first_instant(ZoneInfo(zone), datetime.fromisoformat(local))
+            assert shown == datetime.fromisoformat(instant).replace(tzinfo=UTC)
 
 
 @pytest.mark.parametrize(

@@ -8,19 +8,19 @@ from django.core.exceptions import ImproperlyConfigured
 from apps.dispatch.conf import DispatchConf
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
+def test_nothing_is_forgotten_before_it_is_in_the_archive(subtests: pytest.Subtests) -> None:
+    """S0.8."""
+    for given in (
         {"DISPATCH_RETENTION": "30d"},
         {"TASK_RETENTION": "30d"},
         {"TASK_ARCHIVE_AFTER": "400d"},
         {"DISPATCH_RETENTION": "12d", "DISPATCH_ARCHIVE_AFTER": "13d"},
-    ],
-)
-def test_nothing_is_forgotten_before_it_is_in_the_archive(given: dict[str, str]) -> None:
-    """S0.8."""
-    with pytest.raises(ImproperlyConfigured, match="raise the first, lower the second, or set"):
-        DispatchConf.from_environment(given)
+    ):
+        with subtests.test(given=given):
+            with pytest.raises(
+                ImproperlyConfigured, match="raise the first, lower the second, or set"
+            ):
+                DispatchConf.from_environment(given)
 
 
 @pytest.mark.parametrize(
@@ -37,15 +37,13 @@ def test_nothing_goes_to_the_archive_that_still_decides(given: dict[str, str]) -
         DispatchConf.from_environment(given)
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
+def test_what_fits_together_is_taken(subtests: pytest.Subtests) -> None:
+    for given in (
         {},
         {"DISPATCH_RETENTION": "0", "TASK_RETENTION": "0"},
         {"DISPATCH_RETENTION": "31d", "TASK_RETENTION": "31d"},
         {"DISPATCH_LOOKBACK": "29d"},
         {"DISPATCH_ARCHIVE_AFTER": "192h"},
-    ],
-)
-def test_what_fits_together_is_taken(given: dict[str, str]) -> None:
-    DispatchConf.from_environment(given)
+    ):
+        with subtests.test(given=given):
+            DispatchConf.from_environment(given)

@@ -30,9 +30,8 @@ def due(expression: str, zone: str, first: str, last: str) -> list[str]:
 
 
 # --- reading --------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("text", "expression"),
-    [
+def test_expression_is_read(subtests: pytest.Subtests) -> None:
+    for text, expression in (
         ("0 9 * * 1-5", "0 9 * * 1-5"),
         ("  0\t9  * * mon-fri ", "0 9 * * MON-FRI"),
         ("*/15 0-23/2 L jan,dec 5#3", "*/15 0-23/2 L JAN,DEC 5#3"),
@@ -46,26 +45,25 @@ def due(expression: str, zone: str, first: str, last: str) -> list[str]:
         # Once in 28 years, and over the turn of a century once in 40.
         ("0 0 29 2 */7", "0 0 29 2 */7"),
         ("0 " + LONGEST, "0 " + LONGEST),
-    ],
-)
-def test_expression_is_read(text: str, expression: str) -> None:
-    assert parse_cron(text, field="cron") == Cron(expression)
+    ):
+        with subtests.test(text=text):
+            assert parse_cron(text, field="cron") == Cron(expression)
 
 
-@pytest.mark.parametrize("field", range(5))
-def test_what_cronsim_finds_wrong_is_known_to_the_catalogues(field: int) -> None:
-    parts = ["*"] * 5
-    parts[field] = "x"
-    with pytest.raises(Invalid) as raised:
-        parse_cron(" ".join(parts), field="cron")
-    detail = raised.value.detail
-    assert isinstance(detail, Message)
-    assert detail.params["error"] == FOUND_BY_CRONSIM[field]
+def test_what_cronsim_finds_wrong_is_known_to_the_catalogues(subtests: pytest.Subtests) -> None:
+    for field in range(5):
+        with subtests.test(field=field):
+            parts = ["*"] * 5
+            parts[field] = "x"
+            with pytest.raises(Invalid) as raised:
+                parse_cron(" ".join(parts), field="cron")
+            detail = raised.value.detail
+            assert isinstance(detail, Message)
+            assert detail.params["error"] == FOUND_BY_CRONSIM[field]
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
+def test_wrong_expression_is_refused(subtests: pytest.Subtests) -> None:
+    for text, said in (
         ("", "'' has 0 fields; write minute, hour,"),
         ("0 9 * *", "has 4 fields"),
         ("0 0 9 * * *", "has 6 fields"),
@@ -87,14 +85,13 @@ def test_what_cronsim_finds_wrong_is_known_to_the_catalogues(field: int) -> None
         ("0" * (MAX_CHARACTERS + 1), "at most 100 characters"),
         (None, "this is None"),
         (5, "this is 5"),
-    ],
-)
-def test_wrong_expression_is_refused(text: object, said: str) -> None:
-    with pytest.raises(Invalid) as refusal:
-        parse_cron(text, field="rule.cron")
+    ):
+        with subtests.test(text=text):
+            with pytest.raises(Invalid) as refusal:
+                parse_cron(text, field="rule.cron")
 
-    assert refusal.value.errors[0].field == "rule.cron"
-    assert said in str(refusal.value)
+            assert refusal.value.errors[0].field == "rule.cron"
+            assert said in str(refusal.value)
 
 
 @given(st.text(st.sampled_from("0123456789*/,-#LW @\x00é²") | st.characters(), max_size=110))
@@ -107,9 +104,8 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 
 
 # --- which days -----------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("expression", "days"),
-    [
+def test_days_match_as_in_debian(subtests: pytest.Subtests) -> None:
+    for expression, days in (
         ("0 0 * * MON", [2, 9, 16, 23, 30]),
         ("0 0 * * 0", [1, 8, 15, 22, 29]),
         ("0 0 * * 7", [1, 8, 15, 22, 29]),
@@ -126,12 +122,11 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         ("0 0 * * 2#3", [17]),
         ("0 0 * * 1#5", [30]),
         ("0 0 * 4-12 *", []),
-    ],
-)
-def test_days_match_as_in_debian(expression: str, days: list[int]) -> None:
-    found = due(expression, "UTC", "2026-03-01", "2026-04-01")
+    ):
+        with subtests.test(expression=expression):
+            found = due(expression, "UTC", "2026-03-01", "2026-04-01")
 
-    assert found == [f"{day:02} 00:00" for day in days]
+            assert found == [f"{day:02} 00:00" for day in days]
 
 
 def test_rare_day_is_found_from_afar() -> None:
@@ -149,9 +144,9 @@ def test_rare_day_is_found_from_afar() -> None:
 
 
 # --- changes of the clocks ------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("expression", "first", "last", "expected"),
-    [
+def test_change_of_the_clocks_in_new_york(subtests: pytest.Subtests) -> None:
+    """I21, S0.11: the table of how libraries fare at daylight saving."""
+    for expression, first, last, expected in (
         # 8 March, 07:00 UTC: 02:00 becomes 03:00. Named times come at the change, and once.
         ("30 2 * * *", "2026-03-07T06", "2026-03-09T12", ["07 07:30", "08 07:00", "09 06:30"]),
         ("15,45 2 * * *", "2026-03-08T06", "2026-03-09T06:30", ["08 07:00", "09 06:15"]),
@@ -170,18 +165,13 @@ def test_rare_day_is_found_from_afar() -> None:
             ["01 05:00", "01 05:30", "01 06:00", "01 06:30"],
         ),
         ("30 * * * *", "2026-11-01T05", "2026-11-01T08", ["01 05:30", "01 06:30", "01 07:30"]),
-    ],
-)
-def test_change_of_the_clocks_in_new_york(
-    expression: str, first: str, last: str, expected: list[str]
-) -> None:
-    """I21, S0.11: the table of how libraries fare at daylight saving."""
-    assert due(expression, "America/New_York", first, last) == expected
+    ):
+        with subtests.test(expression=expression, first=first):
+            assert due(expression, "America/New_York", first, last) == expected
 
 
-@pytest.mark.parametrize(
-    ("expression", "zone", "first", "last", "expected"),
-    [
+def test_change_of_the_clocks_elsewhere(subtests: pytest.Subtests) -> None:
+    for expression, zone, first, last, expected in (
         # 02:00 became 02:30 on 4 October, hours before 05:00: nothing of it is lost.
         (
             "*/20 5 * * *",
@@ -219,12 +209,9 @@ def test_change_of_the_clocks_in_new_york(
             "2010-11-07T04:30",
             ["07 02:00", "07 02:30", "07 03:00", "07 03:30", "07 04:00"],
         ),
-    ],
-)
-def test_change_of_the_clocks_elsewhere(
-    expression: str, zone: str, first: str, last: str, expected: list[str]
-) -> None:
-    assert due(expression, zone, first, last) == expected
+    ):
+        with subtests.test(expression=expression):
+            assert due(expression, zone, first, last) == expected
 
 
 def test_expression_is_read_once() -> None:

@@ -91,9 +91,8 @@ def test_what_is_promised_is_what_a_pull_does(
         assert can_be_had(task, due_at, now, lookback) is (due_at <= now < until), now
 
 
-@pytest.mark.parametrize(
-    ("changed", "state"),
-    [
+def test_states(subtests: pytest.Subtests) -> None:
+    for changed, state in (
         ({}, "open"),
         ({"due_at": START + A_MOMENT}, "waiting"),
         ({"due_at": START - timedelta(hours=24)}, "overdue"),
@@ -107,18 +106,17 @@ def test_what_is_promised_is_what_a_pull_does(
         ({"is_full": True, "due_at": START + WEEK}, "full"),
         ({"status": "paused", "is_full": True}, "paused"),
         ({"status": "deleted", "until": START}, "deleted"),
-    ],
-)
-def test_states(changed: dict[str, Any], state: str) -> None:
-    facts: dict[str, Any] = {
-        "status": "active",
-        "due_at": START - timedelta(hours=1),
-        "until": START + WEEK,
-        "is_full": False,
-        "is_handed_out": False,
-        "overdue_after": timedelta(hours=24),
-        "now": START,
-        **changed,
-    }
-    assert state_of(**facts) == state
-    assert state in (*OF_ACTIVE, "paused", "deleted")
+    ):
+        with subtests.test(changed=changed):
+            facts: dict[str, Any] = {
+                "status": "active",
+                "due_at": START - timedelta(hours=1),
+                "until": START + WEEK,
+                "is_full": False,
+                "is_handed_out": False,
+                "overdue_after": timedelta(hours=24),
+                "now": START,
+                **changed,
+            }
+            assert state_of(**facts) == state
+            assert state in (*OF_ACTIVE, "paused", "deleted")

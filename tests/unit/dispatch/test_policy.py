@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import product
 
 import pytest
 
@@ -37,9 +38,9 @@ def past(state: str, *, holds: bool, rounds: int = 1, ago: float = 0) -> PastDis
     )
 
 
-@pytest.mark.parametrize(
-    ("state", "on_failure", "on_expiry", "kept"),
-    [
+def test_ending_keeps_stock_as_the_table_says(subtests: pytest.Subtests) -> None:
+    """S0.28, S0.29: what an ending does to the quota."""
+    for state, on_failure, on_expiry, kept in (
         ("succeeded", "give_back", "give_back", True),
         ("failed", "finish", "give_back", True),
         ("failed", "give_back", "keep", False),
@@ -48,14 +49,10 @@ def past(state: str, *, holds: bool, rounds: int = 1, ago: float = 0) -> PastDis
         ("expired", "give_back", "keep", True),
         ("released", "finish", "keep", False),
         ("cancelled", "finish", "keep", False),
-    ],
-)
-def test_ending_keeps_stock_as_the_table_says(
-    state: str, on_failure: str, on_expiry: str, kept: bool
-) -> None:
-    """S0.28, S0.29: what an ending does to the quota."""
-    policy = replace(POLICY, on_failure=on_failure, on_expiry=on_expiry)
-    assert keeps_stock(policy, state) is kept
+    ):
+        with subtests.test(state=state, on_failure=on_failure):
+            policy = replace(POLICY, on_failure=on_failure, on_expiry=on_expiry)
+            assert keeps_stock(policy, state) is kept
 
 
 def test_verdict_first_time_is_ok() -> None:
@@ -72,15 +69,14 @@ def test_verdict_open_is_in_flight() -> None:
     assert verdict(POLICY, past("open", holds=True), NOW).code == IN_FLIGHT
 
 
-@pytest.mark.parametrize(
-    ("mode", "code"), [("single", ALREADY_TAKEN), ("multi", ALREADY_TAKEN), ("blocking", OK)]
-)
-@pytest.mark.parametrize("state", ["succeeded", "failed", "expired"])
-def test_verdict_counted_ending_repeats_only_in_blocking_mode(
-    mode: str, code: str, state: str
-) -> None:
+def test_verdict_counted_ending_repeats_only_in_blocking_mode(subtests: pytest.Subtests) -> None:
     """S0.12, S0.13, I6: a winner never gets it again, except while stock lasts in blocking mode."""
-    assert verdict(replace(POLICY, mode=mode), past(state, holds=True), NOW).code == code
+    for (mode, code), state in product(
+        (("single", ALREADY_TAKEN), ("multi", ALREADY_TAKEN), ("blocking", OK)),
+        ("succeeded", "failed", "expired"),
+    ):
+        with subtests.test(mode=mode, state=state):
+            assert verdict(replace(POLICY, mode=mode), past(state, holds=True), NOW).code == code
 
 
 @pytest.mark.parametrize(
@@ -92,15 +88,15 @@ def test_verdict_earlier_one_that_counts_outlasts_a_returned_one(mode: str, code
     assert verdict(replace(POLICY, mode=mode), last, NOW).code == code
 
 
-@pytest.mark.parametrize("state", ["failed", "expired", "released"])
-@pytest.mark.parametrize(("ago", "code"), [(59.999, COOLING_DOWN), (60, OK)])
-def test_verdict_returned_stock_cools_down_for_lease_seconds(
-    state: str, ago: float, code: str
-) -> None:
-    answer = verdict(POLICY, past(state, holds=False, ago=ago), NOW)
-    assert answer.code == code
-    if code == COOLING_DOWN:
-        assert answer.until == NOW + timedelta(seconds=60 - ago)
+def test_verdict_returned_stock_cools_down_for_lease_seconds(subtests: pytest.Subtests) -> None:
+    for state, (ago, code) in product(
+        ("failed", "expired", "released"), ((59.999, COOLING_DOWN), (60, OK))
+    ):
+        with subtests.test(state=state, ago=ago):
+            answer = verdict(POLICY, past(state, holds=False, ago=ago), NOW)
+            assert answer.code == code
+            if code == COOLING_DOWN:
+                assert answer.until == NOW + timedelta(seconds=60 - ago)
 
 
 @pytest.mark.parametrize(("rounds", "code"), [(1, OK), (2, OK), (3, ALREADY_TAKEN)])

@@ -143,20 +143,16 @@ def test_stock_that_others_used_up_is_left_out() -> None:
     assert given(played(once(1), once(2, mode="multi", dispatch_times=2), past=past)) == [(2, 0)]
 
 
-@pytest.mark.parametrize(
-    ("state", "holds", "expected"),
-    [
+def test_earlier_dispatches_exclude_or_cool_down(subtests: pytest.Subtests) -> None:
+    """S0.17: given back a minute ago under a lease of ten."""
+    for state, holds, expected in (
         ("succeeded", True, []),
         ("cancelled", False, []),
         ("released", False, [(1, 9)]),
         ("expired", False, [(1, 9)]),
-    ],
-)
-def test_earlier_dispatches_exclude_or_cool_down(
-    state: str, holds: bool, expected: list[tuple[int, float]]
-) -> None:
-    """S0.17: given back a minute ago under a lease of ten."""
-    assert given(played(once(1), past=past_of(1, state, holds=holds))) == expected
+    ):
+        with subtests.test(state=state):
+            assert given(played(once(1), past=past_of(1, state, holds=holds))) == expected
 
 
 def test_cooling_down_past_its_end_is_left_out() -> None:

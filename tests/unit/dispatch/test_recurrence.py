@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, time, timedelta
-from itertools import islice
+from itertools import islice, product
 from typing import Any
 
 import pytest
@@ -46,24 +46,22 @@ def before(recurrence: Recurrence, instant: datetime, count: int = 3) -> list[st
 
 
 # --- the wire form --------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("wire", "rule"),
-    [
+def test_rule_is_read(subtests: pytest.Subtests) -> None:
+    for wire, rule in (
         ({"every_minutes": 1}, EveryMinutes(1)),
         ({"every_minutes": 527_040}, EveryMinutes(527_040)),
         ({"every_days": 1, "at": "00:00"}, EveryDays(1, time(0, 0))),
         ({"every_days": 366, "at": "23:59"}, EveryDays(366, time(23, 59))),
         ({"every_days": 2, "at": "09:30:15"}, EveryDays(2, time(9, 30, 15))),
         ({"cron": "0 9 * * 1-5"}, Cron("0 9 * * 1-5")),
-    ],
-)
-def test_rule_is_read(wire: dict[str, Any], rule: Rule) -> None:
-    assert parse_rule(wire) == rule
+    ):
+        with subtests.test(wire=wire):
+            assert parse_rule(wire) == rule
 
 
-@pytest.mark.parametrize(
-    ("wire", "field", "said"),
-    [
+def test_wrong_rule_is_refused_with_its_field(subtests: pytest.Subtests) -> None:
+    """I20: a space of zero among them."""
+    for wire, field, said in (
         ({}, "rule", "A rule is needed: every_minutes"),
         (None, "rule", "None names no kind of rule"),
         ("0 9 * * *", "rule", "names no kind of rule"),
@@ -91,15 +89,13 @@ def test_rule_is_read(wire: dict[str, Any], rule: Rule) -> None:
         ({"every_days": 1, "at": "09:30\n"}, "rule.at", "is not a time"),
         ({"every_days": 1, "at": "٠٩:٣٠"}, "rule.at", "is not a time"),
         ({"every_days": 1, "at": 930}, "rule.at", "930 is not a time"),
-    ],
-)
-def test_wrong_rule_is_refused_with_its_field(wire: Any, field: str, said: str) -> None:
-    """I20: a space of zero among them."""
-    with pytest.raises(Invalid) as refusal:
-        parse_rule(wire)
+    ):
+        with subtests.test(wire=wire):
+            with pytest.raises(Invalid) as refusal:
+                parse_rule(wire)
 
-    assert [error.field for error in refusal.value.errors] == [field]
-    assert said in str(refusal.value)
+            assert [error.field for error in refusal.value.errors] == [field]
+            assert said in str(refusal.value)
 
 
 def test_wrong_rule_names_the_field_it_was_read_from() -> None:
@@ -119,21 +115,17 @@ def test_interval_begins_with_its_start() -> None:
     assert before(rotation, START - MICROSECOND) == []
 
 
-@pytest.mark.parametrize(
-    ("instant", "ahead", "behind"),
-    [
+def test_instant_on_the_boundary_counts_on_both_sides(subtests: pytest.Subtests) -> None:
+    """I20, S0.22: k · space itself included."""
+    for instant, ahead, behind in (
         (at("02 10:00"), "02 10:00", "02 10:00"),
         (at("02 10:00") - MICROSECOND, "02 10:00", "02 09:30"),
         (at("02 10:00") + MICROSECOND, "02 10:30", "02 10:00"),
         (at("05 23:59"), "06 00:00", "05 23:30"),
-    ],
-)
-def test_instant_on_the_boundary_counts_on_both_sides(
-    instant: datetime, ahead: str, behind: str
-) -> None:
-    """I20, S0.22: k · space itself included."""
-    assert after(plan(HALF_HOURLY), instant, 1) == [ahead]
-    assert before(plan(HALF_HOURLY), instant, 1) == [behind]
+    ):
+        with subtests.test(instant=instant):
+            assert after(plan(HALF_HOURLY), instant, 1) == [ahead]
+            assert before(plan(HALF_HOURLY), instant, 1) == [behind]
 
 
 def test_interval_counts_elapsed_minutes_through_a_change_of_the_clocks() -> None:
@@ -162,21 +154,19 @@ def test_day_of_the_start_has_no_instant_before_the_start() -> None:
 
 
 # --- the limits -----------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("wire", "last"),
-    [
+def test_end_itself_is_not_due(subtests: pytest.Subtests) -> None:
+    """S0.4: instants lie before end_at."""
+    for wire, last in (
         ({"every_minutes": 30}, "02 10:30"),
         ({"cron": "*/30 * * * *"}, "02 10:30"),
         ({"cron": "0 11 * * *"}, None),
         ({"every_days": 1, "at": "11:00"}, None),
-    ],
-)
-def test_end_itself_is_not_due(wire: dict[str, Any], last: str | None) -> None:
-    """S0.4: instants lie before end_at."""
-    rotation = plan(parse_rule(wire), end_at=at("02 11:00"))
+    ):
+        with subtests.test(wire=wire):
+            rotation = plan(parse_rule(wire), end_at=at("02 11:00"))
 
-    assert before(rotation, at("09 00:00"), 1) == ([last] if last else [])
-    assert after(rotation, at("02 10:31")) == []
+            assert before(rotation, at("09 00:00"), 1) == ([last] if last else [])
+            assert after(rotation, at("02 10:31")) == []
 
 
 def test_instant_before_an_end_with_a_fraction_of_a_second_is_due() -> None:
@@ -185,23 +175,21 @@ def test_instant_before_an_end_with_a_fraction_of_a_second_is_due() -> None:
     assert after(rotation, at("02 10:45")) == ["02 11:00"]
 
 
-@pytest.mark.parametrize(
-    ("effective_from", "first"),
-    [
-        (at("02 09:30"), "02 09:30"),
-        (at("02 09:30") + MICROSECOND, "02 10:00"),
-        (START - timedelta(days=9), "02 09:00"),
-    ],
-)
-@pytest.mark.parametrize("wire", [{"every_minutes": 30}, {"cron": "*/30 * * * *"}])
-def test_instants_before_effective_from_do_not_exist(
-    wire: dict[str, Any], effective_from: datetime, first: str
-) -> None:
+def test_instants_before_effective_from_do_not_exist(subtests: pytest.Subtests) -> None:
     """I23: while the phase of an interval stays that of its start."""
-    rotation = plan(parse_rule(wire), effective_from=effective_from)
+    for (effective_from, first), wire in product(
+        (
+            (at("02 09:30"), "02 09:30"),
+            (at("02 09:30") + MICROSECOND, "02 10:00"),
+            (START - timedelta(days=9), "02 09:00"),
+        ),
+        ({"every_minutes": 30}, {"cron": "*/30 * * * *"}),
+    ):
+        with subtests.test(effective_from=effective_from, wire=wire):
+            rotation = plan(parse_rule(wire), effective_from=effective_from)
 
-    assert after(rotation, at("01 00:00"), 1) == [first]
-    assert before(rotation, at("09 00:00"), 9999)[-1] == first
+            assert after(rotation, at("01 00:00"), 1) == [first]
+            assert before(rotation, at("09 00:00"), 9999)[-1] == first
 
 
 def test_start_with_a_fraction_of_a_second_counts_as_the_next_second() -> None:
@@ -212,28 +200,26 @@ def test_start_with_a_fraction_of_a_second_counts_as_the_next_second() -> None:
     assert found == [START + timedelta(seconds=1), START + timedelta(minutes=30, seconds=1)]
 
 
-@pytest.mark.parametrize(
-    "wire",
-    [
-        {"every_minutes": 527_040},
-        {"every_days": 366, "at": "23:59"},
-        {"cron": "0 0 29 2 *"},
-        {"cron": "*/5 0 29 2 */7"},
-    ],
-)
-@pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "Etc/GMT+12"])
-@pytest.mark.parametrize("start", [*ENDS_OF_THE_CALENDAR, START])
-def test_search_at_the_ends_of_the_calendar_ends(
-    wire: dict[str, Any], zone: str, start: datetime
-) -> None:
+def test_search_at_the_ends_of_the_calendar_ends(subtests: pytest.Subtests) -> None:
     """Nothing overflows and nothing runs for ever, however far the next instant is."""
-    rotation = plan(parse_rule(wire), zone, start_at=start)
-    first, last = ENDS_OF_THE_CALENDAR
+    for wire, zone, start in product(
+        (
+            {"every_minutes": 527_040},
+            {"every_days": 366, "at": "23:59"},
+            {"cron": "0 0 29 2 *"},
+            {"cron": "*/5 0 29 2 */7"},
+        ),
+        ("Pacific/Kiritimati", "Etc/GMT+12"),
+        (*ENDS_OF_THE_CALENDAR, START),
+    ):
+        with subtests.test(wire=wire, zone=zone, start=start):
+            rotation = plan(parse_rule(wire), zone, start_at=start)
+            first, last = ENDS_OF_THE_CALENDAR
 
-    assert list(rotation.before(first)) == list(rotation.after(last)) == []
-    assert list(rotation.after(datetime(9990, 1, 1, tzinfo=UTC))) == sorted(
-        instant for instant in rotation.before(last) if instant.year >= 9990
-    )
+            assert list(rotation.before(first)) == list(rotation.after(last)) == []
+            assert list(rotation.after(datetime(9990, 1, 1, tzinfo=UTC))) == sorted(
+                instant for instant in rotation.before(last) if instant.year >= 9990
+            )
 
 
 def test_local_time_without_a_zone_is_no_instant() -> None:
@@ -243,29 +229,27 @@ def test_local_time_without_a_zone_is_no_instant() -> None:
 
 
 # --- what is due ----------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("misfire", "limit", "due"),
-    [
+def test_misfire_decides_how_many_missed_ones_are_due(subtests: pytest.Subtests) -> None:
+    """I22, S0.22: beside the current one, and the newest of them."""
+    for misfire, limit, due in (
         ("skip", 3, ["02 10:30"]),
         ("once", 3, ["02 10:00", "02 10:30"]),
         ("all", 1, ["02 10:00", "02 10:30"]),
         ("all", 2, ["02 09:30", "02 10:00", "02 10:30"]),
         ("all", 10, ["02 09:00", "02 09:30", "02 10:00", "02 10:30"]),
-    ],
-)
-def test_misfire_decides_how_many_missed_ones_are_due(
-    misfire: str, limit: int, due: list[str]
-) -> None:
-    """I22, S0.22: beside the current one, and the newest of them."""
-    found = due_and_next(plan(HALF_HOURLY), at("02 10:45"), misfire=misfire, misfire_limit=limit)
+    ):
+        with subtests.test(misfire=misfire, limit=limit):
+            found = due_and_next(
+                plan(HALF_HOURLY), at("02 10:45"), misfire=misfire, misfire_limit=limit
+            )
 
-    assert [f"{instant:%d %H:%M}" for instant in found.occurrences] == due
-    assert found.next_at == at("02 11:00")
+            assert [f"{instant:%d %H:%M}" for instant in found.occurrences] == due
+            assert found.next_at == at("02 11:00")
 
 
-@pytest.mark.parametrize(
-    ("now", "current", "next_at"),
-    [
+def test_occurrence_is_current_until_the_next_or_the_end(subtests: pytest.Subtests) -> None:
+    """S0.22: and nothing is due outside of start and end."""
+    for now, current, next_at in (
         (START - MICROSECOND, [], START),
         (START, [START], at("02 09:30")),
         (at("02 09:30") - MICROSECOND, [START], at("02 09:30")),
@@ -274,15 +258,14 @@ def test_misfire_decides_how_many_missed_ones_are_due(
         (at("02 10:20") - MICROSECOND, [at("02 10:00")], None),
         (at("02 10:20"), [], None),
         (at("09 00:00"), [], None),
-    ],
-)
-def test_occurrence_is_current_until_the_next_or_the_end(
-    now: datetime, current: list[datetime], next_at: datetime | None
-) -> None:
-    """S0.22: and nothing is due outside of start and end."""
-    rotation = plan(HALF_HOURLY, end_at=at("02 10:20"))
+    ):
+        with subtests.test(now=now):
+            rotation = plan(HALF_HOURLY, end_at=at("02 10:20"))
 
-    assert due_and_next(rotation, now, misfire="skip", misfire_limit=1) == (current, next_at)
+            assert due_and_next(rotation, now, misfire="skip", misfire_limit=1) == (
+                current,
+                next_at,
+            )
 
 
 def test_missed_ones_before_an_edit_stay_gone() -> None:

@@ -13,23 +13,19 @@ DAY = timedelta(days=1)
 WEEK = 7 * DAY
 
 
-@pytest.mark.parametrize(
-    ("kept", "lookback", "days_ago"),
-    [
+def test_horizon_lies_behind_the_lookback(subtests: pytest.Subtests) -> None:
+    """S0.8."""
+    for kept, lookback, days_ago in (
         (400 * DAY, WEEK, 400),
         (8 * DAY, WEEK, 8),
         # Never within the lookback, whatever the setting says.
         (7 * DAY, WEEK, 8),
         (DAY, WEEK, 8),
         (DAY, 365 * DAY, 366),
-    ],
-)
-def test_horizon_lies_behind_the_lookback(
-    kept: timedelta, lookback: timedelta, days_ago: int
-) -> None:
-    """S0.8."""
-    found = retention.horizon(NOW, after=kept, lookback=lookback)
-    assert found == NOW - days_ago * DAY
+    ):
+        with subtests.test(kept=kept, lookback=lookback):
+            found = retention.horizon(NOW, after=kept, lookback=lookback)
+            assert found == NOW - days_ago * DAY
 
 
 def test_task_is_kept_for_its_retention_in_both_tables_together() -> None:
@@ -38,9 +34,9 @@ def test_task_is_kept_for_its_retention_in_both_tables_together() -> None:
     assert found == NOW - 370 * DAY
 
 
-@pytest.mark.parametrize(
-    ("source", "deleted", "changed", "start", "end", "since"),
-    [
+def test_task_is_over(subtests: pytest.Subtests) -> None:
+    """S0.8: days from now."""
+    for source, deleted, changed, start, end, since in (
         # A task: its end, or for a once task the end of the lookback; an edit is later.
         ("once", False, -90, -90, -50, -50),
         ("once", False, -40, -90, -50, -40),
@@ -57,26 +53,22 @@ def test_task_is_kept_for_its_retention_in_both_tables_together() -> None:
         ("rotate", True, -10, -90, None, -10),
         ("rotate", True, -10, -90, -50, -50),
         ("rotate", True, -10, -90, 50, -10),
-    ],
-)
-def test_task_is_over(
-    source: str, deleted: bool, changed: int, start: int, end: int | None, since: int | None
-) -> None:
-    """S0.8: days from now."""
-    found = retention.over_since(
-        source=source,
-        is_deleted=deleted,
-        changed_at=NOW + changed * DAY,
-        start_at=NOW + start * DAY,
-        end_at=None if end is None else NOW + end * DAY,
-        lookback=WEEK,
-    )
-    assert found == (None if since is None else NOW + since * DAY)
+    ):
+        with subtests.test(source=source, deleted=deleted, changed=changed, start=start, end=end):
+            found = retention.over_since(
+                source=source,
+                is_deleted=deleted,
+                changed_at=NOW + changed * DAY,
+                start_at=NOW + start * DAY,
+                end_at=None if end is None else NOW + end * DAY,
+                lookback=WEEK,
+            )
+            assert found == (None if since is None else NOW + since * DAY)
 
 
-@pytest.mark.parametrize(
-    ("source", "due", "stands", "settled"),
-    [
+def test_occurrence_is_settled(subtests: pytest.Subtests) -> None:
+    """S0.8, I6: seconds from the horizon."""
+    for source, due, stands, settled in (
         ("once", -900, True, False),
         ("once", -900, False, True),
         # The task cannot be had any more, whenever it was due.
@@ -85,11 +77,9 @@ def test_task_is_over(
         ("rotate", 0, True, False),
         ("rotate", -1, False, True),
         ("rotate", 0, False, False),
-    ],
-)
-def test_occurrence_is_settled(source: str, due: int, stands: bool, settled: bool) -> None:
-    """S0.8, I6: seconds from the horizon."""
-    found = retention.is_settled(
-        source, due_at=NOW + timedelta(seconds=due), is_task_kept=stands, before=NOW
-    )
-    assert found is settled
+    ):
+        with subtests.test(source=source, due=due, stands=stands):
+            found = retention.is_settled(
+                source, due_at=NOW + timedelta(seconds=due), is_task_kept=stands, before=NOW
+            )
+            assert found is settled

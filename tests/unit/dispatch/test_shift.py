@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from itertools import islice
-from typing import Any
+from itertools import islice, product
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -16,9 +15,8 @@ from apps.dispatch.rules.shift import is_moved, parse_shift, shifted, written_sh
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
-    ("text", "shift"),
-    [
+def test_shift_is_read(subtests: pytest.Subtests) -> None:
+    for text, shift in (
         ("+2h", timedelta(hours=2)),
         ("-30m", timedelta(minutes=-30)),
         ("90s", timedelta(seconds=90)),
@@ -26,51 +24,50 @@ NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
         (" - 1 W ", timedelta(days=-7)),
         ("+366d", timedelta(days=366)),
         ("-1s", timedelta(seconds=-1)),
-    ],
-)
-def test_shift_is_read(text: str, shift: timedelta) -> None:
-    assert parse_shift(text) == shift
+    ):
+        with subtests.test(text=text):
+            assert parse_shift(text) == shift
 
 
-@pytest.mark.parametrize("text", ["", "2", "h", "+-2h", "2h+30m", "1.5h", "2 hours", "٢h", "+2h\0"])
-def test_what_is_no_shift_is_refused_with_an_example(text: str) -> None:
-    with pytest.raises(Invalid, match=r"is not a shift; write for example \+2h"):
-        parse_shift(text)
+def test_what_is_no_shift_is_refused_with_an_example(subtests: pytest.Subtests) -> None:
+    for text in ("", "2", "h", "+-2h", "2h+30m", "1.5h", "2 hours", "٢h", "+2h\0"):
+        with subtests.test(text=text):
+            with pytest.raises(Invalid, match=r"is not a shift; write for example \+2h"):
+                parse_shift(text)
 
 
-@pytest.mark.parametrize("text", ["0s", "-0d0h", "366d1s", "-999999999w"])
-def test_shift_of_nothing_or_of_years_is_refused(text: str) -> None:
-    with pytest.raises(Invalid, match="shift by one second to 366 days"):
-        parse_shift(text)
+def test_shift_of_nothing_or_of_years_is_refused(subtests: pytest.Subtests) -> None:
+    for text in ("0s", "-0d0h", "366d1s", "-999999999w"):
+        with subtests.test(text=text):
+            with pytest.raises(Invalid, match="shift by one second to 366 days"):
+                parse_shift(text)
 
 
-@pytest.mark.parametrize("days", [-10, 5])
-@pytest.mark.parametrize("ends", [None, 7, 40])
-@pytest.mark.parametrize("by", [timedelta(minutes=45), timedelta(days=1), timedelta(days=-3)])
-@pytest.mark.parametrize(
-    "rule",
-    [
-        {"every_minutes": 30},
-        {"every_minutes": 45},
-        {"every_days": 1, "at": "09:30"},
-        {"every_days": 3, "at": "00:10"},
-        {"cron": "0 9 * * 1-5"},
-    ],
-)
-def test_series_is_moved_when_it_is_due_at_other_times(
-    rule: dict[str, Any], by: timedelta, ends: int | None, days: int
-) -> None:
-    start = NOW + timedelta(days=days)
-    end = None if ends is None else start + timedelta(days=ends)
-    series = Recurrence(
-        rule=parse_rule(rule), zone=ZoneInfo("Asia/Shanghai"), start_at=start, end_at=end
-    )
-    start_at, end_at = shifted(start, end, by)
-    moved = Recurrence(rule=series.rule, zone=series.zone, start_at=start_at, end_at=end_at)
-    before, after = (list(islice(each.after(NOW), 2_000)) for each in (series, moved))
-    # A start or an end ahead moves even where nothing is due between the old and the new one.
-    is_ahead = max(start, start_at) > NOW or (end_at is not None and max(end, end_at) > NOW)
-    assert is_moved(series, by, NOW) == (before != after or is_ahead)
+def test_series_is_moved_when_it_is_due_at_other_times(subtests: pytest.Subtests) -> None:
+    for days, ends, by, rule in product(
+        (-10, 5),
+        (None, 7, 40),
+        (timedelta(minutes=45), timedelta(days=1), timedelta(days=-3)),
+        (
+            {"every_minutes": 30},
+            {"every_minutes": 45},
+            {"every_days": 1, "at": "09:30"},
+            {"every_days": 3, "at": "00:10"},
+            {"cron": "0 9 * * 1-5"},
+        ),
+    ):
+        with subtests.test(days=days, ends=ends, by=by, rule=rule):
+            start = NOW + timedelta(days=days)
+            end = None if ends is None else start + timedelta(days=ends)
+            series = Recurrence(
+                rule=parse_rule(rule), zone=ZoneInfo("Asia/Shanghai"), start_at=start, end_at=end
+            )
+            start_at, end_at = shifted(start, end, by)
+            moved = Recurrence(rule=series.rule, zone=series.zone, start_at=start_at, end_at=end_at)
+            before, after = (list(islice(each.after(NOW), 2_000)) for each in (series, moved))
+            # A start or an end ahead moves even where nothing is due between the old and the new one.
+            is_ahead = max(start, start_at) > NOW or (end_at is not None and max(end, end_at) > NOW)
+            assert is_moved(series, by, NOW) == (before != after or is_ahead)
 
 
 def test_shift_beyond_the_calendar_is_refused() -> None:
@@ -78,9 +75,13 @@ def test_shift_beyond_the_calendar_is_refused() -> None:
         shifted(datetime(9998, 12, 31, tzinfo=UTC), None, timedelta(days=366))
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(7200, "+2h"), (-1800, "-30m"), (129_600, "+1d12h"), (604_861, "+1w1m1s")]
-)
-def test_shift_is_written_as_it_is_read(seconds: int, text: str) -> None:
-    assert written_shift(seconds) == text
-    assert parse_shift(text) == timedelta(seconds=seconds)
+def test_shift_is_written_as_it_is_read(subtests: pytest.Subtests) -> None:
+    for seconds, text in (
+        (7200, "+2h"),
+        (-1800, "-30m"),
+        (129_600, "+1d12h"),
+        (604_861, "+1w1m1s"),
+    ):
+        with subtests.test(seconds=seconds):
+            assert written_shift(seconds) == text
+            assert parse_shift(text) == timedelta(seconds=seconds)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 
@@ -12,9 +10,8 @@ from apps.dispatch.rules.summary import summary
 from tests.unit.dispatch.test_calendar import CRON
 
 
-@pytest.mark.parametrize(
-    ("wire", "words"),
-    [
+def test_interval_and_days_in_words(subtests: pytest.Subtests) -> None:
+    for wire, words in (
         ({"every_minutes": 1}, "every minute"),
         ({"every_minutes": 30}, "every 30 minutes"),
         ({"every_minutes": 60}, "every hour"),
@@ -23,15 +20,13 @@ from tests.unit.dispatch.test_calendar import CRON
         ({"every_days": 1, "at": "09:30"}, "daily at 09:30, Asia/Shanghai"),
         ({"every_days": 2, "at": "09:30"}, "every 2 days at 09:30, Asia/Shanghai"),
         ({"every_days": 7, "at": "09:30:15"}, "every 7 days at 09:30:15, Asia/Shanghai"),
-    ],
-)
-def test_interval_and_days_in_words(wire: dict[str, Any], words: str) -> None:
-    assert str(summary(parse_rule(wire), "Asia/Shanghai")) == words
+    ):
+        with subtests.test(wire=wire):
+            assert str(summary(parse_rule(wire), "Asia/Shanghai")) == words
 
 
-@pytest.mark.parametrize(
-    ("expression", "words"),
-    [
+def test_cron_in_words(subtests: pytest.Subtests) -> None:
+    for expression, words in (
         ("0 9 * * *", "daily at 09:00"),
         ("0,30 9,17 * * *", "daily at 09:00, 09:30, 17:00 and 17:30"),
         ("0 9 * * 1-5", "Monday to Friday at 09:00"),
@@ -67,10 +62,9 @@ def test_interval_and_days_in_words(wire: dict[str, Any], words: str) -> None:
         ("0 9 */10 * 1", "cron 0 9 */10 * 1"),
         ("0 9 1,L * *", "cron 0 9 1,L * *"),
         ("0 9 * * 1,2#3", "cron 0 9 * * 1,2#3"),
-    ],
-)
-def test_cron_in_words(expression: str, words: str) -> None:
-    assert str(summary(parse_rule({"cron": expression}), "UTC")) == f"{words}, UTC"
+    ):
+        with subtests.test(expression=expression):
+            assert str(summary(parse_rule({"cron": expression}), "UTC")) == f"{words}, UTC"
 
 
 @given(CRON)

@@ -21,9 +21,8 @@ ROTATION = {
 }
 
 
-@pytest.mark.parametrize(
-    ("verb", "facts", "params", "why"),
-    [
+def test_reason_why_a_task_is_left_out(subtests: pytest.Subtests) -> None:
+    for verb, facts, params, why in (
         ("pause", TASK, {}, None),
         ("pause", {**TASK, "status": "paused"}, {}, "paused"),
         ("resume", TASK, {}, "active"),
@@ -43,23 +42,18 @@ ROTATION = {
             {"shift_seconds": 366 * 86_400},
             "That lies beyond the calendar",
         ),
-    ],
-)
-def test_reason_why_a_task_is_left_out(
-    verb: str, facts: dict[str, Any], params: dict[str, Any], why: str | None
-) -> None:
-    found = of.why_not(verb, facts, params, NOW)
-    assert found is None if why is None else str(found).startswith(why)
+    ):
+        with subtests.test(verb=verb, facts=facts, params=params):
+            found = of.why_not(verb, facts, params, NOW)
+            assert found is None if why is None else str(found).startswith(why)
 
 
-@pytest.mark.parametrize(
-    ("verb", "params", "said"),
-    [
+def test_sample_says_what_becomes_of_a_task(subtests: pytest.Subtests) -> None:
+    for verb, params, said in (
         ("pause", {}, "paused"),
         ("copy", {}, "a paused copy for the same executor"),
         ("priority", {"priority": 4}, "priority 0 → 4"),
         ("delete", {}, "deleted"),
-    ],
-)
-def test_sample_says_what_becomes_of_a_task(verb: str, params: dict[str, Any], said: str) -> None:
-    assert str(of.sample(verb, TASK, params)) == said
+    ):
+        with subtests.test(verb=verb):
+            assert str(of.sample(verb, TASK, params)) == said

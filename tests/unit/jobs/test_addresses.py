@@ -62,33 +62,32 @@ PUBLIC = [
 ]
 
 
-@pytest.mark.parametrize("address", REFUSED)
-def test_address_that_is_not_public_is_refused(address: str) -> None:
-    assert not is_allowed(ipaddress.ip_address(address))
+def test_address_that_is_not_public_is_refused(subtests: pytest.Subtests) -> None:
+    for address in REFUSED:
+        with subtests.test(address=address):
+            assert not is_allowed(ipaddress.ip_address(address))
 
 
-@pytest.mark.parametrize("address", PUBLIC)
-def test_public_address_is_allowed(address: str) -> None:
-    assert is_allowed(ipaddress.ip_address(address))
+def test_public_address_is_allowed(subtests: pytest.Subtests) -> None:
+    for address in PUBLIC:
+        with subtests.test(address=address):
+            assert is_allowed(ipaddress.ip_address(address))
 
 
-@pytest.mark.parametrize(
-    ("address", "network", "allowed"),
-    [
+def test_network_that_is_named_is_allowed_too(subtests: pytest.Subtests) -> None:
+    for address, network, allowed in (
         ("10.1.2.3", "10.1.0.0/16", True),
         ("10.2.0.1", "10.1.0.0/16", False),
         ("127.0.0.1", "127.0.0.1", True),
         ("::ffff:10.1.2.3", "10.1.0.0/16", False),
         ("fd00::5", "fd00::/8", True),
-    ],
-)
-def test_network_that_is_named_is_allowed_too(address: str, network: str, allowed: bool) -> None:
-    assert is_allowed(ipaddress.ip_address(address), [network_of(network)]) is allowed
+    ):
+        with subtests.test(address=address):
+            assert is_allowed(ipaddress.ip_address(address), [network_of(network)]) is allowed
 
 
-@pytest.mark.parametrize(
-    ("host", "port", "listed"),
-    [
+def test_only_listed_hosts_are_called(subtests: pytest.Subtests) -> None:
+    for host, port, listed in (
         ("api.example.com", 443, True),
         ("api.example.com", 8443, False),
         ("shop.example.org", 443, True),
@@ -98,9 +97,8 @@ def test_network_that_is_named_is_allowed_too(address: str, network: str, allowe
         ("box", 8443, True),
         ("box", 443, False),
         ("api.example.com.evil.net", 443, False),
-    ],
-)
-def test_only_listed_hosts_are_called(host: str, port: int, listed: bool) -> None:
-    names = ["API.example.com", "*.example.org", "box:8443"]
+    ):
+        with subtests.test(host=host, port=port):
+            names = ["API.example.com", "*.example.org", "box:8443"]
 
-    assert host_is_listed(host, port, 443, names) is listed
+            assert host_is_listed(host, port, 443, names) is listed

@@ -29,12 +29,17 @@ def test_first_batch_is_small() -> None:
     assert BatchSizes().sizes(types) == {"mail": FIRST_BATCH, "film": FIRST_BATCH}
 
 
-@pytest.mark.parametrize(
-    ("seconds_each", "size"),
-    [(0.0, MAX_BATCH), (0.0001, MAX_BATCH), (0.01, 50), (0.1, 5), (0.5, 1), (60.0, 1)],
-)
-def test_batch_comes_to_take_half_a_second(seconds_each: float, size: int) -> None:
-    assert size_after(seconds_each) == pytest.approx(size, abs=1)
+def test_batch_comes_to_take_half_a_second(subtests: pytest.Subtests) -> None:
+    for seconds_each, size in (
+        (0.0, MAX_BATCH),
+        (0.0001, MAX_BATCH),
+        (0.01, 50),
+        (0.1, 5),
+        (0.5, 1),
+        (60.0, 1),
+    ):
+        with subtests.test(seconds_each=seconds_each):
+            assert size_after(seconds_each) == pytest.approx(size, abs=1)
 
 
 def test_batch_grows_step_by_step() -> None:
@@ -47,15 +52,14 @@ def test_batch_of_single_attempts_takes_a_tenth_of_a_second(seconds_each: float,
     assert size_after(seconds_each, max_attempts=1) == pytest.approx(size, abs=1)
 
 
-@pytest.mark.parametrize(
-    ("seconds_each", "size"), [(0.0, MAX_BATCH), (0.001, 50), (0.01, 5), (0.03, 2), (60.0, 1)]
-)
-def test_limit_of_a_type_is_one_of_time(seconds_each: float, size: int) -> None:
+def test_limit_of_a_type_is_one_of_time(subtests: pytest.Subtests) -> None:
     """S4.8: nothing waits behind a long job; short ones may be more while none waits long."""
-    first = size_of(BatchSizes(), batch_limit=2)
+    for seconds_each, size in ((0.0, MAX_BATCH), (0.001, 50), (0.01, 5), (0.03, 2), (60.0, 1)):
+        with subtests.test(seconds_each=seconds_each):
+            first = size_of(BatchSizes(), batch_limit=2)
 
-    assert first == 2
-    assert size_after(seconds_each, batch_limit=2) == pytest.approx(size, abs=1)
+            assert first == 2
+            assert size_after(seconds_each, batch_limit=2) == pytest.approx(size, abs=1)
 
 
 def test_batch_that_was_not_filled_does_not_grow() -> None:

@@ -8,42 +8,44 @@ from django.core.exceptions import ImproperlyConfigured
 from apps.jobs.conf import JobsConf
 
 
-@pytest.mark.parametrize(
-    ("text", "hosts"),
-    [
+def test_hosts_that_jobs_may_call(subtests: pytest.Subtests) -> None:
+    for text, hosts in (
         ("", ()),
         ("api.example.com", ("api.example.com",)),
         ("*.example.com, Host:8443 ,10.0.0.5:1", ("*.example.com", "Host:8443", "10.0.0.5:1")),
         ("a:65535", ("a:65535",)),
-    ],
-)
-def test_hosts_that_jobs_may_call(text: str, hosts: tuple[str, ...]) -> None:
-    assert JobsConf.JOB_HTTP_HOSTS.read(text) == hosts
+    ):
+        with subtests.test(text=text):
+            assert JobsConf.JOB_HTTP_HOSTS.read(text) == hosts
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["host:abc", "host:", "host:0", "host:65536", "https://host", "host/path", "*", "a.*.b", "a b"],
-)
-def test_what_is_no_host_is_refused_with_an_example(text: str) -> None:
-    with pytest.raises(ImproperlyConfigured, match=r"is no host.*api\.example\.com"):
-        JobsConf.JOB_HTTP_HOSTS.read(f"good.example.com,{text}")
+def test_what_is_no_host_is_refused_with_an_example(subtests: pytest.Subtests) -> None:
+    for text in (
+        "host:abc",
+        "host:",
+        "host:0",
+        "host:65536",
+        "https://host",
+        "host/path",
+        "*",
+        "a.*.b",
+        "a b",
+    ):
+        with subtests.test(text=text):
+            with pytest.raises(ImproperlyConfigured, match=r"is no host.*api\.example\.com"):
+                JobsConf.JOB_HTTP_HOSTS.read(f"good.example.com,{text}")
 
 
 @pytest.mark.parametrize(
     ("text", "ports"),
-    [
-        ("g1:41555", (("g1", 41555),)),
-        (" java:8081 , g2:1 ", (("java", 8081), ("g2", 1))),
-    ],
+    [("g1:41555", (("g1", 41555),)), (" java:8081 , g2:1 ", (("java", 8081), ("g2", 1)))],
 )
 def test_ports_of_dialects(text: str, ports: tuple[tuple[str, int], ...]) -> None:
     assert JobsConf.ASYNCFLOW_PORTS.read(text) == ports
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_wrong_port_of_a_dialect_stops_the_start(subtests: pytest.Subtests) -> None:
+    for text, message in (
         ("go:41555", r"'go:41555' is no dialect with a port; known: g2, g1, java, api"),
         ("g1", "is no dialect with a port"),
         ("g1:0", "is no dialect with a port"),
@@ -51,11 +53,10 @@ def test_ports_of_dialects(text: str, ports: tuple[tuple[str, int], ...]) -> Non
         ("g1:port", "is no dialect with a port"),
         ("g1:1,g1:2", "a port that another one has already"),
         ("g1:1,g2:1", "a port that another one has already"),
-    ],
-)
-def test_wrong_port_of_a_dialect_stops_the_start(text: str, message: str) -> None:
-    with pytest.raises(ImproperlyConfigured, match=f"ASYNCFLOW_PORTS: .*{message}"):
-        JobsConf.ASYNCFLOW_PORTS.read(text)
+    ):
+        with subtests.test(text=text):
+            with pytest.raises(ImproperlyConfigured, match=f"ASYNCFLOW_PORTS: .*{message}"):
+                JobsConf.ASYNCFLOW_PORTS.read(text)
 
 
 @pytest.mark.parametrize("text", ["Lark workers", "lark.secret", "x" * 65])

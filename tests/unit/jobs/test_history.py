@@ -51,19 +51,17 @@ def test_life_with_a_retry_is_whole() -> None:
     assert flaws_of(*entries, status="succeeded", hold=3, held_at=at(170)) == []
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "can"),
-    [
+def test_only_promotion_and_hold_are_not_journaled(subtests: pytest.Subtests) -> None:
+    for before, after, can in (
         ("scheduled", "running", True),
         ("ready", "running", True),
         ("ready", "scheduled", False),
         ("failed", "ready", False),
         ("running", "ready", False),
         ("succeeded", "succeeded", True),
-    ],
-)
-def test_only_promotion_and_hold_are_not_journaled(before: str, after: str, can: bool) -> None:
-    assert follows(before, after) is can
+    ):
+        with subtests.test(before=before, after=after):
+            assert follows(before, after) is can
 
 
 def test_arrow_that_is_not_listed_is_illegal() -> None:
@@ -102,10 +100,7 @@ def test_entries_too_close_to_be_ordered_may_have_happened_either_way() -> None:
 
 
 def test_stale_reports_change_nothing() -> None:
-    entries = [
-        entry(0, "running", "cancelled"),
-        entry(60, "cancelled", "cancelled", event="stale"),
-    ]
+    entries = [entry(0, "running", "cancelled"), entry(60, "cancelled", "cancelled", event="stale")]
     assert flaws_of(*entries, status="cancelled") == []
 
 

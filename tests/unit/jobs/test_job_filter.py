@@ -60,9 +60,8 @@ def test_a_filter_read_back_from_its_json_is_the_same() -> None:
     assert found.priority_to == 0
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
+def test_wrong_values_are_refused_by_name(subtests: pytest.Subtests) -> None:
+    for given, said in (
         ({"type": "a b"}, "a b is not a name"),
         ({"status": "gone"}, "gone is none of the choices"),
         ({"ids": "7,x"}, "x is not a number"),
@@ -73,12 +72,11 @@ def test_a_filter_read_back_from_its_json_is_the_same() -> None:
         ({"where": "city:x"}, "A path begins with: context, result"),
         ({"where": ["context.a:1", 7]}, "7 is no search in a payload"),
         ({"where": [f"context.a:{n}" for n in range(4)]}, "More than 3 values"),
-    ],
-)
-def test_wrong_values_are_refused_by_name(given: dict[str, Any], said: str) -> None:
-    with pytest.raises(Invalid, match=said) as refused:
-        read(given, WIRE)
-    assert [each.field for each in refused.value.errors] == [*given]
+    ):
+        with subtests.test(given=given):
+            with pytest.raises(Invalid, match=said) as refused:
+                read(given, WIRE)
+            assert [each.field for each in refused.value.errors] == [*given]
 
 
 def test_every_wrong_value_is_named_at_once() -> None:

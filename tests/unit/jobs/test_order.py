@@ -16,12 +16,18 @@ INSTANTS = st.datetimes(
 )
 
 
-@pytest.mark.parametrize(
-    ("attempts", "lost"),
-    [(0, 0), (1, 30_000), (4, 30_000), (5, 60_000), (15, 60_000), (16, 300_000), (10**9, 300_000)],
-)
-def test_head_start_lost_grows_with_the_attempts(attempts: int, lost: int) -> None:
-    assert demotion_ms(attempts) == lost
+def test_head_start_lost_grows_with_the_attempts(subtests: pytest.Subtests) -> None:
+    for attempts, lost in (
+        (0, 0),
+        (1, 30_000),
+        (4, 30_000),
+        (5, 60_000),
+        (15, 60_000),
+        (16, 300_000),
+        (10**9, 300_000),
+    ):
+        with subtests.test(attempts=attempts):
+            assert demotion_ms(attempts) == lost
 
 
 def test_key_is_age_less_priority_plus_demotion() -> None:

@@ -74,9 +74,8 @@ def after(end: str, job: LockedJob = JOB, policy: TypeSnapshot = POLICY, **wishe
     return next_of(job, outcome, policy, NOON, chance=0.5)
 
 
-@pytest.mark.parametrize(
-    ("end", "status", "attempts", "seconds"),
-    [
+def test_each_ending_takes_its_arrow(subtests: pytest.Subtests) -> None:
+    for end, status, attempts, seconds in (
         ("succeeded", "succeeded", 1, -60),
         ("failed", "scheduled", 1, 10),
         ("timed_out", "scheduled", 1, 10),
@@ -84,13 +83,12 @@ def after(end: str, job: LockedJob = JOB, policy: TypeSnapshot = POLICY, **wishe
         ("stage_done", "ready", 0, 0),
         ("released", "ready", 0, 0),
         ("cancelled", "cancelled", 1, -60),
-    ],
-)
-def test_each_ending_takes_its_arrow(end: str, status: str, attempts: int, seconds: int) -> None:
-    job = after(end)
+    ):
+        with subtests.test(end=end):
+            job = after(end)
 
-    assert (job.status, job.attempts) == (status, attempts)
-    assert job.run_at == NOON + timedelta(seconds=seconds)
+            assert (job.status, job.attempts) == (status, attempts)
+            assert job.run_at == NOON + timedelta(seconds=seconds)
 
 
 @pytest.mark.parametrize("end", ["failed", "timed_out", "lost"])
@@ -117,12 +115,13 @@ def test_past_its_expiry_it_is_not_tried_again() -> None:
     assert after("failed", JOB._replace(expected_at=NOON), policy).status == "scheduled"
 
 
-@pytest.mark.parametrize("end", ["failed", "lost", "timed_out", "released", "stage_done"])
-def test_wish_to_cancel_wins_unless_the_attempt_succeeds(end: str) -> None:
-    asked = JOB._replace(cancel_requested=True)
+def test_wish_to_cancel_wins_unless_the_attempt_succeeds(subtests: pytest.Subtests) -> None:
+    for end in ("failed", "lost", "timed_out", "released", "stage_done"):
+        with subtests.test(end=end):
+            asked = JOB._replace(cancel_requested=True)
 
-    assert after(end, asked).status == "cancelled"
-    assert after("succeeded", asked).status == "succeeded"
+            assert after(end, asked).status == "cancelled"
+            assert after("succeeded", asked).status == "succeeded"
 
 
 def test_retry_goes_to_the_host_that_ran_it_for_a_grace_time() -> None:

@@ -11,12 +11,11 @@ from apps.jobs.rules.rate import capacity, tokens_at
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
-    ("per_minute", "limit"), [(0, 0), (1, 1), (10, 1), (60, 6), (10**7, 10**6)]
-)
-def test_bucket_holds_six_seconds_worth_but_a_token_at_least(per_minute: int, limit: float) -> None:
-    assert capacity(per_minute) == limit
-    assert tokens_at(per_minute, None, None, NOON) == limit
+def test_bucket_holds_six_seconds_worth_but_a_token_at_least(subtests: pytest.Subtests) -> None:
+    for per_minute, limit in ((0, 0), (1, 1), (10, 1), (60, 6), (10**7, 10**6)):
+        with subtests.test(per_minute=per_minute):
+            assert capacity(per_minute) == limit
+            assert tokens_at(per_minute, None, None, NOON) == limit
 
 
 def test_tokens_come_back_evenly_up_to_what_the_bucket_holds() -> None:

@@ -16,9 +16,8 @@ SCORES = st.one_of(
 )
 
 
-@pytest.mark.parametrize(
-    ("score", "key"),
-    [
+def test_key_is_the_score_in_thousandths(subtests: pytest.Subtests) -> None:
+    for score, key in (
         (0, 0),
         (-0.0, 0),
         (7, 7_000),
@@ -33,26 +32,32 @@ SCORES = st.one_of(
         (MAX_SCORE - 1, 8_999_999_999_999_000),
         (1 - MAX_SCORE, -8_999_999_999_999_000),
         (8_999_999_999_999.998, 8_999_999_999_999_998),
-    ],
-)
-def test_key_is_the_score_in_thousandths(score: Score, key: int) -> None:
-    assert score_key(score) == key
-    assert score_of(key) == score
+    ):
+        with subtests.test(score=score, key=key):
+            assert score_key(score) == key
+            assert score_of(key) == score
 
 
-@pytest.mark.parametrize("score", [0.0001, 1.0005, -3.14159, 1e-4, 1e-300, 0.1 + 0.2, 123456.7891])
-def test_fourth_decimal_is_refused(score: float) -> None:
-    with pytest.raises(ValueError, match="more than three decimals"):
-        score_key(score)
+def test_fourth_decimal_is_refused(subtests: pytest.Subtests) -> None:
+    for score in (0.0001, 1.0005, -3.14159, 1e-4, 1e-300, 0.1 + 0.2, 123456.7891):
+        with subtests.test(score=score):
+            with pytest.raises(ValueError, match="more than three decimals"):
+                score_key(score)
 
 
-@pytest.mark.parametrize(
-    "score",
-    [MAX_SCORE, -MAX_SCORE, 9e12, 1e300, float("inf"), float("-inf"), float("nan"), 10**400],
-)
-def test_score_beyond_the_limit_is_refused(score: Score) -> None:
-    with pytest.raises(ValueError, match="beyond"):
-        score_key(score)
+def test_score_beyond_the_limit_is_refused(subtests: pytest.Subtests) -> None:
+    for score in (
+        MAX_SCORE,
+        -MAX_SCORE,
+        9e12,
+        1e300,
+        float("inf"),
+        float("-inf"),
+        float("nan"),
+        10**400,
+    ):
+        with subtests.test(score=score), pytest.raises(ValueError, match="beyond"):
+            score_key(score)
 
 
 @given(SCORES)

@@ -14,9 +14,8 @@ BOTH = ("fast", "slow")
 WEIGHTS = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(1, 20), min_size=1)
 
 
-@pytest.mark.parametrize(
-    ("lane", "lanes", "slots", "limit"),
-    [
+def test_lane_never_takes_all_slots_of_a_worker_of_both(subtests: pytest.Subtests) -> None:
+    for lane, lanes, slots, limit in (
         ("slow", BOTH, 4, 3),
         ("fast", BOTH, 4, 3),
         ("slow", BOTH, 2, 1),
@@ -25,32 +24,24 @@ WEIGHTS = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(1, 20), min_s
         ("slow", ("slow",), 4, 4),
         ("fast", ("fast",), 1, 1),
         ("fast", ("slow",), 4, 0),
-    ],
-)
-def test_lane_never_takes_all_slots_of_a_worker_of_both(
-    lane: str, lanes: tuple[str, ...], slots: int, limit: int
-) -> None:
-    assert max_drains(lane, lanes, slots) == limit
+    ):
+        with subtests.test(lane=lane, lanes=lanes, slots=slots):
+            assert max_drains(lane, lanes, slots) == limit
 
 
-@pytest.mark.parametrize(
-    ("lane", "lanes", "slots", "polled"),
-    [
+def test_slow_workers_help_with_fast_jobs_and_not_the_other_way(subtests: pytest.Subtests) -> None:
+    for lane, lanes, slots, polled in (
         ("fast", BOTH, 4, ("fast",)),
         ("slow", BOTH, 4, ("slow", "fast")),
         ("fast", BOTH, 1, ("fast", "slow")),
         ("slow", ("slow",), 4, ("slow",)),
-    ],
-)
-def test_slow_workers_help_with_fast_jobs_and_not_the_other_way(
-    lane: str, lanes: tuple[str, ...], slots: int, polled: tuple[str, ...]
-) -> None:
-    assert lanes_polled(lane, lanes, slots) == polled
+    ):
+        with subtests.test(lane=lane, lanes=lanes, slots=slots):
+            assert lanes_polled(lane, lanes, slots) == polled
 
 
-@pytest.mark.parametrize(
-    ("groups", "due", "starts"),
-    [
+def test_drains_start_where_jobs_are_due_and_one_waits_otherwise(subtests: pytest.Subtests) -> None:
+    for groups, due, starts in (
         ([], {"fast"}, {"fast": 0, "slow": 0}),
         ([CeleryWorker(BOTH, 4, {})], set(), {"fast": 1, "slow": 1}),
         ([CeleryWorker(BOTH, 4, {"fast": 1, "slow": 1})], set(), {"fast": 0, "slow": 0}),
@@ -65,12 +56,9 @@ def test_slow_workers_help_with_fast_jobs_and_not_the_other_way(
             {"fast"},
             {"fast": 1, "slow": 1},
         ),
-    ],
-)
-def test_drains_start_where_jobs_are_due_and_one_waits_otherwise(
-    groups: list[CeleryWorker], due: set[str], starts: dict[str, int]
-) -> None:
-    assert wanted(groups, due) == starts
+    ):
+        with subtests.test(groups=groups, due=due):
+            assert wanted(groups, due) == starts
 
 
 def test_slots_are_shared_between_types_by_weight() -> None:

@@ -36,14 +36,15 @@ def test_picture_has_a_box_for_every_state_and_an_arrow_for_every_pair_of_the_ta
         assert f"{words[source]} → {words[target]}: " in svg
 
 
-@pytest.mark.parametrize("status", t.STATUSES)
-def test_present_state_is_marked_and_what_leaves_it(status: str) -> None:
-    svg = state_picture(status, set())
-    leaving = [pair for pair in pairs() if pair[0] == status]
+def test_present_state_is_marked_and_what_leaves_it(subtests: pytest.Subtests) -> None:
+    for status in t.STATUSES:
+        with subtests.test(status=status):
+            svg = state_picture(status, set())
+            leaving = [pair for pair in pairs() if pair[0] == status]
 
-    assert svg.count("state-here") == 1
-    assert svg.count('class="arrow arrow-open"') == len(leaving)
-    assert f"now: {dict(Job.Status.choices)[status]}" in svg
+            assert svg.count("state-here") == 1
+            assert svg.count('class="arrow arrow-open"') == len(leaving)
+            assert f"now: {dict(Job.Status.choices)[status]}" in svg
 
 
 def test_arrows_that_the_job_has_taken_are_marked_and_drawn_last() -> None:
@@ -56,14 +57,15 @@ def test_arrows_that_the_job_has_taken_are_marked_and_drawn_last() -> None:
     assert svg.count("state-seen") == 2
 
 
-@pytest.mark.parametrize(("source", "target"), CURVES)
 def test_arrow_leads_from_the_edge_of_one_box_to_that_of_the_other(
-    source: str, target: str
+    subtests: pytest.Subtests,
 ) -> None:
-    numbers = [float(number) for number in re.findall(r"-?[0-9.]+", CURVES[source, target])]
+    for source, target in CURVES:
+        with subtests.test(source=source, target=target):
+            numbers = [float(number) for number in re.findall(r"-?[0-9.]+", CURVES[source, target])]
 
-    assert _gap(source, *numbers[:2]) == pytest.approx(3, abs=1)
-    assert _gap(target, *numbers[-2:]) == pytest.approx(3, abs=1)
+            assert _gap(source, *numbers[:2]) == pytest.approx(3, abs=1)
+            assert _gap(target, *numbers[-2:]) == pytest.approx(3, abs=1)
 
 
 def _gap(state: str, x: float, y: float) -> float:

@@ -24,28 +24,25 @@ def facts(status: str = t.READY, **more: Any) -> dict[str, Any]:
     return {"status": status, "cancel_requested": False, **usual, **more}
 
 
-@pytest.mark.parametrize(
-    ("verb", "changed"),
-    [
+def test_each_action_takes_its_states_and_says_why_not_the_others(
+    subtests: pytest.Subtests,
+) -> None:
+    for verb, changed in (
         (verbs.CANCEL, {t.SCHEDULED, t.READY, t.RUNNING}),
         (verbs.RETRY, {t.FAILED, t.CANCELLED}),
         (verbs.RUN_NOW, {t.SCHEDULED}),
         (verbs.MARK_DONE, {t.SCHEDULED, t.READY, t.FAILED}),
         *((verb, {t.SCHEDULED, t.READY}) for verb in WITH_FIELDS),
-    ],
-)
-def test_each_action_takes_its_states_and_says_why_not_the_others(
-    verb: str, changed: set[str]
-) -> None:
-    params = WITH_FIELDS.get(verb, {})
-    found = {each: verbs.why_not(verb, facts(each), params) for each in t.STATUSES}
-    assert {each for each, why in found.items() if why is None} == changed
-    assert all(str(why) for each, why in found.items() if each not in changed)
+    ):
+        with subtests.test(verb=verb):
+            params = WITH_FIELDS.get(verb, {})
+            found = {each: verbs.why_not(verb, facts(each), params) for each in t.STATUSES}
+            assert {each for each, why in found.items() if why is None} == changed
+            assert all(str(why) for each, why in found.items() if each not in changed)
 
 
-@pytest.mark.parametrize(
-    ("verb", "more", "params", "why"),
-    [
+def test_what_would_change_nothing_is_left_out(subtests: pytest.Subtests) -> None:
+    for verb, more, params, why in (
         (verbs.CANCEL, {"status": t.RUNNING, "cancel_requested": True}, {}, "asked to stop"),
         (verbs.RETRY, {"status": t.SUCCEEDED}, {"succeeded": False}, "succeeded"),
         (verbs.PRIORITY, {"priority": 40}, {"priority": 40}, "this priority already"),
@@ -54,12 +51,9 @@ def test_each_action_takes_its_states_and_says_why_not_the_others(
         (verbs.MAX_ATTEMPTS, {"attempts": 2}, {"max_attempts": 2}, "used as many attempts"),
         (verbs.MOVE, {"affinity_host": "host-a"}, {"host": "host-a"}, "this host already"),
         (verbs.MOVE, {}, {"host": ""}, "this host already"),
-    ],
-)
-def test_what_would_change_nothing_is_left_out(
-    verb: str, more: dict[str, Any], params: dict[str, Any], why: str
-) -> None:
-    assert why in str(verbs.why_not(verb, facts(**more), params))
+    ):
+        with subtests.test(verb=verb, more=more):
+            assert why in str(verbs.why_not(verb, facts(**more), params))
 
 
 def test_succeeded_jobs_are_retried_when_asked_for() -> None:
@@ -76,21 +70,21 @@ def test_running_jobs_are_told_apart() -> None:
     assert verbs.note(verbs.CANCEL, facts(t.READY)) is None
 
 
-@pytest.mark.parametrize(
-    ("params", "share", "seconds"),
-    [
+def test_spread_begins_with_the_oldest_at_the_time_or_at_the_start_of_the_run(
+    subtests: pytest.Subtests,
+) -> None:
+    for params, share, seconds in (
         ({"spread_seconds": 3600}, 0, 0),
         ({"spread_seconds": 3600}, 0.25, 900),
         ({"run_at": NOW + timedelta(hours=1), "spread_seconds": 60}, 0.5, 3630),
         ({"run_at": NOW + timedelta(hours=1)}, 0.5, 3600),
-    ],
-)
-def test_spread_begins_with_the_oldest_at_the_time_or_at_the_start_of_the_run(
-    params: dict[str, Any], share: float, seconds: int
-) -> None:
-    given = facts(run_at=NOW + timedelta(days=1), share=share, begun=NOW)
-    assert verbs.why_not(verbs.TIME, given, params) is None
-    assert verbs.changes(verbs.TIME, given, params) == {"run_at": NOW + timedelta(seconds=seconds)}
+    ):
+        with subtests.test(params=params, share=share):
+            given = facts(run_at=NOW + timedelta(days=1), share=share, begun=NOW)
+            assert verbs.why_not(verbs.TIME, given, params) is None
+            assert verbs.changes(verbs.TIME, given, params) == {
+                "run_at": NOW + timedelta(seconds=seconds)
+            }
 
 
 def test_shift_moves_each_job_from_its_own_time() -> None:
@@ -98,9 +92,8 @@ def test_shift_moves_each_job_from_its_own_time() -> None:
     assert later == {"run_at": NOW - timedelta(seconds=90)}
 
 
-@pytest.mark.parametrize(
-    ("verb", "params", "fields"),
-    [
+def test_wrong_fields_are_named(subtests: pytest.Subtests) -> None:
+    for verb, params, fields in (
         (verbs.TIME, {"run_at": NOW, "shift_seconds": 1}, ["run_at"]),
         (verbs.TIME, {"shift_seconds": 366 * 86_400 + 1}, ["shift_seconds"]),
         (verbs.TIME, {"shift_seconds": 366 * 86_400}, []),
@@ -115,7 +108,6 @@ def test_shift_moves_each_job_from_its_own_time() -> None:
         (verbs.MOVE, {}, ["host"]),
         (verbs.RETRY, {"succeeded": 1}, ["succeeded"]),
         (verbs.CANCEL, {"colour": "red"}, ["colour"]),
-    ],
-)
-def test_wrong_fields_are_named(verb: str, params: dict[str, Any], fields: list[str]) -> None:
-    assert [each.field for each in verbs.faults(verb, params, NOW)] == fields
+    ):
+        with subtests.test(verb=verb, params=params):
+            assert [each.field for each in verbs.faults(verb, params, NOW)] == fields

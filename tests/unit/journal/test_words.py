@@ -8,9 +8,8 @@ from django.utils import timezone, translation
 from apps.journal.admin import words
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "said"),
-    [
+def test_value_is_translated_where_its_name_says_what_it_is(subtests: pytest.Subtests) -> None:
+    for name, value, said in (
         ("status", "paused", "已暂停"),
         ("title", "paused", "paused"),
         ("on_failure", "give_back", "退回"),
@@ -27,13 +26,10 @@ from apps.journal.admin import words
         ("start_at", "2026-03-02T09:00:00+00:00", "2026-03-02 17:00:00 UTC+8"),
         ("start_at", "2026-03-02", "2026-03-02"),
         ("start_at", "soon", "soon"),
-    ],
-)
-def test_value_is_translated_where_its_name_says_what_it_is(
-    name: str, value: object, said: str
-) -> None:
-    with translation.override("zh-hans"), timezone.override("Asia/Shanghai"):
-        assert words.value_of(name, value) == said
+    ):
+        with subtests.test(name=name, value=value):
+            with translation.override("zh-hans"), timezone.override("Asia/Shanghai"):
+                assert words.value_of(name, value) == said
 
 
 def test_reason_with_an_instant_is_shown_in_the_zone_of_the_page() -> None:

@@ -21,9 +21,8 @@ def lengths(buckets: list[Bucket]) -> list[int]:
     return [round((bucket.end - bucket.start) / timedelta(minutes=1)) for bucket in buckets]
 
 
-@pytest.mark.parametrize(
-    ("zone", "day", "length"),
-    [
+def test_local_days_are_as_long_as_they_are(subtests: pytest.Subtests) -> None:
+    for zone, day, length in (
         ("Asia/Shanghai", "2026-03-29", 24 * 60),
         ("Europe/Berlin", "2026-03-29", 23 * 60),
         ("Europe/Berlin", "2026-10-25", 25 * 60),
@@ -32,14 +31,13 @@ def lengths(buckets: list[Bucket]) -> list[int]:
         ("Africa/Cairo", "2026-04-24", 23 * 60),  # put forward at midnight
         ("America/Havana", "2026-11-01", 25 * 60),  # put back at one, to midnight
         ("Asia/Kathmandu", "2026-06-01", 24 * 60),
-    ],
-)
-def test_local_days_are_as_long_as_they_are(zone: str, day: str, length: int) -> None:
-    here = ZoneInfo(zone)
-    before, after = (date.fromisoformat(day) + timedelta(days=d) for d in (-1, 2))
-    found = days(local(f"{before}T12:00", zone), local(f"{after}T12:00", zone), here)
-    buckets = {bucket.label: bucket for bucket in found}
-    assert lengths([buckets[day]]) == [length]
+    ):
+        with subtests.test(zone=zone, day=day):
+            here = ZoneInfo(zone)
+            before, after = (date.fromisoformat(day) + timedelta(days=d) for d in (-1, 2))
+            found = days(local(f"{before}T12:00", zone), local(f"{after}T12:00", zone), here)
+            buckets = {bucket.label: bucket for bucket in found}
+            assert lengths([buckets[day]]) == [length]
 
 
 def test_hour_that_is_put_back_comes_twice() -> None:

@@ -11,11 +11,7 @@ from apps.reports.rules.capacity import NEVER, Load, days_until_full
 
 GB = 10**9
 JOURNAL = Load(
-    rows=400_000_000,
-    size=84 * GB,
-    per_day=1_000_000.0,
-    kept=timedelta(days=400),
-    assumed_bytes=999,
+    rows=400_000_000, size=84 * GB, per_day=1_000_000.0, kept=timedelta(days=400), assumed_bytes=999
 )
 
 
@@ -45,21 +41,19 @@ def test_table_that_is_kept_for_ever_or_of_unknown_growth() -> None:
     assert not replace(JOURNAL, per_day=None).grows
 
 
-@pytest.mark.parametrize(
-    ("size", "max_size", "days"),
-    [
+def test_days_until_the_database_is_full(subtests: pytest.Subtests) -> None:
+    for size, max_size, days in (
         # 40 GB are to come, if the rounding of a row is left out.
         (50, 91, NEVER),
         (50, 89, 39 * GB / 210e6),
         (50, 50, 0.0),
         (50, 10, 0.0),
-    ],
-)
-def test_days_until_the_database_is_full(size: int, max_size: int, days: float) -> None:
-    half = replace(JOURNAL, rows=400_000_000 * 11 // 21, size=44 * GB)
-    resting = replace(JOURNAL, per_day=None)
-    found = days_until_full([half, resting], size=size * GB, max_size=max_size * GB)
-    assert found == pytest.approx(days)
+    ):
+        with subtests.test(size=size, max_size=max_size):
+            half = replace(JOURNAL, rows=400_000_000 * 11 // 21, size=44 * GB)
+            resting = replace(JOURNAL, per_day=None)
+            found = days_until_full([half, resting], size=size * GB, max_size=max_size * GB)
+            assert found == pytest.approx(days)
 
 
 def test_what_is_kept_for_ever_fills_every_disk() -> None:

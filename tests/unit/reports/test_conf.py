@@ -20,11 +20,7 @@ def test_minutes_of_reports_can_be_added_up_anew(given: dict[str, str]) -> None:
 
 @pytest.mark.parametrize(
     "given",
-    [
-        {},
-        {"JOURNAL_RETENTION": "2d"},
-        {"JOURNAL_RETENTION": "0", "REPORT_MINUTES_KEPT": "36500d"},
-    ],
+    [{}, {"JOURNAL_RETENTION": "2d"}, {"JOURNAL_RETENTION": "0", "REPORT_MINUTES_KEPT": "36500d"}],
 )
 def test_journal_as_long_as_minutes_is_fine(given: dict[str, str]) -> None:
     ReportsConf.from_environment(given)

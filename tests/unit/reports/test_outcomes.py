@@ -58,10 +58,7 @@ def test_every_end_of_an_attempt_that_can_be_is_counted() -> None:
     arrows = [arrow for arrow in t.ARROWS.values() if t.RUNNING in arrow.sources]
     states = {state for arrow in arrows for state in arrow.targets} - {t.RUNNING}
     counted = {(event, after) for event, before, after in JOB_ENDS if before == t.RUNNING}
-    again = {
-        *(t.END_FAILED, t.END_STAGE_DONE, t.END_RELEASED, t.END_YIELDED),
-        *outcome.LOSSES,
-    }
+    again = {*(t.END_FAILED, t.END_STAGE_DONE, t.END_RELEASED, t.END_YIELDED), *outcome.LOSSES}
     possible = {
         *product(again, t.WAITING),
         *product(events - {t.END_SUCCEEDED}, {t.CANCELLED}),
@@ -83,15 +80,15 @@ def test_every_way_into_a_final_state_is_counted() -> None:
     assert ways == {(before, after) for _, before, after in JOB_ENDS if after in t.FINAL}
 
 
-@pytest.mark.parametrize("state", ["succeeded", "failed", "expired", "released", "cancelled"])
-def test_dispatch_counts_as_it_ended(state: str) -> None:
-    assert DISPATCH_ENDS[state, "open", state] == state
-    assert len(DISPATCH_ENDS) == 5
+def test_dispatch_counts_as_it_ended(subtests: pytest.Subtests) -> None:
+    for state in ("succeeded", "failed", "expired", "released", "cancelled"):
+        with subtests.test(state=state):
+            assert DISPATCH_ENDS[state, "open", state] == state
+            assert len(DISPATCH_ENDS) == 5
 
 
-@pytest.mark.parametrize(
-    "entry",
-    [
+def test_what_ends_nothing_counts_as_nothing(subtests: pytest.Subtests) -> None:
+    for entry in (
         ("dispatch", "handed_out", "", "open"),
         ("dispatch", "handed_out", "succeeded", "open"),
         ("dispatch", "handed_out", "released", "open"),
@@ -102,11 +99,10 @@ def test_dispatch_counts_as_it_ended(state: str) -> None:
         ("job", "edited", "ready", "scheduled"),
         ("job", "cancel_requested", "running", "running"),
         ("plan", "task_deleted", "", ""),
-    ],
-)
-def test_what_ends_nothing_counts_as_nothing(entry: tuple[str, str, str, str]) -> None:
-    assert entry not in ENDS
-    assert entry not in RETRIES
+    ):
+        with subtests.test(entry=entry):
+            assert entry not in ENDS
+            assert entry not in RETRIES
 
 
 @pytest.mark.parametrize("before", ["failed", "expired"])

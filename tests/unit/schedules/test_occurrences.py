@@ -41,11 +41,7 @@ def test_what_is_ahead_is_made_before_it_is_due() -> None:
 
 @pytest.mark.parametrize(
     ("misfire", "instants"),
-    [
-        ("skip", [at(3)]),
-        ("once", [at(2), at(3)]),
-        ("all", [at(1), at(2), at(3)]),
-    ],
+    [("skip", [at(3)]), ("once", [at(2), at(3)]), ("all", [at(1), at(2), at(3)])],
 )
 def test_after_three_minutes_away(misfire: str, instants: list[datetime]) -> None:
     assert made(at(3, 20), misfire=misfire) == (instants, at(4))

@@ -7,9 +7,8 @@ import pytest
 from apps.schedules.rules.trouble import trouble_of
 
 
-@pytest.mark.parametrize(
-    ("newest_first", "trouble"),
-    [
+def test_trouble_by_the_newest_runs(subtests: pytest.Subtests) -> None:
+    for newest_first, trouble in (
         ("", ""),
         ("failed failed", ""),
         ("failed failed failed", "failing"),
@@ -24,8 +23,7 @@ from apps.schedules.rules.trouble import trouble_of
         ("refused failed failed failed", "unmade"),
         # A refused run is over, too.
         ("open failed failed refused", ""),
-    ],
-)
-def test_trouble_by_the_newest_runs(newest_first: str, trouble: str) -> None:
-    outcomes = [each.replace("open", "") for each in newest_first.split()]
-    assert trouble_of(outcomes) == trouble
+    ):
+        with subtests.test(newest_first=newest_first):
+            outcomes = [each.replace("open", "") for each in newest_first.split()]
+            assert trouble_of(outcomes) == trouble

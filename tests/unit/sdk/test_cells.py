@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import pytest
 
 from apps.jobs.rules.submission import SHARDS, shard_of
@@ -39,20 +37,17 @@ def test_new_cell_takes_only_the_shards_that_it_is_given() -> None:
     assert {three.of(route) for route in moved} == {"c"}
 
 
-@pytest.mark.parametrize(
-    ("shards", "message"),
-    [
+def test_table_that_is_not_whole_is_refused(subtests: pytest.Subtests) -> None:
+    for shards, message in (
         ({}, "1024 shards have no cell; the first is 0"),
         ({"a": range(512), "b": range(513, SHARDS)}, "1 shards have no cell; the first is 512"),
         ({"a": range(513), "b": range(512, SHARDS)}, "shard 512 belongs to two cells"),
         ({"a": [*range(SHARDS), 0]}, "shard 0 belongs to two cells"),
         ({"a": range(SHARDS + 1)}, "shard 1024 does not exist; there are 0 to 1023"),
         ({"a": range(-1, SHARDS)}, "shard -1 does not exist"),
-    ],
-)
-def test_table_that_is_not_whole_is_refused(shards: dict[str, Iterable[int]], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Cells(shards)
+    ):
+        with subtests.test(shards=shards), pytest.raises(ValueError, match=message):
+            Cells(shards)
 
 
 def test_empty_route_is_refused() -> None:

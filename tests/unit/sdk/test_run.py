@@ -165,10 +165,7 @@ def test_result_that_the_server_refuses_is_reported_as_failure(
     client.run("uid_alice", lambda dispatch: {"deep": [[]]}, stop=stop)
     first, second = outcomes(stub)
     assert first == {"outcome": "succeeded", "result": {"deep": [[]]}}
-    assert second == {
-        "outcome": "failed",
-        "message": "The result was refused: Nested too deeply.",
-    }
+    assert second == {"outcome": "failed", "message": "The result was refused: Nested too deeply."}
 
 
 def test_release_gives_the_task_back_with_its_reason(
@@ -182,12 +179,7 @@ def test_release_gives_the_task_back_with_its_reason(
 
 @pytest.mark.parametrize(("status", "code"), [(409, "closed"), (404, "not_found")])
 def test_task_that_ended_meanwhile_is_left_and_the_next_one_pulled(
-    stub: Stub,
-    client: sdk.Client,
-    stop: threading.Event,
-    stops: Stops,
-    status: int,
-    code: str,
+    stub: Stub, client: sdk.Client, stop: threading.Event, stops: Stops, status: int, code: str
 ) -> None:
     stub.behaves(offers, problem(status, code), stops(says(204, None, Retry_After="1")))
     assert client.run("uid_alice", lambda dispatch: None, stop=stop) == 1

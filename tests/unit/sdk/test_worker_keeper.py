@@ -75,22 +75,24 @@ class TestHolds:
             may_end.set()
             jobs.await_outcomes(6)
 
-    @pytest.mark.parametrize(
-        ("busy_for", "alone", "queued", "wanted"),
-        [(0, False, 0, 9), (1, False, 0, 5), (1, False, 2, 3), (1, False, 3, 0), (1, True, 0, 0)],
-    )
-    def test_threads_that_are_busy_for_long_do_not_count(
-        self, busy_for: float, alone: bool, queued: int, wanted: int
-    ) -> None:
+    def test_threads_that_are_busy_for_long_do_not_count(self, subtests: pytest.Subtests) -> None:
         """Two threads do ten jobs of 0.1 s in half a second, and none beside a suspect."""
-        executor = sdk._Executor(2)
-        answer = sdk._Answer({"now": "2026-03-02T09:00:00Z"}, 0.0, time.monotonic())
-        body = job("1", lease_until="2026-03-02T09:00:30Z", alone=alone)
-        held = [sdk.HeldJob(body, answer, executor) for _ in range(queued + 1)]
-        executor.mean = 0.1
-        executor.runs[1] = (time.monotonic() - busy_for, held[:1])
-        executor.queue.extend(held[1:])
-        assert executor.wanted() == wanted
+        for busy_for, alone, queued, wanted in (
+            (0, False, 0, 9),
+            (1, False, 0, 5),
+            (1, False, 2, 3),
+            (1, False, 3, 0),
+            (1, True, 0, 0),
+        ):
+            with subtests.test(busy_for=busy_for, alone=alone, queued=queued):
+                executor = sdk._Executor(2)
+                answer = sdk._Answer({"now": "2026-03-02T09:00:00Z"}, 0.0, time.monotonic())
+                body = job("1", lease_until="2026-03-02T09:00:30Z", alone=alone)
+                held = [sdk.HeldJob(body, answer, executor) for _ in range(queued + 1)]
+                executor.mean = 0.1
+                executor.runs[1] = (time.monotonic() - busy_for, held[:1])
+                executor.queue.extend(held[1:])
+                assert executor.wanted() == wanted
 
     def test_job_that_waits_too_long_for_a_thread_is_released(
         self, jobs: Jobs, stub: Stub, monkeypatch: pytest.MonkeyPatch, may_end: threading.Event
