@@ -195,23 +195,7 @@ def test_no_format_takes_long(subtests: pytest.Subtests) -> None:
             schema = {"type": "object", "properties": {"a": {"type": "string", "format": name}}}
             began = time.monotonic()
 
-            for piece in (
-                "a",
-                "0",
-                ".",
-                ":",
-                "%",
-                "(",
-                "{",
-                "/~0",
-                "a.",
-                "1:",
-                "P1Y",
-                "-",
-                "é",
-                "[",
-                "@",
-            ):
+            for piece in "a 0 . : % ( { /~0 a. 1: P1Y - é [ @".split():
                 params = {"a": piece * (40_000 // len(piece)) + "!"}
                 with suppress(Invalid):
                     check_params(schema, params)

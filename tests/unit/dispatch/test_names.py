@@ -18,14 +18,7 @@ def test_prefix_gives_the_kind(name: str, kind: str) -> None:
 
 def test_anything_else_is_no_name(subtests: pytest.Subtests) -> None:
     for name in (
-        "",
-        "alice",
-        "uid_",
-        "UID_a",
-        "uid_a ",
-        " uid_a",
-        "uid_á",
-        "uid_a\n",
+        *("", "alice", "uid_", "UID_a", "uid_a ", " uid_a", "uid_á", "uid_a\n"),
         "uid_" + "x" * 125,
     ):
         with subtests.test(name=name):

@@ -65,7 +65,7 @@ def test_series_is_moved_when_it_is_due_at_other_times(subtests: pytest.Subtests
             start_at, end_at = shifted(start, end, by)
             moved = Recurrence(rule=series.rule, zone=series.zone, start_at=start_at, end_at=end_at)
             before, after = (list(islice(each.after(NOW), 2_000)) for each in (series, moved))
-            # A start or an end ahead moves even where nothing is due between the old and the new one.
+            # A start or an end ahead moves even where nothing is due between the old and the new.
             is_ahead = max(start, start_at) > NOW or (end_at is not None and max(end, end_at) > NOW)
             assert is_moved(series, by, NOW) == (before != after or is_ahead)
 
