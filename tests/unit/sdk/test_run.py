@@ -52,7 +52,7 @@ def stub(stop: threading.Event) -> Iterator[Stub]:
 
 @pytest.fixture
 def client(stub: Stub) -> Iterator[sdk.Client]:
-    with sdk.Client(stub.url, KEY, timeout=30, give_up_after=1) as made:
+    with sdk.Client(stub.url, KEY, timeout=30, give_up_after=0.5) as made:
         yield made
 
 
@@ -193,7 +193,7 @@ def test_task_that_ended_meanwhile_is_left_and_the_next_one_pulled(
 def test_result_outlives_an_outage_longer_than_the_patience(
     stub: Stub, client: sdk.Client, stop: threading.Event, stops: Stops
 ) -> None:
-    away = problem(503, "unavailable", Retry_After="2")
+    away = problem(503, "unavailable", Retry_After="1")
     stub.behaves(offers, away, hangs_up, stops(DONE))
     client.run("uid_alice", lambda dispatch: {"n": 1}, stop=stop)
     reports = outcomes(stub)
@@ -204,7 +204,7 @@ def test_result_outlives_an_outage_longer_than_the_patience(
 def test_outage_while_pulling_is_waited_out(
     stub: Stub, client: sdk.Client, stop: threading.Event, stops: Stops
 ) -> None:
-    stub.behaves(problem(503, "unavailable", Retry_After="2"), offers, stops(DONE))
+    stub.behaves(problem(503, "unavailable", Retry_After="1"), offers, stops(DONE))
     assert client.run("uid_alice", lambda dispatch: None, stop=stop) == 1
 
 

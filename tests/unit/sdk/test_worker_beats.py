@@ -16,6 +16,12 @@ from tests.stub_jobs import Jobs, job, running, worker_of
 from tests.stub_server import Stub, problem
 
 
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checkpoints and progress do not wait a second for others."""
+    monkeypatch.setattr(sdk, "_CHECKPOINT_AGE", 0.05)
+
+
 def until_told(held: sdk.HeldJob, tell: Callable[[], None]) -> str:
     """Tell again and again; the name of what that raises at last."""
     while True:
@@ -88,6 +94,7 @@ def test_what_the_server_knows_is_not_sent_again(
     assert jobs.signs[1] == jobs.signs[2] == {"id": "7", "lease_token": "token-7"}
 
 
+@pytest.mark.usefixtures("soon")
 def test_progress_that_repeats_is_a_sign_of_its_own(jobs: Jobs, worker: sdk.Worker) -> None:
     """It moves the deadline of the attempt."""
 
@@ -130,6 +137,7 @@ def test_checkpoint_that_cannot_be_sent_raises_in_the_handler(
     assert outcome["exception"] in ("builtins.TypeError", "builtins.ValueError")
 
 
+@pytest.mark.usefixtures("soon")
 def test_checkpoint_that_the_server_refuses_raises_only_with_now(
     jobs: Jobs, worker: sdk.Worker, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -164,6 +172,7 @@ def test_request_refused_for_a_checkpoint_is_sent_without(jobs: Jobs, worker: sd
     assert jobs.signs == [{"id": "7", "lease_token": "token-7"}]
 
 
+@pytest.mark.usefixtures("soon")
 def test_cancelled_job_hears_of_it(jobs: Jobs, worker: sdk.Worker) -> None:
     heard: list[Any] = []
     jobs.cancelled.add("7")
@@ -181,6 +190,7 @@ def test_cancelled_job_hears_of_it(jobs: Jobs, worker: sdk.Worker) -> None:
     assert outcome == {"id": "7", "outcome": "cancelled", "memo": "cancelled as asked for"}
 
 
+@pytest.mark.usefixtures("soon")
 def test_outcome_of_a_lost_lease_is_dropped(
     jobs: Jobs, worker: sdk.Worker, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -219,8 +229,9 @@ def test_checkpoint_now_of_a_lost_lease_raises(jobs: Jobs, worker: sdk.Worker) -
 
 
 def test_checkpoint_now_without_an_answer_ends_with_the_lease(
-    jobs: Jobs, worker: sdk.Worker
+    jobs: Jobs, worker: sdk.Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(sdk, "_LONGEST_PAUSE", 0.3)
     jobs.lease_seconds = 1.0
 
     @worker.handler("mail")

@@ -245,11 +245,11 @@ class TestRefusals:
         monkeypatch: pytest.MonkeyPatch,
         caplog: pytest.LogCaptureFixture,
     ) -> None:
-        monkeypatch.setattr(sdk, "_REFUSED_PAUSE", (0.5, 0.5))
+        monkeypatch.setattr(sdk, "_REFUSED_PAUSE", (0.3, 0.3))
         jobs.fails("jobs/hold/", trouble)
         with running(worker):
             first, second = jobs.await_calls("jobs/hold/", 2)[:2]
-        assert second.at - first.at >= 0.5
+        assert second.at - first.at >= 0.3
         assert "pi-1 is refused and asks again in 0 s: No." in caplog.text
 
     def test_hold_that_is_refused_does_not_keep_outcomes_back(self, jobs: Jobs, stub: Stub) -> None:
