@@ -75,11 +75,10 @@ class TestRound:
     def test_schemas_are_schemas(self, name: str) -> None:
         check_schema(TEMPLATES[name])
 
-    @pytest.mark.parametrize(
-        "inspection", [*ROUND, TOMORROW, *ROTATIONS], ids=lambda part: part["title"]
-    )
-    def test_params_fit_their_template(self, inspection: Any) -> None:
-        check_params(TEMPLATES[inspection["template"]], {"shop": "x", **inspection["params"]})
+    def test_params_fit_their_template(self, subtests: pytest.Subtests) -> None:
+        for part in (*ROUND, TOMORROW, *ROTATIONS):
+            with subtests.test(part["title"]):
+                check_params(TEMPLATES[part["template"]], {"shop": "x", **part["params"]})
 
     def test_twenty_people_work_in_three_groups_and_some_in_two(self) -> None:
         members = [name for group in GROUPS.values() for name in group["members"]]
@@ -88,13 +87,14 @@ class TestRound:
         assert len(GROUPS) == 3
         assert 0 < len(members) - len(PEOPLE) < 5
 
-    @pytest.mark.parametrize("inspection", [*ROUND, *ROTATIONS], ids=lambda part: part["title"])
-    def test_mishaps_leave_enough_people_for_the_quota(self, inspection: Any) -> None:
-        policy = OnceTask(on_failure=inspection.get("on_failure", "finish")).policy
-        lost = [end for end in inspection.get("mishaps", ()) if not keeps_stock(policy, end)]
-        if inspection["mode"] == "multi" and inspection["executor"] in GROUPS:
-            members = len(GROUPS[inspection["executor"]]["members"])
-            assert (inspection["dispatch_times"] or members) + len(lost) <= members
+    def test_mishaps_leave_enough_people_for_the_quota(self, subtests: pytest.Subtests) -> None:
+        for part in (*ROUND, *ROTATIONS):
+            with subtests.test(part["title"]):
+                policy = OnceTask(on_failure=part.get("on_failure", "finish")).policy
+                lost = [end for end in part.get("mishaps", ()) if not keeps_stock(policy, end)]
+                if part["mode"] == "multi" and part["executor"] in GROUPS:
+                    members = len(GROUPS[part["executor"]]["members"])
+                    assert (part["dispatch_times"] or members) + len(lost) <= members
 
     def test_rotations_are_of_every_kind_and_misfire(self) -> None:
         """S0.4, S0.11: what the demo shows of rotations."""

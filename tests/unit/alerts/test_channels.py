@@ -8,6 +8,7 @@ import hmac
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import product
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -170,7 +171,9 @@ def test_slack_says_ok(body: bytes, outcome: str) -> None:
     assert slack.verdict(200, body).outcome == outcome
 
 
-@pytest.mark.parametrize("channel", [dingtalk, wecom, feishu, slack], ids=lambda e: e.__name__)
-@pytest.mark.parametrize(("status", "outcome"), [(503, "retry"), (429, "retry"), (403, "fail")])
-def test_bots_that_fail_as_servers_do(channel: Any, status: int, outcome: str) -> None:
-    assert channel.verdict(status, b"busy").outcome == outcome
+def test_bots_that_fail_as_servers_do(subtests: pytest.Subtests) -> None:
+    for channel, (status, outcome) in product(
+        (dingtalk, wecom, feishu, slack), ((503, "retry"), (429, "retry"), (403, "fail"))
+    ):
+        with subtests.test(channel=channel, status=status):
+            assert channel.verdict(status, b"busy").outcome == outcome

@@ -23,18 +23,16 @@ def test_nothing_is_forgotten_before_it_is_in_the_archive(subtests: pytest.Subte
                 DispatchConf.from_environment(given)
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
+def test_nothing_goes_to_the_archive_that_still_decides(subtests: pytest.Subtests) -> None:
+    """S0.8, I6."""
+    for given in (
         {"DISPATCH_LOOKBACK": "30d"},
         {"DISPATCH_ARCHIVE_AFTER": "191h"},
         {"TASK_ARCHIVE_AFTER": "191h"},
-    ],
-)
-def test_nothing_goes_to_the_archive_that_still_decides(given: dict[str, str]) -> None:
-    """S0.8, I6."""
-    with pytest.raises(ImproperlyConfigured, match="must be at least a day longer than"):
-        DispatchConf.from_environment(given)
+    ):
+        with subtests.test(given=given):
+            with pytest.raises(ImproperlyConfigured, match="must be at least a day longer than"):
+                DispatchConf.from_environment(given)
 
 
 def test_what_fits_together_is_taken(subtests: pytest.Subtests) -> None:

@@ -79,13 +79,12 @@ def test_verdict_counted_ending_repeats_only_in_blocking_mode(subtests: pytest.S
             assert verdict(replace(POLICY, mode=mode), past(state, holds=True), NOW).code == code
 
 
-@pytest.mark.parametrize(
-    ("mode", "code"), [("single", ALREADY_TAKEN), ("multi", ALREADY_TAKEN), ("blocking", OK)]
-)
-def test_verdict_earlier_one_that_counts_outlasts_a_returned_one(mode: str, code: str) -> None:
+def test_verdict_earlier_one_that_counts_outlasts_a_returned_one(subtests: pytest.Subtests) -> None:
     """I6: the task has left blocking mode since; the winner does not win again."""
-    last = replace(past("released", holds=False, rounds=2, ago=60), earlier_counts=True)
-    assert verdict(replace(POLICY, mode=mode), last, NOW).code == code
+    for mode, code in (("single", ALREADY_TAKEN), ("multi", ALREADY_TAKEN), ("blocking", OK)):
+        with subtests.test(mode=mode):
+            last = replace(past("released", holds=False, rounds=2, ago=60), earlier_counts=True)
+            assert verdict(replace(POLICY, mode=mode), last, NOW).code == code
 
 
 def test_verdict_returned_stock_cools_down_for_lease_seconds(subtests: pytest.Subtests) -> None:

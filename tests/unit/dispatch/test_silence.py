@@ -11,15 +11,10 @@ from apps.dispatch.rules.silence import is_silent
 SEEN = datetime(2026, 3, 2, 9, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
-    ("lease", "silent_after"),
-    [(240, 120), (60, 30), (20, 10), (15, 10), (5, 10)],
-    ids=lambda minutes: f"{minutes} min",
-)
-def test_silent_after_half_of_the_lease_and_ten_minutes_at_least(
-    lease: int, silent_after: int
-) -> None:
-    deadline, limit = SEEN + timedelta(minutes=lease), SEEN + timedelta(minutes=silent_after)
-    assert is_silent(seen_at=SEEN, deadline_at=deadline, now=limit)
-    just_before = limit - timedelta(microseconds=1)
-    assert not is_silent(seen_at=SEEN, deadline_at=deadline, now=just_before)
+def test_silent_after_half_of_the_lease_and_ten_minutes_at_least(subtests: pytest.Subtests) -> None:
+    for lease, silent_after in ((240, 120), (60, 30), (20, 10), (15, 10), (5, 10)):
+        with subtests.test(lease=lease):
+            deadline, limit = (SEEN + timedelta(minutes=each) for each in (lease, silent_after))
+            assert is_silent(seen_at=SEEN, deadline_at=deadline, now=limit)
+            just_before = limit - timedelta(microseconds=1)
+            assert not is_silent(seen_at=SEEN, deadline_at=deadline, now=just_before)

@@ -68,18 +68,18 @@ def test_switch_that_is_neither_stops_the_start() -> None:
         JobsConf.ASYNCFLOW_LIST_HOLDS.read("perhaps")
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
+def test_nothing_is_forgotten_before_it_is_in_the_archive(subtests: pytest.Subtests) -> None:
+    """S1.19: the start stops, and says what to do."""
+    for given in (
         {"JOB_RETENTION": "7d"},
         {"JOB_RETENTION": "12h", "JOB_ARCHIVE_AFTER": "1d"},
         {"JOB_ARCHIVE_AFTER": "400d"},
-    ],
-)
-def test_nothing_is_forgotten_before_it_is_in_the_archive(given: dict[str, str]) -> None:
-    """S1.19: the start stops, and says what to do."""
-    with pytest.raises(ImproperlyConfigured, match="raise the first, lower the second, or set"):
-        JobsConf.from_environment(given)
+    ):
+        with subtests.test(given=given):
+            with pytest.raises(
+                ImproperlyConfigured, match="raise the first, lower the second, or set"
+            ):
+                JobsConf.from_environment(given)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import product
 
 import pytest
 
@@ -102,25 +103,24 @@ def test_single_attempt_has_no_curve() -> None:
     assert "Only one attempt: no retries." in svg
 
 
-@pytest.mark.parametrize(
-    "policy",
-    [
-        Backoff(delay=0, multiplier=0, cap=0, jitter=0),
-        Backoff(delay=31_622_400, multiplier=1000, cap=31_622_400, jitter=1),
-        Backoff(delay=10, multiplier=0, cap=3600, jitter=0.5),
-        Backoff(delay=1e-9, multiplier=1.0, cap=3600, jitter=0),
-    ],
-    ids=["no wait", "the longest", "one wait", "tiny"],
-)
-@pytest.mark.parametrize("attempts", [2, 3, 10_000])
-def test_every_policy_that_a_type_may_have_is_drawn(policy: Backoff, attempts: int) -> None:
-    svg = backoff_picture(policy, attempts)
+def test_every_policy_that_a_type_may_have_is_drawn(subtests: pytest.Subtests) -> None:
+    for policy, attempts in product(
+        (
+            Backoff(delay=0, multiplier=0, cap=0, jitter=0),
+            Backoff(delay=31_622_400, multiplier=1000, cap=31_622_400, jitter=1),
+            Backoff(delay=10, multiplier=0, cap=3600, jitter=0.5),
+            Backoff(delay=1e-9, multiplier=1.0, cap=3600, jitter=0),
+        ),
+        (2, 3, 10_000),
+    ):
+        with subtests.test(policy=policy, attempts=attempts):
+            svg = backoff_picture(policy, attempts)
 
-    assert svg.count("<circle") == min(attempts - 1, MAX_RETRIES)
-    assert "nan" not in svg
-    assert "inf" not in svg
-    heights = [float(y) for y in re.findall(r'cy="([^"]*)"', svg)]
-    assert all(0 <= y <= 220 for y in heights)
+            assert svg.count("<circle") == min(attempts - 1, MAX_RETRIES)
+            assert "nan" not in svg
+            assert "inf" not in svg
+            heights = [float(y) for y in re.findall(r'cy="([^"]*)"', svg)]
+            assert all(0 <= y <= 220 for y in heights)
 
 
 def test_cap_is_a_line_where_waits_reach_it() -> None:
