@@ -176,3 +176,10 @@ def running(worker: sdk.Worker) -> Iterator[threading.Thread]:
     assert not thread.is_alive()
     for failure in failures:
         raise failure
+
+
+def ended(worker: sdk.Worker, jobs: Jobs, *given: dict[str, Any]) -> list[dict[str, Any]]:
+    """The outcomes of these jobs: the worker runs until there are as many, and stops."""
+    jobs.has(*given)
+    with running(worker):
+        return jobs.await_outcomes(len(given))

@@ -47,5 +47,4 @@ def test_both_usual_ways_to_write_a_time_are_taken(subtests: pytest.Subtests) ->
     for language, text in product(LANGUAGES, ("2026-11-20 09:30:59", "2026/11/20 09:30:59")):
         with subtests.test(language=language, text=text), translation.override(language):
             field = forms.DateTimeField(localize=True)
-
             assert field.clean(text).replace(tzinfo=None) == AT

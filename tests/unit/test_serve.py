@@ -28,7 +28,6 @@ def test_address_shown_is_one_that_the_settings_let_in(
             settings.HTTPS = https
             command = serve.Command()
             settings.HOST, command.port = host, 8000
-
             assert command.url == url
 
 

@@ -283,7 +283,6 @@ def test_mail_server(subtests: pytest.Subtests, started: Any) -> None:
     ):
         with subtests.test(url=url):
             found = started(EMAIL_URL=url)
-
             assert (found["EMAIL_HOST"], found["EMAIL_PORT"]) == ("mail.example.org", port)
             assert (found["EMAIL_USE_TLS"], found["EMAIL_USE_SSL"]) == (tls, ssl)
             if "@" in url:

@@ -93,7 +93,6 @@ def test_wrong_term_is_named_with_what_is_allowed(subtests: pytest.Subtests) -> 
         with subtests.test(wrong=wrong):
             with pytest.raises(Invalid) as caught:
                 validated(replace(GOOD, **wrong), now=NOW)
-
             assert [error.field for error in caught.value.errors] == [field]
             assert message in caught.value.errors[0].message
             assert message in caught.value.detail
@@ -112,7 +111,6 @@ def test_term_on_the_edge_of_what_is_allowed_is_kept(subtests: pytest.Subtests) 
     ):
         with subtests.test(right=right):
             terms = replace(GOOD, **right)
-
             assert validated(terms, now=NOW) == terms
 
 
@@ -146,7 +144,6 @@ def test_client_is_bound_to_what_it_names(subtests: pytest.Subtests) -> None:
     ):
         with subtests.test(executors=executors, job_types=job_types):
             bound = client(executors=frozenset(executors), job_types=frozenset(job_types))
-
             assert bound.bindings == bindings
 
 

@@ -59,7 +59,6 @@ def test_readable_header_gives_client_id_and_digest(subtests: pytest.Subtests) -
     ):
         with subtests.test(header=header):
             credentials = keys.read_header(header)
-
             assert credentials.client_id == "shop-k7m2xq"
             assert credentials.digest == keys.digest_of("s3cret_-")
 

@@ -160,7 +160,6 @@ def test_bots_say_in_the_body_whether_it_worked(subtests: pytest.Subtests) -> No
     ):
         with subtests.test(channel=channel, answer=answer):
             found = channel.verdict(200, json.dumps(answer).encode())
-
             assert found.outcome == outcome
             if outcome != "ok" and isinstance(answer, dict):
                 assert str(answer.get("errmsg") or answer.get("msg")) in found.text

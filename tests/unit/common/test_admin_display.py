@@ -141,7 +141,6 @@ def test_time_of_a_rule_shows_in_its_zone_too(subtests: pytest.Subtests) -> None
         with subtests.test(zone=zone):
             with timezone.override("Asia/Shanghai"), translation.override("en"):
                 html = shown_time(datetime(2026, 11, 23, 20, tzinfo=UTC), also=ZoneInfo(zone))
-
             _first, _note, rest = html.partition('<span class="cell-note faint">')
             assert rest == (f"{second}</span>" if second else "")
 

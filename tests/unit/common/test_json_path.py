@@ -33,7 +33,6 @@ def test_condition_has_column_path_and_value(subtests: pytest.Subtests) -> None:
     ):
         with subtests.test(text=text):
             found = read(text, COLUMNS)
-
             assert found == Condition(column, path, value)
             assert (str(found), found.in_sql()) == (text, sql)
 

@@ -22,7 +22,6 @@ def test_number_keeps_what_was_written(subtests: pytest.Subtests) -> None:
     for value in (0, 1, 0.25, 1.0, 5e-324):
         with subtests.test(value=value):
             checked = Line.check({"count": 1, "share": value})["share"]
-
             assert checked == value
             assert type(checked) is type(value)
 
@@ -32,7 +31,6 @@ def test_anything_else_is_no_number_in_range(subtests: pytest.Subtests) -> None:
         with subtests.test(value=value):
             with pytest.raises(PlatformError) as caught:
                 Line.check({"count": 1, "share": value})
-
             assert [error.field for error in caught.value.errors] == ["share"]
 
 
@@ -55,7 +53,6 @@ def test_wrong_items_have_their_position(subtests: pytest.Subtests) -> None:
         with subtests.test(lines=lines):
             with pytest.raises(PlatformError) as caught:
                 Order.check({"lines": lines})
-
             assert sorted(error.field for error in caught.value.errors) == sorted(fields)
 
 
@@ -81,7 +78,6 @@ def test_wrong_texts_have_their_position(subtests: pytest.Subtests) -> None:
         with subtests.test(words=words):
             with pytest.raises(PlatformError) as caught:
                 Search.check({"words": words})
-
             assert [error.field for error in caught.value.errors] == fields
 
 

@@ -80,7 +80,6 @@ def test_body_that_is_no_storable_json_object_is_refused_with_its_code(
     ):
         with subtests.test(body=body):
             error = refusal(body)
-
             assert (error.status, error.code) == (400, code)
             assert detail in error.detail
 
@@ -119,7 +118,6 @@ def test_string_before_the_brackets_does_not_hide_them(subtests: pytest.Subtests
     for text in (b"", b"\\\\", b'\\"', b"\\\\\\\\"):
         with subtests.test(text=text):
             body = b'{"a":["' + text + b'",' + b"[" * 19 + b"]" * 19 + b"]}"
-
             assert refusal(body).code == "too_deep"
 
 
@@ -152,7 +150,6 @@ def test_batch_item_beyond_the_single_limits_is_refused_by_its_position(
     ):
         with subtests.test(item=item):
             error = refusal(b'{"jobs":[{},' + item + b"]}", batch=True)
-
             assert (error.status, error.code) == (status, code)
             assert [e.field for e in error.errors] == ["jobs[1]"]
 

@@ -72,7 +72,6 @@ def test_value_of_the_right_type_is_kept_as_it_is(subtests: pytest.Subtests) -> 
     ):
         with subtests.test(field=field, value=value):
             read = Body.check({"uid": "uid_a", field: value})[field]
-
             assert read == checked
             assert type(read) is type(checked)
 
@@ -143,7 +142,6 @@ def test_value_of_another_type_or_out_of_range_is_refused_by_its_field(
     ):
         with subtests.test(field=field, value=value):
             error, wrong = errors_of(**{field: value})
-
             assert wrong == [(field, code)]
             assert message in error.errors[0].message
             assert error.detail == f"{field}: {error.errors[0].message}"
@@ -246,7 +244,6 @@ def test_rfc_3339_time_with_offset_becomes_an_instant_in_utc(subtests: pytest.Su
     ):
         with subtests.test(text=text):
             read = Body.check({"uid": "uid_a", "at": text})["at"]
-
             assert read == at
             assert read.tzinfo is UTC
 

@@ -44,7 +44,6 @@ def test_unknown_zone_is_refused_with_the_nearest_names(subtests: pytest.Subtest
         with subtests.test(name=name):
             with pytest.raises(Invalid) as refusal:
                 parse_zone(name)
-
             assert [error.field for error in refusal.value.errors] == ["time_zone"]
             assert hint in str(refusal.value)
             assert len(str(refusal.value)) < 200
@@ -89,9 +88,7 @@ def test_local_time_comes_once_on_each_date(subtests: pytest.Subtests) -> None:
             plan = Recurrence(
                 rule=parse_rule({"every_days": 1, "at": at}), zone=parse_zone(zone), start_at=start
             )
-
             found = list(islice(plan.after(datetime(1970, 1, 1, tzinfo=UTC)), len(expected)))
-
             assert [f"{instant:%d %H:%M}" for instant in found] == expected
             assert list(plan.before(found[-1])) == found[::-1]
 

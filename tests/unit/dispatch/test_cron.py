@@ -89,7 +89,6 @@ def test_wrong_expression_is_refused(subtests: pytest.Subtests) -> None:
         with subtests.test(text=text):
             with pytest.raises(Invalid) as refusal:
                 parse_cron(text, field="rule.cron")
-
             assert refusal.value.errors[0].field == "rule.cron"
             assert said in str(refusal.value)
 
@@ -125,7 +124,6 @@ def test_days_match_as_in_debian(subtests: pytest.Subtests) -> None:
     ):
         with subtests.test(expression=expression):
             found = due(expression, "UTC", "2026-03-01", "2026-04-01")
-
             assert found == [f"{day:02} 00:00" for day in days]
 
 

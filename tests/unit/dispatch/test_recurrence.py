@@ -93,7 +93,6 @@ def test_wrong_rule_is_refused_with_its_field(subtests: pytest.Subtests) -> None
         with subtests.test(wire=wire):
             with pytest.raises(Invalid) as refusal:
                 parse_rule(wire)
-
             assert [error.field for error in refusal.value.errors] == [field]
             assert said in str(refusal.value)
 
@@ -164,7 +163,6 @@ def test_end_itself_is_not_due(subtests: pytest.Subtests) -> None:
     ):
         with subtests.test(wire=wire):
             rotation = plan(parse_rule(wire), end_at=at("02 11:00"))
-
             assert before(rotation, at("09 00:00"), 1) == ([last] if last else [])
             assert after(rotation, at("02 10:31")) == []
 
@@ -187,7 +185,6 @@ def test_instants_before_effective_from_do_not_exist(subtests: pytest.Subtests) 
     ):
         with subtests.test(effective_from=effective_from, wire=wire):
             rotation = plan(parse_rule(wire), effective_from=effective_from)
-
             assert after(rotation, at("01 00:00"), 1) == [first]
             assert before(rotation, at("09 00:00"), 9999)[-1] == first
 
@@ -215,7 +212,6 @@ def test_search_at_the_ends_of_the_calendar_ends(subtests: pytest.Subtests) -> N
         with subtests.test(wire=wire, zone=zone, start=start):
             rotation = plan(parse_rule(wire), zone, start_at=start)
             first, last = ENDS_OF_THE_CALENDAR
-
             assert list(rotation.before(first)) == list(rotation.after(last)) == []
             assert list(rotation.after(datetime(9990, 1, 1, tzinfo=UTC))) == sorted(
                 instant for instant in rotation.before(last) if instant.year >= 9990
@@ -242,7 +238,6 @@ def test_misfire_decides_how_many_missed_ones_are_due(subtests: pytest.Subtests)
             found = due_and_next(
                 plan(HALF_HOURLY), at("02 10:45"), misfire=misfire, misfire_limit=limit
             )
-
             assert [f"{instant:%d %H:%M}" for instant in found.occurrences] == due
             assert found.next_at == at("02 11:00")
 
@@ -261,7 +256,6 @@ def test_occurrence_is_current_until_the_next_or_the_end(subtests: pytest.Subtes
     ):
         with subtests.test(now=now):
             rotation = plan(HALF_HOURLY, end_at=at("02 10:20"))
-
             assert due_and_next(rotation, now, misfire="skip", misfire_limit=1) == (
                 current,
                 next_at,

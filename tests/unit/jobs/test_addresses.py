@@ -59,5 +59,4 @@ def test_only_listed_hosts_are_called(subtests: pytest.Subtests) -> None:
     ):
         with subtests.test(host=host, port=port):
             names = ["API.example.com", "*.example.org", "box:8443"]
-
             assert host_is_listed(host, port, 443, names) is listed

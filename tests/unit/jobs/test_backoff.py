@@ -23,7 +23,6 @@ def test_wait_doubles_up_to_the_cap(subtests: pytest.Subtests) -> None:
     ):
         with subtests.test(attempt=attempt):
             policy = Backoff(delay=10, multiplier=2, cap=3600)
-
             assert backoff_seconds(policy, attempt) == seconds
 
 

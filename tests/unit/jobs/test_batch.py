@@ -57,7 +57,6 @@ def test_limit_of_a_type_is_one_of_time(subtests: pytest.Subtests) -> None:
     for seconds_each, size in ((0.0, MAX_BATCH), (0.001, 50), (0.01, 5), (0.03, 2), (60.0, 1)):
         with subtests.test(seconds_each=seconds_each):
             first = size_of(BatchSizes(), batch_limit=2)
-
             assert first == 2
             assert size_after(seconds_each, batch_limit=2) == pytest.approx(size, abs=1)
 

@@ -113,7 +113,6 @@ def test_each_reason_alone(subtests: pytest.Subtests) -> None:
     for code, facts, until in CASES:
         with subtests.test(code=code, facts=facts):
             [reason] = reasons(replace(NEXT, **facts), NOW)
-
             assert (reason.code, reason.until) == (code, until)
             assert "{" not in reason.detail
 

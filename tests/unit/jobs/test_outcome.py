@@ -86,7 +86,6 @@ def test_each_ending_takes_its_arrow(subtests: pytest.Subtests) -> None:
     ):
         with subtests.test(end=end):
             job = after(end)
-
             assert (job.status, job.attempts) == (status, attempts)
             assert job.run_at == NOON + timedelta(seconds=seconds)
 
@@ -119,7 +118,6 @@ def test_wish_to_cancel_wins_unless_the_attempt_succeeds(subtests: pytest.Subtes
     for end in ("failed", "lost", "timed_out", "released", "stage_done"):
         with subtests.test(end=end):
             asked = JOB._replace(cancel_requested=True)
-
             assert after(end, asked).status == "cancelled"
             assert after("succeeded", asked).status == "succeeded"
 

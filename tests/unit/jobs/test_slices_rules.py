@@ -93,9 +93,7 @@ def test_join_moves_about_its_part_of_the_shards(subtests: pytest.Subtests) -> N
         with subtests.test(count=count):
             before = owner_by_shard(slices_among(workers(count)))
             joined = owner_by_shard(slices_among(workers(count + 1)))
-
             moved = sum(old != new for old, new in zip(before, joined, strict=True))
-
             share = SHARDS / (count + 1)
             assert 0 < moved <= share + 4 * share**0.5
 

@@ -42,7 +42,6 @@ def test_present_state_is_marked_and_what_leaves_it(subtests: pytest.Subtests) -
         with subtests.test(status=status):
             svg = state_picture(status, set())
             leaving = [pair for pair in pairs() if pair[0] == status]
-
             assert svg.count("state-here") == 1
             assert svg.count('class="arrow arrow-open"') == len(leaving)
             assert f"now: {dict(Job.Status.choices)[status]}" in svg
@@ -64,7 +63,6 @@ def test_arrow_leads_from_the_edge_of_one_box_to_that_of_the_other(
     for source, target in CURVES:
         with subtests.test(source=source, target=target):
             numbers = [float(number) for number in re.findall(r"-?[0-9.]+", CURVES[source, target])]
-
             assert _gap(source, *numbers[:2]) == pytest.approx(3, abs=1)
             assert _gap(target, *numbers[-2:]) == pytest.approx(3, abs=1)
 

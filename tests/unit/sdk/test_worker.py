@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from taskplatform import sdk
-from tests.stub_jobs import Jobs, job, running, worker_of
+from tests.stub_jobs import Jobs, ended, job, running, worker_of
 from tests.stub_server import Stub
 
 
@@ -24,9 +24,7 @@ def raises(error: BaseException) -> Callable[[sdk.HeldJob], None]:
 def outcome_of(jobs: Jobs, worker: sdk.Worker, work: Callable[[sdk.HeldJob], Any]) -> Any:
     """The outcome of one job that runs this handler."""
     worker.handler("mail")(work)
-    jobs.has(job("7"))
-    with running(worker):
-        [outcome] = jobs.await_outcomes()
+    [outcome] = ended(worker, jobs, job("7"))
     assert len(jobs.outcomes) == 1
     assert outcome.pop("id") == "7"
     return outcome
@@ -132,9 +130,7 @@ def test_exit_in_a_handler_fails_the_job_and_the_thread_goes_on(jobs: Jobs, stub
         if held.id == "1":
             sys.exit(3)
 
-    jobs.has(job("1"), job("2"))
-    with running(worker):
-        first, second = jobs.await_outcomes(2)
+    first, second = ended(worker, jobs, job("1"), job("2"))
     assert (first["outcome"], first["exception"]) == ("failed", "builtins.SystemExit")
     assert second == {"id": "2", "outcome": "succeeded"}
 
@@ -225,9 +221,9 @@ def test_cancelled_is_reported_with_its_words(jobs: Jobs, worker: sdk.Worker) ->
 
 def test_job_cancelled_before_its_start_does_not_start(jobs: Jobs, worker: sdk.Worker) -> None:
     worker.handler("mail")(raises(AssertionError()))
-    jobs.has(job("7", cancel_requested=True))
-    with running(worker):
-        assert jobs.await_outcomes() == [{"id": "7", "outcome": "cancelled"}]
+    assert ended(worker, jobs, job("7", cancel_requested=True)) == [
+        {"id": "7", "outcome": "cancelled"}
+    ]
 
 
 def test_batch_gets_jobs_of_its_type_and_each_its_own_outcome(jobs: Jobs, stub: Stub) -> None:
@@ -260,9 +256,7 @@ def test_batch_without_a_result_for_each_fails_whole(
     jobs: Jobs, worker: sdk.Worker, results: Any, words: str
 ) -> None:
     worker.batch("mail")(lambda batch: results)
-    jobs.has(job("7"))
-    with running(worker):
-        [outcome] = jobs.await_outcomes()
+    [outcome] = ended(worker, jobs, job("7"))
     assert outcome["outcome"] == "failed"
     assert words in outcome["error"]
 

@@ -12,7 +12,7 @@ import pytest
 
 from taskplatform import sdk
 from tests.processes import eventually
-from tests.stub_jobs import Jobs, job, running, worker_of
+from tests.stub_jobs import Jobs, ended, job, running, worker_of
 from tests.stub_server import Stub, problem
 
 
@@ -44,9 +44,7 @@ def test_newest_checkpoint_and_progress_are_sent_with_a_sign_of_life(
         eventually(lambda: jobs.signs)
         return first
 
-    jobs.has(job("7", checkpoint=5, sequence=41))
-    with running(worker):
-        [outcome] = jobs.await_outcomes()
+    [outcome] = ended(worker, jobs, job("7", checkpoint=5, sequence=41))
     assert outcome["result"] == 5
     assert jobs.signs == [
         {
@@ -68,9 +66,7 @@ def test_checkpoint_now_is_kept_when_it_returns(jobs: Jobs, worker: sdk.Worker) 
             held.checkpoint(n, now=True)
             kept.append([sign["checkpoint"] for sign in jobs.signs])
 
-    jobs.has(job("7"))
-    with running(worker):
-        jobs.await_outcomes()
+    ended(worker, jobs, job("7"))
     assert kept == [[0], [0, 1], [0, 1, 2]]
     assert [sign["sequence"] for sign in jobs.signs] == [1, 2, 3]
 
@@ -105,9 +101,7 @@ def test_progress_that_repeats_is_a_sign_of_its_own(jobs: Jobs, worker: sdk.Work
         held.progress(50)
         eventually(lambda: len(jobs.signs) == 2)
 
-    jobs.has(job("7"))
-    with running(worker):
-        jobs.await_outcomes()
+    ended(worker, jobs, job("7"))
     assert [sign["progress"] for sign in jobs.signs] == [50, 50]
 
 
@@ -119,9 +113,7 @@ def test_failure_takes_the_checkpoint_along_that_was_not_sent(
         held.checkpoint({"part": 9})
         raise sdk.Retry(0, "moved")
 
-    jobs.has(job("7"))
-    with running(worker):
-        [outcome] = jobs.await_outcomes()
+    [outcome] = ended(worker, jobs, job("7"))
     assert jobs.signs == []
     assert (outcome["outcome"], outcome["checkpoint"]) == ("failed", {"part": 9})
 
@@ -131,9 +123,7 @@ def test_checkpoint_that_cannot_be_sent_raises_in_the_handler(
     jobs: Jobs, worker: sdk.Worker, data: Any
 ) -> None:
     worker.handler("mail")(lambda held: held.checkpoint(data))
-    jobs.has(job("7"))
-    with running(worker):
-        [outcome] = jobs.await_outcomes()
+    [outcome] = ended(worker, jobs, job("7"))
     assert outcome["exception"] in ("builtins.TypeError", "builtins.ValueError")
 
 
@@ -151,9 +141,7 @@ def test_checkpoint_that_the_server_refuses_raises_only_with_now(
             held.checkpoint([[[]]], now=True)
         return "done"
 
-    jobs.has(job("7"))
-    with running(worker):
-        [outcome] = jobs.await_outcomes()
+    [outcome] = ended(worker, jobs, job("7"))
     assert outcome == {"id": "7", "outcome": "succeeded", "result": "done"}
 
 
@@ -166,9 +154,7 @@ def test_request_refused_for_a_checkpoint_is_sent_without(jobs: Jobs, worker: sd
         with pytest.raises(ValueError, match="bad_text"):
             held.checkpoint("a", now=True)
 
-    jobs.has(job("7"))
-    with running(worker):
-        jobs.await_outcomes()
+    ended(worker, jobs, job("7"))
     assert jobs.signs == [{"id": "7", "lease_token": "token-7"}]
 
 
@@ -183,9 +169,7 @@ def test_cancelled_job_hears_of_it(jobs: Jobs, worker: sdk.Worker) -> None:
         heard.append((held.cancelled, held.lost))
         held.checkpoint(1)
 
-    jobs.has(job("7"))
-    with running(worker):
-        [outcome] = jobs.await_outcomes()
+    [outcome] = ended(worker, jobs, job("7"))
     assert heard == ["Cancelled", (True, False)]
     assert outcome == {"id": "7", "outcome": "cancelled", "memo": "cancelled as asked for"}
 
@@ -242,9 +226,7 @@ def test_checkpoint_now_without_an_answer_ends_with_the_lease(
         finally:
             jobs.away.clear()
 
-    jobs.has(job("7"))
-    with running(worker):
-        [outcome] = jobs.await_outcomes()
+    [outcome] = ended(worker, jobs, job("7"))
     assert outcome["exception"] == "taskplatform.sdk.Unavailable"
     assert outcome["checkpoint"] == 1
 

@@ -9,7 +9,7 @@ import pytest
 
 from taskplatform import sdk
 from tests.processes import eventually
-from tests.stub_jobs import Jobs, job, running, worker_of
+from tests.stub_jobs import Jobs, ended, job, running, worker_of
 from tests.stub_server import (
     Behaviour,
     Handler,
@@ -51,9 +51,7 @@ class TestHolds:
     def test_as_many_as_its_threads_do_in_half_a_second(self, jobs: Jobs, stub: Stub) -> None:
         worker = worker_of(stub, threads=3, lease_seconds=60)
         worker.handler("mail")(lambda held: None)
-        jobs.has(*(job(str(n)) for n in range(100)))
-        with running(worker):
-            jobs.await_outcomes(100)
+        ended(worker, jobs, *(job(str(n)) for n in range(100)))
         limits = [
             body["hold"]["limit"]
             for body in (seen.body for seen in jobs.calls("jobs/settle/"))
@@ -144,9 +142,7 @@ class TestHolds:
             if held.id == "2":
                 assert worker._executor.wanted() == 0
 
-        jobs.has(job("1"), job("2", alone=True), job("3"), job("4"))
-        with running(worker):
-            outcomes = jobs.await_outcomes(4)
+        outcomes = ended(worker, jobs, job("1"), job("2", alone=True), job("3"), job("4"))
         assert {outcome["outcome"] for outcome in outcomes} == {"succeeded"}
         assert begun[:2] == ["1", "2"]
         assert (beside["1"], beside["2"]) == (1, 1)

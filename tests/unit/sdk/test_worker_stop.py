@@ -14,7 +14,7 @@ import pytest
 
 from taskplatform import sdk
 from tests.processes import RunningProcess, eventually
-from tests.stub_jobs import Jobs, job, running, worker_of
+from tests.stub_jobs import Jobs, ended, job, running, worker_of
 from tests.stub_server import KEY, Stub
 
 PROGRAM = """
@@ -105,10 +105,8 @@ def test_job_put_off_while_the_worker_stops_keeps_its_checkpoint(
         held.checkpoint({"part": 3})
         raise sdk.Later(later)
 
-    jobs.has(job("7"))
-    with running(worker):
-        [ended] = jobs.await_outcomes()
-    assert ended == {"id": "7", **outcome, "checkpoint": {"part": 3}}
+    [found] = ended(worker, jobs, job("7"))
+    assert found == {"id": "7", **outcome, "checkpoint": {"part": 3}}
 
 
 def test_handler_that_does_not_end_is_failed_and_retried_at_once(jobs: Jobs, stub: Stub) -> None:
@@ -158,9 +156,7 @@ def test_worker_that_stops_says_so_and_goes_on_beating(jobs: Jobs, stub: Stub) -
         calls = jobs.await_calls("workers/heartbeat/", count + 3)
         said.append(calls[-1].body["stopping"])
 
-    jobs.has(job("7"))
-    with running(worker):
-        jobs.await_outcomes()
+    ended(worker, jobs, job("7"))
     assert said == [True]
 
 
@@ -189,9 +185,7 @@ def test_what_was_held_just_before_the_stop_is_released(jobs: Jobs, stub: Stub) 
         return hold(body)
 
     jobs._hold = holds_while_it_stops  # type: ignore[method-assign, assignment]
-    jobs.has(job("7"))
-    with running(worker):
-        assert jobs.await_outcomes() == [{"id": "7", "outcome": "released"}]
+    assert ended(worker, jobs, job("7")) == [{"id": "7", "outcome": "released"}]
     assert len(jobs.outcomes) == 1
 
 
