@@ -111,6 +111,14 @@ def test_other_python_installs_again(project: Project, monkeypatch: pytest.Monke
     assert project.installations() == 2
 
 
+def commands_of_an_install(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """What would be run, all of it with success."""
+    made: list[list[str]] = []
+    monkeypatch.setattr(bootstrap, "run", lambda command, *_, **__: made.append(command) or (0, ""))
+    bootstrap.install([RUN_LOCK])
+    return made
+
+
 def test_moved_project_makes_its_virtual_environment_anew(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,14 +129,8 @@ def test_moved_project_makes_its_virtual_environment_anew(
     for name in [*ALL_LOCKS, ".venv"]:
         shutil.move(project.root / name, moved / name)
     project.place_at(moved)
-    made: list[list[str]] = []
 
-    def run(command: list[str], *_: object, **__: object) -> tuple[int, str]:
-        made.append(command)
-        return 0, ""
-
-    monkeypatch.setattr(bootstrap, "run", run)
-    bootstrap.install([RUN_LOCK])
+    made = commands_of_an_install(monkeypatch)
 
     assert made[0][1:] == ["-m", "venv", "--clear", str(moved / ".venv")]
 
@@ -139,14 +141,8 @@ def test_virtual_environment_without_python_is_made_anew(
     """As after an upgrade of the system's Python, or a first start that was broken off."""
     bootstrap.install([RUN_LOCK])
     (project.bin / "python").unlink()
-    made: list[list[str]] = []
 
-    def run(command: list[str], *_: object, **__: object) -> tuple[int, str]:
-        made.append(command)
-        return 0, ""
-
-    monkeypatch.setattr(bootstrap, "run", run)
-    bootstrap.install([RUN_LOCK])
+    made = commands_of_an_install(monkeypatch)
 
     assert "venv" in made[0] and "pip" in made[1]
 
@@ -242,7 +238,6 @@ def test_start_on_mariadb_named_by_the_environment_installs_mysqlclient(
     started: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DATABASE_URL", "mysql://u:p@127.0.0.1/x")
-
     assert started() == [RUN_LOCK, RUN_LOCK, MYSQL_LOCK, "serve"]
 
 
