@@ -9,7 +9,7 @@ import calendar
 import math
 from bisect import bisect_left
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import cache
 from itertools import accumulate
 from typing import NamedTuple
@@ -24,7 +24,7 @@ HIGH = calendar.timegm((2038, 1, 1, 0, 0, 0))
 AROUND = 30 * 3600
 # Two changes of an offset that cancel each other within it would be overlooked; the nearest two of
 # all zones are a week apart.
-_STRIDE = DAY
+_STRIDE = 5 * DAY
 _FIRST = datetime(1970, 1, 1)
 
 
@@ -38,9 +38,8 @@ class Transition(NamedTuple):
 
 def wall(zone: ZoneInfo, second: int) -> int:
     """What the clock shows, in seconds since it showed 1970-01-01 00:00."""
-    shown = datetime.fromtimestamp(second, UTC).astimezone(zone)
-    since = shown.replace(tzinfo=None) - _FIRST
-    return since.days * DAY + since.seconds
+    offset = datetime.fromtimestamp(second, zone).utcoffset()
+    return second + offset.days * DAY + offset.seconds
 
 
 @cache
