@@ -9,13 +9,19 @@ import pytest
 
 from taskplatform import sdk
 from tests.stub_jobs import Jobs, worker_of
-from tests.stub_server import Stub, serving
+from tests.stub_server import KEY, Stub, serving
 
 
 @pytest.fixture
 def stub() -> Iterator[Stub]:
     with serving() as server:
         yield server
+
+
+@pytest.fixture
+def client(stub: Stub) -> Iterator[sdk.Client]:
+    with sdk.Client(stub.url, KEY, timeout=30, give_up_after=60) as made:
+        yield made
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ssl
 import subprocess
 import threading
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from tests.stub_server import (
     ENDED,
     KEY,
     OPEN,
-    Behaviour,
     Handler,
     SteppingClock,
     Stub,
@@ -35,12 +33,6 @@ from tests.stub_server import (
 )
 
 
-@pytest.fixture
-def client(stub: Stub) -> Iterator[sdk.Client]:
-    with sdk.Client(stub.url, KEY, timeout=30, give_up_after=60) as made:
-        yield made
-
-
 class TestCalls:
     def test_pull_of_a_due_task_returns_it_with_times_in_utc(
         self, stub: Stub, client: sdk.Client
@@ -55,24 +47,22 @@ class TestCalls:
         assert (seen.path, seen.body) == ("/api/v1/dispatch/", {"uid": "uid_alice"})
         assert seen.authorization == f"Bearer {KEY}"
 
-    @pytest.mark.parametrize(
-        ("headers", "seconds"),
-        [
+    def test_pull_when_nothing_is_due_is_false_and_says_when_to_ask(
+        self, subtests: pytest.Subtests, stub: Stub, client: sdk.Client
+    ) -> None:
+        for headers, seconds in (
             ({"Retry_After": "17"}, 17.0),
             ({}, 5.0),
             ({"Retry_After": "soon"}, 5.0),
             ({"Retry_After": "9" * 18}, 86_400.0),
             ({"Retry_After": "Mon, 02 Mar 2099 09:00:30 GMT"}, 86_400.0),
-        ],
-    )
-    def test_pull_when_nothing_is_due_is_false_and_says_when_to_ask(
-        self, stub: Stub, client: sdk.Client, headers: dict[str, str], seconds: float
-    ) -> None:
-        stub.behaves(says(204, None, **headers))
-        nothing = client.pull("uid_alice")
-        assert isinstance(nothing, sdk.Nothing)
-        assert not nothing
-        assert nothing.retry_after == seconds
+        ):
+            with subtests.test(headers=headers):
+                stub.behaves(says(204, None, **headers))
+                nothing = client.pull("uid_alice")
+                assert isinstance(nothing, sdk.Nothing)
+                assert not nothing
+                assert nothing.retry_after == seconds
 
     def test_callback_with_next_returns_the_first_answer_and_the_following_task(
         self, stub: Stub, client: sdk.Client
@@ -144,27 +134,26 @@ class TestCalls:
 
 
 class TestRepeats:
-    @pytest.mark.parametrize(
-        "trouble",
-        [
-            pytest.param(problem(503, "unavailable"), id="503"),
-            pytest.param(problem(429, "throttled"), id="429"),
-            pytest.param(says_text(502, b"<html>", "text/html"), id="gateway"),
-            pytest.param(hangs_up, id="hangs-up"),
-            pytest.param(resets, id="reset"),
-            pytest.param(cuts_short, id="cut-short"),
-            pytest.param(says_text(200, b'{"number": ', "application/json"), id="garbage"),
-            pytest.param(says_text(200, b"", "application/json"), id="empty"),
-        ],
-    )
     def test_trouble_that_passes_is_repeated_with_the_same_body(
-        self, stub: Stub, client: sdk.Client, trouble: Behaviour
+        self, subtests: pytest.Subtests, stub: Stub, client: sdk.Client
     ) -> None:
-        stub.behaves(trouble, ends)
-        ending = client.callback("uid_alice", "901", "succeeded", {"n": 1})
-        assert ending.state == "succeeded"
-        first, second = stub.seen
-        assert first.body == second.body
+        for name, trouble in {
+            "503": problem(503, "unavailable"),
+            "429": problem(429, "throttled"),
+            "gateway": says_text(502, b"<html>", "text/html"),
+            "hangs up": hangs_up,
+            "reset": resets,
+            "cut short": cuts_short,
+            "garbage": says_text(200, b'{"number": ', "application/json"),
+            "empty": says_text(200, b"", "application/json"),
+        }.items():
+            with subtests.test(name):
+                stub.seen.clear()
+                stub.behaves(trouble, ends)
+                ending = client.callback("uid_alice", "901", "succeeded", {"n": 1})
+                assert ending.state == "succeeded"
+                first, second = stub.seen
+                assert first.body == second.body
 
     def test_silence_is_repeated_on_a_new_connection(self, stub: Stub) -> None:
         stub.behaves(never_answers, offers)
@@ -295,25 +284,24 @@ class TestRefusals:
         assert (caught.value.status, caught.value.code) == (413, "too_large")
         assert stub.seen == []
 
-    @pytest.mark.parametrize(
-        ("behaviour", "words"),
-        [
+    def test_another_service_at_the_address_is_named_at_once(
+        self, subtests: pytest.Subtests, stub: Stub, client: sdk.Client
+    ) -> None:
+        for behaviour, words in (
             (says_text(200, b"<html>Router", "text/html"), "text/html, not JSON"),
             (says_text(404, b"<html>", "text/html"), "404 without a problem document"),
             (says(200, ["another", "service"]), "JSON of another shape"),
             (says(200, {}), "JSON of another shape"),
             (says(301, None, Location="https://tasks.example.com/"), "https://tasks.example.com/"),
-        ],
-    )
-    def test_another_service_at_the_address_is_named_at_once(
-        self, stub: Stub, client: sdk.Client, behaviour: Behaviour, words: str
-    ) -> None:
-        stub.behaves(behaviour)
-        with pytest.raises(sdk.UnexpectedAnswer, match=words) as caught:
-            client.pull("uid_alice")
-        assert stub.url in str(caught.value)
-        assert "Is base_url the address" in str(caught.value)
-        assert len(stub.seen) == 1
+        ):
+            with subtests.test(words=words):
+                stub.seen.clear()
+                stub.behaves(behaviour)
+                with pytest.raises(sdk.UnexpectedAnswer, match=words) as caught:
+                    client.pull("uid_alice")
+                assert stub.url in str(caught.value)
+                assert "Is base_url the address" in str(caught.value)
+                assert len(stub.seen) == 1
 
     def test_certificate_that_is_not_trusted_stops_before_the_key_is_sent(
         self, stub: Stub, tmp_path: Path

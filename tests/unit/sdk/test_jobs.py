@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -53,12 +52,6 @@ JOB: dict[str, Any] = {
     "checkpoint": None,
     "order_key": 5,
 }
-
-
-@pytest.fixture
-def client(stub: Stub) -> Iterator[sdk.Client]:
-    with sdk.Client(stub.url, KEY, timeout=30, give_up_after=60) as made:
-        yield made
 
 
 def test_submit_says_what_was_given_and_no_more(stub: Stub, client: sdk.Client) -> None:

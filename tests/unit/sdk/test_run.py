@@ -20,7 +20,6 @@ from tests.stub_server import (
     offers,
     problem,
     says,
-    serving,
 )
 
 Work = Callable[[sdk.Dispatch], Any]
@@ -42,12 +41,6 @@ class Stop(threading.Event):
 @pytest.fixture
 def stop() -> Stop:
     return Stop()
-
-
-@pytest.fixture
-def stub(stop: threading.Event) -> Iterator[Stub]:
-    with serving() as server:
-        yield server
 
 
 @pytest.fixture

@@ -135,76 +135,59 @@ def test_exit_in_a_handler_fails_the_job_and_the_thread_goes_on(jobs: Jobs, stub
     assert second == {"id": "2", "outcome": "succeeded"}
 
 
-@pytest.mark.parametrize(
-    ("error", "expected"),
-    [
+def test_what_a_handler_raises_or_returns_is_its_outcome(
+    subtests: pytest.Subtests, jobs: Jobs, worker: sdk.Worker
+) -> None:
+    """When the next attempt is, when the job goes on, and which stage follows."""
+    failed = {"outcome": "failed", "exception": "taskplatform.sdk.Fail"}
+    again = {"outcome": "failed", "exception": "taskplatform.sdk.Retry"}
+    asked = "the handler asked for another try"
+    stage = sdk.NextStage("mix", {"a": 1}, priority=0, run_at=timedelta(seconds=5))
+    later = {
+        datetime(2026, 3, 2, 9, tzinfo=UTC): {"run_at": "2026-03-02T09:00:00.000000+00:00"},
+        timedelta(minutes=2): {"delay": 120},
+        # Rounded to none, it would change nothing and count as a failure.
+        timedelta(seconds=0.4): {"delay": 0.4},
+        timedelta(seconds=-5): {"delay": 0},
+    }
+    table = [
+        (sdk.Fail("wrong address"), {**failed, "error": "wrong address", "retry": "never"}),
+        (sdk.Retry(after=60, reason="busy"), {**again, "error": "busy", "retry_after": 60}),
+        (sdk.Retry(timedelta(minutes=1)), {**again, "error": asked, "retry_after": 60}),
+        (sdk.Retry(-5, "soon"), {**again, "error": "soon", "retry_after": 0}),
+        (sdk.Retry(reason="soon"), {**again, "error": "soon"}),
+        *((sdk.Later(at), {"outcome": "yielded", **when}) for at, when in later.items()),
+        (sdk.NextStage("mix"), {"outcome": "stage_done", "stage": "mix"}),
         (
-            sdk.Fail("wrong address"),
-            {"error": "wrong address", "retry": "never", "exception": "taskplatform.sdk.Fail"},
-        ),
-        (
-            sdk.Retry(after=60, reason="busy"),
-            {"error": "busy", "retry_after": 60, "exception": "taskplatform.sdk.Retry"},
-        ),
-        (
-            sdk.Retry(timedelta(minutes=1)),
+            stage,
             {
-                "error": "the handler asked for another try",
-                "retry_after": 60,
-                "exception": "taskplatform.sdk.Retry",
+                "outcome": "stage_done",
+                "stage": "mix",
+                "context": {"a": 1},
+                "priority": 0,
+                "delay": 5,
             },
         ),
-        (
-            sdk.Retry(-5, "soon"),
-            {"error": "soon", "retry_after": 0, "exception": "taskplatform.sdk.Retry"},
-        ),
-        (sdk.Retry(reason="soon"), {"error": "soon", "exception": "taskplatform.sdk.Retry"}),
-    ],
-)
-def test_fail_and_retry_say_when_the_next_attempt_is(
-    jobs: Jobs, worker: sdk.Worker, error: Exception, expected: dict[str, Any]
-) -> None:
-    assert outcome_of(jobs, worker, raises(error)) == {"outcome": "failed", **expected}
+    ]
 
+    @worker.handler("mail")
+    def mail(held: sdk.HeldJob) -> Any:
+        what, _ = table[int(held.id)]
+        if isinstance(what, Exception):
+            raise what
+        return what
 
-@pytest.mark.parametrize(
-    ("run_at", "expected"),
-    [
-        (datetime(2026, 3, 2, 9, tzinfo=UTC), {"run_at": "2026-03-02T09:00:00.000000+00:00"}),
-        (timedelta(minutes=2), {"delay": 120}),
-        # Rounded to none, it would change nothing and count as a failure.
-        (timedelta(seconds=0.4), {"delay": 0.4}),
-        (timedelta(seconds=-5), {"delay": 0}),
-    ],
-)
-def test_later_yields(
-    jobs: Jobs, worker: sdk.Worker, run_at: datetime | timedelta, expected: dict[str, Any]
-) -> None:
-    outcome = outcome_of(jobs, worker, raises(sdk.Later(run_at)))
-    assert outcome == {"outcome": "yielded", **expected}
+    found = {each.pop("id"): each for each in ended(worker, jobs, *map(job, map(str, range(11))))}
+    for number, (what, expected) in enumerate(table):
+        with subtests.test(what=what):
+            assert found.pop(str(number)) == expected
+    assert found == {}
 
 
 def test_later_without_time_zone_fails(jobs: Jobs, worker: sdk.Worker) -> None:
     outcome = outcome_of(jobs, worker, raises(sdk.Later(datetime(2026, 3, 2, 9))))
     assert outcome["outcome"] == "failed"
     assert "needs a time zone" in outcome["error"]
-
-
-@pytest.mark.parametrize(
-    ("stage", "expected"),
-    [
-        (sdk.NextStage("mix"), {"stage": "mix"}),
-        (
-            sdk.NextStage("mix", {"a": 1}, priority=0, run_at=timedelta(seconds=5)),
-            {"stage": "mix", "context": {"a": 1}, "priority": 0, "delay": 5},
-        ),
-    ],
-)
-def test_next_stage_ends_the_stage(
-    jobs: Jobs, worker: sdk.Worker, stage: sdk.NextStage, expected: dict[str, Any]
-) -> None:
-    outcome = outcome_of(jobs, worker, lambda held: stage)
-    assert outcome == {"outcome": "stage_done", **expected}
 
 
 @pytest.mark.parametrize("result", [{"at": {1, 2}}, {"share": float("nan")}])
