@@ -142,7 +142,8 @@ def test_what_a_handler_raises_or_returns_is_its_outcome(
     failed = {"outcome": "failed", "exception": "taskplatform.sdk.Fail"}
     again = {"outcome": "failed", "exception": "taskplatform.sdk.Retry"}
     asked = "the handler asked for another try"
-    stage = sdk.NextStage("mix", {"a": 1}, priority=0, run_at=timedelta(seconds=5))
+    mixed = {"outcome": "stage_done", "stage": "mix"}
+    after = sdk.NextStage("mix", {"a": 1}, priority=0, run_at=timedelta(seconds=5))
     later = {
         datetime(2026, 3, 2, 9, tzinfo=UTC): {"run_at": "2026-03-02T09:00:00.000000+00:00"},
         timedelta(minutes=2): {"delay": 120},
@@ -157,17 +158,8 @@ def test_what_a_handler_raises_or_returns_is_its_outcome(
         (sdk.Retry(-5, "soon"), {**again, "error": "soon", "retry_after": 0}),
         (sdk.Retry(reason="soon"), {**again, "error": "soon"}),
         *((sdk.Later(at), {"outcome": "yielded", **when}) for at, when in later.items()),
-        (sdk.NextStage("mix"), {"outcome": "stage_done", "stage": "mix"}),
-        (
-            stage,
-            {
-                "outcome": "stage_done",
-                "stage": "mix",
-                "context": {"a": 1},
-                "priority": 0,
-                "delay": 5,
-            },
-        ),
+        (sdk.NextStage("mix"), mixed),
+        (after, {**mixed, "context": {"a": 1}, "priority": 0, "delay": 5}),
     ]
 
     @worker.handler("mail")
@@ -177,11 +169,12 @@ def test_what_a_handler_raises_or_returns_is_its_outcome(
             raise what
         return what
 
-    found = {each.pop("id"): each for each in ended(worker, jobs, *map(job, map(str, range(11))))}
+    outcomes = ended(worker, jobs, *(job(str(number)) for number in range(len(table))))
+    found = {outcome["id"]: outcome for outcome in outcomes}
     for number, (what, expected) in enumerate(table):
         with subtests.test(what=what):
-            assert found.pop(str(number)) == expected
-    assert found == {}
+            assert found[str(number)] == {"id": str(number), **expected}
+    assert len(outcomes) == len(table)
 
 
 def test_later_without_time_zone_fails(jobs: Jobs, worker: sdk.Worker) -> None:
