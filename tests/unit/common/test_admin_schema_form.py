@@ -203,53 +203,24 @@ def test_new_form_starts_with_the_defaults_and_reads_every_kind() -> None:
         "place__street": "Side",
         "odd": "[1]",
     }
-    bound = made({**EVERYTHING, "properties": {**EVERYTHING["properties"], "odd": {}}}, None)
-    bound = made(
-        {**EVERYTHING, "properties": {**EVERYTHING["properties"], "odd": {}}},
-        None,
-        sent_by(bound, **typed),
-    )
+    schema = {**EVERYTHING, "properties": {**EVERYTHING["properties"], "odd": {}}}
+    bound = made(schema, None, sent_by(made(schema, None), **typed))
     assert bound.is_valid(), bound.errors
     assert bound.params == {
-        "shop": "S9",
-        "note": "a\nb",
-        "photos": 4,
-        "weight": 2,
-        "urgent": True,
-        "fragile": False,
-        "kind": True,
-        "unit": "kg",
-        "on": "2026-12-31",
-        "at": "2026-12-31T23:59:59+00:00",
-        "items": ["x", "y"],
-        "api_key": "s",
-        "place": {"street": "Side"},
-        "odd": [1],
+        **{"shop": "S9", "note": "a\nb", "photos": 4, "weight": 2, "urgent": True},
+        **{"fragile": False, "kind": True, "unit": "kg", "items": ["x", "y"], "api_key": "s"},
+        **{"on": "2026-12-31", "at": "2026-12-31T23:59:59+00:00"},
+        **{"place": {"street": "Side"}, "odd": [1]},
     }
     assert isinstance(bound.params["weight"], int)
 
 
 def test_emptied_optional_fields_leave_the_params() -> None:
-    form = made(
-        EVERYTHING,
-        STORED,
-        sent_by(
-            made(EVERYTHING, STORED),
-            note="",
-            items="",
-            kind="",
-            fragile="",
-            on="",
-            place__street="",
-            place__floor="",
-        ),
-    )
+    left = dict.fromkeys("note items kind fragile on place__street place__floor".split(), "")
+    form = made(EVERYTHING, STORED, sent_by(made(EVERYTHING, STORED), **left))
     assert form.is_valid(), form.errors
-    assert form.params == {
-        key: value
-        for key, value in STORED.items()
-        if key not in {"note", "items", "kind", "fragile", "on", "place"}
-    }
+    emptied = {"note", "items", "kind", "fragile", "on", "place"}
+    assert form.params == {key: value for key, value in STORED.items() if key not in emptied}
 
 
 def test_default_is_not_slipped_into_params_that_are_edited() -> None:

@@ -13,22 +13,14 @@ from hypothesis import strategies as st
 
 from apps.dispatch.rules.life import OF_ACTIVE, state_of
 from apps.dispatch.rules.plan import Planned
-from apps.dispatch.rules.policy import Policy
 from apps.dispatch.rules.queue import Queue
 from apps.dispatch.rules.recurrence import EveryDays, EveryMinutes, Recurrence
 from apps.dispatch.rules.window import window
+from tests.unit.dispatch import POLICY
 
 START = datetime(2026, 3, 2, 9, tzinfo=UTC)
 WEEK = timedelta(days=7)
 A_MOMENT = timedelta(microseconds=1)
-POLICY = Policy(
-    mode="single",
-    dispatch_times=1,
-    lease_seconds=60,
-    on_failure="finish",
-    on_expiry="give_back",
-    max_rounds=3,
-)
 RULES = st.one_of(
     st.none(),
     st.sampled_from([1, 30, 1440, 9 * 1440, 40 * 1440]).map(EveryMinutes),

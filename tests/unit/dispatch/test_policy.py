@@ -14,21 +14,14 @@ from apps.dispatch.rules.policy import (
     IN_FLIGHT,
     OK,
     PastDispatch,
-    Policy,
     Verdict,
     keeps_stock,
     verdict,
 )
+from tests.unit.dispatch import POLICY as SINGLE
 
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
-POLICY = Policy(
-    mode="multi",
-    dispatch_times=6,
-    lease_seconds=60,
-    on_failure="finish",
-    on_expiry="give_back",
-    max_rounds=3,
-)
+POLICY = replace(SINGLE, mode="multi", dispatch_times=6)
 
 
 def past(state: str, *, holds: bool, rounds: int = 1, ago: float = 0) -> PastDispatch:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -15,6 +16,7 @@ from apps.dispatch.rules.preview import Held, Past, Step, steps_of_group, steps_
 from apps.dispatch.rules.queue import Queue
 from apps.dispatch.rules.recurrence import EveryMinutes, Recurrence
 from apps.dispatch.rules.window import Window, window
+from tests.unit.dispatch import POLICY
 
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
 LOOKBACK = timedelta(days=7)
@@ -29,17 +31,7 @@ def after(minutes: float) -> datetime:
 
 
 def policy(**fields: Any) -> Policy:
-    return Policy(
-        **{
-            "mode": "single",
-            "dispatch_times": 1,
-            "lease_seconds": 600,
-            "on_failure": "finish",
-            "on_expiry": "give_back",
-            "max_rounds": 3,
-            **fields,
-        }
-    )
+    return replace(POLICY, **{"lease_seconds": 600, **fields})
 
 
 def once(task: int, minutes: float = -1, *, priority: int = 0, **fields: Any) -> Planned:

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import permutations
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from apps.dispatch.rules.plan import Planned
-from apps.dispatch.rules.policy import Policy
 from apps.dispatch.rules.queue import Queue
 from apps.dispatch.rules.recurrence import EveryMinutes, Recurrence
 from apps.dispatch.rules.window import Window
+from tests.unit.dispatch import POLICY as GIVEN_BACK
 
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
 FRAME = Window(NOW - timedelta(hours=6), NOW + timedelta(hours=6))
-POLICY = Policy(
-    mode="single",
-    dispatch_times=1,
-    lease_seconds=60,
-    on_failure="finish",
-    on_expiry="keep",
-    max_rounds=3,
-)
+POLICY = replace(GIVEN_BACK, on_expiry="keep")
 
 
 def after(minutes: float) -> datetime:

@@ -7,46 +7,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from apps.jobs.rules.backoff import Backoff
-from apps.jobs.rules.breaker import BreakerPolicy
+from apps.jobs.models import JobType
 from apps.jobs.rules.outcome import Next, Outcome, next_of
 from apps.jobs.rules.transitions import LockedJob
 from apps.jobs.rules.type_snapshot import PREFER_ORIGIN, TypeSnapshot
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
-POLICY = TypeSnapshot(
-    pk=1,
-    name="mail",
-    version=1,
-    handler="mail",
-    lane="fast",
-    stages=(),
-    params_schema={},
-    weight=1,
-    batch_limit=100,
-    lease=timedelta(seconds=30),
-    max_processing=timedelta(seconds=900),
-    max_attempts=3,
-    backoff=Backoff(delay=10, multiplier=2, cap=3600),
-    expires_after=None,
-    default_priority=0,
-    max_running=None,
-    rate_per_minute=None,
-    origin="none",
-    origin_grace=timedelta(seconds=60),
-    allowed_hosts=(),
-    pool=False,
-    unique="allow",
-    settle="batch",
-    paused=False,
-    pause_reason="",
-    paused_until=None,
-    breaker=BreakerPolicy(
-        enabled=False, failure_rate=0.5, window_seconds=60, min_calls=20, open_seconds=30
-    ),
-)
-
-
+POLICY = JobType(name="mail", handler="mail").snapshot
 JOB = LockedJob(
     id=1,
     type="mail",
