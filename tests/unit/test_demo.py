@@ -33,14 +33,8 @@ MOMENT = datetime(2026, 3, 2, 9, tzinfo=UTC)
 
 class TestTable:
     def test_width_is_that_of_the_terminal(self, subtests: pytest.Subtests) -> None:
-        for text, cells in (
-            ("shop", 4),
-            ("王府井店", 8),
-            ("Gran Vía", 8),
-            ("Gran Vi\u0301a", 8),
-            ("ｆｕｌｌ", 8),
-            ("", 0),
-        ):
+        cases = {"shop": 4, "王府井店": 8, "Gran Vía": 8, "Gran Vi\u0301a": 8, "ｆｕｌｌ": 8, "": 0}
+        for text, cells in cases.items():
             with subtests.test(text=text):
                 assert cells_of(text) == cells
 
@@ -207,15 +201,8 @@ class TestRow:
 
 class TestPercentile:
     def test_percentile_is_of_the_nearest_rank(self, subtests: pytest.Subtests) -> None:
-        for part, found in (
-            (0, 1),
-            (1, 1),
-            (50, 50),
-            (50.5, 51),
-            (99, 99),
-            (99.1, 100),
-            (100, 100),
-        ):
+        cases = {0: 1, 1: 1, 50: 50, 50.5: 51, 99: 99, 99.1: 100, 100: 100}
+        for part, found in cases.items():
             with subtests.test(part=part):
                 values = [*range(100, 0, -1)]
                 assert percentile(values, part) == found

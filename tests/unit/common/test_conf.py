@@ -8,12 +8,8 @@ from apps.common.conf import parse_size
 
 
 def test_sizes_are_bytes(subtests: pytest.Subtests) -> None:
-    for text, size in (
-        ("500MB", 500_000_000),
-        ("80 GB", 80 * 10**9),
-        ("2TB", 2 * 10**12),
-        ("1024", 1024),
-    ):
+    cases = {"500MB": 500_000_000, "80 GB": 80 * 10**9, "2TB": 2 * 10**12, "1024": 1024}
+    for text, size in cases.items():
         with subtests.test(text=text):
             assert parse_size(text) == size
 

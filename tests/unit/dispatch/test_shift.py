@@ -76,12 +76,8 @@ def test_shift_beyond_the_calendar_is_refused() -> None:
 
 
 def test_shift_is_written_as_it_is_read(subtests: pytest.Subtests) -> None:
-    for seconds, text in (
-        (7200, "+2h"),
-        (-1800, "-30m"),
-        (129_600, "+1d12h"),
-        (604_861, "+1w1m1s"),
-    ):
+    cases = {7200: "+2h", -1800: "-30m", 129_600: "+1d12h", 604_861: "+1w1m1s"}
+    for seconds, text in cases.items():
         with subtests.test(seconds=seconds):
             assert written_shift(seconds) == text
             assert parse_shift(text) == timedelta(seconds=seconds)

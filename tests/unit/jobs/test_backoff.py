@@ -12,15 +12,8 @@ NUMBERS = st.floats(min_value=0, max_value=2.0**63) | st.integers(0, 2**63)
 
 
 def test_wait_doubles_up_to_the_cap(subtests: pytest.Subtests) -> None:
-    for attempt, seconds in (
-        (0, 10),
-        (1, 10),
-        (2, 20),
-        (3, 40),
-        (9, 2560),
-        (10, 3600),
-        (2**31, 3600),
-    ):
+    cases = {0: 10, 1: 10, 2: 20, 3: 40, 9: 2560, 10: 3600, 2**31: 3600}
+    for attempt, seconds in cases.items():
         with subtests.test(attempt=attempt):
             policy = Backoff(delay=10, multiplier=2, cap=3600)
             assert backoff_seconds(policy, attempt) == seconds

@@ -30,14 +30,8 @@ def test_first_batch_is_small() -> None:
 
 
 def test_batch_comes_to_take_half_a_second(subtests: pytest.Subtests) -> None:
-    for seconds_each, size in (
-        (0.0, MAX_BATCH),
-        (0.0001, MAX_BATCH),
-        (0.01, 50),
-        (0.1, 5),
-        (0.5, 1),
-        (60.0, 1),
-    ):
+    cases = {0.0: MAX_BATCH, 0.0001: MAX_BATCH, 0.01: 50, 0.1: 5, 0.5: 1, 60.0: 1}
+    for seconds_each, size in cases.items():
         with subtests.test(seconds_each=seconds_each):
             assert size_after(seconds_each) == pytest.approx(size, abs=1)
 

@@ -44,7 +44,20 @@ def at(**duration: float) -> datetime:
     return NOW + timedelta(**duration)
 
 
-GUARDED = type_(breaker_enabled=True, breaker_open_seconds=30)
+def aged(**duration: float) -> dict[str, Any]:
+    return {"settings": type_(expires_after_seconds=60), "expected_at": at(**duration)}
+
+
+def broken(seconds: float) -> dict[str, Any]:
+    """The breaker opened so long ago."""
+    opened = breaker.BreakerState(state="open", since=at(seconds=-seconds))
+    return {"settings": type_(breaker_enabled=True, breaker_open_seconds=30), "breaker": opened}
+
+
+def limited(tokens: float) -> dict[str, Any]:
+    return {"settings": type_(rate_per_minute=60), "tokens": tokens, "filled_at": NOW}
+
+
 CASES: list[tuple[str, dict[str, Any], datetime | None]] = [
     ("running", {"status": "running", "worker": "host-a:1"}, None),
     ("finished", {"status": "succeeded"}, None),
@@ -52,36 +65,16 @@ CASES: list[tuple[str, dict[str, Any], datetime | None]] = [
     ("finished", {"status": "cancelled"}, None),
     ("no_type", {"settings": None}, None),
     ("attempts_used", {"attempts": 3}, None),
-    (
-        "expired",
-        {"settings": type_(expires_after_seconds=60), "expected_at": at(seconds=-60)},
-        None,
-    ),
+    ("expired", aged(seconds=-60), None),
     ("scheduled", {"status": "scheduled", "run_at": at(hours=1)}, at(hours=1)),
     ("scheduled", {"status": "scheduled", "run_at": at(hours=-1)}, NOW),
     ("paused", {"settings": type_(paused=True)}, None),
     ("paused", {"settings": type_(paused=True, paused_until=at(hours=2))}, at(hours=2)),
-    (
-        "breaker_open",
-        {"settings": GUARDED, "breaker": breaker.BreakerState(state="open", since=at(seconds=-10))},
-        at(seconds=20),
-    ),
-    (
-        "breaker_probing",
-        {
-            "settings": GUARDED,
-            "breaker": breaker.BreakerState(state="open", since=at(seconds=-30)),
-            "running": 1,
-        },
-        None,
-    ),
+    ("breaker_open", broken(10), at(seconds=20)),
+    ("breaker_probing", {**broken(30), "running": 1}, None),
     ("max_running", {"settings": type_(max_running=2), "running": 2}, None),
     ("max_running", {"settings": type_(max_running=0)}, None),
-    (
-        "rate",
-        {"settings": type_(rate_per_minute=60), "tokens": 0.5, "filled_at": NOW},
-        at(seconds=0.5),
-    ),
+    ("rate", limited(0.5), at(seconds=0.5)),
     ("rate", {"settings": type_(rate_per_minute=0)}, None),
     ("no_worker", {"workers": []}, None),
     ("no_worker", {"workers": [replace(HERE, types=frozenset({"sms"}))]}, None),
@@ -94,17 +87,10 @@ CASES: list[tuple[str, dict[str, Any], datetime | None]] = [
     ("next", {}, None),
     ("next", {"workers": [replace(HERE, lanes=frozenset())]}, None),
     ("next", {"settings": type_(max_running=2), "running": 1}, None),
-    ("next", {"settings": type_(rate_per_minute=60), "tokens": 1.0, "filled_at": NOW}, None),
+    ("next", limited(1.0), None),
     ("next", {"settings": type_(paused=True, paused_until=NOW)}, None),
     ("next", {"settings": type_(allowed_hosts=["host-a"])}, None),
-    (
-        "next",
-        {
-            "settings": type_(expires_after_seconds=60),
-            "expected_at": at(seconds=-60, microseconds=1),
-        },
-        None,
-    ),
+    ("next", aged(seconds=-60, microseconds=1), None),
 ]
 
 

@@ -17,15 +17,8 @@ INSTANTS = st.datetimes(
 
 
 def test_head_start_lost_grows_with_the_attempts(subtests: pytest.Subtests) -> None:
-    for attempts, lost in (
-        (0, 0),
-        (1, 30_000),
-        (4, 30_000),
-        (5, 60_000),
-        (15, 60_000),
-        (16, 300_000),
-        (10**9, 300_000),
-    ):
+    cases = {0: 0, 1: 30_000, 4: 30_000, 5: 60_000, 15: 60_000, 16: 300_000, 10**9: 300_000}
+    for attempts, lost in cases.items():
         with subtests.test(attempts=attempts):
             assert demotion_ms(attempts) == lost
 
