@@ -141,19 +141,16 @@ def no_database(monkeypatch: pytest.MonkeyPatch) -> None:
 class TestProofs:
     """S0.12, S0.13, S0.28: what a run must have kept."""
 
-    @pytest.mark.parametrize(
-        ("handed", "met", "exceeded"), [(3, True, False), (2, False, False), (4, False, True)]
-    )
-    def test_quota_is_met_exactly_or_not_exceeded(
-        self, handed: int, met: bool, exceeded: bool
-    ) -> None:
-        result = outcome([], stock=handed)
-        off = [f"Shelf: {handed} of 3"]
-        assert broken(result) == ({} if met else {"every quota is met exactly": off})
-        assert broken(result, everybody=False) == (
-            {"no quota is exceeded": off} if exceeded else {}
-        )
-        assert result.cells[-1] == ("yes" if met else "NO")
+    def test_quota_is_met_exactly_or_not_exceeded(self, subtests: pytest.Subtests) -> None:
+        for handed, met, exceeded in ((3, True, False), (2, False, False), (4, False, True)):
+            with subtests.test(handed=handed):
+                result = outcome([], stock=handed)
+                off = [f"Shelf: {handed} of 3"]
+                assert broken(result) == ({} if met else {"every quota is met exactly": off})
+                assert broken(result, everybody=False) == (
+                    {"no quota is exceeded": off} if exceeded else {}
+                )
+                assert result.cells[-1] == ("yes" if met else "NO")
 
     def test_second_hand_out_to_the_same_person_depends_on_the_first(
         self, subtests: pytest.Subtests

@@ -285,16 +285,14 @@ def test_marks_are_found_in_python_and_templates(tmp_path: Path) -> None:
     assert len(marks.not_literal) == 2
 
 
-@pytest.mark.parametrize(
-    ("text", "filled"),
-    [
+def test_what_a_text_has_filled_in_is_found(subtests: pytest.Subtests) -> None:
+    for text, filled in (
         ("{a} has {count:,} of {name!r:.60}, {}", ["{a}", "{count:,}", "{name!r:.60}", "{}"]),
         ("%(at)s by %s, 5 %%", ["%%", "%(at)s", "%s"]),
         ("Write {…} or {'GET': 'read'}.", []),
-    ],
-)
-def test_what_a_text_has_filled_in_is_found(text: str, filled: list[str]) -> None:
-    assert placeholders(text) == filled
+    ):
+        with subtests.test(text=text):
+            assert placeholders(text) == filled
 
 
 def test_unmarked_words_of_a_template_are_found(subtests: pytest.Subtests) -> None:
