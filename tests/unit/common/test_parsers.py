@@ -263,7 +263,7 @@ def test_body_that_does_not_arrive_whole_is_malformed(subtests: pytest.Subtests)
         (Stream(), "", "empty"),
         (Stream(b"unread, for its end is unknown"), "", "empty"),
     ):
-        with subtests.test(stream=stream):
+        with subtests.test(detail=detail, length=length):
             with pytest.raises(PlatformError, match=detail) as caught:
                 read_body(request_with(stream, CONTENT_LENGTH=length), 100)
             assert (caught.value.status, caught.value.code) == (400, "malformed")

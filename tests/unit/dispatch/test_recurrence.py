@@ -256,10 +256,8 @@ def test_occurrence_is_current_until_the_next_or_the_end(subtests: pytest.Subtes
     ):
         with subtests.test(now=now):
             rotation = plan(HALF_HOURLY, end_at=at("02 10:20"))
-            assert due_and_next(rotation, now, misfire="skip", misfire_limit=1) == (
-                current,
-                next_at,
-            )
+            found = due_and_next(rotation, now, misfire="skip", misfire_limit=1)
+            assert found == (current, next_at)
 
 
 def test_missed_ones_before_an_edit_stay_gone() -> None:

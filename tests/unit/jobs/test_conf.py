@@ -20,10 +20,7 @@ def test_hosts_that_jobs_may_call(subtests: pytest.Subtests) -> None:
 
 
 def test_what_is_no_host_is_refused_with_an_example(subtests: pytest.Subtests) -> None:
-    for text in (
-        *"host:abc host: host:0 host:65536 https://host host/path * a.*.b".split(),
-        "a b",
-    ):
+    for text in (*"host:abc host: host:0 host:65536 https://host host/path * a.*.b".split(), "a b"):
         with subtests.test(text=text):
             with pytest.raises(ImproperlyConfigured, match=r"is no host.*api\.example\.com"):
                 JobsConf.JOB_HTTP_HOSTS.read(f"good.example.com,{text}")
