@@ -52,11 +52,8 @@ class TestHolds:
         worker = worker_of(stub, threads=3, lease_seconds=60)
         worker.handler("mail")(lambda held: None)
         ended(worker, jobs, *(job(str(n)) for n in range(100)))
-        limits = [
-            body["hold"]["limit"]
-            for body in (seen.body for seen in jobs.calls("jobs/settle/"))
-            if "hold" in body
-        ]
+        settled = [seen.body for seen in jobs.calls("jobs/settle/")]
+        limits = [body["hold"]["limit"] for body in settled if "hold" in body]
         first = jobs.calls("jobs/hold/")[0].body
         assert (first["limit"], first["lease_seconds"]) == (3, 60)
         assert limits[0] > 50
@@ -75,13 +72,8 @@ class TestHolds:
 
     def test_threads_that_are_busy_for_long_do_not_count(self, subtests: pytest.Subtests) -> None:
         """Two threads do ten jobs of 0.1 s in half a second, and none beside a suspect."""
-        for busy_for, alone, queued, wanted in (
-            (0, False, 0, 9),
-            (1, False, 0, 5),
-            (1, False, 2, 3),
-            (1, False, 3, 0),
-            (1, True, 0, 0),
-        ):
+        cases = {(0, False, 0): 9, (1, False, 0): 5, (1, False, 2): 3, (1, False, 3): 0}
+        for (busy_for, alone, queued), wanted in {**cases, (1, True, 0): 0}.items():
             with subtests.test(busy_for=busy_for, alone=alone, queued=queued):
                 executor = sdk._Executor(2)
                 answer = sdk._Answer({"now": "2026-03-02T09:00:00Z"}, 0.0, time.monotonic())
