@@ -81,9 +81,8 @@ def test_inside_a_callers_transaction_only_the_caller_repeats() -> None:
     assert work.runs == 1
 
 
-@pytest.mark.parametrize(
-    ("error", "again"),
-    [
+def test_which_errors_are_a_lost_lock(subtests: pytest.Subtests) -> None:
+    for error, again in [
         (DEADLOCK[0], "mysql"),
         (OperationalError(1205, "Lock wait timeout exceeded"), "mysql"),
         (OperationalError(1020, "Record has changed since last read"), "mysql"),
@@ -92,10 +91,9 @@ def test_inside_a_callers_transaction_only_the_caller_repeats() -> None:
         (OperationalError("disk I/O error"), ""),
         (DatabaseError(), ""),
         (ValueError("database is locked"), ""),
-    ],
-)
-def test_which_errors_are_a_lost_lock(error: Exception, again: str) -> None:
-    assert db.is_retryable(error) is (again == connection.vendor)
+    ]:
+        with subtests.test(error=error):
+            assert db.is_retryable(error) is (again == connection.vendor)
 
 
 @pytest.mark.django_db

@@ -20,9 +20,10 @@ def found(text: str) -> list[int]:
     return list(Job.objects.filter(says("memo", text)).order_by("pk").values_list("pk", flat=True))
 
 
-@pytest.mark.parametrize(
-    "memo",
-    [
+def test_secret_is_not_found_and_all_else_is(subtests: pytest.Subtests) -> None:
+    job_type()
+    jobs(2, memo="timeout")
+    for memo in [
         "https://ann:s3cr3t@shop.example/a is down",
         "GET https://shop.example/a?n=1&access_token=s3cr3t failed",
         "login failed: pwd=s3cr3t",
@@ -34,17 +35,20 @@ def found(text: str) -> list[int]:
         "url=https://ann:s3cr3t@shop.example/a",
         '400: {"user": "ann", "api_key": "s3cr3t\\"s3cr3t"}',
         "KeyError: {'pwd': 's3cr3t', 'n': 1}",
-    ],
-)
-def test_secret_is_not_found_and_all_else_is(memo: str) -> None:
-    job_type()
-    jobs(2, memo="timeout")
-    [pk] = jobs(1, memo=memo)
-    for piece in ("s3cr3t", "S3CR", memo[memo.index("s3cr3t") - 2 : memo.index("s3cr3t") + 1]):
-        assert found(piece) == [], piece
-    for piece in (memo[:4], memo[:4].upper(), redacted(memo)):
-        assert found(piece) == [pk], piece
-    assert found(MASK) == [pk]
+    ]:
+        with subtests.test(memo=memo):
+            [pk] = jobs(1, memo=memo)
+            secret = memo.index("s3cr3t")
+            for piece in ("s3cr3t", "S3CR", memo[secret - 2 : secret + 1]):
+                assert found(piece) == [], piece
+            for piece in (memo[:4], memo[:4].upper(), redacted(memo), MASK):
+                assert found(piece) == [pk], piece
+            Job.objects.filter(pk=pk).delete()
+
+
+def jobs_of(texts: list[str]) -> None:
+    numbered = zip(jobs(len(texts)), texts, strict=True)
+    Job.objects.bulk_update([Job(pk=pk, memo=text) for pk, text in numbered], ["memo"], 100)
 
 
 def test_percent_backslash_and_quotes_are_themselves() -> None:
@@ -60,8 +64,7 @@ def test_nothing_that_is_masked_can_be_found_in_texts_of_any_shape() -> None:
     job_type()
     rng = random.Random(19)
     texts = [_text(rng, number) for number in range(3000)]
-    for text in texts:
-        jobs(1, memo=text)
+    jobs_of(texts)
     shown = Job.objects.annotate(shown=Masked(F("memo"))).values_list("memo", "shown")
 
     leaks = [(memo, seen) for memo, seen in shown if _values(seen) - _values(redacted(memo))]
@@ -82,23 +85,8 @@ def test_names_are_those_of_the_settings(settings: Any) -> None:
 
 _PIECES = (
     *("token", "pass", "word", "-", "_", ".", "%", "[", "]", "=", "=", "=", "&", "?", "#", ";"),
-    *(
-        "://",
-        "@",
-        "Bearer ",
-        "basic\t",
-        "key",
-        "sig",
-        " ",
-        " ",
-        "\n",
-        "/",
-        "'",
-        '"',
-        "<",
-        "密",
-        "É",
-    ),
+    *("://", "@", "Bearer ", "basic\t", "key", "sig", " ", " ", "\n", "/", "'", '"', "<"),
+    *("密", "É"),
     *("API", "Key", "client_secret", "tokens", "x", ":", "\\", "$1", "+", "~", "pwd=", "pwd="),
     *('"token": "', "'cookie':'", '", "'),
 )

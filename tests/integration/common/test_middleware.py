@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable
+from itertools import product
 from typing import Any
 
 import pytest
@@ -62,20 +63,22 @@ pytestmark = pytest.mark.urls(__name__)
 
 
 # --- request id --------------------------------------------------------------------------------
-@pytest.mark.parametrize("given", ["a", "A1.b_c-D", "x" * 64])
-def test_sane_request_id_of_the_caller_is_kept(client: Client, given: str) -> None:
-    response = client.get("/page/", headers={"x-request-id": given})
+def test_sane_request_id_of_the_caller_is_kept(client: Client, subtests: pytest.Subtests) -> None:
+    for given in ["a", "A1.b_c-D", "x" * 64]:
+        with subtests.test(given=given):
+            response = client.get("/page/", headers={"x-request-id": given})
 
-    assert response["X-Request-Id"] == given
-    assert response.content.decode() == given
+            assert response["X-Request-Id"] == given
+            assert response.content.decode() == given
 
 
-@pytest.mark.parametrize("given", ["", "x" * 65, "a b", "a\nb", "é", '"', "a;b", "a\x1b[31m"])
-def test_other_request_id_is_replaced(client: Client, given: str) -> None:
-    response = client.get("/page/", headers={"x-request-id": given})
+def test_other_request_id_is_replaced(client: Client, subtests: pytest.Subtests) -> None:
+    for given in ["", "x" * 65, "a b", "a\nb", "é", '"', "a;b", "a\x1b[31m"]:
+        with subtests.test(given=given):
+            response = client.get("/page/", headers={"x-request-id": given})
 
-    assert response["X-Request-Id"] != given
-    assert len(response["X-Request-Id"]) == 16
+            assert response["X-Request-Id"] != given
+            assert len(response["X-Request-Id"]) == 16
 
 
 def test_every_request_has_its_own_id_and_leaves_none_behind(client: Client) -> None:
@@ -105,10 +108,11 @@ def test_page_may_load_only_from_here_and_run_no_inline_script(client: Client) -
     }
 
 
-@pytest.mark.parametrize("address", ["/page/", "/api/page/", "/administrator/", "/nope/admin/"])
-def test_eval_is_allowed_nowhere_but_in_admin(client: Client, address: str) -> None:
-    assert directives(client.get("/admin/page/"))["script-src"] == "'self' 'unsafe-eval'"
-    assert directives(client.get(address))["script-src"] == "'self'"
+def test_eval_is_allowed_nowhere_but_in_admin(client: Client, subtests: pytest.Subtests) -> None:
+    for address in ["/page/", "/api/page/", "/administrator/", "/nope/admin/"]:
+        with subtests.test(address=address):
+            assert directives(client.get("/admin/page/"))["script-src"] == "'self' 'unsafe-eval'"
+            assert directives(client.get(address))["script-src"] == "'self'"
 
 
 def test_every_answer_forbids_devices(client: Client) -> None:
@@ -116,17 +120,17 @@ def test_every_answer_forbids_devices(client: Client) -> None:
         assert "camera=()" in client.get(address)["Permissions-Policy"]
 
 
-@pytest.mark.parametrize("address", ["/page/", "/admin/page/", "/api/page/", "/api/v1/page/"])
-@pytest.mark.parametrize("accept", ["text/html", "application/json"])
-def test_every_answer_is_what_it_says_it_is(client: Client, address: str, accept: str) -> None:
+def test_every_answer_is_what_it_says_it_is(client: Client, subtests: pytest.Subtests) -> None:
     """A problem is that stands for a page of Django's own, too."""
-    good = client.get(address)
-    refused = client.delete(f"{address}only-read/", headers={"accept": accept})
-    unknown = client.get(f"{address}nope/", headers={"accept": accept})
-
-    for answer in (good, refused, unknown):
-        assert answer["X-Content-Type-Options"] == "nosniff"
-    assert (refused.status_code, unknown.status_code) == (405, 404)
+    for address in ["/page/", "/admin/page/", "/api/page/", "/api/v1/page/"]:
+        good = client.get(address)
+        for accept in ["text/html", "application/json"]:
+            with subtests.test(address=address, accept=accept):
+                refused = client.delete(f"{address}only-read/", headers={"accept": accept})
+                unknown = client.get(f"{address}nope/", headers={"accept": accept})
+                for answer in (good, refused, unknown):
+                    assert answer["X-Content-Type-Options"] == "nosniff"
+                assert (refused.status_code, unknown.status_code) == (405, 404)
 
 
 def test_api_answers_are_not_stored(client: Client) -> None:
@@ -189,18 +193,18 @@ def test_policy_that_a_view_sets_itself_stands(client: Client) -> None:
 
 
 # --- failures that no view sees ------------------------------------------------------------------
-@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE"])
-@pytest.mark.parametrize("debug", [False, True])
 def test_api_path_without_its_slash_is_not_redirected(
-    client: Client, settings: Any, method: str, debug: bool
+    client: Client, settings: Any, subtests: pytest.Subtests
 ) -> None:
-    settings.DEBUG = debug
+    for method, debug in product(["GET", "POST", "PUT", "DELETE"], [False, True]):
+        with subtests.test(method=method, debug=debug):
+            settings.DEBUG = debug
 
-    response = client.generic(method, "/api/page", b"{}", content_type="application/json")
+            response = client.generic(method, "/api/page", b"{}", content_type="application/json")
 
-    assert response.status_code == 404
-    assert response.json()["code"] == "not_found"
-    assert "ask for /api/page/" in response.json()["detail"]
+            assert response.status_code == 404
+            assert response.json()["code"] == "not_found"
+            assert "ask for /api/page/" in response.json()["detail"]
 
 
 def test_page_without_its_slash_is_redirected_as_ever(client: Client) -> None:
@@ -234,56 +238,52 @@ def application() -> ReadableHeaders:
     return ReadableHeaders(answer)
 
 
-@pytest.mark.parametrize(
-    "header",
-    [
+def test_header_that_django_cannot_read_counts_as_absent(
+    application: ReadableHeaders, subtests: pytest.Subtests
+) -> None:
+    for header in [
         "application/json; x*=bogus''%41",
         "application/json; charset*=nonsense''utf-8",
         "a/b; x*" + "9" * 5000 + "=a",
-    ],
-)
-@pytest.mark.parametrize("name", ["CONTENT_TYPE", "HTTP_ACCEPT"])
-@pytest.mark.parametrize("address", ["/read/", "/nope/", "/api/page/"])
-def test_header_that_django_cannot_read_counts_as_absent(
-    application: ReadableHeaders, name: str, header: str, address: str
-) -> None:
-    status, _ = call(application, PATH_INFO=address, **{name: header})
-    plain, _ = call(application, PATH_INFO=address)
-
-    assert status == plain
+    ]:
+        for name, address in product(
+            ["CONTENT_TYPE", "HTTP_ACCEPT"], ["/read/", "/nope/", "/api/page/"]
+        ):
+            with subtests.test(header=header, name=name, address=address):
+                status, _ = call(application, PATH_INFO=address, **{name: header})
+                plain, _ = call(application, PATH_INFO=address)
+                assert status == plain
 
 
-@pytest.mark.parametrize("charset", ["hex", "idna", "utf-16", "latin-1", "bogus", "\xe9"])
 def test_query_is_read_as_utf8_whatever_charset_the_body_claims(
-    application: ReadableHeaders, charset: str
+    application: ReadableHeaders, subtests: pytest.Subtests
 ) -> None:
-    content_type = f"application/x-www-form-urlencoded; charset={charset}"
+    for charset in ["hex", "idna", "utf-16", "latin-1", "bogus", "\xe9"]:
+        with subtests.test(charset=charset):
+            content_type = f"application/x-www-form-urlencoded; charset={charset}"
 
-    status, body = call(application, QUERY_STRING="a=%C3%A4", CONTENT_TYPE=content_type)
+            status, body = call(application, QUERY_STRING="a=%C3%A4", CONTENT_TYPE=content_type)
 
-    assert (status, body.decode()) == ("200 OK", "{'a': ['ä']} 0")
+            assert (status, body.decode()) == ("200 OK", "{'a': ['ä']} 0")
 
 
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [("a=1", "200 OK"), ("&".join(f"a{n}=" for n in range(1100)), "400 Bad Request")],
-)
-@pytest.mark.parametrize("charset", ["utf-8", "UTF8", '"utf-8"'])
 def test_form_that_says_it_is_utf8_reaches_its_view(
-    application: ReadableHeaders, charset: str, query: str, expected: str
+    application: ReadableHeaders, subtests: pytest.Subtests
 ) -> None:
     """Also beside a query that is refused there."""
-    form = {
-        "REQUEST_METHOD": "POST",
-        "CONTENT_TYPE": f"application/x-www-form-urlencoded; charset={charset}; x=y",
-        "CONTENT_LENGTH": "7",
-        "wsgi.input": io.BytesIO(b"b=1&c=2"),
-    }
-
-    status, body = call(application, QUERY_STRING=query, **form)
-
-    assert status == expected
-    assert (body == b"{'a': ['1']} 2") is (status == "200 OK")
+    refused = "&".join(f"a{n}=" for n in range(1100))
+    queries = {"a=1": "200 OK", refused: "400 Bad Request"}
+    for charset, query in product(["utf-8", "UTF8", '"utf-8"'], queries):
+        with subtests.test(charset=charset, query=query):
+            form = {
+                "REQUEST_METHOD": "POST",
+                "CONTENT_TYPE": f"application/x-www-form-urlencoded; charset={charset}; x=y",
+                "CONTENT_LENGTH": "7",
+                "wsgi.input": io.BytesIO(b"b=1&c=2"),
+            }
+            status, body = call(application, QUERY_STRING=query, **form)
+            assert status == queries[query]
+            assert (body == b"{'a': ['1']} 2") is (status == "200 OK")
 
 
 def test_readable_parts_of_accept_still_count(application: ReadableHeaders) -> None:

@@ -89,9 +89,11 @@ def raised(
 
 
 # --- errors that are the caller's to read ---------------------------------------------------------
-@pytest.mark.parametrize(
-    ("error", "status", "code"),
-    [
+def test_exception_in_a_view_is_a_problem_without_internals(
+    client: Client, subtests: pytest.Subtests
+) -> None:
+    """Failures look alike whatever they come from, and reveal nothing internal."""
+    for error, status, code in [
         (Invalid("x"), 400, "invalid"),
         (BadText("x"), 400, "bad_text"),
         (NotFound("x"), 404, "not_found"),
@@ -128,20 +130,15 @@ def raised(
         (DataError("inside too long"), 500, "internal"),
         (RuntimeError("inside"), 500, "internal"),
         (RecursionError("inside"), 500, "internal"),
-    ],
-    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else str(value),
-)
-@pytest.mark.parametrize("address", ["/api/v1/raise/", "/api/plain/"])
-def test_exception_in_a_view_is_a_problem_without_internals(
-    client: Client, error: Exception, status: int, code: str, address: str
-) -> None:
-    """Failures look alike whatever they come from, and reveal nothing internal."""
-    response = raised(client, error, address)
+    ]:
+        for address in ["/api/v1/raise/", "/api/plain/"]:
+            with subtests.test(error=error, address=address):
+                response = raised(client, error, address)
 
-    problem = problem_of(response)
-    assert (problem["status"], problem["code"]) == (status, code)
-    assert "inside" not in response.content.decode()
-    assert "Traceback" not in response.content.decode()
+                problem = problem_of(response)
+                assert (problem["status"], problem["code"]) == (status, code)
+                assert "inside" not in response.content.decode()
+                assert "Traceback" not in response.content.decode()
 
 
 def test_error_of_the_platform_keeps_its_sentence_and_fields(client: Client) -> None:
@@ -182,20 +179,16 @@ def test_sentence_of_a_permission_or_authenticator_is_kept(client: Client) -> No
     assert problem_of(failed)["detail"] == "This key has expired."
 
 
-@pytest.mark.parametrize(
-    ("error", "seconds"),
-    [
+def test_refused_for_now_says_when_to_come_back(client: Client, subtests: pytest.Subtests) -> None:
+    for error, seconds in [
         (Throttled(retry_after=6.2), {7}),
         (drf.Throttled(30), {30}),
         (drf.Throttled(), {2, 3, 4, 5}),
         (Unavailable(), {2, 3, 4, 5}),
         (OperationalError("gone"), {2, 3, 4, 5}),
-    ],
-)
-def test_refused_for_now_says_when_to_come_back(
-    client: Client, error: Exception, seconds: set[int]
-) -> None:
-    assert int(raised(client, error)["Retry-After"]) in seconds
+    ]:
+        with subtests.test(error=error):
+            assert int(raised(client, error)["Retry-After"]) in seconds
 
 
 def test_those_refused_together_do_not_all_come_back_together(client: Client) -> None:
@@ -261,12 +254,15 @@ def test_debug_page_of_django_never_reaches_a_program(client: Client, settings: 
 
 
 # --- outside of views ---------------------------------------------------------------------------
-@pytest.mark.parametrize("address", ["/api/", "/api/v1/unknown/", "/health/unknown", "/metrics"])
-def test_unknown_address_of_programs_is_a_problem(client: Client, address: str) -> None:
-    problem = problem_of(client.get(address))
+def test_unknown_address_of_programs_is_a_problem(
+    client: Client, subtests: pytest.Subtests
+) -> None:
+    for address in ["/api/", "/api/v1/unknown/", "/health/unknown", "/metrics"]:
+        with subtests.test(address=address):
+            problem = problem_of(client.get(address))
 
-    assert problem["code"] == "not_found"
-    assert "/api/docs/" in problem["detail"]
+            assert problem["code"] == "not_found"
+            assert "/api/docs/" in problem["detail"]
 
 
 def test_unknown_page_is_a_problem_only_for_those_who_prefer_json(client: Client) -> None:
@@ -278,16 +274,17 @@ def test_unknown_page_is_a_problem_only_for_those_who_prefer_json(client: Client
         assert response["Content-Type"].startswith("text/html")
 
 
-@pytest.mark.parametrize("method", ["GET", "DELETE", "OPTIONS", "TRACE", "PROPFIND"])
 def test_wrong_method_lists_the_right_ones_and_keeps_the_allow_header(
-    client: Client, method: str
+    client: Client, subtests: pytest.Subtests
 ) -> None:
     """Of a plain Django view, too."""
-    posting_only = client.generic(method, "/api/posting/")
-
-    assert problem_of(posting_only)["code"] == "method_not_allowed"
-    assert problem_of(posting_only)["detail"].endswith("is not known at this address; use POST.")
-    assert posting_only["Allow"] == "POST"
+    for method in ["GET", "DELETE", "OPTIONS", "TRACE", "PROPFIND"]:
+        with subtests.test(method=method):
+            posting_only = client.generic(method, "/api/posting/")
+            problem = problem_of(posting_only)
+            assert problem["code"] == "method_not_allowed"
+            assert problem["detail"].endswith("is not known at this address; use POST.")
+            assert posting_only["Allow"] == "POST"
 
 
 def test_wrong_method_of_an_api_view_lists_the_right_ones(client: Client) -> None:
@@ -356,9 +353,10 @@ def test_form_of_too_many_fields_is_400(client: Client, settings: Any) -> None:
 
 
 # --- pages for people ----------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("error", "status", "text"),
-    [
+def test_page_shows_people_what_happened_and_no_internals(
+    client: Client, subtests: pytest.Subtests
+) -> None:
+    for error, status, text in [
         (NotFound("x"), 404, "Not found"),
         (Http404(), 404, "Not found"),
         (PermissionDenied(), 403, "Not allowed"),
@@ -367,22 +365,18 @@ def test_form_of_too_many_fields_is_400(client: Client, settings: Any) -> None:
         (OperationalError("inside"), 503, "Not available for a moment"),
         (OperationalError("database or disk is full"), 507, "The disk is full"),
         (RuntimeError("inside"), 500, "Something went wrong"),
-    ],
-    ids=str,
-)
-def test_page_shows_people_what_happened_and_no_internals(
-    client: Client, error: Exception, status: int, text: str
-) -> None:
-    response = raised(client, error, "/page/")
-    page = response.content.decode()
+    ]:
+        with subtests.test(error=error):
+            response = raised(client, error, "/page/")
+            page = response.content.decode()
 
-    assert response.status_code == status
-    assert response["Content-Type"].startswith("text/html")
-    assert f"<h1>{text}</h1>" in page
-    assert response["X-Request-Id"] in page
-    assert "inside" not in page
-    assert "<script" not in page and "style=" not in page
-    assert ("Retry-After" in response) is (status == 503)
+            assert response.status_code == status
+            assert response["Content-Type"].startswith("text/html")
+            assert f"<h1>{text}</h1>" in page
+            assert response["X-Request-Id"] in page
+            assert "inside" not in page
+            assert "<script" not in page and "style=" not in page
+            assert ("Retry-After" in response) is (status == 503)
 
 
 def test_form_without_its_token_is_asked_to_load_the_page_again() -> None:

@@ -116,25 +116,23 @@ def text_of_forms(page: Any) -> str:
     return " ".join(re.findall(r'<form[^>]*action="([^"]*)"', page.content.decode()))
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
+def test_mistake_is_named_and_nothing_is_kept(
+    admin_client: Client, subtests: pytest.Subtests
+) -> None:
+    keep(admin_client)
+    for given, said in [
         ({"title": " "}, "Give the view a title of at most 60 characters."),
         ({"title": "x" * 61}, "Give the view a title"),
         ({"title": "a\0b"}, "Give the view a title"),
         ({"title": "Broken"}, "You have a view 'Broken' of this list; choose another title."),
         ({"query": ""}, "choose filters or columns first"),
         ({"query": "&".join(f"f{n}={'x' * 400}" for n in range(6))}, "too long to be saved"),
-    ],
-)
-def test_mistake_is_named_and_nothing_is_kept(
-    admin_client: Client, given: dict[str, str], said: str
-) -> None:
-    keep(admin_client)
-    page = keep(admin_client, **{"title": "Other", "query": "status=ready", **given})
-    assert page.status_code == 400
-    assert said in text_of(page)
-    assert SavedView.objects.count() == 1
+    ]:
+        with subtests.test(given=given):
+            page = keep(admin_client, **{"title": "Other", "query": "status=ready", **given})
+            assert page.status_code == 400
+            assert said in text_of(page)
+            assert SavedView.objects.count() == 1
 
 
 def test_views_of_one_person_are_limited(

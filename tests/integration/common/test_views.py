@@ -76,9 +76,8 @@ def test_sound_body_reaches_the_view(client: Client) -> None:
     assert response.json() == {"uid": "uid_ä", "params": {"a": [1]}, "count": 1}
 
 
-@pytest.mark.parametrize(
-    ("body", "status", "code"),
-    [
+def test_unsound_body_is_refused(client: Client, subtests: pytest.Subtests) -> None:
+    for body, status, code in [
         (b"", 400, "malformed"),
         (b"{", 400, "malformed"),
         (b"null", 400, "malformed"),
@@ -91,12 +90,11 @@ def test_sound_body_reaches_the_view(client: Client) -> None:
         (b'{"uid":17}', 400, "invalid"),
         (b'{"uid":"a","user":"b"}', 400, "unknown_field"),
         (b'{"uid":"a"}' + b" " * 262_144, 413, "too_large"),
-    ],
-)
-def test_unsound_body_is_refused(client: Client, body: bytes, status: int, code: str) -> None:
-    problem = problem_of(post(client, body))
+    ]:
+        with subtests.test(body=body):
+            problem = problem_of(post(client, body))
 
-    assert (problem["status"], problem["code"]) == (status, code)
+            assert (problem["status"], problem["code"]) == (status, code)
 
 
 def test_patch_checks_only_what_was_sent(client: Client) -> None:
@@ -105,9 +103,8 @@ def test_patch_checks_only_what_was_sent(client: Client) -> None:
     assert response.json() == {"count": 4}
 
 
-@pytest.mark.parametrize(
-    "content_type",
-    [
+def test_other_content_type_is_415(client: Client, subtests: pytest.Subtests) -> None:
+    for content_type in [
         "",
         "text/plain",
         "application/x-www-form-urlencoded",
@@ -116,12 +113,11 @@ def test_patch_checks_only_what_was_sent(client: Client) -> None:
         "application/json; charset=latin-1",
         "application/json; charset=hex",
         "application/json; charset=nonsense",
-    ],
-)
-def test_other_content_type_is_415(client: Client, content_type: str) -> None:
-    response = post(client, b'{"uid":"a"}', content_type=content_type)
+    ]:
+        with subtests.test(content_type=content_type):
+            response = post(client, b'{"uid":"a"}', content_type=content_type)
 
-    assert problem_of(response)["code"] == "unsupported_media_type"
+            assert problem_of(response)["code"] == "unsupported_media_type"
 
 
 def test_compressed_body_is_415(client: Client) -> None:
@@ -138,26 +134,25 @@ def test_batch_body_may_be_larger_than_a_single_one(client: Client) -> None:
     assert problem_of(too_large)["code"] == "too_large"
 
 
-@pytest.mark.parametrize("accept", ["text/html", "application/xml", "image/*;q=0.1", "nonsense"])
-def test_answer_is_json_whatever_is_accepted(client: Client, accept: str) -> None:
-    response = client.get("/api/echo/", headers={"accept": accept})
+def test_answer_is_json_whatever_is_accepted(client: Client, subtests: pytest.Subtests) -> None:
+    for accept in ["text/html", "application/xml", "image/*;q=0.1", "nonsense"]:
+        with subtests.test(accept=accept):
+            response = client.get("/api/echo/", headers={"accept": accept})
 
-    assert response["Content-Type"] == "application/json"
-    assert response.json()["limit"] == 50
+            assert response["Content-Type"] == "application/json"
+            assert response.json()["limit"] == 50
 
 
-@pytest.mark.parametrize(
-    ("query", "code"),
-    [
+def test_wrong_query_is_refused(client: Client, subtests: pytest.Subtests) -> None:
+    for query, code in [
         ("limit=0", "invalid"),
         ("limit=1&limit=2", "invalid"),
         ("offset=10", "unknown_field"),
         ("format=json", "unknown_field"),
         ("key=" + "k" * 10_000, "unknown_field"),
-    ],
-)
-def test_wrong_query_is_refused(client: Client, query: str, code: str) -> None:
-    assert problem_of(client.get(f"/api/echo/?{query}"))["code"] == code
+    ]:
+        with subtests.test(query=query):
+            assert problem_of(client.get(f"/api/echo/?{query}"))["code"] == code
 
 
 def test_method_that_takes_no_query_refuses_every_parameter(client: Client) -> None:
@@ -177,14 +172,15 @@ def test_head_is_checked_like_get(client: Client) -> None:
     assert client.head("/api/echo/?limit=0").status_code == 400
 
 
-@pytest.mark.parametrize("method", ["GET", "DELETE", "OPTIONS", "TRACE", "PROPFIND"])
 def test_method_that_the_view_lacks_is_refused_with_those_it_has(
-    client: Client, method: str
+    client: Client, subtests: pytest.Subtests
 ) -> None:
-    response = client.generic(method, "/api/batch/")
+    for method in ["GET", "DELETE", "OPTIONS", "TRACE", "PROPFIND"]:
+        with subtests.test(method=method):
+            response = client.generic(method, "/api/batch/")
 
-    assert problem_of(response)["code"] == "method_not_allowed"
-    assert response["Allow"] == "POST"
+            assert problem_of(response)["code"] == "method_not_allowed"
+            assert response["Allow"] == "POST"
 
 
 @pytest.mark.parametrize("debug", [False, True])
