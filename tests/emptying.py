@@ -1,4 +1,5 @@
-"""Empties the database after a test that commits, except for the rows that migrate creates.
+"""Empties the database after a test that commits, except for the rows that migrate creates; and
+takes back what one case of several has written.
 
 Django creates all content types, permissions and roles again after each such test, which takes
 longer than most of these tests.
@@ -6,13 +7,17 @@ longer than most of these tests.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from django.contrib.auth.models import Group, Permission
 from django.contrib.contenttypes.models import ContentType
 from django.core.management import call_command
 from django.core.management.color import no_style
-from django.db import connection, models
+from django.db import connection, models, transaction
+
+from tests.caches import clear_caches
 
 KEPT: list[type[models.Model]] = [ContentType, Permission, Group, Group.permissions.through]
 # The rows of these tables as migrate created them, once they are known.
@@ -33,3 +38,14 @@ def empty_database(*_test_case: object) -> None:
 
 def _kept_rows() -> list[list[tuple[Any, ...]]]:
     return [list(model._default_manager.order_by("pk").values_list()) for model in KEPT]
+
+
+@contextmanager
+def undone() -> Iterator[None]:
+    """What is written within is taken back at the end, and what is cached of it forgotten."""
+    try:
+        with transaction.atomic():
+            yield
+            transaction.set_rollback(True)
+    finally:
+        clear_caches()

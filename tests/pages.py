@@ -11,6 +11,9 @@ from typing import Any, NamedTuple
 import pytest
 from django.template.response import SimpleTemplateResponse
 
+from apps.common import problems
+from taskplatform.site import PlatformAdminSite
+
 _ICON = re.compile(r"<span[^>]*material-symbols-outlined[^>]*>[^<]*</span>")
 # Three words in a row, as names and JSON have them nowhere.
 # http_request, task.default, and the platform's own handlers: nobody translates them.
@@ -21,9 +24,11 @@ _SILENT = {"submit", "button", "reset", "image", "file"}
 
 @contextmanager
 def nothing_drawn() -> Iterator[None]:
-    """Pages without content, for what is decided before: drawing them takes longest."""
+    """Pages without content and frame, for what is decided before: drawing them takes longest."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SimpleTemplateResponse, "rendered_content", "")
+        patch.setattr(PlatformAdminSite, "each_context", lambda site, request: {})
+        patch.setattr(problems, "_is_framed", lambda request, error: False)
         yield
 
 

@@ -14,12 +14,7 @@ from django.test.utils import CaptureQueriesContext
 
 from apps.common import audit as auditing
 from apps.common import clock, ids
-from apps.dispatch.models import (
-    Dispatch,
-    OnceTask,
-    RotateTask,
-    Stock,
-)
+from apps.dispatch.models import Dispatch, OnceTask, RotateTask, Stock
 from apps.jobs.models import Job
 from apps.jobs.rules.outcome import Outcome
 from apps.jobs.services import control
@@ -30,6 +25,7 @@ from apps.journal.models import JournalEntry
 from tests import callback, factories
 from tests.auditing import audit, breaches
 from tests.callback import take_next
+from tests.emptying import undone
 
 pytestmark = pytest.mark.django_db
 
@@ -161,9 +157,11 @@ def test_more_handed_out_than_planned_is_reported(work: None) -> None:
     assert audit()[0] == 0
 
 
-@pytest.mark.parametrize(
-    ("state", "columns", "line"),
-    [
+def test_columns_of_a_dispatch_that_disagree_are_reported(
+    work: None, subtests: pytest.Subtests
+) -> None:
+    """I1, I5, I17, I19."""
+    for state, columns, line in [
         ("succeeded", {"state": "odd"}, "I17 {}: has the unknown state odd"),
         ("open", {"open_for": None}, "I5 {}: is open, but does not keep executor {executor}"),
         ("released", {"open_for": 999}, "I5 {}: has ended as released, but keeps executor 999"),
@@ -171,16 +169,12 @@ def test_more_handed_out_than_planned_is_reported(work: None) -> None:
         ("open", {"holds_stock": False}, "I1 {}: is open, but holds_stock is "),
         ("released", {"holds_stock": True}, "I1 {}: is released, but holds_stock is "),
         ("open", {"occurrence": F("occurrence") + 1}, "I19 {}: is occurrence "),
-    ],
-)
-def test_columns_of_a_dispatch_that_disagree_are_reported(
-    work: None, state: str, columns: dict[str, Any], line: str
-) -> None:
-    """I1, I5, I17, I19."""
-    broken = dispatch_of(state)
-    Dispatch.objects.filter(pk=broken.pk).update(**columns)
-    wanted = line.format(f"dispatch {broken.pk}", executor=broken.executor_id)
-    assert [breach for breach in breaches() if breach.startswith(wanted)]
+    ]:
+        with subtests.test(line=line), undone():
+            broken = dispatch_of(state)
+            Dispatch.objects.filter(pk=broken.pk).update(**columns)
+            wanted = line.format(f"dispatch {broken.pk}", executor=broken.executor_id)
+            assert [breach for breach in breaches() if breach.startswith(wanted)]
 
 
 def test_end_before_the_hand_out_is_reported(work: None) -> None:
@@ -229,9 +223,9 @@ HOUR = timedelta(hours=1)
 NOW = clock.now
 
 
-@pytest.mark.parametrize(
-    ("key", "columns", "line"),
-    [
+def test_columns_of_a_job_that_disagree_are_reported(work: None, subtests: pytest.Subtests) -> None:
+    """I26–I29, I35, I39."""
+    for key, columns, line in [
         ("done", {"status": "odd"}, "I26 {}: has the unknown status odd"),
         ("done", {"finished_at": None}, "I26 {}: is succeeded, but its end is at None"),
         ("waiting", {"finished_at": NOW}, "I26 {}: is ready, but its end is at 2"),
@@ -244,26 +238,17 @@ NOW = clock.now
         ("running", {"holds": 0}, "I28 {}: has 1 attempts, but was held 0 times"),
         ("retried", {"max_attempts": 1}, "I28 {}: is scheduled with 1 of 1 attempts used"),
         ("running", {"attempts": 0}, "I28 {}: is running with 0 of 3 attempts used"),
-        (
-            "running",
-            {"lease_until": lambda: clock.now() - HOUR},
-            "I29 {}: is still running, but its ",
-        ),
+        ("running", {"lease_until": lambda: NOW() - HOUR}, "I29 {}: is still running, but its "),
         ("done", {"unique_key": "mail|done"}, "I35 {}: is succeeded, but its key still blocks "),
         ("waiting", {"unique_key": None}, "I35 {}: is ready, unique: "),
         ("waiting", {"unique_key": "mail|other"}, "I35 {}: is ready, unique: "),
         ("later", {"unique_key": "mail|later"}, "I35 {}: is scheduled, unique: "),
         ("done", {"version": 1}, "I39 {}: has version 1 after 1 holds"),
-    ],
-)
-def test_columns_of_a_job_that_disagree_are_reported(
-    work: None, key: str, columns: dict[str, Any], line: str
-) -> None:
-    """I26–I29, I35, I39."""
-    values = {name: value() if callable(value) else value for name, value in columns.items()}
-    number = change(key, **values)
-    wanted = line.format(f"job {number}")
-    assert [breach for breach in breaches() if breach.startswith(wanted)]
+    ]:
+        with subtests.test(line=line), undone():
+            values = {name: each() if callable(each) else each for name, each in columns.items()}
+            wanted = line.format(f"job {change(key, **values)}")
+            assert [breach for breach in breaches() if breach.startswith(wanted)]
 
 
 def test_lease_just_over_is_left_to_the_rescue(work: None) -> None:

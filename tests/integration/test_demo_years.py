@@ -88,7 +88,8 @@ def test_platform_with_jobs_is_refused() -> None:
         require_new()
 
 
-@pytest.mark.parametrize("years", ["0", "11", "two", "0.123"])
-def test_years_are_a_small_number(years: str) -> None:
-    with pytest.raises(CommandError, match=r"is not a number from 0\.1 to 10"):
-        call_command("demo", "--years", years, stdout=StringIO())
+def test_years_are_a_small_number(subtests: pytest.Subtests) -> None:
+    for years in ["0", "11", "two", "0.123"]:
+        with subtests.test(years=years):
+            with pytest.raises(CommandError, match=r"is not a number from 0\.1 to 10"):
+                call_command("demo", "--years", years, stdout=StringIO())

@@ -24,6 +24,7 @@ from apps.jobs.models import Bucket, Hold
 from apps.journal.models import SinkReject
 from taskplatform import beat
 from tests import alerts, factories
+from tests.emptying import undone
 from tests.frozen import FrozenClock
 
 PEOPLE = "people make its rows, one by one"
@@ -193,24 +194,25 @@ SMALL: dict[Callable[[datetime], Model], timedelta] = {
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("make", SMALL, ids=lambda make: make.__name__)
 def test_small_table_keeps_what_is_young_and_loses_what_is_old(
-    make: Callable[[datetime], Model], frozen_clock: FrozenClock, no_rest: None
+    frozen_clock: FrozenClock, no_rest: None, subtests: pytest.Subtests
 ) -> None:
     """S2.8."""
-    horizon = frozen_clock.instant - SMALL[make]
-    model = type(make(horizon - timedelta(seconds=1)))
-    for n in range(2):
-        make(horizon - timedelta(minutes=n + 1))
-    young = make(horizon + timedelta(minutes=1))
+    for make, kept in SMALL.items():
+        with subtests.test(make=make), undone():
+            horizon = frozen_clock.instant - kept
+            model = type(make(horizon - timedelta(seconds=1)))
+            for n in range(2):
+                make(horizon - timedelta(minutes=n + 1))
+            young = make(horizon + timedelta(minutes=1))
 
-    assert tidy_up() == 3
+            assert tidy_up() == 3
 
-    rows = model._default_manager.all()
-    if model is SweepLease:
-        rows = rows.exclude(name=tidy.SWEEP)
-    assert [row.pk for row in rows] == [young.pk]
-    assert tidy_up() == 0
+            rows = model._default_manager.all()
+            if model is SweepLease:
+                rows = rows.exclude(name=tidy.SWEEP)
+            assert [row.pk for row in rows] == [young.pk]
+            assert tidy_up() == 0
 
 
 def test_all_tables_that_are_tidied_are_tried_here() -> None:

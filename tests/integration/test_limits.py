@@ -20,6 +20,7 @@ from apps.dispatch.models import Dispatch, Executor, OnceTask, OperatorScope
 from apps.jobs.models import Job, JobScope, JobType, bounds_of
 from apps.jobs.services import types
 from tests import factories
+from tests.emptying import undone
 from tests.pages import form_of, text_of
 from tests.statements import sent_by
 
@@ -128,27 +129,22 @@ def test_limits_are_given_and_lifted_on_the_page_of_the_account(
 
 
 # --- jobs ---------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("types", "with_group", "seen"),
-    [
-        ((), False, {"anns", "bobs", "nobodys", "sms"}),
-        (("mail",), False, {"anns", "bobs", "nobodys"}),
-        ((), True, {"anns", "nobodys", "sms"}),
-        (("mail",), True, {"anns", "nobodys"}),
-        (("fax",), True, set()),
-    ],
-)
-def test_jobs_are_limited_by_type_and_by_user(
-    olga: User, types: tuple[str, ...], with_group: bool, seen: set[str]
-) -> None:
+def test_jobs_are_limited_by_type_and_by_user(olga: User, subtests: pytest.Subtests) -> None:
     north = factories.group("gid_north", ["uid_ann"])
     factories.job(key="anns", user_id="uid_ann")
     factories.job(key="bobs", user_id="uid_bob")
     factories.job(key="nobodys")
     factories.job("sms", key="sms")
-    limit(olga, *([north] if with_group else []), types=types)
-
-    assert set(Job.objects.visible_to(olga).values_list("key", flat=True)) == seen
+    for names, with_group, seen in [
+        ((), False, {"anns", "bobs", "nobodys", "sms"}),
+        (("mail",), False, {"anns", "bobs", "nobodys"}),
+        ((), True, {"anns", "nobodys", "sms"}),
+        (("mail",), True, {"anns", "nobodys"}),
+        (("fax",), True, set()),
+    ]:
+        with subtests.test(types=names, with_group=with_group), undone():
+            limit(olga, *([north] if with_group else []), types=names)
+            assert {*Job.objects.visible_to(again(olga)).values_list("key", flat=True)} == seen
 
 
 @pytest.fixture
@@ -177,13 +173,14 @@ def test_foreign_job_is_in_no_list_and_no_search(page: Client, foreign: Job) -> 
     assert "own-1" in text_of(page.get("/admin/jobs/job/"))
 
 
-@pytest.mark.parametrize("path", ["change/", "edit/", "retry/", "cancel/", "live/"])
-def test_foreign_job_has_no_page(page: Client, foreign: Job, path: str) -> None:
-    for send in (page.get, page.post):
-        answer = send(f"/admin/jobs/job/{foreign.pk}/{path}")
-        assert answer.status_code in (302, 403, 404), answer.status_code
-    foreign.refresh_from_db()
-    assert foreign.status == "failed"
+def test_foreign_job_has_no_page(page: Client, foreign: Job, subtests: pytest.Subtests) -> None:
+    for path in ["change/", "edit/", "retry/", "cancel/", "live/"]:
+        with subtests.test(path=path):
+            for send in (page.get, page.post):
+                answer = send(f"/admin/jobs/job/{foreign.pk}/{path}")
+                assert answer.status_code in (302, 403, 404), answer.status_code
+            foreign.refresh_from_db()
+            assert foreign.status == "failed"
 
 
 def test_foreign_job_is_changed_by_no_action(page: Client, foreign: Job) -> None:

@@ -19,6 +19,7 @@ from apps.journal.models import JournalEntry
 from apps.schedules.models import Schedule
 from tests import factories
 from tests.alerts import Receiver, address, channel, evaluate, report_plan, rule
+from tests.emptying import undone
 from tests.frozen import FrozenClock
 from tests.jobs import job_type, jobs
 from tests.pages import english_in, form_of, text_of
@@ -90,9 +91,10 @@ def test_rule_is_made_and_changed_by_a_configurer(role_client: Any) -> None:
     assert entry.data["before"] == {"threshold": 0.3, "channels": ["ops"]}
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "message"),
-    [
+def test_wrong_value_is_named_beside_its_field(role_client: Any, subtests: pytest.Subtests) -> None:
+    client = role_client("configurer")
+    form = form_of(client.get(address("alertrule", "add")), "name")
+    for field, value, message in [
         ("threshold", "1.5", "1.5 does not do; write a number above 0, up to 1.0."),
         ("threshold", "0", "0.0 does not do"),
         ("for_seconds", "86401", "write a whole number from 0 to 86400"),
@@ -100,19 +102,12 @@ def test_rule_is_made_and_changed_by_a_configurer(role_client: Any) -> None:
         ("quiet_zone", "Asia/Shangai", "did you mean Asia/Shanghai"),
         ("repeat_minutes", "0", "write a whole number from 1 to 10080"),
         ("name", "", "This field is required."),
-    ],
-)
-def test_wrong_value_is_named_beside_its_field(
-    role_client: Any, field: str, value: str, message: str
-) -> None:
-    client = role_client("configurer")
-    form = form_of(client.get(address("alertrule", "add")), "name")
-    typed = {**form, "name": "x", "kind": "failure_rate", field: value}
-
-    answer = client.post(address("alertrule", "add"), typed)
-
-    assert (answer.status_code, AlertRule.objects.count()) == (200, 0)
-    assert message in text_of(answer)
+    ]:
+        with subtests.test(field=field, value=value):
+            typed = {**form, "name": "x", "kind": "failure_rate", field: value}
+            answer = client.post(address("alertrule", "add"), typed)
+            assert (answer.status_code, AlertRule.objects.count()) == (200, 0)
+            assert message in text_of(answer)
 
 
 def test_two_rules_of_one_name_cannot_be(role_client: Any) -> None:
@@ -135,9 +130,14 @@ def test_page_of_a_rule_says_whether_it_would_fire(firing: Alert, role_client: A
     assert "No: it reads nothing now. A type counts from 20 ended jobs" in shown
 
 
-@pytest.mark.parametrize(
-    ("kind", "target", "sentence"),
-    [
+def test_page_of_a_rule_says_that_its_target_does_not_exist(
+    frozen_clock: FrozenClock, role_client: Any, subtests: pytest.Subtests
+) -> None:
+    job_type()
+    factories.group("gid_shops")
+    client = role_client("configurer")
+    form = form_of(client.get(address("alertrule", "add")), "name")
+    for kind, target, sentence in [
         ("failure_rate", "nosuchtype", "There is no job type nosuchtype (yet)."),
         ("failure_rate", "mail", ""),
         ("quota_unfilled", "gid_nobody", "There is no executor gid_nobody (yet)."),
@@ -147,24 +147,15 @@ def test_page_of_a_rule_says_whether_it_would_fire(firing: Alert, role_client: A
         ("sweep_overdue", "jobs.nap", "There is no sweep jobs.nap."),
         ("sweep_overdue", "jobs.scan", ""),
         ("breaker_open", "", ""),
-    ],
-)
-def test_page_of_a_rule_says_that_its_target_does_not_exist(
-    frozen_clock: FrozenClock, role_client: Any, kind: str, target: str, sentence: str
-) -> None:
-    job_type()
-    factories.group("gid_shops")
-    client = role_client("configurer")
-    form = form_of(client.get(address("alertrule", "add")), "name")
-    typed = {**form, "name": "r", "kind": kind, "target": target}
-
-    answer = client.post(address("alertrule", "add"), typed, follow=True)
-
-    made = AlertRule.objects.get()
-    page = text_of(client.get(address("alertrule", "change", made.pk)))
-    for shown in (text_of(answer), page):
-        assert sentence in shown
-        assert ("There is no" in shown) == bool(sentence)
+    ]:
+        with subtests.test(kind=kind, target=target), undone():
+            typed = {**form, "name": "r", "kind": kind, "target": target}
+            answer = client.post(address("alertrule", "add"), typed, follow=True)
+            made = AlertRule.objects.get()
+            page = text_of(client.get(address("alertrule", "change", made.pk)))
+            for shown in (text_of(answer), page):
+                assert sentence in shown
+                assert ("There is no" in shown) == bool(sentence)
 
 
 def test_rule_is_deleted_with_its_alerts(firing: Alert, role_client: Any) -> None:
@@ -323,21 +314,18 @@ def test_operator_snoozes_an_alert(firing: Alert, role_client: Any) -> None:
     assert "CRM is down" in shown
 
 
-@pytest.mark.parametrize("state", ["firing", "snoozed", "resolved", "pending"])
-def test_list_by_state(firing: Alert, role_client: Any, state: str) -> None:
+def test_list_by_state(firing: Alert, role_client: Any, subtests: pytest.Subtests) -> None:
     now = clock.now()
     changes: dict[str, dict[str, Any]] = {"firing": {}, "pending": {"fired_at": None}}
     changes["snoozed"] = {"snoozed_until": now + timedelta(hours=1)}
     changes["resolved"] = {"resolved_at": now, "open_key": None}
-    Alert.objects.update(**changes[state])
-    client = role_client("viewer")
-
-    found = {
-        each: client.get(address("alert", "changelist"), {"state": each}).context["cl"].result_count
-        for each in changes
-    }
-
-    assert found == {each: int(each == state) for each in changes}
+    client, page = role_client("viewer"), address("alert", "changelist")
+    for state, columns in changes.items():
+        with subtests.test(state=state), undone():
+            Alert.objects.update(**columns)
+            lists = {each: client.get(page, {"state": each}).context["cl"] for each in changes}
+            found = {each: shown.result_count for each, shown in lists.items()}
+            assert found == {each: int(each == state) for each in changes}
 
 
 # --- who may --------------------------------------------------------------------------------------

@@ -41,9 +41,8 @@ def test_first_time_of_every_hour_is_in_an_hour(
 
 
 # --- what is refused ------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("values", "field", "words"),
-    [
+def test_wrong_values_are_named(frozen_clock: Any, owner: User, subtests: pytest.Subtests) -> None:
+    for values, field, words in [
         ({"title": " "}, "title", "Give the report a title"),
         ({"query": "by=colour"}, "query", "by=colour is none of"),
         ({"query": "from=2026-03-01T00:00&to=2026-03-02T00:00"}, "query", "has fixed times"),
@@ -53,26 +52,23 @@ def test_first_time_of_every_hour_is_in_an_hour(
         ({"rule": {}}, "rule", "A rule is needed"),
         ({"rule": {"cron": "61 * * * *"}}, "rule.cron", "61"),
         ({"time_zone": "Mars"}, "time_zone", "There is no time zone"),
-    ],
-)
-def test_wrong_values_are_named(
-    frozen_clock: Any, owner: User, values: dict[str, Any], field: str, words: str
+    ]:
+        with subtests.test(values=values):
+            with pytest.raises(Invalid) as refused:
+                report_plan(owner, **values)
+            [error] = refused.value.errors
+            assert (error.field, words in str(error.message)) == (field, True)
+
+
+def test_address_of_a_page_is_enough(
+    frozen_clock: Any, owner: User, subtests: pytest.Subtests
 ) -> None:
-    with pytest.raises(Invalid) as refused:
-        report_plan(owner, **values)
-    [error] = refused.value.errors
-    assert (error.field, words in str(error.message)) == (field, True)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
+    for text in [
         "https://tasks.example.org/admin/reports/?source=dispatch&by=executor&period=7d&zone=UTC",
         "?source=dispatch&by=executor&period=7d&zone=UTC#table",
         "http://[half?source=dispatch&by=executor&period=7d&zone=UTC",
         "source=dispatch&by=executor&period=7d&zone=UTC",
-    ],
-)
-def test_address_of_a_page_is_enough(frozen_clock: Any, owner: User, text: str) -> None:
-    made = report_plan(owner, query=text)
-    assert made.query == "source=dispatch&by=executor&period=7d&zone=UTC"
+    ]:
+        with subtests.test(text=text):
+            made = report_plan(owner, query=text)
+            assert made.query == "source=dispatch&by=executor&period=7d&zone=UTC"

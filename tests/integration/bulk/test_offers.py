@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
+from itertools import product
 from typing import Any
 
 import pytest
@@ -13,9 +15,10 @@ from apps.bulk.models import BulkRun
 from apps.dispatch.models import OperatorScope
 from apps.jobs.models import JobScope
 from tests import callback, factories
+from tests.emptying import undone
 from tests.integration.bulk.conftest import carry_out
 from tests.jobs import job_type, jobs
-from tests.pages import text_of
+from tests.pages import nothing_drawn, text_of
 
 pytestmark = pytest.mark.django_db
 Start = Callable[..., BulkRun]
@@ -48,11 +51,13 @@ LISTS: dict[str, list[dict[str, str]]] = {
 }
 
 
-@pytest.mark.parametrize("limit", ["", "type", "executor"])
-@pytest.mark.parametrize("role", ["viewer", "operator", "configurer"])
 def test_each_link_leads_to_a_plan(
-    role_client: Callable[[str], Client], role_user: Callable[[str], User], role: str, limit: str
+    role_client: Callable[[str], Client],
+    role_user: Callable[[str], User],
+    subtests: pytest.Subtests,
 ) -> None:
+    """For each role, with limits and without; the lists are drawn for those without, and the plans
+    for who is offered all of them."""
     job_type("mail")
     job_type("web")
     jobs(2, context=CITY)
@@ -62,27 +67,34 @@ def test_each_link_leads_to_a_plan(
     factories.rotation(ann, params=CITY)
     factories.rotation(ann, status="paused")
     callback.take_next(ann)
-    client, person = role_client(role), role_user(role)
-    if limit == "type":
-        JobScope.objects.create(operator=person, type="mail")
-    if limit == "executor":
-        OperatorScope.objects.create(operator=person, executor=ann)
-    offered = {
-        link: words
-        for url, each in LISTS.items()
-        for asked in each
-        for words, link in offers(client.get(url, asked))
-    }
-    assert {link: client.get(link).status_code for link in offered} == dict.fromkeys(offered, 200)
-    assert ("Cancel" in offered.values()) == (role != "viewer")
-    assert ("Mark done" in offered.values()) == (role == "configurer")
-    assert any("where" in link for link in offered) == (role == "configurer")
+    roles = ("viewer", "operator", "configurer")
+    for role, limit in product(roles, ("", "type", "executor")):
+        with subtests.test(role=role, limit=limit), undone():
+            client, person = role_client(role), role_user(role)
+            if limit == "type":
+                JobScope.objects.create(operator=person, type="mail")
+            if limit == "executor":
+                OperatorScope.objects.create(operator=person, executor=ann)
+            with nothing_drawn() if limit else nullcontext():
+                offered = offers(client)
+            with nullcontext() if (role, limit) == ("configurer", "") else nothing_drawn():
+                answers = {link: client.get(link).status_code for link in offered}
+            assert answers == dict.fromkeys(offered, 200)
+            assert ("Cancel" in offered.values()) == (role != "viewer")
+            assert ("Mark done" in offered.values()) == (role == "configurer")
+            assert any("where" in link for link in offered) == (role == "configurer")
 
 
-def offers(listed: Any) -> list[tuple[str, str]]:
-    links = listed.context.get("bulk_links", [])
-    assert ('class="bulk-bar"' in listed.content.decode()) == bool(links)
-    return [(str(words), link) for words, link in links]
+def offers(client: Client) -> dict[str, str]:
+    """The words of each link of all lists, by where it leads."""
+    offered: dict[str, str] = {}
+    for url, asked in ((url, asked) for url, each in LISTS.items() for asked in each):
+        listed: Any = client.get(url, asked)
+        links = listed.context_data.get("bulk_links", [])
+        if page := listed.content.decode():
+            assert ('class="bulk-bar"' in page) == bool(links)
+        offered |= {link: str(words) for words, link in links}
+    return offered
 
 
 def test_way_back_is_offered_to_who_may_take_it(

@@ -175,12 +175,13 @@ def test_shift_is_written_as_for_one_row(
     assert f": {shown} " in text_of(page.get(page_of(run)))
 
 
-@pytest.mark.parametrize("written", ["soon", "0", "+-5", "9" * 12])
-def test_what_is_no_shift_is_refused(page: Client, written: str) -> None:
+def test_what_is_no_shift_is_refused(page: Client, subtests: pytest.Subtests) -> None:
     jobs(1)
-    answer = page.get(NEW.format("time"), {"type": "mail", "set-shift_seconds": written})
-    assert answer.context["form"] is None
-    assert "shift" in str(answer.context["params_form"].errors["shift_seconds"])
+    for written in ["soon", "0", "+-5", "9" * 12]:
+        with subtests.test(written=written):
+            answer = page.get(NEW.format("time"), {"type": "mail", "set-shift_seconds": written})
+            assert answer.context["form"] is None
+            assert "shift" in str(answer.context["params_form"].errors["shift_seconds"])
 
 
 def test_priority_0_is_one_that_can_be_chosen(page: Client) -> None:
@@ -238,24 +239,20 @@ def test_each_form_of_a_person_with_a_long_name_starts_its_own_run(
     assert BulkRun.objects.count() == 2
 
 
-@pytest.mark.parametrize(
-    ("asked", "given", "said"),
-    [
+def test_what_is_missing_is_said_beside_its_field(page: Client, subtests: pytest.Subtests) -> None:
+    jobs(2)
+    for asked, given, said in [
         ({"type": "mail"}, {"reason": " "}, "This field is required."),
         ({"type": "mail"}, {"at_most": ""}, "Write a number."),
         ({"type": "mail"}, {"at_most": "0"}, "Write 1 or more."),
         ({"type": "mail"}, {"rate": "1001"}, "less than or equal to 1000"),
         ({}, {}, "Tick it if you mean every row"),
-    ],
-)
-def test_what_is_missing_is_said_beside_its_field(
-    page: Client, asked: dict[str, str], given: dict[str, str], said: str
-) -> None:
-    jobs(2)
-    answer = started(page, NEW.format("cancel"), asked, **given)
-    assert answer.status_code == 400
-    assert said in text_of(answer)
-    assert not BulkRun.objects.exists()
+    ]:
+        with subtests.test(said=said):
+            answer = started(page, NEW.format("cancel"), asked, **given)
+            assert answer.status_code == 400
+            assert said in text_of(answer)
+            assert not BulkRun.objects.exists()
 
 
 def test_form_refuses_fewer_rows_than_are_known_to_match(page: Client) -> None:

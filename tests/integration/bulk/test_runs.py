@@ -216,21 +216,12 @@ def test_of_two_jobs_with_one_unique_key_one_is_retried(start: Start) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("verb", "params", "status"),
-    [
-        ("cancel", {}, t.READY),
-        ("retry", {}, t.FAILED),
-        ("priority", {"priority": 40}, t.READY),
-        ("time", {"shift_seconds": 3600}, t.READY),
-    ],
-)
 def test_round_asks_as_often_for_a_hundred_jobs_as_for_one(
-    start: Start, verb: str, params: dict[str, Any], status: str
+    start: Start, subtests: pytest.Subtests
 ) -> None:
     """While it writes, SQLite lets nobody else write."""
 
-    def statements(count: int) -> int:
+    def statements(count: int, verb: str, params: dict[str, Any], status: str) -> int:
         Job.objects.filter(type="mail").delete()
         jobs(count, status=status)
         carrier = carry.Carrier(start(verb, {"type": "mail"}, params=params))
@@ -239,7 +230,14 @@ def test_round_asks_as_often_for_a_hundred_jobs_as_for_one(
             assert carrier.round().done == count
         return len(seen)
 
-    assert statements(100) == statements(1)
+    for verb, params, status in [
+        ("cancel", {}, t.READY),
+        ("retry", {}, t.FAILED),
+        ("priority", {"priority": 40}, t.READY),
+        ("time", {"shift_seconds": 3600}, t.READY),
+    ]:
+        with subtests.test(verb=verb):
+            assert statements(100, verb, params, status) == statements(1, verb, params, status)
 
 
 # --- starting -------------------------------------------------------------------------------------
@@ -252,9 +250,8 @@ def test_repeat_of_a_request_gets_the_first_run(start: Start) -> None:
         start("cancel", {"type": "web"}, request_id="r-1")
 
 
-@pytest.mark.parametrize(
-    ("verb", "more", "field"),
-    [
+def test_wrong_requests_are_refused_by_field(start: Start, subtests: pytest.Subtests) -> None:
+    for verb, more, field in [
         ("explode", {}, "verb"),
         ("priority", {"params": {}}, "params.priority"),
         ("priority", {"params": {"priority": 101}}, "params.priority"),
@@ -263,15 +260,12 @@ def test_repeat_of_a_request_gets_the_first_run(start: Start) -> None:
         ("move", {"params": {"host": "a b"}}, "params.host"),
         ("cancel", {"reason": " "}, "reason"),
         ("cancel", {"rate": 1001}, "rate"),
-    ],
-)
-def test_wrong_requests_are_refused_by_field(
-    start: Start, verb: str, more: dict[str, Any], field: str
-) -> None:
-    with pytest.raises(Invalid) as refused:
-        start(verb, {"type": "mail"}, **more)
-    assert [each.field for each in refused.value.errors] == [field]
-    assert not BulkRun.objects.exists()
+    ]:
+        with subtests.test(verb=verb, more=more):
+            with pytest.raises(Invalid) as refused:
+                start(verb, {"type": "mail"}, **more)
+            assert [each.field for each in refused.value.errors] == [field]
+            assert not BulkRun.objects.exists()
 
 
 def test_few_rows_of_many_are_found_by_an_index(

@@ -20,6 +20,7 @@ from apps.dispatch.models import Executor, OnceTask, OperatorScope, RotateTask, 
 from apps.jobs.models import Bounds, bounds_of
 from apps.journal.models import JournalEntry
 from tests import factories
+from tests.emptying import undone
 from tests.frozen import FrozenClock
 from tests.integration.bulk.conftest import carry_out
 from tests.pages import form_of, text_of
@@ -60,28 +61,25 @@ def reasons(run: BulkRun) -> dict[int, str]:
 
 
 @BOTH
-@pytest.mark.parametrize(
-    ("verb", "params", "after"),
-    [
+def test_each_action_changes_the_tasks(
+    start: Start, ann: Executor, kind: str, subtests: pytest.Subtests
+) -> None:
+    for verb, params, after in [
         ("pause", {}, {"status": "paused"}),
         ("priority", {"priority": 7}, {"priority": 7}),
         ("end", {"end_at": LATER}, {"end_at": LATER}),
         ("delete", {}, {"status": "deleted"}),
-    ],
-)
-def test_each_action_changes_the_tasks(
-    start: Start, ann: Executor, kind: str, verb: str, params: dict[str, Any], after: dict[str, Any]
-) -> None:
-    for n in range(3):
-        MAKE[kind](ann, f"Shelf {n}")
-    run = run_of(start, verb, {"status": ["active"]}, kind, params=params)
-    assert (run.state, run.done) == ("done", 3), reasons(run)
-    for task in target_of(kind).model._default_manager.all():
-        assert {name: getattr(task, name) for name in after} == after
-        entry = JournalEntry.objects.filter(
-            subject_id=task.pk, type_or_task=f"{task.source}:{task.pk}"
-        )
-        assert entry.latest("id").reason == "wrong address"
+    ]:
+        with subtests.test(kind=kind, verb=verb), undone():
+            for n in range(3):
+                MAKE[kind](ann, f"Shelf {n}")
+            run = run_of(start, verb, {"status": ["active"]}, kind, params=params)
+            assert (run.state, run.done) == ("done", 3), reasons(run)
+            for task in target_of(kind).model._default_manager.all():
+                assert {name: getattr(task, name) for name in after} == after
+                label = f"{task.source}:{task.pk}"
+                entries = JournalEntry.objects.filter(subject_id=task.pk, type_or_task=label)
+                assert entries.latest("id").reason == "wrong address"
 
 
 @BOTH
@@ -148,20 +146,18 @@ def test_limited_person_changes_only_tasks_within_the_limits(
     assert list(OnceTask.objects.filter(status="paused")) == [mine]
 
 
-@pytest.mark.parametrize(
-    ("verb", "params"),
-    [
+def test_wrong_fields_are_refused(start: Start, subtests: pytest.Subtests) -> None:
+    for verb, params in [
         ("end", {}),
         ("end", {"end_at": datetime(9999, 1, 1, tzinfo=UTC)}),
         ("shift", {}),
         ("shift", {"shift_seconds": 0}),
         ("priority", {"priority": 101}),
         ("pause", {"priority": 1}),
-    ],
-)
-def test_wrong_fields_are_refused(start: Start, verb: str, params: dict[str, Any]) -> None:
-    with pytest.raises(Invalid):
-        start(verb, {}, kind="once-tasks", params=params)
+    ]:
+        with subtests.test(verb=verb, params=params):
+            with pytest.raises(Invalid):
+                start(verb, {}, kind="once-tasks", params=params)
 
 
 def test_list_leads_to_a_plan_of_the_same_tasks(

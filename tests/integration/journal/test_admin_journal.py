@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -59,9 +60,14 @@ def test_reason_of_the_platform_is_in_the_language_of_the_page(admin_client: Cli
         assert "was lost" not in shown
 
 
-@pytest.mark.parametrize(
-    ("query", "found"),
-    [
+def test_filters_and_search_compare_whole_values(
+    admin_client: Client, frozen_clock: FrozenClock, subtests: pytest.Subtests
+) -> None:
+    group = factories.group(members=["uid_a"])
+    frozen_clock.advance(days=1)
+    factories.once_task(group)
+    callback.take_next(factories.member("uid_a"))
+    for query, found in [
         ({"source": "dispatch"}, ["handed_out"]),
         ({"event": "task_created"}, ["task_created"]),
         ({"executor": "uid_a"}, ["handed_out", "executor_created"]),
@@ -70,16 +76,9 @@ def test_reason_of_the_platform_is_in_the_language_of_the_page(admin_client: Cli
         ({"q": "two words"}, []),
         ({"from_day": "2026-03-03"}, ["handed_out", "task_created"]),
         ({"to_day": "2026-03-02"}, ["members_changed", "executor_created", "executor_created"]),
-    ],
-)
-def test_filters_and_search_compare_whole_values(
-    admin_client: Client, frozen_clock: FrozenClock, query: dict[str, str], found: list[str]
-) -> None:
-    group = factories.group(members=["uid_a"])
-    frozen_clock.advance(days=1)
-    factories.once_task(group)
-    callback.take_next(factories.member("uid_a"))
-    assert events(admin_client, **query) == found
+    ]:
+        with subtests.test(query=query):
+            assert events(admin_client, **query) == found
 
 
 @pytest.fixture
@@ -94,9 +93,11 @@ def by_many(frozen_clock: FrozenClock) -> None:
         journal.write(entries)
 
 
-@pytest.mark.parametrize(
-    ("query", "found"),
-    [
+def test_entries_of_one_person_or_key(
+    admin_client: Client, by_many: None, subtests: pytest.Subtests
+) -> None:
+    """S0.26."""
+    for query, found in [
         ({"by": "admin:ann"}, ["e5", "e0"]),
         ({"by": "ann"}, ["e5", "e0"]),
         ({"by": "key:tills"}, ["e1"]),
@@ -104,13 +105,9 @@ def by_many(frozen_clock: FrozenClock) -> None:
         ({"by": "sweep:jobs.rescue"}, []),
         ({"by": "ann", "from_day": "2100-01-01"}, []),
         ({"by": "ann", "source": "job"}, []),
-    ],
-)
-def test_entries_of_one_person_or_key(
-    admin_client: Client, by_many: None, query: dict[str, str], found: list[str]
-) -> None:
-    """S0.26."""
-    assert events(admin_client, **query) == found
+    ]:
+        with subtests.test(query=query):
+            assert events(admin_client, **query) == found
 
 
 def test_actor_leads_to_all_that_they_have_done(admin_client: Client, by_many: None) -> None:
@@ -177,9 +174,10 @@ def attempts(frozen_clock: FrozenClock) -> None:
         end(held)
 
 
-@pytest.mark.parametrize(
-    ("query", "count"),
-    [
+def test_reports_lead_to_the_entries_behind_a_figure(
+    admin_client: Client, attempts: None, subtests: pytest.Subtests
+) -> None:
+    for query, count in [
         ({"type_or_task": "mail"}, 2),
         ({"type_or_task": "mai"}, 0),
         ({"host": "host-a"}, 2),
@@ -189,29 +187,24 @@ def attempts(frozen_clock: FrozenClock) -> None:
         ({"wait_from": "1"}, 3),
         ({"since": "2026-03-02T09:02:00Z"}, 2),
         ({"since": "2026-03-02T10:02:00+01:00", "until": "2026-03-02T09:03:00Z"}, 1),
-    ],
-)
-def test_reports_lead_to_the_entries_behind_a_figure(
-    admin_client: Client, attempts: None, query: dict[str, str], count: int
+    ]:
+        with subtests.test(query=query):
+            assert events(admin_client, source="job", **query) == ["succeeded"] * count
+
+
+def test_filter_that_makes_no_sense_is_reported_and_finds_nothing(
+    admin_client: Client, attempts: None, subtests: pytest.Subtests
 ) -> None:
-    assert events(admin_client, source="job", **query) == ["succeeded"] * count
-
-
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
+    for query, expected in [
         ({"run_from": "long"}, "long is not a number"),
         ({"since": "2026-03-02T09:02"}, "2026-03-02T09:02 is not an instant"),
         ({"until": "9999-12-31T23:59:59Z"}, "is not an instant"),
         ({"type_or_task": "a b"}, "a b is not a name"),
-    ],
-)
-def test_filter_that_makes_no_sense_is_reported_and_finds_nothing(
-    admin_client: Client, attempts: None, query: dict[str, str], expected: str
-) -> None:
-    page = admin_client.get(LIST, query)
-    assert list(page.context["cl"].result_list) == []
-    assert expected in text_of(page)
+    ]:
+        with subtests.test(query=query):
+            page = admin_client.get(LIST, query)
+            assert list(page.context["cl"].result_list) == []
+            assert expected in text_of(page)
 
 
 def test_page_of_a_filtered_list_searches_some_rows_and_the_next_goes_on(
@@ -225,12 +218,11 @@ def test_page_of_a_filtered_list_searches_some_rows_and_the_next_goes_on(
     assert events(admin_client, type_or_task="mail", before=str(changelist.older)) == ["succeeded"]
 
 
-@pytest.mark.parametrize("method", ["get", "post"])
-@pytest.mark.parametrize("view", ["add/", "{pk}/delete/"])
-def test_nobody_writes_the_journal_by_hand(admin_client: Client, view: str, method: str) -> None:
+def test_nobody_writes_the_journal_by_hand(admin_client: Client) -> None:
     factories.group()
     pk = JournalEntry.objects.get().pk
-    assert getattr(admin_client, method)(LIST + view.format(pk=pk)).status_code == 403
+    for send, page in product([admin_client.get, admin_client.post], ["add/", f"{pk}/delete/"]):
+        assert send(LIST + page).status_code == 403, page
     assert admin_client.post(f"{LIST}{pk}/change/", {"event": "x"}).status_code == 403
     answer = admin_client.post(
         LIST, {"action": "delete_selected", "_selected_action": [str(pk)], "index": "0"}
@@ -239,18 +231,17 @@ def test_nobody_writes_the_journal_by_hand(admin_client: Client, view: str, meth
     assert JournalEntry.objects.get().event == "executor_created"
 
 
-@pytest.mark.parametrize(
-    ("role", "sees"), [("viewer", False), ("operator", False), ("configurer", True)]
-)
 def test_data_is_absent_for_roles_that_may_not_see_it(
-    role_client: Any, role: str, sees: bool
+    role_client: Any, subtests: pytest.Subtests
 ) -> None:
     factories.once_task(factories.group(), params={"shop": "Main Street 5", "token": "hunter2"})
     entry = JournalEntry.objects.get(event="task_created")
-    page = role_client(role).get(f"{LIST}{entry.pk}/change/")
-    assert page.status_code == 200
-    assert ("Main Street 5" in text_of(page)) is sees
-    assert "hunter2" not in page.content.decode()
+    for role, sees in [("viewer", False), ("operator", False), ("configurer", True)]:
+        with subtests.test(role=role):
+            page = role_client(role).get(f"{LIST}{entry.pk}/change/")
+            assert page.status_code == 200
+            assert ("Main Street 5" in text_of(page)) is sees
+            assert "hunter2" not in page.content.decode()
 
 
 def test_operator_with_limits_reads_only_about_those_executors(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -51,16 +52,15 @@ def test_files_have_a_line_for_each_entry_by_day(tmp_path: Path) -> None:
     assert (folder / "journal-2026-03-03.jsonl").read_text() == f"{tomorrow[0].text}\n"
 
 
-@pytest.mark.parametrize("whole", ["", '{"id":"1"}\n', '{"id":"1"}\n{"id":"2"}\n'])
-@pytest.mark.parametrize("torn", ['{"id":', "x" * 200_000])
-def test_torn_line_of_a_killed_process_is_cut(tmp_path: Path, whole: str, torn: str) -> None:
+def test_torn_line_of_a_killed_process_is_cut(tmp_path: Path, subtests: pytest.Subtests) -> None:
     path = tmp_path / "journal-2026-03-02.jsonl"
-    path.write_text(whole + torn)
     [line] = lines(1)
-
-    open_sink(address(f"file://{tmp_path}")).deliver([line])
-
-    assert path.read_text() == f"{whole}{line.text}\n"
+    wholes = ["", '{"id":"1"}\n', '{"id":"1"}\n{"id":"2"}\n']
+    for whole, torn in product(wholes, ['{"id":', "x" * 200_000]):
+        with subtests.test(whole=whole, torn=torn):
+            path.write_text(whole + torn)
+            open_sink(address(f"file://{tmp_path}")).deliver([line])
+            assert path.read_text() == f"{whole}{line.text}\n"
 
 
 def test_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
@@ -197,9 +197,8 @@ def test_documents_for_later_are_sent_again(index: Index, sink: Any, status: int
         sink.deliver(lines(2))
 
 
-@pytest.mark.parametrize(
-    ("status", "said", "error"),
-    [
+def test_answers_that_are_no_success(index: Index, sink: Any, subtests: pytest.Subtests) -> None:
+    for status, said, error in [
         (413, b"too large", Refused),
         (400, b"malformed", Refused),
         (401, b"who are you", Unavailable),
@@ -212,17 +211,15 @@ def test_documents_for_later_are_sent_again(index: Index, sink: Any, status: int
         (200, b'{"errors":true,"items":[{"index":{"status":201}}]}', Unavailable),
         (200, b'{"errors":true}', Unavailable),
         (200, b"[]", Unavailable),
-    ],
-)
-def test_answers_that_are_no_success(
-    index: Index, sink: Any, status: int, said: bytes, error: type[Exception]
-) -> None:
-    index.answer = lambda numbers: (status, said)
-    with pytest.raises(error):
-        sink.deliver(lines(2))
-    index.answer = lambda numbers: None
-    sink.deliver(lines(1))
-    assert len(index.documents) == 1
+    ]:
+        with subtests.test(status=status, said=said):
+            index.documents.clear()
+            index.answer = lambda numbers, told=(status, said): told
+            with pytest.raises(error):
+                sink.deliver(lines(2))
+            index.answer = lambda numbers: None
+            sink.deliver(lines(1))
+            assert len(index.documents) == 1
 
 
 def test_server_that_is_away_is_tried_again_by_a_new_connection(index: Index) -> None:
@@ -281,15 +278,11 @@ def test_cluster_that_is_away_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 # --- addresses ----------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("text", "match"),
-    [
+def test_wrong_addresses_say_what_is_needed(subtests: pytest.Subtests) -> None:
+    for text, match in [
         ("https://host/index", "NAME=ADDRESS"),
         ("Big=https://host/index", "NAME=ADDRESS"),
-        (
-            "a=ftp://host/x",
-            "sink a: 'ftp://host/x' begins with none of file://, redis://, rediss://",
-        ),
+        ("a=ftp://host/x", "sink a: 'ftp://host/x' begins with none of file://, redis://, rediss:"),
         ("a=file://tmp/x", "sink a: 'file://tmp/x' .* write three slashes: file:///tmp/x"),
         ("a=file:///", "needs a folder"),
         ("a=redis://host/journal", "needs a database and a stream"),
@@ -297,11 +290,10 @@ def test_cluster_that_is_away_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> 
         ("a=https://host/a/b", "needs an index"),
         ("a=kafka://host:9092", "needs brokers and a topic"),
         ("a=file:///x a=file:///y", "two sinks are named a"),
-    ],
-)
-def test_wrong_addresses_say_what_is_needed(text: str, match: str) -> None:
-    with pytest.raises(ValueError, match=match):
-        parse_sinks(text)
+    ]:
+        with subtests.test(text=text):
+            with pytest.raises(ValueError, match=match):
+                parse_sinks(text)
 
 
 def test_addresses_are_shown_without_passwords() -> None:

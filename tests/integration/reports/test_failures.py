@@ -6,6 +6,7 @@ import random
 import re
 from collections import Counter
 from datetime import datetime, timedelta
+from itertools import product
 from typing import Any
 
 import pytest
@@ -60,45 +61,46 @@ def drawn(count: int, start: datetime, end: datetime, seed: int) -> list[Journal
     ]
 
 
+def group_of(each: JournalEntry) -> tuple[str, str, str]:
+    return each.source, each.type_or_task, each.error_key
+
+
 def last(length: timedelta, **narrowed: Any) -> dict[tuple[str, str, str], Failure]:
     found = failures(NOW - length, NOW, steps=24, limit=100, **narrowed)
     assert found.as_of == CLOSED
     return {(each.source, each.type_or_task, each.error_key): each for each in found.groups}
 
 
-@pytest.mark.parametrize(
-    "length",
-    [timedelta(hours=1), timedelta(hours=24), timedelta(days=7), timedelta(days=30)],
-    ids=str,
-)
-@pytest.mark.parametrize("type_", ["", "mail"])
-def test_groups_of_a_period_are_what_raw_entries_add_up_to(length: timedelta, type_: str) -> None:
-    write(*drawn(300, NOW - timedelta(days=40), NOW, 1), *drawn(300, CLOSED - length, CLOSED, 2))
+def test_groups_of_a_period_are_what_raw_entries_add_up_to(subtests: pytest.Subtests) -> None:
+    write(*drawn(300, NOW - timedelta(days=40), NOW, 1))
+    lengths = [timedelta(hours=1), timedelta(hours=24), timedelta(days=7), timedelta(days=30)]
+    for seed, length in enumerate(lengths, start=2):
+        write(*drawn(150, CLOSED - length, CLOSED, seed))
     # Neither of these is an error of something that ended.
     write(entry(NOW - timedelta(minutes=5)), entry(NOW - timedelta(minutes=5), kind=LOST))
     roll_up()
-
-    found = last(length, type_or_task=type_)
-
-    start = failures(NOW - length, NOW, steps=24, limit=1).start
     everything = list(JournalEntry.objects.exclude(error_key="").order_by("id"))
-    inside = [
-        each
-        for each in everything
-        if start <= ids.made_at(each.id) < CLOSED and type_ in ("", each.type_or_task)
-    ]
-    key = lambda each: (each.source, each.type_or_task, each.error_key)  # noqa: E731
-    assert {group: figures.total for group, figures in found.items()} == Counter(map(key, inside))
-    for group, figures in found.items():
-        mine = [each for each in everything if key(each) == group and each.at < CLOSED]
-        ended = [each for each in inside if key(each) == group]
-        assert figures.final == sum(each.to_state == "failed" for each in ended)
-        assert sum(figures.trend) == figures.total
-        assert (figures.first_seen, figures.last_seen) == tuple(
-            ids.made_at(mine[at].id) for at in (0, -1)
-        )
-        assert figures.subject_id == mine[-1].subject_id
-        assert figures.sample == mine[-1].error.splitlines()[-1]
+    for length, type_ in product(lengths, ["", "mail"]):
+        with subtests.test(length=length, type_=type_):
+            found = last(length, type_or_task=type_)
+
+            start = failures(NOW - length, NOW, steps=24, limit=1).start
+            inside = [
+                each
+                for each in everything
+                if start <= ids.made_at(each.id) < CLOSED and type_ in ("", each.type_or_task)
+            ]
+            totals = {group: figures.total for group, figures in found.items()}
+            assert totals == Counter(map(group_of, inside))
+            for group, figures in found.items():
+                mine = [each for each in everything if group_of(each) == group and each.at < CLOSED]
+                ended = [each for each in inside if group_of(each) == group]
+                assert figures.final == sum(each.to_state == "failed" for each in ended)
+                assert sum(figures.trend) == figures.total
+                seen = tuple(ids.made_at(mine[at].id) for at in (0, -1))
+                assert (figures.first_seen, figures.last_seen) == seen
+                assert figures.subject_id == mine[-1].subject_id
+                assert figures.sample == mine[-1].error.splitlines()[-1]
 
 
 def test_trend_shows_when() -> None:
@@ -109,26 +111,23 @@ def test_trend_shows_when() -> None:
     assert (figures.trend[-1], figures.trend[1], figures.total) == (5, 1, 6)
 
 
-@pytest.mark.parametrize(
-    ("order", "key"),
-    [
-        (BY_COUNT, lambda each: (each.total, each.last_seen)),
-        (NEWEST, lambda each: each.last_seen),
-        (NEW, lambda each: each.first_seen),
-    ],
-    ids=[BY_COUNT, NEWEST, NEW],
-)
-@pytest.mark.parametrize("limit", [1, 2, 5])
-def test_first_groups_are_complete_and_all_are_counted(order: str, key: Any, limit: int) -> None:
+def test_first_groups_are_complete_and_all_are_counted(subtests: pytest.Subtests) -> None:
     write(*drawn(40, NOW - timedelta(days=3), CLOSED, 4))
     roll_up()
     start = NOW - timedelta(days=2)
-    every = failures(start, NOW, steps=24, limit=100, order=order)
-    assert list(every.groups) == sorted(every.groups, key=key, reverse=True)
-    found = failures(start, NOW, steps=24, limit=limit, order=order)
-    assert found.groups == every.groups[:limit]
-    assert found.count == every.count == len(every.groups) == 9
-    assert found.total == every.total == sum(each.total for each in every.groups)
+    for order, key in [
+        (BY_COUNT, lambda each: (each.total, each.last_seen)),
+        (NEWEST, lambda each: each.last_seen),
+        (NEW, lambda each: each.first_seen),
+    ]:
+        every = failures(start, NOW, steps=24, limit=100, order=order)
+        assert list(every.groups) == sorted(every.groups, key=key, reverse=True)
+        for limit in [1, 2, 5]:
+            with subtests.test(order=order, limit=limit):
+                found = failures(start, NOW, steps=24, limit=limit, order=order)
+                assert found.groups == every.groups[:limit]
+                assert found.count == every.count == len(every.groups) == 9
+                assert found.total == every.total == sum(each.total for each in every.groups)
 
 
 def test_what_has_been_forgotten_is_only_counted() -> None:

@@ -139,11 +139,12 @@ def test_fix_waits_for_the_sweep_and_then_tells_nothing() -> None:
     assert list(found("G1")) == [JOURNAL]
 
 
-@pytest.mark.parametrize("number", ["G1", "G2", "G3", "G4", "G5", "G6", "G7"])
-def test_fix_of_something_that_is_not_there_says_so(number: str) -> None:
-    for call in (foreseen, mend):
-        with pytest.raises(NotFound):
-            call(number, "no-such-thing")
+def test_fix_of_something_that_is_not_there_says_so(subtests: pytest.Subtests) -> None:
+    for number in ["G1", "G2", "G3", "G4", "G5", "G6", "G7"]:
+        with subtests.test(number=number):
+            for call in (foreseen, mend):
+                with pytest.raises(NotFound):
+                    call(number, "no-such-thing")
 
 
 # --- G1 to G3 on MariaDB --------------------------------------------------------------------------

@@ -24,9 +24,10 @@ from tests.pages import form_of, tables_of, text_of
 pytestmark = pytest.mark.django_db
 
 
-@pytest.mark.parametrize(
-    ("query", "message"),
-    [
+def test_impossible_address_is_named_and_the_usual_is_shown(
+    admin_client: Client, history: None, subtests: pytest.Subtests
+) -> None:
+    for query, message in [
         ({"source": "plan"}, "source=plan is none of job, dispatch."),
         ({"by": "task"}, "by=task is none of type, host, worker, minute, hour, day."),
         ({"period": "1y"}, "period=1y is none of 1h, 24h, 7d, 30d, 90d."),
@@ -35,35 +36,28 @@ pytestmark = pytest.mark.django_db
         ({"from": "yesterday"}, "yesterday is not a time;"),
         ({"from": "1500-01-01T00:00"}, "1500-01-01T00:00 is not a time;"),
         ({"to": "9999-12-31T23:59"}, "9999-12-31T23:59 is not a time;"),
-        (
-            {"from": "2026-03-02T10:00", "to": "2026-03-02T10:00"},
-            "The period ends before it begins;",
-        ),
-        (
-            {"from": "2024-03-02T10:00", "to": "2026-03-02T10:00"},
-            "A report is of 400 days at most;",
-        ),
+        ({"from": "2026-03-02T10:00", "to": "2026-03-02T10:00"}, "The period ends before it"),
+        ({"from": "2024-03-02T10:00", "to": "2026-03-02T10:00"}, "A report is of 400 days at"),
         ({"only": "mail", "by": "hour"}, "only=mail names no group;"),
         ({"only": "task:1", "by": "hour"}, "only=task:1 names no group;"),
         ({"only": "type:a b", "by": "hour"}, "only=type:a b names no group;"),
         ({"only": "type:mail", "by": "type"}, "A single group is shown through time only;"),
         ({"from": "\0", "by": "\0x" + 900 * "y"}, "by=xyyy"),
-    ],
-)
-def test_impossible_address_is_named_and_the_usual_is_shown(
-    admin_client: Client, history: None, query: dict[str, str], message: str
+    ]:
+        with subtests.test(query=query):
+            page = admin_client.get(URL, query)
+            assert page.status_code == 200
+            assert message in text_of(page)
+            assert tables_of(page)[0][1:]
+            answer = admin_client.get(reverse("report_csv"), query)
+            assert (answer.status_code, answer.url) == (302, f"{URL}?{urlencode(query)}")  # type: ignore[attr-defined]
+
+
+def test_one_form_keeps_what_nobody_types(
+    admin_client: Client, history: None, subtests: pytest.Subtests
 ) -> None:
-    page = admin_client.get(URL, query)
-    assert page.status_code == 200
-    assert message in text_of(page)
-    assert tables_of(page)[0][1:]
-    answer = admin_client.get(reverse("report_csv"), query)
-    assert (answer.status_code, answer.url) == (302, f"{URL}?{urlencode(query)}")  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize(
-    ("query", "typed", "meant"),
-    [
+    """And its address becomes that of the report, to be kept as a bookmark."""
+    for query, typed, meant in [
         ({}, {}, "period=24h&zone=UTC"),
         ({"period": "7d"}, {"zone": "Asia/Shanghai"}, "period=7d&zone=Asia%2FShanghai"),
         (
@@ -76,18 +70,15 @@ def test_impossible_address_is_named_and_the_usual_is_shown(
             {"from": "2026-03-02T08:00", "to": "2026-03-02T09:00", "zone": "Asia/Shanghai"},
             "from=2026-03-02T00%3A00Z&to=2026-03-02T01%3A00Z&zone=Asia%2FShanghai",
         ),
-    ],
-)
-def test_one_form_keeps_what_nobody_types(
-    admin_client: Client, history: None, query: dict[str, str], typed: dict[str, str], meant: str
-) -> None:
-    """And its address becomes that of the report, to be kept as a bookmark."""
-    page = admin_client.get(URL, {"by": "hour", **query})
-    sent = form_of(page, "zone") | typed
-    # As browsers send times of a full minute.
-    sent |= {name: sent[name].removesuffix(":00") for name in ("from", "to") if name not in typed}
-    answer = admin_client.get(URL, sent)
-    assert answer["Location"] == f"{URL}?source=job&by=hour&{meant}"
+    ]:
+        with subtests.test(query=query, typed=typed):
+            page = admin_client.get(URL, {"by": "hour", **query})
+            sent = form_of(page, "zone") | typed
+            # As browsers send times of a full minute.
+            for name in {"from", "to"} - typed.keys():
+                sent[name] = sent[name].removesuffix(":00")
+            answer = admin_client.get(URL, sent)
+            assert answer["Location"] == f"{URL}?source=job&by=hour&{meant}"
 
 
 def test_wrong_times_of_the_form_are_named(admin_client: Client, history: None) -> None:

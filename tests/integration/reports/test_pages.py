@@ -43,46 +43,45 @@ def shown(figures: Figures, source: str) -> list[str]:
 
 
 # --- the figures ----------------------------------------------------------------------------------
-@pytest.mark.parametrize(("source", "by"), REPORTS)
 def test_figures_of_the_page_are_those_of_the_summary(
-    admin_client: Client, history: None, source: str, by: str
+    admin_client: Client, history: None, subtests: pytest.Subtests
 ) -> None:
     """S1.19, S1.1: success, duration and counts on web pages."""
-    found: Summary = summarise(source, by, DAY)
-    rows = table(admin_client, source=source, by=by, columns="all")
-    assert found.total.total > 30
-    busy = [row for row in found.rows if row.total or row.retried]
-    assert len(rows) == len(busy) + 1
-    for row, figures in zip(rows, (*busy, found.total), strict=True):
-        counts = [cell.text for cell in row[1 : 1 + len(COUNTS[source])]]
-        assert counts == shown(figures, source)
-        assert len(row) == 1 + len(counts) + 6
+    for source, by in REPORTS:
+        with subtests.test(source=source, by=by):
+            found: Summary = summarise(source, by, DAY)
+            rows = table(admin_client, source=source, by=by, columns="all")
+            assert found.total.total > 30
+            busy = [row for row in found.rows if row.total or row.retried]
+            assert len(rows) == len(busy) + 1
+            for row, figures in zip(rows, (*busy, found.total), strict=True):
+                counts = [cell.text for cell in row[1 : 1 + len(COUNTS[source])]]
+                assert counts == shown(figures, source)
+                assert len(row) == 1 + len(counts) + 6
 
 
-@pytest.mark.parametrize(
-    ("source", "by"),
-    [
+def test_every_count_leads_to_a_list_of_that_many_entries(
+    admin_client: Client, history: None, subtests: pytest.Subtests
+) -> None:
+    for source, by in [
         ("job", "type"),
         ("job", "host"),
         ("job", "worker"),
         ("job", "day"),
         ("dispatch", "task"),
         ("dispatch", "executor"),
-    ],
-)
-def test_every_count_leads_to_a_list_of_that_many_entries(
-    admin_client: Client, history: None, source: str, by: str
-) -> None:
-    followed = 0
-    for row in table(admin_client, source=source, by=by, columns="all"):
-        for name, cell in zip(COUNTS[source], row[1:], strict=False):
-            if name == "":
-                continue
-            assert bool(cell.url) is (cell.text != "0")
-            if cell.url:
-                assert len(listed(admin_client, cell.url)) == int(cell.text.replace(",", ""))
-                followed += 1
-    assert followed > 10
+    ]:
+        with subtests.test(source=source, by=by):
+            followed = 0
+            for row in table(admin_client, source=source, by=by, columns="all"):
+                counts = zip(COUNTS[source], row[1:], strict=False)
+                for cell in (cell for name, cell in counts if name):
+                    assert bool(cell.url) is (cell.text != "0")
+                    if cell.url:
+                        rows = listed(admin_client, cell.url)
+                        assert len(rows) == int(cell.text.replace(",", ""))
+                        followed += 1
+            assert followed > 10
 
 
 def listed(client: Client, url: str) -> list[Any]:
@@ -338,25 +337,25 @@ def test_quota_of_very_many_occurrences_is_shown_of_the_newest(
 
 
 # --- CSV ------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    "query", [{"by": "type"}, {"by": "hour"}, {"source": "dispatch", "by": "executor"}], ids=str
-)
 def test_csv_has_all_rows_and_the_total(
-    admin_client: Client, history: None, query: dict[str, str]
+    admin_client: Client, history: None, subtests: pytest.Subtests
 ) -> None:
-    found = summarise(query.get("source", "job"), query["by"], DAY)
-    answer = admin_client.get(reverse("report_csv"), query)
-    assert answer["Content-Type"] == "text/csv; charset=utf-8"
-    # Excel takes it for UTF-8 by its mark.
-    assert answer.content.startswith(codecs.BOM_UTF8)
-    rows = list(csv.DictReader(io.StringIO(answer.content.decode("utf-8-sig"))))
-    assert [row[query["by"]] for row in rows] == [*(row.group for row in found.rows), "total"]
-    for row, figures in zip(rows, (*found.rows, found.total), strict=True):
-        assert row["total"] == str(figures.total)
-        assert row["retried"] == str(figures.retried)
-        assert row["run_p95_ms"] == ("" if figures.run.p95 is None else str(figures.run.p95))
-        rate = figures.success_rate
-        assert row["success_rate"] == ("" if rate is None else f"{rate:.4f}")
+    for query in [{"by": "type"}, {"by": "hour"}, {"source": "dispatch", "by": "executor"}]:
+        with subtests.test(query=query):
+            found = summarise(query.get("source", "job"), query["by"], DAY)
+            answer = admin_client.get(reverse("report_csv"), query)
+            assert answer["Content-Type"] == "text/csv; charset=utf-8"
+            # Excel takes it for UTF-8 by its mark.
+            assert answer.content.startswith(codecs.BOM_UTF8)
+            rows = list(csv.DictReader(io.StringIO(answer.content.decode("utf-8-sig"))))
+            groups = [*(row.group for row in found.rows), "total"]
+            assert [row[query["by"]] for row in rows] == groups
+            for row, figures in zip(rows, (*found.rows, found.total), strict=True):
+                assert row["total"] == str(figures.total)
+                assert row["retried"] == str(figures.retried)
+                p95, rate = figures.run.p95, figures.success_rate
+                assert row["run_p95_ms"] == ("" if p95 is None else str(p95))
+                assert row["success_rate"] == ("" if rate is None else f"{rate:.4f}")
 
 
 @pytest.mark.parametrize("name", ["+1+1", "-2", "@sum"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -66,28 +67,24 @@ def test_groups_are_added_over_levels() -> None:
     assert found.as_of == START + timedelta(hours=25)
 
 
-@pytest.mark.parametrize(
-    ("by", "names"),
-    [
+def test_first_groups_are_complete_and_beside_the_total_of_all(subtests: pytest.Subtests) -> None:
+    stored = {"mail": 3, "push": 9, "sms": 4}
+    store(86_400, START, ("all", "", 16), *(("type", name, n) for name, n in stored.items()))
+    store(3600, START + timedelta(days=1), ("all", "", 1), ("type", "sms", 1))
+    summary = partial(summarise, "job", "type", period(hours=25))
+    for by, names in [
         ("", ["push", "sms"]),
         ("-run_p95", ["push", "sms"]),
         ("total", ["mail", "sms"]),
         ("-succeeded", ["push", "sms"]),
-    ],
-)
-@pytest.mark.parametrize("within", [None, ("mail", "push", "sms")], ids=["all", "limited"])
-def test_first_groups_are_complete_and_beside_the_total_of_all(
-    by: str, names: list[str], within: tuple[str, ...] | None
-) -> None:
-    stored = {"mail": 3, "push": 9, "sms": 4}
-    store(86_400, START, ("all", "", 16), *(("type", name, n) for name, n in stored.items()))
-    store(3600, START + timedelta(days=1), ("all", "", 1), ("type", "sms", 1))
-    every = summarise("job", "type", period(hours=25), within=within)
-    found = summarise("job", "type", period(hours=25), within=within, first=First(2, by))
-    assert found.rows == tuple(row for row in every.rows if row.group in names)
-    assert found.total == every.total
-    assert sorted(found.names) == sorted(every.names) == ["mail", "push", "sms"]
-    assert sorted(found.names[:2]) == names
+    ]:
+        for within in [None, ("mail", "push", "sms")]:
+            with subtests.test(by=by, within=within):
+                every, found = summary(within=within), summary(within=within, first=First(2, by))
+                assert found.rows == tuple(row for row in every.rows if row.group in names)
+                assert found.total == every.total
+                assert sorted(found.names) == sorted(every.names) == ["mail", "push", "sms"]
+                assert sorted(found.names[:2]) == names
 
 
 def test_groups_that_have_no_rate_come_last_whichever_way_they_are_taken() -> None:
@@ -155,19 +152,17 @@ def test_limit_hides_what_it_cannot_apply_to() -> None:
         summarise("dispatch", "hour", period(hours=1), only=("task", "once:1"), within=["uid_a"])
 
 
-@pytest.mark.parametrize(
-    ("source", "by", "hint"),
-    [
+def test_unknown_words_are_refused_with_those_known(subtests: pytest.Subtests) -> None:
+    for source, by, hint in [
         ("plan", "type", "write job or dispatch"),
         ("job", "executor", "type, host, worker"),
         ("dispatch", "host", "task, executor"),
         ("job", "all", "type, host, worker"),
         ("job", "month", "hour, day"),
-    ],
-)
-def test_unknown_words_are_refused_with_those_known(source: str, by: str, hint: str) -> None:
-    with pytest.raises(Invalid, match=hint):
-        summarise(source, by, period(hours=1))
+    ]:
+        with subtests.test(source=source, by=by, hint=hint):
+            with pytest.raises(Invalid, match=hint):
+                summarise(source, by, period(hours=1))
 
 
 def test_type_and_task_are_one() -> None:

@@ -82,9 +82,8 @@ def test_rule_is_one_of_the_choices(
     assert (made.rule, made.version) == (rule, 1)
 
 
-@pytest.mark.parametrize(
-    ("parts", "field"),
-    [
+def test_mistake_is_shown_beside_its_field(admin_client: Client, subtests: pytest.Subtests) -> None:
+    for parts, field in [
         ({"every_minutes": ""}, "every_minutes"),
         ({"every_minutes": "0"}, "every_minutes"),
         ({"repeats": "cron", "cron": "61 * * * *"}, "cron"),
@@ -96,15 +95,12 @@ def test_rule_is_one_of_the_choices(
         ({"title": " "}, "title"),
         ({"job_type": "sms"}, "job_type"),
         ({"priority": "500"}, "priority"),
-    ],
-)
-def test_mistake_is_shown_beside_its_field(
-    admin_client: Client, parts: dict[str, str], field: str
-) -> None:
-    page: Any = admin_client.post(reverse(ADD), form(**parts))
-    assert page.status_code == 200
-    assert set(page.context["adminform"].form.errors) == {field}
-    assert not Schedule.objects.exists()
+    ]:
+        with subtests.test(parts=parts):
+            page: Any = admin_client.post(reverse(ADD), form(**parts))
+            assert page.status_code == 200
+            assert set(page.context["adminform"].form.errors) == {field}
+            assert not Schedule.objects.exists()
 
 
 def test_types_of_the_platform_itself_are_not_offered(admin_client: Client) -> None:
