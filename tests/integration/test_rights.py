@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
+from urllib.parse import urljoin
 
 import pytest
 from axes.models import AccessAttempt, AccessLog
@@ -371,10 +372,18 @@ def test_nobody_acts_without_the_right_to(
 
 # --- with limits ----------------------------------------------------------------------------------
 def test_no_page_shows_what_is_outside_of_the_limits(objects: dict[str, int], zoe: Client) -> None:
-    leaks = []
-    for address in filled(objects):
-        text = zoe.get(address.url, follow=True).content.decode()
-        leaks += [f"{address} shows {word}" for word in HIDDEN if word in text]
+    leaks, seen = [], set()
+    asked = [(str(address), address.url) for address in filled(objects)]
+    for name, url in asked:
+        if url not in seen:
+            seen.add(url)
+            answer = zoe.get(url)
+            if answer.status_code == 302:
+                # Where many of them lead, once.
+                asked.append((name, urljoin(url, answer["Location"])))
+            text = answer.content.decode()
+            leaks += [f"{name} shows {word}" for word in HIDDEN if word in text]
+    assert "/admin/" in seen
     assert not leaks
 
 
