@@ -9,13 +9,7 @@ import pytest
 
 from apps.common import audit as auditing
 from apps.common import clock
-from apps.dispatch.models import (
-    ArchivedDispatch,
-    ArchivedTask,
-    Dispatch,
-    OnceTask,
-    Stock,
-)
+from apps.dispatch.models import ArchivedDispatch, ArchivedTask, Dispatch, OnceTask, Stock
 from apps.dispatch.services import retention, tasks
 from apps.dispatch.services.archive import restore_task
 from apps.jobs.models import ArchivedJob, Job, JobType

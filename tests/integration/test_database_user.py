@@ -16,12 +16,7 @@ from apps.common.sweeps import tidy_up
 from apps.dispatch.sweeps import expire, purge
 from apps.dispatch.sweeps import roll as roll_dispatches
 from apps.jobs.services import control
-from apps.jobs.sweeps import (
-    archive_ended,
-    discard_exhausted,
-    forget,
-    reorder_waiting,
-)
+from apps.jobs.sweeps import archive_ended, discard_exhausted, forget, reorder_waiting
 from apps.jobs.sweeps import roll as roll_archive
 from apps.journal.models import JournalEntry
 from apps.journal.sweeps import roll

@@ -76,7 +76,7 @@ class TestPlanning:
         assert Executor.objects.groups().count() == 3
         assert Membership.objects.filter(user__name="uid_grace").count() == 2
         assert set(OnceTask.objects.values_list("mode", flat=True)) == {
-            *("single", "multi", "blocking"),
+            *("single", "multi", "blocking")
         }
         assert OnceTask.objects.filter(start_at__gt=frozen_clock.instant).count() == 1
         assert Template.objects.count() == 3

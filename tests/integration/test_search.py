@@ -274,10 +274,7 @@ def test_number_of_a_gone_subject_leads_to_its_entry(admin_client: Client) -> No
 def test_pages_of_the_menu_are_found_by_name(admin_client: Client) -> None:
     page = ask(admin_client, "rotation")
     assert page["Location"] == reverse("admin:dispatch_rotatetask_changelist")
-    assert found(admin_client, "task")["Entries of the menu"] == [
-        "Once tasks",
-        "Archive of tasks",
-    ]
+    assert found(admin_client, "task")["Entries of the menu"] == ["Once tasks", "Archive of tasks"]
 
 
 def test_more_hits_than_are_shown_lead_to_the_list_of_all(admin_client: Client) -> None:

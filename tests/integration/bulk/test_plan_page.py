@@ -84,9 +84,7 @@ def test_plan_shows_the_newest_and_the_oldest(page: Client) -> None:
 def test_plan_writes_nothing(page: Client) -> None:
     jobs(3)
     page.get(LIST)
-    with CaptureQueriesContext(
-        connection,
-    ) as seen:
+    with CaptureQueriesContext(connection) as seen:
         page.get(NEW.format("cancel"), {"type": "mail"})
     written = [q["sql"] for q in seen if q["sql"].startswith(("INSERT", "UPDATE", "DELETE"))]
     assert written == []
@@ -167,8 +165,7 @@ def test_shift_is_written_as_for_one_row(
     planned = page.get(NEW.format("time"), asked)
     assert planned.context["params_form"]["shift_seconds"].value() == shown
     assert page.post(
-        f"{NEW.format('time')}?{urlencode(asked)}",
-        {**form_of(planned, "once"), "reason": "later"},
+        f"{NEW.format('time')}?{urlencode(asked)}", {**form_of(planned, "once"), "reason": "later"}
     ).url
     run = BulkRun.objects.get()
     assert run.params == {"shift_seconds": seconds}
@@ -205,11 +202,7 @@ def test_start_makes_the_run_that_was_shown(page: Client) -> None:
     )
     run = BulkRun.objects.get()
     assert answer.url == page_of(run)
-    assert (run.verb, run.params, run.filter) == (
-        "priority",
-        {"priority": 40},
-        {"type": ["mail"]},
-    )
+    assert (run.verb, run.params, run.filter) == ("priority", {"priority": 40}, {"type": ["mail"]})
     assert (run.at_most, run.rate, run.reason, run.actor) == (
         5,
         1000,

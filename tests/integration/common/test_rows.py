@@ -31,8 +31,7 @@ def test_insert_rows_fills_defaults_and_converts() -> None:
 def test_insert_rows_is_one_statement(django_assert_num_queries: Any) -> None:
     with django_assert_num_queries(1):
         insert_rows(
-            Stock,
-            [{"source": "once", "task": n, "occurrence": 0, "handed": 0} for n in range(300)],
+            Stock, [{"source": "once", "task": n, "occurrence": 0, "handed": 0} for n in range(300)]
         )
     insert_rows(Stock, [])
     assert Stock.objects.count() == 300

@@ -267,9 +267,7 @@ def test_pages_show_how_far_it_is_and_pause_it(
     )
 
     answer = admin_client.post(
-        "/admin/journal/sink/",
-        {"action": "pause", "_selected_action": [state().pk]},
-        follow=True,
+        "/admin/journal/sink/", {"action": "pause", "_selected_action": [state().pk]}, follow=True
     )
     assert answer.status_code == 200
     assert "Nothing more is sent" in answer.content.decode()

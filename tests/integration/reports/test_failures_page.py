@@ -182,7 +182,7 @@ def test_tasks_go_by_their_titles(admin_client: Client) -> None:
             label,
             source="dispatch",
             kind=("failed", "open", "failed"),
-        ),
+        )
     )
     roll_up()
 

@@ -408,9 +408,5 @@ def test_findings_end_at_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_each_rolling_table_and_each_mover_is_a_line() -> None:
     """Another archive joins by one line each."""
-    assert [each.model for each in tables.ROLLING] == [
-        JournalEntry,
-        ArchivedJob,
-        ArchivedDispatch,
-    ]
+    assert [each.model for each in tables.ROLLING] == [JournalEntry, ArchivedJob, ArchivedDispatch]
     assert [each.model for each in tables.MOVERS] == [Job]

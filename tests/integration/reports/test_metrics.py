@@ -266,8 +266,7 @@ def test_hand_outs_and_callbacks_are_counted_once_and_for_ever(
     # The one that failed is handed out once more.
     pull.answer_pull("uid_bo")
     callback.release(
-        executor=factories.member("uid_cy"),
-        number=Dispatch.objects.get(executor__name="uid_cy").pk,
+        executor=factories.member("uid_cy"), number=Dispatch.objects.get(executor__name="uid_cy").pk
     )
     said = []
     # From minutes, from hours and days, and added up anew once more.

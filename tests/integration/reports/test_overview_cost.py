@@ -66,10 +66,7 @@ def test_no_statement_reads_jobs_that_are_over(admin_client: Client, scene: Froz
     jobs(5, status="failed", finished_at=clock.now())
     jobs(5)
     analyze(Job)
-    sent = [
-        statements(admin_client),
-        statements(admin_client, known=known_of(closed_until())),
-    ]
+    sent = [statements(admin_client), statements(admin_client, known=known_of(closed_until()))]
     reads = [sql for some in sent for sql in some if is_read(Job, sql)]
     assert len(reads) >= 3
     for sql in reads:

@@ -240,9 +240,7 @@ def test_viewer_reads_and_does_nothing(role_client: Callable[[str], Client]) -> 
     assert not ScheduleRun.objects.exists()
 
 
-def test_operator_keeps_the_context_that_is_not_shown(
-    role_client: Callable[[str], Client],
-) -> None:
+def test_operator_keeps_the_context_that_is_not_shown(role_client: Callable[[str], Client]) -> None:
     made = factories.schedule(context={"to": "secret-place"})
     client = role_client("operator")
     url = reverse(CHANGE, args=[made.pk])

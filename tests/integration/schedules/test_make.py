@@ -53,12 +53,7 @@ def test_job_is_made_ahead_for_the_second_of_its_occurrence(nine: FrozenClock) -
     made.refresh_from_db()
     assert (made.next_at, made.last_job) == (at(2), job.pk)
     run = ScheduleRun.objects.get()
-    assert (run.occurrence, run.at, run.job, run.why) == (
-        int(at(1).timestamp()),
-        at(1),
-        job.pk,
-        "",
-    )
+    assert (run.occurrence, run.at, run.job, run.why) == (int(at(1).timestamp()), at(1), job.pk, "")
     assert sweep() == 0
     assert breaches() == []
 
