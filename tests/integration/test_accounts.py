@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from django.contrib.admin.models import LogEntry
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group, Permission, User
 from django.test import Client
 from django.urls import reverse
 
@@ -74,12 +73,17 @@ def test_operator_is_limited_to_executors_on_the_page_of_the_account(admin_clien
     assert OperatorScope.names_of(user) == ["gid_north"]
 
 
-def test_staff_who_may_edit_accounts_cannot_raise_themselves(client: Client, db: None) -> None:
-    from django.contrib.auth.models import Permission
+# --- staff who may edit accounts ------------------------------------------------------------------
+def clerk_of(client: Client, pattern: str) -> User:
+    """Signed in, with the permissions whose names match."""
+    clerk = User.objects.create_user("clerk", is_staff=True)
+    clerk.user_permissions.set(Permission.objects.filter(codename__regex=pattern))
+    client.force_login(clerk, backend="django.contrib.auth.backends.ModelBackend")
+    return clerk
 
-    user = User.objects.create_user("clerk", is_staff=True)
-    user.user_permissions.set(Permission.objects.filter(codename__in=["change_user", "view_user"]))
-    client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
+
+def test_staff_who_may_edit_accounts_cannot_raise_themselves(client: Client, db: None) -> None:
+    user = clerk_of(client, "^(change|view)_user$")
     url = reverse("admin:auth_user_change", args=[user.pk])
     form = form_of(client.get(url), "username")
     answer = client.post(url, {**form, "is_superuser": "on", "groups": ["1"], "_save": "Save"})
@@ -90,14 +94,10 @@ def test_staff_who_may_edit_accounts_cannot_raise_themselves(client: Client, db:
 
 
 def test_staff_who_may_edit_groups_cannot_raise_their_own(client: Client, db: None) -> None:
-    from django.contrib.auth.models import Permission
-
-    clerk = User.objects.create_user("clerk", is_staff=True)
     group = Group.objects.create(name="clerks")
-    clerk.groups.add(group)
     group.permissions.set(Permission.objects.filter(codename__in=["change_group", "view_group"]))
+    clerk_of(client, "^$").groups.add(group)
     more = Permission.objects.get(codename="change_oncetask").pk
-    client.force_login(clerk, backend="django.contrib.auth.backends.ModelBackend")
 
     answer = client.post(
         reverse("admin:auth_group_change", args=[group.pk]),
@@ -107,23 +107,15 @@ def test_staff_who_may_edit_groups_cannot_raise_their_own(client: Client, db: No
     assert answer.status_code == 302
     group.refresh_from_db()
     assert group.name == "office"
-    assert set(group.permissions.values_list("codename", flat=True)) == {
-        "change_group",
-        "view_group",
-    }
+    names = set(group.permissions.values_list("codename", flat=True))
+    assert names == {"change_group", "view_group"}
 
 
 def test_staff_with_limits_who_may_edit_accounts_cannot_lift_their_own(
     client: Client, db: None
 ) -> None:
-    from django.contrib.auth.models import Permission
-
-    clerk = User.objects.create_user("clerk", is_staff=True)
-    clerk.user_permissions.set(
-        Permission.objects.filter(codename__regex="_(user|operatorscope|executor)$")
-    )
+    clerk = clerk_of(client, "_(user|operatorscope|executor)$")
     scope = OperatorScope.objects.create(operator=clerk, executor=factories.group("gid_north"))
-    client.force_login(clerk, backend="django.contrib.auth.backends.ModelBackend")
     url = reverse("admin:auth_user_change", args=[clerk.pk])
     lifted = {
         "executor_scopes-TOTAL_FORMS": "1",
@@ -139,21 +131,17 @@ def test_staff_with_limits_who_may_edit_accounts_cannot_lift_their_own(
     assert OperatorScope.names_of(clerk) == ["gid_north"]
 
 
-@pytest.mark.parametrize("page", ["change/", "password/", "delete/"])
 def test_staff_who_may_edit_accounts_cannot_take_over_that_of_a_superuser(
-    client: Client, db: None, page: str
+    client: Client, db: None
 ) -> None:
-    from django.contrib.auth.models import Permission
-
     root = User.objects.create_superuser("root", password=PASSWORD)
-    clerk = User.objects.create_user("clerk", is_staff=True)
-    clerk.user_permissions.set(Permission.objects.filter(codename__endswith="_user"))
-    client.force_login(clerk, backend="django.contrib.auth.backends.ModelBackend")
+    clerk = clerk_of(client, "_user$")
     new = {"password1": "brand-new-Horse-7", "password2": "brand-new-Horse-7", "post": "yes"}
 
-    answer = client.post(f"/admin/auth/user/{root.pk}/{page}", {**new, "username": "mine"})
+    for page in ("change/", "password/", "delete/"):
+        answer = client.post(f"/admin/auth/user/{root.pk}/{page}", {**new, "username": "mine"})
+        assert answer.status_code == 403, page
 
-    assert answer.status_code == 403
     root.refresh_from_db()
     assert root.check_password(PASSWORD)
     own = client.get(f"/admin/auth/user/{clerk.pk}/change/")

@@ -11,7 +11,7 @@ from django.test import Client
 from django.urls import reverse
 
 from tests import factories
-from tests.pages import inline_code_of, text_of
+from tests.pages import inline_code_of, nothing_drawn, text_of
 
 PASSWORD = "correct horse battery"
 
@@ -140,7 +140,7 @@ def test_page_of_a_row_that_is_none_is_not_found_without_an_error(
     admin_client: Client, subtests: pytest.Subtests
 ) -> None:
     for pk in ["0", "abc", "9" * 30, "-1", "%00", "1%2F..", "٩٩٩٩٩"]:
-        with subtests.test(pk=pk):
+        with subtests.test(pk=pk), nothing_drawn():
             for url in changelists():
                 for address in (f"{url}{pk}/change/", f"{url}{pk}/history/"):
                     assert admin_client.get(address).status_code in {302, 404}, address

@@ -278,9 +278,10 @@ class TestRefusals:
         settings.VAR_DIR = tmp_path
         return tmp_path
 
-    @pytest.mark.parametrize(
-        ("arguments", "words"),
-        [
+    def test_wrong_option_is_one_clear_line(
+        self, frozen_clock: FrozenClock, subtests: pytest.Subtests
+    ) -> None:
+        for arguments, words in [
             (["--clients", "0"], "--clients: 0 is not a whole number from 1 to 20"),
             (["--clients", "21"], "--clients: 21 is not a whole number"),
             (["--clients", "1", "--seconds", "0"], "--seconds: 0 is not"),
@@ -288,14 +289,11 @@ class TestRefusals:
             (["--clients", "1"], "There is no demo key in .*make run"),
             (["--clients", "1", "--key", "oh"], "key is not of the form"),
             (["--clients", "1", "--key", "a.b", "--url", "oh"], "'oh' is not an address"),
-        ],
-    )
-    def test_wrong_option_is_one_clear_line(
-        self, arguments: list[str], words: str, frozen_clock: FrozenClock
-    ) -> None:
-        with pytest.raises(CommandError, match=words):
-            demo(*arguments)
-        assert not OnceTask.objects.exists()
+        ]:
+            with subtests.test(arguments=arguments, words=words):
+                with pytest.raises(CommandError, match=words):
+                    demo(*arguments)
+                assert not OnceTask.objects.exists()
 
     def test_no_server_says_how_to_start_one(
         self, var_dir: Path, settings: Any, frozen_clock: FrozenClock

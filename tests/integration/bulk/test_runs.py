@@ -22,6 +22,7 @@ from apps.jobs.models import Bounds, Job
 from apps.jobs.rules import transitions as t
 from apps.jobs.services import control
 from tests import factories
+from tests.emptying import undone
 from tests.frozen import FrozenClock
 from tests.integration.bulk.conftest import again, carry_out, counts, statuses
 from tests.jobs import jobs, last_entry, row
@@ -99,9 +100,21 @@ def test_jobs_of_bulk_runs_are_no_target(start: Start) -> None:
     assert row(first.job or 0).status == t.READY
 
 
-@pytest.mark.parametrize(
-    ("verb", "params", "before", "after"),
-    [
+def test_each_action_changes_its_column(
+    start: Start,
+    role_user: Callable[[str], User],
+    frozen_clock: FrozenClock,
+    subtests: pytest.Subtests,
+) -> None:
+    actor = f"admin:{role_user('configurer').username}"
+    factories.worker()
+
+    def timed(given: dict[str, Any]) -> dict[str, Any]:
+        is_time = given.keys() & {"run_at"}
+        later = {name: clock.now() + timedelta(seconds=given[name]) for name in is_time}
+        return {**given, **later}
+
+    for verb, params, before, after in [
         ("retry", {}, {"status": t.FAILED}, {"status": t.READY}),
         ("retry", {"succeeded": True}, {"status": t.SUCCEEDED}, {"status": t.READY}),
         ("run_now", {}, {"run_at": 3600}, {"status": t.READY}),
@@ -111,30 +124,14 @@ def test_jobs_of_bulk_runs_are_no_target(start: Start) -> None:
         ("time", {"shift_seconds": 60}, {"run_at": 3600}, {"run_at": 3660}),
         ("time", {"run_at": 7200}, {"run_at": 3600}, {"run_at": 7200}),
         ("move", {"host": "host-a"}, {}, {"affinity_host": "host-a"}),
-    ],
-)
-def test_each_action_changes_its_column(
-    start: Start,
-    role_user: Callable[[str], User],
-    frozen_clock: FrozenClock,
-    verb: str,
-    params: dict[str, Any],
-    before: dict[str, Any],
-    after: dict[str, Any],
-) -> None:
-    def timed(given: dict[str, Any]) -> dict[str, Any]:
-        is_time = given.keys() & {"run_at"}
-        later = {name: clock.now() + timedelta(seconds=given[name]) for name in is_time}
-        return {**given, **later}
-
-    actor = f"admin:{role_user('configurer').username}"
-    factories.worker()
-    [number] = jobs(1, **timed(before))
-    run = start(verb, {"type": "mail"}, params=timed(params), actor=actor)
-    carry_out(run)
-    assert counts(run) == ("done", 1, 1, 0, 0), run.rows.get().why
-    changed = row(number)
-    assert {name: getattr(changed, name) for name in after} == timed(after)
+    ]:
+        with subtests.test(verb=verb, params=params), undone():
+            [number] = jobs(1, **timed(before))
+            run = start(verb, {"type": "mail"}, params=timed(params), actor=actor)
+            carry_out(run)
+            assert counts(run) == ("done", 1, 1, 0, 0), run.rows.get().why
+            changed = row(number)
+            assert {name: getattr(changed, name) for name in after} == timed(after)
 
 
 def test_jobs_are_spread_over_a_time_the_oldest_first_also_when_it_is_interrupted(

@@ -24,7 +24,8 @@ GRACE, LATE = timedelta(seconds=5), timedelta(minutes=15)
 class Follower:
     """A follower of this process; `forget` makes it that of another one."""
 
-    def __init__(self) -> None:
+    def __init__(self, frozen: FrozenClock) -> None:
+        self.clock = frozen
         self.at = Position.at_present(clock.now())
         self.sink = Remembering()
         self.kept: list[Position] = []
@@ -42,99 +43,85 @@ class Follower:
             until=clock.now() + timedelta(seconds=10),
         )
 
+    def later(self, **length: float) -> None:
+        """A turn when that time has passed."""
+        self.clock.advance(**length)
+        self.turn()
+
 
 @pytest.fixture
 def follower(frozen_clock: FrozenClock) -> Follower:
     frozen_clock.advance(seconds=20)
-    return Follower()
+    return Follower(frozen_clock)
 
 
-def test_entries_come_once_in_their_order(follower: Follower, frozen_clock: FrozenClock) -> None:
-    now = frozen_clock.instant
+def test_entries_come_once_in_their_order(follower: Follower) -> None:
+    now = follower.clock.instant
     before = commit(made(now - timedelta(minutes=3)))
     numbers = commit(*(made(now + timedelta(seconds=n)) for n in range(3)))
 
-    frozen_clock.advance(seconds=10)
-    follower.turn()
+    follower.later(seconds=10)
     follower.turn()
 
     assert follower.sink.ids == numbers
     assert not set(before) & set(follower.sink.ids)
 
 
-def test_entries_wait_for_those_with_lower_ids(
-    follower: Follower, frozen_clock: FrozenClock
-) -> None:
-    now = frozen_clock.instant
+def test_entries_wait_for_those_with_lower_ids(follower: Follower) -> None:
+    now = follower.clock.instant
     slow, fast = made(now), made(now + timedelta(seconds=1))
     commit(fast)
-    frozen_clock.advance(seconds=4)
-    follower.turn()
+    follower.later(seconds=4)
     assert follower.sink.ids == []
 
     commit(slow)
-    frozen_clock.advance(seconds=3)
-    follower.turn()
+    follower.later(seconds=3)
 
     assert follower.sink.ids == [slow.pk, fast.pk]
 
 
-def test_late_commits_come_once_and_repeat_no_other(
-    follower: Follower, frozen_clock: FrozenClock
-) -> None:
-    now = frozen_clock.instant
+def test_late_commits_come_once_and_repeat_no_other(follower: Follower) -> None:
+    now = follower.clock.instant
     late, early = made(now), made(now + timedelta(seconds=1))
     commit(early)
-    frozen_clock.advance(minutes=2)
-    follower.turn()
+    follower.later(minutes=2)
     commit(late)
-    frozen_clock.advance(minutes=10)
-    follower.turn()
-    frozen_clock.advance(minutes=10)
-    follower.turn()
+    follower.later(minutes=10)
+    follower.later(minutes=10)
 
     assert follower.sink.ids == [early.pk, late.pk]
 
 
-def test_another_process_sends_the_minute_of_a_late_commit_again_once(
-    follower: Follower, frozen_clock: FrozenClock
-) -> None:
-    now = frozen_clock.instant
+def test_another_process_sends_the_minute_of_a_late_commit_again_once(follower: Follower) -> None:
+    now = follower.clock.instant
     late, early = made(now), made(now + timedelta(seconds=1))
     [other] = commit(made(now + timedelta(minutes=1)))
     commit(early)
-    frozen_clock.advance(minutes=2)
-    follower.turn()
+    follower.later(minutes=2)
     follower.forget()
     commit(late)
     for _ in range(3):
-        frozen_clock.advance(minutes=1)
-        follower.turn()
+        follower.later(minutes=1)
 
     assert Counter(follower.sink.ids) == {early.pk: 2, late.pk: 1, other: 1}
 
 
-def test_late_commits_before_a_pause_are_found_after_it(
-    follower: Follower, frozen_clock: FrozenClock
-) -> None:
-    now = frozen_clock.instant
+def test_late_commits_before_a_pause_are_found_after_it(follower: Follower) -> None:
+    now = follower.clock.instant
     late, early = made(now), made(now + timedelta(seconds=1))
     commit(early)
-    frozen_clock.advance(minutes=2)
-    follower.turn()
+    follower.later(minutes=2)
     commit(late)
-    frozen_clock.advance(hours=5)
-    [recent] = commit(made(frozen_clock.instant - timedelta(minutes=1)))
+    follower.clock.advance(hours=5)
+    [recent] = commit(made(follower.clock.instant - timedelta(minutes=1)))
     follower.turn()
 
     assert follower.sink.ids == [early.pk, recent, late.pk]
 
 
-def test_failure_leaves_the_position_where_it_was(
-    follower: Follower, frozen_clock: FrozenClock
-) -> None:
-    numbers = commit(made(frozen_clock.instant))
-    frozen_clock.advance(seconds=10)
+def test_failure_leaves_the_position_where_it_was(follower: Follower) -> None:
+    numbers = commit(made(follower.clock.instant))
+    follower.clock.advance(seconds=10)
     follower.sink.raises = [Unavailable("away")]
     with pytest.raises(Unavailable):
         follower.turn()
@@ -146,21 +133,18 @@ def test_failure_leaves_the_position_where_it_was(
     assert [at.after for at in follower.kept][:1] == numbers
 
 
-def test_long_backlog_keeps_counts_of_few_minutes(
-    follower: Follower, frozen_clock: FrozenClock
-) -> None:
-    start = frozen_clock.instant
+def test_long_backlog_keeps_counts_of_few_minutes(follower: Follower) -> None:
+    start = follower.clock.instant
     commit(*(made(start + timedelta(minutes=n)) for n in range(120)))
-    frozen_clock.advance(hours=3)
-    follower.turn()
+    follower.later(hours=3)
 
     assert len(follower.sink.ids) == 120
     assert len(follower.at.counts) <= 2 * (LATE // timedelta(minutes=1) + 2)
 
 
-def test_turn_ends_with_its_time(follower: Follower, frozen_clock: FrozenClock) -> None:
-    commit(made(frozen_clock.instant))
-    frozen_clock.advance(minutes=1)
+def test_turn_ends_with_its_time(follower: Follower) -> None:
+    commit(made(follower.clock.instant))
+    follower.clock.advance(minutes=1)
     follow(
         follower.at,
         follower.sink.deliver,
@@ -174,14 +158,14 @@ def test_turn_ends_with_its_time(follower: Follower, frozen_clock: FrozenClock) 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("forgets", [0.0, 0.002])
 def test_whatever_commits_within_the_limit_is_delivered(
-    seed: int, forgets: float, follower: Follower, frozen_clock: FrozenClock
+    seed: int, forgets: float, follower: Follower
 ) -> None:
     """5 % roll back, some commit minutes late; the sink fails and is carried to by others."""
     chance = random.Random(seed)
     committed: list[int] = []
     open_: list[tuple[float, JournalEntry]] = []
     for second in range(40 * MINUTE):
-        now = frozen_clock.advance(seconds=1)
+        now = follower.clock.advance(seconds=1)
         if second < 15 * MINUTE and chance.random() < 0.3:
             wait = chance.choice([0, 0, 0, 1, 4, 40, 400, 800])
             open_.append((second + wait, made(now)))
@@ -203,14 +187,12 @@ def test_whatever_commits_within_the_limit_is_delivered(
 
 
 @override_settings(JOURNAL_LATE=timedelta(minutes=1))
-def test_later_than_the_limit_is_not_found(follower: Follower, frozen_clock: FrozenClock) -> None:
-    late, early = made(frozen_clock.instant), made(frozen_clock.instant)
+def test_later_than_the_limit_is_not_found(follower: Follower) -> None:
+    late, early = made(follower.clock.instant), made(follower.clock.instant)
     commit(early)
-    frozen_clock.advance(minutes=5)
-    follower.turn()
+    follower.later(minutes=5)
     commit(late)
-    frozen_clock.advance(minutes=5)
-    follower.turn()
+    follower.later(minutes=5)
 
     assert follower.sink.ids == [early.pk]
 

@@ -15,6 +15,7 @@ from apps.dispatch.models import Dispatch, OperatorScope
 from apps.dispatch.services import pull
 from apps.reports.services.coverage import Stored
 from tests import factories
+from tests.emptying import undone
 from tests.frozen import FrozenClock
 from tests.integration.reports.home import ended, home, tile, tiles
 
@@ -32,23 +33,21 @@ def person(*permissions: str) -> Client:
     return client
 
 
-@pytest.mark.parametrize(
-    ("permission", "prefixes"),
-    [
+def test_box_is_there_only_with_its_permission(
+    scene: FrozenClock, subtests: pytest.Subtests
+) -> None:
+    for permission, prefixes in [
         ("jobs.view_job", {"jobs"}),
         ("dispatch.view_dispatch", {"dispatches"}),
         ("jobs.view_worker", {"workers", "slots"}),
         ("common.view_sweeplease", {"beat", "late", "clock"}),
         ("jobs.view_jobtype", set()),
         ("reports.view_rollup", set()),
-    ],
-)
-def test_box_is_there_only_with_its_permission(
-    scene: FrozenClock, permission: str, prefixes: set[str]
-) -> None:
-    html = home(person(permission))
-    assert {key.partition("-")[0] for key in tiles(html)} == prefixes
-    assert "overview-types" not in html
+    ]:
+        with subtests.test(permission=permission), undone():
+            html = home(person(permission))
+            assert {key.partition("-")[0] for key in tiles(html)} == prefixes
+            assert "overview-types" not in html
 
 
 def test_totals_need_their_permission_besides(scene: FrozenClock) -> None:
