@@ -14,16 +14,18 @@ from tests.pages import text_of
 pytestmark = pytest.mark.django_db
 
 
-@pytest.mark.parametrize(
-    "address", ["/admin/nowhere/", "/admin/dispatch/nowhere/", "/admin/jobs/job/7/change/"]
-)
-def test_unknown_address_has_the_menu_for_who_is_signed_in(role_client: Any, address: str) -> None:
-    page = role_client("viewer").get(address)
-    text = text_of(page)
-    assert page.status_code == 404
-    assert "There is nothing at this address." in text
-    assert f'href="{reverse("admin:jobs_job_changelist")}"' in page.content.decode()
-    assert f'href="{reverse("admin:auth_user_changelist")}"' not in page.content.decode()
+def test_unknown_address_has_the_menu_for_who_is_signed_in(
+    role_client: Any, subtests: pytest.Subtests
+) -> None:
+    viewer = role_client("viewer")
+    for address in ["/admin/nowhere/", "/admin/dispatch/nowhere/", "/admin/jobs/job/7/change/"]:
+        with subtests.test(address=address):
+            page = viewer.get(address)
+            html = page.content.decode()
+            assert page.status_code == 404
+            assert "There is nothing at this address." in text_of(page)
+            assert f'href="{reverse("admin:jobs_job_changelist")}"' in html
+            assert f'href="{reverse("admin:auth_user_changelist")}"' not in html
 
 
 def test_what_an_account_may_not_do_has_the_menu_too(role_client: Any) -> None:
@@ -57,22 +59,20 @@ def test_empty_sign_in_names_its_fields(client: Client) -> None:
     assert text.count("This field is required.") == 2
 
 
-@pytest.mark.parametrize(
-    ("name", "title"),
-    [
+def test_forms_say_what_they_are_for(admin_client: Client, subtests: pytest.Subtests) -> None:
+    for name, title in [
         ("dispatch_oncetask_add", "Add once task"),
         ("jobs_jobtype_add", "Add job type"),
         ("dispatch_oncetask_import", "Import"),
-    ],
-)
-def test_forms_say_what_they_are_for(admin_client: Client, name: str, title: str) -> None:
-    address = reverse(f"admin:{name}")
-    html = admin_client.get(address).content.decode()
-    heading = html[html.index("<h1") : html.index("</h1>")]
-    assert title in heading
-    assert title in html[html.index("<title>") : html.index("</title>")]
-    if name.endswith("_add"):
-        assert f'href="{address}" class="addlink' not in html
+    ]:
+        with subtests.test(name=name):
+            address = reverse(f"admin:{name}")
+            html = admin_client.get(address).content.decode()
+            heading = html[html.index("<h1") : html.index("</h1>")]
+            assert title in heading
+            assert title in html[html.index("<title>") : html.index("</title>")]
+            if name.endswith("_add"):
+                assert f'href="{address}" class="addlink' not in html
 
 
 def test_list_is_named_by_what_it_lists(admin_client: Client) -> None:

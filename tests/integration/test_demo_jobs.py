@@ -239,10 +239,10 @@ def test_platform_that_jobs_may_not_call_or_that_is_down_is_named(settings: Any)
     assert not Job.objects.exists()
 
 
-@pytest.mark.parametrize("number", ["3", "100001", "-1"])
-def test_number_of_jobs_has_bounds(number: str) -> None:
-    with pytest.raises(CommandError, match="from 4 to 100000"):
-        call_command("demo", f"--jobs={number}", stdout=StringIO())
+def test_number_of_jobs_has_bounds(subtests: pytest.Subtests) -> None:
+    for number in ["3", "100001", "-1"]:
+        with subtests.test(number=number), pytest.raises(CommandError, match="from 4 to 100000"):
+            call_command("demo", f"--jobs={number}", stdout=StringIO())
 
 
 def test_jobs_and_clients_do_not_go_together() -> None:

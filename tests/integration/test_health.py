@@ -135,7 +135,7 @@ def test_parts_that_come_back_are_reported_no_longer(client: Client) -> None:
     assert client.get("/health/ready").json() == {"status": "ok"}
 
 
-@pytest.mark.parametrize("url", ["/health/live", "/health/ready"])
-def test_health_is_only_read(client: Client, url: str) -> None:
-    assert client.post(url).status_code == 405
-    assert client.head(url).status_code == 200
+def test_health_is_only_read(client: Client) -> None:
+    for url in ("/health/live", "/health/ready"):
+        assert client.post(url).status_code == 405
+        assert client.head(url).status_code == 200

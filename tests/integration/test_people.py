@@ -15,6 +15,7 @@ from apps.common.acting import acting
 from apps.dispatch.models import OperatorScope
 from apps.journal.models import JournalEntry, Source
 from tests import factories
+from tests.emptying import undone
 from tests.pages import form_of, text_of
 
 pytestmark = pytest.mark.django_db
@@ -168,20 +169,21 @@ def test_lock_is_told_once_however_often_it_is_tried(client: Client, olga: User)
 
 
 # --- exports and readers ------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    "url",
-    [
+def test_exports_are_told_with_what_was_asked_for(
+    admin_client: Client, subtests: pytest.Subtests
+) -> None:
+    for url in [
         "/admin/dispatch/executor/export/",
         "/admin/dispatch/oncetask/export/",
         "/admin/reports/csv/?source=job&by=type",
-    ],
-)
-def test_exports_are_told_with_what_was_asked_for(admin_client: Client, url: str) -> None:
-    answer = admin_client.get(url)
+    ]:
+        with subtests.test(url=url), undone():
+            answer = admin_client.get(url)
 
-    assert (answer.status_code, answer["Content-Type"].partition(";")[0]) == (200, "text/csv")
-    assert entries() == [("exported", "admin", "admin:admin")]
-    assert last("exported").reason == url
+            kind = answer["Content-Type"].partition(";")[0]
+            assert (answer.status_code, kind) == (200, "text/csv")
+            assert entries() == [("exported", "admin", "admin:admin")]
+            assert last("exported").reason == url
 
 
 def test_only_those_who_see_accounts_read_about_them(

@@ -155,9 +155,8 @@ def test_wrong_fields_are_refused(start: Start, subtests: pytest.Subtests) -> No
         ("priority", {"priority": 101}),
         ("pause", {"priority": 1}),
     ]:
-        with subtests.test(verb=verb, params=params):
-            with pytest.raises(Invalid):
-                start(verb, {}, kind="once-tasks", params=params)
+        with subtests.test(verb=verb, params=params), pytest.raises(Invalid):
+            start(verb, {}, kind="once-tasks", params=params)
 
 
 def test_list_leads_to_a_plan_of_the_same_tasks(

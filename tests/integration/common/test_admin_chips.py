@@ -60,14 +60,14 @@ def test_last_filter_leads_to_the_plain_list(admin_client: Client) -> None:
     assert url == "?_view=none"
 
 
-@pytest.mark.parametrize(("made", "said"), [(1, "1 row"), (70, "70 rows"), (130, "100+ rows")])
 def test_rows_are_counted_up_to_a_limit(
-    admin_client: Client, monkeypatch: pytest.MonkeyPatch, made: int, said: str
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(list_head, "MAX_COUNTED", 100)
     job_type()
-    jobs(made)
-    assert count(admin_client, f"{JOBS}?type=mail") == said
+    for more, said in ((1, "1 row"), (69, "70 rows"), (60, "100+ rows")):
+        jobs(more)
+        assert count(admin_client, f"{JOBS}?type=mail") == said
 
 
 def test_further_page_does_not_count(admin_client: Client) -> None:

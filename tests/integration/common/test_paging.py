@@ -132,30 +132,23 @@ def paginator_at(page: str, per_page: int = 3) -> Any:
     return CountFreePaginator.of_request(request, Group.objects.order_by("-pk"), per_page)
 
 
-@pytest.mark.parametrize(
-    ("page", "count", "names", "has_more"),
-    [
+def test_page_knows_its_rows_and_whether_more_follow_from_one_statement(
+    groups: list[Group], django_assert_num_queries: Any, subtests: pytest.Subtests
+) -> None:
+    for page, count, names, has_more in [
         ("1", 4, ["g6", "g5", "g4"], True),
         ("2", 7, ["g3", "g2", "g1"], True),
         ("3", 7, ["g0"], False),
-    ],
-)
-def test_page_knows_its_rows_and_whether_more_follow_from_one_statement(
-    groups: list[Group],
-    django_assert_num_queries: Any,
-    page: str,
-    count: int,
-    names: list[str],
-    has_more: bool,
-) -> None:
-    with django_assert_num_queries(1) as statements:
-        paginator = paginator_at(page)
-        assert paginator.count == count
-        assert [group.name for group in paginator.page(int(page))] == names
-        assert paginator.has_more is has_more
-        assert paginator.page(int(page)).has_next() is has_more
+    ]:
+        with subtests.test(page=page):
+            with django_assert_num_queries(1) as statements:
+                paginator = paginator_at(page)
+                assert paginator.count == count
+                assert [group.name for group in paginator.page(int(page))] == names
+                assert paginator.has_more is has_more
+                assert paginator.page(int(page)).has_next() is has_more
 
-    assert "COUNT" not in statements.captured_queries[0]["sql"]
+            assert "COUNT" not in statements.captured_queries[0]["sql"]
 
 
 def test_list_of_one_page_counts_exactly(groups: list[Group]) -> None:

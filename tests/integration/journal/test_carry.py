@@ -223,19 +223,14 @@ def test_period_is_sent_again(
     assert before < inside < after
 
 
-@pytest.mark.parametrize(
-    ("arguments", "match"),
-    [
+def test_wrong_arguments_say_what_to_write(lake: Remembering, subtests: pytest.Subtests) -> None:
+    for arguments, match in [
         (["pond", "--from", "2026-03-01"], "no sink pond; it has: lake"),
         (["lake", "--from", "2026-03-02", "--to", "2026-03-01"], "--to must be later"),
         (["lake", "--from", "yesterday"], "no time"),
-    ],
-)
-def test_wrong_arguments_say_what_to_write(
-    lake: Remembering, arguments: list[str], match: str
-) -> None:
-    with pytest.raises(CommandError, match=match):
-        call_command("resend_journal", *arguments)
+    ]:
+        with subtests.test(match=match), pytest.raises(CommandError, match=match):
+            call_command("resend_journal", *arguments)
 
 
 def test_sink_that_is_away_ends_the_command(lake: Remembering, frozen_clock: FrozenClock) -> None:

@@ -291,9 +291,8 @@ def test_wrong_addresses_say_what_is_needed(subtests: pytest.Subtests) -> None:
         ("a=kafka://host:9092", "needs brokers and a topic"),
         ("a=file:///x a=file:///y", "two sinks are named a"),
     ]:
-        with subtests.test(text=text):
-            with pytest.raises(ValueError, match=match):
-                parse_sinks(text)
+        with subtests.test(text=text), pytest.raises(ValueError, match=match):
+            parse_sinks(text)
 
 
 def test_addresses_are_shown_without_passwords() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from html import unescape
 from typing import Any
 
 from django.test import Client
 
 from apps.journal.models import JournalEntry
+from apps.reports.services.coverage import Stored
 
 HOME = "/admin/"
 FINAL = ("succeeded", "failed", "cancelled")
@@ -51,3 +53,10 @@ def ended(source: str, since: Any, until: Any) -> list[JournalEntry]:
     """The entries of what came to its end in [since, until)."""
     entries = JournalEntry.objects.filter(source=source, at__gte=since, at__lt=until)
     return [each for each in entries if each.to_state in (*FINAL, "expired", "released")]
+
+
+def closed_until() -> datetime:
+    """Up to when all is added up."""
+    until = Stored.read().closed_until
+    assert until is not None
+    return until

@@ -44,13 +44,16 @@ def charted(client: Client, **query: str) -> dict[str, Any]:
     return time
 
 
-@pytest.mark.parametrize("zone", ["UTC", "Asia/Kathmandu"])
-@pytest.mark.parametrize("source", ["job", "dispatch"])
-def test_minutes_are_what_their_entries_add_up_to(busy: list[Any], source: str, zone: str) -> None:
-    period = Period(NOW - timedelta(hours=2), NOW, ZoneInfo(zone))
-    found = summarise(source, "minute", period)
-    assert len(found.rows) > 110
-    Naive().check(found, source, "minute", period)
+def test_minutes_are_what_their_entries_add_up_to(
+    busy: list[Any], subtests: pytest.Subtests
+) -> None:
+    for zone in ["UTC", "Asia/Kathmandu"]:
+        period = Period(NOW - timedelta(hours=2), NOW, ZoneInfo(zone))
+        for source in ["job", "dispatch"]:
+            with subtests.test(zone=zone, source=source):
+                found = summarise(source, "minute", period)
+                assert len(found.rows) > 110
+                Naive().check(found, source, "minute", period)
 
 
 def test_last_hour_of_the_groups_is_drawn_by_minute(admin_client: Client, busy: list[Any]) -> None:
@@ -100,22 +103,19 @@ def test_tab_is_there_for_short_periods_and_longer_ones_go_back_to_hours(
     assert "?source=job&by=hour&period=24h&zone=UTC" in offered
 
 
-@pytest.mark.parametrize(
-    "query",
-    [{"period": "24h"}, {"from": "2026-02-01T10:00", "to": "2026-02-01T11:00"}],
-    ids=["long", "long ago"],
-)
 def test_minutes_that_are_not_kept_are_hours_and_a_notice_says_so(
-    admin_client: Client, frozen_clock: FrozenClock, query: dict[str, str]
+    admin_client: Client, frozen_clock: FrozenClock, subtests: pytest.Subtests
 ) -> None:
     frozen_clock.move_to(NOW)
     write(entry(utc("2026-02-01T10:20:00")), entry(NOW - timedelta(hours=2)))
     roll_up(until=clock.now() + timedelta(minutes=1))
-    page = admin_client.get(URL, {"by": "minute", **query})
-    assert "Minutes are available for recent periods of at most 3 hours;" in text_of(page)
-    assert page.context["choice"].by == "hour"
-    # Groups of the same hour are drawn by hour, without a word.
-    assert "Minutes are available" not in text_of(admin_client.get(URL, query))
+    for query in [{"period": "24h"}, {"from": "2026-02-01T10:00", "to": "2026-02-01T11:00"}]:
+        with subtests.test(query=query):
+            page = admin_client.get(URL, {"by": "minute", **query})
+            assert "Minutes are available for recent periods of at most 3 hours;" in text_of(page)
+            assert page.context["choice"].by == "hour"
+            # Groups of the same hour are drawn by hour, without a word.
+            assert "Minutes are available" not in text_of(admin_client.get(URL, query))
 
 
 def test_hour_leads_to_its_minutes_while_they_are_kept(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 import pytest
@@ -15,9 +14,9 @@ from apps.jobs.models import Job, JobType
 from apps.jobs.services import register
 from apps.reports.admin.overview.page import known_of
 from apps.reports.services import lately
-from apps.reports.services.coverage import Stored
 from tests import factories
 from tests.frozen import FrozenClock
+from tests.integration.reports.home import closed_until
 from tests.jobs import job_type, jobs
 from tests.statements import OPEN_JOBS, analyze, indexes_on, is_read, is_sorted, sent_by
 
@@ -51,12 +50,6 @@ def test_as_many_statements_however_much_there_is(
 
     for refresh, before in zip(refreshes, few, strict=True):
         assert len(statements(admin_client, **refresh)) == len(before) <= 16
-
-
-def closed_until() -> datetime:
-    until = Stored.read().closed_until
-    assert until is not None
-    return until
 
 
 @pytest.mark.django_db(transaction=True)  # ANALYZE TABLE commits

@@ -23,78 +23,81 @@ from taskplatform.demo.terminal import percentile
 from tests.frozen import FrozenClock
 from tests.home_scenes import MEMBERS
 from tests.integration.reports.history import entry, write
-from tests.integration.reports.home import ended, home, links, tiles
+from tests.integration.reports.home import closed_until, ended, home, links, tiles
 from tests.jobs import job_type
 
 pytestmark = pytest.mark.django_db
 
 
-@pytest.mark.parametrize("source", ["job", "dispatch"])
 def test_each_figure_of_the_last_hours_is_recomputed_from_the_journal(
-    admin_client: Client, scene: FrozenClock, source: str
+    admin_client: Client, scene: FrozenClock, subtests: pytest.Subtests
 ) -> None:
-    until = Stored.read().closed_until
-    assert until is not None
-    assert timedelta() < clock.now() - until < timedelta(minutes=2)
-    hours = lately.last_hours(Stored.read(), [source])[source]
-    html = home(admin_client)
+    for source in ["job", "dispatch"]:
+        with subtests.test(source=source):
+            until = closed_until()
+            assert timedelta() < clock.now() - until < timedelta(minutes=2)
+            hours = lately.last_hours(Stored.read(), [source])[source]
+            html = home(admin_client)
 
-    for hour, (figures, name) in enumerate(zip(hours, ("last", "before"), strict=True)):
-        start = until - timedelta(hours=hour + 1)
-        rows = ended(source, start, start + timedelta(hours=1))
-        good = [each for each in rows if each.to_state == "succeeded"]
-        assert rows, name
-        assert good, name
-        assert len(good) < len(rows), name
-        assert figures.ended == len(rows), name
-        assert figures.success_rate == pytest.approx(len(good) / len(rows)), name
-        # Attempts that another follows waited and ran as well.
-        tried = JournalEntry.objects.filter(
-            source=source, run_ms__isnull=False, at__gte=start, at__lt=start + timedelta(hours=1)
-        )
-        assert figures.run_p95 == pytest.approx(
-            percentile([each.run_ms for each in tried], 95), rel=0.02
-        )
-        assert figures.wait_p95 == pytest.approx(
-            percentile([each.wait_ms for each in tried], 95), rel=0.02
-        )
-    last, before = hours
-    shown = tiles(html)
-    assert shown[f"{source}-ended"] == f"{last.ended:,}"
-    assert shown[f"{source}-success"] == percent(last.success_rate)
-    assert shown[f"{source}-run"] == duration(last.run_p95)
-    assert shown[f"{source}-wait"] == duration(last.wait_p95)
-    assert f"hour before: {duration(before.run_p95)}" in html
+            for hour, (figures, name) in enumerate(zip(hours, ("last", "before"), strict=True)):
+                start = until - timedelta(hours=hour + 1)
+                rows = ended(source, start, start + timedelta(hours=1))
+                good = [each for each in rows if each.to_state == "succeeded"]
+                assert rows, name
+                assert good, name
+                assert len(good) < len(rows), name
+                assert figures.ended == len(rows), name
+                assert figures.success_rate == pytest.approx(len(good) / len(rows)), name
+                # Attempts that another follows waited and ran as well.
+                tried = JournalEntry.objects.filter(
+                    source=source,
+                    run_ms__isnull=False,
+                    at__gte=start,
+                    at__lt=start + timedelta(hours=1),
+                )
+                assert figures.run_p95 == pytest.approx(
+                    percentile([each.run_ms for each in tried], 95), rel=0.02
+                )
+                assert figures.wait_p95 == pytest.approx(
+                    percentile([each.wait_ms for each in tried], 95), rel=0.02
+                )
+            last, before = hours
+            shown = tiles(html)
+            assert shown[f"{source}-ended"] == f"{last.ended:,}"
+            assert shown[f"{source}-success"] == percent(last.success_rate)
+            assert shown[f"{source}-run"] == duration(last.run_p95)
+            assert shown[f"{source}-wait"] == duration(last.wait_p95)
+            assert f"hour before: {duration(before.run_p95)}" in html
 
 
-@pytest.mark.parametrize("source", ["job", "dispatch"])
 def test_figures_of_the_last_hour_are_those_of_the_report_that_they_lead_to(
-    admin_client: Client, scene: FrozenClock, source: str
+    admin_client: Client, scene: FrozenClock, subtests: pytest.Subtests
 ) -> None:
-    # The hour of the report that ends now is another one than that of the last full minute.
-    scene.advance(seconds=71)
-    html = home(admin_client)
-    shown = tiles(html)
-    by = {"job": "type", "dispatch": "task"}[source]
-    keys = [f"{source}-{name}" for name in ("ended", "success", "wait", "run")]
-    (url,) = links(html, *keys)
-    assert f"source={source}&by={by}&" in url
-    page = admin_client.get(url)
-    texts = {str(tile.title): (tile.text, tile.before) for tile in page.context["tiles"]}
-    same = {"success": "success rate", "wait": "wait p95", "run": "run p95"}
-    if source == "job":
-        # Jobs and the attempts at them are two numbers, here and there.
-        same |= {"ended": "jobs ended"}
-        assert f"{texts['attempts ended'][0]} attempts" in html
-        assert shown["job-ended"] != texts["attempts ended"][0]
-    for key, title in same.items():
-        text, before = texts[title]
-        assert shown[f"{source}-{key}"] == text
-        assert f"hour before: {before}" in html
-    total = page.context["summary"].total
-    final = (total.succeeded, total.failed, total.timed_out, total.expired, total.cancelled)
-    released = total.released if source == "dispatch" else 0
-    assert shown[f"{source}-ended"] == f"{sum(final) + released:,}"
+    for source in ["job", "dispatch"]:
+        with subtests.test(source=source):
+            scene.advance(seconds=71)
+            html = home(admin_client)
+            shown = tiles(html)
+            by = {"job": "type", "dispatch": "task"}[source]
+            keys = [f"{source}-{name}" for name in ("ended", "success", "wait", "run")]
+            (url,) = links(html, *keys)
+            assert f"source={source}&by={by}&" in url
+            page = admin_client.get(url)
+            texts = {str(tile.title): (tile.text, tile.before) for tile in page.context["tiles"]}
+            same = {"success": "success rate", "wait": "wait p95", "run": "run p95"}
+            if source == "job":
+                # Jobs and the attempts at them are two numbers, here and there.
+                same |= {"ended": "jobs ended"}
+                assert f"{texts['attempts ended'][0]} attempts" in html
+                assert shown["job-ended"] != texts["attempts ended"][0]
+            for key, title in same.items():
+                text, before = texts[title]
+                assert shown[f"{source}-{key}"] == text
+                assert f"hour before: {before}" in html
+            total = page.context["summary"].total
+            final = (total.succeeded, total.failed, total.timed_out, total.expired, total.cancelled)
+            released = total.released if source == "dispatch" else 0
+            assert shown[f"{source}-ended"] == f"{sum(final) + released:,}"
 
 
 def minutes_shown(html: str, key: str) -> tuple[str, str, str]:
@@ -117,8 +120,7 @@ def test_what_came_and_ended_is_shown_before_it_is_added_up(
 
     html = client_part(admin_client)
 
-    until = Stored.read().closed_until
-    assert until is not None
+    until = closed_until()
     assert ended(source, since, until)
     went = len(ended(source, since, clock.now() + timedelta(seconds=1)))
     came = model._default_manager.filter(**{f"{column}__gte": since}).count()
@@ -136,16 +138,13 @@ def test_what_came_and_ended_is_shown_before_it_is_added_up(
 
 def client_part(client: Client) -> str:
     """What an open page fetches every few seconds."""
-    until = Stored.read().closed_until
-    assert until is not None
-    return client.get(reverse("overview"), {"known": known_of(until)}).content.decode()
+    return refresh(client, known=known_of(closed_until()))
 
 
 def test_rates_end_with_the_totals_when_too_much_has_ended_since(
     admin_client: Client, scene: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    until = Stored.read().closed_until
-    assert until is not None
+    until = closed_until()
     write(entry(clock.now()), entry(clock.now()))
     monkeypatch.setattr("apps.reports.services.standing._MAX_READ", 1)
     html = client_part(admin_client)
@@ -167,8 +166,7 @@ def test_flow_is_capped(
 
 
 def test_trends_of_types_are_minute_by_minute(admin_client: Client, scene: FrozenClock) -> None:
-    until = Stored.read().closed_until
-    assert until is not None
+    until = closed_until()
     minutes = Minutes.read(until, [lately.OF_TYPES])
     found = minutes.trends_of_types()
     assert found is not None
@@ -192,8 +190,7 @@ def test_trends_of_types_are_minute_by_minute(admin_client: Client, scene: Froze
 def test_trends_of_groups_are_those_of_their_members(
     admin_client: Client, scene: FrozenClock
 ) -> None:
-    until = Stored.read().closed_until
-    assert until is not None
+    until = closed_until()
     minutes = Minutes.read(until, [lately.OF_GROUPS])
     found = minutes.trends_of_groups()
     assert found is not None
@@ -209,8 +206,7 @@ def test_trends_of_groups_are_those_of_their_members(
 def test_busiest_are_drawn_and_too_many_are_not(
     scene: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    until = Stored.read().closed_until
-    assert until is not None
+    until = closed_until()
     kinds = [lately.OF_TYPES, lately.OF_GROUPS]
     monkeypatch.setattr(lately, "MAX_DRAWN", 1)
     types = Minutes.read(until, kinds).trends_of_types()
@@ -224,8 +220,7 @@ def test_busiest_are_drawn_and_too_many_are_not(
 def test_charts_have_axes_and_the_figures_of_each_minute(
     admin_client: Client, scene: FrozenClock
 ) -> None:
-    until = Stored.read().closed_until
-    assert until is not None
+    until = closed_until()
     html = home(admin_client)
     for source in ("job", "dispatch"):
         (chart,) = re.findall(rf'id="overview-chart-{source}".*?</section>', html, flags=re.DOTALL)
@@ -253,8 +248,7 @@ def test_hour_without_ends_says_up_to_when_they_are_added_up(
 ) -> None:
     scene.advance(hours=2)
     rollup.roll_up(until=clock.now())
-    until = Stored.read().closed_until
-    assert until is not None
+    until = closed_until()
     (chart,) = re.findall(
         r'id="overview-chart-job".*?</section>', home(admin_client), flags=re.DOTALL
     )

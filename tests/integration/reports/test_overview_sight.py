@@ -13,11 +13,10 @@ from django.urls import reverse
 from apps.common import clock
 from apps.dispatch.models import Dispatch, OperatorScope
 from apps.dispatch.services import pull
-from apps.reports.services.coverage import Stored
 from tests import factories
 from tests.emptying import undone
 from tests.frozen import FrozenClock
-from tests.integration.reports.home import ended, home, tile, tiles
+from tests.integration.reports.home import closed_until, ended, home, tile, tiles
 
 pytestmark = pytest.mark.django_db
 
@@ -95,8 +94,7 @@ def test_operator_with_scopes_sees_dispatches_of_their_executors_only(
     factories.once_task(factories.member("uid_eve"), "Another's")
     for uid in ("uid_ann", "uid_eve"):
         pull.answer_pull(uid)
-    until = Stored.read().closed_until
-    assert until is not None
+    until = closed_until()
     own = [
         each
         for each in ended("dispatch", until - timedelta(hours=1), until)

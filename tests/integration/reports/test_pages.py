@@ -358,9 +358,9 @@ def test_csv_has_all_rows_and_the_total(
                 assert row["success_rate"] == ("" if rate is None else f"{rate:.4f}")
 
 
-@pytest.mark.parametrize("name", ["+1+1", "-2", "@sum"])
-def test_csv_holds_no_formula(admin_client: Client, now: FrozenClock, name: str) -> None:
-    write(entry(NOW - timedelta(hours=1), type_or_task=name))
+def test_csv_holds_no_formula(admin_client: Client, now: FrozenClock) -> None:
+    names = ("+1+1", "-2", "@sum")
+    write(*(entry(NOW - timedelta(hours=1), type_or_task=name) for name in names))
     roll_up()
-    answer = admin_client.get(reverse("report_csv"))
-    assert f'"\'{name}","1"' in answer.content.decode()
+    answer = admin_client.get(reverse("report_csv")).content.decode()
+    assert [f'"\'{name}","1"' in answer for name in names] == [True] * 3

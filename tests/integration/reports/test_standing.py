@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from apps.common import clock, ids
+from apps.dispatch.models import OnceTask
 from apps.reports.services import flow, rollup, standing
 from apps.reports.services.flow import Ends
 from apps.reports.services.standing import Standing
@@ -137,30 +138,20 @@ def test_newest_jobs_stand_for_more_than_are_read(
     assert len(sent_by(lambda: sheet().growing)) <= 6
 
 
-@pytest.mark.parametrize(
-    ("fields", "is_listed"),
-    [
-        ({"end_at": timedelta(minutes=60)}, True),
-        ({"end_at": timedelta(minutes=61)}, False),
-        ({"end_at": timedelta(minutes=30), "status": "paused"}, False),
-        ({"end_at": None}, False),
-    ],
-)
-def test_quotas_that_end_within_the_hour(
-    frozen_clock: FrozenClock, fields: dict[str, Any], is_listed: bool
-) -> None:
-    now = clock.now()
-    end_at = fields.pop("end_at")
-    task = factories.once_task(
-        factories.group(),
-        start_at=now - timedelta(hours=1),
-        end_at=None if end_at is None else now + end_at,
-        mode="multi",
-        dispatch_times=4,
-        **fields,
-    )
+def test_quotas_that_end_within_the_hour(frozen_clock: FrozenClock) -> None:
+    now, group = clock.now(), factories.group()
+
+    def planned(end_in: int | None, **fields: Any) -> OnceTask:
+        end_at = None if end_in is None else now + timedelta(minutes=end_in)
+        times = {"start_at": now - timedelta(hours=1), "end_at": end_at}
+        return factories.once_task(group, mode="multi", dispatch_times=4, **times, **fields)
+
+    ending = planned(60)
+    planned(61)
+    planned(30, status="paused")
+    planned(None)
 
     found = sheet().quotas_ending
 
-    assert found == ([task] if is_listed else [])
-    assert [each.standing.left for each in found] == ([4] if is_listed else [])
+    assert found == [ending]
+    assert [each.standing.left for each in found] == [4]

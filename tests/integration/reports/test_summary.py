@@ -160,9 +160,8 @@ def test_unknown_words_are_refused_with_those_known(subtests: pytest.Subtests) -
         ("job", "all", "type, host, worker"),
         ("job", "month", "hour, day"),
     ]:
-        with subtests.test(source=source, by=by, hint=hint):
-            with pytest.raises(Invalid, match=hint):
-                summarise(source, by, period(hours=1))
+        with subtests.test(source=source, by=by, hint=hint), pytest.raises(Invalid, match=hint):
+            summarise(source, by, period(hours=1))
 
 
 def test_type_and_task_are_one() -> None:
