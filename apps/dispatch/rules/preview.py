@@ -36,16 +36,22 @@ Windows: TypeAlias = Callable[[datetime], Window]
 class Past:
     """What has been handed out: the stock that counts, and one executor's latest dispatches.
 
-    `people`: how many there are behind each executor whose tasks go to every member; `handed` of
-    those counts who of them has had it.
+    `people`: how many there are behind each executor whose tasks go to every member; `had`: who of
+    them has had an occurrence.
     """
 
     handed: dict[Identity, int]
     latest: dict[Identity, PastDispatch]
     people: dict[int, int] = field(default_factory=dict)
+    had: dict[tuple[Identity, int], int] = field(default_factory=dict)
 
     def copy(self) -> Past:
-        return Past(handed=dict(self.handed), latest=dict(self.latest), people=self.people)
+        return Past(
+            handed=dict(self.handed),
+            latest=dict(self.latest),
+            people=self.people,
+            had=dict(self.had),
+        )
 
     def verdict_of(self, identity: Identity, policy: Policy, now: datetime) -> Verdict:
         """What the executor's latest dispatch of it says about another one."""
@@ -62,14 +68,26 @@ class Past:
         left = self.left(of.identity, of.policy)
         if left is None:
             people = 0 if of.owner is None else self.people.get(of.owner, 0)
-            left = max(0, people - self.handed.get(of.identity, 0))
+            left = max(0, people - self.taken(of))
         return left
+
+    def taken(self, of: Candidate | Held) -> int:
+        """How often it has been handed out, or how many of the members have had it."""
+        if of.policy.dispatch_times is None and of.owner is not None:
+            return self.had.get((of.identity, of.owner), 0)
+        return self.handed.get(of.identity, 0)
+
+    def _count(self, of: Candidate | Held, change: int) -> None:
+        self.handed[of.identity] = max(0, self.handed.get(of.identity, 0) + change)
+        if of.owner is not None:
+            key = of.identity, of.owner
+            self.had[key] = max(0, self.had.get(key, 0) + change)
 
     def close(self, held: Held, state: str, now: datetime) -> None:
         """The open dispatch ends in that state."""
         keeps = keeps_stock(held.policy, state)
         if not keeps:
-            self.handed[held.identity] = max(0, self.handed.get(held.identity, 0) - 1)
+            self._count(held, -1)
         before = self.latest.get(held.identity)
         self.latest[held.identity] = PastDispatch(
             number=held.number,
@@ -91,7 +109,7 @@ class Past:
         """The executor gets it and finishes it at once."""
         identity = candidate.identity
         if given.carried is None:
-            self.handed[identity] = self.handed.get(identity, 0) + 1
+            self._count(candidate, 1)
         last = self.latest.get(identity)
         self.latest[identity] = PastDispatch(
             number=0,
@@ -183,7 +201,7 @@ def steps_of_group(
             seen.add(candidate.identity)
             left = past.remaining(candidate)
             # What nobody has had is shown, even if the group has no members yet.
-            if left or not past.handed.get(candidate.identity):
+            if left or not past.taken(candidate):
                 yield _step(candidate, left, at)
         seen_before |= seen
         queue.drop(seen)

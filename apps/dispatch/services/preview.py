@@ -242,7 +242,7 @@ def _count_members(past: Past, tasks: Iterable[Planned | Held], known: list[Cand
     """Of what goes to every member, count the members, and who of them has had it."""
     past.people = members_of(_owner_of_all(each) for each in tasks)
     to_all = [(each.identity, owner) for each in known if (owner := _owner_of_all(each))]
-    past.handed.update(had_by_members(each for each in to_all if past.handed.get(each[0])))
+    past.had.update(had_by_members(each for each in to_all if past.handed.get(each[0])))
 
 
 def _owner_of_all(task: Planned | Held | Candidate) -> int | None:

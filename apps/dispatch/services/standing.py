@@ -44,7 +44,8 @@ def read_standings(tasks: Sequence[AnyTask], *, now: datetime | None = None) -> 
         is_full = quota is not None and count >= quota
         shown = count
         if quota is None:
-            quota, shown = members[task.executor_id], had.get(identity, 0)
+            owner = task.executor_id
+            quota, shown = members[owner], had.get((identity, owner), 0)
             is_full = count > 0 and shown >= quota
         until = None if due_at is None else task.planned.until(due_at, conf.DISPATCH_LOOKBACK)
         state = state_of(
@@ -103,20 +104,25 @@ def members_of(owners: Iterable[int | None]) -> dict[int, int]:
     }
 
 
-def had_by_members(occurrences: Iterable[tuple[Identity, int]]) -> dict[Identity, int]:
-    """How many of the people behind its executor have each occurrence, or had it and it counts.
+def had_by_members(
+    occurrences: Iterable[tuple[Identity, int]],
+) -> dict[tuple[Identity, int], int]:
+    """How many of the people behind the executor have each occurrence, or had it and it counts.
 
     Stock cannot say it: who had it may have left the group since, and somebody else joined.
     """
     select = _had_statement()
-    parts = ((select, [*which, owner, owner, *which]) for which, owner in occurrences)
-    return {(source, task, occurrence): had for source, task, occurrence, had in fetch_each(parts)}
+    parts = ((select, [*which, owner, owner, owner, *which]) for which, owner in occurrences)
+    return {
+        ((source, task, occurrence), owner): had
+        for source, task, occurrence, owner, had in fetch_each(parts)
+    }
 
 
 @functools.cache
 def _had_statement() -> str:
     return (
-        "SELECT %s, %s, %s, COUNT(DISTINCT p.id) FROM ("
+        "SELECT %s, %s, %s, %s, COUNT(DISTINCT p.id) FROM ("
         f"SELECT user_id AS id FROM {table(Membership)} WHERE group_id = %s UNION ALL "
         f"SELECT id FROM {table(Executor)} WHERE id = %s AND kind = '{Executor.Kind.USER.value}'"
         f") p JOIN {table(Dispatch)} d{force_index('dispatch_once_per_round')} "

@@ -12,7 +12,7 @@ from django.db import connection
 from hypothesis import strategies as st
 
 from apps.common.errors import Conflict, Invalid, LimitReached, PlatformError
-from apps.dispatch.models import TASK_MODELS, OnceTask, RotateTask, Template
+from apps.dispatch.models import TASK_MODELS, Dispatch, OnceTask, RotateTask, Template
 from apps.dispatch.services import preview, tasks, what_if
 from apps.dispatch.services.preview import Period
 from apps.dispatch.services.what_if import NO_ID, WhatIf
@@ -231,6 +231,31 @@ def saved(answer: WhatIf, period: Period, new: Any = None) -> list[Any]:
             ]
         after.append(items)
     return after
+
+
+def test_what_members_have_had_counts_for_the_executor_of_each_version(
+    frozen_clock: FrozenClock,
+) -> None:
+    """The task is moved from a group to one of its members, who has not had it."""
+    task = factories.rotation(
+        factories.group("gid_a", ["uid_ann", "uid_bob"]),
+        mode="multi",
+        dispatch_times=None,
+        start_at=frozen_clock.instant - timedelta(days=7),
+    )
+    taken = callback.take_next(factories.member("uid_ann"))
+    assert isinstance(taken, Dispatch)
+    period = Period(frozen_clock.instant, frozen_clock.instant + timedelta(hours=14))
+
+    answer = what_if.what_if_updated(
+        task=task,
+        changes={"executor": factories.member("uid_bob")},
+        period=period,
+        actor="test",
+    )
+
+    before = [preview.preview(change.executor, period) for change in answer.changes]
+    assert [change.before for change in answer.changes] == before
 
 
 @plans.in_worlds(30, which=st.integers(0, 4), changes=CHANGES)

@@ -125,7 +125,8 @@ def test_blocking_task_comes_as_often_as_there_is_stock() -> None:
 
 def test_each_member_has_it_once() -> None:
     """S0.12: what is left are the members who have not had it."""
-    past = Past(handed={("once", 1, 0): 3}, latest={}, people={1: 8})
+    had = {(("once", 1, 0), 1): 3}
+    past = Past(handed={("once", 1, 0): 4}, latest={}, people={1: 8}, had=had)
     steps = list(played(once(1, mode="multi", dispatch_times=None), past=past))
     assert [step.left for step in steps] == [5]
 
@@ -205,7 +206,7 @@ def test_group_is_shown_each_occurrence_once_with_its_stock() -> None:
     ]
     frame = Window(NOW - LOOKBACK, after(30))
     handed = {("once", 1, 0): 1, ("once", 3, 0): 1, ("once", 5, 0): 6}
-    past = Past(handed=handed, latest={}, people={1: 6})
+    past = Past(handed=handed, latest={}, people={1: 6}, had={(("once", 5, 0), 1): 6})
     steps = steps_of_group(
         Queue(plan, frame=frame, now=NOW), past, now=NOW, until=frame.upper, windows=windows
     )
