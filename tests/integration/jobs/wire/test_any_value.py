@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from apps.jobs.models import Job
+from apps.jobs.wire.dialects import BY_NAME
 from tests.integration.jobs.wire.worker_calls import Calls
 
 pytestmark = pytest.mark.django_db
@@ -21,11 +22,31 @@ RAW = (
     *(b'{"task_context":"\\ud800"}', b'{"a":' * 2_000, b'{"a":"' + b"x" * 300_000 + b'"}'),
     *(b'{"task_data":[]}', b'{"taskData":"x"}', b"\xef\xbb\xbf{}", b'{"a":1e999}'),
 )
-FIELDS = (
+TASK = (
     *("user_id", "task_id", "task_type", "task_stage", "status", "priority", "crt_retry_num"),
-    *("max_retry_num", "max_retry_interval", "schedule_log", "task_context", "order_time"),
-    *("limit", "statusList", "schedule_limit", "retry_interval", "task_data"),
+    *("max_retry_interval", "schedule_log", "task_context", "order_time", "task_data"),
 )
+SETTINGS = ("schedule_limit", "max_processing_time", "retry_interval", "max_retry_num")
+# The words that a call reads; the others reach it all at once.
+READ: dict[str, tuple[str, ...]] = {
+    "settings": (),
+    "configure": ("task_type", "max_retry_interval", *SETTINGS),
+    "hold": ("task_type", "status", "limit"),
+    "set": TASK,
+    "create": TASK,
+    "get": ("task_id",),
+    "list": ("task_type", "status", "limit"),
+    "list_of_user": ("user_id", "statusList", "limit"),
+    "count": ("task_type",),
+    "register": ("task_type",),
+}
+WORDS = {*TASK, *SETTINGS, "limit", "statusList"}
+ROUTES = [
+    pytest.param(name, route.call, id=f"{name}-{route.path}")
+    for name in ("g1", "java")
+    for route in BY_NAME[name].routes
+    if route.call != "ping"
+]
 
 
 def check(answer: Any) -> None:
@@ -34,26 +55,28 @@ def check(answer: Any) -> None:
     assert type(json.loads(answer.content)["code"]) is int
 
 
-@pytest.mark.parametrize("name", ["g1", "java"])
-@pytest.mark.parametrize("field", FIELDS)
-def test_any_value_in_any_field(name: str, field: str, lark: Any, make_key: Any) -> None:
+@pytest.mark.parametrize(("name", "call"), ROUTES)
+def test_any_value_in_any_field(
+    name: str, call: str, lark: Any, make_key: Any, subtests: pytest.Subtests
+) -> None:
     calls = Calls(name, make_key())
-    calls.create()
-    [task] = calls.hold()
-    for value in VALUES:
-        for route in calls.dialect.routes:
-            if route.call != "ping":
-                good = {"task_type": "lark", "task_id": task["task_id"], "status": 1, "limit": 5}
-                words = good | {"user_id": "u", field: value}
-                body = {calls.dialect.spelled(name): each for name, each in words.items()}
-                check(calls.raw(route.call, body=json.dumps(body)))
+    read = READ[call]
+    for words in (*((word,) for word in read), WORDS - set(read)):
+        calls.create()
+        task = calls.hold()[0]
+        good = {"task_type": "lark", "task_id": task["task_id"], "status": 1, "limit": 5}
+        for value in VALUES:
+            with subtests.test(words=words, value=repr(value)[:24]):
+                sent = good | {"user_id": "u"} | dict.fromkeys(words, value)
+                check(calls.raw(call, body=json.dumps(calls.dialect.spelled_all(sent))))
     statuses = set(Job.objects.values_list("status", flat=True))
     assert statuses <= {"ready", "scheduled", "running", "failed"}
 
 
-@pytest.mark.parametrize("body", RAW, ids=lambda body: repr(body[:24]))
-def test_any_body(calls: Calls, body: bytes) -> None:
-    for route in calls.dialect.routes:
-        if route.call != "ping":
-            check(calls.raw(route.call, body=body))
+def test_any_body(calls: Calls, subtests: pytest.Subtests) -> None:
+    for body in RAW:
+        for route in calls.dialect.routes:
+            if route.call != "ping":
+                with subtests.test(body=body[:24], path=route.path):
+                    check(calls.raw(route.call, body=body))
     assert not Job.objects.exists()
