@@ -65,8 +65,8 @@ def test_any_value_in_any_field(
         calls.create()
         task = calls.hold()[0]
         good = {"task_type": "lark", "task_id": task["task_id"], "status": 1, "limit": 5}
-        for value in VALUES:
-            with subtests.test(words=words, value=repr(value)[:24]):
+        with subtests.test(words=words):
+            for value in VALUES:
                 sent = good | {"user_id": "u"} | dict.fromkeys(words, value)
                 check(calls.raw(call, body=json.dumps(calls.dialect.spelled_all(sent))))
     statuses = set(Job.objects.values_list("status", flat=True))
@@ -75,8 +75,8 @@ def test_any_value_in_any_field(
 
 def test_any_body(calls: Calls, subtests: pytest.Subtests) -> None:
     for body in RAW:
-        for route in calls.dialect.routes:
-            if route.call != "ping":
-                with subtests.test(body=body[:24], path=route.path):
+        with subtests.test(body=body[:24]):
+            for route in calls.dialect.routes:
+                if route.call != "ping":
                     check(calls.raw(route.call, body=body))
     assert not Job.objects.exists()
