@@ -13,9 +13,10 @@ from django.urls import reverse
 
 from apps.common import clock
 from apps.jobs.handlers import registry
-from apps.jobs.models import Worker
+from apps.jobs.models import JobType
 from apps.jobs.models.job_type import BUILT_IN
 from apps.jobs.rules import transitions as t
+from tests import factories
 from tests.integration.jobs.admin.pages import LIST, TYPES, edit_url
 from tests.jobs import HERE, end, job_type, jobs, row, take
 from tests.pages import english_in, form_of, text_of
@@ -36,6 +37,10 @@ WRONG_SCHEMAS = {
     "huge number": {"type": "object", "default": 2**70},
     "bad text": {"type": "object", "title": "\x00"},
 }
+NO_JSON = (
+    *("", "[]", '{"a":1', "{'a': 1}", '{"a": 1, "a": 2}', '{"a": NaN}', '{"a": "\\x"}', "{} {}"),
+    *('{"a": "\\ud800"}', '{"a": 99999999999999999999}'),
+)
 # Params that a schema refuses by each keyword that a form can meet.
 RULES: dict[str, Any] = {
     "type": "object",
@@ -112,27 +117,12 @@ def test_new_job_with_everything_wrong(reader: Client) -> None:
     assert_chinese(page, many=16)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "[]",
-        '{"a":1',
-        "{'a': 1}",
-        '{"a": 1, "a": 2}',
-        '{"a": NaN}',
-        '{"a": "\\x"}',
-        '{"a": "\\ud800"}',
-        '{"a": 99999999999999999999}',
-        "{} {}",
-    ],
-)
-def test_context_that_is_no_json(reader: Client, text: str) -> None:
+def test_context_that_is_no_json(reader: Client, subtests: pytest.Subtests) -> None:
     job_type(params_schema={"type": "object", "required": ["shop"]})
-
-    page = sent(reader, ADD, "key", **{"params-uses_raw": "on", "params-raw": text})
-
-    assert_chinese(page)
+    form = {**form_of(reader.get(ADD), "key"), "params-uses_raw": "on"}
+    for text in NO_JSON:
+        with subtests.test(text=text):
+            assert_chinese(reader.post(ADD, {**form, "params-raw": text}, follow=True))
 
 
 def test_new_job_that_needs_a_key(reader: Client) -> None:
@@ -156,13 +146,13 @@ def test_type_with_everything_wrong(reader: Client) -> None:
     assert_chinese(page, many=5)
 
 
-@pytest.mark.parametrize("name", WRONG_SCHEMAS)
-def test_type_with_a_wrong_schema(reader: Client, name: str) -> None:
-    text = json.dumps(WRONG_SCHEMAS[name])
-
-    page = sent(reader, ADD_TYPE, "max_attempts", name="new", params_schema=text)
-
-    assert_chinese(page)
+def test_type_with_a_wrong_schema(reader: Client, subtests: pytest.Subtests) -> None:
+    form = {**form_of(reader.get(ADD_TYPE), "max_attempts"), "name": "new"}
+    for name, schema in WRONG_SCHEMAS.items():
+        with subtests.test(schema=name):
+            typed = {**form, "params_schema": json.dumps(schema)}
+            assert_chinese(reader.post(ADD_TYPE, typed, follow=True))
+    assert not JobType.objects.exists()
 
 
 def test_type_that_is_there_and_one_that_somebody_else_changed(reader: Client) -> None:
@@ -184,39 +174,30 @@ def test_edit_of_a_job_that_waits(reader: Client) -> None:
     assert_chinese(sent(reader, edit_url(number), "reason", reason="x", context="{}"))
 
 
-@pytest.mark.parametrize(
-    ("action", "given"),
-    [
-        ("retry_on_host", {"host": "host-b"}),
-        ("run_now", {}),
-        ("mark_done", {"reason": ""}),
-        ("cancel", {}),
-        ("force_cancel", {}),
-    ],
-)
-def test_act_on_a_job_that_is_refused(reader: Client, action: str, given: dict[str, str]) -> None:
+def test_act_on_a_job_that_is_refused(reader: Client, subtests: pytest.Subtests) -> None:
     job_type(allowed_hosts=[HERE.host])
-    now = clock.now()
-    Worker.objects.create(name="b:1", host="host-b", started_at=now, last_heartbeat_at=now)
+    factories.worker("b:1", host="host-b")
     (number,) = jobs()
     end(take(1)[0], t.FAILED, retry="never", error="…")
-    data = {"ids": str(number), "reason": "x", **given}
+    for action in ("retry_on_host", "run_now", "mark_done", "cancel", "force_cancel"):
+        with subtests.test(action=action):
+            given = {"retry_on_host": {"host": "host-b"}, "mark_done": {"reason": ""}}
+            data = {"ids": str(number), "reason": "x", **given.get(action, {})}
 
-    page = reader.post(f"{LIST}act/{action}/", data, follow=True)
+            page = reader.post(f"{LIST}act/{action}/", data, follow=True)
 
-    assert row(number).status == t.FAILED
-    assert_chinese(page)
+            assert row(number).status == t.FAILED
+            assert_chinese(page)
 
 
-@pytest.mark.parametrize("given", [{"reason": ""}, {"reason": "x", "until": "2020-01-01T12:00"}])
-def test_pause_that_is_refused(reader: Client, given: dict[str, str]) -> None:
+def test_pause_that_is_refused(reader: Client) -> None:
     made = job_type()
+    for given in ({"reason": ""}, {"reason": "x", "until": "2020-01-01T12:00"}):
+        page = reader.post(f"{TYPES}act/pause/", {"ids": str(made.pk), **given}, follow=True)
 
-    page = reader.post(f"{TYPES}act/pause/", {"ids": str(made.pk), **given}, follow=True)
-
-    made.refresh_from_db()
-    assert not made.paused
-    assert_chinese(page)
+        made.refresh_from_db()
+        assert not made.paused
+        assert_chinese(page)
 
 
 def test_titles_of_types_that_come_with_the_platform_are_chinese(admin_client: Client) -> None:

@@ -249,29 +249,27 @@ def test_checkpoint_and_progress_of_a_running_job_are_shown(
     assert "Lease until" in text
 
 
-@pytest.mark.parametrize("role", ["viewer", "operator", "configurer"])
-def test_contexts_checkpoints_and_results_are_for_those_who_may_see_them(
-    role_client: Any, role: str
-) -> None:
+def test_contexts_checkpoints_and_results_are_for_those_who_may_see_them(role_client: Any) -> None:
     job_type()
     jobs(context={"to": "Main Street 5"}, checkpoint={"at": "line 88"})
     held = take(1)[0]
     end(held, "succeeded", result={"sent": "to Ann"})
-    text = text_of(page_of(role_client(role), held.id))
-    for payload in ("Main Street 5", "line 88", "to Ann"):
-        assert (payload in text) is (role == "configurer"), payload
+    for role in ("viewer", "operator", "configurer"):
+        text = text_of(page_of(role_client(role), held.id))
+        for payload in ("Main Street 5", "line 88", "to Ann"):
+            assert (payload in text) is (role == "configurer"), (role, payload)
 
 
-@pytest.mark.parametrize("role", ["viewer", "configurer"])
-def test_detail_of_a_failure_is_a_payload(role_client: Callable[[str], Client], role: str) -> None:
+def test_detail_of_a_failure_is_a_payload(role_client: Callable[[str], Client]) -> None:
     """The body that a foreign server answers may hold anything."""
     job_type()
     jobs()
     held = take(1)[0]
     end(held, "failed", error="shop answered 404", detail={"body": "card 4711"})
-    text = text_of(page_of(role_client(role), held.id))
-    assert "shop answered 404" in text
-    assert ("card 4711" in text) is (role == "configurer")
+    for role in ("viewer", "configurer"):
+        text = text_of(page_of(role_client(role), held.id))
+        assert "shop answered 404" in text
+        assert ("card 4711" in text) is (role == "configurer"), role
 
 
 def test_secrets_in_an_error_are_masked(
@@ -343,7 +341,7 @@ def test_page_with_many_entries_asks_as_often_as_one_with_two(admin_client: Clie
 def statements_of(client: Client, number: int) -> int:
     """How many the page needs while the process knows what it knows for a moment only."""
     counts = []
-    for _ in range(5):
+    for _ in range(3):
         with CaptureQueriesContext(connection) as asked:
             page_of(client, number)
         counts.append(len(asked))
