@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -14,7 +14,6 @@ from apps.jobs.models import Bounds, Job, Worker
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.order import order_key
 from apps.jobs.services import acts, control, types
-from apps.jobs.services.acts import Act
 from apps.jobs.services.find import find_job
 from apps.jobs.services.submit import submit
 from tests import factories
@@ -66,26 +65,27 @@ BECOMES = {
 EVERY_PAIR = [(action, status) for action in ACTIONS for status in t.STATUSES]
 
 
-@pytest.mark.parametrize(("action", "status"), EVERY_PAIR)
-def test_every_arrow_from_every_state(action: str, status: str) -> None:
+def test_every_arrow_from_every_state(subtests: pytest.Subtests) -> None:
     """I26, I39, I55, S1.12, S2.9: one version and one entry more, or a conflict and nothing."""
-    job = job_in(status)
-    before = Job.objects.values().get(pk=job.pk)
+    for action, status in EVERY_PAIR:
+        with subtests.test(action=action, status=status):
+            job = job_in(status)
+            before = Job.objects.values().get(pk=job.pk)
 
-    if (action, status) not in BECOMES:
-        with pytest.raises(Conflict, match=f"is {status}"):
-            ACTIONS[action](job=job, **WHO)
-        assert Job.objects.values().get(pk=job.pk) == before
-        assert entries(job) == []
-        return
-    moved = ACTIONS[action](job=job, **WHO)
+            if (action, status) not in BECOMES:
+                with pytest.raises(Conflict, match=f"is {status}"):
+                    ACTIONS[action](job=job, **WHO)
+                assert Job.objects.values().get(pk=job.pk) == before
+                assert entries(job) == []
+                continue
+            moved = ACTIONS[action](job=job, **WHO)
 
-    assert moved.status == row(job).status == BECOMES[action, status]
-    assert moved.version == row(job).version == job.version + 1
-    [entry] = entries(job)
-    assert (entry.from_state, entry.to_state) == (status, moved.status)
-    assert (entry.actor, entry.reason) == (WHO["actor"], WHO["reason"])
-    assert (entry.at, entry.type_or_task) == (NOW, "mail")
+            assert moved.status == row(job).status == BECOMES[action, status]
+            assert moved.version == row(job).version == job.version + 1
+            [entry] = entries(job)
+            assert (entry.from_state, entry.to_state) == (status, moved.status)
+            assert (entry.actor, entry.reason) == (WHO["actor"], WHO["reason"])
+            assert (entry.at, entry.type_or_task) == (NOW, "mail")
 
 
 def test_the_table_of_rules_says_the_same() -> None:
@@ -96,36 +96,35 @@ def test_the_table_of_rules_says_the_same() -> None:
         assert legal == ((action, status) in BECOMES), (action, status)
 
 
-@pytest.mark.parametrize("action", ["retry", "run_now"])
-def test_what_one_more_action_undoes_needs_no_reason(action: str) -> None:
-    status = next(status for name, status in BECOMES if name == action)
-    job = job_in(status)
-    ACTIONS[action](job=job, actor="admin:olga", reason="")
-    [entry] = entries(job)
-    assert (entry.actor, entry.reason) == ("admin:olga", "")
+def allowed(action: str) -> Job:
+    """A job in the first state that allows it."""
+    return job_in(next(status for name, status in BECOMES if name == action))
 
 
-@pytest.mark.parametrize("action", ACTIONS.keys() - {"retry", "run_now"})
-def test_a_reason_is_required(action: str) -> None:
+def test_a_reason_is_required_but_for_what_one_more_action_undoes() -> None:
     """I55"""
-    status = next(status for name, status in BECOMES if name == action)
-    job = job_in(status)
-    with pytest.raises(Invalid, match="Say why"):
-        ACTIONS[action](job=job, actor="admin:olga", reason=" ")
-    assert row(job).version == job.version
-    assert entries(job) == []
+    for action in ("retry", "run_now"):
+        job = allowed(action)
+        ACTIONS[action](job=job, actor="admin:olga", reason="")
+        [entry] = entries(job)
+        assert (entry.actor, entry.reason) == ("admin:olga", "")
+    for action in ACTIONS.keys() - {"retry", "run_now"}:
+        job = allowed(action)
+        with pytest.raises(Invalid, match="Say why"):
+            ACTIONS[action](job=job, actor="admin:olga", reason=" ")
+        assert row(job).version == job.version, action
+        assert entries(job) == []
 
 
-@pytest.mark.parametrize("action", ACTIONS)
-def test_a_job_seen_in_an_older_state_is_judged_by_its_present_one(action: str) -> None:
+def test_a_job_seen_in_an_older_state_is_judged_by_its_present_one() -> None:
     """I26, I31: the object that is passed may be stale."""
-    status = next(status for name, status in BECOMES if name == action)
-    job = job_in(status)
-    gone_on = "succeeded" if action != "retry" else "running"
-    Job.objects.filter(pk=job.pk).update(status=gone_on, version=job.version + 1)
-    with pytest.raises(Conflict):
-        ACTIONS[action](job=job, **WHO)
-    assert row(job).status == gone_on
+    for action in ACTIONS:
+        job = allowed(action)
+        gone_on = "succeeded" if action != "retry" else "running"
+        Job.objects.filter(pk=job.pk).update(status=gone_on, version=job.version + 1)
+        with pytest.raises(Conflict):
+            ACTIONS[action](job=job, **WHO)
+        assert row(job).status == gone_on, action
 
 
 # --- cancel -------------------------------------------------------------------------------------
@@ -286,12 +285,10 @@ def test_job_is_found_by_number_within_the_binding() -> None:
             find_job(number, bounds=Bounds(types=bound))
 
 
-@pytest.mark.parametrize("act", [acts.run_now, acts.mark_done])
-def test_of_several_jobs_only_those_that_do_not_allow_it_are_refused(
-    act: Callable[[Job, datetime], Act],
-) -> None:
-    waiting, running = job_in(t.SCHEDULED), job_in(t.RUNNING)
-    refused = control.take_each([waiting, running], lambda job: act(job, NOW), **WHO)
-    assert list(refused) == [running.pk]
-    assert row(waiting).status != t.SCHEDULED
-    assert row(running).status == t.RUNNING
+def test_of_several_jobs_only_those_that_do_not_allow_it_are_refused() -> None:
+    for act in (acts.run_now, acts.mark_done):
+        waiting, running = job_in(t.SCHEDULED), job_in(t.RUNNING)
+        refused = control.take_each([waiting, running], lambda job, act=act: act(job, NOW), **WHO)
+        assert list(refused) == [running.pk]
+        assert row(waiting).status != t.SCHEDULED
+        assert row(running).status == t.RUNNING

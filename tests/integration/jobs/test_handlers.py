@@ -52,34 +52,33 @@ def test_form_of_a_handler_is_seen_by_its_arguments(
     assert (found.function, found.is_long) == (function, is_long)
 
 
-@pytest.mark.parametrize(
-    ("function", "name", "settings", "said"),
-    [
-        (none, "mail", {}, "must take (context) or (context, ctx)"),
-        (three, "mail", {}, "must take (context) or (context, ctx)"),
-        (by_name, "mail", {}, "must take (context) or (context, ctx)"),
-        (later, "mail", {}, "is async"),
-        (one, "two words", {}, "a name has 1 to 64 letters"),
-        (one, "", {}, "a name has 1 to 64 letters"),
-        (one, "x" * 65, {}, "a name has 1 to 64 letters"),
-        (one, "shop/mail", {}, "without slashes"),
-        (one, "../mail", {}, "without slashes"),
-        (one, "..", {}, "not only dots"),
-        (one, "mail", {"lanes": "slow"}, "settings that a job type does not have: lanes"),
-        (one, "mail", {"version": 2}, "settings that a job type does not have: version"),
-        (one, "mail", {"lane": "quick"}, "can have. lane: 'quick' is no lane; choose one of fast"),
-        (one, "mail", {"max_attempts": 0}, "max_attempts: 0 does not do; write a whole number"),
-        (one, "mail", {"params_schema": {"type": 1}}, "params_schema: It must be a JSON Schema"),
-    ],
+WRONG: tuple[tuple[Callable[..., Any], str, dict[str, Any], str], ...] = (
+    (none, "mail", {}, "must take (context) or (context, ctx)"),
+    (three, "mail", {}, "must take (context) or (context, ctx)"),
+    (by_name, "mail", {}, "must take (context) or (context, ctx)"),
+    (later, "mail", {}, "is async"),
+    (one, "two words", {}, "a name has 1 to 64 letters"),
+    (one, "", {}, "a name has 1 to 64 letters"),
+    (one, "x" * 65, {}, "a name has 1 to 64 letters"),
+    (one, "shop/mail", {}, "without slashes"),
+    (one, "../mail", {}, "without slashes"),
+    (one, "..", {}, "not only dots"),
+    (one, "mail", {"lanes": "slow"}, "settings that a job type does not have: lanes"),
+    (one, "mail", {"version": 2}, "settings that a job type does not have: version"),
+    (one, "mail", {"lane": "quick"}, "can have. lane: 'quick' is no lane; choose one of fast"),
+    (one, "mail", {"max_attempts": 0}, "max_attempts: 0 does not do; write a whole number"),
+    (one, "mail", {"params_schema": {"type": 1}}, "params_schema: It must be a JSON Schema"),
 )
-def test_handler_that_cannot_be_called_is_an_error(
-    function: Callable[..., Any], name: str, settings: dict[str, Any], said: str
-) -> None:
-    handler(name, **settings)(function)
 
-    [error] = [each for each in run_checks() if each.id == "jobs.E001"]
-    assert said in error.msg
-    assert find(name) is None
+
+def test_handler_that_cannot_be_called_is_an_error() -> None:
+    for function, name, settings, _ in WRONG:
+        handler(name, **settings)(function)
+
+    errors = [each.msg for each in run_checks() if each.id == "jobs.E001"]
+    for (_, name, _, said), error in zip(WRONG, errors, strict=True):
+        assert said in error
+        assert find(name) is None
 
 
 def test_second_handler_of_a_name_is_an_error_and_stops_workers() -> None:

@@ -194,9 +194,9 @@ def test_pool_does_what_its_model_does(
     for step in [("rebuild", dict.fromkeys(KEYS, 1), None), *steps]:
         found, expected = _step(step, model, frozen_clock)
         assert found == expected, step
-        assert list(waiting()) == model.in_line()
+        in_line = [(key, model.scores[key]) for key in model.in_line()]
+        assert list(waiting().items()) == in_line
         assert held() == dict(sorted(model.owner.items()))
-        assert all(waiting()[key] == model.scores[key] for key in waiting())
 
     for each in CHECKS:
         assert not each.run(1_000).breaches

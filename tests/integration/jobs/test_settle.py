@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import timedelta
+from itertools import product
 from typing import Any
 
 import pytest
@@ -33,12 +34,8 @@ def test_success_keeps_the_result_and_records_wait_and_run(frozen_clock: FrozenC
 
     job = row(number)
     assert answer == "succeeded"
-    assert (job.status, job.result, job.memo, job.last_end) == (
-        "succeeded",
-        {"sent": 1},
-        "sent",
-        "succeeded",
-    )
+    kept = job.status, job.result, job.memo, job.last_end
+    assert kept == ("succeeded", {"sent": 1}, "sent", "succeeded")
     assert (job.lease_until, job.hard_end_at, job.finished_at) == (None, None, frozen_clock.instant)
     entry = last_entry(number)
     assert (entry.event, entry.attempt, entry.wait_ms, entry.run_ms) == ("succeeded", 1, 2000, 3000)
@@ -114,32 +111,26 @@ def test_repeat_gets_its_first_answer_when_the_job_has_moved_on() -> None:
     assert events_of(number) == ["failed", "succeeded"]
 
 
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        ({"result": True}, {"result": 1}),
-        ({"result": 1}, {"result": 1.0}),
-        ({"memo": "a"}, {}),
-        ({"result": {"a": 1, "b": 2}}, {"result": {"b": 2, "a": 1}}),
-    ],
-)
-@pytest.mark.parametrize("together", [False, True])
-def test_reports_are_compared_by_what_they_say(
-    first: dict[str, Any], second: dict[str, Any], together: bool
-) -> None:
+def test_reports_are_compared_by_what_they_say(subtests: pytest.Subtests) -> None:
     job_type()
-    jobs(1)
-    [held] = take()
-    reports = [held.ended("succeeded", **report) for report in (first, second)]
+    pairs: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+        ({"result": True}, {"result": 1}, "conflict"),
+        ({"result": 1}, {"result": 1.0}, "conflict"),
+        ({"memo": "a"}, {}, "conflict"),
+        ({"result": {"a": 1, "b": 2}}, {"result": {"b": 2, "a": 1}}, "succeeded"),
+    ]
+    for (first, second, answer), together in product(pairs, (False, True)):
+        with subtests.test(first=first, second=second, together=together):
+            jobs(1)
+            [held] = take()
+            reports = [held.ended("succeeded", **report) for report in (first, second)]
 
-    if together:
-        answers = settle(outcomes=reports)
-    else:
-        answers = [answer for each in reports for answer in settle(outcomes=[each])]
+            if together:
+                answers = settle(outcomes=reports)
+            else:
+                answers = [answer for each in reports for answer in settle(outcomes=[each])]
 
-    equal = first == second and "result" in first and isinstance(first["result"], dict)
-    expected = ["succeeded", "succeeded" if equal else "conflict"]
-    assert [answer_of(answer) for answer in answers] == expected
+            assert [answer_of(answer) for answer in answers] == ["succeeded", answer]
 
 
 def test_repeat_is_answered_by_the_row_when_its_entry_has_been_purged() -> None:
@@ -227,20 +218,11 @@ def test_batch_is_settled_each_on_its_own_merits() -> None:
         Outcome(id=held[3].id, token=held[3].token, end="failed", error="boom"),
     ]
 
-    answers = settle(outcomes=outcomes)
+    answers = [answer_of(each) for each in settle(outcomes=outcomes)]
 
-    assert [answer_of(each) for each in answers] == [
-        "succeeded",
-        "succeeded",
-        "lease_lost",
-        "scheduled",
-    ]
-    assert [row(number).status for number in numbers] == [
-        "succeeded",
-        "succeeded",
-        "running",
-        "scheduled",
-    ]
+    assert answers == ["succeeded", "succeeded", "lease_lost", "scheduled"]
+    statuses = [row(number).status for number in numbers]
+    assert statuses == ["succeeded", "succeeded", "running", "scheduled"]
     assert [row(number).result for number in numbers[:2]] == [{"n": 0}, {"n": 1}]
     assert [row(number).version for number in numbers] == [3, 3, 2, 3]
 

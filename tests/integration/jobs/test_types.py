@@ -48,45 +48,46 @@ def test_the_words_are_those_of_the_columns() -> None:
         assert list(words) == [value for value, _ in JobType._meta.get_field(name).choices or []]
 
 
-@pytest.mark.parametrize("name", RANGES)
-def test_every_number_has_its_limits(name: str, settings: Any) -> None:
+def test_every_number_has_its_limits(settings: Any, subtests: pytest.Subtests) -> None:
     """I59: both edges are taken and stored, what lies beyond is refused."""
     settings.JOB_ARCHIVE_AFTER, settings.JOB_RETENTION = timedelta(hours=1), timedelta(0)
-    low, high = RANGES[name]
-    for position, value in enumerate((low, high)):
-        job_type = types.create_type(name=f"t{position}", actor=ACTOR, **{name: value})
-        assert getattr(JobType.objects.get(pk=job_type.pk), name) == value
-    JobType.objects.all().delete()
-    step = 0.001 if name in FRACTIONS else 1
-    wrong = [low - step, high + step, 2**63, 10**30, "5", [1], float("nan"), float("inf")]
-    wrong += [] if name in OPEN else [None]
-    wrong += [] if name in FRACTIONS else [low + 0.5]
-    for value in wrong:
-        assert wrong_fields(**{name: value}) == [name], value
+    for name, (low, high) in RANGES.items():
+        with subtests.test(name=name):
+            for position, value in enumerate((low, high)):
+                job_type = types.create_type(name=f"t{position}", actor=ACTOR, **{name: value})
+                assert getattr(JobType.objects.get(pk=job_type.pk), name) == value
+            JobType.objects.all().delete()
+            step = 0.001 if name in FRACTIONS else 1
+            wrong = [low - step, high + step, 2**63, 10**30, "5", [1], float("nan"), float("inf")]
+            wrong += [] if name in OPEN else [None]
+            wrong += [] if name in FRACTIONS else [low + 0.5]
+            for value in wrong:
+                assert wrong_fields(**{name: value}) == [name], value
 
 
-@pytest.mark.parametrize(
-    ("settings", "fields"),
-    [
-        ({"title": "x" * 201}, ["title"]),
-        ({"title": "\x00"}, ["title"]),
-        ({"handler": "a b"}, ["handler"]),
-        ({"handler": "mial"}, ["handler"]),
-        ({"lane": "side"}, ["lane"]),
-        ({"stages": "draw"}, ["stages"]),
-        ({"stages": ["draw", "a b", "draw"]}, ["stages[1]", "stages[2]"]),
-        ({"allowed_hosts": [f"h{n}" for n in range(101)]}, ["allowed_hosts"]),
-        ({"params_schema": {"type": "array"}}, ["params_schema"]),
-        ({"params_schema": {"type": "object", "$ref": "http://x"}}, ["params_schema"]),
-        ({"paused": "yes"}, ["paused"]),
-        ({"batch_limit": True}, ["batch_limit"]),
-        ({"paused_until": clock}, ["paused_until"]),
-        ({"color": "red"}, ["color"]),
-        ({"weight": 0, "lane": "x", "retry_jitter": 2}, ["lane", "weight", "retry_jitter"]),
-    ],
+WRONG: tuple[tuple[dict[str, Any], list[str]], ...] = (
+    ({"title": "x" * 201}, ["title"]),
+    ({"title": "\x00"}, ["title"]),
+    ({"handler": "a b"}, ["handler"]),
+    ({"handler": "mial"}, ["handler"]),
+    ({"lane": "side"}, ["lane"]),
+    ({"stages": "draw"}, ["stages"]),
+    ({"stages": ["draw", "a b", "draw"]}, ["stages[1]", "stages[2]"]),
+    ({"allowed_hosts": [f"h{n}" for n in range(101)]}, ["allowed_hosts"]),
+    ({"params_schema": {"type": "array"}}, ["params_schema"]),
+    ({"params_schema": {"type": "object", "$ref": "http://x"}}, ["params_schema"]),
+    ({"paused": "yes"}, ["paused"]),
+    ({"batch_limit": True}, ["batch_limit"]),
+    ({"paused_until": clock}, ["paused_until"]),
+    ({"color": "red"}, ["color"]),
+    ({"weight": 0, "lane": "x", "retry_jitter": 2}, ["lane", "weight", "retry_jitter"]),
 )
-def test_wrong_settings_are_all_named(settings: dict[str, Any], fields: list[str]) -> None:
-    assert wrong_fields(**settings) == fields
+
+
+def test_wrong_settings_are_all_named(subtests: pytest.Subtests) -> None:
+    for settings, fields in WRONG:
+        with subtests.test(settings=settings):
+            assert wrong_fields(**settings) == fields
 
 
 def test_handler_is_one_that_somebody_wrote() -> None:
