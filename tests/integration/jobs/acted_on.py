@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from apps.jobs.models import Job
+from apps.jobs.models import ArchivedJob, Job
+from apps.jobs.models.job_columns import COLUMNS
 from apps.jobs.rules import transitions as t
 from apps.journal.models import JournalEntry
 from tests import factories
@@ -32,3 +33,12 @@ def entries(job: Job) -> list[JournalEntry]:
 
 def row(job: Job) -> Job:
     return Job.objects.get(pk=job.pk)
+
+
+def archived_row(number: int) -> ArchivedJob:
+    return ArchivedJob.objects.get(pk=number)
+
+
+def columns_of(job: Job | ArchivedJob, *without: str) -> dict[str, Any]:
+    """What both tables have of a job."""
+    return {name: getattr(job, name) for name in COLUMNS if name not in without}

@@ -5,9 +5,19 @@ from __future__ import annotations
 import pytest
 
 from apps.jobs.runner.process import Node, Process
+from tests.frozen import FrozenClock
+from tests.jobs import job_type
 
 
 @pytest.fixture
 def process() -> Process:
     """A worker with two slots, which serves both lanes."""
     return Process(Node("worker@test", ("fast", "slow"), 2))
+
+
+@pytest.fixture
+def mail(frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch) -> FrozenClock:
+    """The clock, beside a type whose ended jobs the archive looks at in every run."""
+    monkeypatch.setattr("apps.common.archive.LONGEST_REST", 0.0)
+    job_type("mail")
+    return frozen_clock

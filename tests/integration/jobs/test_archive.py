@@ -14,35 +14,19 @@ from apps.common import clock
 from apps.common.errors import Conflict, NotFound
 from apps.common.models import SweepLease
 from apps.jobs.models import ArchivedJob, Job, JobType
-from apps.jobs.models.job_columns import COLUMNS
 from apps.jobs.services import archive, control, find, types
 from apps.jobs.services.settle import settle
 from apps.journal.models import JournalEntry
 from apps.reports.rules.outcomes import ENDS
 from tests.frozen import FrozenClock
 from tests.history import archived, ended, move, where
+from tests.integration.jobs.acted_on import WHO, archived_row, columns_of
 from tests.jobs import answer_of, events_of, job_type, jobs, row, take
 from tests.kills import killed_at
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail")]
 
-WHO: Any = {"actor": "admin:olga", "reason": "The customer called"}
 LIVE, ARCHIVE = ["jobs_job"], ["jobs_archived"]
-
-
-@pytest.fixture(autouse=True)
-def mail(frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch) -> FrozenClock:
-    monkeypatch.setattr("apps.common.archive.LONGEST_REST", 0.0)
-    job_type("mail")
-    return frozen_clock
-
-
-def columns_of(job: Job | ArchivedJob, *without: str) -> dict[str, Any]:
-    return {name: getattr(job, name) for name in COLUMNS if name not in without}
-
-
-def archived_row(number: int) -> ArchivedJob:
-    return ArchivedJob.objects.get(pk=number)
 
 
 class TestMove:
@@ -83,18 +67,18 @@ class TestMove:
         assert columns_of(after) == before
         assert after.archived_at == clock.now()
 
-    @pytest.mark.parametrize("status", ["scheduled", "ready", "running"])
-    def test_open_job_never_goes(self, status: str) -> None:
+    def test_open_job_never_goes(self) -> None:
         """I61: however old it is."""
-        [number] = ended(status=status, finished_at=None, ago=timedelta(days=900))
+        old = {"finished_at": None, "ago": timedelta(days=900)}
+        numbers = [ended(status=each, **old)[0] for each in ("scheduled", "ready", "running")]
         assert move() == 0
-        assert where(number) == LIVE
+        assert [where(number) for number in numbers] == [LIVE] * 3
 
-    @pytest.mark.parametrize("status", ["succeeded", "failed", "cancelled"])
-    def test_every_kind_of_end_goes(self, status: str) -> None:
-        [number] = ended(status=status)
-        assert move() == 1
-        assert archived_row(number).status == status
+    def test_every_kind_of_end_goes(self) -> None:
+        statuses = ["succeeded", "failed", "cancelled"]
+        numbers = [ended(status=each)[0] for each in statuses]
+        assert move() == 3
+        assert [archived_row(number).status for number in numbers] == statuses
 
     def test_each_chunk_is_one_transaction_with_one_entry(
         self, monkeypatch: pytest.MonkeyPatch

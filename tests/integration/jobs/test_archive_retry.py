@@ -10,8 +10,7 @@ import pytest
 from apps.common import clock
 from apps.common.errors import Conflict
 from apps.jobs.errors import Archived
-from apps.jobs.models import ArchivedJob, Job, JobType
-from apps.jobs.models.job_columns import COLUMNS
+from apps.jobs.models import JobType
 from apps.jobs.rules.order import order_key
 from apps.jobs.services import control, types
 from apps.jobs.services.settle import settle
@@ -19,27 +18,12 @@ from apps.jobs.services.submit import submit
 from apps.journal.models import JournalEntry
 from tests.frozen import FrozenClock
 from tests.history import archived, move, where
+from tests.integration.jobs.acted_on import WHO, archived_row, columns_of
 from tests.jobs import events_of, job_type, row, take
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail")]
 
-WHO: Any = {"actor": "admin:olga", "reason": "The customer called"}
 LIVE, ARCHIVE = ["jobs_job"], ["jobs_archived"]
-
-
-@pytest.fixture(autouse=True)
-def mail(frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch) -> FrozenClock:
-    monkeypatch.setattr("apps.common.archive.LONGEST_REST", 0.0)
-    job_type("mail")
-    return frozen_clock
-
-
-def columns_of(job: Job | ArchivedJob, *without: str) -> dict[str, Any]:
-    return {name: getattr(job, name) for name in COLUMNS if name not in without}
-
-
-def archived_row(number: int) -> ArchivedJob:
-    return ArchivedJob.objects.get(pk=number)
 
 
 class TestRetry:

@@ -22,16 +22,9 @@ from tests.history import archived, ended, forget, move, where
 from tests.jobs import job_type
 from tests.kills import killed_at
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail")]
 
 DAY = timedelta(days=1)
-
-
-@pytest.fixture(autouse=True)
-def mail(frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch) -> FrozenClock:
-    monkeypatch.setattr("apps.common.archive.LONGEST_REST", 0.0)
-    job_type("mail")
-    return frozen_clock
 
 
 def test_kept_as_long_as_the_platform_says(mail: FrozenClock) -> None:

@@ -21,16 +21,9 @@ from tests.integration.jobs.admin.pages import LIST, buttons, page_of, shown
 from tests.jobs import end, job_type, jobs, take
 from tests.pages import text_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail")]
 
 ARCHIVE = "/admin/jobs/archivedjob/"
-
-
-@pytest.fixture(autouse=True)
-def mail(frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch) -> FrozenClock:
-    monkeypatch.setattr("apps.common.archive.LONGEST_REST", 0.0)
-    job_type("mail")
-    return frozen_clock
 
 
 def archive_page(client: Client, number: int) -> Any:
