@@ -146,9 +146,7 @@ def test_exchanges_of_two_workers_keep_the_limit_and_share_nothing(
     assert {row(number).status for number in numbers} <= {"succeeded", "running"}
 
 
-def test_place_that_is_made_free_is_filled_without_a_lock(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_place_that_is_made_free_is_filled_without_a_lock(monkeypatch: pytest.MonkeyPatch) -> None:
     """I49: no other hold can take it, so nothing need be counted but at intervals."""
     job_type(max_running=2)
     jobs(9)

@@ -231,10 +231,7 @@ def test_new_pool_is_found_at_once(frozen_clock: FrozenClock) -> None:
     with pytest.raises(NotFound):
         find_pool("fresh", OURS)
     JobType.objects.create(
-        name="fresh",
-        pool=True,
-        created_at=frozen_clock.instant,
-        updated_at=frozen_clock.instant,
+        name="fresh", pool=True, created_at=frozen_clock.instant, updated_at=frozen_clock.instant
     )
     forget_type_snapshots()
 

@@ -13,18 +13,7 @@ from apps.jobs.services.promote import promote_due
 from apps.journal.models import JournalEntry
 from tests.frozen import FrozenClock
 from tests.jobs import events_of, rescue
-from tests.pools import (
-    OPERATOR,
-    THEIRS,
-    assign,
-    check,
-    fill,
-    held,
-    job_of,
-    pool,
-    report,
-    waiting,
-)
+from tests.pools import OPERATOR, THEIRS, assign, check, fill, held, job_of, pool, report, waiting
 
 pytestmark = pytest.mark.django_db
 

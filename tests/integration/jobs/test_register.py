@@ -111,9 +111,7 @@ def test_jobs_of_a_lost_worker_are_rescued_before_their_lease_ends(
     assert (row(number).status, row(number).last_end) == ("ready", "lost")
 
 
-def test_jobs_of_a_process_that_is_no_more_are_rescued_at_once(
-    frozen_clock: FrozenClock,
-) -> None:
+def test_jobs_of_a_process_that_is_no_more_are_rescued_at_once(frozen_clock: FrozenClock) -> None:
     job_type()
     [number] = jobs()
     child = os.fork()
@@ -224,9 +222,7 @@ def test_late_sweep_ends_at_once_what_needs_no_word_of_a_worker(
     assert row(cut_off[1]).last_end == "lost"
 
 
-def test_sweep_does_not_search_jobs_of_workers_lost_for_an_hour(
-    frozen_clock: FrozenClock,
-) -> None:
+def test_sweep_does_not_search_jobs_of_workers_lost_for_an_hour(frozen_clock: FrozenClock) -> None:
     enter()
     register.lose(workers=[WorkerKey("", HERE.name)], reason="gone")
     assert living.gone_workers(frozen_clock.instant + timedelta(minutes=59)) == [

@@ -12,13 +12,7 @@ from apps.common.leases import load_position, sweep_lease
 from apps.jobs.models import Worker
 from apps.jobs.rules.slices import SliceMap
 from apps.jobs.services import register
-from apps.jobs.services.slices import (
-    SWEEP,
-    follow,
-    forget_slice_map,
-    shards_of,
-    slice_map,
-)
+from apps.jobs.services.slices import SWEEP, follow, forget_slice_map, shards_of, slice_map
 from apps.jobs.sweeps import follow_workers
 from taskplatform.beat import schedule
 from tests.frozen import FrozenClock

@@ -13,11 +13,7 @@ from asgiref.sync import async_to_sync
 from django.apps import AppConfig, apps
 from django.db import transaction
 from django_tasks import TaskResultStatus, task, task_backends
-from django_tasks.exceptions import (
-    InvalidTaskError,
-    TaskResultDoesNotExist,
-    TaskResultMismatch,
-)
+from django_tasks.exceptions import InvalidTaskError, TaskResultDoesNotExist, TaskResultMismatch
 from django_tasks.signals import task_enqueued, task_finished, task_started
 
 from apps.common import clock

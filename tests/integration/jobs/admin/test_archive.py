@@ -132,9 +132,7 @@ class TestPage:
         [number] = archived(status="failed")
         answer = act(admin_client, "retry", number)
         page = admin_client.get(answer["Location"], follow=True)
-        assert page.redirect_chain == [
-            (reverse("admin:jobs_job_change", args=[number]), 302),
-        ]
+        assert page.redirect_chain == [(reverse("admin:jobs_job_change", args=[number]), 302)]
         assert "1 job retried." in text_of(page)
         assert "Back from the archive" in text_of(page)
 

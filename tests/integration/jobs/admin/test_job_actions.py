@@ -156,9 +156,7 @@ def test_rows_of_the_list_have_the_button_that_suits_them(admin_client: Client) 
     assert re.findall(r'name="ids" value="(\d+)">(\w+)<', html) == [(str(number), "Retry")]
 
 
-def test_bulk_action_shows_what_was_done_and_what_was_skipped_and_why(
-    admin_client: Client,
-) -> None:
+def test_bulk_action_shows_what_was_done_and_what_was_skipped_and_why(admin_client: Client) -> None:
     """I58: each row on its own merits; the same again changes nothing."""
     job_type()
     numbers = jobs(4)

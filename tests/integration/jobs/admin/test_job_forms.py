@@ -210,9 +210,7 @@ def test_untouched_edit_changes_nothing(admin_client: Client, frozen_clock: Froz
     )
 
 
-def test_context_is_edited_behind_its_mask_and_judged_by_the_schema(
-    admin_client: Client,
-) -> None:
+def test_context_is_edited_behind_its_mask_and_judged_by_the_schema(admin_client: Client) -> None:
     number = scheduled(context={"to": "ann", "api_key": "hunter2"}, schema=MAIL)
     url = edit_url(number)
     form = filled(admin_client, url, "priority", reason="Wrong address")

@@ -78,9 +78,7 @@ def test_group_is_retried_with_a_reason_and_nothing_else_is(role_client: Any) ->
     assert list(entries) == [("admin:operator", "Database is back")] * 3
 
 
-def test_waiting_retries_of_a_group_are_cancelled_and_failed_ones_are_not(
-    role_client: Any,
-) -> None:
+def test_waiting_retries_of_a_group_are_cancelled_and_failed_ones_are_not(role_client: Any) -> None:
     job_type("mail", max_attempts=9)
     waiting = jobs(2)
     for held in take(2):

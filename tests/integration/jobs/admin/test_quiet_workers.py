@@ -69,9 +69,7 @@ def test_operator_makes_a_worker_quiet_and_resumes_it(
     )
 
 
-def test_one_click_in_the_list_makes_a_worker_quiet(
-    role_client: Callable[[str], Client],
-) -> None:
+def test_one_click_in_the_list_makes_a_worker_quiet(role_client: Callable[[str], Client]) -> None:
     """It sends the form of the list to another address, without a reason."""
     client, worker = role_client("operator"), factories.worker()
     html = client.get(f"{WORKERS}?state=active").content.decode()

@@ -66,16 +66,9 @@ def test_next_stage_waits_with_its_context_priority_and_no_attempt(calls: Calls)
     [task] = calls.hold()
     assert (task["crt_retry_num"], job().attempts) == (1, 2)
 
-    code = calls.set(
-        task["task_id"],
-        "waiting",
-        task_stage="two",
-        task_context="d",
-        priority=600,
-        crt_retry_num=1,
-    )
+    report = {"task_stage": "two", "task_context": "d", "priority": 600, "crt_retry_num": 1}
+    assert calls.set(task["task_id"], "waiting", **report) == 0
 
-    assert code == 0
     assert (job().stage, job().attempts, job().priority, job().status) == ("two", 0, 10, "ready")
     [task] = calls.hold()
     assert (task["task_stage"], task["task_context"], task["priority"]) == ("two", "d", 600)
