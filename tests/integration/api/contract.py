@@ -75,6 +75,7 @@ class Contract:
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._components = _as_json_schema(document["components"])
         self._validators: dict[str, Draft202012Validator] = {}
+        self._fitting: dict[str, dict[str, Mapping[str, Any]]] = {}
         self._operations = [
             (_pattern(path), method.upper(), operation)
             for path, item in sorted(document["paths"].items(), key=lambda pair: pair[0].count("{"))
@@ -124,11 +125,12 @@ class Contract:
         return self._methods(path).get(method)
 
     def _methods(self, path: str) -> dict[str, Mapping[str, Any]]:
-        """The operations of the most literal path that fits."""
-        fits = [
-            (p, method, operation) for p, method, operation in self._operations if p.fullmatch(path)
-        ]
-        return {method: operation for pattern, method, operation in fits if pattern == fits[0][0]}
+        """The operations of the most literal path that fits, looked for once for each address."""
+        if path not in self._fitting:
+            fits = [each for each in self._operations if each[0].fullmatch(path)]
+            first = [each for each in fits if each[0] == fits[0][0]]
+            self._fitting[path] = {method: operation for _, method, operation in first}
+        return self._fitting[path]
 
     def _resolved(self, response: Mapping[str, Any]) -> Mapping[str, Any]:
         if "$ref" not in response:
@@ -169,6 +171,12 @@ def check_problem(answer: Any, *, has_body: bool = True) -> None:
     for sentence in sentences:
         own = functools.reduce(lambda text, name: text.replace(name, ""), sent, sentence)
         assert not INSIDE.search(QUOTED.sub("", own)), sentence
+
+
+def refused(answer: Any) -> list[str]:
+    """The fields that a 400 names."""
+    assert answer.status_code == 400, answer.content
+    return [error["field"] for error in answer.json()["errors"]]
 
 
 @functools.cache

@@ -235,6 +235,23 @@ def wrong_values(schema: Mapping[str, Any]) -> Iterator[Any]:
             yield from [" ", "\t\n", "\u3000", *([""] if schema.get("minLength") else [])]
 
 
+def refuse_all(fields: Mapping[str, Any], send: Callable[[Body], set[str]]) -> None:
+    """Every wrong value of every field; `send` gives the fields that the answer to some names.
+
+    Fields are checked one by one and all that are wrong are named, so one value of each goes into
+    a request; what no answer names, because it takes more than its field to refuse it, goes alone.
+    """
+    left = {name: list(wrong_values(schema)) for name, schema in fields.items()}
+    while left := {name: values for name, values in left.items() if values}:
+        wrong = {name: values[0] for name, values in left.items()}
+        named = send(wrong) & wrong.keys()
+        if not named:
+            for name, value in wrong.items():
+                send({name: value})
+        for name in named or wrong:
+            del left[name][0]
+
+
 def fields_of(endpoint: Endpoint) -> tuple[dict[str, Any], list[str]]:
     """The fields of its body as OpenAPI documents them, and the names of those without default."""
     path = BASE + endpoint.route

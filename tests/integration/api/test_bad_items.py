@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.integration.api import corpus
-from tests.integration.api.contract import ContractClient
+from tests.integration.api.contract import ContractClient, refused
 from tests.integration.api.endpoints import WRITES, Endpoint
 from tests.integration.api.world import Untouched, World
 
@@ -67,10 +67,6 @@ PLACES = [
 EVERY_PLACE = pytest.mark.parametrize("place", PLACES, ids=str)
 
 
-def _fields(problem: Body) -> list[str]:
-    return [error["field"] for error in problem.get("errors", [])]
-
-
 @EVERY_PLACE
 def test_good_item_is_taken(place: Place, world: World, api: ContractClient) -> None:
     """What the bad ones below are made from."""
@@ -87,30 +83,27 @@ def test_good_item_is_taken(place: Place, world: World, api: ContractClient) -> 
 def test_value_that_its_field_does_not_take_is_refused(
     place: Place, world: World, api: ContractClient
 ) -> None:
-    accepted = []
+    good = place.good(world)
 
     with Untouched() as rows:
-        for name, schema in place.schema()["properties"].items():
-            for value in corpus.wrong_values(schema):
-                item = {**place.good(world), name: value}
-                answer = place.endpoint.request(api, world, body=place.body(world, item))
-                named = {each.partition(f".{name}")[0] for each in _fields(answer.json())}
-                if answer.status_code != 400 or not named <= {place.prefix, ""} or not rows:
-                    accepted.append((name, value, answer.status_code, named))
 
-    assert not accepted
+        def send(wrong: Body) -> set[str]:
+            answer = place.endpoint.request(api, world, body=place.body(world, {**good, **wrong}))
+            inside = [field.removeprefix(place.prefix).lstrip(".") for field in refused(answer)]
+            named = {field.partition("[")[0] for field in inside}
+            assert named <= {*wrong, ""} and rows, (wrong, inside)
+            return named
+
+        corpus.refuse_all(place.schema()["properties"], send)
 
 
 @EVERY_PLACE
-@pytest.mark.parametrize("item", [None, 5, 0.5, "", "{}", True, [], [{}]], ids=repr)
-def test_item_that_is_no_object_is_refused(
-    place: Place, item: Any, world: World, api: ContractClient
-) -> None:
+def test_item_that_is_no_object_is_refused(place: Place, world: World, api: ContractClient) -> None:
     with Untouched() as rows:
-        answer = place.endpoint.request(api, world, body=place.body(world, item))
+        for item in (None, 5, 0.5, "", "{}", True, [], [{}]):
+            answer = place.endpoint.request(api, world, body=place.body(world, item))
+            assert refused(answer) == [place.prefix], item
 
-    assert answer.status_code == 400
-    assert _fields(answer.json()) == [place.prefix]
     assert rows
 
 
@@ -128,8 +121,7 @@ def test_fields_of_an_item_are_those_that_it_has(
     with Untouched() as rows:
         for name, item in wrong:
             answer = place.endpoint.request(api, world, body=place.body(world, item))
-            assert answer.status_code == 400
-            assert _fields(answer.json()) == [f"{place.prefix}.{name}"]
+            assert refused(answer) == [f"{place.prefix}.{name}"]
 
     assert rows
 
@@ -142,8 +134,7 @@ def test_list_has_one_to_a_thousand_items(place: Place, world: World, api: Contr
         for items in ([], [good] * 1_001, {"0": good}, None, "[]"):
             body = {**place.body(world, good), place.field: items}
             answer = place.endpoint.request(api, world, body=body)
-            assert answer.status_code == 400
-            assert _fields(answer.json()) == [place.field]
+            assert refused(answer) == [place.field]
 
     assert rows
 
@@ -158,6 +149,5 @@ def test_lease_is_renewed_once_in_a_request(world: World, api: ContractClient) -
             {"worker": "pi-1", "leases": [good, {**good, "checkpoint": {"page": 2}}]},
         )
 
-    assert answer.status_code == 400
-    assert _fields(answer.json()) == ["leases[1].id"]
+    assert refused(answer) == ["leases[1].id"]
     assert rows

@@ -129,10 +129,12 @@ def _handed_out(uid: str) -> tuple[int, str]:
 @contextlib.contextmanager
 def undone() -> Iterator[None]:
     """What the block changes is taken back, so that the next one finds the same rows."""
-    with transaction.atomic():
-        yield
-        transaction.set_rollback(True)
-    clear_caches()
+    try:
+        with transaction.atomic():
+            yield
+            transaction.set_rollback(True)
+    finally:
+        clear_caches()
 
 
 def erase_all_but(names: Collection[str]) -> None:
