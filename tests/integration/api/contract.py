@@ -173,7 +173,7 @@ def check_problem(answer: Any, *, has_body: bool = True) -> None:
         assert not INSIDE.search(QUOTED.sub("", own)), sentence
 
 
-def refused(answer: Any) -> list[str]:
+def mistakes(answer: Any) -> list[str]:
     """The fields that a 400 names."""
     assert answer.status_code == 400, answer.content
     return [error["field"] for error in answer.json()["errors"]]

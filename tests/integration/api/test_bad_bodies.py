@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.integration.api import corpus
-from tests.integration.api.contract import ContractClient, refused
+from tests.integration.api.contract import ContractClient, mistakes
 from tests.integration.api.corpus import BODIES
 from tests.integration.api.endpoints import WRITES, Endpoint
 from tests.integration.api.world import Untouched, World, checksum, undone
@@ -74,7 +74,7 @@ def _refuses_all(endpoint: Endpoint, world: World, api: ContractClient) -> None:
 
     def send(wrong: corpus.Body) -> set[str]:
         answer = endpoint.request(api, world, body={**good, **wrong})
-        named = {field.partition("[")[0] for field in refused(answer)}
+        named = {field.partition("[")[0] for field in mistakes(answer)}
         assert named <= {*wrong, ""} and rows, (wrong, answer.content[:200])
         return named
 
@@ -93,10 +93,10 @@ def test_missing_field_is_named(
             _, required = corpus.fields_of(endpoint)
             for name in required:
                 body = {key: value for key, value in good.items() if key != name}
-                assert refused(endpoint.request(api, world, body=body)) == [name]
+                assert mistakes(endpoint.request(api, world, body=body)) == [name]
             if required:
                 answer = endpoint.request(api, world, body={})
-                assert sorted(refused(answer)) == sorted(required)
+                assert sorted(mistakes(answer)) == sorted(required)
             assert rows
 
 
@@ -154,5 +154,5 @@ def test_batch_of_a_few_megabytes_has_the_other_limits_too(
 
     assert (keys.status_code, keys.json()["code"]) == (400, "limit_reached")
     assert (item.status_code, item.json()["code"]) == (400, "too_deep")
-    assert [error["field"] for error in item.json()["errors"]] == ["add[999]"]
+    assert mistakes(item) == ["add[999]"]
     assert checksum() == before

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.integration.api import corpus
-from tests.integration.api.contract import ContractClient, refused
+from tests.integration.api.contract import ContractClient, mistakes
 from tests.integration.api.endpoints import WRITES, Endpoint
 from tests.integration.api.world import Untouched, World
 
@@ -89,7 +89,7 @@ def test_value_that_its_field_does_not_take_is_refused(
 
         def send(wrong: Body) -> set[str]:
             answer = place.endpoint.request(api, world, body=place.body(world, {**good, **wrong}))
-            inside = [field.removeprefix(place.prefix).lstrip(".") for field in refused(answer)]
+            inside = [field.removeprefix(place.prefix).lstrip(".") for field in mistakes(answer)]
             named = {field.partition("[")[0] for field in inside}
             assert named <= {*wrong, ""} and rows, (wrong, inside)
             return named
@@ -102,7 +102,7 @@ def test_item_that_is_no_object_is_refused(place: Place, world: World, api: Cont
     with Untouched() as rows:
         for item in (None, 5, 0.5, "", "{}", True, [], [{}]):
             answer = place.endpoint.request(api, world, body=place.body(world, item))
-            assert refused(answer) == [place.prefix], item
+            assert mistakes(answer) == [place.prefix], item
 
     assert rows
 
@@ -121,7 +121,7 @@ def test_fields_of_an_item_are_those_that_it_has(
     with Untouched() as rows:
         for name, item in wrong:
             answer = place.endpoint.request(api, world, body=place.body(world, item))
-            assert refused(answer) == [f"{place.prefix}.{name}"]
+            assert mistakes(answer) == [f"{place.prefix}.{name}"]
 
     assert rows
 
@@ -134,7 +134,7 @@ def test_list_has_one_to_a_thousand_items(place: Place, world: World, api: Contr
         for items in ([], [good] * 1_001, {"0": good}, None, "[]"):
             body = {**place.body(world, good), place.field: items}
             answer = place.endpoint.request(api, world, body=body)
-            assert refused(answer) == [place.field]
+            assert mistakes(answer) == [place.field]
 
     assert rows
 
@@ -149,5 +149,5 @@ def test_lease_is_renewed_once_in_a_request(world: World, api: ContractClient) -
             {"worker": "pi-1", "leases": [good, {**good, "checkpoint": {"page": 2}}]},
         )
 
-    assert refused(answer) == ["leases[1].id"]
+    assert mistakes(answer) == ["leases[1].id"]
     assert rows

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests import factories
-from tests.integration.api.contract import ContractClient
+from tests.integration.api.contract import ContractClient, mistakes
 from tests.integration.api.world import checksum
 
 pytestmark = pytest.mark.django_db
@@ -89,7 +89,7 @@ def test_seconds_out_of_range_are_refused(
     answer = api.post(EXTEND, by(opened, seconds))
 
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid")
-    assert [error["field"] for error in answer.json()["errors"]] == ["seconds"]
+    assert mistakes(answer) == ["seconds"]
     assert ("86400" if seconds > 0 else "1 or more") in answer.json()["detail"]
 
 

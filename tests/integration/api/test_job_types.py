@@ -8,7 +8,7 @@ import pytest
 
 from apps.jobs.models import JobType
 from tests import factories
-from tests.integration.api.contract import ContractClient
+from tests.integration.api.contract import ContractClient, mistakes
 from tests.integration.api.job_endpoints import SETTINGS
 
 pytestmark = pytest.mark.django_db
@@ -120,7 +120,7 @@ def test_all_mistakes_are_reported_at_once(api: ContractClient) -> None:
     fields = {error["field"] for error in answer.json()["errors"]}
     assert fields == {"weight", "lane"}
     answer = api.post(TYPES, {**body, "weight": 1, "lane": "fast"})
-    assert [error["field"] for error in answer.json()["errors"]] == ["params_schema"]
+    assert mistakes(answer) == ["params_schema"]
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_taken_name_is_refused(api: ContractClient) -> None:
     answer = api.post(TYPES, {"name": "mail"})
     assert (answer.status_code, answer.json()["code"]) == (409, "conflict")
     assert "change it by PATCH /api/v1/job-types/mail/." in answer.json()["detail"]
-    assert [error["field"] for error in answer.json()["errors"]] == ["name"]
+    assert mistakes(answer) == ["name"]
     assert api.post(TYPES, {"name": "Mail"}).status_code == 201
 
 

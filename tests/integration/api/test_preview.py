@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests import callback, factories
-from tests.integration.api.contract import ContractClient
+from tests.integration.api.contract import ContractClient, mistakes
 
 pytestmark = pytest.mark.django_db
 
@@ -98,8 +98,7 @@ def test_period_that_is_none_is_refused(
 
     answer = api.get(ALICE, **query)
 
-    assert answer.status_code == 400
-    assert [error["field"] for error in answer.json()["errors"]] == [field]
+    assert mistakes(answer) == [field]
 
 
 def test_400_days_can_be_previewed(api: ContractClient, frozen_clock: Any) -> None:

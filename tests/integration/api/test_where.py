@@ -14,7 +14,7 @@ from apps.jobs.api import jobs as job_view
 from apps.jobs.models import Job
 from tests import factories
 from tests.history import archived
-from tests.integration.api.contract import ContractClient
+from tests.integration.api.contract import ContractClient, mistakes
 from tests.integration.dispatch import housekeeping
 from tests.jobs import job_type, jobs
 
@@ -109,8 +109,7 @@ def test_what_is_masked_or_unreadable_is_refused(
     """Also for a key with the scope payload: one rule for everybody."""
     answer = ask(api, path, where.format(LISTS[path][0]))
 
-    assert answer.status_code == 400
-    assert [each["field"] for each in answer.json()["errors"]] == ["where"]
+    assert mistakes(answer) == ["where"]
     assert said in answer.json()["detail"]
 
 
@@ -119,8 +118,7 @@ def test_at_most_three_conditions_are_taken(api: ContractClient, path: str) -> N
     column, _key = LISTS[path]
     assert results(ask(api, path, *(f"{column}.a{n}:x" for n in range(3)))) == []
     answer = ask(api, path, *(f"{column}.a{n}:x" for n in range(4)))
-    assert answer.status_code == 400
-    assert [each["field"] for each in answer.json()["errors"]] == ["where"]
+    assert mistakes(answer) == ["where"]
 
 
 def test_key_that_reads_masks_searches_what_it_reads(
