@@ -15,6 +15,7 @@ from apps.access import services as access
 from apps.jobs.models import Job
 from tests.frozen import FrozenClock
 from tests.integration.api.contract import ContractClient
+from tests.integration.api.world import undone
 from tests.jobs import job_type, jobs
 from tests.pools import pool
 
@@ -74,18 +75,17 @@ CALLS: dict[str, tuple[Call, Any, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize(
     ("types", "may"), [([], True), (["keys", "mail"], True), (["other"], False)], ids=str
 )
-def test_call_under_a_binding(
-    name: str,
+def test_calls_under_a_binding(
     types: list[str],
     may: bool,
     make_key: Callable[..., str],
     api_with: Callable[..., ContractClient],
     frozen_clock: FrozenClock,
     monkeypatch: pytest.MonkeyPatch,
+    subtests: pytest.Subtests,
 ) -> None:
     job_type("mail"), job_type("other")
     pool({"a": 1})
@@ -99,11 +99,11 @@ def test_call_under_a_binding(
         # A process believes what it read for half a second.
         monkeypatch.setattr(authentication, "BELIEVED_SECONDS", 0)
     before = list(Job.objects.order_by("pk").values())
-    call, allowed, refused = CALLS[name]
-
-    assert call(api, held) == (allowed if may else refused)
-    if not may:
-        assert list(Job.objects.order_by("pk").values()) == before
+    for name, (call, allowed, refused) in CALLS.items():
+        with subtests.test(name), undone():
+            assert call(api, held) == (allowed if may else refused)
+            if not may:
+                assert list(Job.objects.order_by("pk").values()) == before
 
 
 def test_repeated_hold_gives_what_the_key_may_still_have(
