@@ -173,9 +173,9 @@ def check_problem(answer: Any, *, has_body: bool = True) -> None:
         assert not INSIDE.search(QUOTED.sub("", own)), sentence
 
 
-def mistakes(answer: Any) -> list[str]:
-    """The fields that a 400 names."""
-    assert answer.status_code == 400, answer.content
+def mistakes(answer: Any, status: int = 400) -> list[str]:
+    """The fields that a refusal names."""
+    assert answer.status_code == status, answer.content
     return [error["field"] for error in answer.json()["errors"]]
 
 

@@ -67,9 +67,13 @@ def test_exact_repeat_gets_the_first_answer_and_changes_nothing(
     assert checksum() == before
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
+def test_repeat_that_says_otherwise_is_refused(
+    api: ContractClient, number: str, subtests: pytest.Subtests
+) -> None:
+    """S0.29, I16: the first answer stands."""
+    api.post(CALLBACK, said(number, result={"n": 1}))
+    before = checksum()
+    for changes in (
         {"outcome": "failed"},
         {"result": {"n": 2}},
         {"result": None},
@@ -77,19 +81,12 @@ def test_exact_repeat_gets_the_first_answer_and_changes_nothing(
         {"result": {"n": 1, "m": None}},
         {"result": {"n": "1"}},
         {"result": {"n": True}},
-    ],
-)
-def test_repeat_that_says_otherwise_is_refused(
-    api: ContractClient, number: str, changes: dict[str, Any]
-) -> None:
-    """S0.29, I16: the first answer stands."""
-    api.post(CALLBACK, said(number, result={"n": 1}))
-    before = checksum()
+    ):
+        with subtests.test(changes=changes):
+            answer = api.post(CALLBACK, said(number, **{"result": {"n": 1}, **changes}))
 
-    answer = api.post(CALLBACK, said(number, **{"result": {"n": 1}, **changes}))
-
-    assert (answer.status_code, answer.json()["code"]) == (422, "conflict")
-    assert checksum() == before
+            assert (answer.status_code, answer.json()["code"]) == (422, "conflict")
+            assert checksum() == before
 
 
 def test_repeat_with_another_message_is_a_repeat(api: ContractClient, number: str) -> None:
@@ -131,15 +128,17 @@ def test_dispatch_that_ended_otherwise_is_closed(
     assert (late.subject_id, late.data["result"]) == (int(number), {"n": 7})
 
 
-@pytest.mark.parametrize("stranger", ["1", "9223372036854775807", "0"])
-def test_unknown_number_is_not_found(api: ContractClient, number: str, stranger: str) -> None:
+def test_unknown_number_is_not_found(
+    api: ContractClient, number: str, subtests: pytest.Subtests
+) -> None:
     """S0.29, I14."""
     before = checksum()
+    for stranger in ("1", "9223372036854775807", "0"):
+        with subtests.test(stranger=stranger):
+            answer = api.post(CALLBACK, said(stranger))
 
-    answer = api.post(CALLBACK, said(stranger))
-
-    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
-    assert checksum() == before
+            assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+            assert checksum() == before
 
 
 def test_number_of_another_user_answers_as_an_unknown_one(api: ContractClient, number: str) -> None:
@@ -233,9 +232,12 @@ class TestNext:
         assert answer.status_code == 422
         assert checksum() == before
 
-    @pytest.mark.parametrize("text", ["0", "2", "true", "", "01"])
-    def test_next_is_1_or_absent(self, api: ContractClient, number: str, text: str) -> None:
-        answer = api.post(CALLBACK, said(number), query={"next": text})
+    def test_next_is_1_or_absent(
+        self, api: ContractClient, number: str, subtests: pytest.Subtests
+    ) -> None:
+        for text in ("0", "2", "true", "", "01"):
+            with subtests.test(text=text):
+                answer = api.post(CALLBACK, said(number), query={"next": text})
 
-        assert mistakes(answer) == ["next"]
-        assert Dispatch.objects.get().state == "open"
+                assert mistakes(answer) == ["next"]
+                assert Dispatch.objects.get().state == "open"

@@ -95,19 +95,26 @@ def test_second_dispatch_of_an_occurrence_is_round_1(
     assert [row["round"] for row in rows] == [1, 0]
 
 
-@pytest.mark.parametrize(
-    "number",
-    ["1", "0", "-1", "abc", "1.0", "9223372036854775807", "9223372036854775808", "9" * 5000, "１"],
-)
-def test_unknown_number_is_not_found(api: ContractClient, number: str) -> None:
+def test_unknown_number_is_not_found(api: ContractClient, subtests: pytest.Subtests) -> None:
     """S0.29: ids beyond 64 bits, too."""
     handed_out(api)
-
-    for answer in (
-        api.get(f"{DISPATCHES}{number}/"),
-        api.post(f"{DISPATCHES}{number}/cancel/", {"reason": "Not needed"}),
+    for number in (
+        "1",
+        "0",
+        "-1",
+        "abc",
+        "1.0",
+        "9223372036854775807",
+        "9223372036854775808",
+        "9" * 5000,
+        "１",
     ):
-        assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+        with subtests.test(number=number):
+            for answer in (
+                api.get(f"{DISPATCHES}{number}/"),
+                api.post(f"{DISPATCHES}{number}/cancel/", {"reason": "Not needed"}),
+            ):
+                assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
 
 
 class TestFilters:
@@ -125,13 +132,13 @@ class TestFilters:
         assert listed(api, source="once", task=bobs["task"]) == [bobs["number"]]
         assert listed(api, source="rotate") == []
 
-    @pytest.mark.parametrize(
-        "executor", ["uid_nobody", "gid_sales", "UID_alice", "uid_alice ", "' OR 1=1 --"]
-    )
-    def test_unknown_executor_lists_nothing(self, api: ContractClient, executor: str) -> None:
+    def test_unknown_executor_lists_nothing(
+        self, api: ContractClient, subtests: pytest.Subtests
+    ) -> None:
         handed_out(api)
-
-        assert listed(api, executor=executor) == []
+        for executor in ("uid_nobody", "gid_sales", "UID_alice", "uid_alice ", "' OR 1=1 --"):
+            with subtests.test(executor=executor):
+                assert listed(api, executor=executor) == []
 
     @pytest.mark.parametrize("query", [{"state": "failed"}, {"source": "once", "state": "failed"}])
     def test_rare_matches_are_found_page_by_page(
@@ -183,19 +190,21 @@ class TestFilters:
         assert listed(api, **after, dispatched_before="2026-03-02T09:03:00Z") == [numbers[1]]
         assert listed(api, **after, **before) == []
 
-    @pytest.mark.parametrize(
-        "instant", ["1970-01-01T00:00:00Z", "1999-01-01T00:00:00Z", "9999-12-31T23:59:59Z"]
-    )
-    def test_period_of_any_length_is_answered(self, api: ContractClient, instant: str) -> None:
+    def test_period_of_any_length_is_answered(
+        self, api: ContractClient, subtests: pytest.Subtests
+    ) -> None:
         number = handed_out(api)["number"]
-        is_past = instant < "2026"
+        for instant in ("1970-01-01T00:00:00Z", "1999-01-01T00:00:00Z", "9999-12-31T23:59:59Z"):
+            with subtests.test(instant=instant):
+                is_past = instant < "2026"
 
-        assert listed(api, dispatched_after=instant) == ([number] if is_past else [])
-        assert listed(api, dispatched_before=instant) == ([] if is_past else [number])
+                assert listed(api, dispatched_after=instant) == ([number] if is_past else [])
+                assert listed(api, dispatched_before=instant) == ([] if is_past else [number])
 
-    @pytest.mark.parametrize(
-        ("name", "text"),
-        [
+    def test_wrong_filter_is_refused_by_name(
+        self, api: ContractClient, subtests: pytest.Subtests
+    ) -> None:
+        for name, text in (
             ("state", "closed"),
             ("state", "open,failed"),
             ("source", "Once"),
@@ -213,14 +222,11 @@ class TestFilters:
             ("dispatched_before", "9999-12-31T23:59:59-23:59"),
             ("dispatched_before", "2026-03-02T09:00:60Z"),
             ("dispatched_before", "now"),
-        ],
-    )
-    def test_wrong_filter_is_refused_by_name(
-        self, api: ContractClient, name: str, text: str
-    ) -> None:
-        answer = api.get(DISPATCHES, **{name: text})
+        ):
+            with subtests.test(name, text=text):
+                answer = api.get(DISPATCHES, **{name: text})
 
-        assert mistakes(answer) == [name]
+                assert mistakes(answer) == [name]
 
 
 class TestCancel:

@@ -42,9 +42,9 @@ def test_new_executor_takes_every_field_of_the_contract(api: ContractClient) -> 
     assert api.post(EXECUTORS, body).json() == {**body, "last_seen_at": None, "version": 1}
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
+def test_name_that_is_none_is_refused(api: ContractClient, subtests: pytest.Subtests) -> None:
+    """S0.5: a prefix, letters, digits and _ . @ -, at most 128 characters."""
+    for name in (
         "alice",
         "xid_alice",
         "uid_",
@@ -57,13 +57,11 @@ def test_new_executor_takes_every_field_of_the_contract(api: ContractClient) -> 
         "uid_a/b",
         "uid_" + "a" * 125,
         "uid_a;DROP TABLE",
-    ],
-)
-def test_name_that_is_none_is_refused(api: ContractClient, name: str) -> None:
-    """S0.5: a prefix, letters, digits and _ . @ -, at most 128 characters."""
-    answer = api.post(EXECUTORS, {"name": name})
+    ):
+        with subtests.test(name=name):
+            answer = api.post(EXECUTORS, {"name": name})
 
-    assert mistakes(answer) == ["name"]
+            assert mistakes(answer) == ["name"]
     assert not Executor.objects.exists()
 
 
@@ -114,16 +112,18 @@ def test_put_sets_what_it_leaves_out_to_the_defaults(api: ContractClient) -> Non
     assert (body["title"], body["enabled"], body["version"]) == ("Al", True, 2)
 
 
-@pytest.mark.parametrize("field", ["name", "kind", "last_seen_at", "plan_version", "id"])
-def test_what_the_server_sets_cannot_be_edited(api: ContractClient, field: str) -> None:
+def test_what_the_server_sets_cannot_be_edited(
+    api: ContractClient, subtests: pytest.Subtests
+) -> None:
     """S0.5: identity and counters are no fields of an edit."""
     api.post(EXECUTORS, {"name": "uid_alice"})
     before = checksum()
+    for field in ("name", "kind", "last_seen_at", "plan_version", "id"):
+        with subtests.test(field=field):
+            answer = api.patch(ALICE, {field: "uid_bob"})
 
-    answer = api.patch(ALICE, {field: "uid_bob"})
-
-    assert (answer.status_code, answer.json()["code"]) == (400, "unknown_field")
-    assert checksum() == before
+            assert (answer.status_code, answer.json()["code"]) == (400, "unknown_field")
+            assert checksum() == before
 
 
 def test_edit_of_an_older_version_is_a_conflict(api: ContractClient) -> None:
@@ -158,19 +158,19 @@ def test_pull_shows_in_last_seen(api: ContractClient, frozen_clock: Any) -> None
     assert api.get(ALICE).json()["last_seen_at"] == "2026-03-02T09:00:00Z"
 
 
-@pytest.mark.parametrize("name", ["uid_nobody", "UID_alice", "uid_alice%20", "uid_%C3%A1lice", "x"])
-def test_unknown_name_is_not_found(api: ContractClient, name: str) -> None:
+def test_unknown_name_is_not_found(api: ContractClient, subtests: pytest.Subtests) -> None:
     """S0.5: twins by case, blank and accent are other names, on every database."""
     factories.user()
-
-    for answer in (
-        api.get(f"{EXECUTORS}{name}/"),
-        api.patch(f"{EXECUTORS}{name}/", {}),
-        api.put(f"{EXECUTORS}{name}/", {}),
-        api.get(f"{EXECUTORS}{name}/members/"),
-        api.post(f"{EXECUTORS}{name}/members/", {}),
-    ):
-        assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+    for name in ("uid_nobody", "UID_alice", "uid_alice%20", "uid_%C3%A1lice", "x"):
+        with subtests.test(name=name):
+            for answer in (
+                api.get(f"{EXECUTORS}{name}/"),
+                api.patch(f"{EXECUTORS}{name}/", {}),
+                api.put(f"{EXECUTORS}{name}/", {}),
+                api.get(f"{EXECUTORS}{name}/members/"),
+                api.post(f"{EXECUTORS}{name}/members/", {}),
+            ):
+                assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
 
 
 def test_list_filters_by_kind(api: ContractClient) -> None:

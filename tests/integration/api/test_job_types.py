@@ -123,11 +123,12 @@ def test_all_mistakes_are_reported_at_once(api: ContractClient) -> None:
     assert mistakes(answer) == ["params_schema"]
 
 
-@pytest.mark.parametrize(
-    "name", ["a b", "ä", "x" * 65, "", "a|b", "a/b", "../x", "/a", "a/", "..", "."]
-)
-def test_name_is_a_key_that_addresses_can_hold(api: ContractClient, name: str) -> None:
-    assert api.post(TYPES, {"name": name}).status_code == 400
+def test_name_is_a_key_that_addresses_can_hold(
+    api: ContractClient, subtests: pytest.Subtests
+) -> None:
+    for name in ("a b", "ä", "x" * 65, "", "a|b", "a/b", "../x", "/a", "a/", "..", "."):
+        with subtests.test(name=name):
+            assert api.post(TYPES, {"name": name}).status_code == 400
     assert not JobType.objects.exists()
 
 
@@ -150,7 +151,7 @@ def test_taken_name_is_refused(api: ContractClient) -> None:
     answer = api.post(TYPES, {"name": "mail"})
     assert (answer.status_code, answer.json()["code"]) == (409, "conflict")
     assert "change it by PATCH /api/v1/job-types/mail/." in answer.json()["detail"]
-    assert mistakes(answer) == ["name"]
+    assert mistakes(answer, 409) == ["name"]
     assert api.post(TYPES, {"name": "Mail"}).status_code == 201
 
 

@@ -31,17 +31,18 @@ def listed(api: ContractClient, **query: Any) -> list[str]:
 
 
 # --- reading ------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("status", "stored", "shown"),
-    [("running", 40, 40), ("failed", 40, 40), ("succeeded", 40, 100), ("succeeded", None, None)],
-)
-def test_job_that_has_succeeded_is_through(
-    api: ContractClient, status: str, stored: int | None, shown: int | None
-) -> None:
+def test_job_that_has_succeeded_is_through(api: ContractClient, subtests: pytest.Subtests) -> None:
     number = api.post(JOBS, {"type": "mail"}).json()["id"]
-    Job.objects.update(status=status, progress=stored)
+    for status, stored, shown in (
+        ("running", 40, 40),
+        ("failed", 40, 40),
+        ("succeeded", 40, 100),
+        ("succeeded", None, None),
+    ):
+        with subtests.test(status, stored=stored):
+            Job.objects.update(status=status, progress=stored)
 
-    assert api.get(f"{JOBS}{number}/").json()["progress"] == shown
+            assert api.get(f"{JOBS}{number}/").json()["progress"] == shown
 
 
 # --- submitting ---------------------------------------------------------------------------------
@@ -104,9 +105,10 @@ def test_a_thousand_at_once_and_no_more(api: ContractClient) -> None:
     assert Job.objects.count() == 1000
 
 
-@pytest.mark.parametrize(
-    ("body", "fields"),
-    [
+def test_wrong_field_is_named_and_nothing_made(
+    api: ContractClient, subtests: pytest.Subtests
+) -> None:
+    for body, fields in (
         ({"type": "fax"}, ["type"]),
         ({}, ["type"]),
         ({"type": "mail", "unique": True}, ["key"]),
@@ -121,14 +123,11 @@ def test_a_thousand_at_once_and_no_more(api: ContractClient) -> None:
             {"jobs": [{"type": "fax"}, {"type": "mail"}, {"type": "f"}]},
             ["jobs[0].type", "jobs[2].type"],
         ),
-    ],
-)
-def test_wrong_field_is_named_and_nothing_made(
-    api: ContractClient, body: dict[str, Any], fields: list[str]
-) -> None:
-    answer = api.post(JOBS, body)
+    ):
+        with subtests.test(body=body):
+            answer = api.post(JOBS, body)
 
-    assert mistakes(answer) == fields
+            assert mistakes(answer) == fields
     assert not Job.objects.exists()
 
 
@@ -163,11 +162,12 @@ def test_detail_has_what_lists_leave_out(api: ContractClient) -> None:
     assert (detail["status"], detail["attempts"], detail["worker"]) == ("running", 1, "host-a:1")
 
 
-@pytest.mark.parametrize("number", ["0", "7", "-1", "1.5", "x", "9" * 19, "9" * 30, "１"])
-def test_unknown_number_is_404(api: ContractClient, number: str) -> None:
-    for path in ("", "journal/"):
-        assert api.get(f"{JOBS}{number}/{path}").status_code == 404
-    assert api.post(f"{JOBS}{number}/cancel/", REASON).status_code == 404
+def test_unknown_number_is_404(api: ContractClient, subtests: pytest.Subtests) -> None:
+    for number in ("0", "7", "-1", "1.5", "x", "9" * 19, "9" * 30, "１"):
+        with subtests.test(number=number):
+            for path in ("", "journal/"):
+                assert api.get(f"{JOBS}{number}/{path}").status_code == 404
+            assert api.post(f"{JOBS}{number}/cancel/", REASON).status_code == 404
 
 
 def test_every_filter_finds_its_own(api: ContractClient) -> None:
@@ -279,15 +279,16 @@ def test_patch_changes_what_it_names(api: ContractClient) -> None:
     assert Job.objects.get().priority == 5
 
 
-@pytest.mark.parametrize("missing", ["version", "reason"])
-def test_patch_needs_version_and_reason(api: ContractClient, missing: str) -> None:
+def test_patch_needs_version_and_reason(api: ContractClient, subtests: pytest.Subtests) -> None:
     job = factories.job()
-    body = {"version": 1, "priority": 5, **REASON}
-    del body[missing]
+    for missing in ("version", "reason"):
+        with subtests.test(missing=missing):
+            body = {"version": 1, "priority": 5, **REASON}
+            del body[missing]
 
-    answer = api.patch(f"{JOBS}{job.pk}/", body)
+            answer = api.patch(f"{JOBS}{job.pk}/", body)
 
-    assert mistakes(answer) == [missing]
+            assert mistakes(answer) == [missing]
 
 
 def test_host_is_one_of_registered_workers(api: ContractClient) -> None:

@@ -97,29 +97,30 @@ class TestCreate:
         }
         assert (body["template_version"], body["handed"], body["remaining"]) == (1, 0, 6)
 
-    @pytest.mark.parametrize(
-        ("changes", "remaining"),
-        [
+    def test_values_at_the_limits_are_taken(
+        self, api: ContractClient, subtests: pytest.Subtests
+    ) -> None:
+        """S0.9: ranges are inclusive; null in mode multi means every member once."""
+        for changes, remaining in (
             ({"mode": "multi", "dispatch_times": None}, 1),
             ({"mode": "multi", "dispatch_times": 2_147_483_647}, 2_147_483_647),
             ({"mode": "blocking", "dispatch_times": 2}, 2),
             ({"priority": 100, "lease_seconds": 1, "max_rounds": 1}, 1),
             ({"end_at": "9998-12-31T23:59:59.999999Z", "start_at": "1970-01-01T00:00:00Z"}, 1),
             ({"params": {"deep": {"a": [{"b": [[[[[[[[[[1]]]]]]]]]]}]}}}, 1),
-        ],
-    )
-    def test_values_at_the_limits_are_taken(
-        self, api: ContractClient, changes: dict[str, Any], remaining: int
+        ):
+            with subtests.test(changes=changes):
+                body = planned(api, **changes)
+
+                assert {name: body[name] for name in changes} == changes
+                assert body["remaining"] == remaining
+
+    def test_what_makes_no_sense_is_refused_field_by_field(
+        self, api: ContractClient, subtests: pytest.Subtests
     ) -> None:
-        """S0.9: ranges are inclusive; null in mode multi means every member once."""
-        body = planned(api, **changes)
-
-        assert {name: body[name] for name in changes} == changes
-        assert body["remaining"] == remaining
-
-    @pytest.mark.parametrize(
-        ("changes", "fields"),
-        [
+        """S0.2, S0.7: every wrong field is named, nothing is planned."""
+        before = checksum()
+        for changes, fields in (
             ({"dispatch_times": 2}, ["dispatch_times"]),
             ({"dispatch_times": None}, ["dispatch_times"]),
             ({"mode": "blocking", "dispatch_times": None}, ["dispatch_times"]),
@@ -140,30 +141,31 @@ class TestCreate:
             ({"template": "photo-check", "params": {"shop": "1", "extra": 1}}, ["params"]),
             ({"status": "deleted"}, ["status"]),
             ({"priority": 101, "lease_seconds": 0}, ["priority", "lease_seconds"]),
-        ],
-        ids=str,
-    )
-    def test_what_makes_no_sense_is_refused_field_by_field(
-        self, api: ContractClient, changes: dict[str, Any], fields: list[str]
+        ):
+            with subtests.test(changes=changes):
+                answer = api.post(TASKS, {**MINIMUM, **changes})
+
+                assert (answer.status_code, answer.json()["code"]) == (400, "invalid")
+                assert mistakes(answer) == fields
+                assert checksum() == before
+
+    def test_what_the_server_sets_cannot_be_sent(
+        self, api: ContractClient, subtests: pytest.Subtests
     ) -> None:
-        """S0.2, S0.7: every wrong field is named, nothing is planned."""
-        before = checksum()
-
-        answer = api.post(TASKS, {**MINIMUM, **changes})
-
-        assert (answer.status_code, answer.json()["code"]) == (400, "invalid")
-        assert mistakes(answer) == fields
-        assert checksum() == before
-
-    @pytest.mark.parametrize(
-        "field",
-        ["id", "handed", "remaining", "template_version", "created_at", "created_by", "source"],
-    )
-    def test_what_the_server_sets_cannot_be_sent(self, api: ContractClient, field: str) -> None:
         """S0.7: no mass assignment."""
-        answer = api.post(TASKS, {**MINIMUM, field: 1})
+        for field in (
+            "id",
+            "handed",
+            "remaining",
+            "template_version",
+            "created_at",
+            "created_by",
+            "source",
+        ):
+            with subtests.test(field=field):
+                answer = api.post(TASKS, {**MINIMUM, field: 1})
 
-        assert (answer.status_code, answer.json()["code"]) == (400, "unknown_field")
+                assert (answer.status_code, answer.json()["code"]) == (400, "unknown_field")
 
     def test_params_round_trip(self, api: ContractClient) -> None:
         """S0.3, I18: what was planned is what is pulled."""
@@ -235,16 +237,16 @@ class TestEdit:
             "updated_at": "2026-03-02T09:01:00Z",
         }
 
-    @pytest.mark.parametrize("body", [{}, {"priority": 0}, {"title": "Check the shelf"}])
     def test_edit_that_changes_nothing_is_none(
-        self, api: ContractClient, body: dict[str, Any]
+        self, api: ContractClient, subtests: pytest.Subtests
     ) -> None:
         """I55, I57: no version, no entry."""
         task = planned(api)
         before = checksum()
-
-        assert api.patch(at(task), body).json() == task
-        assert checksum() == before
+        for body in ({}, {"priority": 0}, {"title": "Check the shelf"}):
+            with subtests.test(body=body):
+                assert api.patch(at(task), body).json() == task
+                assert checksum() == before
 
     def test_put_sets_what_it_leaves_out_to_the_defaults(self, api: ContractClient) -> None:
         """S0.32: the whole plan anew; only the start is kept, for now has passed."""
@@ -370,24 +372,34 @@ class TestRead:
         assert listed(executor="gid_sales", status="active") == []
         assert listed(executor="uid_alice ") == listed(executor="uid_nobody") == []
 
-    @pytest.mark.parametrize("query", [{"status": "deleted"}, {"status": ""}, {"executor": ""}])
-    def test_wrong_filter_is_refused(self, api: ContractClient, query: dict[str, str]) -> None:
-        answer = api.get(TASKS, **query)
+    def test_wrong_filter_is_refused(self, api: ContractClient, subtests: pytest.Subtests) -> None:
+        for query in ({"status": "deleted"}, {"status": ""}, {"executor": ""}):
+            with subtests.test(query=query):
+                answer = api.get(TASKS, **query)
 
-        assert mistakes(answer) == list(query)
+                assert mistakes(answer) == list(query)
 
-    @pytest.mark.parametrize(
-        "pk", ["0", "999999", "9223372036854775808", "9" * 4000, "9" * 5000, "-1", "1.0", "x", "１"]
-    )
-    def test_unknown_id_is_not_found(self, api: ContractClient, pk: str) -> None:
+    def test_unknown_id_is_not_found(self, api: ContractClient, subtests: pytest.Subtests) -> None:
         """S0.3: ids beyond 64 bits, too."""
-        path = f"{TASKS}{pk}/"
-
-        for answer in (
-            api.get(path),
-            api.patch(path, {"priority": 1}),
-            api.put(path, MINIMUM),
-            api.delete(path),
+        for pk in (
+            "0",
+            "999999",
+            "9223372036854775808",
+            "9" * 4000,
+            "9" * 5000,
+            "-1",
+            "1.0",
+            "x",
+            "１",
         ):
-            assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
-            assert len(answer.json()["detail"]) < 300
+            with subtests.test(pk=pk):
+                path = f"{TASKS}{pk}/"
+
+                for answer in (
+                    api.get(path),
+                    api.patch(path, {"priority": 1}),
+                    api.put(path, MINIMUM),
+                    api.delete(path),
+                ):
+                    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+                    assert len(answer.json()["detail"]) < 300

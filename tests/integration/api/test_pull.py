@@ -145,18 +145,23 @@ def test_expired_dispatch_is_closed_and_the_next_one_handed_out(
     assert api.get(f"/api/v1/dispatches/{first['number']}/").json()["state"] == "expired"
 
 
-@pytest.mark.parametrize(
-    "uid",
-    ["uid_nobody", "uid_Alice", "uid_alice ", " uid_alice", "uid_álice", "alice", "UID_x"],
-)
-def test_unknown_uid_is_not_found(api: ContractClient, uid: str) -> None:
+def test_unknown_uid_is_not_found(api: ContractClient, subtests: pytest.Subtests) -> None:
     """S0.5: twins by case, blank and accent are other names, on every database."""
     factories.once_task(factories.user())
+    for uid in (
+        "uid_nobody",
+        "uid_Alice",
+        "uid_alice ",
+        " uid_alice",
+        "uid_álice",
+        "alice",
+        "UID_x",
+    ):
+        with subtests.test(uid=uid):
+            answer = api.post(PULL, {"uid": uid})
 
-    answer = api.post(PULL, {"uid": uid})
-
-    assert answer.status_code == 404
-    assert answer.json()["code"] == "not_found"
+            assert answer.status_code == 404
+            assert answer.json()["code"] == "not_found"
 
 
 @pytest.mark.parametrize("name", ["gid_sales", "gid_unknown"])

@@ -153,9 +153,8 @@ def test_what_cannot_be_kept_leaves_the_lease(
     assert words(settle(api, said(job, "succeeded"))) == ["succeeded"]
 
 
-@pytest.mark.parametrize(
-    ("body", "field"),
-    [
+def test_malformed_report_changes_nothing(api: ContractClient, subtests: pytest.Subtests) -> None:
+    for body, field in (
         ({"outcomes": []}, "outcomes"),
         ({}, "outcomes"),
         ({"outcomes": [{"id": "1", "lease_token": "x", "outcome": "won"}]}, "outcomes[0].outcome"),
@@ -166,14 +165,11 @@ def test_what_cannot_be_kept_leaves_the_lease(
         ),
         ({"hold": {"types": []}}, "hold.types"),
         ({"hold": {"types": ["mail"], "worker": "pi-1"}}, "hold.worker"),
-    ],
-)
-def test_malformed_report_changes_nothing(
-    api: ContractClient, body: dict[str, Any], field: str
-) -> None:
-    answer = api.post(SETTLE, {"worker": "pi-1", **body})
+    ):
+        with subtests.test(field, body=body):
+            answer = api.post(SETTLE, {"worker": "pi-1", **body})
 
-    assert mistakes(answer) == [field]
+            assert mistakes(answer) == [field]
 
 
 # --- who says it, and how often -------------------------------------------------------------------
