@@ -119,11 +119,7 @@ def test_single_permissions_are_folded(
                 "job types."
             ],
         ),
-        (
-            False,
-            True,
-            ["Sees all executors, tasks and dispatches: it has no limit to executors."],
-        ),
+        (False, True, ["Sees all executors, tasks and dispatches: it has no limit to executors."]),
     ],
 )
 def test_side_without_a_limit_is_a_warning(
@@ -156,10 +152,7 @@ def test_limit_to_nothing_is_a_warning(role_user: Callable[[str], User]) -> None
     ("fields", "note"),
     [
         ({"is_active": False}, "The account is not active: it cannot sign in, whatever it may do."),
-        (
-            {"is_staff": False},
-            "The account does not sign in to these pages, whatever it may do.",
-        ),
+        ({"is_staff": False}, "The account does not sign in to these pages, whatever it may do."),
     ],
 )
 def test_who_cannot_sign_in_is_said_first(
@@ -229,9 +222,7 @@ PAGES = {
 
 @pytest.mark.parametrize("limits", [(), ("executors",), ("types",), ("executors", "types")])
 def test_words_about_limits_hold_on_the_pages(
-    role_user: Callable[[str], User],
-    role_client: Callable[[str], Client],
-    limits: tuple[str, ...],
+    role_user: Callable[[str], User], role_client: Callable[[str], Client], limits: tuple[str, ...]
 ) -> None:
     person, mail = role_user("configurer"), factories.job_type("mail")
     if "executors" in limits:

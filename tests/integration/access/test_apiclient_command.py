@@ -58,10 +58,7 @@ def test_create_with_nothing_but_a_scope_binds_and_limits_nothing() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            [],
-            "A key needs at least one scope of pull, submit, hold, read, operate",
-        ),
+        ([], "A key needs at least one scope of pull, submit, hold, read, operate"),
         (["--scope", "admin"], "'admin' is not allowed in scopes; a scope is one of"),
         (["--scope", "read", "--executor", "alice"], "'alice' is not allowed in executors"),
         (["--scope", "read", "--type", "a b"], "'a b' is not allowed in job_types"),

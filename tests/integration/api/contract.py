@@ -35,16 +35,7 @@ CODES = {
     "throttled",
     "unavailable",
 }
-PROBLEM_FIELDS = {
-    "type",
-    "title",
-    "status",
-    "detail",
-    "instance",
-    "code",
-    "errors",
-    "request_id",
-}
+PROBLEM_FIELDS = {"type", "title", "status", "detail", "instance", "code", "errors", "request_id"}
 # What a caller must never read of the inside; in quotes stands what was sent, and before a colon
 # the name of a field, which the caller chose too.
 QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")

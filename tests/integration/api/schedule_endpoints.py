@@ -45,12 +45,7 @@ def _of_schedules(*, scope: str, foreign: int = 404, **fields: Any) -> Endpoint:
 SCHEDULE_ENDPOINTS = [
     _of_schedules(method="GET", route="schedules/", scope="read", foreign=200, foreign_type=200),
     _of_schedules(
-        method="POST",
-        route="schedules/",
-        scope="operate",
-        good=201,
-        foreign_type=400,
-        body=_plan,
+        method="POST", route="schedules/", scope="operate", good=201, foreign_type=400, body=_plan
     ),
     _of_schedules(method="GET", route="schedules/<int:pk>/", scope="read", path=_schedule()),
     _of_schedules(
@@ -61,11 +56,7 @@ SCHEDULE_ENDPOINTS = [
         body=lambda world: {**_plan(world), "version": 1},
     ),
     _of_schedules(
-        method="DELETE",
-        route="schedules/<int:pk>/",
-        scope="operate",
-        good=204,
-        path=_schedule(),
+        method="DELETE", route="schedules/<int:pk>/", scope="operate", good=204, path=_schedule()
     ),
     *(
         _of_schedules(

@@ -115,10 +115,7 @@ def test_what_is_wrong_is_named(api: ContractClient, subtests: pytest.Subtests) 
         ({**CANCEL, "all": True, "reason": "  "}, ["reason"]),
         ({**CANCEL, "all": True, "verb": "move"}, ["params.host"]),
         ({**CANCEL, "all": True, "verb": "move", "params": {"host": "h9"}}, ["params.host"]),
-        (
-            {**CANCEL, "dry_run": True, "verb": "move", "params": {"host": "h9"}},
-            ["params.host"],
-        ),
+        ({**CANCEL, "dry_run": True, "verb": "move", "params": {"host": "h9"}}, ["params.host"]),
         ({**CANCEL, "all": True, "filter": {"colour": "red"}}, ["filter.colour"]),
         ({**CANCEL, "all": True, "params": {"priority": 3}}, ["params.priority"]),
         ({**CANCEL, "all": True, "verb": "time"}, ["params.run_at"]),

@@ -57,10 +57,7 @@ def test_type_outside_the_binding_answers_as_an_unknown_one(
 
 @pytest.mark.parametrize("bound", [["sms"], ["mail", "sms"], ["unheard-of"]])
 def test_bound_key_lists_its_own_only(
-    bound: list[str],
-    world: World,
-    make_key: MakeKey,
-    api_with: Clients,
+    bound: list[str], world: World, make_key: MakeKey, api_with: Clients
 ) -> None:
     """In every list, whatever the filter asks for."""
     client = api_with(make_key(job_types=bound))

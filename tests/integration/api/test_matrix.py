@@ -21,13 +21,7 @@ from tests import factories
 from tests.caches import clear_caches
 from tests.integration.api.contract import ContractClient, mistakes
 from tests.integration.api.endpoints import BASE, ENDPOINTS
-from tests.integration.api.world import (
-    Untouched,
-    World,
-    checksum,
-    erase_all_but,
-    undone,
-)
+from tests.integration.api.world import Untouched, World, checksum, erase_all_but, undone
 
 pytestmark = pytest.mark.django_db
 
@@ -220,11 +214,7 @@ def without_request_id(answer: Any) -> tuple[int, bytes]:
     ],
 )
 def test_bound_key_lists_its_own_only(
-    bound: list[str],
-    names: set[str],
-    world: World,
-    make_key: MakeKey,
-    api_with: Clients,
+    bound: list[str], names: set[str], world: World, make_key: MakeKey, api_with: Clients
 ) -> None:
     """S0.5: in every list, whatever the filter asks for."""
     client = api_with(make_key(executors=bound))

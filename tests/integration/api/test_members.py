@@ -145,10 +145,7 @@ class TestBoundKey:
         assert bound.get("/api/v1/executors/uid_bob/").status_code == 404
 
     def test_user_of_the_binding_can_be_added(
-        self,
-        sales: Executor,
-        make_key: Callable[..., str],
-        api_with: Callable[..., ContractClient],
+        self, sales: Executor, make_key: Callable[..., str], api_with: Callable[..., ContractClient]
     ) -> None:
         """S0.5: bound to both, the key may join them."""
         both = api_with(make_key(executors=["gid_sales", "uid_carol"]))

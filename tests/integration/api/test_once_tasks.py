@@ -91,10 +91,7 @@ class TestCreate:
         """S0.2, S0.3, S0.7: instants are in UTC, the template with its version."""
         body = api.post(TASKS, WHOLE).json()
 
-        assert {name: body[name] for name in WHOLE} == {
-            **WHOLE,
-            "start_at": "2026-03-02T10:30:00Z",
-        }
+        assert {name: body[name] for name in WHOLE} == {**WHOLE, "start_at": "2026-03-02T10:30:00Z"}
         assert (body["template_version"], body["handed"], body["remaining"]) == (1, 0, 6)
 
     def test_values_at_the_limits_are_taken(
@@ -126,10 +123,7 @@ class TestCreate:
             ({"mode": "blocking", "dispatch_times": None}, ["dispatch_times"]),
             ({"end_at": "2026-03-02T09:00:00Z"}, ["end_at"]),
             ({"end_at": "9999-12-31T23:59:59Z"}, ["end_at"]),
-            (
-                {"start_at": "2026-03-03T00:00:00Z", "end_at": "2026-03-02T23:00:00Z"},
-                ["end_at"],
-            ),
+            ({"start_at": "2026-03-03T00:00:00Z", "end_at": "2026-03-02T23:00:00Z"}, ["end_at"]),
             ({"executor": "uid_nobody"}, ["executor"]),
             ({"executor": "alice"}, ["executor"]),
             ({"template": "nothing"}, ["template"]),
@@ -230,12 +224,7 @@ class TestEdit:
 
         body = api.patch(at(task), {"priority": 7}).json()
 
-        assert body == {
-            **task,
-            "priority": 7,
-            "version": 2,
-            "updated_at": "2026-03-02T09:01:00Z",
-        }
+        assert body == {**task, "priority": 7, "version": 2, "updated_at": "2026-03-02T09:01:00Z"}
 
     def test_edit_that_changes_nothing_is_none(
         self, api: ContractClient, subtests: pytest.Subtests

@@ -61,7 +61,7 @@ def test_schedule_from_its_plan_to_its_end(api: ContractClient, frozen_clock: Fr
     assert api.get(ALL).json()["results"] == []
     events = JournalEntry.objects.timeline("schedule", made["id"])
     assert [each.event.removeprefix("schedule_") for each in events] == [
-        *("created", "changed", "paused", "run", "resumed", "deleted"),
+        *("created", "changed", "paused", "run", "resumed", "deleted")
     ]
     assert {each.actor.partition(":")[0] for each in events} == {"key"}
 

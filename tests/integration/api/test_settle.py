@@ -258,12 +258,7 @@ def test_key_whose_binding_is_narrowed_settles_no_more(
     client = access.find(key.partition(".")[0])
     kept = {"name": client.name, "scopes": client.scopes, "executors": [], "rate": ""}
     access.edit_client(
-        client,
-        **kept,
-        job_types=["bill"],
-        expires_at=None,
-        version=client.version,
-        actor="test",
+        client, **kept, job_types=["bill"], expires_at=None, version=client.version, actor="test"
     )
     # A process believes what it read for half a second.
     monkeypatch.setattr(authentication, "BELIEVED_SECONDS", 0)
@@ -340,8 +335,7 @@ def test_exchange_settles_even_if_it_may_hold_nothing(api: ContractClient) -> No
     [job] = held(api)
 
     answer = api.post(
-        SETTLE,
-        {"worker": "pi-1", "outcomes": [said(job, "succeeded")], "hold": {"types": ["fax"]}},
+        SETTLE, {"worker": "pi-1", "outcomes": [said(job, "succeeded")], "hold": {"types": ["fax"]}}
     ).json()
 
     assert words(answer["results"]) == ["succeeded"]

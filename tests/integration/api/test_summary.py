@@ -97,9 +97,7 @@ def test_local_days(history: None, api: ContractClient) -> None:
 def test_times_may_have_any_offset(history: None, api: ContractClient) -> None:
     period = {"from": "2026-03-30T07:00:00+08:00", "to": "2026-03-30T08:00:00+08:00"}
     body = api.get(SUMMARY, source="job", by="hour", **period).json()
-    assert [(row["group"], row["total"]) for row in body["rows"]] == [
-        ("2026-03-29T23:00+00:00", 2),
-    ]
+    assert [(row["group"], row["total"]) for row in body["rows"]] == [("2026-03-29T23:00+00:00", 2)]
 
 
 def test_key_bound_to_executors_sees_theirs(

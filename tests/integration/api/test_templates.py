@@ -214,8 +214,7 @@ def test_retired_template_is_read_and_not_used(api: ContractClient) -> None:
 
     assert api.get(f"{TEMPLATES}photo/").json()["status"] == "retired"
     answer = api.post(
-        TASKS,
-        {"title": "A", "executor": "uid_alice", "template": "photo", "params": {"shop": "1"}},
+        TASKS, {"title": "A", "executor": "uid_alice", "template": "photo", "params": {"shop": "1"}}
     )
     assert mistakes(answer) == ["template"]
     assert (put(api, SHOP).json()["version"], put(api, SHOP).json()["status"]) == (2, "active")

@@ -63,8 +63,7 @@ def test_refused_batch_leaves_nothing(api: ContractClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("outcome", "fields"),
-    [("succeeded", {}), ("failed", {"retry": "never"}), ("cancelled", {})],
+    ("outcome", "fields"), [("succeeded", {}), ("failed", {"retry": "never"}), ("cancelled", {})]
 )
 def test_final_job_is_changed_by_no_worker(api: ContractClient, outcome: str, fields: Held) -> None:
     """I26: but by an operator, whose reason is kept."""
