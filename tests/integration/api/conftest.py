@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.frozen import FrozenClock
-from tests.integration.api.contract import ContractClient
+from tests.integration.api.contract import ApiFor, ContractClient
 from tests.integration.api.world import World, build_world
 from tests.remembered import Scene
 
@@ -22,9 +22,9 @@ def api(frozen_clock: Any, make_key: Callable[..., str]) -> ContractClient:
 
 
 @pytest.fixture
-def api_with() -> Callable[[str | None], ContractClient]:
-    """`api_with(key)` is the same with that key, `api_with(None)` without any."""
-    return ContractClient
+def api_for(make_key: Callable[..., str]) -> ApiFor:
+    """`api_for(scopes=["pull"], executors=["uid_alice"])` is the same with a key of those terms."""
+    return lambda **terms: ContractClient(make_key(**terms))
 
 
 @pytest.fixture

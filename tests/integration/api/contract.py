@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from drf_spectacular.generators import SchemaGenerator
@@ -58,6 +58,10 @@ class ContractClient(JsonClient):
         answer = super().request(method, path, body, **options)
         contract().check(method, path.partition("?")[0], answer)
         return answer
+
+
+# `api_for(job_types=["mail"])`, a fixture: the API with a key of those terms.
+ApiFor = Callable[..., ContractClient]
 
 
 class Contract:

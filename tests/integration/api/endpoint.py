@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from apps.access.rules.clients import Binding
@@ -17,7 +17,7 @@ BY_BOTH = BY_EXECUTOR | BY_TYPE
 SHARED: frozenset[Binding] = frozenset()
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Endpoint:
     """`good` answers a key without binding or bound to one of `own`; `foreign` any other.
 
@@ -29,7 +29,7 @@ class Endpoint:
     method: str
     route: str
     scope: str
-    bindings: frozenset[Binding]
+    bindings: frozenset[Binding] = field(kw_only=True)
     good: int = 200
     foreign: int = 404
     own: tuple[str, ...] = ("uid_alice", "gid_sales")

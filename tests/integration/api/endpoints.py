@@ -16,32 +16,22 @@ __all__ = ["BASE", "ENDPOINTS", "WRITES", "Endpoint"]
 SCHEMA = {"type": "object", "properties": {"shop": {"type": "string"}}}
 
 
-def _template(**fields: Any) -> Endpoint:
+def _of(*what: str, **fields: Any) -> Endpoint:
+    """What belongs to an executor."""
+    return Endpoint(*what, bindings=BY_EXECUTOR, **fields)
+
+
+def _template(*what: str, **fields: Any) -> Endpoint:
     """Templates belong to no executor: all read them, only keys without a binding change them."""
-    if fields["scope"] == "operate":
-        return Endpoint(bindings=SHARED, own=(), foreign=403, **fields)
+    _method, _route, scope = what
+    if scope == "operate":
+        return Endpoint(*what, bindings=SHARED, own=(), foreign=403, **fields)
     own = ("uid_alice", "gid_sales", "uid_bob", "gid_other")
-    return Endpoint(bindings=SHARED, own=own, foreign=200, **fields)
+    return Endpoint(*what, bindings=SHARED, own=own, foreign=200, **fields)
 
 
 def _alice(**fields: Any) -> Callable[[World], dict[str, Any]]:
     return lambda world: {"uid": "uid_alice", "number": world.number, **fields}
-
-
-def _task_path(world: World) -> str:
-    return f"once-tasks/{world.task}/"
-
-
-def _rotation_path(world: World) -> str:
-    return f"rotate-tasks/{world.rotation}/"
-
-
-def _old_task_path(world: World) -> str:
-    return f"once-tasks/{world.old_task}/restore/"
-
-
-def _old_rotation_path(world: World) -> str:
-    return f"rotate-tasks/{world.old_rotation}/restore/"
 
 
 def _rotate(world: World) -> dict[str, Any]:
@@ -92,311 +82,178 @@ def _plan(world: World) -> dict[str, Any]:
 PERIOD = {"from": "2026-03-02T09:00:00Z", "to": "2026-03-04T09:00:00Z"}
 
 
-def _what_if(
-    kind: str, plan: Callable[[World], dict[str, Any]], path: Callable[[World], str]
-) -> list[Endpoint]:
+def _of_tasks(kind: str, plan: Callable[[World], dict[str, Any]], task: str) -> list[Endpoint]:
+    """Of once tasks or of rotations; `task` names the one of alice in the world."""
+    every, one = f"{kind}-tasks/", f"{kind}-tasks/<int:pk>/"
+
+    def path(world: World) -> str:
+        return f"{every}{getattr(world, task)}/"
+
+    def old(world: World) -> str:
+        return f"{every}{getattr(world, f'old_{task}')}/restore/"
+
+    def edit(world: World) -> dict[str, Any]:
+        return {**plan(world), "version": 1}
+
     return [
-        Endpoint(
-            method="POST",
-            bindings=BY_EXECUTOR,
-            route=f"{kind}-tasks/what-if/",
-            scope="operate",
+        _of("GET", every, "read", foreign=200),
+        _of("POST", every, "operate", good=201, foreign=400, body=plan),
+        _of("GET", one, "read", path=path),
+        _of("PUT", one, "operate", path=path, body=edit),
+        _of("PATCH", one, "operate", path=path, body=edit),
+        _of("DELETE", one, "operate", good=204, path=path),
+        _of(
+            "POST",
+            f"{every}what-if/",
+            "operate",
             foreign=400,
             body=lambda world: {**plan(world), **PERIOD},
         ),
-        Endpoint(
-            method="POST",
-            bindings=BY_EXECUTOR,
-            route=f"{kind}-tasks/<int:pk>/what-if/",
-            scope="operate",
+        _of(
+            "POST",
+            f"{one}what-if/",
+            "operate",
             path=lambda world: f"{path(world)}what-if/",
-            body=lambda world: {**plan(world), **PERIOD, "version": 1},
+            body=lambda world: {**edit(world), **PERIOD},
+        ),
+        _of(
+            "POST",
+            f"{one}restore/",
+            "operate",
+            path=old,
+            body=lambda world: {"reason": "The shop asks again"},
         ),
     ]
 
 
+def _bulk(kind: str, verb: str, filter_of: Callable[[World], Any], **params: Any) -> Endpoint:
+    return _of(
+        "POST",
+        f"{kind}/bulk/",
+        "operate",
+        foreign=200,
+        body=lambda world: {
+            "verb": verb,
+            "filter": filter_of(world),
+            "reason": "Shop closed",
+            "dry_run": True,
+            "at_most": 5,
+            "rate": 100,
+            "request_id": "r-1",
+            **params,
+        },
+    )
+
+
 ENDPOINTS = [
-    Endpoint(
-        method="POST",
-        bindings=BY_EXECUTOR,
-        route="dispatch/",
-        scope="pull",
-        body=lambda world: {"uid": "uid_alice"},
-    ),
-    Endpoint(
-        method="POST",
-        bindings=BY_EXECUTOR,
-        route="dispatch/extend/",
-        scope="pull",
-        body=_alice(seconds=60),
-    ),
-    Endpoint(
-        method="POST",
-        bindings=BY_EXECUTOR,
-        route="dispatch/release/",
-        scope="pull",
-        body=_alice(reason="No key"),
-    ),
-    Endpoint(
-        method="POST",
-        bindings=BY_EXECUTOR,
-        route="callback/",
-        scope="pull",
+    _of("POST", "dispatch/", "pull", body=lambda world: {"uid": "uid_alice"}),
+    _of("POST", "dispatch/extend/", "pull", body=_alice(seconds=60)),
+    _of("POST", "dispatch/release/", "pull", body=_alice(reason="No key")),
+    _of(
+        "POST",
+        "callback/",
+        "pull",
         body=_alice(outcome="succeeded", result={"photos": 3}, message="All there"),
     ),
-    Endpoint(method="GET", bindings=BY_EXECUTOR, route="dispatches/", scope="read", foreign=200),
-    Endpoint(
-        method="GET",
-        bindings=BY_EXECUTOR,
-        route="dispatches/<str:number>/",
-        scope="read",
-        path=_number_path,
-    ),
-    Endpoint(
-        method="POST",
-        bindings=BY_EXECUTOR,
-        route="dispatches/<str:number>/cancel/",
-        scope="operate",
+    _of("GET", "dispatches/", "read", foreign=200),
+    _of("GET", "dispatches/<str:number>/", "read", path=_number_path),
+    _of(
+        "POST",
+        "dispatches/<str:number>/cancel/",
+        "operate",
         path=lambda world: f"{_number_path(world)}cancel/",
         body=lambda world: {"reason": "Shop closed"},
     ),
-    Endpoint(
-        method="POST",
-        bindings=BY_EXECUTOR,
-        route="dispatches/bulk/",
-        scope="operate",
-        foreign=200,
-        body=lambda world: {
-            "verb": "cancel",
-            "filter": {"state": ["open"], "source": "once", "task": world.task},
-            "reason": "Shop closed",
-            "dry_run": True,
-            "at_most": 5,
-            "rate": 100,
-            "request_id": "r-1",
-        },
+    _bulk(
+        "dispatches",
+        "cancel",
+        lambda world: {"state": ["open"], "source": "once", "task": world.task},
     ),
-    Endpoint(
-        method="POST",
-        bindings=BY_EXECUTOR,
-        route="once-tasks/bulk/",
-        scope="operate",
-        foreign=200,
-        body=lambda world: {
-            "verb": "shift",
-            "filter": {"ids": [str(world.task)], "status": "active", "mode": "single"},
-            "params": {"shift_seconds": 3600},
-            "reason": "Shop closed",
-            "dry_run": True,
-            "at_most": 5,
-            "rate": 100,
-            "request_id": "r-1",
-        },
+    _bulk(
+        "once-tasks",
+        "shift",
+        lambda world: {"ids": [str(world.task)], "status": "active", "mode": "single"},
+        params={"shift_seconds": 3600},
     ),
-    Endpoint(
-        method="POST",
-        bindings=BY_EXECUTOR,
-        route="rotate-tasks/bulk/",
-        scope="operate",
-        foreign=200,
-        body=lambda world: {
-            "verb": "copy",
-            "filter": {"ids": [str(world.rotation)], "status": "active", "mode": "single"},
-            "reason": "Shop closed",
-            "dry_run": True,
-            "at_most": 5,
-            "rate": 100,
-            "request_id": "r-1",
-        },
+    _bulk(
+        "rotate-tasks",
+        "copy",
+        lambda world: {"ids": [str(world.rotation)], "status": "active", "mode": "single"},
     ),
-    Endpoint(method="GET", bindings=BY_EXECUTOR, route="executors/", scope="read", foreign=200),
-    Endpoint(
-        method="POST",
-        bindings=BY_EXECUTOR,
-        route="executors/",
-        scope="operate",
+    _of("GET", "executors/", "read", foreign=200),
+    _of(
+        "POST",
+        "executors/",
+        "operate",
         good=201,
         own=("uid_new",),
         foreign=400,
         body=lambda world: {"name": "uid_new", "kind": "user", "title": "New", "enabled": True},
     ),
-    Endpoint(
-        method="GET",
-        bindings=BY_EXECUTOR,
-        route="executors/<str:name>/",
-        scope="read",
-        path=_user_path,
-    ),
-    Endpoint(
-        method="PUT",
-        bindings=BY_EXECUTOR,
-        route="executors/<str:name>/",
-        scope="operate",
+    _of("GET", "executors/<str:name>/", "read", path=_user_path),
+    _of(
+        "PUT",
+        "executors/<str:name>/",
+        "operate",
         path=_user_path,
         body=lambda world: {"title": "Alice", "enabled": True, "version": 1},
     ),
-    Endpoint(
-        method="PATCH",
-        bindings=BY_EXECUTOR,
-        route="executors/<str:name>/",
-        scope="operate",
+    _of(
+        "PATCH",
+        "executors/<str:name>/",
+        "operate",
         path=_user_path,
         body=lambda world: {"title": "Alice", "enabled": True, "version": 1},
     ),
-    Endpoint(
-        method="GET",
-        bindings=BY_EXECUTOR,
-        route="executors/<str:name>/members/",
-        scope="read",
-        own=("gid_sales",),
-        path=_members_path,
-    ),
-    Endpoint(
-        method="POST",
-        bindings=BY_EXECUTOR,
-        route="executors/<str:name>/members/",
-        scope="operate",
+    _of("GET", "executors/<str:name>/members/", "read", own=("gid_sales",), path=_members_path),
+    _of(
+        "POST",
+        "executors/<str:name>/members/",
+        "operate",
         own=("gid_sales",),
         path=_members_path,
         body=lambda world: {"add": ["uid_alice"], "remove": ["uid_nobody"]},
         is_batch=True,
     ),
-    Endpoint(
-        method="GET",
-        bindings=BY_EXECUTOR,
-        route="executors/<str:name>/preview/",
-        scope="read",
+    _of(
+        "GET",
+        "executors/<str:name>/preview/",
+        "read",
         path=lambda world: f"{_user_path(world)}preview/",
     ),
-    Endpoint(
-        method="GET",
-        bindings=BY_EXECUTOR,
-        route="explain/",
-        scope="read",
+    _of(
+        "GET",
+        "explain/",
+        "read",
         path=lambda world: f"explain/?executor=uid_alice&source=once&task={world.task}",
     ),
     Endpoint(
-        method="GET",
+        "GET",
+        "reports/summary/",
+        "read",
         bindings=BY_BOTH,
-        route="reports/summary/",
-        scope="read",
         path=lambda world: "reports/summary/?source=dispatch&by=executor",
         foreign=200,
     ),
-    _template(method="GET", route="templates/", scope="read"),
+    _template("GET", "templates/", "read"),
     _template(
-        method="POST",
-        route="templates/",
-        scope="operate",
+        "POST",
+        "templates/",
+        "operate",
         good=201,
         body=lambda world: {"name": "stock-count", "schema": SCHEMA},
     ),
-    _template(method="GET", route="templates/<path:name>/", scope="read", path=_template_path),
+    _template("GET", "templates/<path:name>/", "read", path=_template_path),
     _template(
-        method="PUT",
-        route="templates/<path:name>/",
-        scope="operate",
+        "PUT",
+        "templates/<path:name>/",
+        "operate",
         path=_template_path,
         body=lambda world: {"schema": SCHEMA},
     ),
-    Endpoint(method="GET", bindings=BY_EXECUTOR, route="once-tasks/", scope="read", foreign=200),
-    Endpoint(
-        method="POST",
-        bindings=BY_EXECUTOR,
-        route="once-tasks/",
-        scope="operate",
-        good=201,
-        foreign=400,
-        body=_plan,
-    ),
-    Endpoint(
-        method="GET",
-        bindings=BY_EXECUTOR,
-        route="once-tasks/<int:pk>/",
-        scope="read",
-        path=_task_path,
-    ),
-    Endpoint(
-        method="PUT",
-        bindings=BY_EXECUTOR,
-        route="once-tasks/<int:pk>/",
-        scope="operate",
-        path=_task_path,
-        body=lambda world: {**_plan(world), "version": 1},
-    ),
-    Endpoint(
-        method="PATCH",
-        bindings=BY_EXECUTOR,
-        route="once-tasks/<int:pk>/",
-        scope="operate",
-        path=_task_path,
-        body=lambda world: {**_plan(world), "version": 1},
-    ),
-    Endpoint(
-        method="DELETE",
-        bindings=BY_EXECUTOR,
-        route="once-tasks/<int:pk>/",
-        scope="operate",
-        good=204,
-        path=_task_path,
-    ),
-    *_what_if("once", _plan, _task_path),
-    Endpoint(
-        method="GET", bindings=BY_EXECUTOR, route="archived-tasks/", scope="read", foreign=200
-    ),
-    *(
-        Endpoint(
-            method="POST",
-            bindings=BY_EXECUTOR,
-            route=f"{kind}-tasks/<int:pk>/restore/",
-            scope="operate",
-            path=path,
-            body=lambda world: {"reason": "The shop asks again"},
-        )
-        for kind, path in (("once", _old_task_path), ("rotate", _old_rotation_path))
-    ),
-    *_what_if("rotate", _rotate, _rotation_path),
-    Endpoint(method="GET", bindings=BY_EXECUTOR, route="rotate-tasks/", scope="read", foreign=200),
-    Endpoint(
-        method="POST",
-        bindings=BY_EXECUTOR,
-        route="rotate-tasks/",
-        scope="operate",
-        good=201,
-        foreign=400,
-        body=_rotate,
-    ),
-    Endpoint(
-        method="GET",
-        bindings=BY_EXECUTOR,
-        route="rotate-tasks/<int:pk>/",
-        scope="read",
-        path=_rotation_path,
-    ),
-    Endpoint(
-        method="PUT",
-        bindings=BY_EXECUTOR,
-        route="rotate-tasks/<int:pk>/",
-        scope="operate",
-        path=_rotation_path,
-        body=lambda world: {**_rotate(world), "version": 1},
-    ),
-    Endpoint(
-        method="PATCH",
-        bindings=BY_EXECUTOR,
-        route="rotate-tasks/<int:pk>/",
-        scope="operate",
-        path=_rotation_path,
-        body=lambda world: {**_rotate(world), "version": 1},
-    ),
-    Endpoint(
-        method="DELETE",
-        bindings=BY_EXECUTOR,
-        route="rotate-tasks/<int:pk>/",
-        scope="operate",
-        good=204,
-        path=_rotation_path,
-    ),
+    *_of_tasks("once", _plan, "task"),
+    *_of_tasks("rotate", _rotate, "rotation"),
+    _of("GET", "archived-tasks/", "read", foreign=200),
     *JOB_ENDPOINTS,
     *OF_WORKERS,
     *SCHEDULE_ENDPOINTS,

@@ -51,16 +51,17 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-def _of_jobs(**fields: Any) -> Endpoint:
+def _of_jobs(*what: str, **fields: Any) -> Endpoint:
     """Jobs belong to a type and to a user."""
-    return Endpoint(bindings=BY_BOTH, types=("mail",), **fields)
+    return Endpoint(*what, bindings=BY_BOTH, types=("mail",), **fields)
 
 
-def _of_types(*, bound: tuple[str, ...] = ("mail",), **fields: Any) -> Endpoint:
+def _of_types(*what: str, bound: tuple[str, ...] = ("mail",), **fields: Any) -> Endpoint:
     """Types belong to no executor: all read them, keys bound to executors do not change them."""
-    if fields["scope"] == "operate":
-        return Endpoint(bindings=BY_TYPE, types=bound, own=(), foreign=403, **fields)
-    return Endpoint(bindings=BY_TYPE, types=bound, own=EVERYBODY, foreign=200, **fields)
+    _method, _route, scope = what
+    if scope == "operate":
+        return Endpoint(*what, bindings=BY_TYPE, types=bound, own=(), foreign=403, **fields)
+    return Endpoint(*what, bindings=BY_TYPE, types=bound, own=EVERYBODY, foreign=200, **fields)
 
 
 def _job(action: str = "", state: str = "waiting") -> Callable[[World], str]:
@@ -73,9 +74,9 @@ def _reason(**fields: Any) -> Callable[[World], dict[str, Any]]:
 
 def _control(action: str, state: str = "waiting", **fields: Any) -> Endpoint:
     return _of_jobs(
-        method="POST",
-        route=f"jobs/<str:number>/{action}/",
-        scope="operate",
+        "POST",
+        f"jobs/<str:number>/{action}/",
+        "operate",
         path=_job(f"{action}/", state),
         body=_reason(**fields),
         foreign_type=404,
@@ -86,16 +87,16 @@ def _run(action: str = "", state: str = "acting") -> Callable[[World], str]:
     return lambda world: f"bulk/{getattr(world, f'{state}_run')}/{action}"
 
 
-def _of_runs(**fields: Any) -> Endpoint:
+def _of_runs(*what: str, **fields: Any) -> Endpoint:
     """Keys find the runs over what they are bound to."""
-    return _of_jobs(own=("uid_alice",), foreign_type=404, **fields)
+    return _of_jobs(*what, own=("uid_alice",), foreign_type=404, **fields)
 
 
 OF_BULK = [
     _of_jobs(
-        method="POST",
-        route="jobs/bulk/",
-        scope="operate",
+        "POST",
+        "jobs/bulk/",
+        "operate",
         foreign=200,
         foreign_type=400,
         body=lambda world: {
@@ -109,19 +110,13 @@ OF_BULK = [
             "request_id": "r-1",
         },
     ),
-    _of_runs(method="GET", route="bulk/<str:number>/", scope="read", path=_run()),
-    _of_runs(method="GET", route="bulk/<str:number>/rows/", scope="read", path=_run("rows/")),
+    _of_runs("GET", "bulk/<str:number>/", "read", path=_run()),
+    _of_runs("GET", "bulk/<str:number>/rows/", "read", path=_run("rows/")),
+    _of_runs("POST", "bulk/<str:number>/stop/", "operate", path=_run("stop/"), body=_reason()),
     _of_runs(
-        method="POST",
-        route="bulk/<str:number>/stop/",
-        scope="operate",
-        path=_run("stop/"),
-        body=_reason(),
-    ),
-    _of_runs(
-        method="POST",
-        route="bulk/<str:number>/continue/",
-        scope="operate",
+        "POST",
+        "bulk/<str:number>/continue/",
+        "operate",
         path=_run("continue/", "stopped"),
         body=_reason(),
     ),
@@ -135,11 +130,11 @@ def _type(name: str) -> Callable[[World], str]:
 JOB_ENDPOINTS = [
     *OF_JOBS,
     *OF_POOLS,
-    _of_jobs(method="GET", route="jobs/", scope="read", foreign=200, foreign_type=200),
+    _of_jobs("GET", "jobs/", "read", foreign=200, foreign_type=200),
     _of_jobs(
-        method="POST",
-        route="jobs/",
-        scope="submit",
+        "POST",
+        "jobs/",
+        "submit",
         good=201,
         foreign=400,
         foreign_type=400,
@@ -157,11 +152,11 @@ JOB_ENDPOINTS = [
             "trace_id": "trace-1",
         },
     ),
-    _of_jobs(method="GET", route="jobs/<str:number>/", scope="read", path=_job(), foreign_type=404),
+    _of_jobs("GET", "jobs/<str:number>/", "read", path=_job(), foreign_type=404),
     _of_jobs(
-        method="PATCH",
-        route="jobs/<str:number>/",
-        scope="operate",
+        "PATCH",
+        "jobs/<str:number>/",
+        "operate",
         path=_job(),
         foreign_type=404,
         body=_reason(
@@ -173,40 +168,28 @@ JOB_ENDPOINTS = [
             affinity_host="",
         ),
     ),
-    _of_jobs(
-        method="GET",
-        route="jobs/<str:number>/journal/",
-        scope="read",
-        path=_job("journal/"),
-        foreign_type=404,
-    ),
+    _of_jobs("GET", "jobs/<str:number>/journal/", "read", path=_job("journal/"), foreign_type=404),
     _control("cancel", "running", force=True),
     _control("retry", "failed"),
     _control("run-now"),
     _control("mark-done"),
     *OF_BULK,
-    _of_types(method="GET", route="job-types/", scope="read", foreign_type=200),
+    _of_types("GET", "job-types/", "read", foreign_type=200),
     _of_types(
-        method="POST",
-        route="job-types/",
-        scope="operate",
+        "POST",
+        "job-types/",
+        "operate",
         good=201,
         bound=("fax",),
         foreign_type=400,
         body=lambda world: {"name": "fax", **SETTINGS, "handler": ""},
     ),
-    _of_types(
-        method="GET",
-        route="job-types/<path:name>/",
-        scope="read",
-        path=_type("mail"),
-        foreign_type=404,
-    ),
+    _of_types("GET", "job-types/<path:name>/", "read", path=_type("mail"), foreign_type=404),
     *(
         _of_types(
-            method=method,
-            route="job-types/<path:name>/",
-            scope="operate",
+            method,
+            "job-types/<path:name>/",
+            "operate",
             path=_type("mail"),
             foreign_type=404,
             body=lambda world: {**SETTINGS, "version": 1},
@@ -214,9 +197,9 @@ JOB_ENDPOINTS = [
         for method in ("PUT", "PATCH")
     ),
     _of_types(
-        method="DELETE",
-        route="job-types/<path:name>/",
-        scope="operate",
+        "DELETE",
+        "job-types/<path:name>/",
+        "operate",
         good=204,
         bound=("unused.type",),
         foreign_type=404,

@@ -30,46 +30,41 @@ def _plan(world: World) -> dict[str, Any]:
     }
 
 
-def _of_schedules(*, scope: str, foreign: int = 404, **fields: Any) -> Endpoint:
+def _of_schedules(*what: str, foreign: int = 404, **fields: Any) -> Endpoint:
     """Their jobs are nobody's, so a key that is bound to executors reaches none."""
+    _method, _route, scope = what
     return Endpoint(
+        *what,
         bindings=BY_TYPE,
         types=("mail",),
         own=(),
-        scope=scope,
         foreign=403 if scope == "operate" else foreign,
         **{"foreign_type": 404, **fields},
     )
 
 
 SCHEDULE_ENDPOINTS = [
-    _of_schedules(method="GET", route="schedules/", scope="read", foreign=200, foreign_type=200),
+    _of_schedules("GET", "schedules/", "read", foreign=200, foreign_type=200),
+    _of_schedules("POST", "schedules/", "operate", good=201, foreign_type=400, body=_plan),
+    _of_schedules("GET", "schedules/<int:pk>/", "read", path=_schedule()),
     _of_schedules(
-        method="POST", route="schedules/", scope="operate", good=201, foreign_type=400, body=_plan
-    ),
-    _of_schedules(method="GET", route="schedules/<int:pk>/", scope="read", path=_schedule()),
-    _of_schedules(
-        method="PATCH",
-        route="schedules/<int:pk>/",
-        scope="operate",
+        "PATCH",
+        "schedules/<int:pk>/",
+        "operate",
         path=_schedule(),
         body=lambda world: {**_plan(world), "version": 1},
     ),
-    _of_schedules(
-        method="DELETE", route="schedules/<int:pk>/", scope="operate", good=204, path=_schedule()
-    ),
+    _of_schedules("DELETE", "schedules/<int:pk>/", "operate", good=204, path=_schedule()),
     *(
         _of_schedules(
-            method="POST",
-            route=f"schedules/<int:pk>/{action}/",
-            scope="operate",
+            "POST",
+            f"schedules/<int:pk>/{action}/",
+            "operate",
             good=201 if action == "run" else 200,
             path=_schedule(f"{action}/"),
             body=lambda world: {"reason": "The customer called"},
         )
         for action in ("pause", "resume", "run")
     ),
-    _of_schedules(
-        method="GET", route="schedules/<int:pk>/runs/", scope="read", path=_schedule("runs/")
-    ),
+    _of_schedules("GET", "schedules/<int:pk>/runs/", "read", path=_schedule("runs/")),
 ]

@@ -10,7 +10,7 @@ import pytest
 from apps.common import clock
 from tests import factories
 from tests.history import archived, ended, move, where
-from tests.integration.api.contract import ContractClient, mistakes
+from tests.integration.api.contract import ApiFor, ContractClient, mistakes
 from tests.integration.api.test_jobs import JOBS, REASON, listed
 from tests.jobs import jobs
 
@@ -126,11 +126,11 @@ def test_live_jobs_are_found_by_their_error_too(api: ContractClient) -> None:
     assert listed(api, error_key="e" * 32) == [str(wrong)]
 
 
-def test_bound_key_sees_its_own_only(api_with: Any, make_key: Any) -> None:
+def test_bound_key_sees_its_own_only(api_for: ApiFor) -> None:
     """S2.13: in the archive as elsewhere."""
     factories.job_type("sms")
     [mine], [other] = archived(type="sms"), archived()
-    bound = api_with(make_key(job_types=["sms"]))
+    bound = api_for(job_types=["sms"])
     rows = bound.get(JOBS, archived="true").json()["results"]
     assert [row["id"] for row in rows] == [str(mine)]
     assert bound.get(f"{JOBS}{mine}/").status_code == 200

@@ -82,7 +82,6 @@ def test_calls_under_a_binding(
     types: list[str],
     may: bool,
     make_key: Callable[..., str],
-    api_with: Callable[..., ContractClient],
     frozen_clock: FrozenClock,
     monkeypatch: pytest.MonkeyPatch,
     subtests: pytest.Subtests,
@@ -90,7 +89,7 @@ def test_calls_under_a_binding(
     job_type("mail"), job_type("other")
     pool({"a": 1})
     key = make_key()
-    api = api_with(key)
+    api = ContractClient(key)
     jobs(1)
     [held] = api.post(f"{BASE}jobs/hold/", MAIL).json()["jobs"]
     api.post(f"{POOL}assign/", {"worker": "pi-1", "limit": 1})
@@ -107,10 +106,7 @@ def test_calls_under_a_binding(
 
 
 def test_repeated_hold_gives_what_the_key_may_still_have(
-    make_key: Callable[..., str],
-    api_with: Callable[..., ContractClient],
-    frozen_clock: FrozenClock,
-    monkeypatch: pytest.MonkeyPatch,
+    make_key: Callable[..., str], frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """I41, I60"""
     job_type("mail"), job_type("other")
@@ -119,7 +115,7 @@ def test_repeated_hold_gives_what_the_key_may_still_have(
     body = {"worker": "pi-1", "types": ["mail", "other"], "request_id": "r-1"}
 
     def types() -> list[str]:
-        found = api_with(key).post(f"{BASE}jobs/hold/", body).json()["jobs"]
+        found = ContractClient(key).post(f"{BASE}jobs/hold/", body).json()["jobs"]
         return sorted(job["type"] for job in found)
 
     assert types() == types() == ["mail", "mail", "other"]

@@ -11,7 +11,7 @@ from apps.bulk.models import BulkRun
 from apps.jobs.models import Job
 from apps.jobs.rules import transitions as t
 from tests import factories
-from tests.integration.api.contract import ContractClient, mistakes
+from tests.integration.api.contract import ApiFor, ContractClient, mistakes
 from tests.integration.bulk.conftest import carry_out
 from tests.jobs import job_type, jobs
 
@@ -96,12 +96,10 @@ def test_same_request_gets_the_first_run(api: ContractClient) -> None:
     assert (other.status_code, other.json()["code"]) == (422, "conflict")
 
 
-def test_request_ids_of_two_keys_are_apart(
-    api: ContractClient, make_key: Callable[..., str], api_with: Callable[..., ContractClient]
-) -> None:
+def test_request_ids_of_two_keys_are_apart(api: ContractClient, api_for: ApiFor) -> None:
     body = {**CANCEL, "all": True, "request_id": "r-1"}
     mine = api.post(URL, body).json()["id"]
-    assert api_with(make_key()).post(URL, body).json()["id"] != mine
+    assert api_for().post(URL, body).json()["id"] != mine
 
 
 def test_what_is_wrong_is_named(api: ContractClient, subtests: pytest.Subtests) -> None:
@@ -185,11 +183,9 @@ def test_stop_and_continue(api: ContractClient) -> None:
     assert api.post(f"{place}continue/", {"reason": "go on"}).status_code == 409
 
 
-def test_bound_key_changes_only_what_it_reaches(
-    make_key: Callable[..., str], api_with: Callable[..., ContractClient]
-) -> None:
+def test_bound_key_changes_only_what_it_reaches(api_for: ApiFor) -> None:
     mails, webs = jobs(2), jobs(2, "web")
-    api = api_with(make_key(job_types=["web"]))
+    api = api_for(job_types=["web"])
     everything = {"verb": "cancel", "filter": {"status": "ready"}, "reason": "x", "all": True}
     assert api.post(URL, {**everything, "dry_run": True}).json()["matches"] == 2
     api.post(URL, everything)
@@ -199,7 +195,7 @@ def test_bound_key_changes_only_what_it_reaches(
 
 
 def test_run_over_what_another_has_changed_takes_it_back(
-    api: ContractClient, make_key: Callable[..., str], api_with: Callable[..., ContractClient]
+    api: ContractClient, api_for: ApiFor
 ) -> None:
     numbers = jobs(3)
     jobs(2, "web", status=t.CANCELLED)
@@ -209,7 +205,7 @@ def test_run_over_what_another_has_changed_takes_it_back(
     assert api.post(URL, {**back, "dry_run": True}).json()["matches"] == 3
     assert mistakes(api.post(URL, {**back, "filter": {"run": "999"}})) == ["filter.run"]
     # It reaches beyond what this key does.
-    bound = api_with(make_key(job_types=["web"]))
+    bound = api_for(job_types=["web"])
     assert mistakes(bound.post(URL, back)) == ["filter.run"]
     made = api.post(URL, back).json()
     assert made["filter"] == {"run": first}
@@ -217,15 +213,13 @@ def test_run_over_what_another_has_changed_takes_it_back(
     assert Job.objects.filter(pk__in=numbers, status=t.READY).count() == 3
 
 
-def test_run_of_a_key_that_is_revoked_stops(
-    make_key: Callable[..., str], api_with: Callable[..., ContractClient]
-) -> None:
+def test_run_of_a_key_that_is_revoked_stops(make_key: Callable[..., str]) -> None:
     from apps.access import services as access
     from apps.jobs.handlers import Cancelled
 
     jobs(2)
     key = make_key()
-    api_with(key).post(URL, {**CANCEL, "all": True})
+    ContractClient(key).post(URL, {**CANCEL, "all": True})
     access.revoke(access.find(key.partition(".")[0]), actor=factories.OPERATOR)
     with pytest.raises(Cancelled, match="may not do this any more"):
         carry_out(BulkRun.objects.get())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 from apps.common import clock
 from apps.dispatch.models import ArchivedTask, OnceTask, RotateTask
 from tests import factories
-from tests.integration.api.contract import ContractClient, mistakes
+from tests.integration.api.contract import ApiFor, ContractClient, mistakes
 from tests.integration.dispatch.housekeeping import archived, ended, where
 
 pytestmark = pytest.mark.django_db
@@ -100,12 +99,10 @@ def test_task_in_the_archive_is_listed_and_restored(
     assert api.get(f"{BASE}archived-tasks/").json()["results"] == []
 
 
-def test_bound_key_neither_sees_nor_restores_those_of_others(
-    ann: Any, make_key: Callable[..., str], api_with: Callable[..., ContractClient]
-) -> None:
+def test_bound_key_neither_sees_nor_restores_those_of_others(ann: Any, api_for: ApiFor) -> None:
     number = factories.archived_task("once", ann)
     factories.user("uid_bob")
-    bobs = api_with(make_key(executors=["uid_bob"]))
+    bobs = api_for(executors=["uid_bob"])
     assert bobs.get(f"{BASE}archived-tasks/").json()["results"] == []
     assert bobs.get(f"{BASE}once-tasks/{number}/").status_code == 404
     assert bobs.post(f"{BASE}once-tasks/{number}/restore/", REASON).status_code == 404

@@ -11,7 +11,7 @@ from apps.dispatch.api import dispatches as view
 from apps.dispatch.models import Stock
 from apps.journal.models import JournalEntry
 from tests import factories
-from tests.integration.api.contract import ContractClient, mistakes
+from tests.integration.api.contract import ApiFor, ContractClient, mistakes
 from tests.integration.api.world import checksum
 
 pytestmark = pytest.mark.django_db
@@ -154,10 +154,10 @@ class TestFilters:
         assert walked(api, **query) == [[newest], [], [oldest]]
 
     def test_page_of_a_bound_key_reads_no_more(
-        self, api: ContractClient, api_with: Any, make_key: Any, monkeypatch: pytest.MonkeyPatch
+        self, api: ContractClient, api_for: ApiFor, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(view, "MAX_EXAMINED", 2)
-        alices = api_with(make_key(executors=["uid_alice"]))
+        alices = api_for(executors=["uid_alice"])
         oldest = called_back(api)
         for _ in range(4):
             called_back(api, "uid_bob")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from tests import callback, factories
-from tests.integration.api.contract import ContractClient, mistakes
+from tests.integration.api.contract import ApiFor, ContractClient, mistakes
 
 pytestmark = pytest.mark.django_db
 
@@ -140,12 +139,10 @@ def test_without_a_task_all_are_grouped_by_their_first_reason(
     }
 
 
-def test_all_tasks_are_those_that_the_key_is_bound_to(
-    make_key: Callable[..., str], frozen_clock: Any
-) -> None:
+def test_all_tasks_are_those_that_the_key_is_bound_to(api_for: ApiFor, frozen_clock: Any) -> None:
     for name in ("gid_north", "gid_south"):
         factories.once_task(factories.group(name, ["uid_alice"]), name, status="paused")
-    bound = ContractClient(make_key(executors=["gid_north"]))
+    bound = api_for(executors=["gid_north"])
 
     [found] = bound.get(EXPLAIN, executor="uid_alice").json()["groups"]
 

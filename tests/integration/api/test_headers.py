@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.db import DatabaseError, InterfaceError, OperationalError, connection
 
-from tests.integration.api.contract import ContractClient
+from tests.integration.api.contract import ApiFor, ContractClient
 from tests.integration.api.endpoints import ENDPOINTS
 from tests.integration.api.world import World, undone
 
@@ -44,9 +44,7 @@ def test_request_id_that_is_none_is_replaced(
 
 
 class TestKeys:
-    def test_bearer_and_basic_open_alike(
-        self, world: World, make_key: Callable[..., str], api_with: Callable[..., ContractClient]
-    ) -> None:
+    def test_bearer_and_basic_open_alike(self, world: World, make_key: Callable[..., str]) -> None:
         """I60: either form of the header."""
         client_id, _, secret = make_key().partition(".")
         pair = base64.b64encode(f"{client_id}:{secret}".encode()).decode()
@@ -56,12 +54,12 @@ class TestKeys:
             f"bearer {client_id}.{secret}",
             f"Basic {pair}",
         ):
-            answer = api_with(None).request("GET", EXECUTORS, headers={"Authorization": header})
+            answer = ContractClient(None).request(
+                "GET", EXECUTORS, headers={"Authorization": header}
+            )
             assert answer.status_code == 200, header
 
-    def test_anything_else_is_refused(
-        self, world: World, make_key: Callable[..., str], api_with: Callable[..., ContractClient]
-    ) -> None:
+    def test_anything_else_is_refused(self, world: World, make_key: Callable[..., str]) -> None:
         """I60: never logged raw, never a failure of the server."""
         key = make_key()
         other = make_key()
@@ -84,25 +82,21 @@ class TestKeys:
             "Basic " + base64.b64encode(key.encode()).decode(),
         ]
         for header in headers:
-            assert_refused(api_with, header)
+            assert_refused(header)
 
-    def test_key_in_the_address_is_none(
-        self, world: World, make_key: Callable[..., str], api_with: Callable[..., ContractClient]
-    ) -> None:
+    def test_key_in_the_address_is_none(self, world: World, make_key: Callable[..., str]) -> None:
         """I60: 401 without the header, an unknown parameter beside it."""
         key = make_key()
 
         for name in ("key", "api_key", "token", "authorization"):
-            without = api_with(None).get(EXECUTORS, **{name: key})
-            beside = api_with(key).get(EXECUTORS, **{name: key})
+            without = ContractClient(None).get(EXECUTORS, **{name: key})
+            beside = ContractClient(key).get(EXECUTORS, **{name: key})
             assert (without.status_code, beside.status_code) == (401, 400)
             assert key not in without.content.decode() + beside.content.decode()
 
-    def test_failures_are_counted_by_the_real_address(
-        self, world: World, api_with: Callable[..., ContractClient]
-    ) -> None:
+    def test_failures_are_counted_by_the_real_address(self, world: World) -> None:
         """I60: claims of a proxy change nothing; 429 says how long to wait."""
-        client = api_with("nobody-222222." + "x" * 43)
+        client = ContractClient("nobody-222222." + "x" * 43)
         statuses = []
         for number in range(22):
             forged = {"X-Forwarded-For": f"10.0.0.{number}", "X-Real-Ip": f"10.0.0.{number}"}
@@ -114,17 +108,15 @@ class TestKeys:
         assert answer.json()["code"] == "throttled"
 
 
-def assert_refused(api_with: Callable[..., ContractClient], header: str) -> None:
-    answer = api_with(None).request("GET", EXECUTORS, headers={"Authorization": header})
+def assert_refused(header: str) -> None:
+    answer = ContractClient(None).request("GET", EXECUTORS, headers={"Authorization": header})
     assert (answer.status_code, answer.json()["code"]) == (401, "not_authenticated"), header
     assert len(answer.content) < 1000
 
 
-def test_key_over_its_rate_is_answered_429(
-    world: World, make_key: Callable[..., str], api_with: Callable[..., ContractClient]
-) -> None:
+def test_key_over_its_rate_is_answered_429(world: World, api_for: ApiFor) -> None:
     """S0.25: with the seconds left of its minute, on whichever address."""
-    client = api_with(make_key(rate="1/m"))
+    client = api_for(rate="1/m")
     client.get(EXECUTORS)
 
     for endpoint in ENDPOINTS:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -18,7 +17,7 @@ from apps.jobs.services.leases import Renewed, Sign, renew
 from apps.jobs.sweeps import follow_workers, rescue
 from tests.frozen import FrozenClock
 from tests.history import move
-from tests.integration.api.contract import ContractClient
+from tests.integration.api.contract import ApiFor, ContractClient
 from tests.jobs import events_of, job_type, jobs, row
 
 pytestmark = pytest.mark.django_db
@@ -58,10 +57,7 @@ def beat(api: ContractClient, *signs: dict[str, Any]) -> list[dict[str, Any]]:
 
 # --- leases ---------------------------------------------------------------------------------------
 def test_lease_of_an_archived_job_is_lost(
-    api: ContractClient,
-    make_key: Callable[..., str],
-    api_with: Callable[..., ContractClient],
-    frozen_clock: FrozenClock,
+    api: ContractClient, api_for: ApiFor, frozen_clock: FrozenClock
 ) -> None:
     """S4.16: another key is told nothing of it."""
     [job] = held(api)
@@ -70,7 +66,7 @@ def test_lease_of_an_archived_job_is_lost(
     assert move() == 1
 
     assert [each["code"] for each in beat(api, sign(job))] == ["lease_lost"]
-    other = api_with(make_key(scopes=["hold"]))
+    other = api_for(scopes=["hold"])
     assert [each["code"] for each in beat(other, sign(job))] == ["not_found"]
 
 
@@ -159,15 +155,13 @@ def test_checkpoint_that_cannot_be_kept_costs_no_lease(
     assert renewed.until == clock.now() + timedelta(seconds=30)
 
 
-def test_leases_that_are_not_the_callers(
-    api: ContractClient, make_key: Callable[..., str], api_with: Callable[..., ContractClient]
-) -> None:
+def test_leases_that_are_not_the_callers(api: ContractClient, api_for: ApiFor) -> None:
     """I30: a wrong token is lost, a job of another key is unknown."""
     [job] = held(api)
     before = Job.objects.values().get()
 
     [wrong] = beat(api, {**sign(job), "lease_token": "x"})
-    [foreign] = beat(api_with(make_key()), sign(job, progress=40))
+    [foreign] = beat(api_for(), sign(job, progress=40))
 
     assert (wrong["ok"], wrong["code"]) == (False, "lease_lost")
     assert (foreign["ok"], foreign["code"]) == (False, "not_found")
@@ -274,13 +268,10 @@ def test_worker_that_promises_nothing_is_not_lost(
 
 
 def test_two_keys_may_both_have_a_worker_of_one_name(
-    api: ContractClient,
-    make_key: Callable[..., str],
-    api_with: Callable[..., ContractClient],
-    frozen_clock: FrozenClock,
+    api: ContractClient, api_for: ApiFor, frozen_clock: FrozenClock
 ) -> None:
     """One of them is lost, and the other keeps its jobs."""
-    other = api_with(make_key())
+    other = api_for()
     for each in (api, other):
         each.post(f"{WORKERS}register/", {"name": "pi-1", "types": ["mail"]})
     [mine], [theirs] = held(api, lease_seconds=900), held(other, lease_seconds=900)
@@ -302,10 +293,8 @@ def test_registering_again_takes_over_and_stays_quiet(api: ContractClient) -> No
     assert Worker.objects.count() == 1
 
 
-def test_types_outside_the_binding_are_not_registered(
-    make_key: Callable[..., str], api_with: Callable[..., ContractClient]
-) -> None:
-    api = api_with(make_key(job_types=["mail"]))
+def test_types_outside_the_binding_are_not_registered(api_for: ApiFor) -> None:
+    api = api_for(job_types=["mail"])
 
     api.post(f"{WORKERS}register/", {"name": "pi-1", "types": ["bill", "mail"]})
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -16,7 +15,7 @@ from apps.jobs.services import outside
 from apps.jobs.services import request as requests
 from tests import factories
 from tests.frozen import FrozenClock
-from tests.integration.api.contract import ContractClient
+from tests.integration.api.contract import ApiFor, ContractClient
 from tests.jobs import job_type, jobs, row
 from tests.pools import NAME as POOL
 from tests.pools import pool
@@ -158,12 +157,10 @@ def test_worker_names_what_it_wants(api: ContractClient) -> None:
     assert "Name at least one job type." in answer.json()["detail"]
 
 
-def test_type_outside_the_binding_is_as_unknown_as_any(
-    make_key: Callable[..., str], api_with: Callable[..., ContractClient]
-) -> None:
+def test_type_outside_the_binding_is_as_unknown_as_any(api_for: ApiFor) -> None:
     job_type("bill")
     jobs(1), jobs(1, type="bill")
-    api = api_with(make_key(job_types=["mail"]))
+    api = api_for(job_types=["mail"])
 
     answer = hold(api, types=["bill", "mail", "fax"])
 
@@ -171,16 +168,14 @@ def test_type_outside_the_binding_is_as_unknown_as_any(
     assert answer["unknown"] == ["bill", "fax"]
 
 
-def test_pool_gives_its_keys_to_buckets_alone(
-    api: ContractClient, make_key: Callable[..., str], api_with: Callable[..., ContractClient]
-) -> None:
+def test_pool_gives_its_keys_to_buckets_alone(api: ContractClient, api_for: ApiFor) -> None:
     """No key of a pool is had as a plain job by accident; other types go on."""
     pool({"a": 1})
     numbers = jobs(1)
 
     answer = hold(api, types=[POOL, "mail"])
     alone = api.post(HOLD, {"worker": "pi-1", "types": [POOL]})
-    foreign = api_with(make_key(job_types=["mail"])).post(HOLD, {"worker": "pi", "types": [POOL]})
+    foreign = api_for(job_types=["mail"]).post(HOLD, {"worker": "pi", "types": [POOL]})
 
     assert (ids_of(answer), answer["unknown"]) == (numbers, [POOL])
     assert alone.status_code == 400
@@ -244,12 +239,12 @@ def test_request_is_new_when_its_leases_are_over(
 
 
 def test_same_request_id_of_another_key_is_another_request(
-    api: ContractClient, make_key: Callable[..., str], api_with: Callable[..., ContractClient]
+    api: ContractClient, api_for: ApiFor
 ) -> None:
     numbers = jobs(2)
 
     first = hold(api, limit=1, request_id="r-1")
-    second = hold(api_with(make_key()), limit=1, request_id="r-1")
+    second = hold(api_for(), limit=1, request_id="r-1")
 
     assert (ids_of(first), ids_of(second)) == (numbers[:1], numbers[1:])
 

@@ -9,10 +9,10 @@ import pytest
 from apps.access.rules.clients import Binding
 from apps.jobs.models import Job, JobType, Worker
 from tests import factories
-from tests.integration.api.contract import mistakes
+from tests.integration.api.contract import ApiFor, mistakes
 from tests.integration.api.endpoints import ENDPOINTS
 from tests.integration.api.job_endpoints import JOB_ENDPOINTS, SETTINGS
-from tests.integration.api.test_matrix import Clients, MakeKey, listed_by, without_request_id
+from tests.integration.api.test_matrix import listed_by, without_request_id
 from tests.integration.api.world import Untouched, World, checksum, undone
 
 pytestmark = pytest.mark.django_db
@@ -22,11 +22,11 @@ HANDLER_LESS = {**SETTINGS, "handler": ""}
 
 
 def test_key_bound_to_the_type_is_served(
-    world: World, make_key: MakeKey, api_with: Clients, subtests: pytest.Subtests
+    world: World, api_for: ApiFor, subtests: pytest.Subtests
 ) -> None:
     for endpoint in JOB_ENDPOINTS:
         with subtests.test(str(endpoint)), undone():
-            client = api_with(make_key(job_types=[*endpoint.types, "other"]))
+            client = api_for(job_types=[*endpoint.types, "other"])
 
             answer = endpoint.request(client, world)
 
@@ -35,10 +35,10 @@ def test_key_bound_to_the_type_is_served(
 
 @pytest.mark.parametrize("bound", ["sms", "unheard-of"])
 def test_type_outside_the_binding_answers_as_an_unknown_one(
-    bound: str, world: World, make_key: MakeKey, api_with: Clients, subtests: pytest.Subtests
+    bound: str, world: World, api_for: ApiFor, subtests: pytest.Subtests
 ) -> None:
     """I60: byte for byte but for the id of the request, and nothing is changed."""
-    client = api_with(make_key(job_types=[bound]))
+    client = api_for(job_types=[bound])
     for endpoint in JOB_ENDPOINTS:
         # Workers are noted as they call.
         but = [Worker] if endpoint.scope == "hold" else []
@@ -56,11 +56,9 @@ def test_type_outside_the_binding_answers_as_an_unknown_one(
 
 
 @pytest.mark.parametrize("bound", [["sms"], ["mail", "sms"], ["unheard-of"]])
-def test_bound_key_lists_its_own_only(
-    bound: list[str], world: World, make_key: MakeKey, api_with: Clients
-) -> None:
+def test_bound_key_lists_its_own_only(bound: list[str], world: World, api_for: ApiFor) -> None:
     """In every list, whatever the filter asks for."""
-    client = api_with(make_key(job_types=bound))
+    client = api_for(job_types=bound)
 
     listed = partial(listed_by, client)
     there = set(bound) & {"mail", "sms"}
@@ -72,10 +70,10 @@ def test_bound_key_lists_its_own_only(
 
 
 def test_key_bound_to_types_changes_nothing_that_has_none(
-    world: World, make_key: MakeKey, api_with: Clients, subtests: pytest.Subtests
+    world: World, api_for: ApiFor, subtests: pytest.Subtests
 ) -> None:
     """Neither executors nor templates nor plans; it pulls and reads what others see."""
-    client = api_with(make_key(job_types=["mail"]))
+    client = api_for(job_types=["mail"])
     for endpoint in OTHERS:
         with subtests.test(str(endpoint)), undone(), Untouched() as rows:
             answer = endpoint.request(client, world)
@@ -88,9 +86,9 @@ def test_key_bound_to_types_changes_nothing_that_has_none(
 
 
 def test_key_bound_to_both_changes_only_what_both_cover(
-    world: World, make_key: MakeKey, api_with: Clients, subtests: pytest.Subtests
+    world: World, api_for: ApiFor, subtests: pytest.Subtests
 ) -> None:
-    client = api_with(make_key(executors=["uid_alice"], job_types=["mail"]))
+    client = api_for(executors=["uid_alice"], job_types=["mail"])
     for endpoint in ENDPOINTS:
         if endpoint.scope == "operate":
             with subtests.test(str(endpoint)), undone():
@@ -101,12 +99,12 @@ def test_key_bound_to_both_changes_only_what_both_cover(
 
 
 def test_key_bound_to_a_type_does_not_choose_its_handler(
-    world: World, make_key: MakeKey, api_with: Clients, subtests: pytest.Subtests
+    world: World, api_for: ApiFor, subtests: pytest.Subtests
 ) -> None:
     """The handler decides what runs on the platform's own machines."""
     factories.job_type("fax")
     factories.job_type("idle", handler="echo")
-    client = api_with(make_key(job_types=["mail", "fax", "idle", "new"]))
+    client = api_for(job_types=["mail", "fax", "idle", "new"])
     for method, path, body in (
         ("PATCH", "mail/", {"handler": "sleep"}),
         ("PATCH", "mail/", {"handler": ""}),
@@ -124,10 +122,8 @@ def test_key_bound_to_a_type_does_not_choose_its_handler(
             assert rows
 
 
-def test_key_bound_to_a_type_changes_its_other_settings(
-    world: World, make_key: MakeKey, api_with: Clients
-) -> None:
-    client = api_with(make_key(job_types=["mail"]))
+def test_key_bound_to_a_type_changes_its_other_settings(world: World, api_for: ApiFor) -> None:
+    client = api_for(job_types=["mail"])
 
     answer = client.patch("/api/v1/job-types/mail/", {"paused": True, "pause_reason": "Storm"})
 
@@ -135,10 +131,8 @@ def test_key_bound_to_a_type_changes_its_other_settings(
     assert answer.json()["paused"] is True
 
 
-def test_batch_with_one_foreign_type_makes_nothing(
-    world: World, make_key: MakeKey, api_with: Clients
-) -> None:
-    client = api_with(make_key(job_types=["mail"]))
+def test_batch_with_one_foreign_type_makes_nothing(world: World, api_for: ApiFor) -> None:
+    client = api_for(job_types=["mail"])
     before = checksum()
 
     answer = client.post("/api/v1/jobs/", {"jobs": [{"type": "mail"}, {"type": "sms"}]})

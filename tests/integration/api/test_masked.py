@@ -11,7 +11,7 @@ from apps.common.masking import MASK
 from apps.jobs.models import Job
 from apps.journal.models import JournalEntry
 from tests import factories
-from tests.integration.api.contract import ContractClient
+from tests.integration.api.contract import ApiFor, ContractClient
 from tests.jobs import end, take
 
 pytestmark = pytest.mark.django_db
@@ -30,8 +30,8 @@ MASKED = {
 
 
 @pytest.fixture
-def clients(make_key: Callable[..., str], frozen_clock: Any) -> Callable[..., ContractClient]:
-    return lambda *scopes: ContractClient(make_key(scopes=scopes))
+def clients(api_for: ApiFor, frozen_clock: Any) -> Callable[..., ContractClient]:
+    return lambda *scopes: api_for(scopes=scopes)
 
 
 @pytest.fixture

@@ -19,14 +19,13 @@ from apps.dispatch.services import executors
 from apps.jobs.models import Job
 from tests import factories
 from tests.caches import clear_caches
-from tests.integration.api.contract import ContractClient, mistakes
+from tests.integration.api.contract import ApiFor, ContractClient, mistakes
 from tests.integration.api.endpoints import BASE, ENDPOINTS
 from tests.integration.api.world import Untouched, World, checksum, erase_all_but, undone
 
 pytestmark = pytest.mark.django_db
 
 MakeKey = Callable[..., str]
-Clients = Callable[..., ContractClient]
 STRANGERS = ("uid_bob", "gid_other", "uid_nobody", "gid_nobody")
 # They take no key, or are for people who have signed in.
 WITHOUT_KEYS = {"", "favicon.ico", "api/schema/", "api/docs/", "health/live", "health/ready"}
@@ -97,14 +96,10 @@ def revoked(make_key: MakeKey, frozen_clock: Any) -> str:
 
 @pytest.mark.parametrize("kind", [no_key, wrong_secret, unknown_client, expired, revoked])
 def test_key_that_opens_nothing_is_answered_401(
-    kind: Callable[..., str | None],
-    world: World,
-    make_key: MakeKey,
-    api_with: Clients,
-    frozen_clock: Any,
+    kind: Callable[..., str | None], world: World, make_key: MakeKey, frozen_clock: Any
 ) -> None:
     """I60: whatever the key once could, and nothing is changed."""
-    client = api_with(kind(make_key, frozen_clock))
+    client = ContractClient(kind(make_key, frozen_clock))
     otherwise = []
 
     with Untouched() as rows:
@@ -120,10 +115,10 @@ def test_key_that_opens_nothing_is_answered_401(
 
 
 def test_scope_opens_what_it_names(
-    world: World, make_key: MakeKey, api_with: Clients, subtests: pytest.Subtests
+    world: World, api_for: ApiFor, subtests: pytest.Subtests
 ) -> None:
     """I60: it alone is enough."""
-    clients = {scope: api_with(make_key(scopes=[scope])) for scope in Scope}
+    clients = {scope: api_for(scopes=[scope]) for scope in Scope}
     for endpoint in ENDPOINTS:
         with subtests.test(str(endpoint)), undone():
             answer = endpoint.request(clients[Scope(endpoint.scope)], world)
@@ -132,11 +127,9 @@ def test_scope_opens_what_it_names(
 
 
 @pytest.mark.parametrize("scope", list(Scope))
-def test_scope_opens_nothing_else(
-    scope: str, world: World, make_key: MakeKey, api_with: Clients
-) -> None:
+def test_scope_opens_nothing_else(scope: str, world: World, api_for: ApiFor) -> None:
     """I60: 403 comes before anything else is checked, and nothing is changed."""
-    client = api_with(make_key(scopes=[scope]))
+    client = api_for(scopes=[scope])
     otherwise = []
 
     with Untouched() as rows:
@@ -152,10 +145,10 @@ def test_scope_opens_nothing_else(
 
 @pytest.mark.parametrize("bound", ["uid_alice", "gid_sales", "uid_bob", "gid_other"])
 def test_key_bound_to_the_object_is_served(
-    bound: str, world: World, make_key: MakeKey, api_with: Clients, subtests: pytest.Subtests
+    bound: str, world: World, api_for: ApiFor, subtests: pytest.Subtests
 ) -> None:
     """S0.5: by the name itself, or by a group that stands for its members."""
-    client = api_with(make_key(executors=[bound]))
+    client = api_for(executors=[bound])
     for endpoint in ENDPOINTS:
         if bound in endpoint.own:
             with subtests.test(str(endpoint)), undone():
@@ -169,10 +162,10 @@ FOREIGN = [endpoint for endpoint in ENDPOINTS if "uid_bob" not in endpoint.own]
 
 @pytest.mark.parametrize("bound", STRANGERS)
 def test_object_outside_the_binding_answers_as_an_unknown_one(
-    bound: str, world: World, make_key: MakeKey, api_with: Clients
+    bound: str, world: World, api_for: ApiFor
 ) -> None:
     """S0.29, I14, I60: byte for byte but for the id of the request, and nothing is changed."""
-    client = api_with(make_key(executors=[bound]))
+    client = api_for(executors=[bound])
     # What one of the endpoints would make.
     factories.user("uid_new")
     foreign, otherwise = {}, []
@@ -214,10 +207,10 @@ def without_request_id(answer: Any) -> tuple[int, bytes]:
     ],
 )
 def test_bound_key_lists_its_own_only(
-    bound: list[str], names: set[str], world: World, make_key: MakeKey, api_with: Clients
+    bound: list[str], names: set[str], world: World, api_for: ApiFor
 ) -> None:
     """S0.5: in every list, whatever the filter asks for."""
-    client = api_with(make_key(executors=bound))
+    client = api_for(executors=bound)
 
     listed = partial(listed_by, client)
     users = {name for name in names if name.startswith("uid_")}
@@ -236,21 +229,17 @@ def test_bound_key_lists_its_own_only(
     )
 
 
-def test_bound_key_reads_no_figures_of_jobs(
-    world: World, make_key: MakeKey, api_with: Clients
-) -> None:
+def test_bound_key_reads_no_figures_of_jobs(world: World, api_for: ApiFor) -> None:
     """I60: the reports do not keep apart whose jobs they count."""
-    client = api_with(make_key(executors=["uid_alice"]))
+    client = api_for(executors=["uid_alice"])
 
     answer = client.get("/api/v1/reports/summary/", source="job", by="hour")
 
     assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
 
 
-def test_bound_key_submits_for_its_own_users_only(
-    world: World, make_key: MakeKey, api_with: Clients
-) -> None:
-    client = api_with(make_key(executors=["uid_alice"]))
+def test_bound_key_submits_for_its_own_users_only(world: World, api_for: ApiFor) -> None:
+    client = api_for(executors=["uid_alice"])
     with Untouched() as rows:
         for user in ("", "uid_bob", "uid_nobody", "gid_sales"):
             answer = client.post("/api/v1/jobs/", {"type": "mail", "user_id": user})
@@ -259,12 +248,10 @@ def test_bound_key_submits_for_its_own_users_only(
             assert rows, user
 
 
-def test_bound_key_learns_nothing_of_the_open_twin_of_others(
-    world: World, make_key: MakeKey, api_with: Clients
-) -> None:
+def test_bound_key_learns_nothing_of_the_open_twin_of_others(world: World, api_for: ApiFor) -> None:
     """Neither its number nor its state; that there is one cannot be kept from it."""
     factories.job("sms", key="order-9", user_id="uid_bob", unique=True)
-    client = api_with(make_key(executors=["gid_sales"]))
+    client = api_for(executors=["gid_sales"])
     job = {"type": "sms", "key": "order-9", "unique": True, "user_id": "uid_alice"}
     before = checksum()
 
@@ -280,10 +267,10 @@ def test_bound_key_learns_nothing_of_the_open_twin_of_others(
 
 
 def test_user_who_left_the_group_is_outside_its_binding_at_once(
-    world: World, make_key: MakeKey, api_with: Clients
+    world: World, api_for: ApiFor
 ) -> None:
     """I60: the binding is read at each request."""
-    client = api_with(make_key(executors=["gid_sales"]))
+    client = api_for(executors=["gid_sales"])
     body = {"uid": "uid_alice"}
     before = client.post("/api/v1/dispatch/", body)
     executors.change_members(group=executors.find("gid_sales"), remove=["uid_alice"], actor="test")
@@ -293,11 +280,9 @@ def test_user_who_left_the_group_is_outside_its_binding_at_once(
     assert (before.status_code, after.status_code) == (200, 404)
 
 
-def test_bound_key_cannot_move_a_task_out_of_its_binding(
-    world: World, make_key: MakeKey, api_with: Clients
-) -> None:
+def test_bound_key_cannot_move_a_task_out_of_its_binding(world: World, api_for: ApiFor) -> None:
     """S0.5, S0.32: neither to a known executor nor to an unknown one."""
-    client = api_with(make_key(executors=["uid_alice"]))
+    client = api_for(executors=["uid_alice"])
     before = checksum()
 
     for name in ("uid_bob", "uid_nobody"):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from apps.dispatch.models import Executor
 from tests import factories
-from tests.integration.api.contract import ContractClient, mistakes
+from tests.integration.api.contract import ApiFor, ContractClient, mistakes
 from tests.integration.api.world import checksum
 
 pytestmark = pytest.mark.django_db
@@ -116,10 +114,8 @@ class TestBoundKey:
     """A key bound to a group manages it without reaching other executors."""
 
     @pytest.fixture
-    def bound(
-        self, sales: Executor, make_key: Callable[..., str], api_with: Callable[..., ContractClient]
-    ) -> ContractClient:
-        return api_with(make_key(executors=["gid_sales"]))
+    def bound(self, sales: Executor, api_for: ApiFor) -> ContractClient:
+        return api_for(executors=["gid_sales"])
 
     def test_stranger_cannot_be_drawn_into_the_binding(
         self, bound: ContractClient, api: ContractClient
@@ -144,11 +140,9 @@ class TestBoundKey:
         assert answer.json() == {"members": ["uid_alice"]}
         assert bound.get("/api/v1/executors/uid_bob/").status_code == 404
 
-    def test_user_of_the_binding_can_be_added(
-        self, sales: Executor, make_key: Callable[..., str], api_with: Callable[..., ContractClient]
-    ) -> None:
+    def test_user_of_the_binding_can_be_added(self, sales: Executor, api_for: ApiFor) -> None:
         """S0.5: bound to both, the key may join them."""
-        both = api_with(make_key(executors=["gid_sales", "uid_carol"]))
+        both = api_for(executors=["gid_sales", "uid_carol"])
 
         answer = both.post(MEMBERS, {"add": ["uid_carol"]})
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -14,7 +13,7 @@ from apps.jobs.models import Job, Worker
 from apps.jobs.services import register
 from apps.journal.models import JournalEntry
 from tests.frozen import FrozenClock
-from tests.integration.api.contract import ContractClient, mistakes
+from tests.integration.api.contract import ApiFor, ContractClient, mistakes
 from tests.jobs import job_type
 from tests.pools import fill, held, job_of, pool, waiting
 
@@ -132,11 +131,9 @@ def test_keys_of_a_worker_that_leaves_come_back(api: ContractClient) -> None:
     assert job_of("a").attempts == 1
 
 
-def test_two_keys_with_workers_of_one_name_have_a_bucket_each(
-    api_with: Callable[[str], ContractClient], make_key: Callable[..., str]
-) -> None:
+def test_two_keys_with_workers_of_one_name_have_a_bucket_each(api_for: ApiFor) -> None:
     """S3.8, I60."""
-    one, other = (api_with(make_key(scopes=["hold"])) for _ in range(2))
+    one, other = (api_for(scopes=["hold"]) for _ in range(2))
     call(one, "assign", limit=1)
 
     assert [item["key"] for item in call(other, "assign", limit=1)["items"]] == ["b"]
@@ -311,13 +308,10 @@ def test_type_that_is_no_pool_answers_as_an_unknown_one(
         assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
 
 
-def test_key_bound_to_another_type_finds_no_pool(
-    api_with: Callable[[str], ContractClient], make_key: Callable[..., str]
-) -> None:
+def test_key_bound_to_another_type_finds_no_pool(api_for: ApiFor) -> None:
     """I60: and one that is bound to it does all."""
     foreign, own = (
-        api_with(make_key(scopes=["hold", "operate", "read"], job_types=[name]))
-        for name in ("mail", "keys")
+        api_for(scopes=["hold", "operate", "read"], job_types=[name]) for name in ("mail", "keys")
     )
 
     assert foreign.get(POOL).status_code == 404

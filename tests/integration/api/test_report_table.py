@@ -13,7 +13,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +23,7 @@ from hypothesis import strategies as st
 from apps.common import clock
 from apps.jobs.models import Job
 from tests.frozen import FrozenClock
-from tests.integration.api.contract import ContractClient
+from tests.integration.api.contract import ApiFor, ContractClient
 from tests.integration.api.world import undone
 from tests.jobs import events_of, job_type, jobs, rescue, row
 
@@ -103,13 +102,12 @@ def expected(held: Held, report: dict[str, Any]) -> str:
 @given(steps=STEPS)
 def test_every_report_is_answered_by_the_table(
     api: ContractClient,
-    make_key: Callable[..., str],
-    api_with: Callable[..., ContractClient],
+    api_for: ApiFor,
     frozen_clock: FrozenClock,
     steps: list[tuple[str, int, dict[str, Any]]],
 ) -> None:
     Job.objects.all().delete()
-    other = api_with(make_key())
+    other = api_for()
     [number] = jobs(1, priority=1)
     events: Counter[str] = Counter()
     stale: set[str] = set()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from apps.journal.models import JournalEntry
 from apps.schedules.models import Schedule
 from tests import factories
 from tests.frozen import FrozenClock
-from tests.integration.api.contract import ContractClient, mistakes
+from tests.integration.api.contract import ApiFor, ContractClient, mistakes
 from tests.integration.schedules.conftest import sweep
 
 pytestmark = pytest.mark.django_db
@@ -88,23 +87,21 @@ def test_list_is_filtered(api: ContractClient) -> None:
 
 
 def test_masked_context_is_kept_by_a_key_that_does_not_see_it(
-    make_key: Callable[..., str], api_with: Callable[[str], ContractClient], api: ContractClient
+    api_for: ApiFor, api: ContractClient
 ) -> None:
     made = planned(api, context={"password": "hunter2", "to": "all"})
     one = f"{ALL}{made['id']}/"
-    masked = api_with(make_key(scopes=["read", "operate"]))
+    masked = api_for(scopes=["read", "operate"])
     seen = masked.get(one).json()["context"]
     assert seen["to"] == "all" and seen["password"] != "hunter2"
     assert masked.patch(one, {"context": {**seen, "to": "ann"}}).status_code == 200
     assert Schedule.objects.get().context == {"password": "hunter2", "to": "ann"}
 
 
-def test_key_bound_to_types_plans_for_these_alone(
-    make_key: Callable[..., str], api_with: Callable[[str], ContractClient], api: ContractClient
-) -> None:
+def test_key_bound_to_types_plans_for_these_alone(api_for: ApiFor, api: ContractClient) -> None:
     factories.job_type("sms")
     other = planned(api, job_type="sms")
-    client = api_with(make_key(scopes=["read", "operate"], job_types=["mail"]))
+    client = api_for(scopes=["read", "operate"], job_types=["mail"])
     mine = planned(client)
     assert [row["id"] for row in client.get(ALL).json()["results"]] == [mine["id"]]
     moved = client.patch(f"{ALL}{mine['id']}/", {"job_type": "sms"})
@@ -113,11 +110,9 @@ def test_key_bound_to_types_plans_for_these_alone(
     assert not Job.objects.exists()
 
 
-def test_key_bound_to_executors_sees_no_schedule(
-    make_key: Callable[..., str], api_with: Callable[[str], ContractClient], api: ContractClient
-) -> None:
+def test_key_bound_to_executors_sees_no_schedule(api_for: ApiFor, api: ContractClient) -> None:
     """Their jobs are nobody's."""
     planned(api)
     factories.user("uid_ann")
-    client = api_with(make_key(scopes=["read"], executors=["uid_ann"]))
+    client = api_for(scopes=["read"], executors=["uid_ann"])
     assert client.get(ALL).json()["results"] == []

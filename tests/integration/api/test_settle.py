@@ -15,7 +15,7 @@ from apps.access import services as access
 from apps.common import clock
 from apps.jobs.models import Job
 from tests.frozen import FrozenClock
-from tests.integration.api.contract import ContractClient, mistakes
+from tests.integration.api.contract import ApiFor, ContractClient, mistakes
 from tests.jobs import events_of, job_type, jobs, last_entry, rescue, row
 
 pytestmark = pytest.mark.django_db
@@ -228,16 +228,14 @@ def test_late_report_changes_nothing_and_is_kept_once(
     assert row(int(job["id"])).status == "ready"
 
 
-def test_job_of_another_key_is_unknown(
-    api: ContractClient, make_key: Callable[..., str], api_with: Callable[..., ContractClient]
-) -> None:
+def test_job_of_another_key_is_unknown(api: ContractClient, api_for: ApiFor) -> None:
     """Byte for byte like a number that nothing has; nobody fills another's journal."""
     [job] = held(api)
-    other = api_with(make_key())
+    other = api_for()
 
     [foreign] = settle(other, said(job, "succeeded"))
     Job.objects.filter(pk=job["id"]).update(type="bill")
-    narrowed = settle(api_with(make_key(job_types=["mail"])), said(job, "succeeded"))
+    narrowed = settle(api_for(job_types=["mail"]), said(job, "succeeded"))
     Job.objects.filter(pk=job["id"]).delete()
     [unknown] = settle(other, said(job, "succeeded"))
 
@@ -248,12 +246,10 @@ def test_job_of_another_key_is_unknown(
 
 
 def test_key_whose_binding_is_narrowed_settles_no_more(
-    make_key: Callable[..., str],
-    api_with: Callable[..., ContractClient],
-    monkeypatch: pytest.MonkeyPatch,
+    make_key: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = make_key(job_types=["mail"])
-    api = api_with(key)
+    api = ContractClient(key)
     [job] = held(api)
     client = access.find(key.partition(".")[0])
     kept = {"name": client.name, "scopes": client.scopes, "executors": [], "rate": ""}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 
 from apps.reports.services.rollup import roll_up
 from tests import factories
-from tests.integration.api.contract import ContractClient, mistakes
+from tests.integration.api.contract import ApiFor, ContractClient, mistakes
 from tests.integration.reports.history import entry, utc, write
 
 pytestmark = pytest.mark.django_db
@@ -100,12 +99,10 @@ def test_times_may_have_any_offset(history: None, api: ContractClient) -> None:
     assert [(row["group"], row["total"]) for row in body["rows"]] == [("2026-03-29T23:00+00:00", 2)]
 
 
-def test_key_bound_to_executors_sees_theirs(
-    history: None, make_key: Callable[..., str], api_with: Callable[..., ContractClient]
-) -> None:
+def test_key_bound_to_executors_sees_theirs(history: None, api_for: ApiFor) -> None:
     """I60: by group as well; not what others' tasks did."""
     factories.group("gid_sales", ["uid_alice"])
-    client = api_with(make_key(executors=["gid_sales"]))
+    client = api_for(executors=["gid_sales"])
     body = client.get(SUMMARY, source="dispatch", by="executor").json()
     assert [(row["group"], row["total"]) for row in body["rows"]] == [("uid_alice", 1)]
     assert body["total"]["total"] == 1
@@ -115,11 +112,9 @@ def test_key_bound_to_executors_sees_theirs(
     assert refused.json()["errors"][0]["field"] == "by"
 
 
-def test_key_bound_to_types_sees_theirs(
-    history: None, make_key: Callable[..., str], api_with: Callable[..., ContractClient]
-) -> None:
+def test_key_bound_to_types_sees_theirs(history: None, api_for: ApiFor) -> None:
     """I60."""
-    client = api_with(make_key(job_types=["sms"]))
+    client = api_for(job_types=["sms"])
     body = client.get(SUMMARY, source="job", by="type").json()
     assert [(row["group"], row["total"]) for row in body["rows"]] == [("sms", 1)]
     assert client.get(SUMMARY, source="job", by="hour").json()["total"]["total"] == 1

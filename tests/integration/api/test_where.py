@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 from urllib.parse import quote
@@ -14,7 +13,7 @@ from apps.jobs.api import jobs as job_view
 from apps.jobs.models import Job
 from tests import factories
 from tests.history import archived
-from tests.integration.api.contract import ContractClient, mistakes
+from tests.integration.api.contract import ApiFor, ContractClient, mistakes
 from tests.integration.dispatch import housekeeping
 from tests.jobs import job_type, jobs
 
@@ -116,22 +115,20 @@ def test_at_most_three_conditions_are_taken(api: ContractClient) -> None:
         assert mistakes(ask(api, path, *(f"{column}.a{n}:x" for n in range(4)))) == ["where"], path
 
 
-def test_key_that_reads_masks_searches_what_it_reads(
-    make_key: Callable[..., str], api_with: Callable[..., ContractClient]
-) -> None:
+def test_key_that_reads_masks_searches_what_it_reads(api_for: ApiFor) -> None:
     """Without the scope payload, too; what is masked for it, it cannot guess."""
-    reader = ContractClient(make_key(scopes=["read"]))
+    reader = api_for(scopes=["read"])
     assert len(results(ask(reader, "jobs/", "context.order.city:北京"))) == 1
     assert ask(reader, "jobs/", "context.password:x").status_code == 400
 
 
-def test_bound_key_finds_nothing_of_others(make_key: Callable[..., str]) -> None:
+def test_bound_key_finds_nothing_of_others(api_for: ApiFor) -> None:
     jobs(1, "web", context=BEIJING)
     for terms in ({"job_types": ["web"]}, {"executors": ["uid_bob"]}):
-        api = ContractClient(make_key(**terms))
+        api = api_for(**terms)
         found = results(ask(api, "jobs/", "context.order.city:北京"))
         assert [row["type"] for row in found] == (["web"] if "job_types" in terms else [])
-    bobs = ContractClient(make_key(executors=["uid_bob"]))
+    bobs = api_for(executors=["uid_bob"])
     for path in ("dispatches/", "dispatches/?archived=true", "once-tasks/", "rotate-tasks/"):
         assert results(ask(bobs, path, "params.order.city:北京")) == []
 
