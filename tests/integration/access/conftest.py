@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from django.http import HttpResponse
@@ -13,7 +14,9 @@ from rest_framework.response import Response
 from rest_framework.test import APIRequestFactory
 from rest_framework.views import APIView
 
+from apps.access import services
 from apps.access.authentication import ApiKeyAuthentication, KeyLookup
+from apps.access.models import ApiClient
 from apps.access.rules.clients import Binding
 from tests.frozen import FrozenClock
 
@@ -24,6 +27,13 @@ START = datetime(2026, 3, 2, 9, tzinfo=UTC)
 def elapsed_of(moving: FrozenClock) -> Callable[[], float]:
     """A monotonic clock (seconds) that moves with the frozen one."""
     return lambda: (moving.instant - START).total_seconds()
+
+
+def make(**changes: Any) -> tuple[ApiClient, str]:
+    """A client that may read, and its key."""
+    return services.create_client(
+        **{"name": "Reader", "scopes": ["read"], "actor": "ada", **changes}
+    )
 
 
 def bearer(key: str) -> str:

@@ -100,9 +100,9 @@ def test_rotation_sent_twice_rotates_once(admin_client: Client, frozen_clock: Fr
     assert JournalEntry.objects.filter(event="client_rotated").count() == 1
 
 
-@pytest.mark.parametrize(
-    "sent",
-    [
+def test_incomplete_rotation_asks_again(admin_client: Client, subtests: pytest.Subtests) -> None:
+    client, _ = make()
+    for sent in (
         {},
         {"version": 1, "keep_old": "24"},
         {"version": 1, "keep_old": "-1", "reason": "x"},
@@ -110,27 +110,27 @@ def test_rotation_sent_twice_rotates_once(admin_client: Client, frozen_clock: Fr
         {"version": "x", "keep_old": "24", "reason": "x"},
         {"version": 1, "keep_old": "24", "reason": "x" * 501},
         {"version": 1, "keep_old": "24", "reason": "\x00"},
-    ],
-)
-def test_incomplete_rotation_asks_again(admin_client: Client, sent: dict[str, Any]) -> None:
-    client, _ = make()
+    ):
+        with subtests.test(sent=sent):
+            response = admin_client.post(rotate_page_of(client), sent)
 
-    response = admin_client.post(rotate_page_of(client), sent)
-
-    assert response.status_code == 200
-    assert "new-key" not in response.content.decode()
-    client.refresh_from_db()
-    assert client.version == 1
+            assert response.status_code == 200
+            assert "new-key" not in response.content.decode()
+            client.refresh_from_db()
+            assert client.version == 1
 
 
-@pytest.mark.parametrize("object_id", ["999999", "9" * 30, "x", "_"])
-def test_rotation_of_an_unknown_row_leads_to_the_list(admin_client: Client, object_id: str) -> None:
-    url = reverse("admin:access_apiclient_rotate", args=[object_id])
+def test_rotation_of_an_unknown_row_leads_to_the_list(
+    admin_client: Client, subtests: pytest.Subtests
+) -> None:
+    for object_id in ("999999", "9" * 30, "x", "_"):
+        with subtests.test(object_id=object_id):
+            url = reverse("admin:access_apiclient_rotate", args=[object_id])
 
-    response = admin_client.get(url)
+            response = admin_client.get(url)
 
-    assert response.status_code == 302
-    assert response["Location"] == LIST
+            assert response.status_code == 302
+            assert response["Location"] == LIST
 
 
 def test_revocation_asks_for_a_reason_and_closes_the_key(

@@ -55,9 +55,10 @@ def test_create_with_nothing_but_a_scope_binds_and_limits_nothing() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_create_with_a_mistake_says_what_is_wrong_and_makes_nothing(
+    subtests: pytest.Subtests,
+) -> None:
+    for arguments, message in (
         ([], "A key needs at least one scope of pull, submit, hold, read, operate"),
         (["--scope", "admin"], "'admin' is not allowed in scopes; a scope is one of"),
         (["--scope", "read", "--executor", "alice"], "'alice' is not allowed in executors"),
@@ -68,16 +69,13 @@ def test_create_with_nothing_but_a_scope_binds_and_limits_nothing() -> None:
         (["--scope", "read", "--expires", "0"], "--expires 0 is out of range; write 1s to 36500d"),
         (["--scope", "read", "--expires", "36501d"], "is out of range"),
         (["--scope", "read", "--expires", "999999999d"], "is out of range"),
-    ],
-)
-def test_create_with_a_mistake_says_what_is_wrong_and_makes_nothing(
-    arguments: list[str], message: str
-) -> None:
-    with pytest.raises(CommandError) as caught:
-        run("create", "Key", *arguments)
+    ):
+        with subtests.test(arguments=arguments):
+            with pytest.raises(CommandError) as caught:
+                run("create", "Key", *arguments)
 
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
+            assert message in str(caught.value)
+            assert "\n" not in str(caught.value)
     assert not ApiClient.objects.exists()
 
 
@@ -145,7 +143,8 @@ def test_rotate_of_a_revoked_client_is_reported_in_one_sentence() -> None:
         run("rotate", client.client_id)
 
 
-@pytest.mark.parametrize("arguments", [[], ["forget"], ["create"], ["rotate"], ["revoke"]])
-def test_incomplete_command_is_an_error(arguments: list[str]) -> None:
-    with pytest.raises(CommandError):
-        run(*arguments)
+def test_incomplete_command_is_an_error(subtests: pytest.Subtests) -> None:
+    for arguments in ([], ["forget"], ["create"], ["rotate"], ["revoke"]):
+        with subtests.test(arguments=arguments):
+            with pytest.raises(CommandError):
+                run(*arguments)

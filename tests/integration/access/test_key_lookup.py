@@ -18,15 +18,9 @@ from apps.access.models import ApiClient
 from apps.access.rules import keys
 from apps.access.rules.clients import Binding
 from tests.frozen import FrozenClock
-from tests.integration.access.conftest import START, Call, bearer, elapsed_of
+from tests.integration.access.conftest import START, Call, bearer, elapsed_of, make
 
 pytestmark = pytest.mark.django_db
-
-
-def make(**changes: Any) -> tuple[ApiClient, str]:
-    return services.create_client(
-        **{"name": "Reader", "scopes": ["read"], "actor": "ada", **changes}
-    )
 
 
 class Process:
@@ -173,10 +167,10 @@ def test_last_use_costs_one_update_a_minute_and_no_version(
         return execute(sql, params, many, context)
 
     with connection.execute_wrapper(note):
-        for _ in range(119):
+        for _ in range(59):
             call(bearer(key))
             call(bearer(key))
-            frozen_clock.advance(seconds=0.5)
+            frozen_clock.advance(seconds=1)
 
     assert len(updates) == 1
     assert ApiClient.objects.get().version == client.version

@@ -109,9 +109,11 @@ def test_without_limits_and_zone_there_are_none(admin_client: Client) -> None:
     assert not Limited.objects.exists()
 
 
-@pytest.mark.parametrize(
-    ("typed", "says"),
-    [
+def test_what_is_wrong_is_refused_beside_its_field(
+    admin_client: Client, subtests: pytest.Subtests
+) -> None:
+    opened = filled(admin_client, groups=role("viewer"))
+    for typed, says in (
         ({"time_zone": "shanghai"}, "did you mean Asia/Shanghai?"),
         ({"executors": "gid_nort"}, "There is no executor 'gid_nort'."),
         ({"job_types": ["fax"]}, "fax"),
@@ -120,14 +122,11 @@ def test_without_limits_and_zone_there_are_none(admin_client: Client) -> None:
         ({**TYPED, "password2": "other"}, "The two password fields didn’t match."),
         ({**TYPED, "usable_password": "generate"}, "or leave both boxes empty."),
         ({"groups": []}, "Choose a role; without one the account sees nothing on these pages."),
-    ],
-)
-def test_what_is_wrong_is_refused_beside_its_field(
-    admin_client: Client, typed: dict[str, Any], says: str
-) -> None:
-    answer = admin_client.post(ADD, filled(admin_client, **{"groups": role("viewer"), **typed}))
+    ):
+        with subtests.test(typed=typed):
+            answer = admin_client.post(ADD, {**opened, **typed})
 
-    assert says in text_of(answer)
+            assert says in text_of(answer)
     assert not User.objects.filter(username="nora").exists()
 
 

@@ -35,16 +35,14 @@ def key_with(*scopes: str) -> str:
     return services.create_client(name="Key", scopes=scopes, actor="ada")[1]
 
 
-@pytest.mark.parametrize("scope", list(Scope))
-@pytest.mark.parametrize(
-    ("method", "needed"), [("get", "read"), ("head", "read"), ("post", "operate")]
-)
-def test_method_is_open_to_its_scope_and_no_other(
-    call: Call, method: str, needed: str, scope: str
-) -> None:
-    response = call(bearer(key_with(scope)), view=Tasks, method=method)
+def test_method_is_open_to_its_scope_and_no_other(call: Call, subtests: pytest.Subtests) -> None:
+    for scope in Scope:
+        key = bearer(key_with(scope))
+        for method, needed in (("get", "read"), ("head", "read"), ("post", "operate")):
+            with subtests.test(f"{method} with {scope}"):
+                response = call(key, view=Tasks, method=method)
 
-    assert response.status_code == (200 if scope == needed else 403)
+                assert response.status_code == (200 if scope == needed else 403)
 
 
 def test_key_without_the_scope_is_refused_naming_the_one_it_lacks(call: Call) -> None:
@@ -67,41 +65,40 @@ def test_call_without_a_key_is_asked_to_bring_one(call: Call) -> None:
     assert response["WWW-Authenticate"] == "Bearer"
 
 
-@pytest.mark.parametrize(("scope", "status"), [("read", 200), ("operate", 200), ("pull", 403)])
-def test_options_are_open_to_any_scope_of_the_view(call: Call, scope: str, status: int) -> None:
-    response = call(bearer(key_with(scope)), view=Tasks, method="options")
+def test_options_are_open_to_any_scope_of_the_view(call: Call) -> None:
+    for scope, status in (("read", 200), ("operate", 200), ("pull", 403)):
+        response = call(bearer(key_with(scope)), view=Tasks, method="options")
 
-    assert response.status_code == status
+        assert response.status_code == status, scope
 
 
 def test_method_that_the_view_has_not_is_answered_405(call: Call) -> None:
     assert call(bearer(key_with("pull")), view=Tasks, method="delete").status_code == 405
 
 
-@pytest.mark.parametrize("header", [None, "key"])
-@pytest.mark.parametrize(
-    ("scopes", "message"),
-    [
-        (None, "Careless declares no scopes; write scopes = {'GET': 'read'}"),
-        ("read", "Careless declares no scopes"),
-        ({}, r"leave out \['GET'\]"),
-        ({"POST": "read"}, r"leave out \['GET'\]"),
-        ({"GET": "admin"}, r"name the unknown \['admin'\]"),
-    ],
-)
 def test_view_that_forgets_its_scopes_is_a_loud_mistake(
-    call: Call, header: str | None, scopes: Any, message: str
+    call: Call, subtests: pytest.Subtests
 ) -> None:
     class Careless(APIView):
         def get(self, request: Request) -> Response:
             return Response()
 
-    if scopes is not None:
-        Careless.scopes = scopes  # type: ignore[attr-defined]
-    key = bearer(key_with(*Scope)) if header else None
-
-    with pytest.raises(ImproperlyConfigured, match=message):
-        call(key, view=Careless)
+    key = bearer(key_with(*Scope))
+    for scopes, message in (
+        (None, "Careless declares no scopes; write scopes = {'GET': 'read'}"),
+        ("read", "Careless declares no scopes"),
+        ({}, r"leave out \['GET'\]"),
+        ({"POST": "read"}, r"leave out \['GET'\]"),
+        ({"GET": "admin"}, r"name the unknown \['admin'\]"),
+    ):
+        if scopes is not None:
+            Careless.scopes = scopes  # type: ignore[attr-defined]
+        for header in (None, key):
+            with (
+                subtests.test(scopes=scopes, has_key=bool(header)),
+                pytest.raises(ImproperlyConfigured, match=message),
+            ):
+                call(header, view=Careless)
 
 
 def test_view_that_forgets_its_bindings_is_a_loud_mistake(call: Call) -> None:

@@ -346,14 +346,12 @@ def test_journal_that_cannot_be_written_undoes_the_change(monkeypatch: pytest.Mo
     assert ApiClient.objects.get().revoked_at is None
 
 
-@pytest.mark.parametrize(
-    "client_id", ["", "nobody-222222", "NOBODY", "a b", "x" * 65, "á", "\ud800"]
-)
-def test_unknown_client_id_is_not_found(client_id: str) -> None:
+def test_unknown_client_id_is_not_found(subtests: pytest.Subtests) -> None:
     make()
-
-    with pytest.raises(NotFound, match="There is no API client"):
-        services.find(client_id)
+    for client_id in ("", "nobody-222222", "NOBODY", "a b", "x" * 65, "á", "\ud800"):
+        with subtests.test(client_id=client_id):
+            with pytest.raises(NotFound, match="There is no API client"):
+                services.find(client_id)
 
 
 def test_client_is_found_by_its_id() -> None:
