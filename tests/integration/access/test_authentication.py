@@ -152,15 +152,6 @@ def test_live_key_in_an_unreadable_header_is_refused(
             assert "is not readable; send it once" in body_of(response)["detail"]
 
 
-def test_key_in_the_query_string_is_never_accepted(call: Call, frozen_clock: FrozenClock) -> None:
-    key = live_key(frozen_clock)
-    for name in ("key", "api_key", "token", "access_token", "authorization"):
-        response = call(path=f"/?{name}={key}")
-
-        assert response.status_code == 401, name
-        assert response["WWW-Authenticate"] == "Bearer", name
-
-
 def test_request_carries_the_client_as_auth_and_user(call: Call, frozen_clock: FrozenClock) -> None:
     seen: list[Request] = []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from drf_spectacular.generators import SchemaGenerator
@@ -166,6 +166,17 @@ def check_problem(answer: Any, *, has_body: bool = True) -> None:
     for sentence in sentences:
         own = functools.reduce(lambda text, name: text.replace(name, ""), sent, sentence)
         assert not INSIDE.search(QUOTED.sub("", own)), sentence
+
+
+def pages(api: ContractClient, path: str, **query: Any) -> Iterator[Any]:
+    """The answers from the first page of a list to the last, by their `next`."""
+    answer = api.get(path, **query)
+    assert answer.status_code == 200, answer.content
+    yield answer
+    while (following := answer.json()["next"]) is not None:
+        answer = api.get(following)
+        assert answer.status_code == 200, answer.content
+        yield answer
 
 
 def mistakes(answer: Any, status: int = 400) -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 from apps.common import clock
 from tests import factories
 from tests.history import archived, ended, move, where
-from tests.integration.api.contract import ApiFor, ContractClient, mistakes
+from tests.integration.api.contract import ApiFor, ContractClient, mistakes, pages
 from tests.integration.api.test_jobs import JOBS, REASON, listed
 from tests.jobs import jobs
 
@@ -58,17 +58,12 @@ def test_retry_brings_it_back(api: ContractClient) -> None:
     assert where(number) == ["jobs_job"]
 
 
-@pytest.mark.parametrize("verb", ["cancel", "run-now", "mark-done"])
-def test_other_verbs_are_refused(api: ContractClient, verb: str) -> None:
+def test_other_verbs_and_edits_are_refused(api: ContractClient) -> None:
     [number] = archived(status="failed")
-    answer = api.post(f"{JOBS}{number}/{verb}/", REASON)
-    assert (answer.status_code, answer.json()["code"]) == (409, "archived")
-
-
-def test_edit_is_refused(api: ContractClient) -> None:
-    [number] = archived(status="failed")
-    answer = api.patch(f"{JOBS}{number}/", {**REASON, "version": 3, "priority": 1})
-    assert (answer.status_code, answer.json()["code"]) == (409, "archived")
+    answers = [api.post(f"{JOBS}{number}/{v}/", REASON) for v in ("cancel", "run-now", "mark-done")]
+    answers += [api.patch(f"{JOBS}{number}/", {**REASON, "version": 3, "priority": 1})]
+    for answer in answers:
+        assert (answer.status_code, answer.json()["code"]) == (409, "archived")
 
 
 def test_list_is_of_the_archive_or_of_the_others(api: ContractClient) -> None:
@@ -82,13 +77,8 @@ def test_list_is_of_the_archive_or_of_the_others(api: ContractClient) -> None:
 def test_pages_of_the_archive_are_keyed(api: ContractClient) -> None:
     """I48."""
     old = archived(5)
-    seen, query = [], {"archived": "true", "limit": 2}
-    page = api.get(JOBS, **query).json()
-    while True:
-        seen += [int(row["id"]) for row in page["results"]]
-        if page["next"] is None:
-            break
-        page = api.get(page["next"]).json()
+    answers = pages(api, JOBS, archived="true", limit=2)
+    seen = [int(row["id"]) for answer in answers for row in answer.json()["results"]]
     assert seen == old[::-1]
 
 

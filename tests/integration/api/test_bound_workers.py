@@ -57,7 +57,7 @@ def _of_pool(action: str, body: Any) -> Call:
 # Each with its answer to a key that may use the types, and to one that may not.
 CALLS: dict[str, tuple[Call, Any, Any]] = {
     "hold": (lambda api, job: _status(api, f"{BASE}jobs/hold/", MAIL), 200, 404),
-    "settle": (lambda api, job: _settle(api, job)["results"][0]["ok"], True, False),
+    "settle": (lambda api, job: _settle(api, job)["results"][0].get("code"), None, "not_found"),
     "settle and hold": (
         lambda api, job: _settle(api, job, hold={"types": ["mail"]})["unknown"],
         [],

@@ -11,7 +11,7 @@ from apps.dispatch.api import dispatches as view
 from apps.dispatch.models import Stock
 from apps.journal.models import JournalEntry
 from tests import factories
-from tests.integration.api.contract import ApiFor, ContractClient, mistakes
+from tests.integration.api.contract import ApiFor, ContractClient, mistakes, pages
 from tests.integration.api.world import checksum
 
 pytestmark = pytest.mark.django_db
@@ -44,12 +44,8 @@ def listed(api: ContractClient, **query: Any) -> list[str]:
 
 def walked(api: ContractClient, **query: Any) -> list[list[str]]:
     """The numbers on each page of the list."""
-    pages, path = [], DISPATCHES
-    while path:
-        answer = api.get(path, **query).json()
-        pages.append([row["number"] for row in answer["results"]])
-        path, query = answer["next"], {}
-    return pages
+    answers = pages(api, DISPATCHES, **query)
+    return [[row["number"] for row in answer.json()["results"]] for answer in answers]
 
 
 def test_detail_is_dispatch_and_what_became_of_it(api: ContractClient, frozen_clock: Any) -> None:

@@ -88,7 +88,7 @@ class TestKeys:
         """I60: 401 without the header, an unknown parameter beside it."""
         key = make_key()
 
-        for name in ("key", "api_key", "token", "authorization"):
+        for name in ("key", "api_key", "token", "access_token", "authorization"):
             without = ContractClient(None).get(EXECUTORS, **{name: key})
             beside = ContractClient(key).get(EXECUTORS, **{name: key})
             assert (without.status_code, beside.status_code) == (401, 400)

@@ -263,22 +263,14 @@ def test_requests_are_forgotten_when_their_leases_are_over(
 
 
 # --- size -----------------------------------------------------------------------------------------
-def test_answer_holds_no_more_than_fits(
-    api: ContractClient, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("most", "count"), [(50_000, 5), (5_000, 1)])
+def test_answer_holds_no_more_than_fits_and_one_job_at_least(
+    api: ContractClient, monkeypatch: pytest.MonkeyPatch, most: int, count: int
 ) -> None:
-    monkeypatch.setattr(requests, "MAX_BYTES", 50_000)
+    monkeypatch.setattr(requests, "MAX_BYTES", most)
     numbers = jobs(30, context={"text": "x" * 9_980})
 
-    assert ids_of(hold(api)) == numbers[:5]
-
-
-def test_first_job_fits_however_large_it_is(
-    api: ContractClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(requests, "MAX_BYTES", 5_000)
-    numbers = jobs(30, context={"text": "x" * 9_980})
-
-    assert ids_of(hold(api)) == numbers[:1]
+    assert ids_of(hold(api)) == numbers[:count]
 
 
 def test_suspect_is_held_alone(api: ContractClient) -> None:

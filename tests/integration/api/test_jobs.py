@@ -11,7 +11,7 @@ from apps.common import clock
 from apps.jobs.api import jobs as view
 from apps.jobs.models import Job
 from tests import factories
-from tests.integration.api.contract import ContractClient, mistakes
+from tests.integration.api.contract import ContractClient, mistakes, pages
 
 pytestmark = pytest.mark.django_db
 
@@ -221,14 +221,11 @@ def test_rare_matches_are_found_page_by_page(
     for _ in range(10):
         factories.job()
     newest = str(factories.job(user_id="uid_alice").pk)
-    pages, path, query = [], JOBS, {"user_id": "uid_alice"}
 
-    while path:
-        answer = api.get(path, **query).json()
-        pages.append([row["id"] for row in answer["results"]])
-        path, query = answer["next"], {}
+    answers = pages(api, JOBS, user_id="uid_alice")
+    walked = [[row["id"] for row in answer.json()["results"]] for answer in answers]
 
-    assert pages == [[newest], [], [oldest]]
+    assert walked == [[newest], [], [oldest]]
 
 
 def test_journal_lists_oldest_first(api: ContractClient) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from apps.dispatch.models import Dispatch, Executor
 from tests import callback, factories
-from tests.integration.api.contract import ContractClient, mistakes
+from tests.integration.api.contract import ContractClient, mistakes, pages
 
 pytestmark = pytest.mark.django_db
 
@@ -91,16 +91,6 @@ EVERY_LIST = pytest.mark.parametrize("path", LISTS)
 
 def keys(path: str, answer: Any) -> list[Any]:
     return [row[LISTS[path][1]] for row in answer.json()["results"]]
-
-
-def pages(api: ContractClient, path: str, **query: Any) -> Iterator[Any]:
-    """The answers from the first page to the last, by their `next`."""
-    answer = api.get(path, **query)
-    yield answer
-    while (following := answer.json()["next"]) is not None:
-        answer = api.get(following)
-        assert answer.status_code == 200, answer.content
-        yield answer
 
 
 def test_empty_list_has_no_next(api: ContractClient) -> None:
@@ -197,16 +187,6 @@ def test_unknown_or_doubled_parameter_is_refused(
                 assert mistakes(answer) == [query.partition("=")[0]]
                 code = "unknown_field" if query in unknown else "invalid"
                 assert answer.json()["code"] == code, query
-
-
-@EVERY_LIST
-def test_head_answers_like_get_without_a_body(api: ContractClient, path: str) -> None:
-    LISTS[path][0](1)
-
-    answer = api.request("HEAD", path)
-
-    assert (answer.status_code, answer.content) == (200, b"")
-    assert answer.headers["Content-Type"] == "application/json"
 
 
 def statements(call: Callable[[], Any]) -> list[str]:

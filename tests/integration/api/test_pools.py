@@ -308,19 +308,6 @@ def test_type_that_is_no_pool_answers_as_an_unknown_one(
         assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
 
 
-def test_key_bound_to_another_type_finds_no_pool(api_for: ApiFor) -> None:
-    """I60: and one that is bound to it does all."""
-    foreign, own = (
-        api_for(scopes=["hold", "operate", "read"], job_types=[name]) for name in ("mail", "keys")
-    )
-
-    assert foreign.get(POOL).status_code == 404
-    assert foreign.post(f"{POOL}assign/", {"worker": "pi-1"}).status_code == 404
-    assert foreign.post(f"{POOL}rebuild/", {"items": {"a": 1}}).status_code == 404
-    assert len(call(own, "assign", limit=2)["items"]) == 2
-    assert call(own, "rebuild", items={"a": 1})["withdrawn"] == 3
-
-
 def test_type_is_made_a_pool(api: ContractClient) -> None:
     """S2.2: while no job is open."""
     made = api.post("/api/v1/job-types/", {"name": "points", "pool": True, "lease_seconds": 60})

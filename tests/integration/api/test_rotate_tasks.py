@@ -9,6 +9,7 @@ import pytest
 from apps.dispatch.models import RotateTask
 from tests import factories
 from tests.integration.api.contract import mistakes
+from tests.integration.api.test_once_tasks import DEFAULTS
 
 pytestmark = pytest.mark.django_db
 
@@ -30,26 +31,8 @@ def test_new_rotation_has_the_defaults_of_the_contract(api: Any) -> None:
     assert body == {
         "id": body["id"],
         **PLAN,
-        "template": None,
-        "template_version": None,
-        "params": {},
-        "start_at": "2026-03-02T09:00:00Z",
-        "end_at": None,
-        "mode": "single",
-        "dispatch_times": 1,
-        "priority": 0,
-        "lease_seconds": 3600,
-        "on_failure": "finish",
-        "on_expiry": "give_back",
-        "max_rounds": 3,
-        "status": "active",
-        "state": "open",
+        **DEFAULTS,
         "available_until": "2026-03-02T09:30:00Z",
-        "handed": 0,
-        "remaining": 1,
-        "version": 1,
-        "created_at": "2026-03-02T09:00:00Z",
-        "updated_at": "2026-03-02T09:00:00Z",
         "time_zone": "UTC",
         "misfire": "skip",
         "misfire_limit": 10,

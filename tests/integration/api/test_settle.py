@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from apps.access import authentication
-from apps.access import services as access
 from apps.common import clock
 from apps.jobs.models import Job
 from tests.frozen import FrozenClock
 from tests.integration.api.contract import ApiFor, ContractClient, mistakes
-from tests.jobs import events_of, job_type, jobs, last_entry, rescue, row
+from tests.jobs import events_of, job_type, jobs, last_entry, row
 
 pytestmark = pytest.mark.django_db
 
@@ -213,21 +208,6 @@ def test_contradiction_is_a_conflict(api: ContractClient) -> None:
     assert row(int(job["id"])).result == 1
 
 
-def test_late_report_changes_nothing_and_is_kept_once(
-    api: ContractClient, frozen_clock: FrozenClock
-) -> None:
-    """I30"""
-    [job] = held(api, lease_seconds=30)
-    frozen_clock.advance(seconds=31)
-    rescue(frozen_clock)
-
-    for _ in range(3):
-        assert words(settle(api, said(job, "succeeded"))) == ["lease_lost"]
-
-    assert events_of(int(job["id"])) == ["lost", "stale"]
-    assert row(int(job["id"])).status == "ready"
-
-
 def test_job_of_another_key_is_unknown(api: ContractClient, api_for: ApiFor) -> None:
     """Byte for byte like a number that nothing has; nobody fills another's journal."""
     [job] = held(api)
@@ -245,23 +225,6 @@ def test_job_of_another_key_is_unknown(api: ContractClient, api_for: ApiFor) -> 
     assert events_of(int(job["id"])) == []
 
 
-def test_key_whose_binding_is_narrowed_settles_no_more(
-    make_key: Callable[..., str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    key = make_key(job_types=["mail"])
-    api = ContractClient(key)
-    [job] = held(api)
-    client = access.find(key.partition(".")[0])
-    kept = {"name": client.name, "scopes": client.scopes, "executors": [], "rate": ""}
-    access.edit_client(
-        client, **kept, job_types=["bill"], expires_at=None, version=client.version, actor="test"
-    )
-    # A process believes what it read for half a second.
-    monkeypatch.setattr(authentication, "BELIEVED_SECONDS", 0)
-
-    assert words(settle(api, said(job, "succeeded"))) == ["not_found"]
-
-
 def test_any_worker_of_the_key_may_report(api: ContractClient) -> None:
     """The token is the right, not the name."""
     [job] = held(api)
@@ -277,23 +240,6 @@ def test_report_twice_in_one_batch(api: ContractClient) -> None:
     results = settle(api, report, report, said(two, "succeeded"), said(two, "released"))
 
     assert words(results) == ["succeeded", "succeeded", "succeeded", "conflict"]
-
-
-_REPORTS = ("succeeded", "failed", "released", "cancelled")
-
-
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(order=st.lists(st.sampled_from(_REPORTS), min_size=1, max_size=8))
-def test_any_order_of_reports_has_one_end(api: ContractClient, order: list[str]) -> None:
-    """I31: the first wins, its repeats agree, all others contradict it."""
-    Job.objects.all().delete()
-    [job] = held(api)
-
-    answers = [words(settle(api, said(job, each)))[0] for each in order]
-
-    first = answers[0]
-    assert answers == [first if each == order[0] else "conflict" for each in order]
-    assert len(events_of(int(job["id"]))) == 1
 
 
 # --- with the next hold ---------------------------------------------------------------------------
