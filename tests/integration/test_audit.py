@@ -27,7 +27,7 @@ from tests.auditing import audit, breaches
 from tests.callback import take_next
 from tests.emptying import undone
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 @pytest.fixture(autouse=True)

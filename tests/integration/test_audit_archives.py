@@ -24,7 +24,7 @@ from tests.auditing import audit, breaches
 from tests.frozen import FrozenClock
 from tests.history import forget, move
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 @pytest.fixture(autouse=True)

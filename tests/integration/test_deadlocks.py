@@ -22,7 +22,7 @@ from tests import callback, factories
 from tests.callback import take_next
 from tests.frozen import FrozenClock
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 BY = {"actor": "admin:olga"}
 WHY = {**BY, "reason": "a test"}

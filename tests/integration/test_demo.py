@@ -28,7 +28,7 @@ from taskplatform.demo.work import Occurrence, mishaps_of, refresh, work_at_hand
 from tests import callback
 from tests.frozen import FrozenClock
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 def demo(*arguments: str, **options: Any) -> str:

@@ -29,6 +29,8 @@ from tests.frozen import FrozenClock
 from tests.integration.api.world import Untouched
 from tests.races import Race
 
+pytestmark = pytest.mark.both
+
 Racers = Callable[[Sequence[Callable[[], Any]]], Race]
 
 

@@ -27,6 +27,8 @@ from tests import alerts, factories
 from tests.emptying import undone
 from tests.frozen import FrozenClock
 
+pytestmark = pytest.mark.both
+
 PEOPLE = "people make its rows, one by one"
 WITH_PARENT = "goes with the row that it belongs to"
 TYPES = "one row for each job type"

@@ -19,7 +19,7 @@ from apps.jobs.models import Worker
 from apps.jobs.services import register
 from taskplatform import health
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 DEGRADED = {"status": "degraded"}
 

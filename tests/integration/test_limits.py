@@ -24,7 +24,7 @@ from tests.emptying import undone
 from tests.pages import form_of, text_of
 from tests.statements import sent_by
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 @pytest.fixture

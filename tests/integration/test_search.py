@@ -25,7 +25,7 @@ from tests.jobs import end, job_type, jobs, take
 from tests.pages import form_of, inline_code_of, text_of
 from tests.statements import explained, indexes_on, sent_by
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 def ask(client: Client, term: str) -> Any:

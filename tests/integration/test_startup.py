@@ -20,6 +20,8 @@ from apps.dispatch.models import Executor, OnceTask
 from taskplatform import startup
 from taskplatform.startup import CannotStart
 
+pytestmark = pytest.mark.both
+
 # --- The folder ---------------------------------------------------------------------------------
 
 

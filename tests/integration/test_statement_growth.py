@@ -21,7 +21,7 @@ from tests import callback, factories
 from tests.frozen import FrozenClock
 from tests.statements import sent_by
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 MANY = 60
 

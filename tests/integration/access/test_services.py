@@ -20,7 +20,7 @@ from apps.journal.models import JournalEntry
 from tests.frozen import FrozenClock
 from tests.integration.access.conftest import START
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 def make(**changes: Any) -> tuple[ApiClient, str]:

@@ -15,7 +15,7 @@ from apps.access.rules.clients import Rate
 from tests.frozen import FrozenClock
 from tests.integration.access.conftest import START, Call, bearer
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 def key_with(rate: str, **changes: Any) -> str:

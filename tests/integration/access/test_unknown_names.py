@@ -15,7 +15,7 @@ from tests.integration.access.admin_pages import ADD, LIST, form_of, key_on, mak
 from tests.pages import text_of
 from tests.statements import sent_by
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 SPELLING = "The key finds nothing there until one is made; check the spelling."
 

@@ -22,7 +22,7 @@ from tests.alerts import channel, evaluate, rule
 from tests.frozen import FrozenClock
 from tests.jobs import end, job_type, jobs, take
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 def ended(how: str, count: int, type_: str = "mail") -> None:

@@ -27,7 +27,7 @@ from tests.alerts import Mailbox, Receiver, channel, report_plan
 from tests.frozen import FrozenClock
 from tests.jobs import end, job_type, jobs, take
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 ANN = "admin:ann"
 
 

@@ -15,7 +15,7 @@ from tests.alerts import channel, evaluate, rule
 from tests.frozen import FrozenClock
 from tests.jobs import job_type, jobs
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from tests.alerts import Mailbox, Receiver, channel, evaluate, rule
 from tests.frozen import FrozenClock
 from tests.jobs import job_type, jobs
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 class Attempt:

@@ -14,7 +14,7 @@ from tests.integration.api.contract import ApiFor, ContractClient, mistakes, pag
 from tests.integration.api.test_jobs import JOBS, REASON, listed
 from tests.jobs import jobs
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ from tests.integration.api.contract import ApiFor, ContractClient, mistakes
 from tests.integration.bulk.conftest import carry_out
 from tests.jobs import job_type, jobs
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 URL = "/api/v1/jobs/bulk/"
 CANCEL: dict[str, Any] = {"verb": "cancel", "filter": {"type": "mail"}, "reason": "wrong address"}
 

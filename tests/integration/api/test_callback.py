@@ -13,7 +13,7 @@ from tests import factories
 from tests.integration.api.contract import ContractClient, mistakes
 from tests.integration.api.world import checksum
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 PULL = "/api/v1/dispatch/"
 CALLBACK = "/api/v1/callback/"

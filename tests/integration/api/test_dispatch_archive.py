@@ -13,7 +13,7 @@ from tests import factories
 from tests.integration.api.contract import ApiFor, ContractClient, mistakes
 from tests.integration.dispatch.housekeeping import archived, ended, where
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 BASE = "/api/v1/"
 REASON = {"reason": "The shop asks again"}

@@ -14,7 +14,7 @@ from tests import factories
 from tests.integration.api.contract import ApiFor, ContractClient, mistakes, pages
 from tests.integration.api.world import checksum
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 PULL = "/api/v1/dispatch/"
 DISPATCHES = "/api/v1/dispatches/"

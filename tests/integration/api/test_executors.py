@@ -12,7 +12,7 @@ from tests import factories
 from tests.integration.api.contract import ContractClient, mistakes
 from tests.integration.api.world import checksum
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 EXECUTORS = "/api/v1/executors/"
 ALICE = f"{EXECUTORS}uid_alice/"

@@ -10,7 +10,7 @@ import pytest
 from tests import callback, factories
 from tests.integration.api.contract import ApiFor, ContractClient, mistakes
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 EXPLAIN = "/api/v1/explain/"
 

@@ -20,7 +20,7 @@ from tests.jobs import job_type, jobs, row
 from tests.pools import NAME as POOL
 from tests.pools import pool
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 HOLD = "/api/v1/jobs/hold/"
 REGISTER = "/api/v1/workers/register/"

@@ -13,7 +13,7 @@ from apps.jobs.models import Job
 from tests import factories
 from tests.integration.api.contract import ContractClient, mistakes, pages
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 JOBS = "/api/v1/jobs/"
 REASON = {"reason": "The customer called"}

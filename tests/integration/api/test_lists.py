@@ -14,7 +14,7 @@ from apps.dispatch.models import Dispatch, Executor
 from tests import callback, factories
 from tests.integration.api.contract import ContractClient, mistakes, pages
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 Adder = Callable[[int], None]
 

@@ -9,7 +9,7 @@ from tests import factories
 from tests.integration.api.contract import ApiFor, ContractClient, mistakes
 from tests.integration.api.world import checksum
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 MEMBERS = "/api/v1/executors/gid_sales/members/"
 

@@ -10,7 +10,7 @@ import pytest
 from tests import callback, factories
 from tests.integration.api.contract import ContractClient, mistakes
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 ALICE = "/api/v1/executors/uid_alice/preview/"
 

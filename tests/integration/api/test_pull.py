@@ -11,7 +11,7 @@ from apps.dispatch.models import Dispatch, Stock
 from tests import factories
 from tests.integration.api.contract import ContractClient, mistakes
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 PULL = "/api/v1/dispatch/"
 ALICE = {"uid": "uid_alice"}

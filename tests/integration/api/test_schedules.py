@@ -14,7 +14,7 @@ from tests.frozen import FrozenClock
 from tests.integration.api.contract import ApiFor, ContractClient, mistakes
 from tests.integration.schedules.conftest import sweep
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 ALL = "/api/v1/schedules/"
 
 

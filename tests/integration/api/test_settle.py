@@ -13,7 +13,7 @@ from tests.frozen import FrozenClock
 from tests.integration.api.contract import ApiFor, ContractClient, mistakes
 from tests.jobs import events_of, job_type, jobs, last_entry, row
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 HOLD = "/api/v1/jobs/hold/"
 SETTLE = "/api/v1/jobs/settle/"

@@ -12,7 +12,7 @@ from tests import factories
 from tests.integration.api.contract import ApiFor, ContractClient, mistakes
 from tests.integration.reports.history import entry, utc, write
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 SUMMARY = "/api/v1/reports/summary/"
 NOW = utc("2026-03-30T12:34:56")

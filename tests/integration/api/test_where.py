@@ -17,7 +17,7 @@ from tests.integration.api.contract import ApiFor, ContractClient, mistakes
 from tests.integration.dispatch import housekeeping
 from tests.jobs import job_type, jobs
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 BASE = "/api/v1/"
 BEIJING: dict[str, Any] = {"order": {"city": "北京"}, "items": [{"sku": "S7"}], "password": "x"}
 SHANGHAI: dict[str, Any] = {"order": {"city": "上海"}}

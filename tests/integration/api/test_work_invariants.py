@@ -15,7 +15,7 @@ from tests.frozen import FrozenClock
 from tests.integration.api.contract import ContractClient
 from tests.jobs import events_of, job_type, jobs, last_entry, rescue, row
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 JOBS = "/api/v1/jobs/"
 OUTCOMES = ("succeeded", "failed", "stage_done", "released", "yielded", "cancelled")

@@ -14,7 +14,7 @@ from apps.bulk.models import BulkRun
 from tests.jobs import job_type, jobs
 from tests.pages import english_in, form_of, text_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 NEW = "/admin/bulk/new/{}/{}/"
 CHINESE = {"accept-language": "zh-hans"}
 Start = Callable[..., BulkRun]

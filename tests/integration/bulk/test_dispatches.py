@@ -17,7 +17,7 @@ from tests import callback, factories
 from tests.integration.bulk.conftest import carry_out
 from tests.pages import form_of, text_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 Start = Callable[..., BulkRun]
 
 

@@ -17,7 +17,7 @@ from tests.jobs import end, events_of, jobs, row, take
 from tests.kills import killed_at
 from tests.races import race
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail"), pytest.mark.both]
 Start = Callable[..., BulkRun]
 ENDS_ONCE = ["cancelled"]
 

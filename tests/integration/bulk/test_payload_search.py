@@ -23,7 +23,7 @@ from tests.integration.bulk.conftest import again, carry_out, counts
 from tests.jobs import job_type, jobs
 from tests.pages import form_of, text_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 BEIJING: dict[str, Any] = {"order": {"city": "北京"}}
 WHERE = "context.order.city:北京"
 NEW = "/admin/bulk/new/jobs/cancel/"

@@ -27,7 +27,7 @@ from tests.frozen import FrozenClock
 from tests.integration.bulk.conftest import again, carry_out, counts, statuses
 from tests.jobs import jobs, last_entry, row
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail"), pytest.mark.both]
 Start = Callable[..., BulkRun]
 
 

@@ -25,7 +25,7 @@ from tests.frozen import FrozenClock
 from tests.integration.bulk.conftest import carry_out
 from tests.pages import form_of, text_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 Start = Callable[..., BulkRun]
 LATER = datetime(2027, 1, 1, tzinfo=UTC)
 

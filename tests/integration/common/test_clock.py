@@ -11,6 +11,8 @@ from django.db import DatabaseError
 from apps.common import clock
 from apps.common.clock import DatabaseClock, PlayedClock
 
+pytestmark = pytest.mark.both
+
 START = datetime(2026, 3, 2, 9, tzinfo=UTC)
 
 

@@ -12,6 +12,8 @@ from apps.common.db import fetch_each, transactional
 from apps.common.models import SweepLease
 from apps.dispatch.models import Dispatch
 
+pytestmark = pytest.mark.both
+
 DEADLOCK = (
     OperationalError(1213, "Deadlock found when trying to get lock"),
     OperationalError("database is locked"),

@@ -15,6 +15,8 @@ from django.db.utils import ConnectionHandler
 
 from apps.common import db
 
+pytestmark = pytest.mark.both
+
 WAIT_SECONDS = 20.0
 
 

@@ -14,7 +14,7 @@ from apps.common.errors import Unavailable
 from apps.common.ids import EPOCH, NODES, SEQUENCE_BITS, IdMaker, lowest_id_at
 from apps.common.models import NodeLease
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 def node_of(number: int) -> int:

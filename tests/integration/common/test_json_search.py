@@ -14,7 +14,7 @@ from apps.common.json_search import holding
 from apps.jobs.models import Job
 from tests.jobs import job_type, jobs
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 COLUMNS = ("context", "result")
 
 

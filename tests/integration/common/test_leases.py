@@ -10,7 +10,7 @@ import pytest
 from apps.common.leases import SweepRun, last_runs, sweep_lease
 from apps.common.models import SweepLease
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 MINUTE = timedelta(minutes=1)
 

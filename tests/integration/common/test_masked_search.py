@@ -13,7 +13,7 @@ from apps.common.masking import MASK, redacted
 from apps.jobs.models import Job
 from tests.jobs import job_type, jobs
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 def found(text: str) -> list[int]:

@@ -16,7 +16,7 @@ from apps.common.errors import PlatformError
 from apps.common.paging import KeysetPage, PageQuery
 from apps.common.serializers import Text
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 class GroupQuery(PageQuery):

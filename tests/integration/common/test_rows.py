@@ -12,7 +12,7 @@ from apps.dispatch.models import Stock
 from apps.jobs.models import Job
 from apps.journal.models import JournalEntry
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 def test_insert_rows_fills_defaults_and_converts() -> None:

@@ -20,7 +20,7 @@ from tests.jobs import job_type, jobs
 from tests.pages import text_of
 from tests.statements import sent_by
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 JOBS = "/admin/jobs/job/"
 VIEWS = f"{JOBS}views/"

@@ -27,6 +27,8 @@ from apps.common.serializers import (
 )
 from apps.common.views import ApiView
 
+pytestmark = pytest.mark.both
+
 
 class ThingQuery(PageQuery):
     kind = Choice(choices=["a", "b"], required=False)

@@ -17,7 +17,11 @@ from tests import factories
 from tests.integration.dispatch import housekeeping
 from tests.pages import nothing_drawn, text_of
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("short_rests", "frozen_clock")]
+pytestmark = [
+    pytest.mark.django_db,
+    pytest.mark.usefixtures("short_rests", "frozen_clock"),
+    pytest.mark.both,
+]
 DISPATCHES = "admin:dispatch_dispatch_changelist"
 ARCHIVE = "admin:dispatch_archiveddispatch_changelist"
 TASKS = {

@@ -17,7 +17,7 @@ from apps.journal.models import JournalEntry
 from tests import callback, factories
 from tests.frozen import FrozenClock
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 BY_OLGA: dict[str, Any] = {"actor": "admin:olga", "reason": "Storm"}
 

@@ -23,7 +23,7 @@ from apps.journal.models import JournalEntry
 from tests import callback, factories
 from tests.callback import take_next
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 def rows() -> tuple[list[Any], list[Any], int]:

@@ -19,7 +19,7 @@ from tests.callback import taken
 from tests.frozen import FrozenClock
 from tests.integration.dispatch.taken import title_of
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_clock")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_clock"), pytest.mark.both]
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from tests import callback, factories
 from tests.caches import clear_caches
 from tests.callback import take_next
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 MODES = {"single": 1, "multi": 2, "blocking": 3}
 POLICIES = ("finish", "give_back", "retry_same")

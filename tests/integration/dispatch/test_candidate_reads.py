@@ -16,6 +16,8 @@ from apps.dispatch.services.state import state_of
 from tests.benchmark import people
 from tests.statements import analyze, asked, explained, index_reads, sent_by, steps_of
 
+pytestmark = pytest.mark.both
+
 STRANGERS = 300
 TASKS_EACH = 10
 OWNERS = 4

@@ -10,7 +10,7 @@ from tests.callback import take_next
 from tests.integration.dispatch import housekeeping
 from tests.kills import killed_at
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 
 def audit() -> None:

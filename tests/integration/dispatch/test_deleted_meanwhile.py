@@ -18,7 +18,7 @@ from tests import factories
 from tests.callback import take_next
 from tests.integration.api.contract import ContractClient
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 BY = {"actor": "admin:olga"}
 

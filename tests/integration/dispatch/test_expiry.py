@@ -19,7 +19,7 @@ from tests import callback, factories
 from tests.callback import take_next, taken
 from tests.statements import sent_by
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 def expire() -> int:

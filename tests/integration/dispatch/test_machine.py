@@ -45,6 +45,8 @@ from tests.integration.dispatch.executor_steps import ExecutorSteps
 from tests.integration.dispatch.model import LOOKBACK, Model, Task
 from tests.integration.dispatch.pair import answered, id_maker
 
+pytestmark = pytest.mark.both
+
 
 class DispatchMachine(ExecutorSteps):
     """All steps, drawn in any order."""

@@ -22,7 +22,7 @@ from tests.integration.dispatch.taken import finish
 from tests.pages import nothing_drawn, text_of
 from tests.statements import analyze, indexes_on, is_read, is_sorted, parameters_up_to, sent_by
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 TASKS, EXECUTORS = "/admin/dispatch/oncetask/", "/admin/dispatch/executor/"

@@ -15,7 +15,7 @@ from apps.journal.models import JournalEntry
 from tests import factories
 from tests.callback import take_next
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 OLGA = factories.OPERATOR
 

@@ -19,7 +19,7 @@ from tests.frozen import FrozenClock
 from tests.integration.api.world import checksum
 from tests.integration.dispatch import plans
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 NOW = plans.NOW
 HOURS = 14

@@ -20,7 +20,7 @@ from tests.integration.dispatch.pair import id_maker
 from tests.integration.dispatch.taken import finish, title_of
 from tests.statements import sent_by
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 def row_by_row(executor: Executor, count: int, **fields: Any) -> list[OnceTask]:

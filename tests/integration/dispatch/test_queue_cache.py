@@ -25,7 +25,7 @@ from tests.callback import take_next
 from tests.frozen import FrozenClock
 from tests.integration.dispatch.taken import finish, title_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 def plans_read(work: Callable[[], object]) -> int:

@@ -14,7 +14,7 @@ from tests import callback, factories
 from tests.callback import finish, take_next, taken
 from tests.integration.dispatch.taken import handed
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 def test_six_of_twenty_get_it() -> None:

@@ -13,7 +13,7 @@ from apps.dispatch.models import Dispatch, Stock
 from tests import factories
 from tests.servers import RedisServer, redis_server
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 def caches_in(server: RedisServer, *, patience: float) -> dict[str, Any]:

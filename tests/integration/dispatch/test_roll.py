@@ -31,6 +31,8 @@ from tests.integration.dispatch.housekeeping import (
 )
 from tests.kills import killed_at
 
+pytestmark = pytest.mark.both
+
 pytestmark = [
     pytest.mark.mariadb,
     pytest.mark.django_db(transaction=True),

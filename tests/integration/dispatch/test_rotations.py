@@ -15,7 +15,7 @@ from tests import callback, factories
 from tests.callback import take_next, taken
 from tests.integration.dispatch.housekeeping import is_idle
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 OLGA = factories.OPERATOR
 

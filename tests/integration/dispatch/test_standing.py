@@ -25,7 +25,7 @@ from tests.integration.dispatch import plans
 from tests.integration.dispatch.taken import finish
 from tests.pages import text_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 ONCE, ROTATE = "/admin/dispatch/oncetask/", "/admin/dispatch/rotatetask/"

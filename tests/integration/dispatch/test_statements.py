@@ -18,7 +18,7 @@ from tests import factories
 from tests.callback import call_back, call_back_and_pull, finish, take_next, taken
 from tests.statements import asked
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 STATE = "SELECT dispatch_executor"
 FACTS = "SELECT dispatch_stock"

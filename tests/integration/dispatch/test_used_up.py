@@ -15,7 +15,7 @@ from tests.caches import clear_caches
 from tests.callback import take_next
 from tests.integration.dispatch.taken import finish, title_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 @pytest.fixture

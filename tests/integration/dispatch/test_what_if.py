@@ -20,7 +20,7 @@ from tests import callback, factories
 from tests.frozen import FrozenClock
 from tests.integration.dispatch import plans
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 NOW = plans.NOW
 DAY = Period(NOW, NOW + timedelta(days=1))

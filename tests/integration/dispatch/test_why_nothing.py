@@ -17,7 +17,7 @@ from tests.frozen import FrozenClock
 from tests.integration.dispatch import plans
 from tests.pages import text_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 HOUR = timedelta(hours=1)
 

@@ -24,7 +24,7 @@ from tests.integration.jobs.acted_on import WHO, archived_row, columns_of
 from tests.jobs import answer_of, events_of, job_type, jobs, row, take
 from tests.kills import killed_at
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail"), pytest.mark.both]
 
 LIVE, ARCHIVE = ["jobs_job"], ["jobs_archived"]
 

@@ -21,7 +21,7 @@ from tests.history import archived, move, where
 from tests.integration.jobs.acted_on import WHO, archived_row, columns_of
 from tests.jobs import events_of, job_type, row, take
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail"), pytest.mark.both]
 
 LIVE, ARCHIVE = ["jobs_job"], ["jobs_archived"]
 

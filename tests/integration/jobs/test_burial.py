@@ -27,7 +27,7 @@ from apps.jobs.services.rescue import rescue_due
 from tests.jobs import drained, events_of, jobs, last_entry, row
 from tests.processes import eventually
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 Make = Callable[..., Any]
 Starts = Callable[..., list[int]]

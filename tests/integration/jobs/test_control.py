@@ -19,7 +19,7 @@ from apps.jobs.services.submit import submit
 from tests import factories
 from tests.integration.jobs.acted_on import NOW, WHO, entries, job_in, row
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 @pytest.fixture(autouse=True)

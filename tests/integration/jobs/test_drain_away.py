@@ -14,7 +14,7 @@ from apps.jobs.runner.process import Process
 from apps.jobs.services import claim
 from tests.jobs import drained, events_of, jobs, row
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 Make = Callable[..., Any]
 

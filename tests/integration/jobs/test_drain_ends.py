@@ -17,7 +17,7 @@ from apps.jobs.services.submit import submit
 from apps.journal.models import JournalEntry
 from tests.jobs import drained, events_of, jobs, row
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 Make = Callable[..., Any]
 

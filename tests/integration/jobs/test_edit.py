@@ -14,7 +14,7 @@ from apps.jobs.services import control
 from tests import factories
 from tests.integration.jobs.acted_on import NOW, WHO, entries, job_in, row
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_clock")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_clock"), pytest.mark.both]
 
 
 def changed(job: Job, **changes: Any) -> Job:

@@ -17,7 +17,7 @@ from apps.journal.services import error_key
 from tests.frozen import FrozenClock
 from tests.jobs import end, job_type, jobs, row, take
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 REFUSED = "ConnectionRefusedError: [Errno 111] 10.0.0.7:5432"
 

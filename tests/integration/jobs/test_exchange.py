@@ -21,7 +21,7 @@ from tests.jobs import HERE, THERE, events_of, job_type, jobs, row, take
 from tests.kills import killed_at
 from tests.races import race
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 DEADLOCK = OperationalError(1213, "Deadlock found")
 LOCKED = OperationalError("database is locked")

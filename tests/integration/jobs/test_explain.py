@@ -18,7 +18,7 @@ from apps.jobs.services.explain import explain
 from apps.jobs.services.submit import Submission, submit_many
 from tests import factories
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 @pytest.fixture(autouse=True)

@@ -23,7 +23,7 @@ from apps.jobs.services.type_snapshots import type_snapshots
 from tests.frozen import FrozenClock
 from tests.jobs import end, events_of, job_type, jobs, row, take
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 @contextmanager

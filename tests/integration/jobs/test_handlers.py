@@ -17,7 +17,7 @@ from taskplatform import startup
 from taskplatform.startup import CannotStart
 from tests.jobs import job_type
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 @pytest.fixture(autouse=True)

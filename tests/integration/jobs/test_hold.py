@@ -18,7 +18,7 @@ from apps.jobs.services.hold import due_types
 from tests.frozen import FrozenClock
 from tests.jobs import HERE, THERE, events_of, job_type, jobs, row, take
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 def test_held_jobs_are_running_under_one_new_token() -> None:

@@ -13,7 +13,7 @@ from tests.frozen import FrozenClock
 from tests.jobs import end, job_type, jobs, take
 from tests.statements import is_read, sent_by
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 def test_no_more_run_than_the_type_allows() -> None:

@@ -14,7 +14,7 @@ from apps.jobs.services import hold as holding
 from apps.jobs.services.hold import HeldJob, hold
 from tests.jobs import HERE, THERE, end, job_type, jobs, row, take
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 def take_new(number: int, types: tuple[str, ...] = ("mail",)) -> list[HeldJob]:

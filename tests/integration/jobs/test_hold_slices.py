@@ -15,7 +15,7 @@ from apps.jobs.services.preference import PLAIN_EVERY
 from tests.jobs import HERE, THERE, Holder, end, hold, job_type, jobs, row, share, take
 from tests.statements import is_read, sent_by
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 FOURTH = Holder("host-d:4", "host-d")
 

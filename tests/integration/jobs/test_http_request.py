@@ -21,6 +21,8 @@ from apps.jobs.handlers import http as http_handler
 from apps.jobs.handlers.contract import MAX_WAIT
 from apps.jobs.handlers.http import http_request
 
+pytestmark = pytest.mark.both
+
 CTX = SimpleNamespace(job_id=42)
 
 

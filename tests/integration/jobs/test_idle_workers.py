@@ -12,7 +12,7 @@ from apps.common import clock
 from apps.jobs.services import living, outside
 from tests.frozen import FrozenClock
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 SECONDS = 20
 

@@ -36,7 +36,7 @@ from tests.pools import (
     waiting,
 )
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 FIVE = {"a": 1, "b": 2, "c": 3, "d": 4, "e": 5}
 

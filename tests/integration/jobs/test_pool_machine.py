@@ -18,7 +18,7 @@ from tests.frozen import FrozenClock
 from tests.jobs import rescue
 from tests.pools import assign, check, fill, held, pool, report, waiting
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 KEYS = [f"k{n}" for n in range(8)]
 WORKERS = ["w1", "w2"]

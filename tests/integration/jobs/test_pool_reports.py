@@ -15,7 +15,7 @@ from tests.frozen import FrozenClock
 from tests.jobs import events_of, rescue
 from tests.pools import OPERATOR, THEIRS, assign, check, fill, held, job_of, pool, report, waiting
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 FIVE = {"a": 1, "b": 2, "c": 3, "d": 4, "e": 5}
 

@@ -24,7 +24,7 @@ from tests.jobs import drained, job_type, jobs, row
 from tests.processes import eventually
 
 Make = Callable[..., Any]
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 OLGA = {"actor": "admin:olga", "reason": "New disk"}
 
 

@@ -20,7 +20,7 @@ from tests.jobs import job_type, jobs, take
 from tests.statements import analyze, asked, explained, index_reads, other_reads, sent_by, steps_of
 
 # ANALYZE commits on MariaDB.
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 EACH = 1500
 TYPES = ("bill", "mail")

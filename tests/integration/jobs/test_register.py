@@ -18,7 +18,7 @@ from apps.journal.models import JournalEntry
 from tests.frozen import FrozenClock
 from tests.jobs import HERE, job_type, jobs, row, take
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 def enter(name: str = HERE.name, **facts: Any) -> None:

@@ -12,7 +12,7 @@ from apps.common.leases import load_position
 from apps.jobs.services.reorder import SWEEP, reorder
 from tests.jobs import job_type, jobs, row, take
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 def sweep() -> int:

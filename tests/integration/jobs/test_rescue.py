@@ -17,7 +17,7 @@ from apps.jobs.services.rescue import free_hosts
 from tests.frozen import FrozenClock
 from tests.jobs import THERE, end, events_of, job_type, jobs, last_entry, rescue, row, take
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 def test_attempt_is_rescued_when_its_lease_is_over(frozen_clock: FrozenClock) -> None:

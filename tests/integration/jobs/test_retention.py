@@ -22,7 +22,7 @@ from tests.history import archived, ended, forget, move, where
 from tests.jobs import job_type
 from tests.kills import killed_at
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail"), pytest.mark.both]
 
 DAY = timedelta(days=1)
 

@@ -28,7 +28,7 @@ from tests.frozen import FrozenClock
 from tests.jobs import drained, events_of, job_type, jobs, row, take
 
 Make = Callable[..., Any]
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 @pytest.fixture

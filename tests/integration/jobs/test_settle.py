@@ -21,7 +21,7 @@ from tests.frozen import FrozenClock
 from tests.jobs import answer_of, end, events_of, job_type, jobs, last_entry, rescue, row, take
 from tests.statements import is_read, sent_by
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 def test_success_keeps_the_result_and_records_wait_and_run(frozen_clock: FrozenClock) -> None:

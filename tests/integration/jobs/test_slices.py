@@ -19,7 +19,7 @@ from tests.frozen import FrozenClock
 from tests.jobs import job_type
 from tests.statements import sent_by
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 @pytest.fixture(autouse=True)

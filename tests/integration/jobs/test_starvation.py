@@ -21,7 +21,7 @@ from tests.integration.jobs.admin.pages import LIST, TYPES, WORKERS
 from tests.jobs import job_type, jobs, take
 from tests.pages import text_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 TEN_MINUTES = timedelta(minutes=10)
 

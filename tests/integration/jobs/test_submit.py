@@ -20,6 +20,8 @@ from apps.jobs.services.submit import Submission, submit, submit_many
 from apps.journal.models import JournalEntry
 from tests import factories
 
+pytestmark = pytest.mark.both
+
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
 
 

@@ -26,7 +26,7 @@ from apps.jobs.tasks_backend import JobsBackend, register_queues, type_of
 from tests.jobs import drained, end, take
 from tests.shop import tasks as shop
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 READY, RUNNING = TaskResultStatus.READY, TaskResultStatus.RUNNING
 SUCCESSFUL, FAILED = TaskResultStatus.SUCCESSFUL, TaskResultStatus.FAILED

@@ -16,7 +16,7 @@ from apps.jobs.services import types
 from apps.journal.models import JournalEntry
 from tests import factories
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 ACTOR = "admin:olga"
 
 

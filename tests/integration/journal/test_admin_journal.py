@@ -21,6 +21,8 @@ from tests.jobs import HERE, THERE, end, job_type, jobs, take
 from tests.pages import text_of
 from tests.statements import analyze, index_reads, other_reads
 
+pytestmark = pytest.mark.both
+
 LIST = "/admin/journal/journalentry/"
 
 

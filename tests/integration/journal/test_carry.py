@@ -22,7 +22,7 @@ from taskplatform import beat
 from tests.frozen import FrozenClock
 from tests.journal import Remembering, commit, entries_of, made
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 LAKE = SinkAddress("lake", "file:///nowhere")
 
 

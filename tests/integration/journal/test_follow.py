@@ -17,7 +17,7 @@ from apps.journal.sinks import Unavailable
 from tests.frozen import FrozenClock
 from tests.journal import Remembering, commit, made
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 GRACE, LATE = timedelta(seconds=5), timedelta(minutes=15)
 
 

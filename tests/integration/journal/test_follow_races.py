@@ -23,6 +23,8 @@ from apps.journal.services.follow import Position, Seen
 from tests.journal import Remembering
 from tests.kills import killed_at
 
+pytestmark = pytest.mark.both
+
 WRITERS = 4
 TRANSACTIONS = 60
 

@@ -23,6 +23,8 @@ from apps.reports.services.rollup import roll_up
 from tests.frozen import FrozenClock
 from tests.journal import commit, made
 
+pytestmark = pytest.mark.both
+
 KEPT = timedelta(days=100)
 
 

@@ -22,6 +22,8 @@ from apps.journal.conf import SinkAddress, parse_sinks
 from apps.journal.sinks import Line, Refused, Unavailable, open_sink
 from tests.servers import redis_server
 
+pytestmark = pytest.mark.both
+
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from apps.journal.admin import words
 from apps.journal.models import JournalEntry
 from tests.frozen import FrozenClock
 from tests.scenes import play_morning
+
+pytestmark = pytest.mark.both
 
 
 def test_events_states_and_facts_of_a_working_day_have_words(

@@ -11,6 +11,8 @@ from apps.common import clock
 from apps.journal.models import JournalEntry
 from apps.journal.services import Entry, error_key, write
 
+pytestmark = pytest.mark.both
+
 
 @pytest.mark.django_db
 def test_entries_of_a_batch_fill_columns_of_their_own() -> None:

@@ -20,7 +20,7 @@ from tests.history import forget, move
 from tests.jobs import end, job_type, jobs, take
 from tests.pages import text_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 @pytest.fixture(autouse=True)

@@ -24,7 +24,7 @@ from tests.integration.reports.history import drawn, entry, stored, utc, write
 NOW = utc("2026-03-30T12:34:56")
 BUSY = utc("2026-03-30T10:07:00")
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 @pytest.fixture(autouse=True)

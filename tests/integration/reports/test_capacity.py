@@ -25,7 +25,7 @@ from tests.integration.reports.history import drawn, utc, write
 from tests.pages import tables_of, text_of
 from tests.statements import sent_by
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 URL = reverse("capacity")
 TODAY = utc("2026-03-03T13:52:10")
 

@@ -23,7 +23,7 @@ from tests.frozen import FrozenClock
 from tests.integration.reports.history import entry, utc, write
 from tests.pages import text_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 NOW = utc("2026-03-30T12:34:56")
 FAILED = ("failed", "running", "failed")
 

@@ -20,7 +20,7 @@ from apps.reports.services.failures import BY_COUNT, NEW, NEWEST, Failure, failu
 from tests.frozen import FrozenClock
 from tests.integration.reports.history import entry, stored, utc, write
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 NOW = utc("2026-03-30T12:34:56")
 CLOSED = utc("2026-03-30T12:34:00")

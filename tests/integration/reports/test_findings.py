@@ -31,7 +31,7 @@ from tests.integration.reports.history import utc
 from tests.journal import commit, made
 from tests.processes import eventually
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 DAY = timedelta(days=1)
 NOW = utc("2026-03-03T13:52:10")

@@ -29,7 +29,7 @@ from tests.integration.reports.history import entry, write
 from tests.jobs import job_type, jobs, take
 from tests.statements import OPEN_JOBS, indexes_on, is_read, is_sorted, sent_by
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 ENDS = ("succeeded", "failed", "released", "expired", "retried")
 
 

@@ -21,7 +21,7 @@ from tests.integration.reports import output
 from tests.integration.reports.history import Naive, drawn, entry, utc, write
 from tests.pages import tables_of, text_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 NOW = utc("2026-03-03T13:52:10")
 URL = reverse("report")
 

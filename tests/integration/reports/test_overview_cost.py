@@ -20,7 +20,7 @@ from tests.integration.reports.home import closed_until
 from tests.jobs import job_type, jobs
 from tests.statements import OPEN_JOBS, analyze, indexes_on, is_read, is_sorted, sent_by
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 def statements(client: Client, **query: Any) -> list[str]:

@@ -26,7 +26,7 @@ from tests.integration.reports.history import entry, write
 from tests.integration.reports.home import closed_until, ended, home, links, tiles
 from tests.jobs import job_type
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 def test_each_figure_of_the_last_hours_is_recomputed_from_the_journal(

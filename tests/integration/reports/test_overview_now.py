@@ -21,7 +21,7 @@ from tests.frozen import FrozenClock
 from tests.integration.reports.home import home, notices, tile, tiles
 from tests.jobs import job_type, jobs, take
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 def test_jobs_are_counted_by_state_and_the_longest_due_is_found(

@@ -18,7 +18,7 @@ from tests.emptying import undone
 from tests.frozen import FrozenClock
 from tests.integration.reports.home import closed_until, ended, home, tile, tiles
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 def person(*permissions: str) -> Client:

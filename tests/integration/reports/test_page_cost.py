@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from tests.statements import sent_by
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("history")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("history"), pytest.mark.both]
 
 
 def test_page_sends_no_statement_twice(admin_client: Client, subtests: pytest.Subtests) -> None:

@@ -35,7 +35,7 @@ ZONES = [
     "Pacific/Chatham",
 ]
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 def roll_up() -> int:

@@ -16,7 +16,7 @@ from apps.reports.services.rows import First
 from apps.reports.services.summary import Percentiles, Period, groupings, summarise, total_of
 from tests.statements import is_read
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 UTC_ZONE = ZoneInfo("UTC")
 START = datetime(2026, 3, 2, tzinfo=UTC)
 

@@ -22,7 +22,7 @@ from tests.callback import take_next
 from tests.frozen import FrozenClock
 from tests.jobs import end, job_type, jobs, take
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 COUNTS = (
     "succeeded", "failed", "retried", "timed_out", "expired", "released", "cancelled", "stage_done",
 )  # fmt: skip

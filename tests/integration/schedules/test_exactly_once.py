@@ -18,7 +18,7 @@ from tests import factories
 from tests.integration.schedules.conftest import sweep
 from tests.kills import killed_at
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 
 def overdue(**fields: Any) -> Schedule:

@@ -21,7 +21,7 @@ from tests.integration.jobs.admin.pages import LIST, buttons, page_of, shown
 from tests.jobs import end, job_type, jobs, take
 from tests.pages import text_of
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail"), pytest.mark.both]
 
 ARCHIVE = "/admin/jobs/archivedjob/"
 

@@ -19,7 +19,7 @@ from tests.history import archived
 from tests.jobs import job_type, jobs
 from tests.pages import text_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 JOBS = "/admin/jobs/job/"
 ARCHIVE = "/admin/jobs/archivedjob/"

@@ -18,7 +18,7 @@ from tests.jobs import end, job_type, jobs, row, take
 from tests.pages import form_of, text_of
 from tests.statements import analyze, explained, sent_by
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 REFUSED = "ConnectionRefusedError: [Errno 111] 10.0.0.{}:5432"
 KEY = error_key(REFUSED.format(1))

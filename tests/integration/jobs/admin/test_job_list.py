@@ -22,7 +22,7 @@ from tests.jobs import end, job_type, jobs, take
 from tests.pages import inline_code_of, text_of
 from tests.statements import index_reads
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 def test_list_shows_the_newest_first_with_what_an_operator_asks_for(

@@ -19,7 +19,7 @@ from tests.jobs import job_type, jobs
 from tests.pages import form_of, text_of
 from tests.statements import sent_by
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 ARCHIVE = "/admin/jobs/archivedjob/"
 BEIJING: dict[str, Any] = {"order": {"city": "北京"}, "items": [{"sku": "S7"}]}
 

@@ -37,6 +37,8 @@ from tests.frozen import FrozenClock
 from tests.integration.jobs.machine import model
 from tests.jobs import end, job_type, jobs
 
+pytestmark = pytest.mark.both
+
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 HOLDERS = [Holder("host-a:1", "host-a"), Holder("host-b:2", "host-b")]
 ENDS = ["succeeded", "failed", "released", "cancelled"]

@@ -16,7 +16,7 @@ from tests.frozen import FrozenClock
 from tests.integration.jobs.wire.worker_calls import Calls
 from tests.jobs import job_type
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 def job() -> Job:
