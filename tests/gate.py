@@ -83,7 +83,8 @@ def test() -> int:
     """All checks, all short tests on SQLite, and what is marked on MariaDB and Redis; on success
     the last line is that of pytest."""
     with tempfile.TemporaryDirectory() as places:
-        noted = ["-p", "tests.places", "--places", places]
+        # With the equals sign: pytest would take a folder by itself for the root of the tests.
+        noted = ["-p", "tests.places", f"--places={places}"]
         return (
             check()
             or suite("SQLite", [*PYTEST, *noted])

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from tests.emptying import undone
 from tests.integration.api import corpus
 from tests.integration.api.contract import ContractClient, mistakes
 from tests.integration.api.corpus import BODIES
 from tests.integration.api.endpoints import WRITES, Endpoint
-from tests.integration.api.world import Untouched, World, checksum, undone
+from tests.integration.api.world import Untouched, World, checksum
 
 pytestmark = pytest.mark.django_db
 

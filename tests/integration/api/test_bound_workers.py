@@ -13,9 +13,9 @@ import pytest
 from apps.access import authentication
 from apps.access import services as access
 from apps.jobs.models import Job
+from tests.emptying import undone
 from tests.frozen import FrozenClock
 from tests.integration.api.contract import ContractClient
-from tests.integration.api.world import undone
 from tests.jobs import job_type, jobs
 from tests.pools import pool
 

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from django.db import DatabaseError, InterfaceError, OperationalError, connection
 
+from tests.emptying import undone
 from tests.integration.api.contract import ApiFor, ContractClient
 from tests.integration.api.endpoints import ENDPOINTS
-from tests.integration.api.world import World, undone
+from tests.integration.api.world import World
 
 pytestmark = pytest.mark.django_db
 

@@ -9,11 +9,12 @@ import pytest
 from apps.access.rules.clients import Binding
 from apps.jobs.models import Job, JobType, Worker
 from tests import factories
+from tests.emptying import undone
 from tests.integration.api.contract import ApiFor, mistakes
 from tests.integration.api.endpoints import ENDPOINTS
 from tests.integration.api.job_endpoints import JOB_ENDPOINTS, SETTINGS
 from tests.integration.api.test_matrix import listed_by, without_request_id
-from tests.integration.api.world import Untouched, World, checksum, undone
+from tests.integration.api.world import Untouched, World, checksum
 
 pytestmark = pytest.mark.django_db
 

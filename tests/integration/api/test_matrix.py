@@ -19,9 +19,10 @@ from apps.dispatch.services import executors
 from apps.jobs.models import Job
 from tests import factories
 from tests.caches import clear_caches
+from tests.emptying import undone
 from tests.integration.api.contract import ApiFor, ContractClient, mistakes
 from tests.integration.api.endpoints import BASE, ENDPOINTS
-from tests.integration.api.world import Untouched, World, checksum, erase_all_but, undone
+from tests.integration.api.world import Untouched, World, checksum, erase_all_but
 
 pytestmark = pytest.mark.django_db
 

@@ -22,9 +22,9 @@ from hypothesis import strategies as st
 
 from apps.common import clock
 from apps.jobs.models import Job
+from tests.emptying import undone
 from tests.frozen import FrozenClock
 from tests.integration.api.contract import ApiFor, ContractClient
-from tests.integration.api.world import undone
 from tests.jobs import events_of, job_type, jobs, rescue, row
 
 pytestmark = pytest.mark.django_db

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from django.apps import apps
-from django.db import connection, models, transaction
+from django.db import connection, models
 
 from apps.bulk.models import BulkRow, BulkRun
 from apps.common import clock
@@ -27,7 +26,6 @@ from apps.dispatch.models import (
 )
 from apps.jobs.models import Job
 from tests import callback, factories
-from tests.caches import clear_caches
 
 # Counters that a request which changes nothing may still move.
 COUNTERS = {"apiclient": {"last_used_at"}, "executor": {"last_seen_at"}}
@@ -124,17 +122,6 @@ def _handed_out(uid: str) -> tuple[int, str]:
     taken = callback.take_next(user)
     assert isinstance(taken, Dispatch)
     return task.pk, str(taken.pk)
-
-
-@contextlib.contextmanager
-def undone() -> Iterator[None]:
-    """What the block changes is taken back, so that the next one finds the same rows."""
-    try:
-        with transaction.atomic():
-            yield
-            transaction.set_rollback(True)
-    finally:
-        clear_caches()
 
 
 def erase_all_but(names: Collection[str]) -> None:
