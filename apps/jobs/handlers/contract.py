@@ -84,6 +84,7 @@ class Context:
 class Retry(Exception):
     """Retry after this time, or by the policy of the type; the attempt counts.
 
+    `is_asked`: another server has named the time, so it counts up to the longest delay of the type.
     Everybody who sees the job is shown `reason`; `detail`, small JSON, only those who may see
     contexts and results.
     """
@@ -94,9 +95,11 @@ class Retry(Exception):
         reason: str = "",
         *,
         detail: dict[str, Any] | None = None,
+        is_asked: bool = False,
     ) -> None:
         super().__init__(reason or "the handler asked for another try")
         self.after = None if after is None else _wait(after)
+        self.is_asked = is_asked
         self.detail = detail
 
 

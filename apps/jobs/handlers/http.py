@@ -12,9 +12,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
+from apps.common import clock
 from apps.common.messages import Message as _
 from apps.jobs.conf import conf
 from apps.jobs.handlers.contract import Context, Fail, Retry
@@ -94,10 +97,28 @@ def http_request(context: Any, ctx: Context) -> Any:
     # The body may hold anything; whoever sees the job reads the text.
     text, detail = f"{target.host} answered {status}", {"body": shown_body[:MAX_SHOWN]}
     if status >= 500 or status in _PASSING:
-        wait = answer_headers.get("retry-after", "")
-        # As a float, since any number of digits makes one.
-        raise Retry(float(wait) if wait.isascii() and wait.isdigit() else None, text, detail=detail)
+        raise Retry(wait_of(answer_headers), text, detail=detail, is_asked=True)
     raise Fail(text, detail=detail)
+
+
+def wait_of(headers: Mapping[str, str]) -> float | None:
+    """The seconds of Retry-After, a number or a date of RFC 9110; None without or for neither."""
+    text = headers.get("retry-after", "").strip()
+    if text.isascii() and text.isdigit():
+        # As a float, since any number of digits makes one.
+        return float(text)
+    try:
+        # Both by the clock of the other side, if it says what that shows.
+        since = _http_date(headers["date"]) if "date" in headers else clock.now()
+        return max(0.0, (_http_date(text) - since).total_seconds())
+    except ValueError:
+        return None
+
+
+def _http_date(text: str) -> datetime:
+    """A date of HTTP, which is of UTC in each of its three forms."""
+    found = parsedate_to_datetime(text)
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def target_of(

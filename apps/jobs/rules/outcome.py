@@ -23,6 +23,8 @@ OUTCOMES = (
     t.END_CANCELLED,
 )
 RETRY_BY_POLICY, RETRY_NEVER = "policy", "never"
+# After the time that the other side asked for, but no later than the policy would at most.
+RETRY_AS_ASKED = "asked"
 # Found by the rescue, each with its reason.
 LOSSES = {t.END_LOST: "its worker was lost", t.END_TIMED_OUT: "past its deadline"}
 FAILURES = frozenset({t.END_FAILED, *LOSSES})
@@ -207,6 +209,8 @@ def next_of(
         wait = timedelta()
     elif outcome.retry_after is not None:
         wait = outcome.retry_after
+        if outcome.retry == RETRY_AS_ASKED:
+            wait = min(wait, timedelta(seconds=type_.backoff.cap))
     else:
         wait = timedelta(seconds=backoff_seconds(type_.backoff, job.attempts, chance=chance))
     again = _again(job.attempts, now + wait, now)

@@ -13,7 +13,13 @@ from django.db import DEFAULT_DB_ALIAS, connections
 from apps.common import clock, logs
 from apps.jobs.handlers.contract import Cancelled, Context, Fail, NextStage, Retry
 from apps.jobs.handlers.registry import Handler
-from apps.jobs.rules.outcome import RETRY_NEVER, HeldJob, Outcome
+from apps.jobs.rules.outcome import (
+    RETRY_AS_ASKED,
+    RETRY_BY_POLICY,
+    RETRY_NEVER,
+    HeldJob,
+    Outcome,
+)
 from apps.jobs.rules.transitions import (
     END_CANCELLED,
     END_FAILED,
@@ -85,7 +91,8 @@ def _after(error: BaseException, job: HeldJob) -> Outcome:
         return job.ended(END_CANCELLED, memo=storable(str(error)))
     path = f"{type(error).__module__}.{type(error).__qualname__}"[:MAX_PATH]
     if isinstance(error, Retry):
-        wanted: dict[str, Any] = {"after": error.after, "detail": error.detail}
+        retry = RETRY_AS_ASKED if error.is_asked else RETRY_BY_POLICY
+        wanted: dict[str, Any] = {"after": error.after, "detail": error.detail, "retry": retry}
         return _failed(job, str(error), exception=path, **wanted)
     if isinstance(error, Fail):
         wanted = {"retry": RETRY_NEVER, "detail": error.detail}
@@ -97,7 +104,7 @@ def _failed(
     job: HeldJob,
     error: str,
     *,
-    retry: str = "policy",
+    retry: str = RETRY_BY_POLICY,
     after: timedelta | None = None,
     **more: Any,
 ) -> Outcome:

@@ -20,6 +20,7 @@ from apps.jobs.handlers import Fail, Retry
 from apps.jobs.handlers import http as http_handler
 from apps.jobs.handlers.contract import MAX_WAIT
 from apps.jobs.handlers.http import http_request
+from tests.frozen import FrozenClock
 
 pytestmark = pytest.mark.both
 
@@ -141,6 +142,31 @@ def test_answer_that_may_pass_is_tried_again(site: Any) -> None:
         with pytest.raises(Retry, match=f"answered {status}") as caught:
             call(f"{site.url}/{status}")
         assert caught.value.after == expected.get(status), status
+        assert caught.value.is_asked, status
+
+
+def test_wait_is_read_in_both_forms_of_its_standard(
+    frozen_clock: FrozenClock, subtests: pytest.Subtests
+) -> None:
+    """By the clock of the other side, where that is shown. RFC 9110, 10.2.3."""
+    now, theirs = "Mon, 02 Mar 2026 09:00:00 GMT", "Mon, 02 Mar 2026 11:00:00 GMT"
+    for text, date, seconds in (
+        ("120", None, 120.0),
+        (" 120 ", None, 120.0),
+        ("Mon, 02 Mar 2026 09:00:30 GMT", None, 30.0),
+        ("Monday, 02-Mar-26 09:00:30 GMT", None, 30.0),
+        ("Mon Mar  2 09:00:30 2026", now, 30.0),
+        ("Mon, 02 Mar 2026 11:00:30 GMT", theirs, 30.0),
+        ("Mon, 02 Mar 2026 10:00:00 GMT", theirs, 0.0),
+        ("soon", None, None),
+        ("-5", None, None),
+        ("12.5", None, None),
+        ("", None, None),
+    ):
+        with subtests.test(text=text, date=date):
+            headers = {"retry-after": text} | ({"date": date} if date else {})
+            assert http_handler.wait_of(headers) == seconds
+    assert http_handler.wait_of({}) is None
 
 
 def test_other_answers_fail_and_redirects_are_not_followed(site: Any) -> None:
