@@ -9,13 +9,17 @@ from pathlib import Path
 
 from apps.access.conf import AccessConf
 from apps.alerts.conf import AlertsConf
+from apps.bulk.conf import BulkConf
 from apps.common.conf import CommonConf
 from apps.dispatch.conf import DispatchConf
 from apps.jobs.conf import JobsConf
 from apps.journal.conf import JournalConf
 from apps.reports.conf import ReportsConf
 
-_CONF = (CommonConf, AccessConf, AlertsConf, DispatchConf, JobsConf, JournalConf, ReportsConf)
+_CONF = (
+    *(CommonConf, AccessConf, AlertsConf, BulkConf, DispatchConf, JobsConf, JournalConf),
+    ReportsConf,
+)
 _MEMORY = Path("/dev/shm")  # noqa: S108
 _MEMORY_BYTES = 2 * 2**30
 
@@ -49,6 +53,9 @@ def neutral(var_dir: Path) -> dict[str, str]:
         "EMAIL_URL": "",
         "EMAIL_FROM": "",
         "WEB_THREADS": "",
+        "HOST": "",
+        "PORT": "",
+        "TASK_QUEUES": "",
         "DEMO": "",
         "EXTRA_APPS": "",
         "TIME_ZONE": "UTC",
