@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, fields
-from datetime import date, datetime, time, timedelta, tzinfo
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 from apps.common import json_path
@@ -21,6 +21,8 @@ MAX_IDS = 1_000
 MAX_TEXT = 200
 MAX_NAME = 160
 _MAX_NUMBER = 2**63 - 1
+# No row is older or younger, and databases and ids take any instant between.
+_EARLIEST, _LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 # What KeyField stores.
 _KEY = re.compile(r"[A-Za-z0-9_.:@/+-]+")
 
@@ -181,10 +183,10 @@ def typed_where(columns: Collection[str]) -> Callable[[str], tuple[Condition, ..
 
 
 def instant(value: Any) -> datetime:
-    """An instant with an offset."""
+    """An instant with an offset; one before or after all rows as the first or last that counts."""
     try:
         at = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
-        if at.tzinfo is None or not 1970 <= at.year <= 2200:
+        if at.tzinfo is None:
             raise ValueError(value)
     except ValueError as error:
         raise ValueError(
@@ -193,7 +195,7 @@ def instant(value: Any) -> datetime:
                 text=str(value)[:40],
             )
         ) from error
-    return at
+    return min(max(at, _EARLIEST), _LATEST)
 
 
 def day(value: Any) -> date:

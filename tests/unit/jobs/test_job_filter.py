@@ -44,6 +44,15 @@ def test_of_a_day_and_an_instant_the_narrower_period_counts() -> None:
         assert found.created_after == datetime(2026, 3, 5, tzinfo=UTC)
 
 
+def test_instant_before_or_after_all_rows_is_one_that_means_all() -> None:
+    """Programs say "for ever" so."""
+    for text in ("9999-12-31T23:59:59Z", "9999-12-31T23:59:59-12:00", "2200-01-01T00:00:00.1Z"):
+        found = read({"created_before": text, "created_after": "0001-01-01T00:00:00+14:00"}, WIRE)
+        assert found.created_before == datetime(2200, 1, 1, tzinfo=UTC)
+        assert found.created_after == datetime(1970, 1, 1, tzinfo=UTC)
+        assert read(found.wire(), WIRE) == found
+
+
 def test_a_filter_read_back_from_its_json_is_the_same() -> None:
     given: dict[str, Any] = {
         "ids": ["7", "9"],
