@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -13,7 +14,9 @@ MAX_PARTS = 8
 MAX_VALUE = 200
 # Of one condition, as it is written.
 MAX_CONDITION = 800
-_PART = r"\.[A-Za-z0-9_-]{1,64}|\[[0-9]{1,6}\]"
+_PLAIN = r"[\w-]{1,64}"
+# SQLite knows no escape within the quotes.
+_PART = rf"\.{_PLAIN}|\.\"[^\"\\]{{1,64}}\"|\[[0-9]{{1,6}}\]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,46 +34,66 @@ class Condition:
     @property
     def name(self) -> str:
         """`context.items[0].sku`"""
-        parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in self.path)
-        return f"{self.column}{''.join(parts)}"
+        return self.column + "".join(map(_written, self.path))
 
     @property
     def keys(self) -> tuple[str, ...]:
         """The keys on the path."""
         return tuple(part for part in self.path if isinstance(part, str))
 
-    def in_sql(self, depth: int | None = None) -> str:
-        """`$."items"[0]."sku"`, or its first parts: quoted, a key of digits is no position."""
-        parts = self.path[:depth]
-        return "$" + "".join(f"[{p}]" if isinstance(p, int) else f'."{p}"' for p in parts)
+    def in_sql(self, depth: int | None = None, *, escaped: bool = False) -> str:
+        """`$."items"[0]."sku"`, or its first parts: quoted, a key of digits is no position.
+
+        `escaped`: with keys as JSON in ASCII has them.
+        """
+
+        def written(part: str | int) -> str:
+            if isinstance(part, int):
+                return f"[{part}]"
+            return f".{json.dumps(part)}" if escaped else f'."{part}"'
+
+        return "$" + "".join(map(written, self.path[:depth]))
 
 
 def read(text: object, columns: Collection[str]) -> Condition:
     """The condition on one of the columns that `path:value` means; ValueError(Message) else."""
     if not isinstance(text, str) or "\0" in text:
         raise ValueError(_no_condition(str(text), columns))
-    name, colon, value = text.partition(":")
-    parts = re.findall(r"[.\[][^.\[]*", name)
-    column = name[: len(name) - sum(map(len, parts))]
-    if not colon or not parts or column not in columns:
+    column = next((each for each in columns if re.match(rf"{re.escape(each)}[.\[]", text)), "")
+    if not column or ":" not in text:
         raise ValueError(_no_condition(text, columns))
-    if len(parts) > MAX_PARTS:
-        raise ValueError(_("{path} has more than {limit} parts.", path=name[:80], limit=MAX_PARTS))
-    for part in parts:
-        if not re.fullmatch(_PART, part):
-            raise ValueError(
-                _(
-                    "{part} cannot be searched for; parts of a path are .key, with letters, "
-                    "digits, _ and -, or [0].",
-                    part=part[:80],
-                )
+    # An empty part is none and ends the path.
+    found = re.match(rf"((?:{_PART})*)(.*)", text[len(column) :], re.DOTALL)
+    parts, rest = re.findall(_PART, found[1]), found[2]  # type: ignore[index]
+    if rest[:1] != ":":
+        before = parts.pop() if parts and rest[:1] not in ".[" else ""
+        wrong = re.match(r"[.\[]?[^.\[:]*", rest)[0]  # type: ignore[index]
+        raise ValueError(
+            _(
+                "{part} cannot be searched for; parts of a path are .key, with letters, digits, _ "
+                'and -, ."any key" or [0].',
+                part=f"{before}{wrong}"[:80],
             )
+        )
+    if len(parts) > MAX_PARTS:
+        path = text.partition(":")[0]
+        raise ValueError(_("{path} has more than {limit} parts.", path=path[:80], limit=MAX_PARTS))
+    value = rest[1:]
     if len(value) > MAX_VALUE:
         raise ValueError(
             _("This text is too long; write at most {limit} letters.", limit=MAX_VALUE)
         )
-    path = tuple(int(part[1:-1]) if part[0] == "[" else part[1:] for part in parts)
-    return Condition(column, path, value)
+    return Condition(column, tuple(map(_read, parts)), value)
+
+
+def _read(part: str) -> str | int:
+    return int(part[1:-1]) if part[0] == "[" else part[1:].strip('"')
+
+
+def _written(part: str | int) -> str:
+    if isinstance(part, int):
+        return f"[{part}]"
+    return f".{part}" if re.fullmatch(_PLAIN, part) else f'."{part}"'
 
 
 def _no_condition(text: str, columns: Collection[str]) -> str:

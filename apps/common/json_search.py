@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -15,6 +15,8 @@ from apps.common.messages import Message
 from apps.common.messages import Message as _
 
 RowsT = TypeVar("RowsT", bound=QuerySet[Any])
+# The SQL that a column meets a condition, its keys as they are or escaped, and the values.
+_Meets = Callable[[str, bool], tuple[str, tuple[Any, ...]]]
 
 
 def why_masked(condition: Condition) -> Message | None:
@@ -61,11 +63,21 @@ class _Holds(Func):
         super().__init__(F(condition.column))
         self._condition = condition
 
-    def as_sqlite(
-        self, compiler: Any, connection: Any, **_: Any
-    ) -> tuple[str, tuple[str | int, ...]]:
+    def as_sqlite(self, compiler: Any, connection: Any, **_: Any) -> tuple[str, tuple[Any, ...]]:
+        return self._as_sql(compiler, self._in_sqlite)
+
+    def as_mysql(self, compiler: Any, connection: Any, **_: Any) -> tuple[str, tuple[Any, ...]]:
+        return self._as_sql(compiler, self._in_mysql)
+
+    def _as_sql(self, compiler: Any, meets: _Meets) -> tuple[str, tuple[Any, ...]]:
         column, _params = compiler.compile(self.source_expressions[0])
-        path = self._condition.in_sql()
+        # Databases compare keys as they are stored, and Python stores them in ASCII.
+        is_ascii = self._condition.name.isascii()
+        either = [meets(column, escaped) for escaped in ((False,) if is_ascii else (False, True))]
+        return f"({' OR '.join(sql for sql, _ in either)})", sum((v for _, v in either), ())
+
+    def _in_sqlite(self, column: str, escaped: bool) -> tuple[str, tuple[Any, ...]]:
+        path = self._condition.in_sql(escaped=escaped)
         sql = (
             f"CASE json_type({column}, %s) WHEN 'object' THEN NULL WHEN 'array' THEN NULL "
             "WHEN 'true' THEN 'true' WHEN 'false' THEN 'false' WHEN 'null' THEN 'null' "
@@ -73,11 +85,8 @@ class _Holds(Func):
         )
         return sql, (path, path, self._condition.value)
 
-    def as_mysql(
-        self, compiler: Any, connection: Any, **_: Any
-    ) -> tuple[str, tuple[str | int, ...]]:
-        column, _params = compiler.compile(self.source_expressions[0])
-        path = self._condition.in_sql()
+    def _in_mysql(self, column: str, escaped: bool) -> tuple[str, tuple[Any, ...]]:
+        path = self._condition.in_sql(escaped=escaped)
         parts = [
             f"CAST(JSON_UNQUOTE(JSON_EXTRACT({column}, %s)) AS BINARY) = CAST(%s AS BINARY)",
             f"JSON_TYPE(JSON_EXTRACT({column}, %s)) NOT IN ('OBJECT', 'ARRAY')",
@@ -87,5 +96,5 @@ class _Holds(Func):
             if part == 0:
                 # What is no list would be taken for a list of one.
                 parts.append(f"JSON_TYPE(JSON_EXTRACT({column}, %s)) = 'ARRAY'")
-                values.append(self._condition.in_sql(depth))
+                values.append(self._condition.in_sql(depth, escaped=escaped))
         return f"({' AND '.join(parts)})", tuple(values)

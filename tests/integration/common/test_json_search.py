@@ -71,6 +71,13 @@ CASES: list[tuple[str, Any, str, bool]] = [
     ("digits are no position", ["x", "y"], "context.1:y", False),
     ("underscores", {"a__b": "x"}, "context.a__b:x", True),
     ("underscores are no path", {"a": {"b": "x"}}, "context.a__b:x", False),
+    ("key in Chinese", {"城市": {"名": "x"}}, "context.城市.名:x", True),
+    (
+        "key with blanks and signs",
+        {"a b": {"c.d:[0]'%s": 1}},
+        'context."a b"."c.d:[0]\'%s":1',
+        True,
+    ),
     ("key of other case", {"City": "x"}, "context.city:x", False),
     ("object", {"a": {"b": 1}}, 'context.a:{"b": 1}', False),
     ("object without blanks", {"a": {"b": 1}}, 'context.a:{"b":1}', False),

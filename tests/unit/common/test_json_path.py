@@ -29,6 +29,9 @@ def test_condition_has_column_path_and_value(subtests: pytest.Subtests) -> None:
         ("context.note: a b ", "context", ("note",), " a b ", '$."note"'),
         ("context.note:", "context", ("note",), "", '$."note"'),
         ("context.note:\"$%s'\\", "context", ("note",), "\"$%s'\\", '$."note"'),
+        ("context.城市.x:y", "context", ("城市", "x"), "y", '$."城市"."x"'),
+        ('context."first name".a:b', "context", ("first name", "a"), "b", '$."first name"."a"'),
+        ('context."a.b:[0]":c', "context", ("a.b:[0]",), "c", '$."a.b:[0]"'),
         ("context" + ".a" * 8 + ":x", "context", ("a",) * 8, "x", "$" + '."a"' * 8),
     ):
         with subtests.test(text=text):
@@ -66,7 +69,9 @@ def test_part_that_no_path_has_is_named(subtests: pytest.Subtests) -> None:
         ("context..city", "."),
         ("context.", "."),
         ("context.ci ty", ".ci ty"),
-        ("context.城", ".城"),
+        ('context.""', '.""'),
+        ('context."a\\b"', '."a\\b"'),
+        ('context."a', '."a'),
         ('context.a"b', '.a"b'),
         ("context.a*", ".a*"),
         ("context[*]", "[*]"),
@@ -111,6 +116,7 @@ def test_typed_conditions_are_parted_at_the_paths(subtests: pytest.Subtests) -> 
         ("context.a:x context.b:y result.c:z", ["context.a:x", "context.b:y", "result.c:z"]),
         ("context.a:x params.b:y", ["context.a:x params.b:y"]),
         ("context.a：1 result.b：x：y", ["context.a:1", "result.b:x：y"]),
+        ('context."a b".城：x result.c:z', ['context."a b".城:x', "result.c:z"]),
         ("rubbish", ["rubbish"]),
         ("", [""]),
     ):
