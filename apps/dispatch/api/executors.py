@@ -29,6 +29,12 @@ class ExecutorChanges(StrictSerializer):
     version = Integer(min_value=1, max_value=2**31 - 1, required=False)
 
 
+class WholeExecutor(ExecutorChanges):
+    """For PUT, where a disabled executor that is sent without `enabled` would be enabled."""
+
+    enabled = Boolean()
+
+
 @extend_schema_field(
     {"type": "string", "pattern": f"^{names.PATTERN}$", "maxLength": names.MAX_CHARACTERS}
 )
@@ -81,7 +87,7 @@ class ExecutorView(ApiView):
 
     scopes = READ_AND_PLAN
     bindings = frozenset({Binding.EXECUTORS})
-    bodies = {"put": ExecutorChanges, "patch": ExecutorChanges}
+    bodies = {"put": WholeExecutor, "patch": ExecutorChanges}
     answers = {"get": ExecutorOut, "put": ExecutorOut, "patch": ExecutorOut}
     problems = (404, 409)
 
@@ -92,9 +98,10 @@ class ExecutorView(ApiView):
         return self.patch(request, name)
 
     def patch(self, request: Request, name: str) -> JsonAnswer:
+        executor = executors.find(name, bound=executors_of(request))
         body = self.read_body()
         executor = executors.update_executor(
-            executor=executors.find(name, bound=executors_of(request)),
+            executor=executor,
             version=body.pop("version", None),
             changes=body,
             actor=actor_of(request),

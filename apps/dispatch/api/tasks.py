@@ -55,6 +55,8 @@ class TaskBody(StrictSerializer):
     """The fields that a planner sets."""
 
     model: ClassVar[type[OnceTask] | type[RotateTask]] = OnceTask
+    # Those that have no default here.
+    demanded: ClassVar[frozenset[str]] = frozenset()
     help_texts: ClassVar[dict[str, str]] = {
         "start_at": "A new task starts now when it is absent.",
         "dispatch_times": "null (mode multi only): every member once.",
@@ -76,6 +78,8 @@ class TaskBody(StrictSerializer):
     def _field(self, name: str) -> Any:
         column: Any = self.model._meta.get_field(name)
         options: dict[str, Any] = {"help_text": self.help_texts.get(name)}
+        if name in self.demanded:
+            return task_field(self.model, name, **options)
         if column.null or column.has_default():
             options |= {"required": False, "allow_null": column.null, "default": column.default}
         if column.null and not column.has_default():
@@ -130,6 +134,18 @@ class OnceTaskChanges(TaskBody, _Version):
 
 class RotateTaskChanges(RotateTaskBody, _Version):
     pass
+
+
+class WholeOnceTask(OnceTaskChanges):
+    """For PUT, where a paused task that is sent without its status would go on."""
+
+    demanded = frozenset({"status"})
+
+
+class WholeRotateTask(RotateTaskChanges):
+    """For PUT, as that of a once task."""
+
+    demanded = frozenset({"status"})
 
 
 def task_json(request: Request, task: OnceTask | RotateTask) -> dict[str, Any]:
@@ -295,7 +311,7 @@ class OnceTaskView(TaskView):
     """One once task by id; DELETE marks it deleted."""
 
     model = OnceTask
-    bodies = {"put": OnceTaskChanges, "patch": OnceTaskChanges}
+    bodies = {"put": WholeOnceTask, "patch": OnceTaskChanges}
     answers = {"get": OnceTaskOut, "put": OnceTaskOut, "patch": OnceTaskOut, "delete": {204: None}}
 
 
@@ -318,7 +334,7 @@ class RotateTaskView(TaskView):
     """One rotation by id; DELETE marks it deleted."""
 
     model = RotateTask
-    bodies = {"put": RotateTaskChanges, "patch": RotateTaskChanges}
+    bodies = {"put": WholeRotateTask, "patch": RotateTaskChanges}
     answers = {
         "get": RotateTaskOut,
         "put": RotateTaskOut,

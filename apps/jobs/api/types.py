@@ -135,6 +135,12 @@ class TypeChanges(SettingsBody):
     )
 
 
+class WholeType(TypeChanges):
+    """For PUT, where a paused type that is sent without `paused` would go on."""
+
+    paused = Boolean()
+
+
 class JobTypesView(ApiView):
     """List job types, newest first; create one."""
 
@@ -166,7 +172,7 @@ class JobTypeView(ApiView):
 
     scopes = {"GET": "read", "PUT": "operate", "PATCH": "operate", "DELETE": "operate"}
     bindings = frozenset({Binding.JOB_TYPES})
-    bodies = {"put": TypeChanges, "patch": TypeChanges}
+    bodies = {"put": WholeType, "patch": TypeChanges}
     answers = {"get": JobTypeOut, "put": JobTypeOut, "patch": JobTypeOut, "delete": {204: None}}
     problems = (404, 409)
 

@@ -92,7 +92,7 @@ def test_put_is_the_whole_and_patch_what_it_names(api: ContractClient) -> None:
     api.post(TYPES, {"name": "mail", **SETTINGS})
 
     patched = api.patch(f"{TYPES}mail/", {"weight": 9, "breaker": {"min_calls": 7}}).json()
-    put = api.put(f"{TYPES}mail/", {"weight": 9}).json()
+    put = api.put(f"{TYPES}mail/", {"weight": 9, "paused": False}).json()
 
     breaker = {**SETTINGS["breaker"], "min_calls": 7}
     assert {n: patched[n] for n in SETTINGS} == {**SETTINGS, "weight": 9, "breaker": breaker}

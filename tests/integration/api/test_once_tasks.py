@@ -17,6 +17,8 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both]
 TASKS = "/api/v1/once-tasks/"
 PULL = "/api/v1/dispatch/"
 MINIMUM = {"title": "Check the shelf", "executor": "uid_alice"}
+# The least that PUT takes.
+LEAST = {**MINIMUM, "status": "active"}
 DEFAULTS = {
     "template": None,
     "template_version": None,
@@ -241,7 +243,7 @@ class TestEdit:
         """S0.32: the whole plan anew; only the start is kept, for now has passed."""
         task = planned(api, **WHOLE)
 
-        body = api.put(at(task), MINIMUM).json()
+        body = api.put(at(task), LEAST).json()
 
         assert body == {
             **task,
@@ -255,7 +257,7 @@ class TestEdit:
 
     def test_put_without_title_is_refused(self, api: ContractClient) -> None:
         """S0.32: what has no default is required."""
-        answer = api.put(at(planned(api)), {"executor": "uid_alice"})
+        answer = api.put(at(planned(api)), {"executor": "uid_alice", "status": "active"})
 
         assert mistakes(answer) == ["title"]
 
@@ -323,7 +325,7 @@ class TestDelete:
         answer = api.delete(at(task))
 
         assert (answer.status_code, answer.content) == (204, b"")
-        for gone in (api.get(at(task)), api.patch(at(task), {}), api.put(at(task), MINIMUM)):
+        for gone in (api.get(at(task)), api.patch(at(task), {}), api.put(at(task), LEAST)):
             assert gone.status_code == 404
         assert api.get(TASKS).json()["results"] == []
         body = {"uid": "uid_alice", "number": number, "outcome": "succeeded"}
@@ -387,7 +389,7 @@ class TestRead:
                 for answer in (
                     api.get(path),
                     api.patch(path, {"priority": 1}),
-                    api.put(path, MINIMUM),
+                    api.put(path, LEAST),
                     api.delete(path),
                 ):
                     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
