@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import count
 from typing import Any
@@ -23,6 +24,8 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both]
 KEYS = [f"k{n}" for n in range(8)]
 WORKERS = ["w1", "w2"]
 LEASE = 30
+# Earlier ends are known of so many jobs of a key.
+REMEMBERED = 3
 
 
 class Model:
@@ -35,8 +38,9 @@ class Model:
         self.owner: dict[str, str] = {}
         self.until: dict[str, int] = {}
         self.unwanted: set[str] = set()
-        # How the latest attempt of a worker at a key ended.
-        self.ended: dict[tuple[str, str], str] = {}
+        # How the latest attempt of a worker at a key ended, and at which job of the key.
+        self.ended: dict[tuple[str, str], tuple[str, int]] = {}
+        self.made = Counter[str]()
         self.epoch = 0
         # The number of the latest rebuild, None for one without, and what it has named so far.
         self.chunked: int | None = None
@@ -58,6 +62,9 @@ class Model:
         for key in self.bucket(worker):
             self.until[key] = self.now + LEASE
 
+    def _end(self, worker: str, key: str, end: str) -> None:
+        self.ended[worker, key] = end, self.made[key]
+
     def _give_up(self, key: str) -> None:
         """The key is held no more; if no rebuild wants it, it is gone."""
         del self.owner[key], self.until[key]
@@ -71,7 +78,7 @@ class Model:
     def assign(self, worker: str, limit: int) -> list[str]:
         for key in self.bucket(worker)[limit:]:
             self._give_up(key)
-            self.ended[worker, key] = "released"
+            self._end(worker, key, "released")
         for key in self.in_line()[: limit - len(self.bucket(worker))]:
             self.owner[key] = worker
         self._renew(worker)
@@ -90,10 +97,12 @@ class Model:
                 if end == "succeeded":
                     self.scores.pop(key, None)
                     self.unwanted.discard(key)
-                self.ended[worker, key] = end
+                self._end(worker, key, end)
                 ended.append(key)
                 continue
-            before = self.ended.get((worker, key))
+            before, job = self.ended.get((worker, key), (None, 0))
+            if job <= self.made[key] - REMEMBERED:
+                before = None
             if before == end:
                 ended.append(key)
             else:
@@ -116,6 +125,7 @@ class Model:
             if key not in self.scores:
                 added += 1
                 self.came[key] = next(self._numbers)
+                self.made[key] += 1
             elif key in self.owner:
                 held_ += 1
             elif self.scores[key] == score:
@@ -134,7 +144,7 @@ class Model:
     def expire(self) -> int:
         over = [key for key, until in self.until.items() if until <= self.now]
         for key in over:
-            self.ended[self.owner[key], key] = "lost"
+            self._end(self.owner[key], key, "lost")
             self._give_up(key)
         return len(over)
 
