@@ -8,28 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
-
-from referencing import Registry, Resource
-from referencing.exceptions import Unresolvable
-from referencing.jsonschema import DRAFT202012, Schema
+from typing import Any
+from urllib.parse import unquote
 
 from apps.common.errors import Invalid
-from apps.common.json_patterns import check_patterns
 from apps.common.json_rules import MAX_DEPTH
 from apps.common.messages import Message
 from apps.common.messages import Message as _
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-# Each step takes several nested calls, and Python allows about a thousand.
+# A longer chain is hardly meant.
 MAX_STEPS = 120
 # The subschemas of one value, through references and keywords such as allOf.
 MAX_SUBSCHEMAS = 1000
 
-# Keywords whose subschemas apply to the same value, and those that apply to values inside it.
+# Keywords whose subschemas apply to the same value, to values inside it, and to none.
 _SAME_ONE = ("not", "if", "then", "else")
 _SAME_LIST = ("allOf", "anyOf", "oneOf")
-_SAME_MAP = ("dependentSchemas",)
+_SAME_MAP = ("dependentSchemas", "dependencies")
 _INNER_ONE = (
     "items",
     "contains",
@@ -40,7 +36,8 @@ _INNER_ONE = (
 )
 _INNER_LIST = ("prefixItems",)
 _INNER_MAP = ("properties", "patternProperties")
-_REFERENCES = ("$ref", "$dynamicRef")
+_KEPT_ONE = ("contentSchema",)
+_KEPT_MAP = ("$defs", "definitions")
 
 _TOO_DEEP = _(
     "The schema's references are more than {limit} steps deep or endless; make it simpler."
@@ -50,68 +47,103 @@ _TOO_WIDE = _(
     "make it simpler."
 )
 
-Resolver: TypeAlias = Any
+
+def check_references(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The schema and all schemas in it, which fits the meta-schema.
+
+    Invalid unless every reference leads to one of them and a check by the schema ends soon.
+    """
+    parts = list(_parts(schema))
+    for part in parts:
+        _require_plain(part, is_root=part is schema)
+    places = _Places(schema, parts)
+    for part in parts:
+        if "$ref" in part:
+            places.find(part["$ref"])
+    _Walk(places).measure(schema, level=0, steps=0)
+    return parts
 
 
-def check_references(schema: Mapping[str, Any]) -> None:
-    """Invalid unless every reference leads to a schema in this one and a check by it ends soon."""
-    resource = DRAFT202012.create_resource(schema)
-    root: Resolver = Registry().resolver_with_root(resource)
-    parts = list(_parts(resource, root))
-    schemas = {id(part) for part, _resolver in parts}
-    for part, resolver in parts:
-        _require_dialect(part)
-        for found, _resolver in _references(part, resolver):
-            if id(found) not in schemas:
-                raise Invalid.field(
-                    "schema",
-                    _(
-                        "The schema refers to {what}, which is no schema itself.",
-                        what=str(found)[:80],
-                    ),
-                )
-    check_patterns(part for part, _resolver in parts)
-    _Walk().measure(schema, root, level=0, steps=0)
+def _parts(schema: Any) -> Iterator[Mapping[str, Any]]:
+    if isinstance(schema, Mapping):
+        yield schema
+        for below in (*_same(schema), *_inner(schema), *_below(schema, _KEPT_ONE, (), _KEPT_MAP)):
+            yield from _parts(below)
 
 
-def _require_dialect(schema: Any) -> None:
-    """Another dialect would change the meaning of what was checked as this one."""
-    given = schema.get("$schema", DIALECT) if isinstance(schema, Mapping) else DIALECT
+def _require_plain(part: Mapping[str, Any], *, is_root: bool) -> None:
+    given = part.get("$schema", DIALECT)
     if given != DIALECT:
-        raise Invalid.field(
-            "schema",
+        # Another dialect would change the meaning of what was checked as this one.
+        raise _refusal(
             _(
                 "The schema is written for {given}; write {dialect} or leave it out.",
                 given=repr(given)[:200],
                 dialect=DIALECT,
-            ),
+            )
+        )
+    if "$dynamicRef" in part:
+        raise _refusal(_("$dynamicRef is not used here; write a $ref into the schema (#/…)."))
+    if "$id" in part and not is_root:
+        raise _refusal(
+            _(
+                "Only the schema as a whole has an $id, and {place} is further inside; name the "
+                "part by $anchor.",
+                place=repr(part["$id"])[:200],
+            )
         )
 
 
-def _parts(resource: Resource[Schema], resolver: Resolver) -> Iterator[tuple[Any, Resolver]]:
-    yield resource.contents, resolver
-    for below in resource.subresources():
-        yield from _parts(below, resolver.in_subresource(below))
+def _refusal(message: str) -> Invalid:
+    return Invalid.field("schema", message)
 
 
-def _references(schema: Any, resolver: Resolver) -> Iterator[tuple[Any, Resolver]]:
-    """The schemas that the references of this schema lead to."""
-    if not isinstance(schema, Mapping):
-        return
-    for keyword in _REFERENCES:
-        if keyword not in schema:
-            continue
+class _Places:
+    """Where references of a schema lead: the schema itself, a pointer into it, or an anchor."""
+
+    def __init__(self, schema: Mapping[str, Any], parts: list[Mapping[str, Any]]) -> None:
+        self._schema = schema
+        self._known = {id(part) for part in parts}
+        self._anchors = {
+            part[keyword]: part
+            for part in parts
+            for keyword in ("$anchor", "$dynamicAnchor")
+            if keyword in part
+        }
+
+    def find(self, reference: str) -> Any:
+        """The schema that the reference leads to, which may be true or false."""
+        if not reference.startswith("#"):
+            raise _refusal(
+                _(
+                    "The schema refers to {place}; only references into itself (#/…) work, "
+                    "because nothing is fetched.",
+                    place=repr(reference)[:200],
+                )
+            )
         try:
-            found = resolver.lookup(schema[keyword])
-        except Unresolvable as error:
-            raise Invalid.field(
-                "schema",
+            found = self._at(unquote(reference[1:]))
+        except (LookupError, ValueError, TypeError) as error:
+            raise _refusal(
                 _(
                     "The schema refers to {place}, and there is nothing at that place.",
-                    place=repr(schema[keyword])[:200],
-                ),
+                    place=repr(reference)[:200],
+                )
             ) from error
-        yield found.contents, found.resolver
+        if not (isinstance(found, bool) or id(found) in self._known):
+            raise _refusal(
+                _("The schema refers to {what}, which is no schema itself.", what=str(found)[:80])
+            )
+        return found
+
+    def _at(self, place: str) -> Any:
+        if place and not place.startswith("/"):
+            return self._anchors[place]
+        found: Any = self._schema
+        for part in place.split("/")[1:]:
+            name = part.replace("~1", "/").replace("~0", "~")
+            found = found[int(name)] if isinstance(found, list) else found[name]
+        return found
 
 
 @dataclass(frozen=True)
@@ -122,35 +154,43 @@ class _Effort:
     subschemas: int = 1
 
 
+_LEAST = _Effort()
+
+
 class _Walk:
     """Measures each schema once for every depth of the values it applies to."""
 
-    def __init__(self) -> None:
+    def __init__(self, places: _Places) -> None:
+        self._places = places
         self._known: dict[tuple[int, int], _Effort] = {}
+        self._found: dict[int, tuple[list[Any], list[Any]]] = {}
 
-    def measure(self, schema: Any, resolver: Resolver, *, level: int, steps: int) -> _Effort:
+    def measure(self, schema: Any, *, level: int, steps: int) -> _Effort:
         """The effort from this schema on, `steps` deep and `level` values below the root.
 
         No value lies deeper than MAX_DEPTH. A schema that applies itself to the same value runs
         into the limit of steps like any other chain that is too long.
         """
         if not isinstance(schema, Mapping) or level > MAX_DEPTH:
-            return _Effort()
+            return _LEAST
         effort = self._known.get((id(schema), level))
         if effort is None:
             _require_few(steps, MAX_STEPS, _TOO_DEEP)
-            same = [
-                self.measure(below, at, level=level, steps=steps + 1)
-                for below, at in _same(schema, resolver)
-            ]
-            inner = [
-                self.measure(below, at, level=level + 1, steps=steps + 1)
-                for below, at in _inner(schema, resolver)
-            ]
-            effort = _sum(schema, same, inner)
+            below, inside = self._subschemas(schema)
+            same = [self.measure(each, level=level, steps=steps + 1) for each in below]
+            inner = [self.measure(each, level=level + 1, steps=steps + 1) for each in inside]
+            effort = _sum(schema, same, inner) if same or inner else _LEAST
             self._known[id(schema), level] = effort
         _require_few(steps + effort.steps, MAX_STEPS, _TOO_DEEP)
         return effort
+
+    def _subschemas(self, schema: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
+        """Those of the same value and those of values inside it."""
+        found = self._found.get(id(schema))
+        if found is None:
+            reached = [self._places.find(schema["$ref"])] if "$ref" in schema else []
+            found = self._found[id(schema)] = ([*reached, *_same(schema)], _inner(schema))
+        return found
 
 
 def _sum(schema: Mapping[str, Any], same: list[_Effort], inner: list[_Effort]) -> _Effort:
@@ -165,29 +205,26 @@ def _sum(schema: Mapping[str, Any], same: list[_Effort], inner: list[_Effort]) -
 
 def _require_few(count: int, limit: int, template: str) -> None:
     if count > limit:
-        raise Invalid.field("schema", Message(template, limit=limit))
+        raise _refusal(Message(template, limit=limit))
 
 
-def _same(schema: Mapping[str, Any], resolver: Resolver) -> Iterator[tuple[Any, Resolver]]:
-    yield from _references(schema, resolver)
-    yield from _below(schema, resolver, _SAME_ONE, _SAME_LIST, _SAME_MAP)
+def _same(schema: Mapping[str, Any]) -> list[Any]:
+    return _below(schema, _SAME_ONE, _SAME_LIST, _SAME_MAP)
 
 
-def _inner(schema: Mapping[str, Any], resolver: Resolver) -> Iterator[tuple[Any, Resolver]]:
-    yield from _below(schema, resolver, _INNER_ONE, _INNER_LIST, _INNER_MAP)
+def _inner(schema: Mapping[str, Any]) -> list[Any]:
+    return _below(schema, _INNER_ONE, _INNER_LIST, _INNER_MAP)
 
 
 def _below(
     schema: Mapping[str, Any],
-    resolver: Resolver,
     ones: tuple[str, ...],
     lists: tuple[str, ...],
     maps: tuple[str, ...],
-) -> Iterator[tuple[Any, Resolver]]:
+) -> list[Any]:
     found = [schema[keyword] for keyword in ones if keyword in schema]
     for keyword in lists:
         found.extend(schema.get(keyword, ()))
     for keyword in maps:
         found.extend(schema.get(keyword, {}).values())
-    for below in found:
-        yield below, resolver.in_subresource(DRAFT202012.create_resource(below))
+    return found

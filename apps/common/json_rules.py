@@ -20,6 +20,8 @@ from apps.common.messages import Message as _
 # MariaDB allows fewer than 32 levels.
 MAX_DEPTH = 20
 MAX_KEYS = 1000
+# Items of lists and keys of objects, in all. What reads a value takes a time that grows with them.
+MAX_MEMBERS = 10_000
 MAX_BYTES = 262_144
 INTEGERS = (-(2**63), 2**63 - 1)
 
@@ -38,8 +40,8 @@ def check_text(text: str, *, field: str = "") -> None:
 def check_json(value: Any, *, field: str = "") -> None:
     """Raise a PlatformError when the value cannot be stored.
 
-    The limits: 20 levels, 1,000 keys in all, 256 KB as UTF-8, integers of 64 bits, finite numbers,
-    text without NUL and lone surrogates.
+    The limits: 20 levels, 1,000 keys in all, 10,000 items and keys in all, 256 KB as UTF-8,
+    integers of 64 bits, finite numbers, text without NUL and lone surrogates.
     """
     check_tree(value, field=field)
     check_size(value, field=field)
@@ -58,7 +60,7 @@ def check_size(value: Any, *, field: str = "") -> None:
 
 def check_tree(value: Any, *, field: str = "") -> None:
     """`check_json` without the limit of bytes, for a value whose text has been measured."""
-    keys = 0
+    keys = members = 0
     level: list[Any] = [value]
     for depth in range(MAX_DEPTH + 1):
         deeper: list[Any] = []
@@ -83,9 +85,32 @@ def check_tree(value: Any, *, field: str = "") -> None:
                 field,
                 _("More than {limit} keys in one JSON value; send fewer.", limit=MAX_KEYS),
             )
+        members += len(deeper)
+        if members > MAX_MEMBERS:
+            raise _refusal(
+                LimitReached,
+                field,
+                _("More than {limit} items in one JSON value; send fewer.", limit=MAX_MEMBERS),
+            )
         if not deeper:
             return
         level = deeper
+
+
+def count_members(value: Any) -> int:
+    """How many items of lists and keys of objects the value has in all."""
+    members = 0
+    level: list[Any] = [value]
+    while level:
+        deeper: list[Any] = []
+        for node in level:
+            if isinstance(node, dict):
+                deeper.extend(node.values())
+            elif isinstance(node, list):
+                deeper.extend(node)
+        members += len(deeper)
+        level = deeper
+    return members
 
 
 def _is_plain(value: Any) -> bool:

@@ -1,38 +1,68 @@
-"""What params and contexts must carry is declared as JSON Schema 2020-12."""
+"""What params and contexts must carry is declared as JSON Schema 2020-12.
+
+The only module that knows the library behind it, which has to be told much: that it fetches
+nothing, that it asserts formats, how large a pattern may be. It collects all errors before it
+gives the first one, so it is asked for all of them only where they are few.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Any
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError, ValidationError
-from referencing import Registry
+from jsonschema_rs import (
+    Draft202012Validator,
+    EmailOptions,
+    FancyRegexOptions,
+    RegexOptions,
+    ValidationError,
+)
 
-from apps.common import json_patterns
 from apps.common.errors import FieldError, Invalid
-from apps.common.json_references import check_references
+from apps.common.json_references import DIALECT, check_references
+from apps.common.json_rules import canonical, count_members
 from apps.common.messages import Message
 from apps.common.messages import Message as _
 
 MAX_ERRORS = 20
 MAX_SHOWN = 200
+# The cost of a check up to which all errors are made; each takes some 5 µs.
+MAX_LISTED = 10_000
+# The same where alternatives are tried: even the first error has all errors of each alternative.
+MAX_COST = 100_000
+# Bytes of one pattern made ready, and of all patterns of a schema.
+MAX_PATTERN = 4 << 20
+MAX_PATTERNS = 32 << 20
+# By how many letters the repetitions of a pattern lengthen it, nested ones multiplied. A text of
+# 250,000 letters then takes less than a second, and with three times as many half a minute.
+MAX_REPETITIONS = 1000
+FORMATS = frozenset(
+    "date time date-time duration email idn-email hostname idn-hostname ipv4 ipv6 uri "
+    "uri-reference iri iri-reference uri-template uuid regex json-pointer "
+    "relative-json-pointer".split()
+)
 
-# By keyword; `wanted` is the value of the keyword. Rare keywords keep jsonschema's own text.
+# By the name of the error; `wanted` is the value of the keyword.
 _MESSAGES = {
+    "$ref": _("A reference leads to nothing that can be used"),
     "additionalProperties": _("Unknown: {wanted}"),
     "anyOf": _("{value} fits none of the allowed schemas"),
     "const": _("{value} is not {wanted}"),
-    "dependentRequired": _("These properties must be given together: {wanted}"),
+    "contains": _("{value} has no item of the kind that it needs"),
     "enum": _("{value} is not one of {wanted}"),
     "exclusiveMaximum": _("{value} is not less than {wanted}"),
     "exclusiveMinimum": _("{value} is not greater than {wanted}"),
+    "falseSchema": _("{value} is not allowed here; leave it out"),
     "format": _("{value} does not have the format {wanted}"),
+    "maxContains": _("{value} has too many items of the kind that it needs"),
     "maxItems": _("{value} has more than {wanted} items"),
     "maxLength": _("{value} is longer than {wanted} characters"),
     "maxProperties": _("{value} has more than {wanted} properties"),
     "maximum": _("{value} is greater than {wanted}"),
+    "minContains": _("{value} has too few items of the kind that it needs"),
     "minItems": _("{value} has fewer than {wanted} items"),
     "minLength": _("{value} is shorter than {wanted} characters"),
     "minProperties": _("{value} has fewer than {wanted} properties"),
@@ -43,55 +73,157 @@ _MESSAGES = {
     "pattern": _("{value} does not match {wanted}"),
     "required": _("Missing: {wanted}"),
     "type": _("{value} is not of type {wanted}"),
+    "unevaluatedItems": _("{value} has items that no part of the schema allows"),
+    "unevaluatedProperties": _("No part of the schema allows: {wanted}"),
     "uniqueItems": _("{value} has items that are equal"),
 }
+# Those whose value is a list of alternatives or names.
+_LISTED = frozenset({"additionalProperties", "enum", "type", "unevaluatedProperties"})
+_UNPLACED = _("It does not fit its schema; send a smaller part of it to learn where.")
+
+_OPTIONS: dict[str, Any] = {
+    "offline": True,
+    "validate_formats": True,
+    "pattern_options": RegexOptions(size_limit=MAX_PATTERN),
+    "email_options": EmailOptions(allow_display_text=False, allow_domain_literal=False),
+    # Its own texts would quote the value; they are not shown.
+    "mask": "…",
+}
+# Patterns are checked apart, with advice. The library's own check of schemas would fetch `$schema`.
+_META = Draft202012Validator({"$ref": DIALECT}, **_OPTIONS, formats={"regex": lambda _text: True})
 
 
+# --- schemas ------------------------------------------------------------------------------------
 def check_schema(schema: Any, *, field: str = "schema") -> None:
-    """Invalid unless the value is a JSON Schema of type object that refers to itself only."""
+    """Invalid unless the value, a JSON value, is a JSON Schema of type object that works."""
     if not isinstance(schema, Mapping) or schema.get("type") != "object":
         raise Invalid.field(field, _('It must be a JSON Schema whose "type" is "object".'))
-    for reference in _references(schema):
-        if not (isinstance(reference, str) and reference.startswith("#")):
-            raise Invalid.field(
-                field,
-                _(
-                    "The schema refers to {place}; only references into itself (#/…) work, "
-                    "because nothing is fetched.",
-                    place=repr(reference)[:200],
-                ),
-            )
+    plain = _plain(schema)
+    if not _META.is_valid(plain):
+        first = min(_META.iter_errors(plain), key=_order)
+        what = _message(first, plain)
+        raise Invalid.field(_path(field, first), _("Not a JSON Schema 2020-12: {what}", what=what))
     try:
-        Draft202012Validator.check_schema(schema, format_checker=json_patterns.META_FORMATS)
-    except SchemaError as error:
-        raise Invalid.field(
-            _path(field, error), _("Not a JSON Schema 2020-12: {what}", what=_message(error))
-        ) from error
-    try:
-        check_references(schema)
+        parts = check_references(plain)
+        _check_formats(parts)
+        _check_patterns(parts)
     except Invalid as error:
         raise Invalid.field(field, error.detail) from error
+    if trouble := Checker(plain).trouble:
+        raise Invalid.field(field, trouble)
 
 
-def _references(node: Any) -> Iterator[Any]:
-    """The values of all references, at any depth."""
-    if isinstance(node, Mapping):
-        for key, value in node.items():
-            if key in {"$ref", "$dynamicRef"}:
-                yield value
-            yield from _references(value)
-    elif isinstance(node, list):
-        for value in node:
-            yield from _references(value)
+def _check_formats(parts: Iterable[Mapping[str, Any]]) -> None:
+    for part in parts:
+        if part.get("format", "date") not in FORMATS:
+            raise Invalid(
+                _(
+                    "There is no format {given}; use one of {known}, or leave it out.",
+                    given=_shown(part["format"]),
+                    known=", ".join(sorted(FORMATS)),
+                )
+            )
 
 
+def _check_patterns(parts: Iterable[Mapping[str, Any]]) -> None:
+    patterns: set[str] = set()
+    for part in parts:
+        patterns.update(part.get("patternProperties", ()))
+        if "pattern" in part:
+            patterns.add(part["pattern"])
+    total = 0
+    for pattern in sorted(patterns):
+        total += _size(pattern)
+        if total > MAX_PATTERNS:
+            raise Invalid(
+                _(
+                    "The patterns of the schema are too large together; use maxLength for the "
+                    "length, and fewer classes of letters such as \\p."
+                )
+            )
+
+
+def _size(pattern: str) -> int:
+    """The bytes that a pattern takes when it is made ready, rounded up; Invalid for a bad one."""
+    if not _is_made(pattern, MAX_PATTERN):
+        raise _bad_pattern(pattern, _fault_of(pattern))
+    if _repetitions(pattern) > MAX_REPETITIONS:
+        raise _bad_pattern(pattern, _TOO_LARGE)
+    sizes = (MAX_PATTERN >> 10, MAX_PATTERN >> 6, MAX_PATTERN >> 3)
+    return next((size for size in sizes if _is_made(pattern, size)), MAX_PATTERN)
+
+
+def _fault_of(pattern: str) -> str:
+    """What a pattern that cannot be made has too much of, or lacks."""
+    if len(pattern) > MAX_REPETITIONS or _is_made(pattern, MAX_PATTERN << 4):
+        return _TOO_LARGE
+    return _LOOKS if _is_made(pattern, None) else _WRONG
+
+
+_LOOKS = _(
+    "The pattern {pattern} cannot be matched in bounded time; do without look-around and "
+    "back-references."
+)
+_TOO_LARGE = _(
+    "The pattern {pattern} is too large to be matched in bounded time; use maxLength for the "
+    "length, and repetitions of at most 1000 in all, nested ones multiplied."
+)
+_WRONG = _(
+    "The pattern {pattern} is no regular expression; look at its brackets, and write \\{{ for a "
+    "brace."
+)
+
+
+def _bad_pattern(pattern: str, template: str) -> Invalid:
+    return Invalid(Message(template, pattern=_shown(pattern)))
+
+
+def _is_made(pattern: str, size: int | None) -> bool:
+    """Whether it is a pattern of at most that many bytes; None: also one with look-around."""
+    options = RegexOptions(size_limit=size) if size else FancyRegexOptions()
+    try:
+        Draft202012Validator({"pattern": pattern}, pattern_options=options)
+    except ValidationError:
+        return False
+    return True
+
+
+# One atom, the begin of a group, or a repetition with its numbers.
+_TOKEN = re.compile(
+    r"\\[pPux]\{[^}]*\}|\\.|\[\^?\]?(?:\\.|\[[^\]]*\]|[^\]\\])*\]"
+    r"|\((?:\?(?:P?<[^>]*>|[a-zA-Z-]*:?))?|\{(?P<least>\d+)(?:,(?P<most>\d*))?\}|.",
+    re.DOTALL,
+)
+
+
+def _repetitions(pattern: str) -> int:
+    """By how many atoms a pattern grows when its counted repetitions are written out."""
+    open_groups, atoms, last = [0], 0, 0
+    for token in _TOKEN.finditer(pattern):
+        text = token[0]
+        if token["least"]:
+            times = max(1, int(token["most"] or token["least"]))
+            open_groups[-1] += last * (times - 1)
+            last *= times
+        elif text.startswith("("):
+            open_groups.append(0)
+        elif text == ")":
+            last = open_groups.pop()
+            open_groups[-1] += last
+        elif text not in "^$|*+?":
+            atoms, last = atoms + 1, 1
+            open_groups[-1] += 1
+    return open_groups[0] - atoms
+
+
+# --- values -------------------------------------------------------------------------------------
 def check_params(
     schema: Mapping[str, Any] | None, params: Mapping[str, Any], *, field: str = "params"
 ) -> None:
     """Invalid with every error and its path when the params do not fit; no schema fits all."""
     if schema is None:
         return
-    errors = faults(compiled(schema), params, field=field)
+    errors = Checker(schema).faults(params, field=field)
     if errors:
         raise Invalid(
             _(
@@ -103,64 +235,125 @@ def check_params(
         )
 
 
-def compiled(schema: Mapping[str, Any]) -> Draft202012Validator:
-    """The schema made ready for many values."""
-    return json_patterns.Validator(  # type: ignore[no-any-return]
-        schema, registry=Registry(), format_checker=json_patterns.FORMATS
-    )
+class Checker:
+    """A schema made ready for many values, each of which `check_tree` has passed.
+
+    A schema that was stored by an earlier version may not work any more; then no value fits it.
+    """
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        self._schema = schema
+
+    @cached_property
+    def trouble(self) -> Message | None:
+        """Why the schema does not work, if so."""
+        return self._made if isinstance(self._made, Message) else None
+
+    def faults(self, params: Mapping[str, Any], *, field: str = "params") -> list[FieldError]:
+        """Why the params do not fit, each error with its path, at most 20."""
+        validator = self._made
+        if isinstance(validator, Message):
+            return [FieldError(field, "invalid", validator)]
+        # Of subclasses of text and numbers it refuses some, and lets others pass unchecked.
+        params = _plain(params)
+        if validator.is_valid(params):
+            return []
+        errors = self._errors(validator, params)
+        found = [FieldError(_path(field, e), "invalid", _message(e, params)) for e in errors]
+        # An error of several branches is one.
+        return [*dict.fromkeys(found)] or [FieldError(field, "invalid", _UNPLACED)]
+
+    def cost(self, params: Mapping[str, Any]) -> int:
+        """The number of errors that a check of these params may make, roughly."""
+        return (1 + count_members(params)) * self._size
+
+    @cached_property
+    def _made(self) -> Draft202012Validator | Message:
+        try:
+            return Draft202012Validator(canonical(self._schema), **_OPTIONS)
+        except ValidationError as error:
+            what = FieldError(_path("schema", error), "", _message(error, self._schema)).named
+            return _("The schema itself does not work and must be saved anew: {what}", what=what)
+
+    @cached_property
+    def _size(self) -> int:
+        return 1 + count_members(self._schema)
+
+    @cached_property
+    def _has_branches(self) -> bool:
+        text = canonical(self._schema)
+        return '"anyOf":' in text or '"oneOf":' in text
+
+    def _errors(
+        self, validator: Draft202012Validator, params: Mapping[str, Any]
+    ) -> list[ValidationError]:
+        """The first errors, or the first one where all would take long, or none."""
+        cost = self.cost(params)
+        if cost <= MAX_LISTED:
+            return sorted(validator.iter_errors(params), key=_order)[:MAX_ERRORS]
+        if self._has_branches and cost > MAX_COST:
+            return []
+        try:
+            validator.validate(params)
+        except ValidationError as error:
+            return [error]
+        return []
 
 
-def faults(
-    validator: Draft202012Validator, params: Mapping[str, Any], *, field: str = "params"
-) -> list[FieldError]:
-    """Why the params do not fit, each error with its path, at most 20."""
-    found = sorted(validator.iter_errors(params), key=lambda e: str(e.json_path))
-    errors = [FieldError(_path(field, error), "invalid", _message(error)) for error in found]
-    # Each missing property is an error of its own, with the same message.
-    return [*dict.fromkeys(errors)][:MAX_ERRORS]
+def _plain(value: Any) -> Any:
+    """The JSON value in the plain types of Python."""
+    return json.loads(canonical(value))
 
 
-def _message(error: ValidationError | SchemaError) -> str:
-    template = _MESSAGES.get(str(error.validator))
+# --- texts --------------------------------------------------------------------------------------
+def _message(error: ValidationError, root: Any) -> Message:
+    """The text of an error in the value `root`."""
+    name, value, wanted = error.kind.name, error.instance, error.kind.value
+    keyword = error.schema_path[-1] if error.schema_path else ""
+    if name == "propertyNames":
+        return _message(wanted, root)
+    if name == "contains":
+        # The library says which only by the place.
+        name = str(keyword)
+    elif name == "falseSchema" and keyword == "additionalProperties":
+        # Without `properties` beside it the error has one of the values and the place of all.
+        parent = _at(root, error)
+        if parent != value:
+            name, wanted = str(keyword), list(parent)
+    template = _MESSAGES.get(name)
     if template is None:
-        return _cut(error.message)
-    wanted = _wanted(error)
+        return _UNPLACED
     return Message(
         template,
-        value=_shown(error.instance),
-        wanted=_shown(*wanted) if isinstance(wanted, list) else _shown(wanted),
+        value=_shown(value),
+        wanted=_shown(*wanted) if name in _LISTED else _shown(wanted),
     )
 
 
-def _wanted(error: ValidationError | SchemaError) -> Any:
-    schema: Any = error.schema
-    instance: Any = error.instance
-    if error.validator == "required":
-        return _missing(error)
-    if error.validator == "additionalProperties":
-        return json_patterns.unknown(schema, instance)
-    return error.validator_value
-
-
-def _missing(error: ValidationError | SchemaError) -> list[str]:
-    required: Any = error.validator_value
-    instance: Any = error.instance
-    return [name for name in required if name not in instance]
+def _at(root: Any, error: ValidationError) -> Any:
+    for part in error.instance_path:
+        root = root[part]
+    return root
 
 
 def _shown(*values: Any) -> str:
-    return _cut(", ".join(json.dumps(each, ensure_ascii=False, default=str) for each in values))
-
-
-def _cut(text: str) -> str:
+    text = ", ".join(json.dumps(each, ensure_ascii=False, default=str) for each in values)
     return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 1] + "…"
 
 
-def _path(root: str, error: ValidationError | SchemaError) -> str:
+def _path(root: str, error: ValidationError) -> str:
     """The path of the error: `params.shop.floor`, `params.items[2]`."""
     path = root
-    for part in error.absolute_path:
+    for part in _place(error):
         path += f"[{part}]" if isinstance(part, int) else f".{part}"
-    if error.validator == "required" and len(missing := _missing(error)) == 1:
-        path += f".{missing[0]}"
     return path
+
+
+def _place(error: ValidationError) -> list[str | int]:
+    place = error.instance_path
+    return [*place, error.kind.value] if error.kind.name == "required" else place
+
+
+def _order(error: ValidationError) -> list[tuple[bool, str | int]]:
+    """The key that sorts errors by their places."""
+    return [(isinstance(part, int), part) for part in _place(error)]

@@ -18,6 +18,7 @@ from apps.common.errors import (
     DuplicateKey,
     FieldError,
     Invalid,
+    LimitReached,
     Malformed,
     TooDeep,
     TooLarge,
@@ -28,12 +29,15 @@ from apps.common.json_rules import (
     MAX_BYTES,
     MAX_DEPTH,
     MAX_KEYS,
+    MAX_MEMBERS,
     check_size,
     check_tree,
 )
 
 BATCH_BYTES = 8 * 1024 * 1024
 BATCH_ITEMS = 1000
+# Items of lists and keys of objects, in all: each is looked at several times.
+BATCH_MEMBERS = 100_000
 # Python parses this depth safely. Each item is then checked; the error names one that is too deep.
 _BATCH_DEPTH = 100
 
@@ -42,15 +46,15 @@ _BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 # JSON allows no raw NUL and UTF-8 no surrogate, so only escapes can contain them.
 _SUSPECT_ESCAPE = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
-_NOT_BRACKETS = bytes(set(range(256)) - set(b"[{]}"))
+_NOT_MARKS = bytes(set(range(256)) - set(b"[{]},"))
 
 
 class StrictJSONParser(BaseParser):
     """Parses the bodies of all API views; raises the errors of `apps.common.errors`.
 
-    The view's attribute `body_limit` sets the limit: "single" (256 KB) or "batch" (8 MB, with
-    top-level lists of at most 1,000 items, each within the limits of a single body; the objects
-    that the view names in `item_maps` are such lists, too).
+    The view's attribute `body_limit` sets the limit: "single" (256 KB) or "batch" (8 MB and
+    100,000 items and keys in all, with top-level lists of at most 1,000 items, each within the
+    limits of a single body; the objects that the view names in `item_maps` are such lists, too).
     """
 
     media_type = "application/json"
@@ -120,7 +124,14 @@ def parse_json(body: bytes, *, batch: bool = False, maps: Collection[str] = ()) 
         text = body.decode()
     except UnicodeDecodeError as error:
         raise Malformed(f"Byte {error.start} of the body is not UTF-8.") from error
-    depth = _check_depth(body, _BATCH_DEPTH if batch else MAX_DEPTH)
+    depth, members = _measure(body)
+    limit = _BATCH_DEPTH if batch else MAX_DEPTH
+    if depth > limit:
+        raise TooDeep(f"The body is nested {depth} levels deep; at most {limit} are read.")
+    if batch and members > BATCH_MEMBERS:
+        raise LimitReached(
+            f"The body has more than {BATCH_MEMBERS} items and keys; send fewer at a time."
+        )
     try:
         value = _decoder.decode(text)
     except json.JSONDecodeError as error:
@@ -129,7 +140,8 @@ def parse_json(body: bytes, *, batch: bool = False, maps: Collection[str] = ()) 
     if not isinstance(value, dict):
         raise Malformed(f"The body is {_kind(value)}; send a JSON object: {{…}}.")
     # There are at least as many colons as keys, so few bodies need the slow check of all values.
-    walk = body.count(b":") > MAX_KEYS or _SUSPECT_ESCAPE.search(body) is not None
+    is_large = members > MAX_MEMBERS or body.count(b":") > MAX_KEYS
+    walk = is_large or _SUSPECT_ESCAPE.search(body) is not None
     if batch:
         measure = len(body) > MAX_BYTES
         _check_batch(value, maps, walk=walk or depth > MAX_DEPTH, measure=measure)
@@ -138,22 +150,30 @@ def parse_json(body: bytes, *, batch: bool = False, maps: Collection[str] = ()) 
     return value
 
 
-def _check_depth(body: bytes, limit: int) -> int:
-    """The depth of nesting, or the number of brackets if that is within the limit already.
+def _measure(body: bytes) -> tuple[int, int]:
+    """At most how deep it is nested and how many items and keys it has, nearly exact where there
+    are many; what is empty counts like what has one.
 
-    Checked before parsing, because Python's parser fails on deep nesting.
+    Measured before parsing, because Python's parser is slow, and fails on deep nesting.
     """
-    count = body.count(b"[") + body.count(b"{")
-    if count <= MAX_DEPTH:
-        return count
+    opened = _count(body, b"[{")
+    members = _count(body, b"[{,")
+    if opened <= MAX_DEPTH and members <= MAX_MEMBERS:
+        return opened, members
     if b"\\" in body:
         body = body.replace(rb"\\", b"").replace(rb"\"", b"")
+    # A key and its text have two quotes each.
+    named = body.count(b'"') // 4
+    if named > BATCH_MEMBERS:
+        return 0, named
     # Now every quote opens or closes a string, so every other piece lies outside of strings.
-    brackets = b"".join(body.split(b'"')[::2]).translate(_STEPS, _NOT_BRACKETS)
-    depth = max(accumulate(array("b", brackets)), default=0)
-    if depth > limit:
-        raise TooDeep(f"The body is nested {depth} levels deep; at most {limit} are read.")
-    return depth
+    marks = b"".join(body.split(b'"')[::2]).translate(None, _NOT_MARKS)
+    depth = max(accumulate(array("b", marks.translate(_STEPS, b","))), default=0)
+    return depth, _count(marks, b"[{,")
+
+
+def _count(body: bytes, marks: bytes) -> int:
+    return sum(body.count(mark) for mark in marks)
 
 
 def _check_batch(

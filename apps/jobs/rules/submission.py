@@ -11,7 +11,6 @@ from zlib import crc32
 
 from apps.common.errors import FieldError, PlatformError
 from apps.common.json_rules import check_tree
-from apps.common.json_schema import faults as schema_faults
 from apps.common.messages import Message as _
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY, Score
 from apps.jobs.rules.type_snapshot import ALWAYS, NEVER, RANGES, TypeSnapshot
@@ -129,8 +128,8 @@ def type_faults(job: Submission, type_: TypeSnapshot, *, is_context: bool) -> It
                 known=", ".join(type_.stages) or _("none"),
             ),
         )
-    if is_context and type_.validator is not None:
-        yield from schema_faults(type_.validator, job.context, field="context")
+    if is_context and type_.checker is not None:
+        yield from type_.checker.faults(job.context, field="context")
 
 
 def context_faults(context: Any) -> Iterator[FieldError]:

@@ -8,9 +8,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
-from jsonschema import Draft202012Validator
-
-from apps.common.json_schema import compiled
+from apps.common.json_schema import Checker
 from apps.jobs.rules.backoff import Backoff
 from apps.jobs.rules.breaker import BreakerPolicy
 
@@ -80,9 +78,9 @@ class TypeSnapshot:
     breaker: BreakerPolicy
 
     @cached_property
-    def validator(self) -> Draft202012Validator | None:
+    def checker(self) -> Checker | None:
         """Checks contexts; None when the type accepts any."""
-        return compiled(self.params_schema) if self.params_schema else None
+        return Checker(self.params_schema) if self.params_schema else None
 
     @property
     def has_free_stages(self) -> bool:

@@ -28,7 +28,7 @@ from apps.common.db import (
 )
 from apps.common.errors import Conflict, FieldError, PlatformError, refusal
 from apps.common.json_rules import check_json
-from apps.common.json_schema import faults as schema_faults
+from apps.common.json_schema import MAX_COST
 from apps.common.messages import Message as _
 from apps.common.rows import update_rows
 from apps.jobs.models import Job, TypeState
@@ -241,13 +241,19 @@ def _by_key(error: PlatformError, keys: list[str]) -> PlatformError:
 
 
 def _check_contexts(pool: TypeSnapshot, contexts: Mapping[str, Any]) -> None:
-    """Raise an error that names what is wrong with the contexts, if anything is."""
+    """Raise an error that names what is wrong with the contexts, or with the first of them."""
     errors: list[FieldError] = []
+    cost = 0
     for key, context in contexts.items():
         field = f"contexts.{key}"
         check_json(context, field=field)
-        if pool.validator is not None:
-            errors += schema_faults(pool.validator, context, field=field)
+        if pool.checker is None:
+            continue
+        if wrong := pool.checker.faults(context, field=field):
+            errors += wrong
+            cost += pool.checker.cost(context)
+        if len(errors) >= MAX_ERRORS or cost > MAX_COST:
+            break
     if errors:
         raise refusal(errors[:MAX_ERRORS])
 

@@ -24,6 +24,7 @@ from apps.common import clock, ids
 from apps.common.db import fetch, is_retryable, placeholders, table, transactional, written
 from apps.common.errors import Conflict, FieldError, refusal
 from apps.common.json_rules import MAX_BYTES, check_size
+from apps.common.json_schema import MAX_COST
 from apps.common.messages import Message as _
 from apps.common.rows import ensure_row, insert_values
 from apps.jobs import wakeup
@@ -175,15 +176,19 @@ def _check(
     now: datetime,
     path: str,
 ) -> None:
-    """Raise one error that lists everything wrong with the jobs, if anything is."""
+    """Raise one error that lists what is wrong with the jobs, or with the first of them."""
     found: list[FieldError] = []
+    cost = 0
     users = _users_of(jobs, bounds)
     for position, job in enumerate(jobs):
-        wrong = list(_faults(job, known.get(job.type), bounds, users, now))
+        type_ = known.get(job.type)
+        wrong = list(_faults(job, type_, bounds, users, now))
         if wrong:
             prefix = path.format(position)
             found += [FieldError(prefix + e.field, e.code, e.message) for e in wrong]
-            if len(found) >= MAX_ERRORS:
+            if type_ is not None and type_.checker is not None:
+                cost += type_.checker.cost(job.context)
+            if len(found) >= MAX_ERRORS or cost > MAX_COST:
                 break
     if found:
         raise refusal(found[:MAX_ERRORS])

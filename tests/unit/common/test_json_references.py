@@ -33,7 +33,12 @@ def test_reference_that_leads_astray_is_refused(subtests: pytest.Subtests) -> No
     for schema, word in (
         ({"properties": {"a": to("nothing")}}, "nothing at that place"),
         ({"properties": {"a": {"$ref": "#nowhere"}}}, "nothing at that place"),
-        ({"not": {"$dynamicRef": "#nowhere"}}, "nothing at that place"),
+        ({"not": {"$dynamicRef": "#nowhere"}}, "dynamicRef is not used here"),
+        ({"items": {"$id": "https://example.org/a"}}, "name the part by .anchor"),
+        ({"properties": {"a": {"$ref": "#/allOf/0"}}}, "nothing at that place"),
+        ({"properties": {"a": {"$ref": "#/allOf/x"}}, "allOf": [True]}, "nothing at that place"),
+        ({"properties": {"a": {"$ref": "#/type/object"}}}, "nothing at that place"),
+        ({"$id": "https://example.org/a", "items": {"$ref": "b#"}}, "because nothing is fetched"),
         ({"$defs": {"unused": to("nothing")}}, "nothing at that place"),
         ({"properties": {"minimum": {}, "a": {"$ref": "#/properties"}}}, "no schema itself"),
         ({"enum": [{"a": 1}], "items": {"$ref": "#/enum/0"}}, "no schema itself"),
@@ -43,7 +48,8 @@ def test_reference_that_leads_astray_is_refused(subtests: pytest.Subtests) -> No
         ({"allOf": [{"anyOf": [{"$ref": "#"}]}]}, "endless"),
         ({"if": {"not": {"$ref": "#"}}}, "endless"),
         ({"dependentSchemas": {"a": {"$ref": "#"}}}, "endless"),
-        ({"$dynamicAnchor": "me", "then": {"$dynamicRef": "#me"}, "if": {}}, "endless"),
+        ({"$dynamicAnchor": "me", "then": {"$ref": "#me"}, "if": {}}, "endless"),
+        ({"dependencies": {"b": ["c"], "a": {"$ref": "#"}}}, "endless"),
         ({"properties": {"a": to("a")}, "$defs": {"a": to("b"), "b": to("a")}}, "endless"),
     ):
         with subtests.test(schema=schema):
@@ -74,6 +80,33 @@ def test_search_for_what_is_unevaluated_weighs_more() -> None:
 
     with pytest.raises(Invalid, match=f"more than {MAX_SUBSCHEMAS} subschemas"):
         check_schema(doubling(5, unevaluatedProperties=True))
+
+
+def test_reference_leads_where_the_library_goes(subtests: pytest.Subtests) -> None:
+    kinds = {"a/b": {"type": "integer"}, "a~b": {"type": "integer"}, "任": {"type": "integer"}}
+    more = {"": {"type": "integer"}, "10%": {"$anchor": "ten", "type": "integer"}}
+    for reference in (
+        "#/$defs/a~1b",
+        "#/$defs/a~0b",
+        "#/%24defs/%E4%BB%BB",
+        "#/$defs/",
+        "#/$defs/10%25",
+        "#ten",
+        "#/definitions/old",
+        "#/properties/list/prefixItems/1",
+    ):
+        schema = {
+            "type": "object",
+            "properties": {"list": {"prefixItems": [True, {"type": "integer"}]}},
+            "additionalProperties": {"$ref": reference},
+            "$defs": kinds | more,
+            "definitions": {"old": {"type": "integer"}},
+        }
+        with subtests.test(reference):
+            check_schema(schema)
+            check_params(schema, {"a": 1})
+            with pytest.raises(Invalid, match="is not of type"):
+                check_params(schema, {"a": "1"})
 
 
 TREE = {
