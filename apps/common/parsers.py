@@ -37,7 +37,7 @@ from apps.common.json_rules import (
 BATCH_BYTES = 8 * 1024 * 1024
 BATCH_ITEMS = 1000
 # Items of lists and keys of objects, in all: each is looked at several times.
-BATCH_MEMBERS = 100_000
+BATCH_MEMBERS = 200_000
 # Python parses this depth safely. Each item is then checked; the error names one that is too deep.
 _BATCH_DEPTH = 100
 
@@ -53,7 +53,7 @@ class StrictJSONParser(BaseParser):
     """Parses the bodies of all API views; raises the errors of `apps.common.errors`.
 
     The view's attribute `body_limit` sets the limit: "single" (256 KB) or "batch" (8 MB and
-    100,000 items and keys in all, with top-level lists of at most 1,000 items, each within the
+    200,000 items and keys in all, with top-level lists of at most 1,000 items, each within the
     limits of a single body; the objects that the view names in `item_maps` are such lists, too).
     """
 

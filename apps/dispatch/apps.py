@@ -12,9 +12,10 @@ class DispatchConfig(AppConfig):
 
     def ready(self) -> None:
         from apps.access import existing
-        from apps.dispatch.checks import check_template_names
+        from apps.dispatch.checks import check_template_names, check_template_schemas
         from apps.dispatch.models import Executor, OperatorScope
 
         register(check_template_names, Tags.database)
+        register(check_template_schemas, Tags.database)
         members.register(Executor.objects.user_names, OperatorScope.names_of)
         existing.register("executors", Executor.objects.names_among)

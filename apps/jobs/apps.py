@@ -29,6 +29,7 @@ class JobsConfig(AppConfig):
         register(checks.check_handlers)
         register(checks.check_types, Tags.database)
         register(checks.check_names, Tags.database)
+        register(checks.check_schemas, Tags.database)
         register(check_loopback)
         register(check_loopback_client, Tags.database)
         register(checks.check_retention, Tags.database)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 from django import forms
@@ -45,8 +46,7 @@ def read_json(text: str) -> Any:
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _value in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        [(twice, _count)] = Counter(name for name, _value in pairs).most_common(1)
         raise ValidationError(gettext("The JSON names %(key)s twice.") % {"key": repr(twice[:80])})
     return found
 

@@ -9,6 +9,7 @@ from django.core import checks
 from django.core.checks import CheckMessage, Error
 from django.db import DatabaseError
 
+from apps.common.json_schema import Checker
 from apps.common.names import fits_address
 from apps.jobs.conf import conf
 from apps.jobs.handlers import registry
@@ -62,6 +63,26 @@ def check_names(*, databases: Sequence[str] | None = None, **_: Any) -> list[Che
         )
         for name in names
         if not fits_address(name)
+    ]
+
+
+def check_schemas(*, databases: Sequence[str] | None = None, **_: Any) -> list[CheckMessage]:
+    """Warnings of job types whose schema an earlier version took and this one cannot use."""
+    if not databases or "default" not in databases:
+        return []
+    try:
+        types = list(JobType.objects.order_by("name"))
+    except DatabaseError:
+        # Before the first migration there is no table of types.
+        return []
+    return [
+        checks.Warning(
+            f"No context fits the job type {each.name}, so nobody can submit to it. {trouble}",
+            hint="Mend the schema in the admin of the job type and save it.",
+            id="jobs.W003",
+        )
+        for each in types
+        if each.params_schema and (trouble := Checker(each.params_schema).trouble)
     ]
 
 

@@ -358,6 +358,12 @@ def test_text_that_no_database_could_keep_is_refused_with_its_reason(
     for text, message in (
         ("{", "line 1, column 2"),
         ('{"a": 1, "a": 2}', "'a' twice"),
+        # Names are compared in a time that grows with their number, not with its square.
+        pytest.param(
+            "{" + "".join(f'"{n}":1,' for n in range(25_000)) + '"a":1,"a":2}',
+            "'a' twice",
+            id="many names",
+        ),
         ("NaN", "NaN is not JSON"),
         ("[" * 100_000, "nested too deeply"),
         ("[" * 21 + "]" * 21, "20 levels"),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from apps.common.errors import BadText, Invalid, LimitReached, TooDeep, TooLarge
-from apps.common.json_rules import canonical, check_json
+from apps.common.json_rules import MAX_MEMBERS, canonical, check_json, count_members
 
 
 def nested(levels: int) -> Any:
@@ -23,8 +23,10 @@ def test_ordinary_value_passes(subtests: pytest.Subtests) -> None:
         {"a": [None, True, 1, -(2**63), 2**63 - 1, 1.5, "é𝄞\n"]},
         nested(20),
         {str(n): n for n in range(1000)},
+        [0] * 10_000,
+        [[0] * 99, {"a": [0] * 9897}],
     ):
-        with subtests.test(value=value):
+        with subtests.test(value=str(value)[:50]):
             check_json(value)
 
 
@@ -32,6 +34,8 @@ def test_unfit_value_is_refused_at_its_field(subtests: pytest.Subtests) -> None:
     for value, error in (
         (nested(21), TooDeep),
         ({str(n): n for n in range(1001)}, LimitReached),
+        ([0] * 10_001, LimitReached),
+        ([[0] * 99, {"a": [0] * 9900}], LimitReached),
         ({"a": "x" * 262_144}, TooLarge),
         ({"a": "\x00"}, BadText),
         ({"\x00": 1}, BadText),
@@ -51,3 +55,10 @@ def test_unfit_value_is_refused_at_its_field(subtests: pytest.Subtests) -> None:
 def test_canonical_text_is_equal_for_equal_values() -> None:
     assert canonical({"b": [1.0, "é"], "a": None}) == canonical({"a": None, "b": [1.0, "é"]})
     assert canonical({"a": 1}) != canonical({"a": True})
+
+
+def test_members_are_items_and_keys_at_any_depth() -> None:
+    assert count_members({"a": [1, {"b": None}], "c": "text"}) == 5
+    assert count_members([[], {}, [[]]]) == 4
+    assert count_members("text") == 0
+    assert count_members([0] * MAX_MEMBERS) == MAX_MEMBERS

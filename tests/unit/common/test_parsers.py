@@ -13,9 +13,10 @@ from django.test import RequestFactory
 from hypothesis import given
 from hypothesis import strategies as st
 
+from apps.common import parsers
 from apps.common.errors import PlatformError
-from apps.common.json_rules import MAX_BYTES, check_json
-from apps.common.parsers import check_content_headers, parse_json, read_body
+from apps.common.json_rules import MAX_BYTES, MAX_DEPTH, check_json, count_members
+from apps.common.parsers import BATCH_MEMBERS, check_content_headers, parse_json, read_body
 
 JSON_SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters())
 JSON_VALUES = st.recursive(
@@ -161,6 +162,43 @@ def test_batch_takes_a_thousand_items_and_not_one_more() -> None:
     assert (error.status, error.code) == (400, "invalid")
     assert error.errors[0].field == "jobs"
     assert "1001" in error.detail
+
+
+def test_body_has_a_budget_of_items_and_keys(
+    subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch beyond it is refused before it is parsed; what stands in texts is none of it."""
+    words = b'"a, \\" [1, 2], {3}",'
+    for name, item, count, batch, refused in (
+        ("single", b"1,", 9_996, False, False),
+        ("single", b"1,", 10_000, False, True),
+        ("batch item", b"1,", 10_000, True, True),
+        ("texts", words, 9_990, True, False),
+    ):
+        body = b'{"jobs":[{"a":[' + item * count + b"1]}]}"
+        with subtests.test(f"{name} of {count}"):
+            if refused:
+                assert refusal(body, batch=batch).code == "limit_reached"
+            else:
+                assert parse_json(body, batch=batch)
+
+    within = b'{"jobs":[' + b",".join([b"[" + b"1," * 197 + b"1]"] * 1000) + b"]}"
+    assert parse_json(within, batch=True)
+    monkeypatch.setattr(parsers, "_decoder", None)
+    for item in (b"1", b'""', b"[]", b'{"a":""}', b'{"":1}'):
+        with subtests.test(str(item)):
+            body = b'{"jobs":[' + b",".join([item] * (BATCH_MEMBERS + 1)) + b"]}"
+            assert refusal(body, batch=True).code == "limit_reached"
+
+
+@given(JSON_VALUES)
+def test_measure_of_a_text_is_never_less_than_the_value_has(value: Any) -> None:
+    body = json.dumps(value, ensure_ascii=False).encode(errors="replace")
+    # Where there is much, it is counted outside of texts.
+    for text in (body, b"[" * MAX_DEPTH + body + b"]" * MAX_DEPTH):
+        depth, members = parsers._measure(text)
+        assert members >= count_members(json.loads(text))
+        assert depth >= MAX_DEPTH or text is body
 
 
 def test_batch_envelope_has_the_single_limits_itself() -> None:

@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 from apps.common.errors import Invalid, PlatformError
 from apps.common.messages import wire_time
 from apps.common.serializers import (
+    MAX_NAMED,
     Boolean,
     Choice,
     DecimalId,
     Instant,
     Integer,
+    Items,
     JsonObject,
     Name,
     Names,
@@ -211,6 +213,24 @@ def test_unknown_and_wrong_fields_are_all_reported_at_once() -> None:
         ("title", "invalid"),
     ]
     assert error.detail.endswith("1 more.")
+
+
+def test_only_so_many_errors_are_looked_for() -> None:
+    """A body may be wrong in each of its parts, and each error costs more than the part."""
+
+    class Many(StrictSerializer):
+        items = Items(child=Inner(), max_items=5_000)
+        names = Names(max_items=5_000, required=False)
+
+    for data in (
+        {f"field{n}": 1 for n in range(1_000)},
+        {"items": [{"kind": "c"}] * 1_000},
+        {"items": [{"kind": "a", **{f"field{n}": 1 for n in range(90)}}] * 1_000},
+        {"items": [{"kind": "a"}], "names": ["a b"] * 1_000},
+    ):
+        with pytest.raises(PlatformError) as caught:
+            Many.check(data)
+        assert MAX_NAMED <= len(caught.value.errors) < 2 * MAX_NAMED
 
 
 def test_field_that_the_server_sets_is_refused() -> None:
