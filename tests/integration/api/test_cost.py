@@ -44,8 +44,10 @@ def reports(field: str, times: int = 1000, **item: Any) -> bytes:
     return json.dumps({"worker": "pi-1", field: items}).encode()
 
 
-def by_key(item: Any) -> dict[str, Any]:
-    return {f"point-{n}": item for n in range(1000)}
+def pool(context: Any, times: int) -> bytes:
+    keys = [f"point-{n}" for n in range(times)]
+    body = {"items": dict.fromkeys(keys, 1), "contexts": dict.fromkeys(keys, context)}
+    return json.dumps(body).encode()
 
 
 UNKNOWN = {f"fields{n}": 1 for n in range(FEW)}
@@ -53,6 +55,7 @@ NUMBERS = b'{"jobs":[{"context":{"rows":[' + b"1," * (FULL // 2) + b"1]}}]}"
 # Address, body, status.
 BODIES: list[tuple[str, str, bytes, int]] = [
     ("numbers", "jobs/", NUMBERS, 400),
+    ("within each limit but one", "jobs/", jobs("free", rows(1, MANY), 280), 400),
     ("texts", "jobs/", b'{"jobs":[' + b'"",' * (FULL // 3) + b"1]}", 400),
     ("lists", "jobs/", b'{"jobs":[' + b"[]," * (FULL // 3) + b"1]}", 400),
     ("brackets", "jobs/", b"[" * FULL, 400),
@@ -61,18 +64,15 @@ BODIES: list[tuple[str, str, bytes, int]] = [
     *(("large", "jobs/", jobs(name, rows("a", MANY), LARGE), 201) for name in ("free", "either")),
     *(("wrong", "jobs/", jobs(name, rows(1, FEW), 1000), 400) for name in ("texts", "either")),
     *(("wrong", "jobs/", jobs(name, rows(1, MANY), LARGE), 400) for name in ("texts", "either")),
+    ("wrong alternatives", "jobs/", jobs("either", rows(1, 2900), 60), 400),
     ("wrong objects", "jobs/", jobs("names", rows({}, 90), 999), 400),
     ("unknown fields", "jobs/", jobs("free", {}, 1000, **UNKNOWN), 400),
     ("bad fields", "jobs/", jobs("free", {}, 1000, key="a b", user_id="c d", stage=1), 400),
     ("unknown type", "jobs/", jobs("nothing", {}, 1000), 400),
     ("results", "jobs/settle/", reports("outcomes", outcome="succeeded", result=rows(1, FEW)), 200),
     ("checkpoints", "jobs/heartbeat/", reports("leases", checkpoint=rows(1, FEW)), 200),
-    (
-        "a pool",
-        "pools/points/rebuild/",
-        json.dumps({"items": by_key(1), "contexts": by_key(rows(1, FEW))}).encode(),
-        200,
-    ),
+    ("a pool", "pools/points/rebuild/", pool(rows(1, FEW), 1000), 200),
+    ("a wrong pool", "pools/places/rebuild/", pool(rows(1, 2900), 60), 400),
     ("names", "executors/gid_sales/members/", json.dumps({"add": ["a b"] * 1000}).encode(), 400),
     (
         "params",
@@ -106,6 +106,7 @@ def test_no_body_keeps_the_process_busy(
 ) -> None:
     for name, schema in SCHEMAS.items():
         factories.job_type(name, params_schema=schema)
+    factories.job_type("places", pool=True, params_schema=SCHEMAS["either"])
     api = JsonClient(make_key())
 
     for name, address, body, status in BODIES:
