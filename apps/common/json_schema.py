@@ -81,6 +81,19 @@ _MESSAGES = {
 _LISTED = frozenset({"additionalProperties", "enum", "type", "unevaluatedProperties"})
 _UNPLACED = _("It does not fit its schema; send a smaller part of it to learn where.")
 
+_LOOKS = _(
+    "The pattern {pattern} cannot be matched in bounded time; do without look-around and "
+    "back-references."
+)
+_TOO_LARGE = _(
+    "The pattern {pattern} is too large to be matched in bounded time; use maxLength for the "
+    "length, and repetitions of at most 1000 in all, nested ones multiplied."
+)
+_WRONG = _(
+    "The pattern {pattern} is no regular expression; look at its brackets, and write \\{{ for a "
+    "brace."
+)
+
 _OPTIONS: dict[str, Any] = {
     "offline": True,
     "validate_formats": True,
@@ -158,20 +171,6 @@ def _fault_of(pattern: str) -> str:
     if len(pattern) > MAX_REPETITIONS or _is_made(pattern, MAX_PATTERN << 4):
         return _TOO_LARGE
     return _LOOKS if _is_made(pattern, None) else _WRONG
-
-
-_LOOKS = _(
-    "The pattern {pattern} cannot be matched in bounded time; do without look-around and "
-    "back-references."
-)
-_TOO_LARGE = _(
-    "The pattern {pattern} is too large to be matched in bounded time; use maxLength for the "
-    "length, and repetitions of at most 1000 in all, nested ones multiplied."
-)
-_WRONG = _(
-    "The pattern {pattern} is no regular expression; look at its brackets, and write \\{{ for a "
-    "brace."
-)
 
 
 def _bad_pattern(pattern: str, template: str) -> Invalid:
