@@ -359,11 +359,7 @@ def test_text_that_no_database_could_keep_is_refused_with_its_reason(
         ("{", "line 1, column 2"),
         ('{"a": 1, "a": 2}', "'a' twice"),
         # Names are compared in a time that grows with their number, not with its square.
-        pytest.param(
-            "{" + "".join(f'"{n}":1,' for n in range(25_000)) + '"a":1,"a":2}',
-            "'a' twice",
-            id="many names",
-        ),
+        ("{" + "".join(f'"{n}":1,' for n in range(25_000)) + '"a":1,"a":2}', "'a' twice"),
         ("NaN", "NaN is not JSON"),
         ("[" * 100_000, "nested too deeply"),
         ("[" * 21 + "]" * 21, "20 levels"),
@@ -372,5 +368,5 @@ def test_text_that_no_database_could_keep_is_refused_with_its_reason(
         ('"\\u0000"', "NUL"),
         ("18446744073709551616", "64 bits"),
     ):
-        with subtests.test(text=text), pytest.raises(forms.ValidationError, match=message):
+        with subtests.test(text=text[:50]), pytest.raises(forms.ValidationError, match=message):
             read_json(text)
