@@ -8,6 +8,7 @@ from typing import Any
 from apps.common import clock
 from apps.dispatch.models import Executor, OnceTask, RotateTask, Template
 from apps.dispatch.services import archive, executors, tasks, templates
+from apps.jobs.handlers import registry
 from apps.jobs.models import Job, JobType, Worker
 from apps.jobs.services import types
 from apps.jobs.services.submit import submit
@@ -69,6 +70,10 @@ def archived_task(source: str, executor: Executor) -> int:
 
 
 def job_type(name: str = "mail", **settings: Any) -> JobType:
+    """One that people make; one of the platform itself as it makes it."""
+    if entry := registry.find(name) if registry.is_system(name) else None:
+        types.ensure_types([name], {name: entry.settings})
+        return JobType.objects.get(name=name)
     return types.create_type(name=name, actor=OPERATOR, **settings)
 
 

@@ -89,9 +89,10 @@ class ReasonAction:
 
     def report(self, outcome: ActionResult) -> str:
         """How many rows the action was applied to, or what it made of them, as a sentence."""
-        if callable(self.done):
+        # Of no row there is nothing to make a sentence of.
+        if callable(self.done) and outcome.results:
             return str(self.done(outcome.results))
-        if self.done is not None:
+        if self.done is not None and not callable(self.done):
             return str(self.done % outcome.done)
         rows = ngettext("%d row done.", "%d rows done.", outcome.done) % outcome.done
         return f"{self.description}: {rows}"

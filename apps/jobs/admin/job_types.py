@@ -26,10 +26,12 @@ from apps.common.admin.display import (
     shown_text,
     state_label,
     text_column,
+    translate,
 )
 from apps.common.admin.filters import ChoiceFilter
 from apps.common.admin.time_inputs import InstantField
 from apps.common.admin.timeline import Moment
+from apps.common.errors import Conflict
 from apps.jobs.admin import labels
 from apps.jobs.admin.backoff_picture import backoff_picture
 from apps.jobs.admin.filters import LaneFilter as JobLaneFilter
@@ -38,6 +40,7 @@ from apps.jobs.admin.handlers import URL as HANDLERS_URL
 from apps.jobs.admin.handlers import handlers_view
 from apps.jobs.admin.job_type_form import FIELDSETS, LONG_FIELDS, JobTypeForm
 from apps.jobs.admin.pools import pool_buttons, pools_view, rebuild_view, visible_pools
+from apps.jobs.handlers import registry
 from apps.jobs.models import Job, JobType, TypeState, bounds_of
 from apps.jobs.rules import breaker as rules
 from apps.jobs.services import types
@@ -85,6 +88,11 @@ def _paused(types: Sequence[JobType]) -> str:
         return gettext("%(type)s paused.") % {"type": first.name}
     values = {"type": first.name, "time": plain_time(first.paused_until)}
     return gettext("%(type)s paused until %(time)s.") % values
+
+
+def _may_pause(job_type: JobType) -> bool:
+    is_own = registry.is_system(job_type.name)
+    return not is_own and not job_type.snapshot.is_paused(clock.now())
 
 
 class JobTypeAdmin(ServiceModelAdmin):
@@ -212,6 +220,10 @@ class JobTypeAdmin(ServiceModelAdmin):
         return types.update_type(job_type=row, version=version, changes=form.changes, actor=actor)
 
     def blockers(self, row: JobType) -> Sequence[str]:
+        try:
+            types.require_not_own(row.name)
+        except Conflict as error:
+            return [translate(error.detail)]
         if not Job.objects.filter(type=row.name).exists():
             return ()
         return [
@@ -246,7 +258,7 @@ class JobTypeAdmin(ServiceModelAdmin):
         question=_("No new jobs of this type start. Running jobs finish."),
         done=_paused,
         icon="pause_circle",
-        offered=lambda job_type: not job_type.snapshot.is_paused(clock.now()),
+        offered=_may_pause,
         form=PauseForm,
     )
     def pause(self, row: JobType, *, reason: str, actor: str, until: datetime | None) -> object:

@@ -18,6 +18,7 @@ from apps.common import clock
 from apps.common.db import fetch, instant, placeholders, table, time_text
 from apps.common.errors import Invalid, NotFound, PlatformError
 from apps.common.messages import Message as _
+from apps.jobs.handlers import registry
 from apps.jobs.models import Job
 from apps.jobs.rules.caller import Caller
 from apps.jobs.rules.outcome import HeldJob, Outcome
@@ -115,7 +116,8 @@ def settle_and_hold(
 def _known(caller: Caller, wish: Wish) -> list[str]:
     """Those of the types that there are and that the caller may use.
 
-    A pool is none of them: its jobs are keys, which `assign` hands to buckets.
+    A pool is none of them: its jobs are keys, which `assign` hands to buckets. Nor are the types of
+    the platform itself, which run in-house only.
     """
     types = type_snapshots()
     if any(name not in types for name in wish.types):
@@ -124,7 +126,10 @@ def _known(caller: Caller, wish: Wish) -> list[str]:
     return [
         name
         for name in wish.types
-        if name in types and not types[name].pool and caller.may_use(name)
+        if name in types
+        and not types[name].pool
+        and not registry.is_system(name)
+        and caller.may_use(name)
     ]
 
 

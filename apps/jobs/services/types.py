@@ -29,6 +29,13 @@ from apps.journal import services as journal
 from apps.journal.models import Source
 
 MAX_NAMED = 30
+_OWN = _("The platform itself needs the type {type} as it is; choose another one.")
+# What could keep the jobs of a type from running, or run something else in their place. Of the
+# platform's own types these stay as it has made them: without `deliver` nobody is notified.
+_KEPT = (
+    *("handler", "stages", "params_schema", "unique", "pool", "allowed_hosts"),
+    *("breaker_enabled", "paused", "pause_reason", "paused_until"),
+)
 
 
 def find(name: str, bound: Collection[str] | None = None) -> JobType:
@@ -54,8 +61,15 @@ def for_people(bound: Collection[str] | None) -> QuerySet[JobType]:
 
 @transactional
 def create_type(*, name: str, actor: str, **settings: Any) -> JobType:
-    """A new type; settings left out take their defaults. Invalid names every wrong one;
-    Conflict when the name is taken."""
+    """A new type; settings left out take their defaults. Invalid names every wrong one, and a name
+    that the platform keeps for itself; Conflict when the name is taken."""
+    if registry.is_system(name):
+        raise Invalid.field("name", Message(_OWN, type=name))
+    return _create(name, settings, actor=actor)
+
+
+@transactional
+def _create(name: str, settings: Mapping[str, Any], *, actor: str) -> JobType:
     now = clock.now()
     errors = list(type_settings.name_faults(name))
     job_type = JobType(name=name, created_at=now, created_by=actor[:160])
@@ -94,8 +108,12 @@ def update_type(
 def pause_type(
     *, job_type: JobType, reason: str, actor: str, until: datetime | None = None
 ) -> JobType:
-    """Hold no jobs of the type until the instant, or until it is resumed. Running jobs finish."""
+    """Hold no jobs of the type until the instant, or until it is resumed. Running jobs finish.
+
+    Conflict when it is one of the platform itself.
+    """
     now = clock.now()
+    require_not_own(job_type.name)
     if not reason.strip():
         raise Invalid.field("reason", _("Say why the type is paused; its page and lists show it."))
     if until is not None and until.tzinfo is not None and until <= now:
@@ -104,6 +122,12 @@ def pause_type(
     changes = {"paused": True, "pause_reason": reason, "paused_until": until}
     _change(current, changes, "type_paused", now=now, actor=actor, reason=reason)
     return current
+
+
+def require_not_own(name: str) -> None:
+    """Conflict when the platform itself needs the type: it is neither paused nor deleted."""
+    if registry.is_system(name):
+        raise Conflict(Message(_OWN, type=name))
 
 
 @transactional
@@ -142,8 +166,10 @@ def reset_breaker(*, job_type: JobType, actor: str, reason: str) -> bool:
 def delete_type(
     *, job_type: JobType, actor: str, version: int | None = None, reason: str = ""
 ) -> None:
-    """Delete a type without jobs, or with archived ones only; Conflict otherwise."""
+    """Delete a type without jobs, or with archived ones only; Conflict otherwise, and when it is
+    one of the platform itself."""
     current = take_version(JobType, job_type.pk, version)
+    require_not_own(current.name)
     if Job.objects.filter(type=current.name).exists():
         raise Conflict(
             _(
@@ -179,7 +205,7 @@ def ensure_types(
     for name in sorted(set(names) - there):
         settings = {"handler": name, **(defaults or {}).get(name, {})}
         try:
-            create_type(name=name, actor=actor, **settings)
+            _create(name, settings, actor=actor)
         except Conflict:
             # Another process that started together was faster.
             if not JobType.objects.filter(name=name).exists():
@@ -256,6 +282,8 @@ def _alter(
     errors += type_settings.faults(settings, changed=frozenset(changed))
     if "handler" in changed and not any(each.field == "handler" for each in errors):
         errors += _unregistered(job_type.handler)
+    if registry.is_system(job_type.name):
+        errors += _altered(job_type, changed)
     if "retention_days" in changed and not any(e.field == "retention_days" for e in errors):
         errors += _unkept(job_type.retention_days)
     if errors:
@@ -282,6 +310,17 @@ def _unregistered(handler: str) -> Iterator[FieldError]:
                 known=known,
             ),
         )
+
+
+def _altered(job_type: JobType, changed: Collection[str]) -> Iterator[FieldError]:
+    """An error for each change that would keep the jobs of a type of the platform from running."""
+    entry, usual = registry.find(job_type.name), JobType()
+    own: dict[str, Any] = {name: getattr(usual, name) for name in _KEPT}
+    own |= {"handler": job_type.name, **({} if entry is None else entry.settings)}
+    for name in changed:
+        value = getattr(job_type, name)
+        if (name in _KEPT and not is_same(value, own[name])) or (name, value) == ("max_running", 0):
+            yield FieldError(name, "invalid", Message(_OWN, type=job_type.name))
 
 
 def _unkept(days: int | None) -> Iterator[FieldError]:

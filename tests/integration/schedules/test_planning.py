@@ -67,7 +67,7 @@ def test_unknown_type_and_type_out_of_bounds_are_the_same(nine: FrozenClock) -> 
 
 
 def test_types_of_the_platform_itself_are_refused(nine: FrozenClock) -> None:
-    factories.job_type("deliver", params_schema={"type": "object", "required": ["delivery"]})
+    factories.job_type("deliver")
     with pytest.raises(PlatformError) as caught:
         schedules.create_schedule(actor=OLGA, title="x", job_type="deliver", rule=None)
     [error] = caught.value.errors
