@@ -14,7 +14,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 from apps.common import clock
-from apps.common.db import repeatable
+from apps.common.db import apart, repeatable
 from apps.common.models import SweepLease
 
 SWEEP = "common.tidy"
@@ -47,7 +47,9 @@ def tidy(*, until: datetime) -> Counter[str]:
     while waiting and clock.now() < until:
         name, forget = waiting.pop(0)
         begun = time.monotonic()
-        gone = forget(clock.now())
+        gone = 0
+        with apart(f"{SWEEP}: {name}"):
+            gone = forget(clock.now())
         removed[name] += gone
         if gone == CHUNK:
             waiting.append((name, forget))

@@ -142,7 +142,15 @@ class AlertAdmin(ForAllOrNobodyAdmin, MachineRowAdmin):
 
     # --- the page ---------------------------------------------------------------------------------
     def top_panels(self, request: HttpRequest, row: Alert) -> list[Panel]:
-        return [Panel("", format_html("<p>{}</p>", shown_text(sentence(row))))]
+        said = [sentence(row)]
+        if row.unsent and not row.rule.channels.filter(enabled=True).exists():
+            said.append(
+                gettext(
+                    "Nobody is notified: its rule has no enabled channel. The next one takes it."
+                )
+            )
+        lines = format_html_join("", "<p>{}</p>", ((shown_text(each),) for each in said))
+        return [Panel("", lines)]
 
     def panels(self, request: HttpRequest, row: Alert) -> list[Panel]:
         sent = row.deliveries.select_related("channel").order_by("-pk")[:MAX_DELIVERIES]

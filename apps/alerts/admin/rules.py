@@ -70,7 +70,10 @@ class RuleForm(ServiceForm):
         required=False,
         queryset=Channel.objects.order_by("name"),
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
-        help_text=_("Where people are notified. Without one the alert is on its page alone."),
+        help_text=_(
+            "Where people are notified. Without one alerts are on their page alone, until there is "
+            "one."
+        ),
     )
 
     class Meta:
@@ -161,29 +164,29 @@ class RuleAdmin(ForAllOrNobodyAdmin, ServiceModelAdmin):
 
 def _would(rule: AlertRule) -> SafeString:
     """What the rule reads now, the wrong ones first."""
-    found = sorted(judging.would(rule), key=lambda each: (not each[1], each[0].subject))
+    found = sorted(judging.would(rule), key=lambda each: (not each[2], each[0]))
     if not found:
         said = [gettext("No: it reads nothing now."), unknown_target(rule)]
         if rule.kind == kinds.FAILURE_RATE:
             least = gettext("A type counts from %d ended jobs in 15 minutes on.")
             said.append(least % kinds.MIN_ENDED)
         return format_html("<p>{}</p>", shown_text(" ".join(filter(None, said))))
-    wrong = sum(is_wrong for _reading, is_wrong in found)
+    wrong = sum(is_wrong for *_what, is_wrong in found)
     lead = gettext("Yes: %d wrong now.") % wrong if wrong else gettext("No: all is well.")
     has_value = rule.terms.threshold is not None
-    names = names_of(reading.subject for reading, _is_wrong in found[:MAX_READ])
+    names = names_of(subject for subject, *_read in found[:MAX_READ])
     rows = format_html_join(
         "",
         "<tr><td>{}</td><td>{}</td><td>{}</td></tr>",
         (
             (
-                subject_link(reading.subject, names[reading.subject]),
-                shown_value(rule.kind, reading.value) if has_value else "–",
+                subject_link(subject, names[subject]),
+                shown_value(rule.kind, value) if has_value else "–",
                 label(gettext("wrong"), "danger")
                 if is_wrong
                 else label(gettext("well"), "success"),
             )
-            for reading, is_wrong in found[:MAX_READ]
+            for subject, value, is_wrong in found[:MAX_READ]
         ),
     )
     head = format_html_join(

@@ -47,16 +47,25 @@ def is_wrong(terms: Terms, value: float, *, is_firing: bool = False) -> bool:
     return value < min(terms.threshold / (SLACK if is_firing else 1), KINDS[terms.kind].highest)
 
 
-def judge(terms: Terms, value: float | None, alert: Open | None, now: datetime) -> str:
-    """What becomes of the alert about one subject, of which None is not open, by what was read;
-    None when there is nothing to read of the subject any more."""
+def judge(
+    terms: Terms, value: float | None, alert: Open | None, now: datetime, *, is_known: bool = True
+) -> str:
+    """What becomes of the alert about one subject, of which None is not open, by what was read.
+
+    The value is None when there is nothing to read of the subject any more. While too little is
+    known of it to tell, everything stays as it is.
+    """
     is_firing = alert is not None and alert.fired_at is not None
-    wrong = value is not None and is_wrong(terms, value, is_firing=is_firing)
+    wrong = is_firing
+    if is_known:
+        wrong = value is not None and is_wrong(terms, value, is_firing=is_firing)
     if alert is None:
         if not wrong:
             return NOTHING
         return PENDING if terms.for_seconds else FIRE
     if not is_firing:
+        if not is_known:
+            return KEEP
         if not wrong:
             return FORGET
         return FIRE if now - alert.since >= timedelta(seconds=terms.for_seconds) else KEEP
@@ -66,10 +75,13 @@ def judge(terms: Terms, value: float | None, alert: Open | None, now: datetime) 
 
 
 def _is_to_be_told_again(terms: Terms, alert: Open, now: datetime) -> bool:
-    """By the rule, or because it was snoozed after people were notified and the time is over."""
+    """By the rule, or because it was snoozed after people were notified and the time is over, or
+    because nobody knows of it yet."""
     snoozed = alert.snoozed_until
-    if alert.notified_at is None or (snoozed is not None and now < snoozed):
+    if snoozed is not None and now < snoozed:
         return False
+    if alert.notified_at is None:
+        return True
     if snoozed is not None and alert.notified_at < snoozed:
         return True
     repeats = terms.repeat_minutes

@@ -9,9 +9,9 @@ from apps.alerts.models import Alert, AlertRule, Event
 from apps.alerts.rules import judge as rules
 from apps.alerts.services import sheet
 from apps.alerts.services.notify import notify
-from apps.alerts.services.sheet import Reading, readings
+from apps.alerts.services.sheet import readings
 from apps.common import clock
-from apps.common.db import transactional
+from apps.common.db import apart, transactional
 from apps.reports.services.standing import Standing
 
 # Subjects that one rule opens alerts for.
@@ -23,16 +23,22 @@ def evaluate() -> Counter[str]:
     facts = sheet.present()
     found: Counter[str] = Counter()
     for rule in AlertRule.objects.filter(enabled=True).order_by("pk"):
-        found += _judged(rule, facts)
-    found += _closed()
+        with apart(f"alert rule {rule.pk}"):
+            found += _judged(rule, facts)
+    with apart("alerts of rules that are off"):
+        found += _closed()
     found["sent"] = notify(now=clock.now())
     return +found
 
 
-def would(rule: AlertRule) -> list[tuple[Reading, bool]]:
-    """What the rule reads now, and of each subject whether it is wrong."""
+def would(rule: AlertRule) -> list[tuple[str, float, bool]]:
+    """What the rule reads now: each subject with its value, and whether that is wrong."""
     found = readings(rule.kind, rule.target, sheet.present()).values()
-    return [(each, rules.is_wrong(rule.terms, each.value)) for each in found]
+    return [
+        (each.subject, each.value, rules.is_wrong(rule.terms, each.value))
+        for each in found
+        if each.value is not None
+    ]
 
 
 @transactional
@@ -51,7 +57,8 @@ def _judged(rule: AlertRule, facts: Standing) -> Counter[str]:
     for subject in sorted(found.keys() | alerts.keys()):
         alert, reading = alerts.get(subject), found.get(subject)
         value = None if reading is None else reading.value
-        verdict = rules.judge(terms, value, alert and alert.opened, now)
+        is_known = reading is None or value is not None
+        verdict = rules.judge(terms, value, alert and alert.opened, now, is_known=is_known)
         counts[verdict] += 1
         if alert is not None:
             _apply(alert, verdict, value, now)

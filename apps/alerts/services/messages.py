@@ -130,7 +130,8 @@ def sentence(alert: Alert) -> str:
     """What is wrong, with its numbers, in the language of the moment."""
     terms = alert.rule.terms
     kind = alert.subject.partition(":")[0]
-    template = _sentences()[terms.kind, kind]
+    changed = _("%(name)s was wrong when the rule was of another kind.")
+    template = _sentences().get((terms.kind, kind), changed)
     limit = terms.threshold
     return template % {
         "name": alert.name,

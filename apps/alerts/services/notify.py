@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from apps.alerts.models import Alert, Channel, Delivery, Event, ReportRun
+from django.db.models import Exists, OuterRef, Q, QuerySet
+
+from apps.alerts.models import Alert, AlertRule, Channel, Delivery, Event, ReportRun
 from apps.alerts.services.messages import digest_of, message_of
-from apps.common.db import transactional
+from apps.common.db import apart, transactional
 from apps.jobs.services.submit import submit
 from apps.jobs.services.type_snapshots import type_snapshots
 from apps.jobs.services.types import ensure_types
@@ -41,35 +43,44 @@ _PRIORITY = 100
 
 @transactional
 def notify(*, now: datetime) -> int:
-    """Make the deliveries of what people are still to be notified of; returns how many."""
-    due = []
-    for alert in _unsent():
-        if alert.unsent == Event.FIRING and alert.is_snoozed(now):
-            continue
-        if not alert.rule.is_quiet(now):
-            due.append(alert)
-        elif not alert.is_held:
-            alert.is_held = True
-            alert.save(update_fields=["is_held"])
-    sent = 0
-    for channel, alerts in _by_channel(due):
-        sent += _notify(channel, alerts, now)
-        for alert in alerts:
-            if alert.unsent == Event.FIRING:
-                alert.notified_at = now
-    for alert in due:
+    """Make the deliveries of what people are still to be notified of; returns how many.
+
+    An alert waits while it is snoozed, in quiet hours, and until a channel of its rule takes it.
+    """
+    snoozed = Q(unsent=Event.FIRING, snoozed_until__gt=now)
+    waiting = Alert.objects.filter(unsent__gt="").exclude(snoozed)
+    quiet = _quiet_rules(now)
+    waiting.filter(rule__in=quiet, is_held=False).update(is_held=True)
+    sent, taken = 0, dict[int, Alert]()
+    for channel, alerts in _by_channel(_locked(waiting.exclude(rule__in=quiet))):
+        with apart(f"notifying channel {channel.pk}"):
+            sent += _notify(channel, alerts, now)
+            taken |= {alert.pk: alert for alert in alerts}
+    for alert in taken.values():
+        if alert.unsent == Event.FIRING:
+            alert.notified_at = now
         alert.unsent, alert.is_held = "", False
         alert.save(update_fields=["notified_at", "unsent", "is_held"])
     return sent
 
 
-def _unsent() -> Iterable[Alert]:
-    """The alerts, locked."""
-    rows = Alert.objects.select_for_update().filter(unsent__gt="").order_by("pk")
+def _quiet_rules(now: datetime) -> list[int]:
+    found = []
+    for rule in AlertRule.objects.order_by("pk"):
+        with apart(f"the quiet hours of alert rule {rule.pk}"):
+            if rule.is_quiet(now):
+                found.append(rule.pk)
+    return found
+
+
+def _locked(waiting: QuerySet[Alert]) -> Iterable[Alert]:
+    """The first of those that some channel takes."""
+    taking = Channel.objects.filter(alertrule=OuterRef("rule"), enabled=True)
+    rows = waiting.filter(Exists(taking)).select_for_update().order_by("pk")
     return rows.prefetch_related("rule__channels")[:_AT_ONCE]
 
 
-def _by_channel(alerts: Sequence[Alert]) -> Iterable[tuple[Channel, list[Alert]]]:
+def _by_channel(alerts: Iterable[Alert]) -> Iterable[tuple[Channel, list[Alert]]]:
     found: dict[int, tuple[Channel, list[Alert]]] = {}
     for alert in alerts:
         for channel in alert.rule.channels.all():

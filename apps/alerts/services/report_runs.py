@@ -13,7 +13,7 @@ from apps.alerts.models import Channel, Event, ReportPlan, ReportRun
 from apps.alerts.services.notify import deliver
 from apps.alerts.services.record import record
 from apps.common import clock
-from apps.common.db import transactional
+from apps.common.db import apart, transactional
 from apps.common.errors import Conflict, Invalid, NotFound
 from apps.common.messages import Message
 from apps.common.messages import Message as _
@@ -41,7 +41,8 @@ def send_due(*, until: datetime) -> int:
     for pk in list(due.values_list("pk", flat=True)[:MAX_DUE]):
         if clock.now() >= until:
             break
-        made += _send_if_due(pk)
+        with apart(f"report plan {pk}"):
+            made += _send_if_due(pk)
     return made
 
 

@@ -28,29 +28,33 @@ def present() -> Standing:
 
 
 class Reading(NamedTuple):
-    """The value of one subject, which is named `job_type:mail`; `target` is what a rule may be
-    limited to, mostly the name."""
+    """The value of one subject, which is named `job_type:mail`; None when too little is known of it
+    to tell. `target` is what a rule may be limited to, mostly the name."""
 
     subject: str
-    value: float
+    value: float | None
     target: str
 
 
 def readings(kind: str, target: str, sheet: Standing) -> dict[str, Reading]:
-    """What rules of the kind compare, by subject; of one target, or of each ("")."""
+    """What rules of the kind compare, by subject; of one target, or of each ("").
+
+    A subject that is left out is well, or is no more.
+    """
     return {
         each.subject: each for each in _READ[kind](sheet) if not target or each.target == target
     }
 
 
-def _reading(kind: str, name: object, value: float, target: str = "") -> Reading:
+def _reading(kind: str, name: object, value: float | None, target: str = "") -> Reading:
     return Reading(f"{kind}:{name}", value, target or str(name))
 
 
 def _failures(sheet: Standing) -> Iterator[Reading]:
-    for name, found in sheet.ended_lately.items():
-        if found.ended >= kinds.MIN_ENDED:
-            yield _reading(kinds.JOB_TYPE, name, found.failed_share)
+    for name in sheet.type_names:
+        found = sheet.ended_lately.get(name)
+        is_enough = found is not None and found.ended >= kinds.MIN_ENDED
+        yield _reading(kinds.JOB_TYPE, name, found.failed_share if found and is_enough else None)
 
 
 def _due(sheet: Standing) -> Iterator[Reading]:

@@ -36,6 +36,19 @@ def test_verdict(subtests: pytest.Subtests) -> None:
             assert judge(RATE, value, alert, NOW) == verdict
 
 
+@pytest.mark.parametrize(
+    ("alert", "verdict"),
+    [
+        (None, "nothing"),
+        (Open(NOW - AGO), "keep"),
+        (FIRING, "keep"),
+        (FIRING._replace(notified_at=None), "repeat"),
+    ],
+)
+def test_while_too_little_is_known_it_stays_as_it_is(alert: Open | None, verdict: str) -> None:
+    assert judge(RATE, None, alert, NOW, is_known=False) == verdict
+
+
 def test_without_a_time_it_fires_at_once() -> None:
     assert judge(Terms(BREAKER_OPEN, None, 0), 1.0, None, NOW) == "fire"
 
@@ -61,7 +74,8 @@ def test_firing_alert_is_told_again(subtests: pytest.Subtests) -> None:
         (11, FIRING, "keep"),
         (10, FIRING, "repeat"),
         # Nobody knows of it yet.
-        (10, FIRING._replace(notified_at=None), "keep"),
+        (None, FIRING._replace(notified_at=None), "repeat"),
+        (None, FIRING._replace(notified_at=None, snoozed_until=NOW + AGO), "keep"),
         (10, FIRING._replace(snoozed_until=NOW + timedelta(seconds=1)), "keep"),
         # Snoozed after people were notified, and the time is over.
         (None, FIRING._replace(snoozed_until=NOW), "repeat"),

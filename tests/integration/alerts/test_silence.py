@@ -1,0 +1,315 @@
+"""A pager that cannot call now calls as soon as it can: without channel, without data, behind
+others that wait, beside one that breaks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import time, timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from apps.alerts.models import Alert, AlertRule, Channel, Delivery, Event, ReportRun
+from apps.alerts.services import alerts, notify, report_runs, settings
+from apps.alerts.services import sheet as sheets
+from apps.common import clock, tidy
+from apps.jobs.models import Job, JobType
+from tests.alerts import address, channel, evaluate, report_plan, rule
+from tests.frozen import FrozenClock
+from tests.jobs import end, job_type, jobs, take
+from tests.pages import text_of
+
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
+
+
+@pytest.fixture
+def due(frozen_clock: FrozenClock) -> FrozenClock:
+    """A job has been due for an hour."""
+    late_job("mail")
+    return frozen_clock
+
+
+def late_job(type_: str) -> None:
+    job_type(type_, max_attempts=1)
+    jobs(1, type_, run_at=clock.now() - timedelta(hours=1))
+
+
+def late(name: str = "late", **values: Any) -> AlertRule:
+    return rule(name, "oldest_due", for_seconds=0, **values)
+
+
+def change(row: AlertRule, **changes: Any) -> None:
+    row.refresh_from_db()
+    settings.update_rule(rule=row, changes=changes, version=row.version, actor="test")
+
+
+def sent() -> list[str]:
+    return list(Delivery.objects.order_by("pk").values_list("event", flat=True))
+
+
+def only() -> Alert:
+    return Alert.objects.get()
+
+
+# --- without channel ------------------------------------------------------------------------------
+def without_channels() -> tuple[AlertRule, Callable[[], None]]:
+    made = late()
+    return made, lambda: change(made, channels=[channel()])
+
+
+def with_one_that_is_off() -> tuple[AlertRule, Callable[[], None]]:
+    off = channel(enabled=False)
+    made = late(channels=[off])
+    return made, lambda: _enable(off)
+
+
+def _enable(row: Channel) -> None:
+    settings.update_channel(channel=row, changes={"enabled": True}, version=1, actor="test")
+
+
+@pytest.mark.parametrize("lacking", [without_channels, with_one_that_is_off])
+def test_alert_that_no_channel_took_is_taken_by_the_next_one(
+    due: FrozenClock, lacking: Any
+) -> None:
+    """And its end as well, which nobody would have understood before."""
+    made, add_channel = lacking()
+    for _ in range(2):
+        evaluate()
+        due.advance(minutes=5)
+    assert (sent(), only().notified_at, only().unsent) == ([], None, Event.FIRING)
+    add_channel()
+
+    evaluate()
+
+    assert (sent(), only().notified_at, only().unsent) == ([Event.FIRING], clock.now(), "")
+    change(made, channels=[])
+    Job.objects.filter(type="mail").delete()
+    evaluate()
+    assert sent() == [Event.FIRING]
+    change(made, channels=[channel("second")])
+    evaluate()
+    assert sent() == [Event.FIRING, Event.RESOLVED]
+
+
+def test_alert_of_before_that_nobody_knows_of_is_taken_too(due: FrozenClock) -> None:
+    """Earlier releases forgot what no channel had taken."""
+    late(channels=[channel()])
+    evaluate()
+    Delivery.objects.all().delete()
+    Alert.objects.update(notified_at=None, unsent="")
+
+    evaluate()
+
+    assert sent() == [Event.FIRING]
+
+
+def test_end_of_what_no_channel_took_is_not_told(due: FrozenClock) -> None:
+    made = late()
+    evaluate()
+    Job.objects.filter(type="mail").delete()
+    evaluate()
+
+    change(made, channels=[channel()])
+    evaluate()
+
+    assert (sent(), only().unsent) == ([], "")
+
+
+def test_page_of_an_alert_says_that_nobody_is_notified(
+    due: FrozenClock, admin_client: Client
+) -> None:
+    made = late()
+    evaluate()
+    page = address("alert", "change", only().pk)
+    assert "Nobody is notified: its rule has no enabled channel." in text_of(admin_client.get(page))
+
+    change(made, channels=[channel()])
+    evaluate()
+
+    assert "Nobody is notified" not in text_of(admin_client.get(page))
+
+
+# --- without data ---------------------------------------------------------------------------------
+def ended(how: str, count: int) -> None:
+    jobs(count)
+    for held in take(limit=count):
+        end(held, how)
+
+
+def test_too_few_ends_to_tell_end_no_alert(frozen_clock: FrozenClock) -> None:
+    """The type fails as before, only more seldom."""
+    job_type(max_attempts=1)
+    rule(channels=[channel()], for_seconds=0)
+    ended("failed", 40)
+    evaluate()
+    for how, count in (("failed", 10), ("failed", 0), ("succeeded", 10)):
+        frozen_clock.advance(minutes=16)
+        ended(how, count)
+        evaluate()
+        assert (sent(), only().state(clock.now())) == ([Event.FIRING], Alert.State.FIRING), how
+
+    ended("succeeded", 30)
+    evaluate()
+
+    assert sent() == [Event.FIRING, Event.RESOLVED]
+
+
+def test_pending_alert_waits_for_data_too(frozen_clock: FrozenClock) -> None:
+    job_type(max_attempts=1)
+    rule(channels=[channel()], for_seconds=120)
+    ended("failed", 20)
+    evaluate()
+    frozen_clock.advance(minutes=16)
+    evaluate()
+    assert only().state(clock.now()) == Alert.State.PENDING
+
+    ended("failed", 20)
+    evaluate()
+
+    assert sent() == [Event.FIRING]
+
+
+def test_alert_about_a_type_that_is_no_more_is_over(frozen_clock: FrozenClock) -> None:
+    made = job_type(max_attempts=1)
+    rule(channels=[channel()], for_seconds=0)
+    ended("failed", 40)
+    evaluate()
+    JobType.objects.filter(pk=made.pk).delete()
+    job_type("other")
+
+    evaluate()
+
+    assert sent() == [Event.FIRING, Event.RESOLVED]
+
+
+# --- behind others that wait ----------------------------------------------------------------------
+def test_alerts_that_wait_hide_no_newer_ones(
+    due: FrozenClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Snoozed, held in quiet hours, or without a channel: however many there are."""
+    monkeypatch.setattr(notify, "_AT_ONCE", 2)
+    for name in ("photo", "scan"):
+        late_job(name)
+    made = channel()
+    told = late("told", channels=[made], repeat_minutes=1)
+    late("quiet", channels=[made], quiet_from=time(8), quiet_to=time(10), quiet_zone="UTC")
+    late("nobody's")
+    for _ in range(3):
+        evaluate()
+    for alert in Alert.objects.filter(rule=told):
+        alerts.snooze(alert=alert, time=timedelta(hours=1), actor="test", reason="known")
+    Alert.objects.filter(rule=told).update(unsent=Event.FIRING)
+    assert Alert.objects.exclude(unsent="").count() == 9
+    before = len(sent())
+    late("newest", target="mail", channels=[made])
+
+    evaluate()
+
+    assert sent()[before:] == [Event.FIRING]
+    assert Delivery.objects.latest("pk").message["title"] == "Warning · newest · mail"
+
+
+# --- beside one that breaks -----------------------------------------------------------------------
+def test_rule_that_breaks_keeps_no_other_from_being_judged(
+    due: FrozenClock, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    late("first", channels=[channel()], target="mail")
+    broken = rule("broken", "failure_rate")
+    late("last", channels=[channel("second")], target="mail")
+    # As a later release may have written it, or a zone that the system no longer knows.
+    AlertRule.objects.filter(pk=broken.pk).update(kind="of_later")
+    odd = late("odd zone", channels=[channel("third")], target="mail")
+    AlertRule.objects.filter(pk=odd.pk).update(
+        quiet_from=time(8), quiet_to=time(10), quiet_zone="Mars/Base"
+    )
+
+    evaluate()
+
+    assert sent() == [Event.FIRING] * 3
+    assert f"alert rule {broken.pk} failed; the others go on" in caplog.text
+    assert f"the quiet hours of alert rule {odd.pk} failed" in caplog.text
+
+
+def test_channel_that_breaks_keeps_no_other_from_being_notified(
+    due: FrozenClock, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    """And takes what is its own as soon as it can."""
+    odd, well = channel("odd"), channel("well")
+    late("first", channels=[odd], target="mail")
+    late("second", channels=[well], target="mail")
+    make = notify.message_of
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            notify,
+            "message_of",
+            lambda alert, event, to, now: 1 // 0 if to == odd else make(alert, event, to, now),
+        )
+        evaluate()
+    assert [each.channel for each in Delivery.objects.all()] == [well]
+    assert f"notifying channel {odd.pk} failed" in caplog.text
+
+    evaluate()
+
+    assert [each.channel for each in Delivery.objects.order_by("pk")] == [well, odd]
+
+
+def test_alert_of_a_rule_that_became_of_another_kind_is_told(
+    due: FrozenClock, admin_client: Client
+) -> None:
+    made = late(channels=[channel()], quiet_from=time(8), quiet_to=time(10), quiet_zone="UTC")
+    late_job("photo")
+    evaluate()
+    change(made, kind="sweep_overdue")
+    Alert.objects.update(notified_at=clock.now())
+    evaluate()
+    due.advance(hours=1)
+
+    evaluate()
+
+    assert sent() == [Event.DIGEST]
+    page = admin_client.get(address("alert", "change", Alert.objects.earliest("pk").pk))
+    assert "mail was wrong when the rule was of another kind." in text_of(page)
+
+
+def test_report_plan_that_breaks_keeps_no_other_from_being_sent(
+    frozen_clock: FrozenClock, owner: User, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    first, second = (report_plan(owner, title, channels=[channel(title)]) for title in "ab")
+    frozen_clock.advance(hours=24)
+    begin = report_runs._begin
+    monkeypatch.setattr(
+        report_runs,
+        "_begin",
+        lambda plan, *args, **kw: 1 // 0 if plan == first else begin(plan, *args, **kw),
+    )
+
+    report_runs.send_due(until=clock.now() + timedelta(seconds=30))
+
+    assert [each.plan for each in ReportRun.objects.all()] == [second]
+    assert f"report plan {first.pk} failed" in caplog.text
+
+
+def test_small_table_that_breaks_keeps_no_other_from_being_tidied(
+    frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    asked = []
+    tables = {"broken": lambda _now: 1 // 0, "well": lambda now: asked.append(now) or 0}
+    monkeypatch.setattr(tidy, "_small", tables)
+
+    tidy.tidy(until=clock.now() + timedelta(seconds=30))
+
+    assert (len(asked), "common.tidy: broken failed" in caplog.text) == (1, True)
+
+
+def test_sheet_says_of_each_type_what_it_knows(frozen_clock: FrozenClock) -> None:
+    """None is not known, absent is no more."""
+    job_type(max_attempts=1)
+    job_type("idle")
+    ended("failed", 20)
+
+    found = sheets.readings("failure_rate", "", sheets.present())
+
+    values = {name.removeprefix("job_type:"): each.value for name, each in found.items()}
+    assert (values["mail"], values["idle"], "gone" in values) == (1.0, None, False)
