@@ -18,6 +18,7 @@ _SINK = "journal.sink."
 def periods() -> dict[str, int]:
     """The seconds between two runs of each sweep."""
     return {
+        "alerts.deliver": 15,
         "alerts.evaluate": 15,
         "alerts.report": 15,
         "common.tidy": 600,

@@ -63,6 +63,16 @@ def evaluate() -> dict[str, int]:
     return dict(judging.evaluate())
 
 
+class Attempt:
+    """What the handler reads of its context."""
+
+    job_id = 1
+    max_attempts = 8
+
+    def __init__(self, attempt: int = 1) -> None:
+        self.attempt = attempt
+
+
 class Taken(NamedTuple):
     """A request as a channel's server received it; names of headers are lower."""
 

@@ -7,7 +7,7 @@ from typing import Any
 from apps.alerts.channels.contract import FAIL, RETRY
 from apps.alerts.models import Delivery
 from apps.alerts.services.notify import TYPE, TYPE_SETTINGS
-from apps.alerts.services.sending import send
+from apps.alerts.services.sending import AT_MOST, send
 from apps.jobs.handlers import Context, Fail, Retry, handler
 
 
@@ -21,6 +21,8 @@ def deliver(context: Any, ctx: Context) -> Any:
     if delivery.state == Delivery.State.SENT:
         return {"code": delivery.code}
     verdict = send(delivery, attempt=ctx.attempt, is_last=ctx.attempt >= ctx.max_attempts)
+    if verdict is None:
+        raise Retry(AT_MOST, "Somebody else is sending it.")
     if verdict.outcome == RETRY:
         raise Retry(reason=verdict.text or "The message was not taken.")
     if verdict.outcome == FAIL:

@@ -344,7 +344,11 @@ class ReportRun(models.Model):
 
 
 class Delivery(models.Model):
-    """One message to one channel: waiting → sent, failed. `message` holds no secret."""
+    """One message to one channel: waiting → sent, failed. `message` holds no secret.
+
+    Whoever sends it has it until `taken_until`, so that a worker and the sweep do not send it both.
+    `next_at` is when its next try is due, NULL before the first one, which is due at once.
+    """
 
     class State(models.TextChoices):
         WAITING = "waiting", _("waiting")
@@ -366,6 +370,9 @@ class Delivery(models.Model):
     state = KeyField(_("state"), max_length=8, choices=State.choices, default=State.WAITING)
     code = models.IntegerField(_("code"), null=True)
     answer = models.CharField(_("answer"), max_length=MAX_ANSWER, blank=True)
+    tries = models.PositiveSmallIntegerField(default=0, db_default=0, editable=False)
+    next_at = models.DateTimeField(null=True, editable=False)
+    taken_until = models.DateTimeField(null=True, editable=False)
     created_at = models.DateTimeField(_("created"))
     ended_at = models.DateTimeField(_("ended"), null=True)
 
@@ -380,6 +387,8 @@ class Delivery(models.Model):
             models.Index(fields=["channel", "created_at"], name="delivery_lately"),
             # The purge.
             models.Index(fields=["created_at"], name="delivery_created"),
+            # What no worker has sent.
+            models.Index(fields=["state", "created_at"], name="delivery_waiting"),
         ]
         constraints = [
             models.UniqueConstraint(fields=["report", "channel"], name="delivery_report_once"),

@@ -7,13 +7,13 @@ from datetime import timedelta
 
 from celery import shared_task
 
-from apps.alerts.services import judging, report_runs
+from apps.alerts.services import judging, report_runs, waiting
 from apps.common import clock
 from apps.common.leases import sweep_lease
 
 logger = logging.getLogger(__name__)
 
-EVALUATE, REPORT = "alerts.evaluate", "alerts.report"
+EVALUATE, REPORT, DELIVER = "alerts.evaluate", "alerts.report", "alerts.deliver"
 MAX_TIME = timedelta(minutes=1)
 
 
@@ -35,3 +35,13 @@ def report() -> int:
     """Make the deliveries of the reports that are due; returns how many."""
     with sweep_lease(REPORT, at_most=MAX_TIME) as mine:
         return report_runs.send_due(until=clock.now() + MAX_TIME / 2) if mine else 0
+
+
+@shared_task(name=DELIVER)
+def deliver() -> int:
+    """Send what no worker has sent; returns how many."""
+    with sweep_lease(DELIVER, at_most=MAX_TIME) as mine:
+        sent = waiting.send_waiting(until=clock.now() + MAX_TIME / 2) if mine else 0
+    if sent:
+        logger.warning("%s: sent %d in place of workers", DELIVER, sent)
+    return sent

@@ -7,7 +7,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, ParamSpec, TypeVar
 
@@ -119,11 +119,10 @@ def repeatable(function: Callable[P, R]) -> Callable[P, R]:
 def apart(what: str) -> Iterator[None]:
     """One of many: what goes wrong with it is logged, and the others are not kept from their turn.
 
-    Inside a transaction it is undone alone; what calls for a repeat of the whole is raised.
+    Inside a transaction what calls for a repeat of the whole is raised; the rest needs a savepoint.
     """
     try:
-        with transaction.atomic() if connection.in_atomic_block else nullcontext():
-            yield
+        yield
     except Exception as error:
         if connection.in_atomic_block and is_retryable(error):
             raise

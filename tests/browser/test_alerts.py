@@ -14,9 +14,9 @@ from playwright.sync_api import Page, expect
 
 from apps.alerts.handlers import deliver
 from apps.alerts.models import Channel, Delivery
-from tests.alerts import Receiver, callable_receiver, evaluate
+from apps.jobs.handlers import Fail
+from tests.alerts import Attempt, Receiver, callable_receiver, evaluate
 from tests.frozen import FrozenClock
-from tests.integration.alerts.test_sending import Attempt
 from tests.jobs import end, job_type, jobs, take
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -106,6 +106,9 @@ def test_test_button_shows_the_error_of_the_vendor_and_no_page_shows_a_secret(
     make_channel(page, "dingtalk", f"{site.url}/robot/send?access_token=T0KEN")
 
     send_test(page)
+    expect(page.get_by_text("Waiting", exact=True)).to_be_visible()
+    with pytest.raises(Fail):
+        deliver({"delivery": Delivery.objects.get().pk}, Attempt(8))
     expect(page.get_by_text("310000: sign not match")).to_be_visible()
     [taken] = site.taken
     assert "access_token=T0KEN&timestamp=" in taken.path

@@ -75,7 +75,7 @@ MODELS = {
     "alerts/channel/": Rights(
         VIEWER, add=CONFIGURER, delete=CONFIGURER, others={"<int:pk>/test/": CONFIGURER}
     ),
-    "alerts/delivery/": Rights(VIEWER),
+    "alerts/delivery/": Rights(VIEWER, others={"<int:pk>/live/": VIEWER}),
     "alerts/reportplan/": Rights(
         VIEWER, add=OPERATOR, delete=OPERATOR, others={"send_now": OPERATOR}
     ),

@@ -10,6 +10,7 @@ from django.conf import settings as django_settings
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponseBase
+from django.shortcuts import redirect
 from django.utils.html import escape, format_html
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -17,10 +18,11 @@ from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminSelectWidget
 
 from apps.alerts.admin.base import ForAllOrNobodyAdmin
 from apps.alerts.conf import conf
-from apps.alerts.models import Channel, Delivery
+from apps.alerts.models import Channel
 from apps.alerts.services import settings
+from apps.alerts.services.notify import send_test
 from apps.alerts.services.record import label_of
-from apps.alerts.services.sending import send_test, why_not_called
+from apps.alerts.services.sending import why_not_called
 from apps.common.admin import ServiceForm, ServiceModelAdmin
 from apps.common.admin.actions import CustomUrls
 from apps.common.admin.base import Panel
@@ -174,22 +176,20 @@ class ChannelAdmin(ForAllOrNobodyAdmin, ServiceModelAdmin):
         return found
 
     def test_view(self, request: HttpRequest, pk: int, *, model_admin: Any) -> HttpResponseBase:
-        """Ask (GET), then send a test and show the code and the answer (POST)."""
+        """Ask (GET), then make a test and lead to its delivery, which shows the answer (POST)."""
         if not self.has_change_permission(request):
             raise PermissionDenied
         row = Channel.objects.filter(pk=pk).first()
         if row is None:
             return self.no_such_row(request)
-        sent = send_test(row) if request.method == "POST" else None
+        if request.method == "POST":
+            return redirect("admin:alerts_delivery_change", send_test(row).pk)
         return self.page(
             request,
             "admin/channel_test.html",
             title=gettext("Test of %(channel)s") % {"channel": row},
             channel=row,
             host=shown_text(row.host or ", ".join(row.recipients)),
-            sent=sent,
-            is_sent=sent is not None and sent.state == Delivery.State.SENT,
-            answer=shown_text(sent.answer) if sent else "",
             url=self.change_url(row.pk),
         )
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from django.contrib import admin
+from django.http import HttpRequest
+from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from apps.alerts.admin.base import ForAllOrNobodyAdmin
-from apps.alerts.models import Delivery
+from apps.alerts.models import MAX_ANSWER, Delivery
 from apps.common.admin import MachineRowAdmin
+from apps.common.admin.base import Panel
 from apps.common.admin.display import column, shown_text, state_label, text_column, time_column
 from apps.common.admin.filters import ChoiceFilter, NumberFilter
+from apps.common.admin.live import LiveAdmin
 
+LIVE_SECONDS = 1.0
 STATE_COLOURS = {Delivery.State.SENT: "success", Delivery.State.FAILED: "danger"}
 
 
@@ -28,7 +33,7 @@ class AlertFilter(NumberFilter):
     parameter = "alert"
 
 
-class DeliveryAdmin(ForAllOrNobodyAdmin, MachineRowAdmin):
+class DeliveryAdmin(ForAllOrNobodyAdmin, LiveAdmin, MachineRowAdmin):
     when_empty = _("Nothing was sent in the time for which deliveries are kept.")
     list_display = (
         "number",
@@ -48,13 +53,11 @@ class DeliveryAdmin(ForAllOrNobodyAdmin, MachineRowAdmin):
             None,
             {
                 "fields": (
-                    ("shown_state", "code"),
                     ("shown_event", "shown_channel"),
                     ("shown_created", "shown_ended"),
                     ("shown_alert", "shown_job"),
                     "shown_title",
                     "shown_message",
-                    "whole_answer",
                 )
             },
         ),
@@ -64,8 +67,21 @@ class DeliveryAdmin(ForAllOrNobodyAdmin, MachineRowAdmin):
     shown_ended = time_column("ended_at", _("ended"))
     shown_state = state_label("state", STATE_COLOURS, _("state"), ordering=False)
     shown_answer = text_column("answer", _("answer"))
-    whole_answer = text_column("answer", _("answer"), limit=500)
 
+    # --- the page ---------------------------------------------------------------------------------
+    def live_seconds(self, row: Delivery) -> float | None:
+        return LIVE_SECONDS if row.state == Delivery.State.WAITING else None
+
+    def top_panels(self, request: HttpRequest, row: Delivery) -> list[Panel]:
+        context = {
+            "state": self.shown_state(row),
+            "code": row.code,
+            "answer": shown_text(row.answer, limit=MAX_ANSWER),
+        }
+        drawn = render_to_string("admin/includes/delivery_state.html", context)
+        return [Panel(_("Now"), SafeString(drawn))]
+
+    # --- the columns ------------------------------------------------------------------------------
     @column(_("number"))
     def number(self, delivery: Delivery) -> int:
         return delivery.pk

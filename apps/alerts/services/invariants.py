@@ -1,12 +1,19 @@
-"""Audit of the alerts and of the reports that are sent."""
+"""Audit of the alerts, and of the reports and messages that are sent."""
 
 from __future__ import annotations
+
+from datetime import timedelta
 
 from django.utils.translation import gettext_lazy as _
 
 from apps.alerts.models import Alert, Delivery, ReportPlan, ReportRun
+from apps.alerts.services.waiting import overdue
+from apps.common import clock
 from apps.common.audit import MAX_FOUND, Breach, Check, CheckResult, RowRule, check_rows, say
 from apps.common.db import fetch, table
+
+# The sweep runs four times a minute.
+LATE = timedelta(minutes=15)
 
 _RULES = (
     RowRule(
@@ -59,7 +66,20 @@ def _reports(_recent: int) -> CheckResult:
     return CheckResult(found.rows, [*found.breaches, *breaches], found.cut)
 
 
+def _deliveries(_recent: int) -> CheckResult:
+    """I68: what waits is tried again, or ends."""
+    late = overdue(clock.now() - LATE).order_by("pk")
+    found = late.values_list("pk", "created_at")[: MAX_FOUND + 1]
+    words = _("waits since %(at)s, and nobody sends it")
+    breaches = [
+        Breach("I68", f"delivery {number}", say(words, {"at": f"{at:%Y-%m-%d %H:%M} UTC"}))
+        for number, at in found[:MAX_FOUND]
+    ]
+    return CheckResult(Delivery.objects.count(), breaches, len(found) > MAX_FOUND)
+
+
 CHECKS = (
     Check("alerts", ("I66",), _("A rule has at most one open alert about each subject"), _open),
     Check("reports", ("I67",), _("A report is sent once at each of its times"), _reports),
+    Check("deliveries", ("I68",), _("A message that waits is sent soon, or fails"), _deliveries),
 )

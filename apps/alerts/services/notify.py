@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from apps.alerts.models import Alert, AlertRule, Channel, Delivery, Event, ReportRun
-from apps.alerts.services.messages import digest_of, message_of
+from apps.alerts.services.messages import digest_of, message_of, test_of
+from apps.common import clock
 from apps.common.db import apart, transactional
+from apps.common.errors import PlatformError
+from apps.jobs.models import JobType
+from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.submit import submit
 from apps.jobs.services.type_snapshots import type_snapshots
 from apps.jobs.services.types import ensure_types
+
+logger = logging.getLogger(__name__)
 
 TYPE = "deliver"
 TYPE_SETTINGS: Mapping[str, Any] = {
@@ -53,7 +61,7 @@ def notify(*, now: datetime) -> int:
     waiting.filter(rule__in=quiet, is_held=False).update(is_held=True)
     sent, taken = 0, dict[int, Alert]()
     for channel, alerts in _by_channel(_locked(waiting.exclude(rule__in=quiet))):
-        with apart(f"notifying channel {channel.pk}"):
+        with apart(f"notifying channel {channel.pk}"), transaction.atomic():
             sent += _notify(channel, alerts, now)
             taken |= {alert.pk: alert for alert in alerts}
     for alert in taken.values():
@@ -119,11 +127,9 @@ def deliver(
     now: datetime,
     alert: Alert | None = None,
     report: ReportRun | None = None,
+    max_attempts: int | None = None,
 ) -> Delivery:
-    """Make a delivery and the job that carries it out."""
-    if not type_snapshots([TYPE]):
-        # No worker has made it yet.
-        ensure_types([TYPE], {TYPE: TYPE_SETTINGS}, actor="alerts")
+    """Make a delivery and the job that carries it out; without one it waits for the sweep."""
     made = Delivery.objects.create(
         channel=channel,
         alert=alert,
@@ -132,13 +138,39 @@ def deliver(
         message=message,
         created_at=now,
     )
-    made.job = submit(
+    try:
+        made.job = _job_of(made, max_attempts)
+    except PlatformError as error:
+        logger.error("delivery %d has no job: %s", made.pk, error.detail)
+    else:
+        made.save(update_fields=["job"])
+    return made
+
+
+def _job_of(delivery: Delivery, max_attempts: int | None) -> int:
+    if not type_snapshots([TYPE]):
+        # No worker has made it yet.
+        ensure_types([TYPE], {TYPE: TYPE_SETTINGS}, actor="alerts")
+    made = submit(
         TYPE,
-        {"delivery": made.pk},
-        key=f"delivery:{made.pk}",
+        {"delivery": delivery.pk},
+        key=f"delivery:{delivery.pk}",
         unique=True,
         priority=_PRIORITY,
+        max_attempts=max_attempts,
         by="alerts",
-    ).id
-    made.save(update_fields=["job"])
-    return made
+    )
+    return made.id
+
+
+@transactional
+def send_test(channel: Channel) -> Delivery:
+    """A test message, which is tried once: its delivery shows what the other side answers."""
+    now = clock.now()
+    return deliver(channel, Event.TEST, test_of(channel, now), now=now, max_attempts=1)
+
+
+def policy() -> TypeSnapshot:
+    """How often deliveries are tried, and how long they wait in between."""
+    made = type_snapshots([TYPE]).get(TYPE)
+    return made or JobType(name=TYPE, **TYPE_SETTINGS).snapshot

@@ -3,52 +3,84 @@
 from __future__ import annotations
 
 import smtplib
-from datetime import datetime
+from datetime import datetime, timedelta
 from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.core.mail import EmailMultiAlternatives
+from django.db.models import F, Q
 from django.utils.html import format_html
 
 from apps.alerts.channels.contract import FAIL, OK, RETRY, UNSURE, Message, Target, Verdict
 from apps.alerts.channels.kinds import HTTP, MAIL
 from apps.alerts.conf import conf
-from apps.alerts.models import MAX_ANSWER, Channel, Delivery, Event
+from apps.alerts.models import MAX_ANSWER, Channel, Delivery
 from apps.alerts.services import report_message
-from apps.alerts.services.messages import message_in, test_of
+from apps.alerts.services.messages import message_in
+from apps.alerts.services.notify import policy
 from apps.common import clock
 from apps.common.admin.csv_text import BYTE_ORDER_MARK
+from apps.common.db import repeatable
 from apps.common.errors import PlatformError
 from apps.common.messages import Message as _
 from apps.jobs.handlers import http
 from apps.jobs.handlers.contract import Fail, Retry
 from apps.jobs.rules.addresses import is_address
+from apps.jobs.rules.backoff import backoff_seconds
 
 SECONDS = 10.0
+# Longer than any try takes: whoever has not ended by then has died.
+AT_MOST = timedelta(seconds=60)
 # Attempts at what the other side refuses for a reason that its documentation leaves open.
 UNSURE_TRIES = 3
 
 
-def send(delivery: Delivery, *, attempt: int = 1, is_last: bool = True) -> Verdict:
-    """Send the delivery and keep what became of it.
+def send(delivery: Delivery, *, attempt: int, is_last: bool) -> Verdict | None:
+    """Send the delivery and keep what became of it; None when somebody else does or has done so.
 
     Returns OK, RETRY or FAIL with what the other side says; FAIL in any case when this attempt is
     the last one.
     """
-    channel = delivery.channel
-    code, verdict = _attempted(delivery)
-    text = _without_secrets(channel, verdict.text)[:MAX_ANSWER]
+    until = _take(delivery)
+    if until is None:
+        return None
+    wait = backoff_seconds(policy().backoff, attempt, chance=1.0)
+    next_at = clock.now() + timedelta(seconds=wait)
+    mine = Delivery.objects.filter(pk=delivery.pk, taken_until=until)
+    try:
+        code, verdict = _attempted(delivery)
+    except Exception:
+        mine.update(taken_until=None, next_at=next_at)
+        raise
+    text = _without_secrets(delivery.channel, verdict.text)[:MAX_ANSWER]
     outcome = verdict.outcome
     if outcome == UNSURE:
         outcome = RETRY if attempt < UNSURE_TRIES else FAIL
     if outcome == RETRY and is_last:
         outcome = FAIL
     states = {OK: Delivery.State.SENT, FAIL: Delivery.State.FAILED}
-    delivery.state = states.get(outcome, Delivery.State.WAITING)
-    delivery.code, delivery.answer = code, text
-    delivery.ended_at = None if outcome == RETRY else clock.now()
-    delivery.save(update_fields=["state", "code", "answer", "ended_at"])
+    # What was taken is told even if it took so long that somebody else has begun.
+    (Delivery.objects.filter(pk=delivery.pk) if outcome == OK else mine).update(
+        state=states.get(outcome, Delivery.State.WAITING),
+        code=code,
+        answer=text,
+        taken_until=None,
+        next_at=next_at if outcome == RETRY else None,
+        ended_at=None if outcome == RETRY else clock.now(),
+    )
+    delivery.refresh_from_db(fields=["state", "code", "answer"])
     return Verdict(outcome, text)
+
+
+@repeatable
+def _take(delivery: Delivery) -> datetime | None:
+    """Until when nobody else sends it; None when it has changed since it was read."""
+    now = clock.now()
+    until = now + AT_MOST
+    free = Q(taken_until=None) | Q(taken_until__lte=now)
+    same = Delivery.objects.filter(free, pk=delivery.pk, tries=delivery.tries, state=delivery.state)
+    taken = same.exclude(state=Delivery.State.SENT)
+    return until if taken.update(taken_until=until, tries=F("tries") + 1) else None
 
 
 def why_not_called(channel: Channel) -> str:
@@ -82,16 +114,6 @@ def _keep(delivery: Delivery, message: Message) -> None:
     kept = {name: getattr(message, name) for name in ("title", "text", "url", "open", "is_report")}
     delivery.message = {**kept, "wire": message.wire}
     delivery.save(update_fields=["message"])
-
-
-def send_test(channel: Channel) -> Delivery:
-    """Send a test at once, without a job, and return what became of it."""
-    now = clock.now()
-    made = Delivery.objects.create(
-        channel=channel, event=Event.TEST, message=test_of(channel, now), created_at=now
-    )
-    send(made)
-    return made
 
 
 def _sent(channel: Channel, message: Message, now: datetime) -> tuple[int | None, Verdict]:

@@ -12,13 +12,15 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from apps.alerts.handlers import deliver
 from apps.alerts.models import Alert, AlertRule, Channel, Delivery, ReportPlan
 from apps.common import clock
+from apps.jobs.handlers import Fail
 from apps.jobs.models import JobScope
 from apps.journal.models import JournalEntry
 from apps.schedules.models import Schedule
 from tests import factories
-from tests.alerts import Receiver, address, channel, evaluate, report_plan, rule
+from tests.alerts import Attempt, Receiver, address, channel, evaluate, report_plan, rule
 from tests.emptying import undone
 from tests.frozen import FrozenClock
 from tests.jobs import job_type, jobs
@@ -240,7 +242,7 @@ def test_mail_needs_a_server_and_an_address(role_client: Any, settings: Any) -> 
     assert "Write at least one mail address." in shown
 
 
-def test_test_shows_code_and_answer(role_client: Any, site: Receiver) -> None:
+def test_page_of_a_test_shows_code_and_answer(role_client: Any, site: Receiver) -> None:
     site.answers = [(200, b'{"errcode": 310000, "errmsg": "sign not match <b>"}')]
     made = channel(kind="dingtalk", url=f"{site.url}/robot/send?access_token=T0KEN", secret="S")
     client = role_client("configurer")
@@ -248,11 +250,17 @@ def test_test_shows_code_and_answer(role_client: Any, site: Receiver) -> None:
     assert page in client.get(address("channel", "change", made.pk)).content.decode()
     assert (client.get(page).status_code, site.taken) == (200, [])
 
-    answer = client.post(page)
+    answer = client.post(page, follow=True)
 
-    shown = text_of(answer)
-    assert "The test was not taken." in shown
-    assert "310000: sign not match <b>" in shown
+    # No page waits for the other side: a worker sends it, and the page renews itself meanwhile.
+    live = address("delivery", "live", Delivery.objects.get().pk)
+    assert f'data-live-url="{live}" data-seconds' in answer.content.decode()
+    assert ("Now State Waiting" in text_of(answer), site.taken) == (True, [])
+    with pytest.raises(Fail):
+        deliver({"delivery": Delivery.objects.get().pk}, Attempt(8))
+    answer = client.get(live)
+    assert "data-final" in answer.content.decode()
+    assert "Now State Failed Code 200 Answer 310000: sign not match <b>" in text_of(answer)
     assert "<b>" not in answer.content.decode()
     assert len(site.taken) == 1
 

@@ -11,30 +11,29 @@ from typing import Any
 import pytest
 
 from apps.alerts.handlers import deliver
-from apps.alerts.models import Delivery, Event
-from apps.alerts.services.sending import send_test
+from apps.alerts.models import Channel, Delivery, Event
+from apps.alerts.services.notify import send_test
 from apps.common import clock
 from apps.jobs.handlers import Fail, Retry
-from tests.alerts import Mailbox, Receiver, channel, evaluate, rule
+from apps.jobs.models import Job
+from tests.alerts import Attempt, Mailbox, Receiver, channel, evaluate, rule
 from tests.frozen import FrozenClock
 from tests.jobs import job_type, jobs
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
-class Attempt:
-    """What the handler reads of its context."""
-
-    job_id = 1
-    max_attempts = 8
-
-    def __init__(self, attempt: int = 1) -> None:
-        self.attempt = attempt
-
-
 def carry_out(attempt: int = 1) -> Any:
     """Run the handler on the only delivery, as a worker does."""
     return deliver({"delivery": Delivery.objects.get().pk}, Attempt(attempt))
+
+
+def refused(made: Channel) -> Delivery:
+    """A test of the channel that came to nothing."""
+    send_test(made)
+    with pytest.raises(Fail):
+        carry_out()
+    return Delivery.objects.get()
 
 
 def firing(made: Any) -> None:
@@ -111,7 +110,7 @@ def test_unknown_code_of_a_bot_is_tried_three_times(frozen_clock: Any, site: Rec
 def test_answer_that_repeats_the_key_of_the_address_is_masked(site: Receiver) -> None:
     site.answers = [(400, b"bad /hook/T0KEN?k=K3Y with S3CRET")]
 
-    found = send_test(channel(url=f"{site.url}/hook/T0KEN?k=K3Y", secret="S3CRET"))
+    found = refused(channel(url=f"{site.url}/hook/T0KEN?k=K3Y", secret="S3CRET"))
 
     assert (found.state, found.code, found.answer) == ("failed", 400, "bad …?… with …")
 
@@ -119,7 +118,7 @@ def test_answer_that_repeats_the_key_of_the_address_is_masked(site: Receiver) ->
 def test_host_that_is_not_listed_is_not_called(site: Receiver, settings: Any) -> None:
     settings.ALERT_HOSTS = ("alerts.example.org",)
 
-    found = send_test(channel(url=site.url))
+    found = refused(channel(url=site.url))
 
     assert (site.taken, found.state) == ([], "failed")
     assert found.answer.endswith(
@@ -130,17 +129,21 @@ def test_host_that_is_not_listed_is_not_called(site: Receiver, settings: Any) ->
 def test_address_that_is_not_public_is_not_called(site: Receiver, settings: Any) -> None:
     settings.JOB_HTTP_NETWORKS = ()
 
-    found = send_test(channel(url=site.url))
+    found = refused(channel(url=site.url))
 
     assert (site.taken, found.state) == ([], "failed")
     assert "not public" in found.answer
 
 
-def test_test_says_what_it_is(site: Receiver) -> None:
-    found = send_test(channel(url=site.url))
+def test_test_says_what_it_is_and_is_tried_once(site: Receiver) -> None:
+    made = send_test(channel(url=site.url))
+    assert Job.objects.get(pk=made.job).max_attempts == 1
+
+    carry_out()
 
     assert json.loads(site.taken[0].body)["event"] == Event.TEST
-    assert (found.event, found.job, found.state) == (Event.TEST, None, "sent")
+    made.refresh_from_db()
+    assert (made.event, made.state) == (Event.TEST, "sent")
 
 
 # --- mail -----------------------------------------------------------------------------------------
