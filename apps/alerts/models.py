@@ -23,6 +23,7 @@ from apps.alerts.rules.quiet import QuietHours
 from apps.common.fields import KeyField
 from apps.common.messages import Message
 from apps.common.models import Edited
+from apps.common.sealed import SealedField, Unreadable
 from apps.common.zones import parse_zone
 from apps.dispatch.rules.recurrence import Recurrence, parse_rule
 from apps.dispatch.rules.summary import summary
@@ -49,8 +50,8 @@ def default_language() -> str:
 
 
 class Channel(Edited):
-    """Where people are notified. `url` and `secret` are never shown: the address of a bot holds its
-    key."""
+    """Where people are notified. `url` and `secret` are never shown, and sealed in the database,
+    because the address of a bot holds its key."""
 
     class Kind(models.TextChoices):
         WEBHOOK = "webhook", _("webhook")
@@ -62,8 +63,8 @@ class Channel(Edited):
 
     name = models.CharField(_("name"), max_length=MAX_NAME, unique=True)
     kind = KeyField(_("kind"), max_length=16, choices=Kind.choices)
-    url = models.CharField(_("address"), max_length=1000, blank=True)
-    secret = models.CharField(_("secret"), max_length=200, blank=True)
+    url = SealedField(_("address"), blank=True)
+    secret = SealedField(_("secret"), blank=True)
     recipients = models.JSONField(_("recipients"), default=list, blank=True)
     language = KeyField(_("language"), max_length=16, default=default_language)
     enabled = models.BooleanField(_("enabled"), default=True)
@@ -76,6 +77,11 @@ class Channel(Edited):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether a present key opens its address and secret."""
+        return not any(isinstance(each, Unreadable) for each in (self.url, self.secret))
 
     @property
     def host(self) -> str:

@@ -7,8 +7,9 @@ from datetime import timedelta
 
 from celery import shared_task
 
-from apps.alerts.services import judging, report_runs, waiting
+from apps.alerts.services import judging, report_runs, settings, waiting
 from apps.common import clock
+from apps.common.db import apart
 from apps.common.leases import sweep_lease
 
 logger = logging.getLogger(__name__)
@@ -21,6 +22,9 @@ MAX_TIME = timedelta(minutes=1)
 def evaluate() -> int:
     """Judge every rule and make the deliveries; returns how many."""
     with sweep_lease(EVALUATE, at_most=MAX_TIME) as mine:
+        if mine:
+            with apart("sealing channels"):
+                settings.seal_channels()
         found = judging.evaluate() if mine else None
     if not found:
         return 0

@@ -17,6 +17,7 @@ from apps.dispatch.rules.recurrence import parse_rule
 MAX_FOR = 86_400
 MAX_REPEAT = 10_080
 MAX_RECIPIENTS = 50
+_MOST = {"url": 1_000, "secret": 200}
 _MAIL_ADDRESS = re.compile(r"[^@\s<>,;]+@[^@\s<>,;]+")
 
 
@@ -97,6 +98,10 @@ def channel_faults(given: Mapping[str, Any], *, has_mail: bool) -> Iterator[Fiel
     """
     if not str(given["name"]).strip():
         yield _wrong("name", _("Give the channel a name."))
+    for field, most in _MOST.items():
+        if len(given[field]) > most:
+            text = _("It must be text of at most {limit} characters.", limit=most)
+            yield _wrong(field, text)
     if given["kind"] == MAIL:
         yield from _mail_faults(given["recipients"], has_mail=has_mail)
     elif given["kind"] not in HTTP:

@@ -31,6 +31,10 @@ from apps.jobs.rules.backoff import backoff_seconds
 SECONDS = 10.0
 # Longer than any try takes: whoever has not ended by then has died.
 AT_MOST = timedelta(seconds=60)
+UNREADABLE = _(
+    "SECRET_KEY was changed, so the address and secret of the channel cannot be read. Add the old "
+    "key to SECRET_KEY_FALLBACKS and start anew, or type both again."
+)
 # Attempts at what the other side refuses for a reason that its documentation leaves open.
 UNSURE_TRIES = 3
 
@@ -85,6 +89,8 @@ def _take(delivery: Delivery) -> datetime | None:
 
 def why_not_called(channel: Channel) -> str:
     """Why no message can be sent to the host of the channel, or ""."""
+    if not channel.is_readable:
+        return UNREADABLE
     try:
         if channel.kind != MAIL:
             target = http.target_of(channel.url, conf.ALERT_HOSTS, setting="ALERT_HOSTS")
@@ -117,6 +123,8 @@ def _keep(delivery: Delivery, message: Message) -> None:
 
 
 def _sent(channel: Channel, message: Message, now: datetime) -> tuple[int | None, Verdict]:
+    if not channel.is_readable:
+        return None, Verdict(RETRY, UNREADABLE)
     if channel.kind == MAIL:
         return _mailed(channel, message)
     kind = HTTP[channel.kind]

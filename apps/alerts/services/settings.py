@@ -13,9 +13,10 @@ from apps.alerts.models import AlertRule, Channel
 from apps.alerts.rules.faults import channel_faults, rule_faults
 from apps.alerts.services.record import record
 from apps.common import clock
-from apps.common.db import take_version, transactional
+from apps.common.db import fetch, table, take_version, transactional
 from apps.common.errors import Conflict, FieldError, refusal
 from apps.common.messages import Message as _
+from apps.common.sealed import resealed
 
 RULE_FIELDS = (
     "name",
@@ -111,6 +112,24 @@ def update_channel(
     after = _values(current, CHANNEL_FIELDS)
     _record_change(current, "channel_changed", before, after, actor)
     return current
+
+
+def seal_channels() -> int:
+    """Seal by the present key what is plain, from an earlier release, or sealed by an older key;
+    returns of how many channels."""
+    columns = ", ".join(_SECRET)
+    rows = fetch(f"SELECT id, version, {columns} FROM {table(Channel)} ORDER BY id")
+    done = 0
+    for pk, version, *stored in rows:
+        sealed = {
+            name: text
+            for name, old in zip(_SECRET, stored, strict=True)
+            if (text := resealed(old)) is not None
+        }
+        if sealed:
+            # An edit meanwhile has sealed it itself.
+            done += Channel.objects.filter(pk=pk, version=version).update(**sealed)
+    return done
 
 
 @transactional
