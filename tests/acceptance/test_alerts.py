@@ -19,7 +19,7 @@ ops = settings.create_channel(
     name="ops", kind="webhook", url="{url}/in", secret="s3cret", actor="test"
 )
 settings.create_rule(
-    name="Mails fail", kind="failure_rate", for_seconds=0, channels=[ops], actor="test"
+    name="Watch", kind="{kind}", for_seconds=0, channels=[ops], actor="test"
 )
 """
 
@@ -36,7 +36,8 @@ def site(environment: dict[str, str]) -> Iterator[Receiver]:
 def test_failures_call_somebody_once_within_half_a_minute_and_so_does_their_end(
     site: Receiver, workers: Workers, manage: Callable[..., CompletedProcess[str]]
 ) -> None:
-    made = manage("shell", "--no-imports", "-c", _RULE.format(url=site.url))
+    rule = _RULE.format(url=site.url, kind="failure_rate")
+    made = manage("shell", "--no-imports", "-c", rule)
     assert made.returncode == 0, made.stderr
     workers.sweeps()
     workers.drains(pool="threads", slots=4)
@@ -56,3 +57,20 @@ def test_failures_call_somebody_once_within_half_a_minute_and_so_does_their_end(
     assert [each["event"] for each in bodies] == ["alert.firing", "alert.resolved"]
     assert [each["subject"]["name"] for each in bodies] == ["nap"] * 2
     assert bodies[0]["value"] == 1.0
+
+
+@pytest.mark.long
+def test_somebody_is_called_though_no_worker_is_there(
+    site: Receiver, workers: Workers, manage: Callable[..., CompletedProcess[str]]
+) -> None:
+    """Neither to run the jobs nor to send the message about that."""
+    rule = _RULE.format(url=site.url, kind="worker_silent")
+    made = manage("shell", "--no-imports", "-c", rule)
+    assert made.returncode == 0, made.stderr
+    workers.submit({"type": "nap", "context": {"seconds": 0}})
+
+    workers.sweeps()
+
+    eventually(lambda: site.taken, seconds=150)
+    [body] = [json.loads(each.body) for each in site.taken[:1]]
+    assert (body["event"], body["rule"]["kind"]) == ("alert.firing", "worker_silent")
