@@ -25,7 +25,7 @@ from django.conf import settings as django_settings
 from tests.caches import clear_caches
 from tests.clients import JsonClient
 from tests.databases import copy_database, execute_mysql, migrated_once, run_folder
-from tests.environment import neutral, new_folder
+from tests.environment import examples, neutral, new_folder
 from tests.frozen import FrozenClock
 from tests.races import Race, race
 
@@ -63,7 +63,7 @@ del os.environ["DJANGO_SETTINGS_MODULE"]
 hypothesis.settings.register_profile(
     "default",
     deadline=None,
-    max_examples=50,
+    max_examples=examples(50),
     print_blob=True,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )

@@ -28,7 +28,6 @@ COPIES = 3
 # The platform follows the clock of the database, and a worker reads its own a moment later.
 CLOCKS = 0.1
 # Dialects meet the database in the same way, so one of them stands for all in the short run.
-G2 = pytest.param("g2", marks=pytest.mark.both)
 G1, JAVA, API = (pytest.param(name, marks=pytest.mark.long) for name in ("g1", "java", "api"))
 # Their addresses are written into them, so they can carry no key.
 WITHOUT_KEY = {"g1", "java"}
@@ -108,7 +107,7 @@ def fleet(
         yield fleet
 
 
-@pytest.mark.parametrize("fleet", [G2, G1, JAVA, API], indirect=True)
+@pytest.mark.parametrize("fleet", ["g2", G1, JAVA, API], indirect=True)
 def test_copies_of_a_worker_end_each_task_of_two_stages_once(fleet: Fleet, manage: Manage) -> None:
     """S2.12, S2.15, S2.17: with their own server and without their lock most are run twice."""
     fleet.has_type("lark", max_attempts=3, retry_delay_seconds=1)

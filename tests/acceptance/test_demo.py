@@ -76,7 +76,6 @@ def is_healthy(port: str) -> bool:
         return False
 
 
-@pytest.mark.both
 @pytest.mark.usefixtures("platform", "far_from_the_hour")
 def test_twenty_clients_meet_every_quota_exactly(manage: Manage) -> None:
     """S0.1, S0.4, S0.5, S0.9, S0.11–S0.14, S0.16, S0.22, S0.25, S0.28, S0.29, I1, I4, I5, I13:

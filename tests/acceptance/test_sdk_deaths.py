@@ -179,7 +179,6 @@ def test_frozen_worker_is_replaced_and_its_outcome_refused(
     assert manage("audit").returncode == 0
 
 
-@pytest.mark.both
 @pytest.mark.parametrize("max_attempts", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_killed_worker_is_replaced_as_soon_as_its_lease_is_over(
     submit: Callable[..., dict[str, str]],

@@ -77,7 +77,7 @@ def test_poison_fails_after_exactly_its_attempts(swept: Workers) -> None:
 
 
 @forked
-@pytest.mark.parametrize("attempts", [1, 2])
+@pytest.mark.parametrize("attempts", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_segfault_fails_alone_among_its_neighbours(
     swept: Workers, tmp_path: Path, attempts: int
 ) -> None:
@@ -96,7 +96,10 @@ def test_segfault_fails_alone_among_its_neighbours(
 
 
 @forked
-@pytest.mark.parametrize("killed", ["child", "parent", "group"])
+@pytest.mark.parametrize(
+    "killed",
+    ["parent", *(pytest.param(each, marks=pytest.mark.long) for each in ("child", "group"))],
+)
 def test_job_of_a_killed_worker_is_done_within_seconds(
     swept: Workers, tmp_path: Path, killed: str
 ) -> None:
@@ -125,6 +128,7 @@ def test_job_of_a_killed_worker_is_done_within_seconds(
 
 
 @forked
+@pytest.mark.long
 def test_late_result_of_a_frozen_worker_is_refused(swept: Workers, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     swept.drains()
@@ -148,8 +152,8 @@ def test_late_result_of_a_frozen_worker_is_refused(swept: Workers, tmp_path: Pat
     ("pool", "how"),
     [
         pytest.param("prefork", "SIGTERM", marks=forked),
-        pytest.param("prefork", "SIGTERM to all", marks=forked),
-        pytest.param("prefork", "SIGQUIT", marks=forked),
+        pytest.param("prefork", "SIGTERM to all", marks=[forked, pytest.mark.long]),
+        pytest.param("prefork", "SIGQUIT", marks=[forked, pytest.mark.long]),
         ("threads", "SIGTERM"),
     ],
 )
@@ -174,7 +178,9 @@ def test_stop_leaves_nothing_running(swept: Workers, tmp_path: Path, pool: str, 
 
 
 @forked
-@pytest.mark.parametrize("everybody", [False, True], ids=["parent", "group"])
+@pytest.mark.parametrize(
+    "everybody", [pytest.param(False, marks=pytest.mark.long), True], ids=["parent", "group"]
+)
 def test_stop_lets_a_handler_end_that_ends_soon(
     swept: Workers, tmp_path: Path, everybody: bool
 ) -> None:
@@ -195,10 +201,8 @@ def test_stop_lets_a_handler_end_that_ends_soon(
     assert swept.events(number) == ["succeeded"]
 
 
-@pytest.mark.parametrize(
-    "pool",
-    [pytest.param("prefork", marks=forked), pytest.param("threads", marks=pytest.mark.long)],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("pool", [pytest.param("prefork", marks=forked), "threads"])
 def test_quiet_worker_ends_what_it_has_and_holds_nothing_until_it_is_resumed(
     swept: Workers, tmp_path: Path, pool: str
 ) -> None:
@@ -225,6 +229,7 @@ def test_quiet_worker_ends_what_it_has_and_holds_nothing_until_it_is_resumed(
 
 
 @forked
+@pytest.mark.long
 def test_stop_ends_a_child_that_has_just_been_given_a_drain(workers: Workers) -> None:
     """Its pool forgets what was not confirmed before the stop, and never reads the answer, which
     the child would await for half a minute."""

@@ -17,6 +17,7 @@ from apps.dispatch.services import ending
 from tests import callback, factories
 from tests.caches import clear_caches
 from tests.callback import take_next
+from tests.environment import examples
 from tests.frozen import FrozenClock
 from tests.integration.dispatch.pair import id_maker
 
@@ -87,10 +88,10 @@ WORLDS = st.fixed_dictionaries(
 )
 
 
-def in_worlds(examples: int, **drawn: st.SearchStrategy[Any]) -> Callable[[Any], Any]:
+def in_worlds(number: int, **drawn: st.SearchStrategy[Any]) -> Callable[[Any], Any]:
     """Run a test in that many worlds; it gets each as `world`, with what else is drawn."""
     rules = settings(
-        max_examples=examples,
+        max_examples=examples(number),
         suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     )
     return lambda test: rules(given(world=WORLDS, **drawn)(test))

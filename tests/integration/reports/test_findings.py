@@ -365,7 +365,7 @@ def test_g10_finds_a_transaction_that_stays_open(monkeypatch: pytest.MonkeyPatch
             [thread] = cursor.fetchone()
             cursor.execute("SELECT COUNT(*) FROM jobs_job")
         # InnoDB renews what it says of transactions ten times a second at most.
-        eventually(lambda: str(thread) in found("G10"), seconds=10)
+        eventually(lambda: str(thread) in found("G10"))
         other.rollback()
     finally:
         other.close()

@@ -19,6 +19,7 @@ from apps.reports.rules.coverage import DAY, EIGHT_DAYS, FOUR_HOURS, HOUR, MINUT
 from apps.reports.services import rollup, totals
 from apps.reports.services.summary import Period, Summary, groupings, summarise
 from apps.reports.sweeps import roll_up as sweep
+from tests.environment import examples
 from tests.frozen import FrozenClock
 from tests.integration.reports.history import Naive, drawn, entry, stored, utc, write
 
@@ -87,7 +88,7 @@ def questions(draw: st.DrawFn) -> tuple[str, str, Period, tuple[str, str] | None
 
 
 @settings(
-    max_examples=150,
+    max_examples=examples(90),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(question=questions())
