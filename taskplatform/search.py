@@ -23,8 +23,8 @@ from apps.common.admin import PlatformModelAdmin
 from apps.common.admin.changelist import tidy_search
 from apps.common.admin.display import plain_time, shown_text
 from apps.common.admin.filters import read_key, read_number
-from apps.common.masked_search import says
-from apps.common.masking import redacted
+from apps.common.masking import redact
+from apps.common.masking.search import says
 from apps.dispatch.models import (
     ArchivedDispatch,
     ArchivedTask,
@@ -195,7 +195,7 @@ def _hit(model_admin: PlatformModelAdmin, kind: Kind, row: Any) -> Hit:
     return Hit(
         model_admin.change_url(row.pk),
         shown_text(str(title), limit=120),
-        " · ".join(shown_text(redacted(str(each)), limit=200) for each in details if each),
+        " · ".join(shown_text(redact(str(each)), limit=200) for each in details if each),
     )
 
 

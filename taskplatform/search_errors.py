@@ -15,7 +15,7 @@ from django.utils.translation import gettext, ngettext
 
 from apps.common import clock
 from apps.common.admin.display import shown_text
-from apps.common.masking import redacted
+from apps.common.masking import redact
 from apps.dispatch.models import OperatorScope
 from apps.jobs.admin.job_groups import GROUP_URL, STATUSES
 from apps.jobs.admin.labels import list_url, relative
@@ -82,7 +82,7 @@ def _found(
     count = ngettext("%s time", "%s times", times) % f"{times:,}"
     return FoundError(
         _url(request, group),
-        shown_text(reason_of(redacted(lines[-1])), limit=120),
+        shown_text(reason_of(redact(lines[-1])), limit=120),
         " · ".join(filter(None, [names.get(name, name), count, relative(entry.at, now)])),
         acts,
     )

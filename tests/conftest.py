@@ -184,6 +184,31 @@ def patient_clock() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def no_declared_secrets() -> Iterator[None]:
+    """No schema is read for names of secrets, not while a test counts statements; tests of them
+    use `declared_secrets`."""
+    from apps.common.masking import names
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(names, "_sources", [])
+        yield
+
+
+@pytest.fixture
+def declared_secrets(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Properties of schemas that say `"secret": true` are masked, as in every process."""
+    from apps.common.masking import names
+    from apps.dispatch.models import Template
+    from apps.jobs.services.types import schemas_with_secrets
+
+    sources = [Template.objects.schemas_with_secrets, schemas_with_secrets]
+    monkeypatch.setattr(names, "_sources", sources)
+    names.forget_declared()
+    yield
+    names.forget_declared()
+
+
+@pytest.fixture(scope="session", autouse=True)
 def fresh_standing() -> Iterator[None]:
     """Each page of a test shows what the test has just done."""
     from apps.dispatch.services import planning

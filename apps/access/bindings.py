@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import cast
+from typing import Any, cast
 
 from rest_framework.request import Request
 
 from apps.access.members import Users
 from apps.access.rules.clients import Client, Scope
+from apps.common.masking import merge
 
 
 def executors_of(request: Request) -> Collection[str] | None:
@@ -30,6 +31,18 @@ def job_types_of(request: Request) -> Collection[str] | None:
 def masks_payload(request: Request) -> bool:
     """Whether secrets in params, contexts and results are masked for the key."""
     return Scope.PAYLOAD not in _client(request).scopes
+
+
+def unmask(
+    request: Request, body: dict[str, Any], name: str, stored: Any = None, *, field: str = ""
+) -> None:
+    """Put the stored secrets in place of the masks that the key was shown, if the body has a field
+    of that name. Invalid, below `field`, where a mask is left over.
+
+    Without masks in its answers, a key means what it sends.
+    """
+    if name in body and masks_payload(request):
+        body[name] = merge(body[name], stored, field=field or name)
 
 
 def client_of(request: Request) -> str:

@@ -147,17 +147,12 @@ class Conf:
 class CommonConf(Conf):
     MASKED_KEYS = names(
         (
-            "password",
-            "passwd",
-            "pwd",
-            "passphrase",
-            "secret",
-            "token",
-            "api_key",
-            "access_key",
-            "private_key",
-            "authorization",
-            "cookie",
+            *("password", "passwords", "passwd", "pwd", "passphrase", "passwort", "kennwort"),
+            *("secret", "secrets", "token", "credential", "credentials", "jwt", "bearer", "otp"),
+            *("pin", "session", "session_id", "cookie", "cookies", "signature", "authorization"),
+            *("api_key", "access_key", "private_key", "signing_key", "encryption_key"),
+            *("access_token", "refresh_token", "auth_token", "csrf_token", "id_token"),
+            *("密码", "口令", "密钥", "令牌", "验证码", "凭证", "凭据"),
         ),
         "Words in keys of params, results and contexts whose values nobody is shown in admin, nor "
         "by the API without the scope payload.",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -24,6 +24,7 @@ from jsonschema_rs import (
 from apps.common.errors import FieldError, Invalid
 from apps.common.json_references import DIALECT, check_references
 from apps.common.json_rules import canonical, count_members
+from apps.common.masking.quoting import quote, quote_key
 from apps.common.messages import Message
 from apps.common.messages import Message as _
 
@@ -79,6 +80,8 @@ _MESSAGES = {
 }
 # Those whose value is a list of alternatives or names.
 _LISTED = frozenset({"additionalProperties", "enum", "type", "unevaluatedProperties"})
+# Those whose value is names in what is checked.
+_NAMES = frozenset({"additionalProperties", "unevaluatedProperties"})
 _UNPLACED = _("It does not fit its schema; send a smaller part of it to learn where.")
 
 _LOOKS = _(
@@ -114,7 +117,7 @@ def check_schema(schema: Any, *, field: str = "schema") -> None:
     plain = _plain(schema)
     if not _META.is_valid(plain):
         first = min(_META.iter_errors(plain), key=_order)
-        what = _message(first, plain)
+        what = _message(first, plain, _shown)
         raise Invalid.field(_path(field, first), _("Not a JSON Schema 2020-12: {what}", what=what))
     try:
         parts = check_references(plain)
@@ -271,7 +274,9 @@ class Checker:
         try:
             return Draft202012Validator(canonical(self._schema), **_OPTIONS)
         except ValidationError as error:
-            what = FieldError(_path("schema", error), "", _message(error, self._schema)).named
+            what = FieldError(
+                _path("schema", error), "", _message(error, self._schema, _shown)
+            ).named
             return _("The schema itself does not work and must be saved anew: {what}", what=what)
 
     @cached_property
@@ -305,12 +310,17 @@ def _plain(value: Any) -> Any:
 
 
 # --- texts --------------------------------------------------------------------------------------
-def _message(error: ValidationError, root: Any) -> Message:
-    """The text of an error in the value `root`."""
+def _message(
+    error: ValidationError, root: Any, shown: Callable[[Any], str | Message] = quote
+) -> Message:
+    """The text of an error in the value `root`, of which `shown` says what may be told.
+
+    Of values nothing; schemas are shown to all who may read.
+    """
     name, value, wanted = error.kind.name, error.instance, error.kind.value
     keyword = error.schema_path[-1] if error.schema_path else ""
     if name == "propertyNames":
-        return _message(wanted, root)
+        return _message(wanted, root, shown)
     if name == "contains":
         # The library says which only by the place.
         name = str(keyword)
@@ -322,9 +332,11 @@ def _message(error: ValidationError, root: Any) -> Message:
     template = _MESSAGES.get(name)
     if template is None:
         return _UNPLACED
+    if name in _NAMES:
+        wanted = [*map(quote_key, wanted)]
     return Message(
         template,
-        value=_shown(value),
+        value=shown(value),
         wanted=_shown(*wanted) if name in _LISTED else _shown(wanted),
     )
 
@@ -344,7 +356,7 @@ def _path(root: str, error: ValidationError) -> str:
     """The path of the error: `params.shop.floor`, `params.items[2]`."""
     path = root
     for part in _place(error):
-        path += f"[{part}]" if isinstance(part, int) else f".{part}"
+        path += f"[{part}]" if isinstance(part, int) else f".{quote_key(part)}"
     return path
 
 

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from django.db.models import BooleanField, F, Func, QuerySet
+from django.db.models import BooleanField, F, Func, QuerySet, TextField
+from django.db.models.functions import Cast
 
 from apps.common.errors import Invalid
 from apps.common.json_path import Condition
-from apps.common.masking import MASK, is_secret, redacted
+from apps.common.masking import MASK, is_secret, redact
 from apps.common.messages import Message
 from apps.common.messages import Message as _
 
@@ -23,7 +24,7 @@ def why_masked(condition: Condition) -> Message | None:
     """What of it is masked; None for nothing."""
     for key in filter(is_secret, condition.keys):
         return _("Values of {key} are masked, and nobody can search for them.", key=key)
-    if redacted(condition.value) == condition.value:
+    if redact(condition.value) == condition.value:
         return None
     return _(
         "{path} is compared with a text that has a password or token; such texts are masked, and "
@@ -48,6 +49,13 @@ def holding(rows: RowsT, conditions: Iterable[Condition]) -> RowsT:
     given = tuple(conditions)
     require_unmasked(given)
     return rows.filter(*map(_Holds, given))
+
+
+def saying(rows: QuerySet[Any], column: str, text: str) -> Iterable[Any]:
+    """The JSON values of the column that have the text somewhere, as a key or within a value."""
+    texts = rows.annotate(as_text=Cast(column, TextField())).filter(as_text__contains=text)
+    values: Iterable[Any] = texts.order_by().values_list(column, flat=True)
+    return values
 
 
 class _Holds(Func):

@@ -1,4 +1,4 @@
-"""Log lines, JSON or text, with context: request, dispatch, job, trace.
+"""Log lines, JSON or text, with context: request, dispatch, job, trace; secrets are masked.
 
 with bound(job=held.id, attempt=2): …   # every line inside, by whichever library, carries them
 note(dispatch=number)                   # from here to the end of the enclosing `bound`
@@ -14,6 +14,8 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
+
+from apps.common.masking import redact_line
 
 # Where the middleware leaves the id in `request.META`.
 REQUEST_ID = "taskplatform.request_id"
@@ -71,7 +73,7 @@ class JsonFormatter(logging.Formatter):
             line["exception"] = self.formatException(record.exc_info)
         if record.stack_info:
             line["stack"] = self.formatStack(record.stack_info)
-        return json.dumps(line, default=str)
+        return json.dumps(redact_line(line), default=str)
 
 
 class TextFormatter(logging.Formatter):
@@ -83,15 +85,17 @@ class TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         fields = {**_of_finished_request(record), **_bound.get()}
-        text = f"{_time_of(record)} {record.levelname} {record.name}: {record.getMessage()}"
+        said = redact_line(record.getMessage())
+        text = f"{_time_of(record)} {record.levelname} {record.name}: {said}"
         below: list[str] = []
         if record.exc_info:
-            below = self.formatException(record.exc_info).splitlines()
+            below = redact_line(self.formatException(record.exc_info)).splitlines()
             text += f": {below[-1]}"
         if record.stack_info:
-            below += self.formatStack(record.stack_info).splitlines()
+            below += redact_line(self.formatStack(record.stack_info)).splitlines()
         if fields:
-            text += f" [{' '.join(f'{name}={value}' for name, value in fields.items())}]"
+            shown = redact_line(fields)
+            text += f" [{' '.join(f'{name}={value}' for name, value in shown.items())}]"
         return "\n    ".join(map(_printable, [text, *below]))
 
 

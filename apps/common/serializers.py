@@ -21,7 +21,7 @@ from rest_framework.validators import ProhibitSurrogateCharactersValidator
 from apps.common.errors import PlatformError, field_errors, refusal
 from apps.common.fields import KEY_PATTERN
 from apps.common.json_rules import INTEGERS, check_json, check_text
-from apps.common.masking import redacted
+from apps.common.masking import redact
 from apps.common.messages import wire_time
 
 _INSTANT = re.compile(
@@ -418,7 +418,7 @@ class Answer(serializers.Serializer[Any]):
         """The row as JSON values; with `masks` its secrets are masked, as in admin."""
         shape: dict[str, Any] = _answer(cls).to_representation(row)
         if masks:
-            shape |= {name: redacted(shape[name]) for name in cls.payload}
+            shape |= {name: redact(shape[name]) for name in cls.payload}
         return shape
 
 

@@ -13,6 +13,7 @@ class JobsConfig(AppConfig):
     def ready(self) -> None:
         from apps.access import existing
         from apps.common import tidy
+        from apps.common.masking.names import declared_in
         from apps.jobs.handlers import checks, discovery
         from apps.jobs.services import types
         from apps.jobs.services.pool_bucket import forget_buckets
@@ -26,6 +27,7 @@ class JobsConfig(AppConfig):
 
             tasks_backend.register_queues()
         existing.register("job_types", types.names_among)
+        declared_in(types.schemas_with_secrets)
         register(checks.check_handlers)
         register(checks.check_types, Tags.database)
         register(checks.check_names, Tags.database)

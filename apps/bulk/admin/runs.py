@@ -44,6 +44,7 @@ from apps.common.admin.display import (
 )
 from apps.common.admin.filters import ChoiceFilter, read_number
 from apps.common.admin.live import LiveAdmin
+from apps.common.masking import redact
 from apps.common.messages import Message
 from apps.journal.admin.words import reason_of
 
@@ -131,7 +132,7 @@ def _rows(request: HttpRequest, run: BulkRun) -> SafeString:
                 reverse(page, args=[row.target]),
                 row.target,
                 shown_text(labels.get(row.target, ""), limit=MAX_LABEL),
-                translate(Message(row.why)),
+                redact(translate(Message(row.why))),
             )
             for row in listed
         ],
@@ -167,7 +168,7 @@ def _lines(run: BulkRun) -> Iterator[str]:
     while count < MAX_LINES:
         part = run.rows.filter(pk__gt=after).order_by("pk")[:_AT_ONCE]
         rows = list(part.values_list("pk", "target", "outcome", "why"))
-        yield "".join(_line([target, outcome, why]) for _pk, target, outcome, why in rows)
+        yield "".join(_line([target, outcome, redact(why)]) for _pk, target, outcome, why in rows)
         if len(rows) < _AT_ONCE:
             return
         after, count = rows[-1][0], count + len(rows)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from apps.access.bindings import actor_of
+from apps.access.bindings import actor_of, masks_payload
 from apps.access.rules.clients import Binding, Client
 from apps.bulk.api.bodies import (
     DispatchesBulkBody,
@@ -56,6 +56,8 @@ class PlanOut(Answer):
 
 
 class BulkRunOut(Answer):
+    payload: ClassVar[tuple[str, ...]] = ("reason", "why")
+
     id = serializers.CharField(source="pk", help_text="A decimal string.")
     state = serializers.ChoiceField(choices=BulkRun.State.choices)
     job_id = serializers.CharField(source="job", help_text="The job that carries it out.")
@@ -80,6 +82,8 @@ class BulkRunOut(Answer):
 
 
 class BulkRowOut(Answer):
+    payload = ("why",)
+
     id = serializers.CharField(source="target", help_text="Of the job: a decimal string.")
     outcome = serializers.CharField(help_text="Empty: its turn has not come.")
     why = serializers.CharField()
@@ -123,7 +127,7 @@ class BulkView(ApiView):
             known=None if at_most is None else known_matches(selection, bounds),
         )
         place = {"Location": f"/api/v1/bulk/{run.pk}/"}
-        return JsonAnswer(BulkRunOut.of(run), status=202, headers=place)
+        return _answer(request, run, status=202, headers=place)
 
 
 class JobsBulkView(BulkView):
@@ -178,7 +182,7 @@ class BulkRunView(ApiView):
     problems = (404,)
 
     def get(self, request: Request, number: str) -> JsonAnswer:
-        return JsonAnswer(BulkRunOut.of(_find(request, number)))
+        return _answer(request, _find(request, number))
 
 
 class BulkRowsView(ApiView):
@@ -195,7 +199,8 @@ class BulkRowsView(ApiView):
         rows = BulkRow.objects.filter(run=_find(request, number))
         if asked := self.query.get("outcome"):
             rows = rows.filter(outcome="" if asked == "waiting" else asked)
-        return JsonAnswer(page.answer([BulkRowOut.of(row) for row in page.rows(rows)]))
+        masks = masks_payload(request)
+        return JsonAnswer(page.answer([BulkRowOut.of(row, masks=masks) for row in page.rows(rows)]))
 
 
 class StopView(ApiView):
@@ -210,7 +215,7 @@ class StopView(ApiView):
     def post(self, request: Request, number: str) -> JsonAnswer:
         run, body = _find(request, number), self.read_body()
         stopped = runs.stop(run=run, actor=actor_of(request), reason=body["reason"])
-        return JsonAnswer(BulkRunOut.of(stopped))
+        return _answer(request, stopped)
 
 
 class ContinueView(ApiView):
@@ -225,7 +230,11 @@ class ContinueView(ApiView):
     def post(self, request: Request, number: str) -> JsonAnswer:
         run, body = _find(request, number), self.read_body()
         going = runs.resume(run=run, actor=actor_of(request), reason=body["reason"])
-        return JsonAnswer(BulkRunOut.of(going))
+        return _answer(request, going)
+
+
+def _answer(request: Request, run: BulkRun, **kwargs: Any) -> JsonAnswer:
+    return JsonAnswer(BulkRunOut.of(run, masks=masks_payload(request)), **kwargs)
 
 
 def _client(request: Request) -> Client:

@@ -19,7 +19,7 @@ from django.utils.timezone import get_current_timezone_name, localtime
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 
-from apps.common.masking import redacted
+from apps.common.masking import redact
 from apps.common.messages import Message
 from apps.common.zones import offset_name
 
@@ -134,7 +134,7 @@ def error_column(field: str, description: str | Promise) -> Callable[[Any, Any],
 
     @column(description)
     def shown(_admin: Any, row: Any) -> str:
-        return shown_text(redacted(getattr(row, field)))
+        return shown_text(redact(getattr(row, field)))
 
     return shown
 
@@ -269,8 +269,8 @@ def _bar(handed: int, times: int, text: str, meaning: str) -> SafeString:
 
 
 def pretty_json(value: Any) -> SafeString:
-    """The JSON value indented, its secrets redacted, at most MAX_JSON characters."""
-    text = json.dumps(redacted(value), indent=2, ensure_ascii=False)
+    """The JSON value indented, its secrets redact, at most MAX_JSON characters."""
+    text = json.dumps(redact(value), indent=2, ensure_ascii=False)
     return format_html('<pre class="json">{}</pre>', shown_text(text, limit=MAX_JSON))
 
 

@@ -15,7 +15,7 @@ from unfold.widgets import UnfoldAdminTextareaWidget
 from apps.common.admin.display import translate
 from apps.common.errors import PlatformError
 from apps.common.json_rules import canonical, check_json
-from apps.common.masking import redacted, unredacted
+from apps.common.masking import merge, redact
 
 MAX_CHARACTERS = 300_000
 
@@ -55,6 +55,15 @@ def _refuse_constant(name: str) -> Any:
     raise ValidationError(gettext("%(name)s is not JSON.") % {"name": name})
 
 
+def unmasked(edited: Any, stored: Any) -> Any:
+    """The edited JSON value with the stored secrets for its masks; ValidationError says where one
+    is left over."""
+    try:
+        return merge(edited, stored)
+    except PlatformError as error:
+        raise ValidationError([translate(each.named) for each in error.errors]) from error
+
+
 class Typed(str):
     """Text as a person typed it, unlike a stored JSON value that is text."""
 
@@ -62,7 +71,7 @@ class Typed(str):
 class JsonTextField(forms.CharField):
     """A JSON value as indented text; empty text is None.
 
-    With `redacts` secrets are shown as MASK; where the mask is left, the secret of `stored` stays.
+    With `redacts` secrets are masked, and where their masks are left, those of `stored` stay.
     Without `is_object` any JSON value is allowed.
     """
 
@@ -89,7 +98,7 @@ class JsonTextField(forms.CharField):
     def prepare_value(self, value: Any) -> Any:
         if value is None or isinstance(value, Typed):
             return value
-        shown = redacted(value) if self.redacts else value
+        shown = redact(value) if self.redacts else value
         return json.dumps(shown, indent=2, ensure_ascii=False)
 
     def clean(self, value: Any) -> Any:
@@ -99,7 +108,7 @@ class JsonTextField(forms.CharField):
         edited = read_json(text)
         if self.is_object and not isinstance(edited, dict):
             raise ValidationError(_("Write a JSON object: {…}."))
-        return unredacted(edited, self.stored) if self.redacts else edited
+        return unmasked(edited, self.stored) if self.redacts else edited
 
     def has_changed(self, initial: Any, data: Any) -> bool:
         try:

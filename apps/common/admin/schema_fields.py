@@ -23,10 +23,10 @@ from unfold.widgets import (
     UnfoldBooleanSwitchWidget,
 )
 
-from apps.common.admin.json_text import JsonTextField
+from apps.common.admin.json_text import JsonTextField, Typed, read_json, unmasked
 from apps.common.admin.time_inputs import InstantField
 from apps.common.json_rules import canonical
-from apps.common.masking import is_secret
+from apps.common.masking import is_secret, redact
 
 Path = tuple[str, ...]
 Schema = Mapping[str, Any]
@@ -73,6 +73,7 @@ def _parts(
         prop = _resolved(root, declared)
         is_required = is_mandatory and name in required
         opens = prop.get("type") == "object" and isinstance(prop.get("properties"), dict)
+        opens = opens and not is_secret(name)
         if opens and not above and not _COMBINING & prop.keys() and "$ref" not in prop:
             yield from _parts(root, prop, path, is_mandatory=is_required)
             continue
@@ -108,6 +109,8 @@ def _resolved(root: Schema, declared: Any) -> Schema:
 
 def _field(path: Path, prop: Schema, *, is_required: bool) -> forms.Field:
     """The field of one property; a JSON text box if no simpler field can hold all its values."""
+    if is_secret(path[-1]):
+        return Secret(is_text=prop.get("type") == "string", required=is_required)
     if _COMBINING & prop.keys() or "$ref" in prop:
         return JsonTextField(is_object=False, redacts=True, rows=4, required=is_required)
     options = [prop["const"]] if "const" in prop else prop.get("enum")
@@ -127,7 +130,7 @@ def _field(path: Path, prop: Schema, *, is_required: bool) -> forms.Field:
             **_bounds(prop),
         )
     if kind == "string":
-        return _text_field(path[-1], prop, is_required=is_required)
+        return _text_field(prop, is_required=is_required)
     if kind == "array" and _is_text(prop.get("items")):
         return Lines(is_mandatory=is_required, required=is_required and bool(prop.get("minItems")))
     return JsonTextField(is_object=False, redacts=True, rows=4, required=is_required)
@@ -146,10 +149,8 @@ def _bounds(prop: Schema) -> dict[str, Any]:
     }
 
 
-def _text_field(name: str, prop: Schema, *, is_required: bool) -> forms.Field:
+def _text_field(prop: Schema, *, is_required: bool) -> forms.Field:
     max_length, min_length = prop.get("maxLength"), prop.get("minLength")
-    if is_secret(name):
-        return Secret(required=is_required)
     if prop.get("format") == "date":
         return Day(required=is_required)
     if prop.get("format") == "date-time":
@@ -166,27 +167,46 @@ def _text_field(name: str, prop: Schema, *, is_required: bool) -> forms.Field:
 
 
 class Text(forms.CharField):
-    """A text. Browsers send line ends as `\\r\\n`, JSON has `\\n`."""
+    """A text with its secrets masked. Browsers send line ends as `\\r\\n`, JSON has `\\n`."""
+
+    stored: Any = None
+
+    def bound_data(self, data: Any, initial: Any) -> Any:
+        return Typed(data) if isinstance(data, str) else data
+
+    def prepare_value(self, value: Any) -> Any:
+        return value if isinstance(value, Typed) else redact(value)
 
     def to_python(self, value: Any) -> Any:
-        return (super().to_python(value) or "").replace("\r\n", "\n")
+        return _lf(super().to_python(value))
 
     def clean(self, value: Any) -> Any:
-        return super().clean(value) or None
+        if isinstance(self.stored, str) and not self.has_changed(self.stored, value):
+            # With its masks it may be too long.
+            return self.stored or None
+        return unmasked(super().clean(value), self.stored) or None
 
     def has_changed(self, initial: Any, data: Any) -> bool:
-        return (initial or "").replace("\r\n", "\n") != (data or "").replace("\r\n", "\n")
+        return _lf(redact(initial)) != _lf(data)
+
+
+def _lf(text: str | None) -> str:
+    return (text or "").replace("\r\n", "\n")
 
 
 class Secret(forms.CharField):
-    """A text that is never shown; empty means "as it is stored"."""
+    """A text or any JSON value that is never shown; empty means "as it is stored"."""
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, *, is_text: bool, **kwargs: Any) -> None:
         widget = UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"})
         super().__init__(strip=False, widget=widget, **kwargs)
+        self.is_text = is_text
 
     def clean(self, value: Any) -> Any:
-        return super().clean(value) or None
+        text = super().clean(value)
+        if not text:
+            return None
+        return unmasked(text if self.is_text else read_json(text), None)
 
     def has_changed(self, initial: Any, data: Any) -> bool:
         return bool(data)
@@ -285,21 +305,24 @@ class Instant(InstantField):
 
 
 class Lines(forms.CharField):
-    """A list of texts, one in a line; an empty box is the empty list when a list is required."""
+    """A list of texts, one in a line, with their secrets masked; an empty box is the empty list
+    when a list is required."""
+
+    stored: Any = None
 
     def __init__(self, *, is_mandatory: bool, **kwargs: Any) -> None:
         super().__init__(strip=False, widget=UnfoldAdminTextareaWidget({"rows": 4}), **kwargs)
         self.is_mandatory = is_mandatory
 
     def prepare_value(self, value: Any) -> Any:
-        return "\n".join(str(item) for item in value) if isinstance(value, list) else value
+        return "\n".join(map(str, redact(value))) if isinstance(value, list) else value
 
     def clean(self, value: Any) -> Any:
-        lines = _lines(super().clean(value))
+        lines = unmasked(_lines(super().clean(value)), self.stored)
         return lines if lines or self.is_mandatory else None
 
     def has_changed(self, initial: Any, data: Any) -> bool:
-        return (initial or []) != _lines(data or "")
+        return bool(redact(initial or []) != _lines(data or ""))
 
 
 def _lines(text: str) -> list[str]:
@@ -310,6 +333,8 @@ def fits(field: forms.Field, value: Any) -> bool:
     """Whether the field can show a stored value without turning it into another."""
     if isinstance(field, JsonTextField):
         return True
+    if isinstance(field, Secret):
+        return isinstance(value, str) or not field.is_text
     if isinstance(field, ChoiceOfJson):
         choices: Any = field.choices
         return canonical(value) in {chosen for chosen, _text in choices}

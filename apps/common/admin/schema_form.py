@@ -6,7 +6,6 @@ field that was not edited keeps its stored value exactly.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -20,6 +19,7 @@ from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldBooleanSwitchWidget
 from apps.common.admin.display import translate
 from apps.common.admin.json_text import JsonTextField
 from apps.common.admin.schema_fields import (
+    Lines,
     Path,
     Schema,
     SchemaField,
@@ -31,7 +31,6 @@ from apps.common.admin.schema_fields import (
 from apps.common.admin.service import DRAFT
 from apps.common.errors import FieldError, Invalid
 from apps.common.json_rules import canonical
-from apps.common.masking import is_secret
 
 RAW = "raw"
 USES_RAW = "uses_raw"
@@ -91,7 +90,7 @@ class SchemaForm(forms.Form):
             self._add(part, is_new=stored is None)
         shown = _defaults(self.parts) if stored is None else self.stored
         self.fields[RAW] = JsonTextField(
-            label=raw_title, required=False, redacts=True, stored=self.stored
+            label=raw_title, required=False, redacts=True, stored=shown
         )
         self.initial[RAW] = shown
         self.initial[USES_RAW] = canonical(covered(self.stored, schema)) != canonical(self.stored)
@@ -114,8 +113,8 @@ class SchemaForm(forms.Form):
         if isinstance(field, Secret) and is_stored:
             field.required = False
             field.help_text += escape(gettext(" Leave it empty to keep what is stored."))
-        if isinstance(field, JsonTextField):
-            field.stored = value
+        if isinstance(field, JsonTextField | Text | Lines):
+            field.stored = part.default if is_new else value
         if isinstance(field, Text) and isinstance(value, str) and "\n" in value:
             field.widget = UnfoldAdminTextareaWidget({"rows": 3})
         self.fields[part.name] = field
@@ -186,14 +185,7 @@ class SchemaForm(forms.Form):
             while path and path not in names:
                 path = path.rpartition(".")[0]
             name = RAW if self.is_raw else names.get(path)
-            self.add_error(name, self._message(error))
-
-    @staticmethod
-    def _message(error: FieldError) -> str:
-        """The message, unless it would quote a secret."""
-        if any(is_secret(step) for step in re.split(r"[.\[\]]", error.field)):
-            return gettext("This does not fit the template.")
-        return translate(error.message)
+            self.add_error(name, translate(error.message))
 
 
 def _defaults(parts: Sequence[SchemaField]) -> dict[str, Any]:

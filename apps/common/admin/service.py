@@ -25,7 +25,7 @@ from apps.common.admin.base import PlatformModelAdmin
 from apps.common.admin.display import plain_time, shown_actor, shown_text, translate
 from apps.common.admin.time_inputs import SplitInstantField
 from apps.common.errors import Conflict, FieldError, NotFound, PlatformError
-from apps.common.masking import redacted
+from apps.common.masking import redact
 
 MAX_SHOWN = 500
 # A form that has this parameter is rendered again with its input, and not saved.
@@ -327,10 +327,10 @@ def _shown(field: forms.Field | None, value: Any) -> str:
     if isinstance(value, bool):
         return gettext("yes") if value else gettext("no")
     if isinstance(value, dict | list):
-        return shown_text(json.dumps(redacted(value), ensure_ascii=False), limit=MAX_SHOWN)
+        return shown_text(json.dumps(redact(value), ensure_ascii=False), limit=MAX_SHOWN)
     if isinstance(value, datetime):
         return plain_time(value)
     if isinstance(field, forms.ChoiceField) and not isinstance(field, forms.ModelChoiceField):
         choices: Any = field.choices
         value = dict(flatten_choices(choices)).get(value, value)
-    return shown_text(str(value), limit=MAX_SHOWN)
+    return shown_text(redact(str(value)), limit=MAX_SHOWN)

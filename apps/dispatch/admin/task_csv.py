@@ -24,7 +24,7 @@ from apps.common.admin.filters import read_number
 from apps.common.admin.json_text import read_json
 from apps.common.db import take_version
 from apps.common.errors import Conflict, FieldError, Invalid, Mistakes, PlatformError
-from apps.common.masking import MASK, is_secret, redacted, unredacted
+from apps.common.masking import merge, redact
 from apps.common.messages import wire_time
 from apps.dispatch.models import Executor, OnceTask, RotateTask, Template
 from apps.dispatch.services import tasks, templates
@@ -179,7 +179,7 @@ class TaskResource(CsvResource):
 
     @contextmanager
     def _hidden_params(self) -> Iterator[None]:
-        """Without messages that quote stored params, for operators who may not see them."""
+        """Without messages about stored params, for operators who may not see these."""
         try:
             yield
         except PlatformError as error:
@@ -274,7 +274,7 @@ class TaskResource(CsvResource):
             cells["dispatch_times"] = NONE
         params = cells.pop("params")
         if self.shows_params:
-            cells["params"] = json.dumps(redacted(params), ensure_ascii=False)
+            cells["params"] = json.dumps(redact(params), ensure_ascii=False)
         return cells
 
 
@@ -322,18 +322,8 @@ def _params(text: str, stored: Any) -> dict[str, Any]:
     params: Any = read_json(text)
     if not isinstance(params, dict):
         raise Invalid.field("params", gettext("Write a JSON object: {…}."))
-    edited: dict[str, Any] = unredacted(params, stored)
-    if _keeps_mask(edited):
-        raise Invalid.field(
-            "params", gettext("%s stands for a value that is not there; write the value.") % MASK
-        )
-    return edited
-
-
-def _keeps_mask(value: Any) -> bool:
-    if isinstance(value, dict):
-        return any((v == MASK and is_secret(k)) or _keeps_mask(v) for k, v in value.items())
-    return isinstance(value, list) and any(map(_keeps_mask, value))
+    merged: dict[str, Any] = merge(params, stored, field="params")
+    return merged
 
 
 class TaskCsvPages(CsvPages):

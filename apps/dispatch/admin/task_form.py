@@ -152,7 +152,7 @@ class TaskForm(ServiceForm):
         about_params = [error for error in errors if error.field.startswith("params")]
         others = [error for error in errors if error not in about_params]
         if about_params and self.params_form is None:
-            # The messages quote values that this person may not see.
+            # The messages are about values that this person may not see.
             text = gettext(
                 "The stored params do not fit this template; ask somebody who sees them."
             )

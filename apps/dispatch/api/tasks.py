@@ -7,14 +7,13 @@ from typing import Any, ClassVar
 
 from rest_framework.request import Request
 
-from apps.access.bindings import actor_of, executors_of, masks_payload
+from apps.access.bindings import actor_of, executors_of, masks_payload, unmask
 from apps.access.rules.clients import Binding
 from apps.common import paging
 from apps.common.conditions import Where
 from apps.common.errors import Invalid, Mistakes, NotFound
 from apps.common.json_path import Condition
 from apps.common.json_search import holding
-from apps.common.masking import unredacted
 from apps.common.paging import KeysetPage, PageQuery
 from apps.common.serializers import (
     Choice,
@@ -358,14 +357,14 @@ def resolved(
     current: OnceTask | RotateTask | None = None,
 ) -> dict[str, Any]:
     """The body with the executor and the template in place of their names, and with the secrets of
-    `current` where the key was shown masks.
+    `current` in place of the masks that the key was shown.
 
     When one does not exist, Invalid has all other errors of the body as well.
     """
     mistakes = Mistakes()
     fields = {name: body[name] for name in body if name not in ("executor", "template")}
-    if current is not None and "params" in fields and masks_payload(request):
-        fields["params"] = unredacted(fields["params"], current.params)
+    with mistakes:
+        unmask(request, fields, "params", None if current is None else current.params)
     with mistakes:
         if "executor" in body:
             fields["executor"] = _executor(body["executor"], executors_of(request))

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 from django.db import models
 from django.db.models import Exists, OuterRef
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.fields import KeyField
+from apps.common.json_search import saying
 
 
 class TemplateQuerySet(models.QuerySet["Template"]):
     def latest_of(self, name: str) -> Template | None:
         """The newest version of a name, or None."""
         return self.filter(name=name).order_by("-version").first()
+
+    def schemas_with_secrets(self) -> Iterable[Any]:
+        """The schemas that may declare secrets."""
+        return saying(self, "schema", "secret")
 
     def newest(self) -> TemplateQuerySet:
         """The newest version of every name."""

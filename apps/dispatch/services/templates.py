@@ -13,6 +13,7 @@ from apps.common.errors import Conflict, Invalid, Mistakes, NotFound
 from apps.common.fields import KEY_PATTERN
 from apps.common.json_rules import check_json, is_same
 from apps.common.json_schema import check_schema
+from apps.common.masking.names import forget_declared
 from apps.common.messages import Message as _
 from apps.common.names import fits_address
 from apps.dispatch.models import Template
@@ -109,6 +110,7 @@ def put_template(
             "Somebody else made a version of {name} just now; read it and repeat.", name=name
         )
         raise Conflict(message) from error
+    forget_declared()
     record_edit(
         template, "template_version", now=now, actor=actor, after={"version": template.version}
     )

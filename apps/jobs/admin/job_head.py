@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy as _
 from apps.common import clock
 from apps.common.admin.base import Panel
 from apps.common.admin.display import duration_of, label, plain_time, shown_text, shown_time
-from apps.common.masking import redacted
+from apps.common.masking import redact
 from apps.jobs.admin import job_fields, labels
 from apps.jobs.admin.state_picture import Pair, state_picture
 from apps.jobs.admin.worker_links import WorkerLinks
@@ -78,7 +78,7 @@ def _summary(
         "facts": [*_facts(job, ends, now)],
         "progress": job_fields.shown_progress(job),
         "error": shown_text(reason_of(job.memo), limit=MAX_ERROR) if is_wrong else "",
-        "whole_error": shown_text(redacted(error))
+        "whole_error": shown_text(redact(error))
         if is_wrong and error.strip() != job.memo.strip()
         else "",
         "states": states[-MAX_STATES:],
@@ -180,7 +180,7 @@ def _running(job: AnyJob, workers: WorkerLinks, now: datetime) -> Iterable[_Atte
 
 
 def _ended(entry: JournalEntry, workers: WorkerLinks) -> _Attempt:
-    error = redacted(entry.error.strip()).splitlines()[-1:] or [reason_of(entry.reason)]
+    error = redact(entry.error.strip()).splitlines()[-1:] or [reason_of(entry.reason)]
     event = event_of(entry.event)
     return _Attempt(
         number=entry.attempt or 0,

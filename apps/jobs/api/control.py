@@ -6,10 +6,9 @@ from typing import Any
 
 from rest_framework.request import Request
 
-from apps.access.bindings import actor_of, masks_payload
+from apps.access.bindings import actor_of, masks_payload, unmask
 from apps.access.rules.clients import Binding
 from apps.common.errors import FieldError, Invalid
-from apps.common.masking import unredacted
 from apps.common.serializers import (
     Boolean,
     Instant,
@@ -73,8 +72,7 @@ class JobView(ApiView):
     def patch(self, request: Request, number: str) -> JsonAnswer:
         job, body = find(request, number), self.read_body()
         _require(body, "version", "reason")
-        if masks_payload(request) and "context" in body:
-            body["context"] = unredacted(body["context"], job.context)
+        unmask(request, body, "context", job.context)
         return _answer(
             request,
             control.edit(

@@ -9,11 +9,11 @@ from typing import Any
 from drf_spectacular.utils import PolymorphicProxySerializer
 from rest_framework.request import Request
 
-from apps.access.bindings import actor_of, job_types_of, masks_payload, users_of
+from apps.access.bindings import actor_of, job_types_of, masks_payload, unmask, users_of
 from apps.access.rules.clients import Binding
 from apps.common import logs
 from apps.common.conditions import Where
-from apps.common.errors import FieldError, Invalid, NotFound, PlatformError
+from apps.common.errors import FieldError, Invalid, Mistakes, NotFound, PlatformError
 from apps.common.paging import MAX_EXAMINED, KeysetPage, PageQuery
 from apps.common.serializers import (
     MISSING,
@@ -154,7 +154,7 @@ class JobsView(ApiView):
         return JsonAnswer(page.answer(shown))
 
     def post(self, request: Request) -> JsonAnswer:
-        jobs, is_batch = _submissions(self.read_body())
+        jobs, is_batch = _submissions(request, self.read_body())
         if not is_batch and jobs[0].trace_id:
             logs.note(trace_id=jobs[0].trace_id)
         try:
@@ -168,14 +168,20 @@ class JobsView(ApiView):
         return JsonAnswer(answer, status=status)
 
 
-def _submissions(body: dict[str, Any]) -> tuple[list[Submission], bool]:
+def _submissions(request: Request, body: dict[str, Any]) -> tuple[list[Submission], bool]:
     """The jobs of the body, and whether it is a batch."""
     if "jobs" in body:
         if len(body) > 1:
             raise Invalid.field("jobs", "Send one job, or jobs alone.")
+        mistakes = Mistakes()
+        for position, each in enumerate(body["jobs"]):
+            with mistakes:
+                unmask(request, each, "context", field=f"jobs[{position}].context")
+        mistakes.raise_all()
         return [_submission(each) for each in body["jobs"]], True
     if "type" not in body:
         raise Invalid.field("type", MISSING)
+    unmask(request, body, "context")
     return [_submission(body)], False
 
 

@@ -10,7 +10,7 @@ from rest_framework import serializers
 from rest_framework.exceptions import ErrorDetail, ValidationError
 from rest_framework.request import Request
 
-from apps.access.bindings import actor_of
+from apps.access.bindings import actor_of, unmask
 from apps.access.rules.clients import Binding
 from apps.common import clock
 from apps.common.errors import FieldError, Invalid, PlatformError, refusal
@@ -304,6 +304,8 @@ class RebuildView(ApiView):
     def post(self, request: Request, name: str) -> JsonAnswer:
         body = self.read_body()
         _check_rebuild(body)
+        for key in body["contexts"]:
+            unmask(request, body["contexts"], key, field=f"contexts.{key}")
         found = pool.find_pool(name, caller_of(request))
         return _answer(vars(rebuild(pool=found, actor=actor_of(request), **body)))
 

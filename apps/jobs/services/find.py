@@ -13,7 +13,7 @@ from apps.common import clock, ids
 from apps.common.db import fetch, fetch_each, force_index, table
 from apps.common.errors import NotFound
 from apps.common.json_search import holding
-from apps.common.masked_search import says
+from apps.common.masking.search import says
 from apps.common.messages import Message as _
 from apps.jobs.conf import conf
 from apps.jobs.models import AnyJob, ArchivedJob, Bounds, Job, JobType

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -13,6 +13,8 @@ from apps.common import clock
 from apps.common.db import take_version, transactional
 from apps.common.errors import Conflict, FieldError, Invalid, NotFound
 from apps.common.json_rules import is_same
+from apps.common.json_search import saying
+from apps.common.masking.names import forget_declared
 from apps.common.messages import Message, joined
 from apps.common.messages import Message as _
 from apps.jobs import wakeup
@@ -51,6 +53,11 @@ def find(name: str, bound: Collection[str] | None = None) -> JobType:
 def names_among(names: Collection[str]) -> list[str]:
     """Those of the names that a type has."""
     return list(JobType.objects.filter(name__in=names).values_list("name", flat=True))
+
+
+def schemas_with_secrets() -> Iterable[Any]:
+    """The schemas of types that may declare secrets."""
+    return saying(JobType.objects.all(), "params_schema", "secret")
 
 
 def for_people(bound: Collection[str] | None) -> QuerySet[JobType]:
@@ -384,5 +391,6 @@ def _write_entry(
     data = {"before": dict(before or {}), "after": dict(after or {})}
     journal.write([entry_of_type(job_type, event, data, now=now, actor=actor, reason=reason)])
     # Here at once; elsewhere within a second.
-    forget_type_snapshots()
-    transaction.on_commit(forget_type_snapshots)
+    for forget in (forget_type_snapshots, forget_declared):
+        forget()
+        transaction.on_commit(forget)

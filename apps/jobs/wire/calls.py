@@ -18,7 +18,7 @@ from apps.access.rules.clients import Binding, Scope
 from apps.common import clock
 from apps.common.db import instant
 from apps.common.errors import Conflict, Invalid, NotFound, PlatformError
-from apps.common.masking import redacted
+from apps.common.masking import merge, redact
 from apps.common.paging import MAX_EXAMINED
 from apps.jobs.conf import conf
 from apps.jobs.errors import LeaseLost
@@ -263,6 +263,8 @@ def create(ask: Ask) -> str:
     if not 0 <= sent.priority <= MAX_PRIORITY:
         raise Refused(d.INPUT, f"priority is not from 0 to {MAX_PRIORITY}.")
     sent.require_small(d.CREATE)
+    if ask.masks:
+        merge(sent.context, None, field="task_context")
     made = submit(
         type_.name,
         context_of(sent),
@@ -365,9 +367,9 @@ def _seen(ask: Ask, row: Row, asked: str, name: str) -> dict[str, Any]:
 def _masked(text: str) -> str:
     """The text without secrets, also within the JSON that it usually is."""
     try:
-        return json.dumps(redacted(json.loads(text)), ensure_ascii=False)
+        return json.dumps(redact(json.loads(text)), ensure_ascii=False)
     except ValueError:
-        return str(redacted(text))
+        return str(redact(text))
 
 
 # --- all of them ----------------------------------------------------------------------------------

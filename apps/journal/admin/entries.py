@@ -30,7 +30,7 @@ from apps.common.admin.display import (
 from apps.common.admin.filters import read_key, read_number
 from apps.common.admin.keyset import KeysetAdmin
 from apps.common.admin.timeline import Moment
-from apps.common.masking import redacted
+from apps.common.masking import redact
 from apps.journal.admin import words
 from apps.journal.admin.filters import FILTERS, person_of
 from apps.journal.models import JournalEntry, Source
@@ -76,7 +76,7 @@ def _moment(entry: JournalEntry, shows_payload: bool) -> Moment:
         facts.append((gettext("took"), duration_of(entry.run_ms)))
     if is_of_job and entry.host:
         facts.append((gettext("host"), entry.host))
-    error = redacted(entry.error.strip())
+    error = redact(entry.error.strip())
     if error:
         # The last line of a traceback names the error.
         facts.append((gettext("error"), shown_text(error.splitlines()[-1], limit=MAX_VALUE)))
@@ -118,7 +118,7 @@ def _changes(data: Mapping[str, Any], shows_payload: bool) -> list[tuple[str, ob
 def _shown(name: str, values: Mapping[str, Any], shows_payload: bool) -> str | None:
     if name not in values:
         return None
-    value = redacted({name: values[name]})[name]
+    value = redact({name: values[name]})[name]
     if isinstance(value, dict | list) and name not in words.TOLD:
         if not value:
             return "" if isinstance(value, list) else "{}"

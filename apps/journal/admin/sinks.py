@@ -28,6 +28,7 @@ from apps.common.admin.display import (
 )
 from apps.common.admin.filters import KeyFilter, read_key, read_number
 from apps.common.admin.timeline import Moment
+from apps.common.masking import redact
 from apps.journal.admin import words
 from apps.journal.admin.entries import latest_moments
 from apps.journal.models import JournalEntry, Sink, SinkReject, Source
@@ -101,7 +102,7 @@ class SinkAdmin(MachineRowAdmin):
 
     @column(_("last error"))
     def shown_error(self, sink: Any) -> str:
-        return shown_text(sink.error, limit=120)
+        return shown_text(redact(sink.error), limit=120)
 
     @column(_("refused"))
     def shown_rejected(self, sink: Any) -> SafeString:
@@ -170,7 +171,7 @@ class SinkRejectAdmin(MachineRowAdmin):
 
     @column(_("error"))
     def shown_error(self, reject: SinkReject) -> str:
-        return shown_text(reject.error, limit=160)
+        return shown_text(redact(reject.error), limit=160)
 
     @column(_("journal entry"))
     def shown_entry(self, reject: SinkReject) -> SafeString:

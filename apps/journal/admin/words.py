@@ -18,7 +18,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.display import plain_time
-from apps.common.masking import redacted
+from apps.common.masking import redact
 from apps.journal.models import JournalEntry
 
 Words = str | Promise
@@ -91,8 +91,8 @@ def reason_of(reason: str) -> str:
     for pattern, text in REASONS.items():
         if match := re.fullmatch(pattern, reason):
             params = {name: value_of(name, value) for name, value in match.groupdict().items()}
-            return str(text) % params
-    return str(redacted(reason))
+            return str(redact(str(text) % params))
+    return str(redact(reason))
 
 
 def value_of(name: str, value: object) -> str:

@@ -10,7 +10,7 @@ from django.db import connection
 from django.db.models import DateTimeField
 
 from apps.common.db import fetch, table, time_text
-from apps.common.masking import redacted
+from apps.common.masking import redact
 from apps.common.messages import wire_text
 from apps.journal.models import JournalEntry
 from apps.journal.sinks import Line
@@ -59,9 +59,9 @@ def _line(row: Sequence[Any]) -> Line:
     values = list(row)
     values[_AT["at"]] = wire_text(values[_AT["at"]])
     for position in _TEXTS:
-        values[position] = redacted(values[position])
+        values[position] = redact(values[position])
     data = values[_AT["data"]]
-    values[_AT["data"]] = None if data is None else redacted(json.loads(data))
+    values[_AT["data"]] = None if data is None else redact(json.loads(data))
     number, subject = values[_AT["id"]], values[_AT["subject_id"]]
     entry = dict(zip(_NAMES, values, strict=True))
     # As everywhere outside: many programs know no integers of 63 bits.

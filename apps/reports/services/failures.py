@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from apps.common import ids
 from apps.common.db import fetch, fetch_each, force_index, placeholders, table
-from apps.common.masking import redacted
+from apps.common.masking import redact
 from apps.journal.services.minutes import instant_of, second_of
 from apps.reports.models import ErrorGroup, Rollup
 from apps.reports.rules import coverage
@@ -211,7 +211,7 @@ def _saying(text: str, counted: _Counted) -> _Counted:
     return {
         (source, value): sums
         for (source, value), sums in counted.items()
-        if wanted in redacted(samples.get((source, *error_of(value)), [""])[0]).casefold()
+        if wanted in redact(samples.get((source, *error_of(value)), [""])[0]).casefold()
     }
 
 

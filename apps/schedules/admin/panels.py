@@ -13,7 +13,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.display import label, shown_text, shown_time, translate
-from apps.common.masking import redacted
+from apps.common.masking import redact
 from apps.common.messages import Message
 from apps.jobs.admin import labels
 from apps.jobs.models import AnyJob, Bounds
@@ -94,5 +94,5 @@ def why_not(run: ScheduleRun) -> SafeString:
     return format_html(
         '{} <span class="cell-note">{}</span>',
         label(gettext("No job"), "warning"),
-        shown_text(str(redacted(text))),
+        shown_text(str(redact(text))),
     )

@@ -111,7 +111,7 @@ class ScheduleForm(RuleForm):
         about = [error for error in errors if error.field.partition(".")[0] == "context"]
         others = [error for error in errors if error not in about]
         if about and self.params_form is None:
-            # The messages quote values that this person may not see.
+            # The messages are about values that this person may not see.
             text = gettext("The stored context does not fit this type; ask somebody who sees it.")
             others.append(FieldError("job_type", "invalid", text))
         elif about and self.params_form is not None:

@@ -7,9 +7,14 @@ from typing import Any, ClassVar
 
 from rest_framework.request import Request
 
-from apps.access.bindings import actor_of, executors_of, job_types_of, masks_payload
+from apps.access.bindings import (
+    actor_of,
+    executors_of,
+    job_types_of,
+    masks_payload,
+    unmask,
+)
 from apps.access.rules.clients import Binding
-from apps.common.masking import unredacted
 from apps.common.paging import KeysetPage, PageQuery
 from apps.common.serializers import (
     Choice,
@@ -126,8 +131,10 @@ class SchedulesView(ApiView):
         return JsonAnswer(page.answer([_json(request, row) for row in rows]))
 
     def post(self, request: Request) -> JsonAnswer:
+        body = self.read_body()
+        unmask(request, body, "context")
         made = schedules.create_schedule(
-            **self.read_body(), actor=actor_of(request), bounds=Bounds(types=_types(request))
+            **body, actor=actor_of(request), bounds=Bounds(types=_types(request))
         )
         return _answer(request, made, status=201)
 
@@ -147,8 +154,7 @@ class ScheduleView(ApiView):
     def patch(self, request: Request, pk: int) -> JsonAnswer:
         schedule, body = _find(request, pk), self.read_body()
         version = body.pop("version", None)
-        if "context" in body and masks_payload(request):
-            body["context"] = unredacted(body["context"], schedule.context)
+        unmask(request, body, "context", schedule.context)
         changed = schedules.update_schedule(
             schedule=schedule,
             changes=body,

@@ -42,6 +42,8 @@ class ScheduleOut(Answer):
 
 
 class ScheduleRunOut(Answer):
+    payload = ("why",)
+
     id = serializers.IntegerField()
     at = Instant(help_text="When it was planned for.")
     by_hand = serializers.BooleanField()

@@ -137,7 +137,7 @@ def test_masked_key_anywhere_on_the_path_is_refused(subtests: pytest.Subtests) -
 
 def test_other_keys_are_not(subtests: pytest.Subtests) -> None:
     job_type()
-    for name in ["tokens", "secretary", "keys", "passwords"]:
+    for name in ["tokens", "secretary", "keys", "session_count"]:
         with subtests.test(name=name):
             [pk] = jobs(1, context={name: "x"})
             assert found(f"context.{name}:x") == [pk]

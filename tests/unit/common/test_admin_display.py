@@ -1,4 +1,4 @@
-"""What pages show of values: secrets redacted, foreign text harmless, bars that can be read out."""
+"""What pages show of values: secrets redact, foreign text harmless, bars that can be read out."""
 
 from __future__ import annotations
 

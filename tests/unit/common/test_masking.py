@@ -1,98 +1,259 @@
-"""What counts as a secret, in JSON and in texts."""
+"""What counts as a secret in JSON and in texts, and which edits keep it."""
 
 from __future__ import annotations
 
-import time
+from typing import Any
 
 import pytest
 from django.test import override_settings
+from hypothesis import given
+from hypothesis import strategies as st
 
-from apps.common.masking import MASK, redacted, unredacted
+from apps.common.errors import Invalid
+from apps.common.json_rules import canonical
+from apps.common.masking import MASK, is_secret, merge, redact
+from apps.common.masking.names import secret_properties
+from apps.common.masking.patterns import Patterns
+from tests import masks
+
+SECRET = (
+    *("password", "Password", "my_password", "password2", "db.password", "pwd", "ADMIN_PWD"),
+    *("passWord", "Passwort", "API_KEY", "api-key", "apiKey", "APIKey", "api key", "x-api-key"),
+    *("X-Api-Key", "Authorization", "Proxy-Authorization", "token", "access_token"),
+    *("accesstoken", "refreshToken", "X-Auth-Token", "client_secret", "clientSecret"),
+    *("private_key", "Set-Cookie", "credential", "awsCredentials", "session", "session_id"),
+    *("sessionId", "otp", "smsOtp", "pin", "PIN", "cardPin", "pin_code", "jwt", "bearer"),
+    *("signature", "密码", "登录密码", "口令", "密钥", "密码2"),
+)
+SHOWN = (
+    *("tokens", "pass", "key", "keyboard", "secretary", "author", "", "pinned", "pins", "spin"),
+    *("spinning", "mapping", "possession", "session_count", "sessionCount", "token_type"),
+    *("password_length", "password_changed_at", "token_expires_at", "otp_required", "密码长度"),
+)
 
 
-def test_value_under_a_secret_key_is_redacted_however_it_is_spelled(
+def test_names_of_secrets_are_words_of_a_name_however_it_is_spelled(
     subtests: pytest.Subtests,
 ) -> None:
-    for key in """
-        password Password my_password db.password pwd ADMIN_PWD API_KEY api-key apiKey APIKey
-        x-api-key X-Api-Key Authorization Proxy-Authorization token access_token refreshToken
-        X-Auth-Token client_secret clientSecret private_key Set-Cookie
-    """.split():
-        with subtests.test(key=key):
-            assert redacted({"a": [{key: {"deep": "x"}}]}) == {"a": [{key: MASK}]}
-
-
-def test_other_keys_are_shown(subtests: pytest.Subtests) -> None:
-    for key in ("tokens", "pass", "key", "keyboard", "secretary", "author", ""):
-        with subtests.test(key=key):
-            assert redacted({key: "x"}) == {key: "x"}
+    for key in SECRET:
+        with subtests.test(key):
+            assert redact({"a": [{key: {"deep": "x"}}]}) == {"a": [{key: MASK}]}
+    for key in SHOWN:
+        with subtests.test(key):
+            assert redact({key: "x"}) == {key: "x"}
 
 
 def test_operators_of_the_platform_name_the_secret_keys() -> None:
     with override_settings(MASKED_KEYS=("iban",)):
-        assert redacted({"IBAN": 1, "password": 2}) == {"IBAN": MASK, "password": 2}
+        assert redact({"IBAN": 1, "password": 2}) == {"IBAN": MASK, "password": 2}
 
 
-def test_secrets_in_texts_are_redacted(subtests: pytest.Subtests) -> None:
-    for text, shown in (
-        ("https://ann:s3cret@shop.example/a", f"https://{MASK}@shop.example/a"),
-        ("https://s3cret@shop.example/a", f"https://{MASK}@shop.example/a"),
-        ("mysql://u:p%40ss@db/x failed", f"mysql://{MASK}@db/x failed"),
-        ("mysql://u:p@ss@db/x failed", f"mysql://{MASK}@db/x failed"),
-        ("https://x/send?access_token=abc&n=1", f"https://x/send?access_token={MASK}&n=1"),
-        ("https://x/send?n=1&key=abc#top", f"https://x/send?n=1&key={MASK}#top"),
-        ("/hook?n=1&sig=a%2Fb%3D", f"/hook?n=1&sig={MASK}"),
-        ("https://x/#id_token=abc", f"https://x/#id_token={MASK}"),
-        ("login failed: pwd=abc user=ann", f"login failed: pwd={MASK} user=ann"),
-        ("sent 'Authorization: Bearer abcdefgh.ijk'", f"sent 'Authorization: Bearer {MASK}'"),
-        ("url=https://ann:s3cret@shop.example/a", f"url=https://{MASK}@shop.example/a"),
-        ("next=/a?token=abc&n=1", f"next=/a?token={MASK}&n=1"),
-        ("header=Bearer abcdefgh", f"header=Bearer {MASK}"),
-        ("authorization=Bearer abcdefgh ok", f"authorization={MASK} ok"),
-        ("Basic\tYW5uOnMzY3JldA==", f"Basic\t{MASK}"),
-        ('400: {"token":"a\'b\\"c","n":1}', f'400: {{"token":"{MASK}","n":1}}'),
-        ("{'api_key' : 'abc', 'n': 'a'}", f"{{'api_key' : '{MASK}', 'n': 'a'}}"),
-        ('{"token": 5, "secret": ""}', '{"token": 5, "secret": ""}'),
-        ("token: expired", "token: expired"),
-        ("key=order-1 stays", "key=order-1 stays"),
-        ("https://shop.example/a?page=2", "https://shop.example/a?page=2"),
-        ("mail ann@shop.example", "mail ann@shop.example"),
-        ("basic needs", "basic needs"),
-    ):
-        with subtests.test(text=text):
-            assert redacted(text) == shown
-            assert redacted({"list": [text]}) == {"list": [shown]}
-            assert redacted(shown) == shown
+def test_schemas_name_secrets_wherever_they_say_so() -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "door": {"type": "string", "secret": True},
+            "lock": {"$ref": "#/$defs/lock"},
+            "safe": {"properties": {"dial": {"secret": True}, "colour": {"secret": False}}},
+            "codes": {"items": {"allOf": [{"secret": True}]}},
+            "hint": {"const": {"secret": True}, "default": {"properties": {"x": {"secret": True}}}},
+        },
+        "$defs": {"lock": {"properties": {"next": {"$ref": "#/$defs/lock"}}, "secret": True}},
+    }
+    assert secret_properties(schema) == {"door", "lock", "next", "dial", "codes"}
+    assert secret_properties({"properties": {"a": {"$ref": "#/nowhere"}}}) == set()
+
+
+def test_name_of_a_schema_is_the_whole_name() -> None:
+    patterns = Patterns(["token"], ["door code", "暗号"])
+    assert [name for name in ("doorCode", "DOOR_CODE", "door", "my_door_code", "暗号", "暗号本")
+            if patterns.name(name)] == ["doorCode", "DOOR_CODE", "暗号"]  # fmt: skip
+    assert patterns.hide("door_code=1 my_door_code=2") == f"door_code={MASK} my_door_code=2"
+    assert patterns.hide("暗号：1 暗号本：2") == f"暗号：{MASK} 暗号本：2"
+
+
+# What is left of each text: `…` stands for the mask.
+TEXTS = (
+    # Addresses.
+    ("https://ann:s3cret@shop.example/a", "https://…@shop.example/a"),
+    ("https://s3cret@shop.example/a", "https://…@shop.example/a"),
+    ("mysql://u:p%40ss@db/x failed", "mysql://…@db/x failed"),
+    ("mysql://u:p@ss@db/x failed", "mysql://…@db/x failed"),
+    ("https://x/send?access_token=abc&n=1", "https://x/send?access_token=…&n=1"),
+    ("https://x/send?n=1&key=abc#top", "https://x/send?n=1&key=…#top"),
+    ("/hook?n=1&sig=a%2Fb%3D", "/hook?n=1&sig=…"),
+    ("https://x/#id_token=abc", "https://x/#id_token=…"),
+    ("url=https://ann:s3cret@shop.example/a", "url=https://…@shop.example/a"),
+    ("next=/a?token=abc&n=1", "next=/a?token=…&n=1"),
+    ("/a?token[]=abc&n=1", "/a?token[]=…&n=1"),
+    # name=value
+    ("login failed: pwd=abc user=ann", "login failed: pwd=… user=ann"),
+    ("password = abc", "password = …"),
+    ("password='a b' n=1", "password='…' n=1"),
+    ('Password="a b" n=1', 'Password="…" n=1'),
+    ("--token=abc --n=1", "--token=… --n=1"),
+    ("token=>abc", "token=>…"),
+    ("token={'a': ['b', 'c']} n", "token=…"),
+    ("用户密码=abc", "用户密码=…"),
+    # name: value
+    ("password: abc", "password: …"),
+    ("API key: abc is old", "API key: … is old"),
+    ("PIN:1234", "PIN:…"),
+    ("密码：abc", "密码：…"),
+    ("口令: abc", "口令: …"),
+    ("password: token: abc", "password: …"),
+    ("token: expired", "token: …"),
+    # Headers.
+    ("X-Api-Key: abc", "X-Api-Key: …"),
+    ("Authorization: token abc", "Authorization: …"),
+    ("sent 'Authorization: Bearer abcdefgh.ijk'", "sent 'Authorization: …'"),
+    ("header=Bearer abcdefgh", "header=Bearer …"),
+    ("authorization=Bearer abcdefgh ok", "authorization=… ok"),
+    ("Basic\tYW5uOnMzY3JldA==", "Basic\t…"),
+    ("Cookie: a=b; c=d", "Cookie: …"),
+    # JSON and what Python prints.
+    ('400: {"token":"a\'b\\"c","n":1}', '400: {"token":"…","n":1}'),
+    ("{'api_key' : 'abc', 'n': 'a'}", "{'api_key' : '…', 'n': 'a'}"),
+    ("{'password': b'abc', 'n': x}", "{'password': b'…', 'n': x}"),
+    ("{'password': abc}", "{'password': …}"),
+    ('{"token": 5, "secret": ""}', '{"token": …, "secret": ""}'),
+    ('{"pin":12345,"n":1}', '{"pin":…,"n":1}'),
+    ('{"credentials": {"user": "ann", "pass": ["b"]}}', '{"credentials": …'),
+    ('"{\\"token\\": \\"a\\\\\\"b\\", \\"n\\": 1}"', '"{\\"token\\": \\"…\\", \\"n\\": 1}"'),
+    # What is none.
+    ("key=order-1 stays", "key=order-1 stays"),
+    ("https://shop.example/a?page=2", "https://shop.example/a?page=2"),
+    ("mail ann@shop.example", "mail ann@shop.example"),
+    ("basic needs", "basic needs"),
+    ("pinned: 4, spinning=5, shipping: 6", "pinned: 4, spinning=5, shipping: 6"),
+    ("session_count=5", "session_count=5"),
+    ("InvalidTokenError: expired", "InvalidTokenError: expired"),
+    ("密码错误：请重试", "密码错误：请重试"),
+)
+
+
+def test_secrets_in_texts_are_masked_in_every_notation(subtests: pytest.Subtests) -> None:
+    for text, left in TEXTS:
+        shown = left.replace("…", MASK)
+        with subtests.test(text):
+            assert redact(text) == shown
+            assert redact({"list": [text]}) == {"list": [shown]}
+            assert redact(shown) == shown
+            # A key is a text, too.
+            assert list(redact({text: 1})) == [shown]
 
 
 def test_long_texts_are_read_once_from_begin_to_end() -> None:
-    """Each would take many seconds if what follows a name were read anew for each name in it."""
-    began = time.thread_time()
-    for piece in ("a=", "token=", '"a":"', "Bearer ", "://a@", "'token':'", "%", "\\"):
-        # Without a sign of a secret none is looked for.
-        assert len(redacted(piece * 60_000 + " =")) <= 60_001 * (len(piece) + len(MASK))
-    assert time.thread_time() - began < 4
+    """Each would take minutes if what follows a name were read anew for each name in it."""
+    pieces = ("a=", "token=", '"a":"', "Bearer ", "://a@", "'token':'", "%", "\\", "token: ")
+    for piece in (*pieces, "token=[ ", "token-", "token: x; ", '\\"token\\":\\"', 'token:"\\'):
+        assert len(redact(piece * 20_000)) <= 20_000 * (len(piece) + len(MASK))
 
 
-def test_mask_that_was_left_standing_gives_the_stored_secret_back() -> None:
-    stored = {"token": "t", "list": [{"token": "u"}], "x": {"token": "v"}}
-    edited = {"token": MASK, "list": [{"token": MASK}, {"token": MASK}], "x": {"token": "new"}}
-    assert unredacted(edited, stored) == {
-        "token": "t",
-        "list": [{"token": "u"}, {"token": MASK}],
-        "x": {"token": "new"},
-    }
+# --- Edits ----------------------------------------------------------------------------------------
+STORED: dict[str, Any] = {
+    "token": "t",
+    "note": "token=n and more",
+    "list": [{"url": "a", "token": "A"}, {"url": "b", "token": "B"}],
+    "args": ["--token=c", "-v"],
+    "deep": {"credentials": {"user": "u"}, "name": "North"},
+    "pin": 1234,
+    "url=https://u:k@x": 1,
+}
+SHOWN_OF_STORED: dict[str, Any] = {
+    "token": MASK,
+    "note": f"token={MASK} and more",
+    "list": [{"url": "a", "token": MASK}, {"url": "b", "token": MASK}],
+    "args": [f"--token={MASK}", "-v"],
+    "deep": {"credentials": MASK, "name": "North"},
+    "pin": MASK,
+    f"url=https://{MASK}@x": 1,
+}
+KEPT: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = (
+    ({}, {}),
+    ({"more": 1}, {"more": 1}),
+    ({"token": "new"}, {"token": "new"}),
+    ({"note": "new"}, {"note": "new"}),
+    ({"deep": {"credentials": MASK, "name": "South", "new": 1}},
+     {"deep": {"credentials": {"user": "u"}, "name": "South", "new": 1}}),
+    ({"list": [SHOWN_OF_STORED["list"][0], {"url": "c"}]},
+     {"list": [STORED["list"][0], {"url": "c"}]}),
+    ({"args": [f"--token={MASK}", "-q"]}, {"args": ["--token=c", "-q"]}),
+    ({"args": ["-q"]}, {"args": ["-q"]}),
+)  # fmt: skip
+
+# The edit, and where a mask is left over.
+LEFT: tuple[tuple[dict[str, Any], list[str]], ...] = (
+    ({"note": f"x {MASK}"}, ["note"]),
+    ({"note": MASK}, ["note"]),
+    ({"note": f"token={MASK} and less"}, ["note"]),
+    ({"other": MASK}, ["other"]),
+    ({"deep": {"token": MASK}}, ["deep.token"]),
+    ({"deep": {"credentials": {"user": MASK}}}, ["deep.credentials.user"]),
+    ({"deep": f"token={MASK} and more"}, ["deep"]),
+    ({"list": SHOWN_OF_STORED["list"][1:]}, ["list[0].token"]),
+    ({"list": SHOWN_OF_STORED["list"][::-1]}, ["list[0].token", "list[1].token"]),
+    ({"list": [{"url": "evil", "token": MASK}, SHOWN_OF_STORED["list"][1]]}, ["list[0].token"]),
+    ({"list": [*SHOWN_OF_STORED["list"], {"token": MASK}]},
+     ["list[0].token", "list[1].token", "list[2].token"]),
+    ({"args": [MASK, "-v"]}, ["args[0]"]),
+    ({"args": ["-v", f"--token={MASK}"]}, ["args[1]"]),
+    ({"new": [[{"a": MASK}]]}, ["new[0][0].a"]),
+    ({f"other={MASK}": 1}, [f"other={MASK}"]),
+)  # fmt: skip
 
 
-def test_masks_within_a_text_give_its_secrets_back(subtests: pytest.Subtests) -> None:
-    for edited, saved in (
-        (f"https://{MASK}@a.example/?token={MASK}", "https://u:p@a.example/?token=t"),
-        (f"https://{MASK}@b.example/?n=1&token={MASK}", "https://u:p@b.example/?n=1&token=t"),
-        # Which of the two is it? It stays as it was written.
-        (f"https://a.example/?token={MASK}", f"https://a.example/?token={MASK}"),
-        ("https://a.example/", "https://a.example/"),
-    ):
-        with subtests.test(edited=edited):
-            assert unredacted({"url": edited}, {"url": "https://u:p@a.example/?token=t"}) == {
-                "url": saved
-            }
+def test_mask_stands_for_the_stored_secret_at_its_own_place_alone(
+    subtests: pytest.Subtests,
+) -> None:
+    assert redact(STORED) == SHOWN_OF_STORED
+    for edit, merged in KEPT:
+        with subtests.test(str(edit)):
+            assert merge({**SHOWN_OF_STORED, **edit}, STORED) == {**STORED, **merged}
+    for edit, places in LEFT:
+        with subtests.test(str(edit)):
+            with pytest.raises(Invalid) as caught:
+                merge({**SHOWN_OF_STORED, **edit}, STORED, field="params")
+            assert [error.field for error in caught.value.errors] == [f"params.{p}" for p in places]
+            assert all(MASK in error.message for error in caught.value.errors)
+            assert f"params.{places[0]}: " in str(caught.value)
+
+
+def test_masks_of_a_new_value_are_refused() -> None:
+    with pytest.raises(Invalid, match=r"params\.a\.token: "):
+        merge({"a": {"token": MASK}}, None, field="params")
+    assert merge({"a": {"token": "x"}}, None) == {"a": {"token": "x"}}
+
+
+def test_mask_that_is_stored_itself_may_stay() -> None:
+    stored = {"note": MASK, "token": MASK, "list": [MASK, "token=x"]}
+    assert merge(redact(stored), stored) == stored
+
+
+def test_keys_that_look_alike_when_masked_are_told_apart() -> None:
+    stored = {"token=a": 1, "token=b": 2}
+    shown = redact(stored)
+    assert len(shown) == 2
+    assert merge(shown, stored) == stored
+
+
+@given(stored=masks.values, data=st.data())
+def test_no_edit_moves_a_secret(stored: dict[str, Any], data: st.DataObject) -> None:
+    shown = redact(stored)
+    assert not masks.has_secret(shown)
+    assert canonical(merge(shown, stored)) == canonical(stored)
+    edited = data.draw(masks.edits(shown))
+    try:
+        merged = merge(edited, stored)
+    except Invalid as error:
+        assert all(MASK in each.message for each in error.errors)
+        assert MASK in canonical(edited)
+        return
+    masks.require_in_place(merged, stored)
+
+
+def test_is_secret_and_texts_go_by_one_list(subtests: pytest.Subtests) -> None:
+    for key in filter(None, (*SECRET, *SHOWN)):
+        with subtests.test(key):
+            assert (MASK in redact(f"{key}: x")) == is_secret(key)
+            assert (MASK in redact(f'{{"{key}": "x"}}')) == is_secret(key)

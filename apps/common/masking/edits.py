@@ -1,0 +1,113 @@
+"""Edits by those who see masks: where one was left, the stored secret stays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from apps.common.errors import FieldError, Invalid
+from apps.common.json_rules import is_same
+from apps.common.masking import names
+from apps.common.masking.patterns import MASK
+from apps.common.masking.redaction import redact, shown_keys
+from apps.common.messages import Message, joined
+from apps.common.messages import Message as _
+
+_ABSENT = object()
+
+_NEW = _("{mask} stands for a secret only at the place where it was shown; write the value.")
+_TEXT = _(
+    "{mask} stands for a secret only in a text that is as it was shown; leave all of it, or write "
+    "all of it."
+)
+_ELEMENT = _(
+    "{mask} stands for a secret in a list only while the length of the list and this element are "
+    "as they were shown; write the value."
+)
+
+
+def merge(edited: Any, stored: Any, *, field: str = "") -> Any:
+    """The edited JSON value with the secrets of the stored one where their masks were left.
+
+    A mask stands for what is stored at the same path; in lists of the same length, in an element
+    that is otherwise unchanged; in a text, if all of it is as it was shown. Invalid names each
+    place, below `field`, where one is left over.
+    """
+    if not _has_mask(edited):
+        return edited
+    left: list[FieldError] = []
+    merged = _merged(edited, stored, redact(stored), field, left)
+    if left:
+        raise Invalid(joined(each.named for each in left[:3]), errors=left)
+    return merged
+
+
+def _has_mask(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(MASK in key for key in value) or any(map(_has_mask, value.values()))
+    if isinstance(value, list):
+        return any(map(_has_mask, value))
+    return isinstance(value, str) and MASK in value
+
+
+def _merged(edited: Any, stored: Any, shown: Any, path: str, left: list[FieldError]) -> Any:
+    if isinstance(edited, dict):
+        return _object(edited, stored, shown, path, left)
+    if isinstance(edited, list):
+        return _list(edited, stored, shown, path, left)
+    if not isinstance(edited, str) or MASK not in edited:
+        return edited
+    if edited == shown:
+        return stored
+    _leave(left, path, _TEXT if isinstance(shown, str) and shown != MASK else _NEW)
+    return edited
+
+
+def _object(
+    edited: dict[str, Any], stored: Any, shown: Any, path: str, left: list[FieldError]
+) -> dict[str, Any]:
+    # What is masked as a whole has no parts for those who edit it.
+    keys = shown_keys(stored, names.patterns()) if isinstance(shown, dict) else {}
+    merged = {}
+    for key, value in edited.items():
+        below = f"{path}.{redact(key)}" if path else str(redact(key))
+        if key in keys:
+            merged[keys[key]] = _merged(value, stored[keys[key]], shown[key], below, left)
+            continue
+        if MASK in key:
+            _leave(left, below, _NEW)
+        merged[key] = _merged(value, None, _ABSENT, below, left)
+    return merged
+
+
+def _list(
+    edited: list[Any], stored: Any, shown: Any, path: str, left: list[FieldError]
+) -> list[Any]:
+    is_as_long = isinstance(shown, list) and len(shown) == len(edited)
+    merged = []
+    for position, value in enumerate(edited):
+        if is_as_long and is_same(value, shown[position]):
+            merged.append(stored[position])
+            continue
+        for place in _masks(value, f"{path}[{position}]"):
+            _leave(left, place, _ELEMENT if isinstance(shown, list) else _NEW)
+        merged.append(value)
+    return merged
+
+
+def _masks(value: Any, path: str) -> Iterator[str]:
+    """The paths of what has masks in it."""
+    if isinstance(value, str) and MASK in value:
+        yield path
+    elif isinstance(value, list):
+        for position, item in enumerate(value):
+            yield from _masks(item, f"{path}[{position}]")
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if MASK in key:
+                yield f"{path}.{key}"
+            yield from _masks(item, f"{path}.{redact(key)}")
+
+
+def _leave(left: list[FieldError], path: str, why: Message) -> None:
+    left.append(FieldError(path, Invalid.code, Message(why.template, mask=MASK)))

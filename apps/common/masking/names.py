@@ -1,0 +1,108 @@
+"""The one list of names whose values are secrets: MASKED_KEYS, and the properties of schemas that
+say `"secret": true`.
+
+A name of MASKED_KEYS is found as words of a longer name; one that a schema declares is the whole
+name. `api_key`, `API-Key`, `apiKey` and `api key` are alike.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from apps.common.conf import conf
+from apps.common.kept import Kept
+from apps.common.masking.patterns import Patterns
+
+Schemas = Callable[[], Iterable[Any]]
+
+# How long a process goes by what it has read, as with the settings of types.
+SECONDS = 1.0
+# Keywords of a schema whose values are no schemas.
+_VALUES = {"const", "enum", "default", "examples", "required", "dependentRequired"}
+_DEFINITIONS = {"$defs", "definitions"}
+
+_sources: list[Schemas] = []
+_declared: Kept[frozenset[str]] = Kept(SECONDS)
+# What was read last, however old.
+_latest: frozenset[str] = frozenset()
+
+
+def declared_in(schemas: Schemas) -> None:
+    """Take further names from these schemas, which are read again and again."""
+    _sources.append(schemas)
+
+
+def forget_declared() -> None:
+    """Read the schemas anew: one has changed in this process."""
+    _declared.forget()
+
+
+def patterns() -> Patterns:
+    """What hides secrets by the names as they are now."""
+    return _made(_declared.get("", _read))
+
+
+def known_patterns() -> Patterns:
+    """The same by the names that were read last, for callers that cannot ask the database."""
+    return _made(_latest)
+
+
+def is_secret(key: str) -> bool:
+    """Whether values under this key are secrets. `tokens`, `pinned`, `spinning` and
+    `session_count` are none."""
+    return patterns().name(key)
+
+
+def _made(declared: frozenset[str]) -> Patterns:
+    return _compiled(tuple(conf.MASKED_KEYS), declared)
+
+
+_compiled = functools.lru_cache(maxsize=16)(Patterns)
+
+
+def _read() -> frozenset[str]:
+    global _latest
+    found = (secret_properties(schema) for schemas in _sources for schema in schemas())
+    _latest = frozenset[str]().union(*found)
+    return _latest
+
+
+def secret_properties(schema: Any) -> set[str]:
+    """The properties that are `"secret": true`, by themselves, by their items or by what they
+    refer to."""
+    return set(_secrets(schema, schema, "", set()))
+
+
+def _secrets(root: Any, node: Any, name: str, seen: set[tuple[int, str]]) -> Iterator[str]:
+    """Those within a part of the schema, which is about the property of that name."""
+    if isinstance(node, list):
+        for each in node:
+            yield from _secrets(root, each, name, seen)
+    if not isinstance(node, Mapping) or (id(node), name) in seen:
+        return
+    seen.add((id(node), name))
+    if node.get("secret") is True and name:
+        yield name
+    for keyword, below in node.items():
+        if keyword == "properties" and isinstance(below, Mapping):
+            for each, part in below.items():
+                yield from _secrets(root, part, each, seen)
+        elif keyword == "$ref":
+            yield from _secrets(root, _referred(root, below), name, seen)
+        elif keyword in _DEFINITIONS:
+            yield from _secrets(root, [*below.values()], "", seen)
+        elif keyword not in _VALUES:
+            yield from _secrets(root, below, name, seen)
+
+
+def _referred(root: Any, reference: Any) -> Any:
+    """What a JSON Pointer such as `#/$defs/pin` leads to, None for nothing."""
+    if not isinstance(reference, str) or not reference.startswith("#"):
+        return None
+    node = root
+    for step in reference[1:].split("/")[1:]:
+        key = step.replace("~1", "/").replace("~0", "~")
+        node = node.get(key) if isinstance(node, Mapping) else None
+    return node

@@ -1,0 +1,48 @@
+"""What is shown of JSON values and texts to those who may not see their secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from apps.common.masking import names
+from apps.common.masking.patterns import MASK, Patterns
+
+
+def redact(value: Any) -> Any:
+    """The JSON value or text with MASK instead of its secrets: every value under the name of one,
+    and in texts what stands behind such a name, the sign-in of an address and of a header."""
+    return _redacted(value, names.patterns())
+
+
+def redact_line(value: Any) -> Any:
+    """The same without asking the database for names, whose errors are logged, too."""
+    return _redacted(value, names.known_patterns())
+
+
+def _redacted(value: Any, patterns: Patterns) -> Any:
+    if isinstance(value, str):
+        return patterns.hide(value)
+    if isinstance(value, dict):
+        return {
+            shown: MASK if _is_secret(key, patterns) else _redacted(value[key], patterns)
+            for shown, key in shown_keys(value, patterns).items()
+        }
+    if isinstance(value, list):
+        return [_redacted(item, patterns) for item in value]
+    return value
+
+
+def _is_secret(key: Any, patterns: Patterns) -> bool:
+    return isinstance(key, str) and patterns.name(key)
+
+
+def shown_keys(value: Mapping[Any, Any], patterns: Patterns) -> dict[Any, Any]:
+    """The keys of the object by what is shown of them: those may have secrets, too."""
+    keys: dict[Any, Any] = {}
+    for key in value:
+        shown = patterns.hide(key) if isinstance(key, str) else key
+        while shown in keys:
+            shown += MASK
+        keys[shown] = key
+    return keys
