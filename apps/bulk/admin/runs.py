@@ -35,6 +35,7 @@ from apps.common.admin.buttons import Button
 from apps.common.admin.csv_text import BYTE_ORDER_MARK, plain_cell
 from apps.common.admin.display import (
     column,
+    error_column,
     progress_bar,
     shown_actor,
     shown_text,
@@ -200,7 +201,7 @@ class BulkRunAdmin(LiveAdmin, MachineRowAdmin):
             {
                 "fields": (
                     ("shown_what", "shown_filter"),
-                    ("reason", "by"),
+                    ("shown_reason", "by"),
                     ("rate", "at_most"),
                     ("started", "ended"),
                     ("shown_job",),
@@ -211,6 +212,7 @@ class BulkRunAdmin(LiveAdmin, MachineRowAdmin):
     custom_urls = (("<int:pk>/csv/", "bulk_bulkrun_csv", csv_view),)
     actions = ("stop_run", "continue_run")
     shown_state = state_label("state", _COLOURS, _("state"))
+    shown_reason = error_column("reason", _("reason"))
     started = time_column("created_at", _("started"))
     ended = time_column("ended_at", _("ended"))
 

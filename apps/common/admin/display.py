@@ -129,12 +129,14 @@ def text_column(
     return shown
 
 
-def error_column(field: str, description: str | Promise) -> Callable[[Any, Any], str]:
-    """A column of a text that programs write, such as an error: with its secrets masked."""
+def error_column(
+    field: str, description: str | Promise, *, limit: int = MAX_TEXT
+) -> Callable[[Any, Any], str]:
+    """A column of a text in which anything may be, such as an error: with its secrets masked."""
 
     @column(description)
     def shown(_admin: Any, row: Any) -> str:
-        return shown_text(redact(getattr(row, field)))
+        return shown_text(redact(getattr(row, field)), limit=limit)
 
     return shown
 

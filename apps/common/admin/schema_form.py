@@ -118,7 +118,9 @@ class SchemaForm(forms.Form):
         if isinstance(field, Text) and isinstance(value, str) and "\n" in value:
             field.widget = UnfoldAdminTextareaWidget({"rows": 3})
         self.fields[part.name] = field
-        self.initial[part.name] = part.default if is_new else value
+        # What the field cannot show is in the raw JSON, with its secrets masked.
+        shown = value if fits(field, value) else None
+        self.initial[part.name] = part.default if is_new else shown
 
     # --- drawing ----------------------------------------------------------------------------------
     @property

@@ -32,6 +32,7 @@ from apps.common.admin.filters import ChoiceFilter
 from apps.common.admin.time_inputs import InstantField
 from apps.common.admin.timeline import Moment
 from apps.common.errors import Conflict
+from apps.common.masking import redact
 from apps.jobs.admin import labels
 from apps.jobs.admin.backoff_picture import backoff_picture
 from apps.jobs.admin.filters import LaneFilter as JobLaneFilter
@@ -318,7 +319,7 @@ def _state_panel(job_type: JobType) -> SafeString:
     context: dict[str, Any] = {
         "type": job_type,
         "is_paused": job_type.snapshot.is_paused(now),
-        "pause_reason": shown_text(job_type.pause_reason),
+        "pause_reason": shown_text(redact(job_type.pause_reason)),
         "paused_until": None
         if job_type.paused_until is None
         else labels.time_from_now(job_type.paused_until, now),

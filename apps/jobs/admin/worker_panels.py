@@ -18,6 +18,7 @@ from django.utils.translation import gettext_lazy as _
 from apps.common import clock
 from apps.common.admin.base import Panel
 from apps.common.admin.display import shown_actor, shown_text, shown_time
+from apps.common.masking import redact
 from apps.jobs.admin import job_fields, labels
 from apps.jobs.admin.worker_links import WorkerLinks
 from apps.jobs.models import Job, Worker
@@ -44,7 +45,7 @@ def quiet_panel(worker: Worker) -> Panel:
     context = {
         "since": None if last is None else shown_time(last.at),
         "actor": "" if last is None else shown_actor(last.actor),
-        "reason": "" if last is None else shown_text(last.reason),
+        "reason": "" if last is None else shown_text(redact(last.reason)),
         "meaning": meaning,
     }
     return Panel("", SafeString(render_to_string("admin/includes/worker_quiet.html", context)))

@@ -28,7 +28,6 @@ from apps.common.admin.display import (
 )
 from apps.common.admin.filters import KeyFilter, read_key, read_number
 from apps.common.admin.timeline import Moment
-from apps.common.masking import redact
 from apps.journal.admin import words
 from apps.journal.admin.entries import latest_moments
 from apps.journal.models import JournalEntry, Sink, SinkReject, Source
@@ -44,7 +43,7 @@ class SinkAdmin(MachineRowAdmin):
     list_display = ("name", "shown_state", "shown_lag", "shown_sent", "shown_error")
     list_mobile = (("shown_state", "name"), ("shown_lag", "shown_sent", "shown_error"))
     fieldsets = (
-        (None, {"fields": ("name", "shown_address", "shown_state", "shown_lag", "pause_reason")}),
+        (None, {"fields": ("name", "shown_address", "shown_state", "shown_lag", "shown_reason")}),
         (
             _("Deliveries"),
             {
@@ -63,6 +62,8 @@ class SinkAdmin(MachineRowAdmin):
 
     shown_delivered_at = time_column("delivered_at", _("last delivery"))
     shown_retry_at = time_column("retry_at", _("next try"))
+    shown_reason = error_column("pause_reason", _("reason"))
+    shown_error = error_column("error", _("last error"), limit=120)
     last_error = error_column("error", _("last error"))
 
     def timeline(self, request: HttpRequest, row: Sink) -> Sequence[Moment]:
@@ -99,10 +100,6 @@ class SinkAdmin(MachineRowAdmin):
         if sink.rejected:
             refused = gettext("%s refused") % f"{sink.rejected:,}"
         return format_html('{}<span class="cell-note faint">{}</span>', f"{sink.sent:,}", refused)
-
-    @column(_("last error"))
-    def shown_error(self, sink: Any) -> str:
-        return shown_text(redact(sink.error), limit=120)
 
     @column(_("refused"))
     def shown_rejected(self, sink: Any) -> SafeString:
@@ -167,11 +164,8 @@ class SinkRejectAdmin(MachineRowAdmin):
     payload_fields = ("shown_body",)
 
     shown_at = time_column("at", _("at"))
+    shown_error = error_column("error", _("error"), limit=160)
     whole_error = error_column("error", _("error"))
-
-    @column(_("error"))
-    def shown_error(self, reject: SinkReject) -> str:
-        return shown_text(redact(reject.error), limit=160)
 
     @column(_("journal entry"))
     def shown_entry(self, reject: SinkReject) -> SafeString:

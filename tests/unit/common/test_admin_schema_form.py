@@ -252,6 +252,67 @@ def test_raw_json_keeps_a_secret_where_the_mask_was_left_standing() -> None:
     assert edited.params == {**STORED, "shop": "S5"}
 
 
+SECRETS = {
+    "type": "object",
+    "properties": {
+        "pin": {"type": "integer"},
+        "session": {"type": "boolean"},
+        "token": {"enum": ["hunter2", "other"]},
+        "credentials": {"type": "object", "properties": {"user": {"type": "string"}}},
+        "note": {"type": "string", "maxLength": 18},
+        "args": {"type": "array", "items": {"type": "string"}},
+        "by": {"type": "string", "default": "https://u:hunter2@h"},
+    },
+}
+HIDDEN = {
+    "pin": 1234,
+    "session": True,
+    "token": "hunter2",
+    "credentials": {"user": "hunter2"},
+    "note": "token=hunter2 ok",
+    "args": ["--token=hunter2"],
+    "by": "https://u:hunter2@h",
+}
+
+
+def test_secrets_of_any_type_are_not_drawn_and_stay() -> None:
+    form = made(SECRETS, HIDDEN)
+    drawn = form.as_p()
+    assert "1234" not in drawn
+    # The choices of a schema are no secret, but which of them is stored.
+    assert "hunter2" not in drawn
+    kept = made(SECRETS, HIDDEN, sent_by(form))
+    assert kept.is_valid(), kept.errors
+    assert kept.params == HIDDEN
+    typed = {"pin": "42", "credentials": '{"user": "ann"}', "note": "new", "args": "-v"}
+    changed = made(SECRETS, HIDDEN, sent_by(form, **typed))
+    assert changed.is_valid(), changed.errors
+    assert changed.params == {
+        **HIDDEN,
+        **{"pin": 42, "credentials": {"user": "ann"}, "note": "new", "args": ["-v"]},
+    }
+    added = made(SECRETS, None, sent_by(made(SECRETS, None)))
+    assert added.is_valid(), added.errors
+    assert added.params == {"by": "https://u:hunter2@h"}
+
+
+def test_mask_within_another_text_is_refused_beside_its_field(subtests: pytest.Subtests) -> None:
+    form = made(SECRETS, HIDDEN)
+    for name, typed in (("note", f"x {MASK}"), ("args", f"-v\n{MASK}"), ("pin", f'"{MASK}"')):
+        with subtests.test(name):
+            bound = made(SECRETS, HIDDEN, sent_by(form, **{name: typed}))
+            assert not bound.is_valid()
+            assert list(bound.errors) == [f"value/{name}"]
+            assert MASK in str(bound.errors)
+
+
+def test_value_of_another_type_than_its_field_is_not_drawn_in_it() -> None:
+    stored = {"args": {"token": "hunter2"}, "note": ["token=hunter2"], "by": {"pin": "hunter2"}}
+    form = made(SECRETS, stored)
+    assert form.is_raw
+    assert "hunter2" not in form.as_p()
+
+
 def test_message_about_a_secret_does_not_quote_it() -> None:
     schema = {"type": "object", "properties": {"token": {"type": "string", "pattern": "^x"}}}
     form = made(schema, {"token": "hunter2"}, {"params-uses_raw": ""})

@@ -16,6 +16,7 @@ from django.utils.translation import gettext_lazy as _
 from apps.common import clock
 from apps.common.admin.display import plain_time, shown_text
 from apps.common.leases import SweepRun
+from apps.common.masking import redact
 from apps.dispatch.models import Dispatch
 from apps.jobs.admin.labels import age, capped, relative
 from apps.jobs.conf import conf
@@ -248,7 +249,7 @@ def _page(known: TypeSnapshot) -> str:
 
 
 def _pause(known: TypeSnapshot) -> str:
-    reason = shown_text(known.pause_reason, limit=200)
+    reason = shown_text(redact(known.pause_reason), limit=200)
     if known.paused_until is None:
         return reason
     until = gettext("until %s") % plain_time(known.paused_until)
