@@ -68,7 +68,6 @@ class DeliveryAdmin(ForAllOrNobodyAdmin, LiveAdmin, MachineRowAdmin):
     shown_ended = time_column("ended_at", _("ended"))
     shown_state = state_label("state", STATE_COLOURS, _("state"), ordering=False)
     shown_answer = error_column("answer", _("answer"), limit=80)
-    whole_answer = error_column("answer", _("answer"))
 
     # --- the page ---------------------------------------------------------------------------------
     def live_seconds(self, row: Delivery) -> float | None:
