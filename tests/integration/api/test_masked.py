@@ -110,7 +110,7 @@ def test_masks_of_a_task_that_come_back_leave_its_secrets(
     method: str, clients: Callable[..., ContractClient]
 ) -> None:
     task = factories.once_task(factories.user("uid_alice"), params=SECRETS)
-    body = {"title": "New title", "executor": "uid_alice", "params": MASKED}
+    body = {"title": "New title", "executor": "uid_alice", "params": MASKED, "status": "active"}
 
     answer = getattr(clients("operate"), method)(f"/api/v1/once-tasks/{task.pk}/", body)
 
