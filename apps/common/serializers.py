@@ -21,7 +21,7 @@ from rest_framework.validators import ProhibitSurrogateCharactersValidator
 from apps.common.errors import PlatformError, field_errors, refusal
 from apps.common.fields import KEY_PATTERN
 from apps.common.json_rules import INTEGERS, check_json, check_text
-from apps.common.masking import redact
+from apps.common.masking import quote, redact
 from apps.common.messages import wire_time
 
 _INSTANT = re.compile(
@@ -37,8 +37,8 @@ _DECIMAL = re.compile(r"-?\d{1,19}", re.ASCII)
 
 
 def shown(value: Any) -> str:
-    """The value as error messages quote it: as JSON, cut to 60 characters."""
-    text = json.dumps(value, default=str, ensure_ascii=False)
+    """The value as error messages quote it: as JSON, masked and cut to 60 characters."""
+    text = json.dumps(redact(value), default=str, ensure_ascii=False)
     # Invisible characters and lone surrogates are escaped.
     text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
     return text if len(text) <= 60 else text[:57] + "..."
@@ -201,7 +201,7 @@ class JsonObject(_Strict, serializers.DictField):
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
         if not isinstance(data, dict):
-            raise self.refuse(f"{shown(data)} is not a JSON object; write {{…}}.")
+            raise self.refuse(f"{quote(data)} is not a JSON object; write {{…}}.")
         try:
             check_json(data)
         except PlatformError as error:

@@ -52,7 +52,7 @@ def known_patterns() -> Patterns:
 def is_secret(key: str) -> bool:
     """Whether values under this key are secrets. `tokens`, `pinned`, `spinning` and
     `session_count` are none."""
-    return patterns().name(key)
+    return patterns().is_name(key)
 
 
 def _made(declared: frozenset[str]) -> Patterns:

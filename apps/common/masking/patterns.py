@@ -6,6 +6,7 @@ there are no \\w, \\s, \\b and no flags in them: each of the three means somethi
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable
 
@@ -58,17 +59,12 @@ class Patterns:
         self._name = re.compile(name)
         self.sources = tuple(_sources(name))
         self._hiding = [re.compile(source) for source in self.sources]
-        # Names repeat, and there are never many.
-        self._known: dict[str, bool] = {}
+        # Keys repeat.
+        self.is_name = functools.lru_cache(maxsize=4096)(self._is_name)
 
-    def name(self, key: str) -> bool:
+    def _is_name(self, key: str) -> bool:
         """Whether that is the name of a secret."""
-        found = self._known.get(key)
-        if found is None:
-            if len(self._known) >= 4096:
-                self._known.clear()
-            found = self._known[key] = self._name.search(key) is not None
-        return found
+        return self._name.search(key) is not None
 
     def hide(self, text: str) -> str:
         """The text with MASK in place of each secret."""

@@ -34,7 +34,7 @@ def _redacted(value: Any, patterns: Patterns) -> Any:
 
 
 def _is_secret(key: Any, patterns: Patterns) -> bool:
-    return isinstance(key, str) and patterns.name(key)
+    return isinstance(key, str) and patterns.is_name(key)
 
 
 def shown_keys(value: Mapping[Any, Any], patterns: Patterns) -> dict[Any, Any]:

@@ -15,6 +15,7 @@ from apps.access.rules.clients import Binding
 from apps.common import clock
 from apps.common.errors import FieldError, Invalid, PlatformError, refusal
 from apps.common.json_rules import check_json
+from apps.common.masking import quote
 from apps.common.messages import wire_time
 from apps.common.parsers import BATCH_ITEMS
 from apps.common.serializers import (
@@ -100,7 +101,7 @@ class Scores(_ByKey):
 class Contexts(_ByKey):
     def read(self, value: Any) -> None:
         if not isinstance(value, dict):
-            raise Invalid(f"{shown(value)} is not a JSON object; write {{…}}.")
+            raise Invalid(f"{quote(value)} is not a JSON object; write {{…}}.")
         check_json(value)
 
 

@@ -231,6 +231,19 @@ def test_wrong_rebuild_changes_nothing(api: ContractClient, subtests: pytest.Sub
             assert list(Job.objects.order_by("pk").values()) == before
 
 
+def test_masks_in_contexts_are_refused_unless_the_key_is_shown_none(
+    api: ContractClient, api_for: ApiFor
+) -> None:
+    body = {"items": {"new": 1}, "contexts": {"new": {"deep": [{"token": "••••••"}]}}}
+
+    answer = api_for(scopes=["operate"]).post(f"{POOL}rebuild/", body)
+
+    assert mistakes(answer) == ["contexts.new.deep[0].token"]
+    assert not Job.objects.filter(key="new").exists()
+    assert api.post(f"{POOL}rebuild/", body).status_code == 200
+    assert job_of("new").context == body["contexts"]["new"]
+
+
 def test_context_has_the_limits_of_a_single_one(api: ContractClient) -> None:
     body = {"items": {"a": 1, "b": 2}, "contexts": {"a": {}, "b": {"text": "x" * 262_144}}}
 

@@ -105,20 +105,8 @@ _PIECES = (
     *("token", "pass", "word", "-", "_", ".", "%", "[", "]", "=", "=", "=", "&", "?", "#", ";"),
     *("://", "@", "Bearer ", "basic\t", "key", "sig", " ", " ", "\n", "/", "'", '"', "<"),
     *("API", "Key", "client_secret", "tokens", "x", ":", "\\", "$1", "+", "~", "pwd=", "pwd="),
-    *(
-        '"token": "',
-        "'cookie':'",
-        '", "',
-        "密",
-        "É",
-        "password",
-        ": ",
-        ": ",
-        " = ",
-        "=>",
-        "：",
-        "密码",
-    ),
+    *('"token": "', "'cookie':'", '", "', "密", "É", "password", ": ", ": ", " = ", "=>"),
+    *("：", "口令"),
     *("Authorization: ", "token ", "pin", "Pin", "count", "Error", "otp", "session", "{", "}", "("),
     *('\\"', '\\"jwt\\": \\"', "b'", ", ", "`", "\u3000", "\x0b", "\x1c", "\xa0", "\u212a", "ſ"),
 )
@@ -132,7 +120,3 @@ def _text(rng: random.Random, number: int) -> str:
         if rng.random() < 0.4:
             parts.append(f"v{number}q{position}v")
     return "".join(parts)
-
-
-def _values(text: Any) -> set[str]:
-    return {part for part in str(text).replace("v", " v ").split() if "q" in part}

@@ -67,7 +67,7 @@ def test_schemas_name_secrets_wherever_they_say_so() -> None:
 def test_name_of_a_schema_is_the_whole_name() -> None:
     patterns = Patterns(["token"], ["door code", "暗号"])
     assert [name for name in ("doorCode", "DOOR_CODE", "door", "my_door_code", "暗号", "暗号本")
-            if patterns.name(name)] == ["doorCode", "DOOR_CODE", "暗号"]  # fmt: skip
+            if patterns.is_name(name)] == ["doorCode", "DOOR_CODE", "暗号"]  # fmt: skip
     assert patterns.hide("door_code=1 my_door_code=2") == f"door_code={MASK} my_door_code=2"
     assert patterns.hide("暗号：1 暗号本：2") == f"暗号：{MASK} 暗号本：2"
 

@@ -128,7 +128,7 @@ def test_value_of_another_type_or_out_of_range_is_refused_by_its_field(
         ("at", "0001-01-01T00:00:00+01:00", "invalid", "no moment that exists"),
         ("at", "9999-12-31T23:59:59-00:01", "invalid", "no moment that exists"),
         ("at", "1970-01-01T00:59:59+01:00", "invalid", "before 1970"),
-        ("params", [], "invalid", "[] is not a JSON object"),
+        ("params", [], "invalid", "The list is not a JSON object"),
         ("params", "{}", "invalid", "is not a JSON object"),
         ("params", {"a": "\0"}, "bad_text", "NUL"),
         ("members", "uid_a", "invalid", "is not a list"),

@@ -131,6 +131,10 @@ def test_secrets_are_masked_for_keys_without_the_scope(go: Calls, make_key: Make
     assert shown == {"password": "••••••", "to": "bob"}
     assert json.loads(go.ask("get", task_id=name)[1]["context"])["password"] == "secret"
 
+    copied = {"task_type": "lark", "task_context": json.dumps(shown, ensure_ascii=False)}
+    code, _answer = Calls("g2", make_key(scopes=["submit"])).ask("create", copied)
+    assert code != 0
+
     worker = Calls("g2", make_key(scopes=["hold"]))
     assert "secret" in worker.hold()[0]["task_context"]
     shown = json.loads(reader.ask("get", task_id=name)[1]["context"])
