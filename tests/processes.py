@@ -18,12 +18,12 @@ STOP_SECONDS = 60.0
 T = TypeVar("T")
 
 
-def eventually(condition: Callable[[], T], *, seconds: float = 60.0) -> T:
+def eventually(condition: Callable[[], T], *, seconds: float = 60.0, pause: float = 0.02) -> T:
     """The first true answer of the condition; AssertionError when none comes in time."""
     deadline = time.monotonic() + seconds
     while not (answer := condition()):
         assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {condition}"
-        time.sleep(0.02)
+        time.sleep(pause)
     return answer
 
 

@@ -101,6 +101,7 @@ def test_change_of_a_role_is_told(admin_client: Client) -> None:
     assert last("permissions_given").data == {"given": "dispatch.change_oncetask"}
 
 
+@pytest.mark.both
 def test_entries_keep_the_name_of_a_deleted_account(admin_client: Client, olga: User) -> None:
     change(admin_client, olga, first_name="Olga")
     OperatorScope.objects.create(operator=olga, executor=factories.group("gid_north"))

@@ -102,6 +102,7 @@ def test_zone_that_there_is_not_is_refused_with_the_nearest(olga: User) -> None:
     assert Preference.objects.get().time_zone == "Europe/Berlin"
 
 
+@pytest.mark.both
 def test_empty_zone_is_that_of_the_server_and_stays_so(olga: User) -> None:
     client = sign_in("olga", time_zone="Europe/Berlin")
     client.post(reverse("preferences"), {"time_zone": ""})

@@ -20,7 +20,7 @@ from apps.access.rules.clients import Binding
 from tests.frozen import FrozenClock
 from tests.integration.access.conftest import START, Call, bearer, elapsed_of, make
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 class Process:

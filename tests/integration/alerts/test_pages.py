@@ -132,6 +132,7 @@ def test_page_of_a_rule_says_whether_it_would_fire(firing: Alert, role_client: A
     assert "No: it reads nothing now. A type counts from 20 ended jobs" in shown
 
 
+@pytest.mark.both
 def test_page_of_a_rule_says_that_its_target_does_not_exist(
     frozen_clock: FrozenClock, role_client: Any, subtests: pytest.Subtests
 ) -> None:
@@ -160,6 +161,7 @@ def test_page_of_a_rule_says_that_its_target_does_not_exist(
                 assert ("There is no" in shown) == bool(sentence)
 
 
+@pytest.mark.both
 def test_rule_is_deleted_with_its_alerts(firing: Alert, role_client: Any) -> None:
     client = role_client("configurer")
 

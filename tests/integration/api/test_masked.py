@@ -60,6 +60,7 @@ def test_jobs_are_masked(job: Job, clients: Callable[..., ContractClient]) -> No
         assert SECRET in trusted.get(address).content.decode(), address
 
 
+@pytest.mark.both
 def test_search_finds_no_secret_whatever_the_key_may_read(
     job: Job, clients: Callable[..., ContractClient]
 ) -> None:

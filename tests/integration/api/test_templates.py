@@ -94,6 +94,7 @@ def test_each_name_has_an_address(api: ContractClient, subtests: pytest.Subtests
             assert put(api, FLOOR, name).json()["version"] == 2
 
 
+@pytest.mark.both
 def test_template_from_before_with_a_slash_gets_further_versions(api: ContractClient) -> None:
     api.post(TEMPLATES, {"name": "photo", "schema": SHOP})
     Template.objects.update(name="photo/check")

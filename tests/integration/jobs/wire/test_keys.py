@@ -149,6 +149,7 @@ def local(make_key: MakeKey) -> Iterator[str]:
         yield client
 
 
+@pytest.mark.both
 def test_call_from_this_machine_needs_no_key_where_the_switch_says_so(
     local: str, lark: Any
 ) -> None:

@@ -14,6 +14,7 @@ from tests.integration.jobs.wire.replay import Replay, recorded
 pytestmark = pytest.mark.django_db
 
 
+@pytest.mark.both
 @pytest.mark.parametrize("name", BY_NAME)
 def test_recorded_requests_get_the_answers_byte_by_byte(
     name: str,

@@ -366,6 +366,7 @@ def test_what_is_no_id_of_ours_is_refused(calls: Calls) -> None:
     assert calls.ask("get", task_id="9223372036854775808_lark_1")[0] == 8035
 
 
+@pytest.mark.both
 def test_id_of_no_task_is_unknown(calls: Calls) -> None:
     for name in ("7_lark_1", "9223372036854775807h1_lark_1", "7h2"):
         assert calls.set(name, "succeeded") == 8035, name
