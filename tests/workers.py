@@ -10,11 +10,12 @@ import subprocess
 import sys
 import termios
 from collections.abc import Callable, Collection, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from taskplatform import sdk
+from tests.databases import execute_mysql
 from tests.processes import ROOT, RunningProcess, eventually
 
 CELERY = (sys.executable, "-m", "celery", "-A", "taskplatform", "worker")
@@ -45,26 +46,11 @@ for worker in Worker.objects.filter(state="active", types__icontains="nap"):
 
 def rows(database_url: str, sql: str) -> list[tuple[Any, ...]]:
     """The answer of a database, on a connection that nobody else uses."""
-    connection: Any
-    if database_url.startswith("sqlite"):
-        connection = sqlite3.connect(database_url.removeprefix("sqlite:///"), timeout=20)
-    else:
-        import MySQLdb
-
-        address = urlsplit(database_url)
-        connection = MySQLdb.connect(
-            host=address.hostname,
-            port=address.port,
-            user=address.username,
-            password=address.password,
-            database=address.path[1:],
-        )
-    try:
-        cursor = connection.cursor()
-        cursor.execute(sql)
-        return list(cursor.fetchall())
-    finally:
-        connection.close()
+    if not database_url.startswith("sqlite"):
+        return execute_mysql(database_url, sql)
+    address = database_url.removeprefix("sqlite:///")
+    with closing(sqlite3.connect(address, timeout=20)) as connection:
+        return list(connection.execute(sql))
 
 
 def make_type(client: sdk.Client, name: str, **settings: Any) -> None:
