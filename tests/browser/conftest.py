@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -186,9 +186,26 @@ def watch(live_site: str) -> Iterator[Watch]:
         pytest.fail("The pages did what they must not:\n" + "\n".join(verdict), pytrace=False)
 
 
+_HAS_FAILED = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed:
+        item.stash[_HAS_FAILED] = True
+    return report
+
+
 @pytest.fixture
 def page_as(
-    chromium: Browser, live_site: str, watch: Watch, role_user: Callable[[str], User]
+    chromium: Browser,
+    live_site: str,
+    watch: Watch,
+    role_user: Callable[[str], User],
+    request: pytest.FixtureRequest,
 ) -> Iterator[Callable[..., Page]]:
     """`page_as("operator")` is a page signed in with that role, `"superuser"` as one, None as none.
 
@@ -212,6 +229,10 @@ def page_as(
         return context.new_page()
 
     yield page_as
+    if request.node.stash.get(_HAS_FAILED, False):
+        for page in (each for context in (*contexts, *silent) for each in context.pages):
+            text = f"{page.url}\n{page.locator('body').inner_text()[:3_000]}"
+            request.node.add_report_section("teardown", "page", text)
     for context in contexts:
         watch.settle(context)
     for context in (*contexts, *silent):
