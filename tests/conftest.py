@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 # Ten thousand tests and all modules stay to the end: looking through them for garbage finds none.
 gc.set_threshold(50_000)
 
-ACCEPTANCE = Path(__file__).parent / "acceptance"
+SLOW = [Path(__file__).parent / name for name in ("acceptance", "browser")]
 VAR_DIR = new_folder("taskplatform-tests-")
 atexit.register(shutil.rmtree, VAR_DIR)
 
@@ -104,8 +104,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
-    # Those of whole processes first: otherwise one of them may run when all others have ended.
-    items.sort(key=lambda item: not item.path.is_relative_to(ACCEPTANCE))
+    # Those of whole processes first, then those of browsers: otherwise one of them may run when all
+    # others have ended.
+    items.sort(key=lambda item: [not item.path.is_relative_to(folder) for folder in SLOW])
 
 
 def pytest_collection_finish() -> None:

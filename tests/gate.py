@@ -6,16 +6,18 @@ it needs and then start it.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import signal
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from taskplatform.bootstrap import CannotGoOn, run, say, tool
+from taskplatform.bootstrap import ROOT, CannotGoOn, end, run, say, tool
 from tests.environment import neutral
 
 MANAGE = [sys.executable, "manage.py"]
@@ -72,6 +74,27 @@ def check() -> int:
     return 0
 
 
+@contextlib.contextmanager
+def compiling() -> Iterator[None]:
+    """Let pytest compile the tests on a core that has nothing else to do: each of its processes
+    would compile all of them at the same time."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q"]
+    with tempfile.TemporaryDirectory() as folder:
+        process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=isolated(folder),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            text=True,
+        )
+        try:
+            yield
+        finally:
+            end(process)
+
+
 def suite(title: str, command: Sequence[str]) -> int:
     say(f"The suite on {title}")
     with tempfile.TemporaryDirectory() as folder:
@@ -85,13 +108,11 @@ def test() -> int:
     with tempfile.TemporaryDirectory() as places:
         # With the equals sign: pytest would take a folder by itself for the root of the tests.
         noted = ["-p", "tests.places", f"--places={places}"]
-        return (
+        with compiling():
             check()
-            or suite("SQLite", [*PYTEST, *noted])
-            or suite(
-                "MariaDB and Redis: what is marked for them",
-                [*ON_SERVERS, *noted, "-m", f"{MARKED} and {SHORT}"],
-            )
+        return suite("SQLite", [*PYTEST, *noted]) or suite(
+            "MariaDB and Redis: what is marked for them",
+            [*ON_SERVERS, *noted, "-m", f"{MARKED} and {SHORT}"],
         )
 
 

@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -38,7 +38,17 @@ from playwright.sync_api import (
 import taskplatform.settings
 from tests.processes import eventually
 
+# Playwright's own list, which this one replaces; and the two pages that Chromium makes for
+# suggestions below the address of each window: they take longer than most pages of the platform.
+NOT_USED = (
+    "AvoidUnnecessaryBeforeUnloadCheckSync,DestroyProfileOnBrowserClose,HttpsUpgrades,"
+    "HttpsFirstBalancedModeAutoEnable,LensOverlay,MediaRouter,PaintHolding,"
+    "ThirdPartyStoragePartitioning,AvoidCorsURLLoaderRestartOnRedirect,OptimizationHints,"
+    "NetworkTimeServiceQuerying,AimEnabled,PreconnectToSearch,"
+    "WebUIOmniboxPopup,WebUIOmniboxAimPopup,SpareRendererForSitePerProcess"
+)
 ARGUMENTS = [
+    f"--disable-features={NOT_USED}",
     "--no-sandbox",
     "--disable-gpu",
     "--disable-quic",
@@ -52,11 +62,6 @@ ARGUMENTS = [
 ]
 # For a condition or a page, on a machine that is busy with much else, too.
 PATIENCE_MS = 60_000
-REPORT_VIOLATIONS = """
-addEventListener("securitypolicyviolation", event => reportViolation(
-  `${event.effectiveDirective} refuses ${event.blockedURI || "inline code"} on ${event.documentURI}`
-))
-"""
 
 
 class Watch:
@@ -66,6 +71,12 @@ class Watch:
         self._host = urlsplit(site).netloc
         self._complaints: list[str] = []
         self._allowed: list[str] = []
+        # By event of a context.
+        self._notices: list[tuple[Any, Callable[..., None]]] = [
+            ("request", self._on_request),
+            ("console", self._on_console),
+            ("weberror", lambda error: self._note("script", str(error.error))),
+        ]
 
     def allow(self, pattern: str) -> None:
         """Expect at least one complaint in which the regular expression is found."""
@@ -73,11 +84,13 @@ class Watch:
 
     def attend(self, context: BrowserContext) -> None:
         """Watch every page of the context and all its requests."""
-        context.on("request", self._on_request)
-        context.expose_binding("reportViolation", lambda _source, text: self._note("CSP", text))
-        context.add_init_script(REPORT_VIOLATIONS)
-        context.on("console", self._on_console)
-        context.on("weberror", lambda error: self._note("script", str(error.error)))
+        for event, notice in self._notices:
+            context.on(event, notice)
+
+    def leave(self, context: BrowserContext) -> None:
+        """Watch it no longer."""
+        for event, notice in self._notices:
+            context.remove_listener(event, notice)
 
     def settle(self, context: BrowserContext) -> None:
         """Wait for what the pages have yet to report."""
@@ -122,6 +135,41 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
+class Contexts:
+    """Cookies and pages of people at a browser. Tests borrow a context and give it back: to make a
+    new one takes as long as to show four pages."""
+
+    def __init__(self, browser: Browser, site: str) -> None:
+        self._browser, self._site = browser, site
+        self._free: list[BrowserContext] = []
+
+    def new(self, *, scripts: bool = True, **options: Any) -> BrowserContext:
+        """A context in which nobody is signed in; its relative addresses are those of the site."""
+        context = self._browser.new_context(
+            base_url=self._site, timezone_id="UTC", java_script_enabled=scripts, **options
+        )
+        context.set_default_timeout(PATIENCE_MS)
+        return context
+
+    def borrow(self) -> BrowserContext:
+        """Like a new one, except that it may have kept files that never change."""
+        return self._free.pop() if self._free else self.new()
+
+    def give_back(self, context: BrowserContext) -> None:
+        """Forget what its pages have left behind, and close them."""
+        session = context.new_cdp_session(context.pages[0])
+        session.send("Storage.clearDataForOrigin", {"origin": self._site, "storageTypes": "all"})
+        context.clear_cookies()
+        for page in context.pages:
+            page.close()
+        self._free.append(context)
+
+
+@pytest.fixture(scope="session")
+def contexts(chromium: Browser, server: Site) -> Contexts:
+    return Contexts(chromium, server.address)
+
+
 @pytest.fixture(autouse=True)
 def loop_of_the_browser(chromium: Browser) -> Iterator[None]:
     """Playwright's event loop runs in this thread from its start on; between tests of pages nobody
@@ -156,22 +204,46 @@ class Platform(WSGIHandler):
             self.open -= 1
 
 
-@pytest.fixture
-def live_site(transactional_db: None, collected_static: None) -> Iterator[str]:
-    """The platform on a free port: its address without a slash at the end.
+class Site:
+    """A port at which each test has a platform of its own; between tests there is none.
 
     Not pytest-django's live_server, which serves static files in place of the platform.
     """
+
+    def __init__(self) -> None:
+        self.platform: Platform | None = None
+        self._server = LiveServerThread("127.0.0.1", lambda _media: self)
+        self._server.daemon = True
+        self._server.start()
+        self._server.is_ready.wait()
+        if self._server.error:
+            raise self._server.error
+        self.address = f"http://127.0.0.1:{self._server.port}"
+
+    def __call__(self, environ: Any, start_response: Any) -> Iterable[bytes]:
+        if self.platform is None:
+            start_response("503 Service Unavailable", [("Content-Length", "0")])
+            return []
+        return self.platform(environ, start_response)
+
+    def close(self) -> None:
+        self._server.terminate()
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Site]:
+    server = Site()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def live_site(transactional_db: None, collected_static: None, server: Site) -> Iterator[str]:
+    """The platform: its address without a slash at the end."""
     with override_settings(STORAGES=taskplatform.settings.STORAGES):
-        platform = Platform()
-        server = LiveServerThread("127.0.0.1", lambda _media: platform)
-        server.daemon = True
-        server.start()
-        server.is_ready.wait()
-        if server.error:
-            raise server.error
-        yield f"http://127.0.0.1:{server.port}"
-        server.terminate()
+        server.platform = platform = Platform()
+        yield server.address
+        server.platform = None
         # A page that has been closed does not wait for what it has asked for, and the rows and the
         # memory that an answer is made of are those of the next test.
         eventually(lambda: platform.open < 1, seconds=60)
@@ -201,7 +273,7 @@ def pytest_runtest_makereport(
 
 @pytest.fixture
 def page_as(
-    chromium: Browser,
+    contexts: Contexts,
     live_site: str,
     watch: Watch,
     role_user: Callable[[str], User],
@@ -210,18 +282,20 @@ def page_as(
     """`page_as("operator")` is a page signed in with that role, `"superuser"` as one, None as none.
 
     Each has cookies of its own. Relative addresses are those of `live_site`. Without `scripts` the
-    browser runs none, as some people set it.
+    browser runs none, as some people set it; `own` is for tests that change the browser's clock.
     """
-    contexts: list[BrowserContext] = []
+    borrowed: list[BrowserContext] = []
+    owned: list[BrowserContext] = []
     # Timers rest where no script runs.
     silent: list[BrowserContext] = []
 
-    def page_as(role: str | None, *, scripts: bool = True) -> Page:
-        context = chromium.new_context(
-            base_url=live_site, timezone_id="UTC", java_script_enabled=scripts
-        )
-        (contexts if scripts else silent).append(context)
-        context.set_default_timeout(PATIENCE_MS)
+    def page_as(role: str | None, *, scripts: bool = True, own: bool = False) -> Page:
+        if own or not scripts:
+            context = contexts.new(scripts=scripts)
+            (owned if scripts else silent).append(context)
+        else:
+            context = contexts.borrow()
+            borrowed.append(context)
         watch.attend(context)
         if role is not None:
             user = _superuser() if role == "superuser" else role_user(role)
@@ -230,12 +304,15 @@ def page_as(
 
     yield page_as
     if request.node.stash.get(_HAS_FAILED, False):
-        for page in (each for context in (*contexts, *silent) for each in context.pages):
+        for page in (each for context in (*borrowed, *owned, *silent) for each in context.pages):
             text = f"{page.url}\n{page.locator('body').inner_text()[:3_000]}"
             request.node.add_report_section("teardown", "page", text)
-    for context in contexts:
+    for context in (*borrowed, *owned):
         watch.settle(context)
-    for context in (*contexts, *silent):
+    for context in borrowed:
+        watch.leave(context)
+        contexts.give_back(context)
+    for context in (*owned, *silent):
         context.close()
 
 

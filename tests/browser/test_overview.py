@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -36,24 +37,24 @@ def set_hidden(page: Page, hidden: bool) -> None:
     )
 
 
-@pytest.fixture
-def asked(browser_page: Page) -> list[str]:
-    """The addresses of the refreshes that the page has asked for."""
+def asked_by(page: Page) -> list[str]:
+    """The addresses of the refreshes that the page will have asked for."""
     found: list[str] = []
 
     def note(request: Request) -> None:
         if "/admin/overview/" in request.url:
             found.append(request.url)
 
-    browser_page.on("request", note)
+    page.on("request", note)
     return found
 
 
 def test_figures_follow_by_themselves_and_leave_the_reader_alone(
-    browser_page: Page, frozen_clock: FrozenClock, asked: list[str]
+    browser_page: Page, frozen_clock: FrozenClock
 ) -> None:
     two_hours(frozen_clock)
     page = browser_page
+    asked = asked_by(page)
     page.set_viewport_size({"width": 1280, "height": 600})
     page.goto("/admin/")
     ready = page.locator("#overview-tile-jobs-ready strong")
@@ -165,10 +166,11 @@ def test_figures_of_sweeps_lead_to_each_of_them(
 
 
 def test_nothing_is_asked_while_nobody_looks(
-    browser_page: Page, frozen_clock: FrozenClock, asked: list[str]
+    page_as: Callable[..., Page], frozen_clock: FrozenClock
 ) -> None:
     job_type()
-    page = browser_page
+    page = page_as("superuser", own=True)
+    asked = asked_by(page)
     page.clock.install(time=0)
     # The period must not be over before the page is hidden.
     page.clock.pause_at(1)
@@ -194,10 +196,10 @@ def test_nothing_is_asked_while_nobody_looks(
 
 
 def test_page_says_when_it_is_stale_and_recovers(
-    browser_page: Page, frozen_clock: FrozenClock, watch: Watch
+    page_as: Callable[..., Page], frozen_clock: FrozenClock, watch: Watch
 ) -> None:
     job_type()
-    page = browser_page
+    page = page_as("superuser", own=True)
     page.clock.install()
     page.goto("/admin/")
     stale = page.locator(".overview-stale")

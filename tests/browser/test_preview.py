@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 from django.urls import reverse
-from playwright.sync_api import Browser, Page, ViewportSize, expect
+from playwright.sync_api import Page, ViewportSize, expect
 
 from apps.dispatch.models import OnceTask
 from tests.browser.appearance.test_pages import SAME, written
-from tests.browser.conftest import Watch
 from tests.browser.layout import english_texts, sideways
 from tests.frozen import FrozenClock
 from tests.scenes import Morning, play_morning
@@ -64,21 +63,12 @@ def test_cached_queue_is_rebuilt_by_a_button(browser_page: Page, morning: Mornin
 
 @pytest.mark.parametrize("scripts", [True, False])
 def test_what_if_is_shown_and_not_saved(
-    chromium: Browser,
-    live_site: str,
-    watch: Watch,
-    page_as: Callable[[str | None], Page],
+    page_as: Callable[..., Page],
     pallets: OnceTask,
     scripts: bool,
 ) -> None:
     """S0.31: with and without JavaScript, as an operator."""
-    signed_in = page_as("operator").context
-    context = chromium.new_context(
-        base_url=live_site,
-        java_script_enabled=scripts,
-        storage_state=signed_in.storage_state(),
-    )
-    page = context.new_page()
+    page = page_as("operator", scripts=scripts)
     page.goto(reverse("admin:dispatch_oncetask_change", args=[pallets.pk]))
 
     page.locator("[name=priority]").fill("50")
@@ -90,7 +80,6 @@ def test_what_if_is_shown_and_not_saved(
     expect(answer.locator(".mark-moved, .mark-changed").first).to_contain_text("Pallets first")
     expect(page.locator("[name=title]")).to_have_value("Pallets first")
     assert OnceTask.objects.get(pk=pallets.pk).title == pallets.title
-    context.close()
 
 
 @pytest.mark.parametrize(("language", "dark"), [("en", False), ("zh-hans", True)])
