@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from io import BufferedReader, BytesIO
@@ -27,6 +28,7 @@ from taskplatform.wsgi import application as django
 
 # After the import above, which names the settings.
 from django.conf import settings  # isort: skip
+from taskplatform import sign_ins  # isort: skip
 
 Environ: TypeAlias = dict[str, Any]
 Headers: TypeAlias = list[tuple[str, str]]
@@ -42,7 +44,10 @@ FILES_BYTES = 512 * 1024 * 1024
 # What hashes a password takes a processor for a good part of a second, on purpose. It has a thread
 # of its own, so that the others go on with their work, and those who wait for it hold none.
 _HASHES = re.compile(r"/admin/(login|password_change|auth/user/add|auth/user/[0-9]+/password)/")
+_SIGN_IN = "/admin/login/"
 MAX_HASHES = 20
+# Those of one address, so that it does not take all places.
+MAX_HASHES_OF_ADDRESS = 10
 
 # What is left of the body would be taken for the next request.
 _CLOSE = ("connection", "close")
@@ -94,8 +99,8 @@ class Application:
         self._wsgi = wsgi
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="web")
         self._hashing = ThreadPoolExecutor(1, thread_name_prefix="passwords")
-        # How many wait for that one, with the one under way.
-        self._hashes = 0
+        # The addresses of those who wait for that one, with the one under way.
+        self._hashes: Counter[str] = Counter()
         self._callers = Callers(trusted)
 
     async def __rsgi__(self, scope: Scope, protocol: HTTPProtocol) -> None:
@@ -120,16 +125,34 @@ class Application:
     async def _answered(self, environ: Environ, protocol: HTTPProtocol) -> None:
         loop = asyncio.get_running_loop()
         hashes = environ["REQUEST_METHOD"] == "POST" and _HASHES.fullmatch(environ["PATH_INFO"])
-        if hashes and self._hashes >= MAX_HASHES:
-            environ |= {REFUSED: _busy(), "wsgi.input": BytesIO()}
-        elif hashes:
-            self._hashes += 1
-            try:
-                await loop.run_in_executor(self._hashing, self._answer, environ, protocol)
-            finally:
-                self._hashes -= 1
-            return
+        if hashes and REFUSED not in environ:
+            if not (refusal := await self._refusal(environ)):
+                await self._hashed(environ, protocol)
+                return
+            environ |= {REFUSED: refusal, "wsgi.input": BytesIO()}
         await loop.run_in_executor(self._threads, self._answer, environ, protocol)
+
+    async def _refusal(self, environ: Environ) -> PlatformError | None:
+        """Why a request has no place among those that wait for a hash."""
+        if environ["PATH_INFO"] == _SIGN_IN:
+            # Those whom a limit refuses anyway would fill the places for nothing.
+            loop = asyncio.get_running_loop()
+            refusal = await loop.run_in_executor(self._threads, sign_ins.refusal, environ)
+            if refusal:
+                return refusal
+        of_address = self._hashes[environ["REMOTE_ADDR"]]
+        is_full = self._hashes.total() >= MAX_HASHES or of_address >= MAX_HASHES_OF_ADDRESS
+        return _busy() if is_full else None
+
+    async def _hashed(self, environ: Environ, protocol: HTTPProtocol) -> None:
+        loop = asyncio.get_running_loop()
+        self._hashes[environ["REMOTE_ADDR"]] += 1
+        try:
+            await loop.run_in_executor(self._hashing, self._answer, environ, protocol)
+        finally:
+            self._hashes[environ["REMOTE_ADDR"]] -= 1
+            # Leaves out the addresses of which nobody waits.
+            self._hashes += Counter()
 
     def _environ(self, scope: Scope) -> Environ:
         """The request as WSGI describes it, without its body."""

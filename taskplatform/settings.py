@@ -39,7 +39,7 @@ WEB_THREADS = environment.number("WEB_THREADS", 4, lowest=1, highest=100)
 PUBLIC_URL = environment.web_address("PUBLIC_URL", f"http://127.0.0.1:{PORT}")
 
 # Proxies whose X-Forwarded-For is trusted. Otherwise all people behind a proxy share one address,
-# and wrong passwords of one lock a login name for all.
+# and wrong passwords of one lock a login name on all devices that it has not signed in on.
 TRUSTED_PROXIES = environment.networks("TRUSTED_PROXIES")
 
 # One switch for all settings that require TLS.
@@ -232,7 +232,7 @@ CELERY_TIMEZONE = "UTC"
 
 # --- People: admin login ------------------------------------------------------------------------
 AUTHENTICATION_BACKENDS = [
-    "axes.backends.AxesStandaloneBackend",
+    "taskplatform.sign_ins.Backend",
     "django.contrib.auth.backends.ModelBackend",
 ]
 AUTH_PASSWORD_VALIDATORS = [
@@ -251,6 +251,7 @@ AXES_COOLOFF_TIME = timedelta(minutes=15)
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_RESET_ON_SUCCESS = True
 AXES_LOCKOUT_CALLABLE = "taskplatform.site.locked_out"
+AXES_WHITELIST_CALLABLE = "taskplatform.sign_ins.is_known"
 AXES_ENABLE_ADMIN = False  # taskplatform/admin.py registers its models in the theme
 AXES_VERBOSE = False
 

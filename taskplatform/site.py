@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from axes.helpers import get_cool_off
 from django.contrib import admin
-from django.core.exceptions import SuspiciousOperation
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.template.response import TemplateResponse
@@ -15,11 +14,9 @@ from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
-from apps.access import throttles
-from apps.common.errors import Throttled
 from apps.common.preferences import has_shortcuts
 from apps.reports.permissions import may_govern, may_report, may_see_failures
-from taskplatform import beat, search
+from taskplatform import beat, search, sign_ins
 from taskplatform.audit import may_audit
 
 if TYPE_CHECKING:
@@ -28,8 +25,6 @@ if TYPE_CHECKING:
 else:
     from unfold.sites import UnfoldAdminSite as AdminSite
 
-# More than any name and password need: hashing a megabyte would keep a process busy.
-MAX_LOGIN_BYTES = 16_384
 AUDIT_URL = "audit"
 
 
@@ -167,17 +162,18 @@ class PlatformAdminSite(AdminSite):
         return super().index(request, {**context, **(extra_context or {})})
 
     def login(self, request: HttpRequest, extra_context: Any = None) -> Any:
-        size = request.META.get("CONTENT_LENGTH") or "0"
-        if request.method == "POST" and int(size) > MAX_LOGIN_BYTES:
-            raise SuspiciousOperation(f"A login of {size} bytes is none.")
-        if request.method == "POST":
-            _require_patience(request, request.POST.get("username", ""))
-        return super().login(request, extra_context)
+        if request.method != "POST":
+            return super().login(request, extra_context)
+        sign_ins.check_size(request)
+        response = super().login(request, extra_context)
+        if request.user.is_authenticated:
+            sign_ins.remember(request, response)
+        return response
 
     def password_change(self, request: HttpRequest, extra_context: Any = None) -> Any:
         if request.method == "POST":
             # The form asks for the old password, which somebody at an open screen might guess.
-            _require_patience(request, request.user.get_username())
+            sign_ins.count_own_password(request.user)
         return super().password_change(request, extra_context)
 
     def search(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
@@ -202,17 +198,6 @@ class PlatformAdminSite(AdminSite):
             **(extra_context or {}),
         }
         return TemplateResponse(request, "admin/search.html", context)
-
-
-def _require_patience(request: HttpRequest, name: str) -> None:
-    """Throttled, before any password is hashed, when a name or an address tries too many."""
-    address = request.META.get("REMOTE_ADDR", "")
-    wait = throttles.seconds_to_wait_before_sign_in(name, address)
-    if wait is not None:
-        raise Throttled(
-            "Too many passwords were tried for this name or from this address; wait a minute.",
-            retry_after=wait,
-        )
 
 
 def navigation(request: HttpRequest) -> list[dict[str, Any]]:

@@ -14,7 +14,8 @@ class AccessConf(Conf):
     )
     SIGN_IN_LIMIT = integer(
         20,
-        "Sign-ins, right or wrong, per name and per address and minute; then it has to wait.",
+        "Sign-ins, right or wrong, per name and per address and minute, on devices where the name "
+        "has not signed in; then it has to wait.",
         minimum=1,
         maximum=10_000,
     )

@@ -5,7 +5,6 @@ While the cache is away nothing is counted or rejected: the key protects, the li
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING, cast
 
 from django.core.cache import cache
@@ -27,9 +26,7 @@ OPEN_LIMIT = 60
 
 def seconds_to_wait(name: str, rate: Rate) -> int | None:
     """Count one more under the name: None while it is within the rate, else the seconds left."""
-    elapsed = int(clock.now().timestamp())
-    window, passed = divmod(elapsed, rate.seconds)
-    key = f"access:{name}:{rate.seconds}:{window}"
+    key, left = _window(name, rate)
     # A second longer than the window, so that a count never ends before what it counts.
     cache.add(key, 0, timeout=rate.seconds + 1)
     try:
@@ -37,23 +34,24 @@ def seconds_to_wait(name: str, rate: Rate) -> int | None:
     except ValueError:
         # The cache is away, or has dropped the key to make room.
         return None
-    return None if count <= rate.limit else rate.seconds - passed
+    return None if count <= rate.limit else left
+
+
+def seconds_left(name: str, rate: Rate) -> int | None:
+    """What `seconds_to_wait` would answer, without counting."""
+    key, left = _window(name, rate)
+    return None if cache.get(key, 0) < rate.limit else left
+
+
+def _window(name: str, rate: Rate) -> tuple[str, int]:
+    """The key of the count of this moment, and the seconds until the next one begins."""
+    window, passed = divmod(int(clock.now().timestamp()), rate.seconds)
+    return f"access:{name}:{rate.seconds}:{window}", rate.seconds - passed
 
 
 def seconds_to_wait_after_failure(address: str) -> int | None:
     """Count one more refused key of a remote address."""
     return seconds_to_wait(f"refused:{address}", Rate(conf.FAILED_KEY_LIMIT, MINUTE))
-
-
-def seconds_to_wait_before_sign_in(name: str, address: str) -> int | None:
-    """Count one more password that somebody tries for that name from that address."""
-    rate = Rate(conf.SIGN_IN_LIMIT, MINUTE)
-    digest = hashlib.sha256(name.strip().casefold().encode("utf-8", "replace")).hexdigest()
-    waits = [
-        seconds_to_wait(f"sign-in:name:{digest}", rate),
-        seconds_to_wait(f"sign-in:address:{address}", rate),
-    ]
-    return max((wait for wait in waits if wait is not None), default=None)
 
 
 class ClientRateThrottle(BaseThrottle):

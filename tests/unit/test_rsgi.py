@@ -21,7 +21,7 @@ from tests.processes import eventually
 
 # Importing it names the settings for this process, which other tests want unnamed.
 with patch.dict(os.environ):
-    from taskplatform import rsgi
+    from taskplatform import rsgi, sign_ins
     from taskplatform.rsgi import Application, Body
 
 
@@ -242,6 +242,7 @@ def test_what_hashes_passwords_takes_no_thread_from_others(
 ) -> None:
     """One at a time, while others are answered; too many are refused."""
     monkeypatch.setattr(rsgi, "MAX_HASHES", 3)
+    monkeypatch.setattr(sign_ins, "refusal", lambda environ: None)
     begun, go_on = threading.Semaphore(0), threading.Event()
     usual = caller.wsgi
 
@@ -255,7 +256,7 @@ def test_what_hashes_passwords_takes_no_thread_from_others(
     with ThreadPoolExecutor(3) as people:
         signing_in = [people.submit(caller.send, path=path) for _ in range(3)]
         assert begun.acquire(timeout=10)
-        eventually(lambda: caller.application._hashes == 3)
+        eventually(lambda: caller.application._hashes.total() == 3)
 
         assert caller.send(path="/api/v1/dispatch/")[0] == 200
         assert REFUSED not in caller.environ
@@ -264,4 +265,34 @@ def test_what_hashes_passwords_takes_no_thread_from_others(
         assert not begun.acquire(blocking=False)
         go_on.set()
         assert [each.result()[0] for each in signing_in] == [200] * 3
-    assert caller.application._hashes == 0
+    assert not caller.application._hashes
+
+
+def test_address_takes_not_all_places_of_those_who_wait_for_a_hash(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rsgi, "MAX_HASHES_OF_ADDRESS", 2)
+    caller.application._hashes.update({"203.0.113.1": 2, "203.0.113.2": 1})
+
+    for address, refused in (("203.0.113.1", True), ("203.0.113.2", False)):
+        caller.headers = [("x-forwarded-for", address)]
+        caller.send(path="/admin/password_change/")
+        assert (REFUSED in caller.environ) == refused
+
+
+def test_sign_in_that_a_limit_refuses_needs_no_turn_and_others_keep_their_body(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer leaves while the thread of the hashes is busy."""
+    body = b"username=vera&password=x"
+    busy = threading.Event()
+    caller.application._hashing.submit(busy.wait, 10)
+    monkeypatch.setattr(sign_ins.throttles, "seconds_left", lambda name, rate: 7)
+    caller.length(len(body))
+    caller.send(body, path="/admin/login/")
+    assert caller.environ[REFUSED].status == 429
+    busy.set()
+
+    monkeypatch.setattr(sign_ins.throttles, "seconds_left", lambda name, rate: None)
+    caller.send(body, path="/admin/login/")
+    assert caller.body == body

@@ -1,0 +1,151 @@
+"""Limits of sign-ins: how often a password is tried for a name, from an address and on a device.
+
+Anybody can use up the limits of a name and of an address. So a device that has signed in by a name
+has a count of its own for it: wrong passwords from elsewhere do not keep its owner out. A signed
+cookie is what makes a device known.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qs
+
+from axes.backends import AxesStandaloneBackend
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.core import signing
+from django.http import HttpRequest, HttpResponseBase, parse_cookie
+from django.utils.crypto import get_random_string
+
+from apps.access import throttles
+from apps.access.conf import conf
+from apps.access.rules.clients import Rate
+from apps.common.errors import PlatformError, Throttled, TooLarge
+
+# More than any name and password need: hashing a megabyte would keep a process busy.
+MAX_BYTES = 16_384
+DEVICE_COOKIE = "__Host-device" if settings.SESSION_COOKIE_SECURE else "device"
+# As long as browsers keep a cookie.
+_DEVICE_SECONDS = 400 * 86_400
+_MOST_NAMES = 10
+_SALT = "taskplatform.device"
+
+
+@dataclass(frozen=True)
+class Device:
+    """A browser: its id, and digests of the names that signed in there, the latest first."""
+
+    id: str
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, cookies: Mapping[str, str]) -> Device:
+        """That of the cookie; without one, or with a forged one, a new device without names."""
+        try:
+            known = signing.loads(cookies.get(DEVICE_COOKIE, ""), salt=_SALT)
+        except signing.BadSignature:
+            return cls(get_random_string(22), ())
+        return cls(known["id"], tuple(known["names"]))
+
+
+def _limits(name: str, address: str, device: Device) -> dict[str, Rate]:
+    """The counts that a password tried for that name goes into."""
+    digest = _digest(name)
+    rate = Rate(conf.SIGN_IN_LIMIT, throttles.MINUTE)
+    if digest in device.names:
+        # Fewer, because axes does not lock it.
+        fewer = min(rate.limit, settings.AXES_FAILURE_LIMIT)
+        return {f"sign-in:device:{device.id}:{digest}": Rate(fewer, throttles.MINUTE)}
+    return {f"sign-in:name:{digest}": rate, f"sign-in:address:{address}": rate}
+
+
+def _digest(name: str) -> str:
+    """Equal for spellings that differ by case, accents, width and blanks around them alone."""
+    signs = unicodedata.normalize("NFKD", name.strip().casefold())
+    plain = "".join(sign for sign in signs if not unicodedata.combining(sign))
+    return hashlib.sha256(plain.encode("utf-8", "replace")).hexdigest()[:32]
+
+
+def _stored(name: str) -> str:
+    """The name as its account has it: the database may hold more spellings for equal."""
+    found = User.objects.filter(username=name).values_list("username", flat=True).first()
+    return name if found is None else found
+
+
+def is_known(request: HttpRequest, credentials: Mapping[str, Any] | None) -> bool:
+    """Whether the device has signed in by that name: axes then does not lock it."""
+    name = str((credentials or {}).get("username") or "")
+    return _digest(name) in Device.of(request.COOKIES).names
+
+
+def remember(request: HttpRequest, response: HttpResponseBase) -> None:
+    """Make the device of somebody who has just signed in known for that name."""
+    device = Device.of(request.COOKIES)
+    names = dict.fromkeys([_digest(request.user.get_username()), *device.names])
+    value = signing.dumps({"id": device.id, "names": [*names][:_MOST_NAMES]}, salt=_SALT)
+    response.set_cookie(
+        DEVICE_COOKIE,
+        value,
+        max_age=_DEVICE_SECONDS,
+        secure=settings.SESSION_COOKIE_SECURE,
+        httponly=True,
+        samesite="Lax",
+    )
+
+
+class Backend(AxesStandaloneBackend):  # type: ignore[misc]
+    """Counts a password just before the next backend compares it; what axes refuses is none."""
+
+    def authenticate(self, request: HttpRequest, **credentials: Any) -> None:
+        """Throttled, before the password is hashed, when too many were tried."""
+        super().authenticate(request, **credentials)
+        name = _stored(str(credentials.get("username") or ""))
+        address = request.META.get("REMOTE_ADDR", "")
+        _count(_limits(name, address, Device.of(request.COOKIES)))
+
+
+def count_own_password(user: Any) -> None:
+    """Throttled when a session tries too many old passwords, as others at an open screen would."""
+    _count({f"sign-in:session:{user.pk}": Rate(conf.SIGN_IN_LIMIT, throttles.MINUTE)})
+
+
+def refusal(environ: Mapping[str, Any]) -> PlatformError | None:
+    """Why a POST of the login page need not wait for its turn; reads the body and goes back.
+
+    It looks and does not count, and knows the name as it was sent; `Backend` decides.
+    """
+    if int(environ.get("CONTENT_LENGTH") or 0) > MAX_BYTES:
+        return _too_large()
+    fields = parse_qs(environ["wsgi.input"].read().decode("utf-8", "replace"))
+    environ["wsgi.input"].seek(0)
+    device = Device.of(parse_cookie(environ.get("HTTP_COOKIE", "")))
+    limits = _limits(fields.get("username", [""])[0], environ.get("REMOTE_ADDR", ""), device)
+    waits = (throttles.seconds_left(each, rate) for each, rate in limits.items())
+    wait = max((wait for wait in waits if wait is not None), default=None)
+    return None if wait is None else _too_many(wait)
+
+
+def check_size(request: HttpRequest) -> None:
+    """TooLarge for a body that no name and password need."""
+    if int(request.META.get("CONTENT_LENGTH") or 0) > MAX_BYTES:
+        raise _too_large()
+
+
+def _count(limits: Mapping[str, Rate]) -> None:
+    waits = [throttles.seconds_to_wait(each, rate) for each, rate in limits.items()]
+    wait = max((wait for wait in waits if wait is not None), default=None)
+    if wait is not None:
+        raise _too_many(wait)
+
+
+def _too_many(wait: int) -> PlatformError:
+    message = "Too many passwords were tried for this name or from this address; wait a minute."
+    return Throttled(message, retry_after=wait)
+
+
+def _too_large() -> PlatformError:
+    return TooLarge(f"A name and a password need no more than {MAX_BYTES} bytes.")
