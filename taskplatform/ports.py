@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from granian.rsgi import Scope
 
-from apps.jobs.wire.dialects import BY_NAME
+from apps.jobs.wire.dialects import BY_NAME, OWN_PORT
 from taskplatform.rsgi import Application, Environ
 from taskplatform.wsgi import application as django
 
@@ -26,6 +26,7 @@ class AtPort(Application):
         environ = super()._environ(scope)
         path = environ["PATH_INFO"].removeprefix(self._dialect.own_base)
         environ["PATH_INFO"] = self._dialect.address + path
+        environ[OWN_PORT] = True
         if settings.HTTPS:
             # What never leaves this machine needs no TLS, and such clients know none.
             environ["wsgi.url_scheme"] = "https"

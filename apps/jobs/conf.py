@@ -124,7 +124,7 @@ class JobsConf(Conf):
     ASYNCFLOW_LOOPBACK_CLIENT = Setting[str](
         "",
         parse_client,
-        "The client id that calls of asyncflow from 127.0.0.1 have which carry no key.",
+        "The client id that calls from 127.0.0.1 at ASYNCFLOW_PORTS have which carry no key.",
     )
     ASYNCFLOW_LIST_HOLDS = flag(
         "Whether the list of waiting tasks holds what it returns, for workers of the dialect g1 "

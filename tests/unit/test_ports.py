@@ -11,6 +11,7 @@ from unittest.mock import patch
 import pytest
 from django.test import override_settings
 
+from apps.jobs.wire.dialects import OWN_PORT
 from taskplatform import web
 from taskplatform.management.commands import serve
 from taskplatform.startup import CannotStart
@@ -48,7 +49,9 @@ def test_root_of_a_port_is_that_of_its_dialect(subtests: pytest.Subtests) -> Non
         (ports.api, "/api/v1/jobs/", "/asyncflow/api/v1/jobs/"),
     ):
         with subtests.test(application=application, path=path):
-            assert environ_of(application, path)["PATH_INFO"] == asked
+            environ = environ_of(application, path)
+            assert environ["PATH_INFO"] == asked
+            assert OWN_PORT in environ
 
 
 @pytest.mark.parametrize(("https", "scheme"), [(False, "http"), (True, "https")])

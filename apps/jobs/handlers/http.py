@@ -33,6 +33,9 @@ MAX_SHOWN = 4_000
 # Temporary statuses: timeout, too early, too many requests, and errors of servers.
 _PASSING = (408, 425, 429)
 _OURS = ("host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer")
+# Who asks: the platform itself takes no call with them for one of a program on its machine.
+_OF_PROXIES = ("via", "forwarded", "x-real-ip")
+_VIA = "1.1 taskplatform"
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +188,9 @@ def _checked(headers: Any) -> dict[str, str]:
     if not isinstance(headers, dict):
         raise Fail("headers must be an object of texts.")
     for name in headers:
-        if str(name).lower() in _OURS or str(name).lower().startswith("proxy-"):
+        lower = str(name).lower()
+        is_ours = lower in _OURS or lower in _OF_PROXIES
+        if is_ours or lower.startswith(("proxy-", "x-forwarded-")):
             raise Fail(f"The header {name} is not for jobs to set.")
     return {str(name): str(value) for name, value in headers.items()}
 
@@ -198,7 +203,10 @@ def _said(error: Exception) -> str:
 def send(
     target: Target, method: str, headers: Mapping[str, str], body: bytes | None, seconds: float
 ) -> tuple[int, Mapping[str, str], bytes]:
-    """Status, headers and the first 64 KB of the answer; Retry when none comes in time."""
+    """Status, headers and the first 64 KB of the answer; Retry when none comes in time.
+
+    `Via` says that it is sent for somebody else, who must not have the rights of this machine.
+    """
     connection = http.client.HTTPConnection(target.host, target.port)
     # Else it would name the port of https, which some servers do not know themselves by.
     connection.default_port = PORTS[target.scheme]
@@ -208,7 +216,7 @@ def send(
             if isinstance(stream, ssl.SSLSocket):
                 stream.do_handshake()
             connection.sock = stream
-            connection.request(method, target.path, body, dict(headers))
+            connection.request(method, target.path, body, {**headers, "Via": _VIA})
             response = connection.getresponse()
             answer = response.read(MAX_ANSWER)
             # Cut off, by us or by them, it looks like the end of the answer.

@@ -23,10 +23,10 @@ def check_loopback(**_: Any) -> list[CheckMessage]:
         return []
     return [
         checks.Warning(
-            f"Every program on this machine may call asyncflow as the API client {client}.",
+            f"Every program on this machine may call ASYNCFLOW_PORTS as the API client {client}.",
             hint="Keep ASYNCFLOW_LOOPBACK_CLIENT for workers whose address cannot hold a key, and "
-            "for a client with no more scopes and job types than they need. A proxy on this "
-            "machine must add X-Forwarded-For.",
+            "for a client with no more scopes and job types than they need. A proxy that leads to "
+            "these ports must add X-Forwarded-For.",
             id="jobs.W002",
         )
     ]

@@ -11,6 +11,8 @@ from apps.jobs.rules import transitions as t
 
 # The addresses of a dialect begin with this and its name.
 PREFIX = "/asyncflow/"
+# In the environ of a request: whether it came to a port of ASYNCFLOW_PORTS.
+OWN_PORT = "taskplatform.own_port"
 # What its own servers answer when a request fails, whatever the HTTP status.
 OK, INPUT, BODY, UNKNOWN_TASK, CREATE = 0, 8020, 8021, 8035, 8037
 LIST, UNKNOWN_TYPE, SET, CONFIG, REGISTER, REGISTERED = 8038, 8039, 8041, 8045, 8047, 8048

@@ -26,7 +26,7 @@ from apps.jobs.conf import conf
 from apps.jobs.models.bounds import Bounds
 from apps.jobs.rules.caller import Caller
 from apps.jobs.wire.calls import CALLS, Ask, Call
-from apps.jobs.wire.dialects import BODY, BY_NAME, INPUT, PREFIX, Dialect, Route
+from apps.jobs.wire.dialects import BODY, BY_NAME, INPUT, OWN_PORT, PREFIX, Dialect, Route
 from apps.jobs.wire.translate import Refused, readable
 
 _LOOPBACK = {"127.0.0.1", "::1"}
@@ -44,7 +44,7 @@ _NOT_OF_NAMES = re.compile(r"[^A-Za-z0-9.:]")
 
 class WireAuthentication(ApiKeyAuthentication):
     """The key as everywhere, usually as HTTP Basic in the address of a client; for calls from this
-    machine without one the client that a setting names."""
+    machine without one, at a port of ASYNCFLOW_PORTS, the client that a setting names."""
 
     def authenticate(self, request: Request) -> tuple[Client, Client] | None:
         found = super().authenticate(request)
@@ -55,7 +55,7 @@ class WireAuthentication(ApiKeyAuthentication):
 
 
 def _is_of_this_machine(meta: Mapping[str, Any]) -> bool:
-    is_direct = not any(header in meta for header in _FOREIGN_HEADERS)
+    is_direct = OWN_PORT in meta and not any(header in meta for header in _FOREIGN_HEADERS)
     return (
         bool(conf.ASYNCFLOW_LOOPBACK_CLIENT) and is_direct and meta.get("REMOTE_ADDR") in _LOOPBACK
     )

@@ -244,8 +244,10 @@ def test_address_that_is_not_listed_is_not_called(subtests: pytest.Subtests) -> 
             call(url)
 
 
-def test_headers_of_the_connection_are_not_for_jobs(site: Any) -> None:
-    for name in ("Host", "content-length", "Proxy-Authorization", "Connection"):
+def test_headers_of_the_connection_and_of_who_asks_are_not_for_jobs(site: Any) -> None:
+    of_connection = ("Host", "content-length", "Proxy-Authorization", "Connection")
+    of_caller = ("Via", "forwarded", "X-Real-IP", "X-Forwarded-For", "x-forwarded-proto")
+    for name in (*of_connection, *of_caller):
         with pytest.raises(Fail, match="is not for jobs to set"):
             call(site.url, headers={name: "x"})
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from http.client import HTTPConnection
 from itertools import product
+from socket import socket
 from typing import Any
 
 import pytest
@@ -13,9 +15,10 @@ from django.test import override_settings
 
 from apps.access import services as access
 from apps.access.rules.clients import Binding, Scope
+from apps.jobs.handlers import Retry, http
 from apps.jobs.models import Job, Worker
 from apps.jobs.wire.calls import CALLS
-from apps.jobs.wire.dialects import BY_NAME
+from apps.jobs.wire.dialects import BY_NAME, OWN_PORT
 from tests.integration.jobs.wire.worker_calls import Calls
 from tests.jobs import job_type
 
@@ -149,43 +152,69 @@ def local(make_key: MakeKey) -> Iterator[str]:
         yield client
 
 
+def at_port(name: str, key: str | None = None, **headers: str) -> Calls:
+    """A caller at the port of the dialect."""
+    calls = Calls(name, key, **headers)
+    calls._client.defaults[OWN_PORT] = True
+    return calls
+
+
 @pytest.mark.both
 def test_call_from_this_machine_needs_no_key_where_the_switch_says_so(
     local: str, lark: Any
 ) -> None:
-    assert Calls("g1", None).hold() == []
+    assert at_port("g1").hold() == []
     assert Worker.objects.get().client == local
     # Its scopes are those of the key.
-    answer = Calls("g1", None).raw("create")
+    answer = at_port("g1").raw("create")
     assert (answer.status_code, code_of(answer)) == (403, 8020)
 
 
-def test_call_through_a_proxy_or_of_a_page_is_not_from_this_machine(local: str, lark: Any) -> None:
-    proxies = "X-Forwarded-For", "Forwarded", "X-Real-IP", "Via", "Origin", "Sec-Fetch-Site"
-    for header in proxies:
-        answer = Calls("java", None, **{header: "127.0.0.1"}).raw("hold")
-        assert answer.status_code == 401, header
+def test_call_of_somebody_else_is_not_from_this_machine(
+    local: str, lark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Through a proxy, of a page, and of a job or an alert, which anybody may have written."""
+    headers = "X-Forwarded-For", "Forwarded", "X-Real-IP", "Via", "Origin", "Sec-Fetch-Site"
+    foreign = [at_port("java", **{header: "127.0.0.1"}) for header in headers]
+    sent: list[dict[str, str]] = []
+
+    def request(*given: Any) -> None:
+        sent.append(given[4])
+        raise OSError
+
+    monkeypatch.setattr(HTTPConnection, "request", request)
+    with socket() as listening, pytest.raises(Retry):
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        port = listening.getsockname()[1]
+        http.send(http.Target("http", "localhost", port, "/", "127.0.0.1"), "GET", {}, None, 5)
+    foreign.append(at_port("java", **sent[0]))
+    # At the port of the platform there is no proxy that could say who asks.
+    foreign.append(Calls("java", None))
+
+    for calls in foreign:
+        assert calls.raw("hold").status_code == 401, calls._headers
 
 
 def test_wrong_key_is_wrong_on_this_machine_too(local: str, lark: Any) -> None:
-    assert Calls("g1", f"{local}.wrong").raw("settings").status_code == 401
+    assert at_port("g1", f"{local}.wrong").raw("settings").status_code == 401
 
 
 def test_switch_for_a_key_that_is_over_opens_nothing(local: str, lark: Any) -> None:
     access.revoke(access.find(local), actor="test")
 
-    assert Calls("g1", None).raw("settings").status_code == 401
+    assert at_port("g1").raw("settings").status_code == 401
 
 
 def test_switch_opens_nothing_to_other_machines(local: str, lark: Any) -> None:
-    caller = Calls("g1", None)
+    caller = at_port("g1")
     caller._client.defaults["REMOTE_ADDR"] = "10.0.0.7"
 
     assert caller.raw("settings").status_code == 401
 
 
 def test_switch_is_off_by_default(lark: Any) -> None:
-    assert Calls("g1", None).raw("settings").status_code == 401
+    assert at_port("g1").raw("settings").status_code == 401
 
 
 def test_switch_opens_the_dialects_alone(local: str, lark: Any, api_with: Any) -> None:
