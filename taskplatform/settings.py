@@ -195,6 +195,7 @@ TASKS = {
     "default": {
         "BACKEND": "apps.jobs.tasks_backend.JobsBackend",
         "QUEUES": environment.queues("TASK_QUEUES", ["default"]),
+        "OPTIONS": {"OPEN": environment.queues("OPEN_TASK_QUEUES", [])},
     }
 }
 

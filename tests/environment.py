@@ -62,6 +62,7 @@ def neutral(var_dir: Path) -> dict[str, str]:
         "HOST": "",
         "PORT": "",
         "TASK_QUEUES": "",
+        "OPEN_TASK_QUEUES": "",
         "DEMO": "",
         "EXTRA_APPS": "",
         "TIME_ZONE": "UTC",

@@ -3,7 +3,8 @@
     TASKS = {"default": {"BACKEND": "apps.jobs.tasks_backend.JobsBackend", "QUEUES": ["default"]}}
 
 The queue `mails` is the job type `task.mails`; of a backend with another alias than `default` it is
-`task.<alias>.mails`. The number of the job is the id of the result.
+`task.<alias>.mails`. The number of the job is the id of the result. A job names its task, so only
+code submits jobs of such a type; `"OPTIONS": {"OPEN": ["mails"]}` opens a queue to all.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from django_tasks.utils import get_exception_traceback, get_module_path, normali
 
 from apps.common import clock
 from apps.jobs.handlers import Context, Fail, handler
+from apps.jobs.handlers.registry import find as find_handler
 from apps.jobs.models import AnyJob, Job
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.outcome import FAILURES
@@ -70,8 +72,10 @@ def register_queues() -> None:
     """Make the handler of each queue that TASKS gives to this backend."""
     for alias, params in getattr(settings, "TASKS", {}).items():
         if params["BACKEND"] == PATH:
+            opened = params.get("OPTIONS", {}).get("OPEN", ())
             for queue in params.get("QUEUES") or ["default"]:
-                handler(type_of(alias, queue), **_settings_of(queue))(run)
+                is_closed = queue not in opened
+                handler(type_of(alias, queue), for_code=is_closed, **_settings_of(queue))(run)
 
 
 class JobsBackend(BaseTaskBackend):
@@ -148,6 +152,8 @@ def find_task(job: AnyJob) -> Task[Any, Any]:
 def run(context: dict[str, Any], ctx: Context) -> Any:
     """Call the task of the job; what it returns must be JSON."""
     job = Job.objects.get(pk=ctx.job_id)
+    if (entry := find_handler(job.type)) is None or entry.function is not run:
+        raise Fail(f"{job.type} is no queue of TASKS; enqueue it in code.")
     try:
         task = find_task(job)
         backend = type(task_backends[task.backend])

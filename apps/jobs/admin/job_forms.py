@@ -26,7 +26,7 @@ from apps.jobs.models import Bounds, Job, JobType
 from apps.jobs.services.acts import edit_faults
 from apps.jobs.services.living import hosts
 from apps.jobs.services.submit import Submission, field_errors
-from apps.jobs.services.types import for_people
+from apps.jobs.services.types import open_types
 
 # Names of the service's fields that the form calls otherwise.
 _FIELDS = {"unique": "is_unique"}
@@ -65,7 +65,7 @@ class NewJobForm(ServiceForm):
     @cached_property
     def chosen(self) -> JobType | None:
         """The type that is chosen in the form at this moment."""
-        types = for_people(self.bounds.types)
+        types = open_types(self.bounds.types)
         return types.filter(name=str(self["type"].value() or "")[:64]).first()
 
     def _made_params_form(self) -> SchemaForm:

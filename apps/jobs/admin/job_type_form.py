@@ -132,7 +132,9 @@ class JobTypeForm(ServiceForm):
                     "min": f"{low:g}",
                     "max": f"{high:,.0f}" if high >= 1000 else f"{high:g}",
                 }
-            if name == "handler" and (known := sorted(registry.names())):
+            if name == "handler" and (
+                known := sorted({*registry.names()} - registry.closed_types())
+            ):
                 text += gettext(" Registered here: %s.") % ", ".join(known[:MAX_HANDLERS])
             # The theme prints help texts as they are.
             field.help_text = escape(text)

@@ -43,7 +43,7 @@ from apps.jobs.models import ArchivedJob, Job, bounds_of
 from apps.jobs.rules import transitions
 from apps.jobs.services import acts, control, counts
 from apps.jobs.services.submit import submit
-from apps.jobs.services.types import for_people
+from apps.jobs.services.types import open_types
 
 # Actions for many jobs at once; the others are on the page of a job only.
 IN_BULK = {"retry", "cancel", "run_now"}
@@ -170,7 +170,7 @@ class JobAdmin(LiveAdmin, AnyJobAdmin):
 
     # --- a new job --------------------------------------------------------------------------------
     def add_view(self, request: HttpRequest, form_url: str = "", extra_context: Any = None) -> Any:
-        if not for_people(bounds_of(request.user).types).exists():
+        if not open_types(bounds_of(request.user).types).exists():
             text = gettext("There is no job type yet. Add one first.")
             self.message_user(request, text, messages.WARNING)
             return HttpResponseRedirect(self.changelist_url())

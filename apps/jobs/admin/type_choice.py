@@ -11,7 +11,7 @@ from unfold.widgets import UnfoldAdminSelectWidget
 from apps.common.admin.display import shown_text
 from apps.common.admin.schema_form import REDRAW
 from apps.jobs.models import Bounds, JobType
-from apps.jobs.services.types import for_people
+from apps.jobs.services.types import open_types
 
 
 def offer_types(form: BaseForm, name: str, bounds: Bounds, *, kept: str = "") -> None:
@@ -21,7 +21,7 @@ def offer_types(form: BaseForm, name: str, bounds: Bounds, *, kept: str = "") ->
         (type_.name, f"{type_.name} · {shown_text(type_.title, limit=80)}")
         if type_.title
         else (type_.name, type_.name)
-        for type_ in for_people(bounds.types).only("name", "title")
+        for type_ in open_types(bounds.types).only("name", "title")
     ]
     if kept and kept not in dict(choices):
         is_there = JobType.objects.filter(name=kept).exists()

@@ -21,12 +21,14 @@ _OWN = ("id", "name", "handler", "version", "created_at", "created_by", "updated
 @dataclass(frozen=True, slots=True)
 class Handler:
     """A function under its name; `is_long` ones take a Context too. `settings` are those of the
-    job type that is made for it."""
+    job type that is made for it. Jobs of a type that is `for_code` are submitted by code alone,
+    which chooses what they do."""
 
     name: str
     function: Callable[..., Any]
     is_long: bool
     settings: Mapping[str, Any] = field(default_factory=dict)
+    for_code: bool = False
 
     @property
     def location(self) -> str:
@@ -63,16 +65,17 @@ class Registry:
 known = Registry()
 
 
-def handler(name: str, **type_settings: Any) -> Callable[[F], F]:
+def handler(name: str, *, for_code: bool = False, **type_settings: Any) -> Callable[[F], F]:
     """Run the jobs of type `name` by the function: `def mail(context)` or `def mail(context, ctx)`.
 
     The settings (`lane`, `max_attempts`, `title`, `params_schema`, …) are those that its job type
-    begins with; later an operator may change them.
+    begins with; later an operator may change them. What is `for_code` cannot be submitted by keys
+    and on pages.
     """
 
     def register(function: F) -> F:
         count = _argument_count(function)
-        entry = Handler(name, function, count == 2, type_settings)
+        entry = Handler(name, function, count == 2, type_settings, for_code)
         known.add(entry, _problem(entry, count))
         return function
 
@@ -98,6 +101,17 @@ def is_system(job_type: str) -> bool:
 def system_types() -> frozenset[str]:
     """The job types that only the platform itself submits jobs of."""
     return frozenset(filter(is_system, names()))
+
+
+def is_closed(job_type: str) -> bool:
+    """Whether only code submits jobs of this type: that of the platform, or tasks of Django."""
+    entry = find(job_type)
+    return entry is not None and (entry.for_code or entry.is_system)
+
+
+def closed_types() -> frozenset[str]:
+    """The job types that only code submits jobs of."""
+    return frozenset(filter(is_closed, names()))
 
 
 def _argument_count(function: Callable[..., Any]) -> int:

@@ -17,6 +17,7 @@ from apps.common.json_schema import check_params
 from apps.common.messages import Message, joined
 from apps.common.messages import Message as _
 from apps.jobs.conf import conf
+from apps.jobs.handlers import registry
 from apps.jobs.models import Job
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY, order_key
@@ -32,6 +33,9 @@ from apps.jobs.services.submit import Submitted
 from apps.jobs.services.type_snapshots import type_snapshots
 
 EDITABLE = ("run_at", "priority", "max_attempts", "context", "affinity_host")
+_OF_CODE = _(
+    "Code decides what the jobs of {type} do; cancel this one if it should do something else."
+)
 _ENDED: Mapping[str, Any] = {"unique_key": None, "affinity_host": "", "affinity_until": None}
 
 
@@ -181,6 +185,8 @@ def _check_edit(job: Job, changes: Mapping[str, Any], now: datetime) -> None:
     if errors:
         raise Invalid(joined(error.message for error in errors), errors=errors)
     if "context" in changes:
+        if registry.is_closed(job.type) and not is_same(changes["context"], job.context):
+            raise Invalid.field("context", Message(_OF_CODE, type=job.type))
         check_size(changes["context"], field="context")
         type_ = type_snapshots([job.type]).get(job.type)
         check_params((type_ and type_.params_schema) or None, changes["context"], field="context")

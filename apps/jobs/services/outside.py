@@ -116,8 +116,8 @@ def settle_and_hold(
 def _known(caller: Caller, wish: Wish) -> list[str]:
     """Those of the types that there are and that the caller may use.
 
-    A pool is none of them: its jobs are keys, which `assign` hands to buckets. Nor are the types of
-    the platform itself, which run in-house only.
+    A pool is none of them: its jobs are keys, which `assign` hands to buckets. Nor are the types
+    that only code submits jobs of, which run in-house only.
     """
     types = type_snapshots()
     if any(name not in types for name in wish.types):
@@ -128,7 +128,7 @@ def _known(caller: Caller, wish: Wish) -> list[str]:
         for name in wish.types
         if name in types
         and not types[name].pool
-        and not registry.is_system(name)
+        and not registry.is_closed(name)
         and caller.may_use(name)
     ]
 

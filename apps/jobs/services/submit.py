@@ -25,6 +25,7 @@ from apps.common.db import fetch, is_retryable, placeholders, table, transaction
 from apps.common.errors import Conflict, FieldError, refusal
 from apps.common.json_rules import MAX_BYTES, check_size
 from apps.common.json_schema import MAX_COST
+from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.common.rows import ensure_row, insert_values
 from apps.jobs import wakeup
@@ -37,7 +38,7 @@ from apps.jobs.rules.submission import Submission, faults, shard_of, type_faults
 from apps.jobs.rules.transitions import READY, SCHEDULED
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.type_snapshots import type_snapshots
-from apps.jobs.services.types import for_people
+from apps.jobs.services.types import open_types
 
 __all__ = ["MAX_AT_ONCE", "Submission", "Submitted", "field_errors", "submit", "submit_many"]
 
@@ -71,6 +72,12 @@ _PLATFORM = Bounds()
 _FOREIGN_USER = _(
     "Only jobs of some executors are within reach here; write the name of one of their users as "
     "user_id."
+)
+
+_SYSTEM = _("The platform itself submits the jobs of {name!r}; choose another job type.")
+_FOR_CODE = _(
+    "Code enqueues the tasks of {name!r}; choose another job type, or have its queue named in "
+    "OPEN_TASK_QUEUES."
 )
 
 
@@ -211,12 +218,9 @@ def _faults(
 ) -> Iterator[FieldError]:
     if type_ is None:
         yield unknown_type(job.type, bounds.types)
-    elif bounds is not _PLATFORM and registry.is_system(job.type):
-        message = _(
-            "The platform itself submits the jobs of {name!r}; choose another job type.",
-            name=job.type,
-        )
-        yield FieldError("type", "invalid", message)
+    elif bounds is not _PLATFORM and registry.is_closed(job.type):
+        message = _SYSTEM if registry.is_system(job.type) else _FOR_CODE
+        yield FieldError("type", "invalid", Message(message, name=job.type))
     if users is not None and job.user_id not in users:
         yield FieldError("user_id", "invalid", _FOREIGN_USER)
     is_context = True
@@ -229,7 +233,7 @@ def _faults(
 
 def unknown_type(name: str, bound: Collection[str] | None) -> FieldError:
     """No such type exists, or the API key may not use it; the message names known ones."""
-    known = list(for_people(bound).values_list("name", flat=True)[: MAX_NAMED + 1])
+    known = list(open_types(bound).values_list("name", flat=True)[: MAX_NAMED + 1])
     short = name[:80]
     if near := difflib.get_close_matches(name, known, n=1):
         message = _("There is no job type {name!r}; did you mean {near}?", name=short, near=near[0])

@@ -61,9 +61,14 @@ def schemas_with_secrets() -> Iterable[Any]:
 
 
 def for_people(bound: Collection[str] | None) -> QuerySet[JobType]:
-    """The types in `bound`, None for all, that others than the platform submit jobs of; by name."""
+    """The types in `bound`, None for all, that are not the platform's own; by name."""
     types = JobType.objects.exclude(name__in=registry.system_types()).order_by("name")
     return types if bound is None else types.filter(name__in=bound)
+
+
+def open_types(bound: Collection[str] | None) -> QuerySet[JobType]:
+    """Those of `for_people` that others than code submit jobs of."""
+    return for_people(bound).exclude(name__in=registry.closed_types())
 
 
 @transactional
@@ -289,6 +294,7 @@ def _alter(
     errors += type_settings.faults(settings, changed=frozenset(changed))
     if "handler" in changed and not any(each.field == "handler" for each in errors):
         errors += _unregistered(job_type.handler)
+        errors += _borrowed(job_type)
     if registry.is_system(job_type.name):
         errors += _altered(job_type, changed)
     if "retention_days" in changed and not any(e.field == "retention_days" for e in errors):
@@ -306,7 +312,7 @@ def _has_open_jobs(job_type: JobType) -> bool:
 def _unregistered(handler: str) -> Iterator[FieldError]:
     """An error if no such handler exists: no worker would start with it."""
     if handler and registry.find(handler) is None:
-        known = ", ".join(sorted(registry.names())[:MAX_NAMED])
+        known = ", ".join(sorted({*registry.names()} - registry.closed_types())[:MAX_NAMED])
         yield FieldError(
             "handler",
             "invalid",
@@ -317,6 +323,17 @@ def _unregistered(handler: str) -> Iterator[FieldError]:
                 known=known,
             ),
         )
+
+
+def _borrowed(job_type: JobType) -> Iterator[FieldError]:
+    """An error if the handler is that of a type whose jobs only code submits: whoever submits jobs
+    of this type would choose what they do."""
+    if job_type.handler != job_type.name and registry.is_closed(job_type.handler):
+        message = _(
+            "The handler {handler!r} runs the jobs of its own type alone; name another one.",
+            handler=job_type.handler,
+        )
+        yield FieldError("handler", "invalid", message)
 
 
 def _altered(job_type: JobType, changed: Collection[str]) -> Iterator[FieldError]:

@@ -18,7 +18,7 @@ from apps.common.json_rules import canonical
 from apps.common.json_schema import check_params
 from apps.jobs.admin.type_choice import offer_types
 from apps.jobs.models import Bounds, JobType
-from apps.jobs.services.types import for_people
+from apps.jobs.services.types import open_types
 from apps.schedules.admin.rule_form import RuleForm
 from apps.schedules.models import Schedule
 from apps.schedules.services import schedules
@@ -59,7 +59,7 @@ class ScheduleForm(RuleForm):
     @cached_property
     def chosen(self) -> JobType | None:
         """The type that is chosen in the form at this moment."""
-        types = for_people(self.bounds.types)
+        types = open_types(self.bounds.types)
         return types.filter(name=str(self["job_type"].value() or "")[:64]).first()
 
     def _made_params_form(self) -> SchemaForm | None:

@@ -23,7 +23,7 @@ from apps.jobs.runner.process import Process
 from apps.jobs.services import control
 from apps.jobs.services.submit import submit
 from apps.jobs.tasks_backend import JobsBackend, register_queues, type_of
-from tests.jobs import drained, end, take
+from tests.jobs import drained, end, job_type, jobs, take
 from tests.shop import tasks as shop
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
@@ -235,6 +235,17 @@ def test_job_that_names_no_task_fails_and_imports_nothing_foreign(
         task_backends["default"].get_result(str(made.id))
 
 
+def test_type_that_borrowed_the_handler_earlier_calls_no_task(process: Process) -> None:
+    job_type("mine", handler="echo")
+    JobType.objects.filter(name="mine").update(handler=TYPE)
+    made = submit("mine", {"task": "tests.shop.tasks.add", "args": [1], "kwargs": {}})
+
+    run_all(process)
+
+    job = Job.objects.get(pk=made.id)
+    assert (job.status, job.memo) == ("failed", "mine is no queue of TASKS; enqueue it in code.")
+
+
 def test_lost_worker_is_an_error_of_the_result(process: Process) -> None:
     result = shop.add.enqueue(1)
     [held] = take(types=(TYPE,))
@@ -263,8 +274,6 @@ def test_results_of_others_do_not_exist() -> None:
 
 
 def submit_other() -> int:
-    from tests.jobs import job_type, jobs
-
     job_type("mail")
     return jobs(1)[0]
 

@@ -93,9 +93,7 @@ def test_wrong_settings_are_all_named(subtests: pytest.Subtests) -> None:
 def test_handler_is_one_that_somebody_wrote() -> None:
     """With another, every worker would refuse to start."""
     made = types.create_type(name="mail", actor=ACTOR, handler="echo")
-    with pytest.raises(
-        Invalid, match=r"There is no handler 'mial' here.* name one of: bulk, deliver, "
-    ):
+    with pytest.raises(Invalid, match=r"There is no handler 'mial' here.* name one of: .*echo, "):
         types.update_type(job_type=made, changes={"handler": "mial"}, actor=ACTOR)
     assert JobType.objects.get().handler == "echo"
 

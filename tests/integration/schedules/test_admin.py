@@ -103,15 +103,6 @@ def test_mistake_is_shown_beside_its_field(admin_client: Client, subtests: pytes
             assert not Schedule.objects.exists()
 
 
-def test_types_of_the_platform_itself_are_not_offered(admin_client: Client) -> None:
-    for name in ("bulk", "deliver", "web"):
-        factories.job_type(name)
-    page: Any = admin_client.get(reverse(ADD))
-    field = page.context["adminform"].form.fields["job_type"]
-    assert field.choices == [("", "choose…"), ("mail", "mail"), ("web", "web")]
-    assert form_of(page, "title")["job_type"] == ""
-
-
 def test_context_is_asked_for_by_the_schema_of_the_type(admin_client: Client) -> None:
     schema = {
         "type": "object",

@@ -146,18 +146,6 @@ def test_viewer_submits_nothing(role_client: Any) -> None:
     assert role_client("viewer").post(ADD, {"type": "mail"}).status_code == 403
 
 
-def test_types_of_the_platform_itself_are_not_offered(admin_client: Client) -> None:
-    for name in ("bulk", "deliver", "mail", "web"):
-        job_type(name)
-    page: Any = admin_client.get(ADD)
-    field = page.context["adminform"].form.fields["type"]
-    assert field.choices == [("", "choose…"), ("mail", "mail"), ("web", "web")]
-    assert form_of(page, "key")["type"] == ""
-    page = admin_client.post(ADD, filled(admin_client, ADD, "key", type="bulk"))
-    assert set(page.context["adminform"].form.errors) == {"type"}
-    assert not Job.objects.exists()
-
-
 # --- the edit of a waiting one --------------------------------------------------------------------
 def scheduled(**columns: Any) -> int:
     job_type(params_schema=columns.pop("schema", {}))
