@@ -8,19 +8,25 @@ from typing import Any, cast
 from rest_framework.request import Request
 
 from apps.access.members import Users
-from apps.access.rules.clients import Client, Scope
+from apps.access.rules.clients import Binding, Client, Scope
 from apps.common.masking import merge
 
 
 def executors_of(request: Request) -> Collection[str] | None:
-    """The executors that the key is bound to; None for all."""
-    return _client(request).executors or None
+    """The executors that the key is bound to; None for all, none for a key of some job types."""
+    client = _client(request)
+    return client.executors if client.bindings else None
 
 
 def users_of(request: Request) -> Users | None:
     """The users behind these executors; None for all."""
     executors = _client(request).executors
     return Users(executors) if executors else None
+
+
+def is_bound_to_executors(request: Request) -> bool:
+    """Whether of jobs, too, the key reaches only those of some executors."""
+    return Binding.EXECUTORS in _client(request).bindings
 
 
 def job_types_of(request: Request) -> Collection[str] | None:

@@ -9,7 +9,7 @@ from django.conf import settings
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from apps.access.bindings import executors_of, job_types_of
+from apps.access.bindings import executors_of, is_bound_to_executors, job_types_of
 from apps.access.rules.clients import Binding
 from apps.common import clock
 from apps.common.errors import Forbidden
@@ -110,7 +110,7 @@ class SummaryView(ApiView):
         end = query.get("to") or clock.now()
         start = query.get("from") or end - USUAL
         is_job = query["source"] == JOB
-        if is_job and executors_of(request) is not None:
+        if is_job and is_bound_to_executors(request):
             raise Forbidden(
                 "Figures of jobs are not kept by user; use a key that is not bound to executors."
             )

@@ -9,7 +9,7 @@ from rest_framework.request import Request
 
 from apps.access.bindings import (
     actor_of,
-    executors_of,
+    is_bound_to_executors,
     job_types_of,
     masks_payload,
     unmask,
@@ -99,7 +99,7 @@ def _types(request: Request) -> Collection[str] | None:
 
     Jobs of schedules are nobody's, so a key that is bound to executors reaches none.
     """
-    return () if executors_of(request) is not None else job_types_of(request)
+    return () if is_bound_to_executors(request) else job_types_of(request)
 
 
 def _find(request: Request, pk: int) -> Schedule:

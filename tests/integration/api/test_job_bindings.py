@@ -73,8 +73,9 @@ def test_bound_key_lists_its_own_only(bound: list[str], world: World, api_for: A
 def test_key_bound_to_types_changes_nothing_that_has_none(
     world: World, api_for: ApiFor, subtests: pytest.Subtests
 ) -> None:
-    """Neither executors nor templates nor plans; it pulls and reads what others see."""
-    client = api_for(job_types=["mail"])
+    """Neither executors nor templates nor plans. To read and to pull it finds what a key that is
+    bound to an unknown executor finds: nothing but templates."""
+    client, stranger = api_for(job_types=["mail"]), api_for(executors=["uid_nobody"])
     for endpoint in OTHERS:
         with subtests.test(str(endpoint)), undone(), Untouched() as rows:
             answer = endpoint.request(client, world)
@@ -82,8 +83,14 @@ def test_key_bound_to_types_changes_nothing_that_has_none(
             if endpoint.scope == "operate":
                 assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
                 assert rows
-            else:
+            elif Binding.JOB_TYPES in endpoint.bindings:
                 assert answer.status_code == endpoint.good, answer.content
+            else:
+                foreign = endpoint.request(stranger, world)
+                assert answer.status_code == endpoint.foreign, answer.content
+                assert without_request_id(answer) == without_request_id(foreign)
+    for path, field in (("executors", "name"), ("dispatches", "executor"), ("once-tasks", "id")):
+        assert listed_by(client, path, field) == set()
 
 
 def test_key_bound_to_both_changes_only_what_both_cover(
