@@ -89,6 +89,12 @@ class JobsConf(Conf):
         minimum="5s",
         maximum="1h",
     )
+    JOB_WORKERS_PER_KEY = integer(
+        500,
+        "How many workers over HTTP one API key may have at a time; more names get 429.",
+        minimum=1,
+        maximum=100_000,
+    )
     JOB_STOP_SECONDS = integer(
         8, "How long a stopping worker lets its handlers go on.", minimum=0, maximum=3600
     )

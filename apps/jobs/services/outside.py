@@ -154,6 +154,8 @@ class _Hold:
         self._request = Request(caller.client, wish.request_id, wish.body_key)
 
     def hold(self) -> Given:
+        """Throttled when the worker has no place in the register."""
+        self._require_place()
         earlier = self._request.earlier()
         if earlier is None and not self._takes_nothing:
             look, rotation = _look(frozenset(self._known), self._wish.host)
@@ -177,6 +179,9 @@ class _Hold:
         return self._again(earlier)
 
     def exchange(self, outcomes: Sequence[Outcome]) -> tuple[list[str | PlatformError], Given]:
+        """As `hold`; outcomes are settled for a worker without a place, too."""
+        if not outcomes:
+            self._require_place()
         earlier = self._request.earlier()
         if earlier is not None or self._takes_nothing:
             return settle(outcomes=outcomes, caller=self._caller), self._again(earlier)
@@ -203,9 +208,14 @@ class _Hold:
             return answers, self._again(earlier)
         return answers, self._given(jobs, is_lost=look.losses > losses)
 
+    def _require_place(self) -> None:
+        if not self._presence.has_place:
+            raise register.no_place(self._caller.client)
+
     @property
     def _takes_nothing(self) -> bool:
-        return self._presence.is_quiet or not self._known
+        presence = self._presence
+        return presence.is_quiet or not presence.has_place or not self._known
 
     def _given(self, jobs: Sequence[HeldJob], *, is_lost: bool = False) -> Given:
         """`is_lost`: other workers were faster, so there may be more."""

@@ -63,9 +63,12 @@ def assign(
     """Fill the worker's bucket up to `limit` keys, lowest scores first; returns all that is in it.
 
     More keys than that go back to the pool, highest scores first, and do not count as attempts.
-    A worker that an operator lets take nothing keeps what it has.
+    A worker that an operator lets take nothing keeps what it has. Throttled when the worker has no
+    place in the register.
     """
     presence = register.touch(client=caller.client, name=worker, host=host, types=[pool.name])
+    if not presence.has_place:
+        raise register.no_place(caller.client)
     filling = _Filling(pool, Owner(caller, worker), limit)
     for _round in range(0 if presence.is_quiet else _MAX_ROUNDS):
         missing = limit - glance(pool.name, filling.owner)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from apps.common import clock
 from apps.common.db import fetch, instant, repeatable, table, transactional
-from apps.common.errors import Conflict, NotFound
+from apps.common.errors import Conflict, NotFound, Throttled
 from apps.common.messages import Message as _
 from apps.common.rows import ensure_row
 from apps.common.tidy import remove
@@ -62,9 +62,12 @@ def register(
 ) -> Worker:
     """Register a worker, or register it again after it counted as lost.
 
-    A worker that was quiet stays so until an operator resumes it.
+    A worker that was quiet stays so until an operator resumes it. Throttled when its client has
+    JOB_WORKERS_PER_KEY others.
     """
     now = clock.now()
+    if client and not _has_place(WorkerKey(client, name), now):
+        raise no_place(client)
     row: dict[str, Any] = {
         "host": host,
         "node": node,
@@ -125,6 +128,8 @@ class Presence(NamedTuple):
 
     is_quiet: bool
     promises_beats: bool
+    # Without one it is given nothing new; what it reports of earlier jobs counts.
+    has_place: bool = True
 
 
 # What was seen of workers over HTTP: until when it holds on the monotonic clock, the types that
@@ -146,6 +151,8 @@ def touch(
     serves them besides those that it has named: its pools, which it does not name. So does one that
     can ask for one type at a time only: `version` says of what kind it is. Any other serves the
     types of its latest hold, and the pools that it took keys of.
+
+    It is not noted, and has no place, when it is new and its client has JOB_WORKERS_PER_KEY others.
     """
     key = WorkerKey(client, name)
     asked = None if types is None else frozenset(types)
@@ -155,6 +162,8 @@ def touch(
     if known < until and _listed(listed, asked, adds=adds) == listed:
         return presence
     presence, listed = _touch(key, host, asked, version)
+    if not presence.has_place:
+        return presence
     if len(_seen) >= MAX_SEEN:
         _seen.clear()
     _seen[key] = known + TOUCH_SECONDS, listed, presence
@@ -187,6 +196,8 @@ def _touch(
         f"FROM {table(Worker)} WHERE client = %s AND name = %s",
         key,
     )
+    if (not rows or rows[0][0] == Worker.State.GONE) and not _has_place(key, now):
+        return Presence(is_quiet=False, promises_beats=False, has_place=False), frozenset()
     if not rows:
         new = {
             **key._asdict(),
@@ -214,6 +225,29 @@ def _touch(
     if changes:
         Worker.objects.filter(client=key.client, name=key.name).update(**changes)
     return Presence(bool(is_quiet), bool(promises_beats)), listed
+
+
+def _has_place(key: WorkerKey, now: datetime) -> bool:
+    """Whether the worker is among those of its client, or may join them. Where all places are
+    taken, those whose workers promise no heartbeats and are silent become free."""
+    others = Worker.objects.filter(client=key.client, state__in=LIVING).exclude(name=key.name)
+    if others.count() < conf.JOB_WORKERS_PER_KEY:
+        return True
+    silent = others.filter(
+        promises_beats=False, last_heartbeat_at__lte=now - conf.JOB_WORKER_SILENCE
+    )
+    return silent.update(state=Worker.State.GONE) > 0
+
+
+def no_place(client: str) -> Throttled:
+    """The refusal of a worker that has no place."""
+    text = _(
+        "The key {client} has {most} workers already, by JOB_WORKERS_PER_KEY; let some leave, or "
+        "use a name again.",
+        client=client,
+        most=conf.JOB_WORKERS_PER_KEY,
+    )
+    return Throttled(text, retry_after=conf.JOB_WORKER_SILENCE.total_seconds())
 
 
 @transactional
