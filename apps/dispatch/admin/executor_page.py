@@ -21,7 +21,7 @@ from apps.common.admin.display import shown_text, shown_time, state_label
 from apps.dispatch import cache
 from apps.dispatch.admin.dispatches import STATE_COLOURS
 from apps.dispatch.admin.explain import why_not_of_user
-from apps.dispatch.admin.preview import PERIOD_FORM, upcoming_tasks
+from apps.dispatch.admin.preview import PERIOD_FORM, title_of, upcoming_tasks
 from apps.dispatch.models import Dispatch, Executor
 from apps.dispatch.services.queue import rebuilt, window_at
 from apps.dispatch.services.state import ExecutorState, state_of
@@ -62,10 +62,10 @@ def executor_panels(
     url = reverse("admin:dispatch_executor_rebuild", args=[row.pk])
     rebuild = OtherForm(REBUILD_FORM, url, method="post")
     return [
-        Panel(_("Open dispatch"), _open_dispatch(row)),
+        Panel(_("Open dispatch"), _open_dispatch(row, request.user)),
         upcoming,
         why_not_of_user(request, row),
-        Panel(_("Latest dispatches"), _latest(row)),
+        Panel(_("Latest dispatches"), _latest(row, request.user)),
         links,
         Panel(_("Window and cache"), _window(state_of(row.pk), may_rebuild), rebuild),
         *rest,
@@ -85,7 +85,7 @@ def _links(row: Executor) -> SafeString:
     )
 
 
-def _open_dispatch(row: Executor) -> SafeString:
+def _open_dispatch(row: Executor, user: Any) -> SafeString:
     dispatch = Dispatch.objects.defer("params", "result").open_of(row.pk)
     if dispatch is None:
         return format_html("<p>{}</p>", _("Nothing."))
@@ -93,7 +93,7 @@ def _open_dispatch(row: Executor) -> SafeString:
         '<p><a class="text-link" href="{}">{}</a> · <bdi>{}</bdi></p><p>{} {} · {} {}</p>',
         reverse("admin:dispatch_dispatch_change", args=[dispatch.pk]),
         dispatch.pk,
-        shown_text(dispatch.title, limit=80),
+        title_of(dispatch, user),
         _("Handed out"),
         shown_time(dispatch.dispatched_at),
         _("Deadline"),
@@ -101,14 +101,14 @@ def _open_dispatch(row: Executor) -> SafeString:
     )
 
 
-def _latest(row: Executor) -> SafeString:
+def _latest(row: Executor, user: Any) -> SafeString:
     found = Dispatch.objects.filter(executor=row).order_by("-pk").defer("params", "result")
     state = state_label("state", STATE_COLOURS, "")
     lines = [
         {
             "url": reverse("admin:dispatch_dispatch_change", args=[dispatch.pk]),
             "number": dispatch.pk,
-            "title": shown_text(dispatch.title, limit=80),
+            "title": title_of(dispatch, user),
             "state": state(None, dispatch),
             "handed_out": shown_time(dispatch.dispatched_at),
             "finished": None if dispatch.finished_at is None else shown_time(dispatch.finished_at),

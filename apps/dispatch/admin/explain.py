@@ -26,6 +26,7 @@ from apps.common.admin.key_choice import KeyChoiceField, KeyInput
 from apps.common.errors import Invalid
 from apps.common.messages import Reason
 from apps.dispatch.admin.filters import NAMES_URL
+from apps.dispatch.admin.preview import may_view
 from apps.dispatch.models import TASK_MODELS, Executor, OnceTask, RotateTask, Task
 from apps.dispatch.rules import explain as rules
 from apps.dispatch.rules import policy
@@ -103,7 +104,7 @@ class ReasonLine(NamedTuple):
 def visible_task(source: str, pk: int, user: Any) -> OnceTask | RotateTask | None:
     """The task, deleted or not, if the user may see it."""
     model = TASK_MODELS[source]
-    if not user.has_perm(f"dispatch.view_{model._meta.model_name}"):
+    if not may_view(user, model):
         return None
     tasks: Any = model.objects.visible_to(user)
     found: OnceTask | RotateTask | None = tasks.select_related("executor").filter(pk=pk).first()
@@ -155,7 +156,7 @@ def reaching(executor: Executor, user: Any) -> list[Any]:
     owners = state_of(executor.pk).owners
     found: list[Any] = []
     for model in TASK_MODELS.values():
-        if user.has_perm(f"dispatch.view_{model._meta.model_name}"):
+        if may_view(user, model):
             tasks: Any = model.objects.visible_to(user).not_deleted().filter(executor__in=owners)
             found += tasks.order_by("-pk").defer("params")[:MAX_CHOICES]
     return found

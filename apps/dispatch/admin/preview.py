@@ -13,6 +13,7 @@ from django import forms
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db.models import Model
 from django.http import HttpRequest
 from django.template.loader import render_to_string
 from django.urls import reverse
@@ -26,7 +27,14 @@ from unfold.widgets import UnfoldAdminSingleDateWidget
 from apps.common import clock
 from apps.common.admin.display import shown_text, shown_time, translate
 from apps.common.errors import Invalid
-from apps.dispatch.models import TASK_MODELS, Executor, OperatorScope, RotateTask, Source
+from apps.dispatch.models import (
+    TASK_MODELS,
+    Dispatch,
+    Executor,
+    OperatorScope,
+    RotateTask,
+    Source,
+)
 from apps.dispatch.services.preview import NO_ID, Item, Period, period_of, preview
 
 PERIODS: dict[str, tuple[timedelta, str | Promise]] = {
@@ -93,15 +101,32 @@ def _zones(keys: set[tuple[str, int]]) -> dict[tuple[str, int], ZoneInfo]:
     return {(Source.ROTATE, pk): ZoneInfo(name) for pk, name in rows}
 
 
+def may_view(user: Any, model: type[Model]) -> bool:
+    """Whether the person may see such rows at all."""
+    return bool(user.has_perm(f"dispatch.view_{model._meta.model_name}"))
+
+
+def title_of(dispatch: Dispatch, user: Any) -> str:
+    """The title of a dispatch on a page that people see who may not see dispatches."""
+    if not may_view(user, Dispatch):
+        return gettext("not yours to see")
+    return shown_text(dispatch.title, limit=MAX_TITLE)
+
+
 def visible_tasks(
     keys: set[tuple[str, int]], user: AbstractBaseUser | AnonymousUser
 ) -> set[tuple[str, int]]:
-    if OperatorScope.names_of(user) is None:
-        return keys
+    """The tasks among these that the person may see."""
     # What is not saved yet, its planner has written.
     found = {key for key in keys if key[1] == NO_ID}
+    is_limited = OperatorScope.names_of(user) is not None
     for source, model in TASK_MODELS.items():
         pks = [pk for of, pk in keys if of == source]
+        if not may_view(user, model):
+            continue
+        if not is_limited:
+            found |= {(source, pk) for pk in pks}
+            continue
         tasks: Any = model.objects.visible_to(user)
         visible = tasks.filter(pk__in=pks).values_list("pk", flat=True)
         found |= {(source, pk) for pk in visible}

@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.display import label, shown_text, shown_time, translate
 from apps.dispatch.admin.explain import colour_of, explain_url, task_label, word_of
-from apps.dispatch.admin.preview import visible_tasks
+from apps.dispatch.admin.preview import title_of, visible_tasks
 from apps.dispatch.models import Dispatch, Executor
 from apps.dispatch.services.why_nothing import Example, Group, why_nothing
 
@@ -34,7 +34,7 @@ def why_nothing_view(request: HttpRequest, *, model_admin: Any, pk: int) -> Http
         executor=row,
         executor_url=model_admin.change_url(row.pk),
         dispatch=dispatch,
-        dispatch_title=dispatch and shown_text(dispatch.title, limit=80),
+        dispatch_title=dispatch and title_of(dispatch, request.user),
         dispatch_url=dispatch and reverse("admin:dispatch_dispatch_change", args=[dispatch.pk]),
         deadline=dispatch and shown_time(dispatch.deadline_at),
         groups=[_shown(row, group, visible) for group in found.groups],

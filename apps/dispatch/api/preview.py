@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Collection
+from typing import Any, cast
 
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -12,9 +13,9 @@ from apps.access.rules.clients import Binding
 from apps.common import clock
 from apps.common.serializers import Answer, Instant, StrictSerializer
 from apps.common.views import ApiView, JsonAnswer
-from apps.dispatch.models import Source
+from apps.dispatch.models import TASK_MODELS, Source
 from apps.dispatch.services import executors, preview
-from apps.dispatch.services.preview import Period, period_of
+from apps.dispatch.services.preview import NO_ID, Period, Preview, period_of
 
 
 class InPeriod(StrictSerializer):
@@ -35,7 +36,7 @@ class ItemOut(Answer):
     source = serializers.ChoiceField(choices=Source.choices)  # type: ignore[assignment]
     task = serializers.IntegerField()
     occurrence_at = Instant()
-    title = serializers.CharField()
+    title = serializers.CharField(help_text="Empty when the key may not see the task.")
     priority = serializers.IntegerField()
     remaining = serializers.IntegerField(
         help_text="What is left just before it is handed out; of every member once: how many "
@@ -65,10 +66,32 @@ class PreviewView(ApiView):
     problems = (404,)
 
     def get(self, request: Request, name: str) -> JsonAnswer:
-        executor = executors.find(name, bound=executors_of(request))
-        now = clock.now()
+        bound, now = executors_of(request), clock.now()
+        executor = executors.find(name, bound=bound)
         ahead = preview.preview(executor, period_from(self.query, now=now), now=now)
-        return JsonAnswer(PreviewOut.of(ahead))
+        return JsonAnswer(PreviewOut.of(concealed(ahead, bound)))
+
+
+def concealed(preview: Preview, bound: Collection[str] | None) -> Preview:
+    """Without the titles of tasks that answer 404 to a key that is bound to these executors; an
+    open dispatch is one that it sees."""
+    if bound is None:
+        return preview
+    seen = {
+        (source, pk)
+        for source, model in TASK_MODELS.items()
+        for pk in cast(Any, model.objects)
+        .within(bound)
+        .filter(pk__in={item.task for item in preview.items if item.source == source})
+        .values_list("pk", flat=True)
+    }
+    items = [
+        item
+        if (item.source, item.task) in seen or item.task == NO_ID or item.number is not None
+        else item._replace(title="")
+        for item in preview.items
+    ]
+    return preview._replace(items=items)
 
 
 def period_from(given: dict[str, Any], *, now: Any) -> Period:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from drf_spectacular.utils import extend_schema, extend_schema_view
@@ -13,7 +14,7 @@ from apps.access.rules.clients import Binding
 from apps.common import clock
 from apps.common.serializers import Answer
 from apps.common.views import ApiView, JsonAnswer
-from apps.dispatch.api.preview import InPeriod, ItemOut, period_from
+from apps.dispatch.api.preview import InPeriod, ItemOut, concealed, period_from
 from apps.dispatch.api.tasks import (
     OnceTaskChanges,
     RotateTaskBody,
@@ -99,7 +100,7 @@ class WhatIfNewView(ApiView):
         comparison = what_if.what_if_created(
             self.model, fields=fields, period=period, actor=actor_of(request), now=now
         )
-        return JsonAnswer(WhatIfOut.of(comparison))
+        return _answer(request, comparison)
 
 
 class WhatIfView(ApiView):
@@ -125,7 +126,16 @@ class WhatIfView(ApiView):
             version=version,
             now=now,
         )
-        return JsonAnswer(WhatIfOut.of(comparison))
+        return _answer(request, comparison)
+
+
+def _answer(request: Request, comparison: what_if.WhatIf) -> JsonAnswer:
+    bound = executors_of(request)
+    changes = [
+        replace(each, before=concealed(each.before, bound), after=concealed(each.after, bound))
+        for each in comparison.changes
+    ]
+    return JsonAnswer(WhatIfOut.of(comparison._replace(changes=changes)))
 
 
 @_named("once_tasks_what_if_new")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests import callback, factories
-from tests.integration.api.contract import ContractClient, mistakes
+from tests.integration.api.contract import ApiFor, ContractClient, mistakes
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
@@ -106,3 +106,32 @@ def test_400_days_can_be_previewed(api: ContractClient, frozen_clock: Any) -> No
 
     assert (len(body["items"]), body["more"]) == (1000, True)
     assert body["items"][-1]["at"] == "2026-03-03T01:39:00Z"
+
+
+def test_titles_are_those_of_tasks_that_the_key_may_read(
+    api: ContractClient, api_for: ApiFor, frozen_clock: Any
+) -> None:
+    """The tasks of a group that the key is not bound to keep their places."""
+    group = factories.group("gid_sales", ["uid_alice"])
+    alice = factories.member("uid_alice")
+    factories.once_task(group, "In hand", priority=9)
+    callback.take_next(alice)
+    for number in (1, 2):
+        factories.once_task(group, f"Theirs {number}", priority=number)
+        factories.once_task(alice, f"Hers {number}", priority=number)
+    factories.rotation(group, "Theirs each day", rule={"every_days": 1, "at": "10:00"})
+    draft = {"title": "Drafted", "executor": "uid_alice"}
+
+    def read(key: ContractClient) -> list[list[dict[str, Any]]]:
+        [change] = key.post("/api/v1/once-tasks/what-if/", draft).json()["executors"]
+        return [key.get(ALICE).json()["items"], change["before"], change["after"]]
+
+    bound = api_for(executors=["uid_alice"])
+    for full, seen in zip(read(api), read(bound), strict=True):
+        assert len(full) == len(seen) > 10
+        for one, other in zip(full, seen, strict=True):
+            path = f"/api/v1/{one['source']}-tasks/{one['task']}/"
+            is_open = one["number"] is not None or one["task"] is None
+            may_read = is_open or bound.get(path).status_code == 200
+            assert other == {**one, "title": one["title"] if may_read else ""}
+        assert {item["title"] for item in seen} >= {"", "In hand", "Hers 1", "Hers 2"}

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Permission, User
 from django.test import Client
 
 from apps.dispatch.models import TASK_MODELS, Executor
@@ -151,3 +152,32 @@ def test_titles_that_an_operator_may_not_see_stay_hidden(alice: Executor, limite
     text = why(limited(alice), alice)
     assert "Secret" not in text
     assert "not yours to see" in text
+
+
+def test_titles_are_shown_to_those_who_may_see_such_rows(
+    alice: Executor, client: Client, subtests: Any
+) -> None:
+    """The page of an executor and this one need the right to see executors alone."""
+    own = {
+        "oncetask": factories.once_task(alice, "Once secret", status="paused").title,
+        "rotatetask": factories.rotation(alice, "Rotated secret").title,
+        "dispatch": factories.once_task(alice, "Held secret", priority=9).title,
+    }
+    take_next(alice)
+    person = User.objects.create_user("eve", is_staff=True)
+    for granted in ("executor", *own):
+        permission = Permission.objects.get(codename=f"view_{granted}")
+        person.user_permissions.set([permission, Permission.objects.get(codename="view_executor")])
+        client.force_login(
+            User.objects.get(pk=person.pk), backend="django.contrib.auth.backends.ModelBackend"
+        )
+        for page in ("change", "why"):
+            with subtests.test(granted=granted, page=page):
+                answer = client.get(f"/admin/dispatch/executor/{alice.pk}/{page}/")
+                text = text_of(answer)
+                assert "not yours to see" in text
+                # What she has in hand is a once task, too.
+                shown = {granted, "dispatch"} if granted == "oncetask" else {granted}
+                hidden = {title for kind, title in own.items() if kind not in shown}
+                assert not any(title in text for title in hidden)
+                assert granted == "executor" or own[granted] in text
