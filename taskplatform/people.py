@@ -7,6 +7,7 @@ roles is part of the release and is not.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -29,6 +30,8 @@ from apps.dispatch.models import OperatorScope
 from apps.jobs.models import JobScope
 from apps.journal import services as journal
 from apps.journal.models import Source
+
+logger = logging.getLogger(__name__)
 
 MAX_NAME = 128
 # An account's settings; a password is noted as changed, without its hash.
@@ -215,8 +218,12 @@ def _signed_out(request: HttpRequest, user: Any, **_signal: Any) -> None:
 def _sign_in_failed(
     credentials: Mapping[str, Any], request: HttpRequest | None = None, **_signal: Any
 ) -> None:
-    if request is not None and _failures(request) <= settings.AXES_FAILURE_LIMIT:
-        _note_sign_in("sign_in_failed", request, str(credentials.get("username", "")))
+    if request is None:
+        return
+    name = str(credentials.get("username", ""))
+    logger.warning("sign-in as %r from %s failed", name[:MAX_NAME], _address_of(request))
+    if _failures(request) <= settings.AXES_FAILURE_LIMIT:
+        _note_sign_in("sign_in_failed", request, name)
 
 
 def _locked_out(request: HttpRequest, username: str, **_signal: Any) -> None:
@@ -239,8 +246,12 @@ def _note_sign_in(event: str, request: HttpRequest, name: str, pk: int = 0) -> N
         name,
         pk,
         actor=f"admin:{name}" if pk else "",
-        data={"address": get_client_ip_address(request)},
+        data={"address": _address_of(request)},
     )
+
+
+def _address_of(request: HttpRequest) -> str:
+    return str(get_client_ip_address(request))
 
 
 # --- writing --------------------------------------------------------------------------------------

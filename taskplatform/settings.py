@@ -347,7 +347,8 @@ LOGGING: dict[str, Any] = {
     "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
     "loggers": {
         "django.server": {"handlers": ["stderr"], "level": "WARNING", "propagate": False},
-        "axes": {"level": "WARNING"},
+        # It masks who failed to sign in; taskplatform/people.py logs name and address.
+        "axes": {"level": "ERROR"},
         # Sweeps run every second; only their failures are logged.
         "celery.beat": {"level": "WARNING"},
         "celery.worker.strategy": {"level": "WARNING"},

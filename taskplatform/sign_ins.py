@@ -8,6 +8,7 @@ cookie is what makes a device known.
 from __future__ import annotations
 
 import hashlib
+import logging
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,12 +27,16 @@ from apps.access.conf import conf
 from apps.access.rules.clients import Rate
 from apps.common.errors import PlatformError, Throttled, TooLarge
 
+logger = logging.getLogger(__name__)
+
 # More than any name and password need: hashing a megabyte would keep a process busy.
 MAX_BYTES = 16_384
 DEVICE_COOKIE = "__Host-device" if settings.SESSION_COOKIE_SECURE else "device"
 # As long as browsers keep a cookie.
 _DEVICE_SECONDS = 400 * 86_400
 _MOST_NAMES = 10
+# Of a name in the log.
+_MAX_NAME = 150
 _SALT = "taskplatform.device"
 
 
@@ -105,12 +110,15 @@ class Backend(AxesStandaloneBackend):  # type: ignore[misc]
         super().authenticate(request, **credentials)
         name = _stored(str(credentials.get("username") or ""))
         address = request.META.get("REMOTE_ADDR", "")
-        _count(_limits(name, address, Device.of(request.COOKIES)))
+        if wait := _counted(_limits(name, address, Device.of(request.COOKIES))):
+            raise _too_many(name, address, wait)
 
 
 def count_own_password(user: Any) -> None:
     """Throttled when a session tries too many old passwords, as others at an open screen would."""
-    _count({f"sign-in:session:{user.pk}": Rate(conf.SIGN_IN_LIMIT, throttles.MINUTE)})
+    rate = Rate(conf.SIGN_IN_LIMIT, throttles.MINUTE)
+    if wait := _counted({f"sign-in:session:{user.pk}": rate}):
+        raise _too_many(user.get_username(), "a session of its own", wait)
 
 
 def refusal(environ: Mapping[str, Any]) -> PlatformError | None:
@@ -123,10 +131,10 @@ def refusal(environ: Mapping[str, Any]) -> PlatformError | None:
     fields = parse_qs(environ["wsgi.input"].read().decode("utf-8", "replace"))
     environ["wsgi.input"].seek(0)
     device = Device.of(parse_cookie(environ.get("HTTP_COOKIE", "")))
-    limits = _limits(fields.get("username", [""])[0], environ.get("REMOTE_ADDR", ""), device)
-    waits = (throttles.seconds_left(each, rate) for each, rate in limits.items())
-    wait = max((wait for wait in waits if wait is not None), default=None)
-    return None if wait is None else _too_many(wait)
+    name, address = fields.get("username", [""])[0], environ.get("REMOTE_ADDR", "")
+    limits = _limits(name, address, device)
+    wait = max(throttles.seconds_left(each, rate) or 0 for each, rate in limits.items())
+    return _too_many(name, address, wait) if wait else None
 
 
 def check_size(request: HttpRequest) -> None:
@@ -135,14 +143,13 @@ def check_size(request: HttpRequest) -> None:
         raise _too_large()
 
 
-def _count(limits: Mapping[str, Rate]) -> None:
-    waits = [throttles.seconds_to_wait(each, rate) for each, rate in limits.items()]
-    wait = max((wait for wait in waits if wait is not None), default=None)
-    if wait is not None:
-        raise _too_many(wait)
+def _counted(limits: Mapping[str, Rate]) -> int:
+    """Count one more; the seconds to wait, 0 while all are within their rates."""
+    return max([throttles.seconds_to_wait(each, rate) or 0 for each, rate in limits.items()])
 
 
-def _too_many(wait: int) -> PlatformError:
+def _too_many(name: str, address: str, wait: int) -> PlatformError:
+    logger.warning("sign-in as %r from %s refused: too many tries", name[:_MAX_NAME], address)
     message = "Too many passwords were tried for this name or from this address; wait a minute."
     return Throttled(message, retry_after=wait)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group, Permission, User
+from django.core.cache import cache
 from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
@@ -161,11 +162,24 @@ def test_sign_ins_and_failures_are_told_with_the_address(client: Client, olga: U
     assert "wrong" not in str(list(JournalEntry.objects.values_list("data", "reason")))
 
 
-def test_lock_is_told_once_however_often_it_is_tried(client: Client, olga: User) -> None:
-    for _ in range(8):
-        sign_in(client, "olga", "wrong")
+def test_lock_is_told_once_however_often_it_is_tried(
+    client: Client, olga: User, settings: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log has every try with name and address, and never the password."""
+    cache.clear()
+    settings.SIGN_IN_LIMIT = 6
+    for name in (*["olga"] * 8, "no\nbody", "eve"):
+        sign_in(client, name, "wrong-one")
 
-    events = sorted(event for event, *_ in entries())
+    tried = [line.getMessage() for line in caplog.records if "sign-in" in line.getMessage()]
+    assert tried == [
+        *["sign-in as 'olga' from 127.0.0.1 failed"] * 8,
+        "sign-in as 'no\\nbody' from 127.0.0.1 failed",
+        "sign-in as 'eve' from 127.0.0.1 refused: too many tries",
+    ]
+    assert "wrong-one" not in caplog.text
+    entered = [each for each in entries() if each[1] == "olga"]
+    events = sorted(event for event, *_ in entered)
     assert events == ["sign_in_failed"] * 5 + ["sign_in_locked"]
 
 
