@@ -28,6 +28,8 @@ DELAY_SECONDS = 1.0
 # Other tests on the machine may hold one round up; slow callers do so in every round.
 ROUNDS = 3
 HOST = "tasks.example.org"
+# Other addresses than that of the proxy, whose word counts.
+OUTSIDE, INSIDE = "127.0.0.2", "127.0.0.3"
 # What many systems allow a process that asks for no more.
 FEW_FILES = ["sh", "-c", 'ulimit -Sn 1024 && exec "$@"', "sh"]
 
@@ -56,7 +58,13 @@ def web(start: Start) -> int:
 
 
 @pytest.fixture
-def proxy(start: Start, tmp_path: Path) -> int:
+def clear() -> int:
+    """The port of the proxy for what comes without TLS."""
+    return free_port()
+
+
+@pytest.fixture
+def proxy(start: Start, tmp_path: Path, clear: int) -> int:
     """The port of the proxy, with a web server behind it."""
     behind, command = web_command()
     web = start(
@@ -71,7 +79,7 @@ def proxy(start: Start, tmp_path: Path) -> int:
     port = free_port()
     folder = tmp_path / "proxy"
     folder.mkdir()
-    (folder / "nginx.conf").write_text(proxy_configuration(folder, port, behind))
+    (folder / "nginx.conf").write_text(proxy_configuration(folder, port, behind, clear))
     arguments = ["-p", str(folder), "-c", str(folder / "nginx.conf"), "-g", "daemon off;"]
     nginx = start(binary("nginx"), *arguments)
 
@@ -84,7 +92,7 @@ def proxy(start: Start, tmp_path: Path) -> int:
     return port
 
 
-def proxy_configuration(folder: Path, port: int, behind: int) -> str:
+def proxy_configuration(folder: Path, port: int, behind: int, clear: int) -> str:
     """That of the README, without TLS, and with places where everybody may write."""
     readme = (ROOT / "taskplatform" / "README.md").read_text()
     (text,) = re.findall(r"```nginx\n(.*?)```", readme, re.DOTALL)
@@ -97,6 +105,8 @@ def proxy_configuration(folder: Path, port: int, behind: int) -> str:
         ("/run/nginx.pid", str(folder / "nginx.pid")),
         ("/var/log/nginx", str(folder)),
         ("listen 443 ssl;", f"listen 127.0.0.1:{port};"),
+        ("listen 80;", f"listen 127.0.0.1:{clear};"),
+        ("allow 10.0.0.0/8;", f"allow {INSIDE};"),
         ("server 10.0.0.2:8000;", f"server 127.0.0.1:{behind};"),
         ("http {\n", f"http {{\n{temporary}"),
     ):
@@ -106,12 +116,16 @@ def proxy_configuration(folder: Path, port: int, behind: int) -> str:
 
 
 def ask(
-    port: int, method: str, path: str, headers: dict[str, str], body: str | bytes | None = None
+    port: int,
+    method: str,
+    path: str,
+    headers: dict[str, str],
+    body: str | bytes | None = None,
+    caller: str = OUTSIDE,
 ) -> http.client.HTTPResponse:
-    """The answer on a connection of its own, its body read. The caller has another address than the
-    proxy, whose word counts."""
+    """The answer on a connection of its own, its body read."""
     connection = http.client.HTTPConnection(
-        "127.0.0.1", port, timeout=30, source_address=("127.0.0.2", 0)
+        "127.0.0.1", port, timeout=30, source_address=(caller, 0)
     )
     with closing(connection) as client:
         client.request(method, path, body, headers)
@@ -184,3 +198,21 @@ def test_proxy_passes_requests_on_and_says_who_sent_them(
         for number in range(45)
     ]
     assert set(tried) == {401, 429}
+
+
+def test_proxy_keeps_out_what_is_not_for_the_world(
+    proxy: int, clear: int, headers: dict[str, str]
+) -> None:
+    """No TLS, figures of the whole platform, and more sign-ins than anybody types."""
+    page = ask(clear, "GET", "/admin/?a=1", headers)
+    assert (page.status, page.headers["Location"]) == (301, f"https://{HOST}/admin/?a=1")
+    for path in ("/api/v1/jobs/", "/asyncflow/g1/ping"):
+        assert ask(clear, "GET", path, headers).status == 403
+    for path in ("/metrics", "/api/schema/", "/api/docs/"):
+        assert ask(proxy, "GET", path, headers).status == 403, path
+        assert ask(proxy, "GET", path, headers, caller=INSIDE).status != 404, path
+    assert ask(proxy, "GET", "/api/schema/", headers, caller=INSIDE).status == 200
+    tried = [ask(proxy, "GET", "/admin/login/", headers).status for _ in range(25)]
+    assert (429 in tried[:20], tried[-1]) == (False, 429)
+    assert ask(proxy, "GET", "/admin/login/", headers, caller=INSIDE).status != 429
+    assert ask(proxy, "GET", "/health/live", headers).status == 200
