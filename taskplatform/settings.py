@@ -93,6 +93,8 @@ HANDLER_APPS = ["apps.alerts", "apps.bulk"]
 MIDDLEWARE = [
     "apps.common.middleware.RequestIdMiddleware",
     "apps.common.middleware.HeadersMiddleware",
+    # Outside of those that write answers.
+    "apps.common.middleware.CompressionMiddleware",
     "apps.jobs.wire.views.RefusalMiddleware",
     "apps.common.middleware.ProblemMiddleware",
     "django.middleware.security.SecurityMiddleware",

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.middleware.gzip import GZipMiddleware
 from django.middleware.locale import LocaleMiddleware
 from django.utils import timezone, translation
 from django.utils.http import parse_header_parameters
@@ -57,6 +58,12 @@ _NOT_SECURE = (
     "Keys are taken over TLS only: ask https:// and change the key that you have sent. "
     "A proxy that ends TLS has to say so by X-Forwarded-Proto."
 )
+_COMPRESSED = {
+    *("text/html", "text/plain", "application/json", "application/problem+json"),
+    *("application/vnd.oai.openapi", "application/vnd.oai.openapi+json"),
+}
+# A shorter one fits into one packet anyway.
+_WORTH_BYTES = 1_000
 _NO_PAGE = "default-src 'none'; frame-ancestors 'none'"
 
 
@@ -141,6 +148,24 @@ class HeadersMiddleware:
         policy = _ADMIN_POLICY if path.startswith("/admin/") else _POLICY
         headers.setdefault("Content-Security-Policy", policy)
         headers.setdefault("Permissions-Policy", _PERMISSIONS)
+        return response
+
+
+class CompressionMiddleware(GZipMiddleware):
+    """Compresses pages and JSON for callers that accept gzip; files are so already.
+
+    The length of an answer could tell a secret in it to whoever has a browser ask again and again
+    (BREACH). But sessions are SameSite, so other sites get answers without secrets; the token of a
+    form is another one in each answer; and Django adds random bytes.
+    """
+
+    def process_response(
+        self, request: HttpRequest, response: HttpResponseBase
+    ) -> HttpResponseBase:
+        kind = response.headers.get("Content-Type", "").partition(";")[0]
+        if isinstance(response, HttpResponse) and kind in _COMPRESSED:
+            if len(response.content) >= _WORTH_BYTES:
+                return super().process_response(request, response)
         return response
 
 

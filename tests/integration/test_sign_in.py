@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import re
 from io import BytesIO
 from typing import Any
 from urllib.parse import urlencode
@@ -194,3 +196,14 @@ def test_sign_in_that_finds_no_place_is_told_to_try_again(client: Client) -> Non
     assert answer.status_code == 503
     assert answer["Retry-After"] == "3"
     assert "Try again in some seconds" in text_of(answer)
+
+
+def test_token_of_a_form_is_another_one_in_each_answer(client: Client, settings: Any) -> None:
+    """Else the length of compressed answers could tell it, letter by letter."""
+    pages = [client.get("/admin/login/", headers={"Accept-Encoding": "gzip"}) for _ in range(2)]
+    texts = [gzip.decompress(page.content).decode() for page in pages]
+    tokens = [re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', text) for text in texts]
+
+    assert tokens[0] and {*tokens[0]}.isdisjoint(tokens[1])
+    assert client.cookies["csrftoken"].value not in texts[0]
+    assert settings.SESSION_COOKIE_SAMESITE == "Lax"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 from collections.abc import Iterable
 from itertools import product
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 from django.core.handlers.wsgi import WSGIHandler, WSGIRequest
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.test import Client, RequestFactory
 from django.urls import path, re_path
 from django.views.decorators.csrf import csrf_exempt
@@ -34,6 +35,18 @@ def read_only_page(request: HttpRequest) -> HttpResponse:
     return HttpResponse("x")
 
 
+def long_page(request: HttpRequest) -> HttpResponse:
+    return HttpResponse(
+        "x" * int(request.GET["length"]),
+        content_type=request.GET.get("type", "text/html"),
+        headers={"ETag": '"one"'},
+    )
+
+
+def streamed_page(request: HttpRequest) -> StreamingHttpResponse:
+    return StreamingHttpResponse(["x" * 2_000])
+
+
 def empty_page(request: HttpRequest) -> HttpResponse:
     return HttpResponse(status=204)
 
@@ -51,6 +64,9 @@ urlpatterns = [
     path("api/v1/nothing/", empty_page),
     path("api/strict/", strict_page),
     path("read/", reading_page),
+    path("admin/long/", long_page),
+    path("api/v1/long/", long_page),
+    path("streamed/", streamed_page),
     re_path(r".*/?page/only-read/$", read_only_page),
     path("health/live", page),
 ]
@@ -310,3 +326,35 @@ def test_headers_with_readable_parameters_pass_unchanged() -> None:
     call(ReadableHeaders(application), **headers)
 
     assert {name: seen[name] for name in headers} == headers
+
+
+@pytest.mark.parametrize("prefix", ["/admin/", "/api/v1/"])
+def test_long_pages_and_json_are_compressed(client: Client, prefix: str) -> None:
+    """With random bytes, so that the length tells little; the tag of the content stays one."""
+    for kind in ("text/html; charset=utf-8", "application/json", "application/problem+json"):
+        query = {"length": 20_000, "type": kind}
+        answers = [
+            client.get(f"{prefix}long/", query, headers={"Accept-Encoding": "gzip"})
+            for _ in range(10)
+        ]
+        assert len({len(each.content) for each in answers}) > 1
+        for each in answers:
+            assert gzip.decompress(each.content) == b"x" * 20_000
+            assert (each["Content-Encoding"], each["ETag"]) == ("gzip", 'W/"one"')
+            assert each["Content-Length"] == str(len(each.content))
+            assert "Accept-Encoding" in each["Vary"]
+
+
+def test_what_gains_nothing_is_not_compressed(client: Client) -> None:
+    accepts = {"Accept-Encoding": "gzip"}
+    for query, headers in (
+        ({"length": 999}, accepts),
+        ({"length": 20_000, "type": "image/png"}, accepts),
+        ({"length": 20_000}, {}),
+        ({"length": 20_000}, {"Accept-Encoding": "br"}),
+    ):
+        answer = client.get("/admin/long/", query, headers=headers)
+        assert "Content-Encoding" not in answer, query
+        assert answer.content == b"x" * query["length"]
+    # Files are streamed, which are compressed once, when they are collected.
+    assert "Content-Encoding" not in client.get("/streamed/", headers=accepts)
