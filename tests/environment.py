@@ -70,4 +70,6 @@ def neutral(var_dir: Path) -> dict[str, str]:
         "LOG_LEVEL": "INFO",
         "LOG_FORMAT": "",
         **{name: "" for conf in _CONF for name in conf.declared()},
+        # Types that tests of workers submit jobs of.
+        "JOB_READY_MADE": "echo,sleep,management_command,http_request",
     }

@@ -14,6 +14,8 @@ from apps.common.conf import Conf, Setting, days, duration, flag, integer, names
 
 # The dialects of asyncflow that are served, by the names of their addresses.
 DIALECTS = ("g2", "g1", "java", "api")
+# The handlers that come with the platform and are for everybody.
+READY_MADE = ("http_request", "management_command", "sleep", "echo")
 _HOST = re.compile(r"(\*\.)?[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*(:(?P<port>\d{1,5}))?")
 
 
@@ -42,6 +44,14 @@ def parse_ports(text: str) -> tuple[tuple[str, int], ...]:
             raise ValueError(f"{each!r} has a dialect or a port that another one has already")
         found[name] = int(port)
     return tuple(found.items())
+
+
+def parse_ready_made(text: str) -> tuple[str, ...]:
+    found = parse_names(text)
+    for each in found:
+        if each not in READY_MADE:
+            raise ValueError(f"{each!r} is no ready-made handler; known: {', '.join(READY_MADE)}")
+    return found
 
 
 def parse_client(text: str) -> str:
@@ -110,6 +120,11 @@ class JobsConf(Conf):
         "How long ended jobs are kept, in the archive as well; 0 = forever. Longer than "
         "JOB_ARCHIVE_AFTER. A job type can have a shorter time.",
         maximum="36500d",
+    )
+    JOB_READY_MADE = Setting[tuple[str, ...]](
+        (),
+        parse_ready_made,
+        "Ready-made handlers that get a job type of the same name: http_request,sleep.",
     )
     JOB_COMMANDS = names((), "Commands that the handler management_command may run.")
     JOB_HTTP_HOSTS = Setting[tuple[str, ...]](

@@ -16,7 +16,7 @@ from celery import signals
 from django.conf import settings
 from django.db import DatabaseError, connections
 
-from apps.jobs.conf import conf
+from apps.jobs.conf import READY_MADE, conf
 from apps.jobs.handlers import checks, registry
 from apps.jobs.rules.slots import LANES
 from apps.jobs.runner.drain import Drain
@@ -79,8 +79,10 @@ def verify() -> None:
 
 
 def make_types() -> None:
-    """Make a job type for each handler that has none."""
-    handlers = registry.known.handlers
+    """Make a job type for each handler that has none; for ready-made ones on wish: every key that
+    submits jobs could keep workers busy with them."""
+    unwanted = {*READY_MADE} - {*conf.JOB_READY_MADE}
+    handlers = {n: entry for n, entry in registry.known.handlers.items() if n not in unwanted}
     ensure_types(handlers, {name: entry.settings for name, entry in handlers.items()}, actor=_ACTOR)
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from django.core.checks import run_checks
 
-from apps.jobs.handlers import handler
+from apps.jobs.conf import READY_MADE
+from apps.jobs.handlers import discovery, handler, registry
 from apps.jobs.handlers.registry import Registry, find, known
 from apps.jobs.models import JobType
 from apps.jobs.runner import worker
@@ -131,8 +132,21 @@ def test_start_of_a_worker_makes_the_types_of_its_handlers() -> None:
 
     made = JobType.objects.get(name="mail")
     assert (made.handler, made.lane, made.max_attempts, made.title) == ("mail", "slow", 9, "Mail")
-    ready = {"echo", "sleep", "management_command", "http_request"}
-    assert ready <= set(JobType.objects.values_list("name", flat=True))
+
+
+def test_types_of_ready_made_handlers_are_made_on_wish(settings: Any) -> None:
+    every = set(registry.names())
+    modules = {name: registry.find(name).function.__module__ for name in every}  # type: ignore[union-attr]
+    assert {*READY_MADE} == {name for name in every if modules[name] in discovery.READY_MADE}
+    for wished in ((), ("sleep",), READY_MADE):
+        settings.JOB_READY_MADE = wished
+        worker.verify()
+        there = {*JobType.objects.values_list("name", flat=True)}
+        assert there == every - {*READY_MADE} | {*wished}
+    # Those that there are stay.
+    settings.JOB_READY_MADE = ()
+    worker.verify()
+    assert {*JobType.objects.values_list("name", flat=True)} == every
 
 
 def test_worker_that_cannot_make_the_types_does_not_start_without_them(
