@@ -335,3 +335,20 @@ def test_mariadb_that_is_killed_and_comes_back_costs_only_time(
     assert [each.process.poll() for each in parents] == [None, None]
     audit = manage("audit")
     assert (audit.returncode, audit.stdout[:4]) == (0, "ok: "), audit.stdout
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("pool", ["threads", pytest.param("prefork", marks=forked)])
+def test_long_jobs_of_others_do_not_keep_the_platform_waiting(swept: Workers, pool: str) -> None:
+    """Of four slots they have two, one is for fast jobs, and one for what the platform runs."""
+    swept.drains(pool=pool, slots=4)
+    swept.submit(*[{"type": "sleep", "context": {"seconds": 60}}] * 12)
+    running = "SELECT COUNT(*) FROM jobs_job WHERE status = 'running'"
+    eventually(lambda: swept.rows(running) == [(2,)], seconds=60)
+
+    # It fails at once: there is no such delivery.
+    [own] = swept.submit({"type": "deliver", "context": {"delivery": 1}, "max_attempts": 1})
+
+    of_own = f"SELECT status FROM jobs_job WHERE id = {own}"
+    eventually(lambda: swept.rows(of_own) == [("failed",)], seconds=30)
+    assert swept.rows(running) == [(2,)]

@@ -37,6 +37,13 @@ def max_drains(lane: str, lanes: Collection[str], slots: int) -> int:
     return slots - 1
 
 
+def places_of_others(lane: str, lanes: Collection[str], slots: int) -> int | None:
+    """How many drains of the lane may run slow jobs of others than the platform: one fewer than
+    there may be, where there may be several. None: all of them."""
+    most = max_drains(lane, lanes, slots)
+    return most - 1 if lane == SLOW and most > 1 else None
+
+
 def lanes_polled(lane: str, lanes: Collection[str], slots: int) -> tuple[str, ...]:
     """The lanes that a drain takes jobs of, first its own.
 

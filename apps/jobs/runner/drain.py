@@ -22,6 +22,7 @@ from apps.jobs.rules.type_snapshot import EACH, FAST, TypeSnapshot
 from apps.jobs.runner import attempt
 from apps.jobs.runner.listener import Listener
 from apps.jobs.runner.outbox import Outbox
+from apps.jobs.runner.places import Places, of_platform
 from apps.jobs.runner.process import FIRST_BATCH, Process, types_with_handler
 from apps.jobs.runner.record import Record, folder, remove_left
 from apps.jobs.services import living
@@ -70,6 +71,7 @@ class Drain:
         self._unanswered = ""
         self._rotation = random.randrange(1000)  # noqa: S311
         self._round_at = 0.0
+        self._places = Places(process.node.key)
         self._listener = Listener(self._is_due, lambda: process.stopping, self._lanes)
         self._done = 0
 
@@ -165,6 +167,16 @@ class Drain:
         return 0
 
     def _hold_and_run(self, types: Mapping[str, TypeSnapshot], limit: int, *, new: int = 0) -> int:
+        node, slots_open = self._process.node, self._process.open_slots
+        most = slots.places_of_others(self.lane, node.lanes, slots_open)
+        with self._places.among(types, most) as allowed:
+            if not allowed:
+                return 0
+            return self._hold_and_run_of(allowed, limit, new=new)
+
+    def _hold_and_run_of(
+        self, types: Mapping[str, TypeSnapshot], limit: int, *, new: int = 0
+    ) -> int:
         barred, now = self._process.barred, time.monotonic()
         wanted = [name for name in types if barred.get(name, 0.0) <= now]
         with self._process.lock.shared(_LOCK_SECONDS) as entered:
@@ -307,7 +319,9 @@ class Drain:
         return own[0] is self and not any(each.name < self._process.name for each in waiting)
 
     def _is_due(self) -> bool:
-        types = _types_of(self._lanes)
+        types: Mapping[str, TypeSnapshot] = _types_of(self._lanes)
+        if self._places.are_taken:
+            types = of_platform(types)
         return bool(types) and bool(due_types(types))
 
     # --- Trouble --------------------------------------------------------------------------------

@@ -29,7 +29,8 @@ from taskplatform.startup import CannotStart
 from taskplatform.supervisor import Part, Supervisor, on_stop
 
 SWEEP_THREADS = 3
-DRAIN_THREADS = 4
+# For fast jobs, for the platform itself, and for three slow ones.
+DRAIN_THREADS = 5
 
 
 class Command(BaseCommand):

@@ -5,18 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection
 from datetime import timedelta
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from apps.jobs.handlers import Cancelled, Retry
+from apps.jobs.handlers import Cancelled, Retry, registry
+from apps.jobs.handlers.registry import Handler
+from apps.jobs.handlers.registry import find as find_handler
 from apps.jobs.models import Job, Worker
 from apps.jobs.runner import drain as drain_module
 from apps.jobs.runner import outbox
 from apps.jobs.runner.drain import Drain
 from apps.jobs.runner.listener import Listener
-from apps.jobs.runner.process import Process
+from apps.jobs.runner.process import Node, Process
 from apps.jobs.services.submit import submit
 from tests.frozen import FrozenClock
 from tests.jobs import drained, events_of, job_type, jobs, row
@@ -331,3 +334,34 @@ def test_new_job_that_is_announced_is_held_first(
         (["bill", "mail"], 0),
         (["bill", "mail"], 0),
     ]
+
+
+@pytest.mark.parametrize("own", ["bulk", "deliver"])
+def test_slow_jobs_of_others_leave_a_slot_to_the_platform(
+    handle: Make, own: str, settings: Any, tmp_path: Path
+) -> None:
+    """A handler runs the next drain of its worker, which may have three slow ones."""
+    settings.VAR_DIR = tmp_path
+    process = Process(Node("worker@test", ("fast", "slow"), 4))
+    depths: dict[str, list[int]] = {"long": [], own: [], "help": []}
+
+    def run(name: str) -> None:
+        depths[name].append(len(process.drains))
+        if depths[name] == [1, 2]:
+            # Both places are taken now, as by jobs that last for hours.
+            submit(own)
+            submit("help")
+        drained(process, "slow")
+
+    platform = Handler(own, lambda context: run(own), False)
+    handle("long", lambda context: run("long"), lane="slow", batch_limit=1)
+    handle("help", lambda context: run("help"), lane="fast")
+    platform.function.__module__ = find_handler(own).function.__module__  # type: ignore[union-attr]
+    registry.known.handlers[own] = platform
+    job_type(own, lane="slow")
+    jobs(5, "long")
+
+    assert drained(process, "slow") > 0
+
+    assert Job.objects.filter(status="succeeded").count() == 7
+    assert (max(depths["long"]), depths[own], depths["help"]) == (2, [3], [3])

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.jobs.rules.slots import CeleryWorker, lanes_polled, max_drains, shares, wanted
+from apps.jobs.rules.slots import (
+    CeleryWorker,
+    lanes_polled,
+    max_drains,
+    places_of_others,
+    shares,
+    wanted,
+)
 
 BOTH = ("fast", "slow")
 WEIGHTS = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(1, 20), min_size=1)
@@ -27,6 +34,20 @@ def test_lane_never_takes_all_slots_of_a_worker_of_both(subtests: pytest.Subtest
     ):
         with subtests.test(lane=lane, lanes=lanes, slots=slots):
             assert max_drains(lane, lanes, slots) == limit
+
+
+def test_one_of_several_slow_drains_is_left_to_the_platform(subtests: pytest.Subtests) -> None:
+    for lane, lanes, slots, most in (
+        ("slow", BOTH, 5, 3),
+        ("slow", BOTH, 3, 1),
+        ("slow", BOTH, 2, None),
+        ("slow", ("slow",), 2, 1),
+        ("slow", ("slow",), 1, None),
+        ("fast", BOTH, 5, None),
+        ("fast", BOTH, 1, None),
+    ):
+        with subtests.test(lane=lane, lanes=lanes, slots=slots):
+            assert places_of_others(lane, lanes, slots) == most
 
 
 def test_slow_workers_help_with_fast_jobs_and_not_the_other_way(subtests: pytest.Subtests) -> None:
