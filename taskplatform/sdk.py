@@ -87,6 +87,7 @@ _MAX_BATCH = 1000
 _MAX_ANSWER_BYTES = 16 * 1024 * 1024
 _MAX_MESSAGE = 500
 _MAX_ERROR = 15_000
+_MAX_SUMMARY = 2_000
 # Pauses in seconds: between repeats, and between pulls while nothing is due.
 _FIRST_PAUSE = 0.25
 _LONGEST_PAUSE = 10.0
@@ -1019,6 +1020,8 @@ class HeldJob:
             kind = type(ended)
             path = f"{kind.__module__}.{kind.__qualname__}"[:200]
             outcome = {"outcome": "failed", "error": _error_text(ended), "exception": path}
+            if not isinstance(ended, (Fail, Retry)):
+                outcome["summary"] = _error_line(ended)
             if isinstance(ended, Fail):
                 outcome["retry"] = "never"
             if isinstance(ended, Retry) and ended.after is not None:
@@ -1665,9 +1668,9 @@ def _checked_key(key: str) -> str:
     return key
 
 
-def _sendable(text: str) -> str:
+def _sendable(text: str, limit: int = _MAX_MESSAGE) -> str:
     """Text that the server accepts: cut, without NUL and lone surrogates."""
-    return text[:_MAX_MESSAGE].replace("\0", " ").encode("utf-8", "replace").decode()
+    return text[:limit].replace("\0", "\ufffd").encode("utf-8", "replace").decode()
 
 
 def _json(body: Mapping[str, Any], checkpoint: str = "") -> bytes:
@@ -1775,7 +1778,21 @@ def _error_text(error: BaseException) -> str:
         text = f"{type(error).__name__}, which cannot be formatted: {type(second).__name__}"
     if len(text) > _MAX_ERROR:
         text = f"{text[: _MAX_ERROR - 3100]}\n… cut …\n{text[-3000:]}"
-    return text.strip().replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+    return _sendable(text.strip(), _MAX_ERROR)
+
+
+def _error_line(error: BaseException) -> str:
+    """`Class: first line`: errors are grouped by it, and a long one is logged so."""
+    try:
+        text = "".join(traceback.format_exception_only(type(error), error))
+    except Exception as second:  # noqa: BLE001 - its attributes may raise, too
+        text = f"{type(error).__name__}, which cannot be formatted: {type(second).__name__}"
+    said = [line for line in text.splitlines() if line.strip()]
+    named = next((at for at, line in enumerate(said) if not line.startswith((" ", "\t", "…"))), 0)
+    line = said[named].strip()
+    if line.endswith(":"):
+        line = " ".join(map(str.strip, said[named : named + 2]))
+    return _sendable(line, _MAX_SUMMARY)
 
 
 def _bucket(answer: _Answer) -> Bucket:

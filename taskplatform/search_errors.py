@@ -72,7 +72,6 @@ def _found(
     now: datetime,
 ) -> FoundError:
     name, key, times = group["type_or_task"], group["error_key"], group["times"]
-    lines = entry.error.strip().splitlines() or [""]
     known = states.get((name, key), frozenset())
     acts = []
     if known is None or known & _RETRIED:
@@ -82,7 +81,7 @@ def _found(
     count = ngettext("%s time", "%s times", times) % f"{times:,}"
     return FoundError(
         _url(request, group),
-        shown_text(reason_of(redact(lines[-1])), limit=120),
+        shown_text(reason_of(redact(entry.error_line)), limit=120),
         " · ".join(filter(None, [names.get(name, name), count, relative(entry.at, now)])),
         acts,
     )

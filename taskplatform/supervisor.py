@@ -25,6 +25,8 @@ from threading import Thread
 from types import FrameType
 from typing import IO
 
+from apps.common.error_lines import line_of_text
+
 READY_SECONDS = 60.0
 # How long the leading parts have to stop before the others are asked to, and all parts together.
 HEAD_START_SECONDS = 5.0
@@ -353,7 +355,7 @@ def problem_of(line: str) -> str:
         return ""
     if not isinstance(entry, dict) or entry.get("level") not in {"ERROR", "CRITICAL"}:
         return ""
-    cause = str(entry.get("exception", "")).strip().rpartition("\n")[2]
+    cause = line_of_text(str(entry.get("exception", "")))
     return _printable(": ".join(filter(None, [str(entry.get("message", "")), cause])))
 
 

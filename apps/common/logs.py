@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
+from apps.common.error_lines import line_of_text
 from apps.common.masking import redact_line
 
 # Where the middleware leaves the id in `request.META`.
@@ -89,8 +90,9 @@ class TextFormatter(logging.Formatter):
         text = f"{_time_of(record)} {record.levelname} {record.name}: {said}"
         below: list[str] = []
         if record.exc_info:
-            below = redact_line(self.formatException(record.exc_info)).splitlines()
-            text += f": {below[-1]}"
+            formatted = redact_line(self.formatException(record.exc_info))
+            below = formatted.splitlines()
+            text += f": {line_of_text(formatted)}"
         if record.stack_info:
             below += redact_line(self.formatStack(record.stack_info)).splitlines()
         if fields:

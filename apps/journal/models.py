@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from apps.common.error_lines import line_of_text
 from apps.common.fields import KeyField
 
 
@@ -17,6 +18,12 @@ class Source(models.TextChoices):
     PEOPLE = "people", _("people")  # accounts, roles, limits, sign-ins, exports
     WORKER = "worker", _("worker")  # processes that come and go
     SINK = "sink", _("sink")  # sinks that are paused and resumed
+
+
+def line_of(error: str, summary: str | None) -> str:
+    """The line that names the error of an entry: `summary` in its data, where the text does not
+    show it."""
+    return summary or line_of_text(error)
 
 
 class JournalQuerySet(models.QuerySet["JournalEntry"]):
@@ -73,6 +80,11 @@ class JournalEntry(models.Model):
 
     def __str__(self) -> str:
         return self.page_title or f"{self.source} {self.subject_id} {self.event}"
+
+    @property
+    def error_line(self) -> str:
+        """The line that names the error, "" without one."""
+        return line_of(self.error, (self.data or {}).get("summary"))
 
 
 class Sink(models.Model):

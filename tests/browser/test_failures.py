@@ -25,7 +25,8 @@ def refused(transactional_db: None, frozen_clock: FrozenClock) -> list[int]:
     job_type(max_attempts=1)
     numbers = jobs(3)
     for place in range(2):
-        error = f"Traceback\n  line {place}\nConnectionRefusedError: 10.0.0.{place}:25"
+        trace = f"Traceback (most recent call last):\n  line {place}\n"
+        error = f"{trace}ConnectionRefusedError: 10.0.0.{place}:25"
         end(take(1)[0], "failed", error=error, retry="never")
     end(take(1)[0], "failed", error="ValueError: no address", retry="never")
     frozen_clock.advance(minutes=3)

@@ -154,7 +154,8 @@ def test_same_errors_are_found_together_whatever_their_case(
     """S1.21."""
     job_type()
     job_type("web")
-    lost = "Traceback …\nsmtplib.SMTPServerDisconnected: Connection unexpectedly closed"
+    trace = "Traceback (most recent call last):\n  …\n"
+    lost = f"{trace}smtplib.SMTPServerDisconnected: Connection unexpectedly closed"
     for _time in range(3):
         failed_job(lost)
     failed_job(lost, type="web")

@@ -98,6 +98,9 @@ def test_sighup_is_left_to_nohup(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- Lines for the terminal ---------------------------------------------------------------------
 
 
+TRACEBACK = "Traceback (most recent call last):\n  File 'x.py', line 3, in x\n"
+
+
 def line(**entry: str) -> str:
     return json.dumps(entry)
 
@@ -107,7 +110,9 @@ def test_terminal_shows_errors_only(subtests: pytest.Subtests) -> None:
         (line(level="ERROR", message="it broke"), "it broke"),
         (line(level="CRITICAL", message="it broke"), "it broke"),
         (
-            line(level="ERROR", message="it broke", exception="Traceback\n  File\nValueError: 7"),
+            line(
+                level="ERROR", message="it broke", exception=f"{TRACEBACK}ValueError: 7\nand more"
+            ),
             "it broke: ValueError: 7",
         ),
         (

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from django.db.models import QuerySet
+from django.db.models.fields.json import KT
 from django.template.loader import render_to_string
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
@@ -23,7 +24,7 @@ from apps.jobs.admin.worker_links import WorkerLinks
 from apps.jobs.models import AnyJob, Job
 from apps.jobs.rules import transitions as t
 from apps.journal.admin.words import event_of, reason_of
-from apps.journal.models import JournalEntry, Source
+from apps.journal.models import JournalEntry, Source, line_of
 
 MAX_ENTRIES = 200
 # More attempts are in the history, and more states of the way behind three dots.
@@ -46,7 +47,7 @@ def head(job: AnyJob, visible: QuerySet[Any]) -> Head:
     """Made from the latest entries of the journal about the job, its row, and those of the visible
     jobs that have the same error."""
     rows = JournalEntry.objects.timeline(Source.JOB, job.pk).order_by("-id").defer("data")
-    latest = list(rows[:MAX_ENTRIES])
+    latest = list(rows.annotate(summary=KT("data__summary"))[:MAX_ENTRIES])
     ends = [each for each in latest if each.attempt is not None and each.run_ms is not None]
     now, shown = clock.now(), ends[:MAX_ATTEMPTS]
     workers = WorkerLinks([job.worker, *(each.worker for each in shown)])
@@ -179,8 +180,9 @@ def _running(job: AnyJob, workers: WorkerLinks, now: datetime) -> Iterable[_Atte
     )
 
 
-def _ended(entry: JournalEntry, workers: WorkerLinks) -> _Attempt:
-    error = redact(entry.error.strip()).splitlines()[-1:] or [reason_of(entry.reason)]
+def _ended(entry: Any, workers: WorkerLinks) -> _Attempt:
+    """Of an entry beside the `summary` of its data."""
+    error = redact(line_of(entry.error, entry.summary)) or reason_of(entry.reason)
     event = event_of(entry.event)
     return _Attempt(
         number=entry.attempt or 0,
@@ -189,5 +191,5 @@ def _ended(entry: JournalEntry, workers: WorkerLinks) -> _Attempt:
         took=duration_of(entry.run_ms or 0),
         where=workers.link(entry.worker) if entry.worker else entry.host,
         end=label(str(event.words), event.colour),
-        error=shown_text(error[0], limit=MAX_ERROR),
+        error=shown_text(error, limit=MAX_ERROR),
     )

@@ -61,7 +61,7 @@ _MAX_DELAY = int(MAX_DELAY.total_seconds())
 # What belongs to some outcomes only.
 _FIELDS: Mapping[str, frozenset[str]] = {
     "succeeded": frozenset({"result"}),
-    "failed": frozenset({"error", "retry", "retry_after", "exception"}),
+    "failed": frozenset({"error", "retry", "retry_after", "exception", "summary"}),
     "stage_done": frozenset({"stage", "context", "priority", "run_at", "delay"}),
     "released": frozenset(),
     "yielded": frozenset({"stage", "context", "priority", "run_at", "delay"}),
@@ -114,6 +114,13 @@ class OutcomeBody(StrictSerializer):
     error = Text(max_length=MAX_ERROR, required=False, allow_blank=True, help_text="Of a failure.")
     exception = Text(
         max_length=MAX_PATH, required=False, allow_blank=True, help_text="The path of its class."
+    )
+    summary = Text(
+        max_length=MAX_MEMO,
+        required=False,
+        allow_blank=True,
+        help_text="Its class and first line, by which errors are grouped; "
+        "without it, that is looked for in error.",
     )
     retry = Choice(choices=(RETRY_BY_POLICY, RETRY_NEVER), required=False)
     retry_after = Number(

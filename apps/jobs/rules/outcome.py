@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
+from apps.common.error_lines import line_of_text
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.backoff import backoff_seconds
 from apps.jobs.rules.order import order_key
@@ -89,7 +90,8 @@ class Outcome:
     `retry`, `retry_after` and `detail` belong to a failure, those from `stage` to `delay` to the
     end of a stage, or to a job that is put off: it goes on at `run_at`, or after `delay`. That is
     not made a time, by which a repeated report would differ. A `checkpoint`, None for none,
-    replaces the one that is kept. `exception` is the dotted path of what the handler raised.
+    replaces the one that is kept. `exception` is the dotted path of what the handler raised,
+    `summary` its class and first line; "" leaves it to be found in the text of `error`.
     `result` is any JSON, None for none; `detail` is what only those are shown of a failure who may
     see results. `reason` is what the platform itself says about it, `type` that of the job, ""
     where the reporter does not know it. `report` is the key of the report if this is not the
@@ -103,6 +105,7 @@ class Outcome:
     memo: str = ""
     error: str = ""
     exception: str = ""
+    summary: str = ""
     retry: str = RETRY_BY_POLICY
     retry_after: timedelta | None = None
     detail: dict[str, Any] | None = None
@@ -146,8 +149,13 @@ class Outcome:
     @property
     def last_error(self) -> str:
         """The one line that the job keeps."""
-        text = LOSSES.get(self.end) or self.memo or last_line(self.error)
+        text = LOSSES.get(self.end) or self.memo or self.summary or line_of_text(self.error)
         return text[:MAX_MEMO]
+
+    @property
+    def named_error(self) -> str:
+        """What its group is made from: the line that names the error, else its text."""
+        return self.summary or self.error_text
 
 
 class Seen(NamedTuple):
@@ -294,12 +302,6 @@ def changes_of(
     if outcome.context is not None:
         changes["context"] = outcome.context
     return changes
-
-
-def last_line(error: str) -> str:
-    """The line of a traceback that names the error."""
-    lines = error.strip().splitlines() if error else []
-    return lines[-1].strip() if lines else ""
 
 
 def kept_end(before: str, ended: str) -> str:

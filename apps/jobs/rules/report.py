@@ -46,6 +46,7 @@ def refused(outcome: Outcome, error: PlatformError) -> Outcome:
         checkpoint=None,
         result=None,
         memo="",
+        summary="",
         stage=None,
         context=None,
         error=f"What the handler returned cannot be kept: {error.detail}",

@@ -11,9 +11,11 @@ from typing import Any
 from django.db import DEFAULT_DB_ALIAS, connections
 
 from apps.common import clock, logs
+from apps.common.error_lines import line_of_error
 from apps.jobs.handlers.contract import Cancelled, Context, Fail, NextStage, Retry
 from apps.jobs.handlers.registry import Handler
 from apps.jobs.rules.outcome import (
+    MAX_MEMO,
     RETRY_AS_ASKED,
     RETRY_BY_POLICY,
     RETRY_NEVER,
@@ -31,7 +33,8 @@ from apps.jobs.services import leases
 logger = logging.getLogger(__name__)
 
 MAX_ERROR = 15_000
-_MAX_LAST = 3_000
+# The end of a long traceback is where it was raised.
+_MAX_TAIL = 3_000
 MAX_PATH = 200
 
 
@@ -97,7 +100,8 @@ def _after(error: BaseException, job: HeldJob) -> Outcome:
     if isinstance(error, Fail):
         wanted = {"retry": RETRY_NEVER, "detail": error.detail}
         return _failed(job, str(error), exception=path, **wanted)
-    return _failed(job, format_error(error), exception=path)
+    summary = storable(line_of_error(error))[:MAX_MEMO]
+    return _failed(job, format_error(error), exception=path, summary=summary)
 
 
 def _failed(
@@ -128,11 +132,8 @@ def storable(text: str) -> str:
 def _cut(text: str) -> str:
     if len(text) <= MAX_ERROR:
         return text
-    # Keep the last line: it names the error.
-    last = text[text.rfind("\n") + 1 :]
-    last = last if len(last) <= _MAX_LAST else f"{last[:_MAX_LAST]}…"
-    head = text[: MAX_ERROR - len(last) - 100]
-    return f"{head}\n… {len(text) - len(head) - len(last)} characters are cut out …\n{last}"
+    head, tail = text[: MAX_ERROR - _MAX_TAIL - 100], text[-_MAX_TAIL:]
+    return f"{head}\n… {len(text) - len(head) - len(tail)} characters are cut out …\n{tail}"
 
 
 def _leave_no_transaction(was_inside: bool) -> None:

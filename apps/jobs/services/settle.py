@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from apps.common import clock
 from apps.common.db import fetch, placeholders, table, transactional
+from apps.common.error_lines import line_of_text
 from apps.common.errors import Conflict, Invalid, PlatformError
 from apps.jobs import wakeup
 from apps.jobs.conf import conf
@@ -242,13 +243,15 @@ def _facts(job: LockedJob, outcome: Outcome, after: Next) -> dict[str, Any]:
     data = _data(job.held_at, job.holds, job.stage, run_at, key, job.client)
     if outcome.exception:
         data = {**data, "exception": outcome.exception}
+    if outcome.summary and outcome.summary != line_of_text(outcome.error_text):
+        data = {**data, "summary": outcome.summary}
     if outcome.detail is not None:
         data = {**data, "detail": outcome.detail}
     return {
         "reason": rules.LOSSES[outcome.end] if is_loss else after.why or outcome.reason,
         # What the platform itself found is a reason.
         "error": "" if is_loss else outcome.error_text,
-        "error_key": journal.error_key(outcome.error_text),
+        "error_key": journal.error_key(outcome.named_error),
         "data": data,
     }
 

@@ -41,7 +41,7 @@ MAX_REASON = 200
 MAX_DETAILS = 16_000
 
 # Shown otherwise, or only for programs.
-ASIDE = {"before", "after", "report", "exception"}
+ASIDE = {"before", "after", "report", "exception", "summary"}
 _SOURCE_COLOURS = {
     Source.DISPATCH: "info",
     Source.JOB: "primary",
@@ -78,8 +78,8 @@ def _moment(entry: JournalEntry, shows_payload: bool) -> Moment:
         facts.append((gettext("host"), entry.host))
     error = redact(entry.error.strip())
     if error:
-        # The last line of a traceback names the error.
-        facts.append((gettext("error"), shown_text(error.splitlines()[-1], limit=MAX_VALUE)))
+        named = redact(entry.error_line)
+        facts.append((gettext("error"), shown_text(named, limit=MAX_VALUE)))
     is_long = "\n" in error or len(error) > MAX_VALUE
     facts += _changes(entry.data or {}, shows_payload)
     return Moment(

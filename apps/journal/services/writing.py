@@ -15,6 +15,7 @@ from django.db import IntegrityError, transaction
 
 from apps.common import ids
 from apps.common.db import written
+from apps.common.error_lines import line_of_text
 from apps.common.rows import insert_values
 from apps.journal.models import JournalEntry
 
@@ -133,10 +134,10 @@ def write_once(entry: Entry, number: int) -> bool:
 def error_key(error: str) -> str:
     """32 hex digits, the same for errors that differ only in numbers, ids and quoted words.
 
-    The last line of a traceback names the error, so it alone counts. "" for no error.
+    The line that names the error alone counts. "" for no error.
     """
-    lines = error[:MAX_ERROR_CHARACTERS].strip().splitlines() if error else []
-    if not lines:
+    line = line_of_text(error[:MAX_ERROR_CHARACTERS])
+    if not line:
         return ""
-    normal = _VARYING.sub("#", lines[-1].strip().lower())[:500]
+    normal = _VARYING.sub("#", line.lower())[:500]
     return hashlib.sha256(normal.encode()).hexdigest()[:32]

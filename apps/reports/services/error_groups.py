@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from apps.common import ids
 from apps.common.db import fetch, placeholders, repeatable, table
 from apps.common.rows import insert_values, update_rows
-from apps.journal.models import JournalEntry
+from apps.journal.models import JournalEntry, line_of
 from apps.reports.models import ErrorGroup
 from apps.reports.rules.tally import Cells, Error, widen
 
@@ -96,14 +97,12 @@ def _texts(entries: Sequence[int]) -> dict[int, tuple[int, str]]:
     if not entries:
         return {}
     rows = fetch(
-        f"SELECT id, subject_id, error, reason, event FROM {table(JournalEntry)} "
+        f"SELECT id, subject_id, error, data, reason, event FROM {table(JournalEntry)} "
         f"WHERE id IN ({placeholders(len(entries))})",
         entries,
     )
     return {number: (subject, _sample(*texts)) for number, subject, *texts in rows}
 
 
-def _sample(error: str, reason: str, event: str) -> str:
-    """The last line of a traceback names the error."""
-    lines = error.strip().splitlines() or [reason or event]
-    return lines[-1].strip()[:MAX_SAMPLE]
+def _sample(error: str, data: str | None, reason: str, event: str) -> str:
+    return (line_of(error, json.loads(data or "{}").get("summary")) or reason or event)[:MAX_SAMPLE]

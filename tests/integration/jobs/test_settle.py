@@ -48,7 +48,11 @@ def test_failure_waits_by_the_policy_of_its_type(frozen_clock: FrozenClock) -> N
     waits = []
     for _ in range(2):
         [held] = take()
-        end(held, "failed", error="Traceback …\nValueError: no such address")
+        end(
+            held,
+            "failed",
+            error="Traceback (most recent call last):\n  …\nValueError: no such address",
+        )
         waits.append((row(number).run_at - frozen_clock.instant).total_seconds())
         frozen_clock.move_to(row(number).run_at)
     [held] = take()

@@ -21,14 +21,14 @@ def test_entries_of_a_batch_fill_columns_of_their_own() -> None:
     with transaction.atomic():
         write(
             [
-                Entry(at=now, source="job", subject_id=1, event="failed", error="line\nBoom 7"),
+                Entry(at=now, source="job", subject_id=1, event="failed", error="Boom 7\nline"),
                 Entry(at=later, source="plan", subject_id=2, event="edit", data={"é": [1]}),
                 Entry(at=now, source="job", subject_id=3, event="failed", attempt=0, error_key="k"),
             ]
         )
 
     failed, edit, plain = JournalEntry.objects.order_by("subject_id")
-    assert (failed.at, failed.error, failed.data) == (now, "line\nBoom 7", None)
+    assert (failed.at, failed.error, failed.data) == (now, "Boom 7\nline", None)
     assert failed.error_key == error_key("Boom 8")
     assert (edit.at, edit.source, edit.error, edit.error_key) == (later, "plan", "", "")
     assert (edit.data, edit.attempt) == ({"é": [1]}, None)

@@ -26,7 +26,8 @@ NOW = utc("2026-03-30T12:34:56")
 CLOSED = utc("2026-03-30T12:34:00")
 FAILED, AGAIN = ("failed", "running", "failed"), ("failed", "running", "scheduled")
 LOST = ("lost", "running", "ready")
-REFUSED = "Traceback\n  File 'x', line {}\nConnectionRefusedError: 10.0.0.{}:5432"
+HEAD = "Traceback (most recent call last):\n  File 'x', line {}\n"
+REFUSED = HEAD + "ConnectionRefusedError: 10.0.0.{}:5432"
 ERRORS = (REFUSED, "ValueError: no such shop", "TimeoutError: after {}.{} s")
 
 
@@ -100,7 +101,7 @@ def test_groups_of_a_period_are_what_raw_entries_add_up_to(subtests: pytest.Subt
                 seen = tuple(ids.made_at(mine[at].id) for at in (0, -1))
                 assert (figures.first_seen, figures.last_seen) == seen
                 assert figures.subject_id == mine[-1].subject_id
-                assert figures.sample == mine[-1].error.splitlines()[-1]
+                assert figures.sample == mine[-1].error_line
 
 
 def test_trend_shows_when() -> None:
@@ -198,6 +199,18 @@ def test_attempts_that_nobody_reported_read_as_their_reason() -> None:
     write(entry(at, kind=LOST, reason=reason, error_key=error_key(reason)))
     roll_up()
     assert ErrorGroup.objects.get().sample == reason
+
+
+def test_sample_is_the_line_that_names_the_error() -> None:
+    table = (
+        ("a.Error: no shop\n(Background on this error at: x)", None, "a.Error: no shop"),
+        ("log of 7:\nE4", {"summary": "E4: disk full"}, "E4: disk full"),
+    )
+    at = NOW - timedelta(minutes=3)
+    write(*(failure(at, text, type_=line, data=data) for text, data, line in table))
+    roll_up()
+    samples = dict(ErrorGroup.objects.values_list("type_or_task", "sample"))
+    assert samples == {line: line for _text, _data, line in table}
 
 
 def test_dispatches_fail_as_well() -> None:

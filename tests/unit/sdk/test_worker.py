@@ -100,9 +100,10 @@ def test_result_may_be_empty(jobs: Jobs, worker: sdk.Worker, empty: Any) -> None
 def test_exception_fails_with_its_traceback_and_path(jobs: Jobs, worker: sdk.Worker) -> None:
     outcome = outcome_of(jobs, worker, raises(LookupError("no such\0 shelf \ud800")))
     error = outcome.pop("error")
-    assert outcome == {"outcome": "failed", "exception": "builtins.LookupError"}
+    line = "LookupError: no such\ufffd shelf ?"
+    assert outcome == {"outcome": "failed", "exception": "builtins.LookupError", "summary": line}
     assert error.startswith("Traceback (most recent call last)")
-    assert error.endswith("LookupError: no such\ufffd shelf ?")
+    assert error.endswith(line)
 
 
 def test_long_traceback_keeps_its_end(jobs: Jobs, worker: sdk.Worker) -> None:
