@@ -96,11 +96,10 @@ _DEFAULT_WAIT = 5.0
 # A longer Retry-After is an error of a proxy.
 _MAX_WAIT = 86_400.0
 # A worker, in seconds: how old an outcome gets, for how long it holds jobs in advance, how long a
-# job waits for a thread, how long one that runs alone does, and how old a checkpoint gets.
+# job waits for a thread, and how old a checkpoint gets.
 _OUTCOME_AGE = 0.05
 _AHEAD = 0.5
 _UNSTARTED = 1.5
-_ALONE = 15.0
 _CHECKPOINT_AGE = 1.0
 # The share of a lease after which nothing starts any more.
 _LEASE_SHARE = 0.8
@@ -915,7 +914,6 @@ class HeldJob:
         self.cancelled: bool = body["cancel_requested"]
         self.lost = self.stopping = False
         self._token: str = body["lease_token"]
-        self._is_alone: bool = body["alone"]
         self._sequence: int = body["sequence"] or 0
         self._executor = executor
         self._came_at = time.monotonic()
@@ -1098,19 +1096,15 @@ class _Executor:
         each = 1.0 if self.mean is None else max(_AHEAD / max(self.mean, 1e-6), 1.0)
         target = int(min(free * each, _MAX_BATCH, _MAX_HELD - len(self.held)))
         is_idle = not self.queue and len(self.runs) < self.threads
-        at_work = [job for _, jobs in self.runs.values() for job in jobs]
-        if any(job._is_alone for job in (*self.queue, *at_work)):
-            return 0
         return max(target - waiting, 0) if is_idle or waiting * 2 <= target else 0
 
     def release(self, everything: bool = False) -> None:
         """Give back what has waited for too long, so that others start it."""
         now = time.monotonic()
         for job in list(self.queue):
-            if everything or now - job._came_at > (_ALONE if job._is_alone else _UNSTARTED):
+            if everything or now - job._came_at > _UNSTARTED:
                 self.queue.remove(job)
                 self.report(job, {"outcome": "released"})
-                self.jobs_came.notify_all()
 
     def report(self, job: HeldJob, outcome: Mapping[str, Any], *, is_last: bool = False) -> None:
         """Keep the outcome until the server has it; that of a lost job does not count."""
@@ -1133,7 +1127,6 @@ class _Executor:
         self.forget(job)
         self.queue = deque(each for each in self.queue if each is not job)
         self.outbox = deque(each for each in self.outbox if each.job is not job)
-        self.jobs_came.notify_all()
         self.beats.notify_all()
 
     def abandon(self) -> None:
@@ -1167,14 +1160,12 @@ class _Executor:
                 self.mean = took if self.mean is None else 0.9 * self.mean + 0.1 * took
                 if not self.queue:
                     self.news.notify()
-                elif jobs[0]._is_alone or self.queue[0]._is_alone:
-                    self.jobs_came.notify_all()
 
     def _take(self) -> list[HeldJob]:
         """The job, or the jobs of a batch, that this thread runs next; none at the end."""
         with self.lock:
             while not self.ended:
-                if not self.queue or self._is_held_up():
+                if not self.queue:
                     self.jobs_came.wait()
                     continue
                 jobs = [job for job in self._next() if self._may_start(job)]
@@ -1183,17 +1174,12 @@ class _Executor:
                     return jobs
             return []
 
-    def _is_held_up(self) -> bool:
-        """Whether a suspect runs, or waits until it can run with nothing beside it."""
-        is_alone = any(job._is_alone for _, jobs in self.runs.values() for job in jobs)
-        return is_alone or (bool(self.runs) and self.queue[0]._is_alone)
-
     def _next(self) -> list[HeldJob]:
         first = self.queue.popleft()
-        most = 1 if first._is_alone else self.handlers[first.type][1]
+        most = self.handlers[first.type][1]
         if most <= 1:
             return [first]
-        alike = [job for job in self.queue if job.type == first.type and not job._is_alone]
+        alike = [job for job in self.queue if job.type == first.type]
         batch = {id(job) for job in alike[: most - 1]}
         self.queue = deque(job for job in self.queue if id(job) not in batch)
         return [first, *alike[: most - 1]]

@@ -34,7 +34,6 @@ def job(number: str, kind: str = "mail", **more: Any) -> dict[str, Any]:
         "trace_id": "",
         "cancel_requested": False,
         "lease_token": f"token-{number}",
-        "alone": False,
         "a_later_field": True,
         **more,
     }

@@ -40,7 +40,6 @@ REASON_WORDS = {
     rules.NO_WORKER: _("no worker"),
     rules.HOST: _("hosts"),
     rules.AFFINITY: _("only on host"),
-    rules.ALONE: _("runs alone"),
     rules.AHEAD: _("others first"),
     rules.NEXT: _("next"),
     rules.PREFERRED: _("preferred"),
@@ -54,7 +53,6 @@ _PASSING = {
     rules.MAX_RUNNING,
     rules.RATE,
     rules.AFFINITY,
-    rules.ALONE,
     rules.AHEAD,
 }
 

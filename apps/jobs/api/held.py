@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from rest_framework import serializers
@@ -25,12 +25,10 @@ class HeldOut(JobOut):
     checkpoint = serializers.JSONField(allow_null=True)
     sequence = serializers.IntegerField(help_text="Of the checkpoint; the next one is higher.")
     hard_end_at = Instant(help_text="When the attempt ends, unless a checkpoint or progress comes.")
-    alone = serializers.BooleanField(
-        help_text="It may have killed its last worker: run nothing beside it."
-    )
+    alone = serializers.BooleanField(help_text="Always false; for workers that ask for it.")
 
 
-def held_json(rows: Sequence[tuple[Any, ...]], alone: Collection[int]) -> list[dict[str, Any]]:
+def held_json(rows: Sequence[tuple[Any, ...]]) -> list[dict[str, Any]]:
     """The rows of HELD as HeldOut describes them."""
     answer = []
     for row in rows:
@@ -45,6 +43,6 @@ def held_json(rows: Sequence[tuple[Any, ...]], alone: Collection[int]) -> list[d
         job["id"] = str(row[0])
         job["attempt"] = job["attempts"]
         job["cancel_requested"] = bool(job["cancel_requested"])
-        job["alone"] = row[0] in alone
+        job["alone"] = False
         answer.append(job)
     return answer

@@ -304,7 +304,7 @@ def _wish(body: Mapping[str, Any], worker: str) -> Wish:
 
 def _given(given: Given) -> dict[str, Any]:
     return {
-        "jobs": held_json(given.rows, given.alone),
+        "jobs": held_json(given.rows),
         "unknown": given.unknown,
         "retry_after": given.retry_after,
     }

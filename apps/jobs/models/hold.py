@@ -20,6 +20,7 @@ class Hold(models.Model):
     body_key = KeyField(max_length=32)
     token = KeyField(max_length=32)
     job_ids = models.JSONField(default=list)
+    # Always false; programs of the version before read and write it while an update is under way.
     is_alone = models.BooleanField(default=False)
     expires_at = models.DateTimeField()
 

@@ -10,7 +10,6 @@ from apps.common.messages import Message, Reason
 from apps.common.messages import Message as _
 from apps.jobs.rules import breaker, rate
 from apps.jobs.rules import transitions as t
-from apps.jobs.rules.outcome import is_suspect
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 
 RUNNING = "running"
@@ -27,7 +26,6 @@ RATE = "rate"
 NO_WORKER = "no_worker"
 HOST = "host"
 AFFINITY = "affinity"
-ALONE = "alone"
 AHEAD = "ahead"
 NEXT = "next"
 PREFERRED = "preferred"
@@ -47,7 +45,6 @@ CODES = (
     NO_WORKER,
     HOST,
     AFFINITY,
-    ALONE,
     AHEAD,
     NEXT,
     PREFERRED,
@@ -88,7 +85,6 @@ class Case:
     worker: str
     attempts: int
     max_attempts: int
-    last_end: str
     run_at: datetime
     expected_at: datetime
     affinity_host: str
@@ -256,11 +252,6 @@ def _no_worker(case: Case, type_: TypeSnapshot, *, is_quiet: bool) -> Message:
 
 
 def _in_turn(case: Case) -> Iterator[Reason]:
-    if is_suspect(case.last_end) and not (case.settings and case.settings.pool):
-        yield Reason(
-            ALONE,
-            _("A worker runs it alone, because it may crash the worker."),
-        )
     if case.ahead >= MAX_AHEAD:
         yield Reason(
             AHEAD,

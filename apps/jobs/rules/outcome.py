@@ -49,10 +49,9 @@ _ARROWS = {
 class HeldJob:
     """A job as it was held. `token` is the right to write to it; `attempt` counts this hold.
 
-    `alone`: it may have killed its worker before, so nothing else should run beside it. `row` are
-    the columns that the holder asked for; context and checkpoint are then None. The last four are
-    kept by the process that runs it: the deadline of the attempt on the monotonic clock, when its
-    handler started (0 before), and what the heartbeat learned.
+    `row` are the columns that the holder asked for; context and checkpoint are then None. The last
+    four are kept by the process that runs it: the deadline of the attempt on the monotonic clock,
+    when its handler started (0 before), and what the heartbeat learned.
     """
 
     id: int
@@ -71,7 +70,6 @@ class HeldJob:
     held_at: datetime
     lease_until: datetime
     hard_end_at: datetime
-    alone: bool
     row: Sequence[Any] = ()
     deadline: float = 0.0
     started: float = 0.0
@@ -212,8 +210,9 @@ def next_of(
     why = _why_final(job, outcome, type_, now)
     if why:
         return Next(status=t.FAILED, attempts=job.attempts, run_at=job.run_at, why=why)
-    if outcome.end == t.END_LOST:
-        # The worker failed, not the work: it is tried again at once.
+    if outcome.end == t.END_LOST and job.last_end != t.END_LOST:
+        # The worker failed, not the work: it is tried again at once. If that is lost, too, one that
+        # kills its worker is kept from those beside it for a while.
         wait = timedelta()
     elif outcome.retry_after is not None:
         wait = outcome.retry_after
@@ -264,7 +263,7 @@ def changes_of(
     """
     changes: dict[str, Any] = {
         "status": after.status,
-        "last_end": kept_end(job.last_end, outcome.end),
+        "last_end": outcome.end,
         "lease_until": None,
         "hard_end_at": None,
         "memo": outcome.last_error,
@@ -302,25 +301,6 @@ def changes_of(
     if outcome.context is not None:
         changes["context"] = outcome.context
     return changes
-
-
-def kept_end(before: str, ended: str) -> str:
-    """The last end that the job keeps: giving back a suspect does not clear it."""
-    gives_back = ended in (t.END_RELEASED, t.END_YIELDED)
-    return before if gives_back and before == t.END_LOST else ended
-
-
-def is_same_report(last_end: str, reported: str) -> bool:
-    """Whether a repeated report agrees with the first one, whose answer then stands.
-
-    A job that is lost has no token left, so a released one that counts as lost was a suspect.
-    """
-    return last_end == reported or last_end == kept_end(t.END_LOST, reported)
-
-
-def is_suspect(last_end: str) -> bool:
-    """Whether the job may have killed its worker."""
-    return last_end == t.END_LOST
 
 
 def found_outcome(job: LockedJob, end: str, records: Records) -> Outcome:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import random
 import time
 from collections import deque
@@ -40,11 +39,8 @@ POLL_SECONDS = 1.0
 # Waiting takes at most this share of the time of an attempt.
 OVERDUE_SECONDS = 1.5
 _WAITED_SHARE = 0.25
-# A type whose suspect could not run alone here is left to other processes for this long.
-BARRED_SECONDS = 30.0
 # Before each wait, older snapshots of types are read anew: the next job need not wait for it.
 _SNAPSHOT_SECONDS = 0.2
-_LOCK_SECONDS = 5.0
 _AWAY_SECONDS = 1.0
 # While the process is quiet: how soon a drain notices that it stops.
 _QUIET_SECONDS = 0.25
@@ -177,41 +173,25 @@ class Drain:
     def _hold_and_run_of(
         self, types: Mapping[str, TypeSnapshot], limit: int, *, new: int = 0
     ) -> int:
-        barred, now = self._process.barred, time.monotonic()
-        wanted = [name for name in types if barred.get(name, 0.0) <= now]
-        with self._process.lock.shared(_LOCK_SECONDS) as entered:
-            if not entered or self._process.is_silent:
-                return 0
-            self._unanswered = new_token()
-            if self._record is not None:
-                self._record.begin(self._unanswered)
-            jobs = self._outbox.exchange(
-                holder=self._process.holder,
-                types=wanted,
-                limit=limit if self._record is not None else 1,
-                rotation=self._rotation,
-                batch=self._process.sizes.sizes(types[name] for name in wanted),
-                new=new,
-                token=self._unanswered,
-                look=self._look,
-            )
-            self._unanswered = ""
-            if not jobs:
-                return 0
+        if self._process.is_silent:
+            return 0
+        self._unanswered = new_token()
+        if self._record is not None:
+            self._record.begin(self._unanswered)
+        jobs = self._outbox.exchange(
+            holder=self._process.holder,
+            types=list(types),
+            limit=limit if self._record is not None else 1,
+            rotation=self._rotation,
+            batch=self._process.sizes.sizes(types.values()),
+            new=new,
+            token=self._unanswered,
+            look=self._look,
+        )
+        self._unanswered = ""
+        if jobs:
             self._enqueue(jobs)
-            alone = len(jobs) == 1 and jobs[0].alone
-            if not alone:
-                self._run_all(types)
-        if alone:
-            # It is not released as overdue: it starts when the others have ended.
-            self._overdue_at = math.inf
-            with self._process.lock.alone(min(_LOCK_SECONDS, _max_wait(jobs))) as entered:
-                if entered:
-                    self._run_all(types, alone=True)
-                else:
-                    # A long handler runs here; another process may be free.
-                    barred[jobs[0].type] = time.monotonic() + BARRED_SECONDS
-                    self._release_queue()
+            self._run_all(types)
         return len(jobs)
 
     def _enqueue(self, jobs: Sequence[HeldJob]) -> None:
@@ -223,8 +203,8 @@ class Drain:
             self._queue.append(job)
         self._process.note_held(min(job.lease_until for job in jobs) - now)
 
-    def _run_all(self, types: Mapping[str, TypeSnapshot], *, alone: bool = False) -> None:
-        """Run the queue one by one; unless `alone`, stop when a suspect waits to run alone."""
+    def _run_all(self, types: Mapping[str, TypeSnapshot]) -> None:
+        """Run the queue one by one."""
         counts: dict[str, int] = {}
         seconds: dict[str, float] = {}
         process, outbox, record = self._process, self._outbox, self._record
@@ -234,7 +214,7 @@ class Drain:
 
         began = time.monotonic()
         while self._queue:
-            if process.stopping or (process.lock.wanted and not alone):
+            if process.stopping:
                 self._release_queue()
                 break
             try:

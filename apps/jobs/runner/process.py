@@ -10,8 +10,7 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -112,56 +111,6 @@ def _fitting(seconds: float, mean: float) -> int:
     return int(seconds / mean) if mean > seconds / MAX_BATCH else MAX_BATCH
 
 
-class ReadWriteLock:
-    """Batches share the process; a suspect, which may kill it, has it to itself.
-
-    Waiting writers (`alone`) go before new readers (`shared`).
-    """
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._sharing = 0
-        self._alone = False
-        # Read without the lock between two jobs: whether a suspect waits to run alone.
-        self.wanted = 0
-
-    @contextmanager
-    def shared(self, seconds: float) -> Iterator[bool]:
-        """Run beside others; False when a suspect did not end, or begin, within the time."""
-        deadline = time.monotonic() + seconds
-        with self._changed:
-            entered = self._wait(lambda: not self._alone and not self.wanted, deadline)
-            self._sharing += entered
-        try:
-            yield entered
-        finally:
-            if entered:
-                with self._changed:
-                    self._sharing -= 1
-                    self._changed.notify_all()
-
-    @contextmanager
-    def alone(self, seconds: float) -> Iterator[bool]:
-        """Run with nothing beside; False when others did not end within the time."""
-        deadline = time.monotonic() + seconds
-        with self._changed:
-            self.wanted += 1
-            entered = self._wait(lambda: not self._alone and not self._sharing, deadline)
-            self.wanted -= 1
-            self._alone = self._alone or entered
-            self._changed.notify_all()
-        try:
-            yield entered
-        finally:
-            if entered:
-                with self._changed:
-                    self._alone = False
-                    self._changed.notify_all()
-
-    def _wait(self, is_free: Callable[[], bool], deadline: float) -> bool:
-        return self._changed.wait_for(is_free, max(0.0, deadline - time.monotonic()))
-
-
 @dataclass(frozen=True, slots=True)
 class Node:
     """One Celery worker. `slots` are the drains it may run at once, in one process or in many.
@@ -204,10 +153,7 @@ class Process:
         self.host = host_name()
         self.name = f"{node.key}:{self.pid}:{machine()}"
         self.capacity = 1 if node.forks else node.slots
-        self.lock = ReadWriteLock()
         self.sizes = BatchSizes()
-        # Types that this process does not hold, each until an instant of the monotonic clock.
-        self.barred: dict[str, float] = {}
         self.busy = threading.Event()
         self.poked = threading.Event()
         self.drains: list[Draining] = []

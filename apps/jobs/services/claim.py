@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cache
-from itertools import takewhile
 from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -26,7 +25,7 @@ from apps.common.db import (
     transactional,
 )
 from apps.jobs.models import Job, JobType, TypeState
-from apps.jobs.rules.outcome import HeldJob, discard_reason, is_suspect
+from apps.jobs.rules.outcome import HeldJob, discard_reason
 from apps.jobs.rules.slots import shares
 from apps.jobs.rules.transitions import READY
 from apps.jobs.rules.type_snapshot import TypeSnapshot
@@ -48,7 +47,7 @@ _PLAIN = (
     *("progress", "trace_id"),
 )
 _JSON = ("context", "checkpoint")
-_PEEKED = "order_key, id, type, last_end, attempts, max_attempts, shard"
+_PEEKED = "order_key, id, type, attempts, max_attempts, shard"
 
 
 class Holder(NamedTuple):
@@ -84,8 +83,6 @@ class Claim:
         self.tried: list[int] = []
         # Those of the chosen jobs, by type, that may be held at once.
         self.fitting: Callable[[dict[str, list[int]]], dict[str, list[int]]] = dict
-        # Those that are held alone.
-        self._suspects: set[int] = set()
         # How many jobs of each type are wanted, and of which types others took some lately.
         self._wanted: dict[str, int] = {}
         self._contested: set[str] = set()
@@ -121,7 +118,11 @@ class Claim:
             )
         self._wanted = wanted
         self._contested = {name for name in wanted if self._look.is_contested(name)}
-        return self._chosen(self._first_ready(), rotation)
+        found = {name: jobs for name, jobs in self._first_ready().items() if jobs}
+        # The first type rotates, because jobs after a long one may be released.
+        first = rotation % len(found) if found else 0
+        names = [*found]
+        return {name: found[name] for name in (*names[first:], *names[:first])}
 
     def _first_ready(self) -> dict[str, list[int]]:
         """The first ready jobs of each type, up to the wanted number, none of them known to stay
@@ -139,7 +140,6 @@ class Claim:
             order_key,
             number,
             name,
-            last_end,
             attempts,
             max_attempts,
             shard,
@@ -158,9 +158,6 @@ class Claim:
         ):
             if number in locked:
                 continue
-            # A worker of a pool has a whole bucket of keys in any case.
-            if is_suspect(last_end) and not self.types[name].pool:
-                self._suspects.add(number)
             expected_at = instant(expected_at)
             if discard_reason(self.types[name], attempts, max_attempts, expected_at, self._now):
                 over.add(number)
@@ -180,23 +177,6 @@ class Claim:
     def _width(self, name: str, preference: Preference) -> int:
         """How many jobs of the type to read, to find own ones among those of others."""
         return _wider(self._wanted[name], min(_WIDER, preference.sharers(name)))
-
-    def _chosen(self, found: Mapping[str, list[int]], rotation: int) -> dict[str, list[int]]:
-        """The jobs of each type before its first suspect; or one suspect, if its type is first."""
-        names = [name for name, jobs in found.items() if jobs]
-        if not names:
-            return {}
-        # The first type rotates, because jobs after a long one may be released.
-        first = rotation % len(names)
-        names = names[first:] + names[:first]
-        heads = [found[name][0] for name in names]
-        if heads[0] in self._suspects or self._suspects.issuperset(heads):
-            return {names[0]: heads[:1]}
-        return {
-            name: list(takewhile(lambda number: number not in self._suspects, found[name]))
-            for name, head in zip(names, heads, strict=True)
-            if head not in self._suspects
-        }
 
     def take(self, jobs: Mapping[str, list[int]]) -> list[HeldJob]:
         """Hold those of the jobs, given by type, that no other worker has taken meanwhile."""
@@ -222,7 +202,7 @@ class Claim:
         ]
 
     def take_new(self, number: int, type_: str) -> list[HeldJob]:
-        """The job, held, if it is of the type and was never held; no suspect."""
+        """The job, held, if it is of the type and was never held."""
         self.tried = [number]
         return self._update([self._hold(self.types[type_], [number], " AND holds = 0")])
 
@@ -337,7 +317,7 @@ class Claim:
         else:
             read = [each and json.loads(each) for each in row[len(_PLAIN) :]]
         lease = self._lease(self.types[plain[1]])
-        values = [*plain, *read, self._token, self._now, *lease, plain[0] in self._suspects, asked]
+        values = [*plain, *read, self._token, self._now, *lease, asked]
         return HeldJob(*values)
 
 

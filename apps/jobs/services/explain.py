@@ -29,7 +29,6 @@ def explain(job: Job) -> list[Reason]:
         worker=job.worker,
         attempts=job.attempts,
         max_attempts=job.max_attempts,
-        last_end=job.last_end,
         run_at=job.run_at,
         expected_at=job.expected_at,
         affinity_host=job.affinity_host,

@@ -51,10 +51,9 @@ def hold(
 
     Types share the limit by weight; of each at most its `batch_limit`, or what `batch` says. Jobs
     of the shards that the worker prefers come first, then others. The caller raises `rotation` by
-    one with each hold: it says which type gets the remainder and comes first. A suspect is held
-    alone, with `alone` set. An empty list means that nothing is due, or all of it paused, limited,
-    meant for other hosts or just taken. A caller that makes the `new_token` itself can release jobs
-    that were held without an answer.
+    one with each hold: it says which type gets the remainder and comes first. An empty list means
+    that nothing is due, or all of it paused, limited, meant for other hosts or just taken. A caller
+    that makes the `new_token` itself can release jobs that were held without an answer.
 
     `new` is the number of a just submitted job of the only type. It is tried first, without
     reading what else is due: that is fastest. A worker loop keeps its `look`; `take` takes what was

@@ -75,12 +75,11 @@ class Wish:
 class Given(NamedTuple):
     """What a hold over HTTP returns: the jobs that run under its token, as rows of HELD.
 
-    Those in `alone` are to run with nothing beside them. `unknown` are the types that the caller
-    may not hold, and pools. After `retry_after` seconds it may ask again.
+    `unknown` are the types that the caller may not hold, and pools. After `retry_after` seconds it
+    may ask again.
     """
 
     rows: Sequence[tuple[Any, ...]]
-    alone: frozenset[int]
     unknown: Sequence[str]
     retry_after: float
 
@@ -222,24 +221,17 @@ class _Hold:
         wait = 0.0
         if not jobs:
             wait = random.uniform(*_LOST_SECONDS) if is_lost else retry_after()  # noqa: S311
-        return Given(
-            [tuple(job.row) for job in jobs],
-            frozenset(job.id for job in jobs if job.alone),
-            self._unknown,
-            round(wait, 3),
-        )
+        return Given([tuple(job.row) for job in jobs], self._unknown, round(wait, 3))
 
     def _again(self, earlier: Earlier | None) -> Given:
         """What a repeated request gets; nothing for a worker that is to take nothing."""
         if earlier is None:
             return self._given([])
-        # A suspect is the only job of its hold.
-        alone = frozenset(earlier.ids if earlier.is_alone else ())
         # The key may have been bound to fewer types meanwhile.
         rows = [
             row for row in running(earlier.ids, earlier.token) if self._caller.may_use(row[_TYPE])
         ]
-        return Given(rows, alone, self._unknown, 0.0)
+        return Given(rows, self._unknown, 0.0)
 
     @property
     def _unknown(self) -> list[str]:

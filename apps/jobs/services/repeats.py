@@ -19,7 +19,7 @@ from apps.common.errors import Conflict, PlatformError
 from apps.common.messages import Message as _
 from apps.jobs.errors import LeaseLost
 from apps.jobs.rules import transitions as t
-from apps.jobs.rules.outcome import OUTCOMES, Outcome, is_same_report
+from apps.jobs.rules.outcome import OUTCOMES, Outcome
 from apps.jobs.rules.transitions import LockedJob
 from apps.journal.models import JournalEntry, Source
 
@@ -121,8 +121,7 @@ def late_answer(
             return each.status if is_repeat else _contradicted(each.event), False
     if report.token and job.lease_token == report.token and job.status != t.RUNNING:
         # The entry of its end is no longer kept.
-        is_repeat = is_same_report(job.last_end, report.end)
-        return job.status if is_repeat else _contradicted(job.last_end), False
+        return job.status if job.last_end == report.end else _contradicted(job.last_end), False
     stale = [each for each in earlier if each.event == STALE]
     # A job has as many tokens as holds; what claims another says nothing of it.
     return LeaseLost(), not same and len(stale) < job.holds

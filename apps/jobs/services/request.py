@@ -27,11 +27,10 @@ _ALWAYS_FIT = 12
 
 
 class Earlier(NamedTuple):
-    """The token of a hold, and the jobs that may still run under it; a suspect `is_alone`."""
+    """The token of a hold, and the jobs that may still run under it."""
 
     token: str
     ids: Sequence[int]
-    is_alone: bool
 
 
 class Request:
@@ -53,14 +52,14 @@ class Request:
         if not self._request_id:
             return None
         rows = fetch(
-            "SELECT body_key, token, job_ids, is_alone, expires_at <= %s "
+            "SELECT body_key, token, job_ids, expires_at <= %s "
             f"FROM {table(Hold)} WHERE client = %s AND request_id = %s",
             [clock.now(), self._client, self._request_id],
         )
         self._is_over = bool(rows and rows[0][-1])
         if not rows or self._is_over:
             return None
-        [(body_key, token, ids, is_alone, _is_over)] = rows
+        [(body_key, token, ids, _is_over)] = rows
         if body_key != self._body_key:
             raise ReplayConflict(
                 _(
@@ -68,7 +67,7 @@ class Request:
                     id=self._request_id,
                 )
             )
-        return Earlier(token, json.loads(ids), bool(is_alone))
+        return Earlier(token, json.loads(ids))
 
     def take(self, claim: Claim, found: Mapping[str, list[int]]) -> list[HeldJob]:
         """Hold what was found, and remember it in the same transaction."""
@@ -112,7 +111,6 @@ class Request:
             "body_key": self._body_key,
             "token": held[0].token,
             "job_ids": [job.id for job in held],
-            "is_alone": held[0].alone,
             "expires_at": max(job.lease_until for job in held),
         }
         insert_rows(Hold, [row])

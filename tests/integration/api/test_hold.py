@@ -273,13 +273,13 @@ def test_answer_holds_no_more_than_fits_and_one_job_at_least(
     assert ids_of(hold(api)) == numbers[:count]
 
 
-def test_suspect_is_held_alone(api: ContractClient) -> None:
-    suspect, *_others = jobs(3)
-    Job.objects.filter(pk=suspect).update(last_end="lost", attempts=1)
+def test_job_whose_worker_was_lost_is_held_with_others(api: ContractClient) -> None:
+    numbers = jobs(3, last_end="lost", attempts=1)
 
     first = hold(api, request_id="r-1")
 
-    assert [(job["id"], job["alone"]) for job in first["jobs"]] == [(str(suspect), True)]
+    expected = [(str(number), False) for number in numbers]
+    assert [(job["id"], job["alone"]) for job in first["jobs"]] == expected
     assert hold(api, request_id="r-1") == first
 
 

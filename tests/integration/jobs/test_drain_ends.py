@@ -14,8 +14,7 @@ from apps.jobs.runner import outbox
 from apps.jobs.runner.drain import Drain
 from apps.jobs.runner.process import Process
 from apps.jobs.services.submit import submit
-from apps.journal.models import JournalEntry
-from tests.jobs import drained, events_of, jobs, row
+from tests.jobs import drained, events_of, jobs, last_entry, row
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
@@ -71,10 +70,10 @@ def test_error_of_ten_megabytes_is_kept_within_bounds(handle: Make, process: Pro
 
     drained(process)
 
-    error = JournalEntry.objects.timeline("job", number).last().error
-    assert len(error) < 16_000
-    assert "ValueError: xxx" in error.splitlines()[-1]
-    assert "Traceback" in error
+    entry = last_entry(number)
+    assert len(entry.error) < 16_000
+    assert entry.error_line.startswith("ValueError: xxx")
+    assert "Traceback" in entry.error
     assert row(number).status == "failed"
 
 

@@ -247,20 +247,14 @@ def test_own_and_open_jobs_are_merged_in_order() -> None:
     assert [held.id for held in take(2)] == [last]
 
 
-def test_suspect_is_held_alone_and_the_others_without_it() -> None:
-    """S1.10: what may have killed a worker burns no neighbours."""
+def test_job_whose_worker_was_lost_is_held_in_its_turn_with_others() -> None:
     job_type()
     began = clock.now()
     before = jobs(2, run_at=began - timedelta(seconds=3))
-    [suspect] = jobs(1, last_end="lost", run_at=began - timedelta(seconds=2))
+    lost = jobs(1, last_end="lost", run_at=began - timedelta(seconds=2))
     after = jobs(2, run_at=began - timedelta(seconds=1))
 
-    first, second, third = take(), take(), take()
-
-    assert [held.id for held in first] == before
-    assert [(held.id, held.alone) for held in second] == [(suspect, True)]
-    assert [held.id for held in third] == after
-    assert not any(held.alone for held in first + third)
+    assert [held.id for held in take()] == [*before, *lost, *after]
 
 
 def test_jobs_with_one_attempt_are_held_together() -> None:
@@ -268,18 +262,7 @@ def test_jobs_with_one_attempt_are_held_together() -> None:
     job_type(max_attempts=1)
     jobs(3)
 
-    assert [held.alone for held in take()] == [False] * 3
-
-
-def test_type_of_suspects_does_not_hold_up_another_type() -> None:
-    job_type("mail")
-    job_type("bill")
-    jobs(5, "mail", last_end="lost")
-    jobs(5, "bill")
-
-    rounds = [take(10, types=("mail", "bill"), rotation=rotation) for rotation in range(2)]
-
-    assert sorted(len(held) for held in rounds) == [1, 5]
+    assert len(take()) == 3
 
 
 def test_exhausted_job_is_discarded_when_its_turn_comes() -> None:

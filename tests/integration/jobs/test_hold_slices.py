@@ -209,27 +209,6 @@ def test_preference_costs_no_statement() -> None:
 
 
 # --- what it leaves as it is ----------------------------------------------------------------------
-def test_suspect_of_the_own_shards_runs_alone() -> None:
-    job_type()
-    [suspect] = jobs_of("h", last_end="lost")
-    rest = jobs_of("hth")
-
-    [held] = take(3)
-    assert (held.id, held.alone) == (suspect, True)
-    assert ids(take(3)) == [rest[0], rest[2], rest[1]]
-
-
-def test_batch_ends_before_a_suspect() -> None:
-    job_type()
-    [first] = jobs_of("h")
-    [suspect] = jobs_of("t", last_end="lost")
-    [second] = jobs_of("h")
-
-    assert ids(take(3)) == [first, second]
-    [held] = take(3)
-    assert (held.id, held.alone) == (suspect, True)
-
-
 def test_limited_type_runs_no_more_than_its_maximum() -> None:
     job_type(max_running=2)
     _, own, _, second = jobs_of("thth")

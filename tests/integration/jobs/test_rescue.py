@@ -107,22 +107,23 @@ def test_retry_waits_for_its_host_while_that_lives_and_the_grace_lasts(
     assert len(take()) == 1
 
 
-def test_suspect_that_is_given_back_stays_a_suspect(frozen_clock: FrozenClock) -> None:
-    """S4.18: it did not run, so nothing is known of it that was not before."""
-    job_type()
+def test_job_lost_twice_in_a_row_waits_for_the_delay_of_its_type(frozen_clock: FrozenClock) -> None:
+    """One that kills its workers leaves time to those beside it."""
+    job_type(retry_delay_seconds=10, retry_multiplier=1, max_attempts=9)
     [number] = jobs()
-    take()
-    frozen_clock.advance(seconds=31)
-    rescue(frozen_clock)
-    [held] = take()
-    assert held.alone
+    waits = []
+    for how in ("lost", "lost", "lost", "released", "lost", "failed", "lost"):
+        promote_due()
+        [held] = take()
+        if how == "lost":
+            frozen_clock.advance(seconds=31)
+            rescue(frozen_clock)
+        else:
+            end(held, how)
+        waits.append((row(number).run_at - frozen_clock.instant).total_seconds())
+        frozen_clock.advance(seconds=waits[-1])
 
-    answers = [end(held, "released") for _ in range(2)]
-
-    [again] = take()
-    assert again.alone
-    assert answers == ["ready"] * 2
-    assert (row(number).attempts, events_of(number)) == (2, ["lost", "released"])
+    assert waits == [0, 10, 10, 0, 0, 10, 0]
 
 
 def test_running_job_of_a_type_that_is_gone_ends_when_its_lease_does(

@@ -1,11 +1,10 @@
-"""What goes on around drains: scan, wake-ups, suspects, and the end of stuck processes."""
+"""What goes on around drains: scan, wake-ups, lost jobs, and the end of stuck processes."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -18,14 +17,12 @@ from apps.jobs import wakeup
 from apps.jobs.models import Job, Worker
 from apps.jobs.runner import listener as listener_module
 from apps.jobs.runner import scan as scan_module
-from apps.jobs.runner.drain import Drain
 from apps.jobs.runner.listener import Listener
 from apps.jobs.runner.process import Node, Process
 from apps.jobs.runner.scan import scan
 from apps.jobs.runner.watchdog import STUCK, Watchdog
-from apps.jobs.services.rescue import rescue_due
 from tests.frozen import FrozenClock
-from tests.jobs import drained, events_of, job_type, jobs, row, take
+from tests.jobs import drained, job_type, jobs, row
 
 Make = Callable[..., Any]
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
@@ -210,104 +207,31 @@ def test_process_that_stops_waits_no_longer(process: Process) -> None:
     assert time.monotonic() - began < 60
 
 
-# --- Suspects -----------------------------------------------------------------------------------
+# --- Lost jobs ----------------------------------------------------------------------------------
 
 
-def test_suspect_runs_with_nothing_beside_it(
-    handle: Make, process: Process, frozen_clock: FrozenClock
+def test_job_whose_worker_was_lost_runs_beside_others_and_stops_none(
+    handle: Make, process: Process
 ) -> None:
-    """S4.18."""
-    beside: list[bool] = []
+    """The only slot that is free takes it while a long handler runs, and the next job after it."""
+    ran: list[int] = []
 
     def mail(context: Any) -> None:
-        with process.lock.shared(0) as entered:
-            beside.append(entered)
+        position = context["position"]
+        if position == 0:
+            lost, after = jobs(2, last_end="lost", context={"position": 1}), jobs(1)
+            Job.objects.filter(pk__in=after).update(context={"position": 2})
+            began = time.monotonic()
+            assert drained(process) == 3
+            assert time.monotonic() - began < 4
+            assert {row(number).status for number in (*lost, *after)} == {"succeeded"}
+        ran.append(position)
 
     handle("mail", mail)
-    [suspect] = jobs(1)
-    take()
-    frozen_clock.advance(seconds=31)
-    rescue_due(until=frozen_clock.instant.replace(hour=23))
-    jobs(2)
+    jobs(1)
 
-    drained(process)
-
-    assert sorted(beside) == [False, True, True]
-    assert row(suspect).status == "succeeded"
-
-
-def test_suspect_that_cannot_be_alone_is_given_back(
-    handle: Make, process: Process, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from apps.jobs.runner import drain as drain_module
-
-    monkeypatch.setattr(drain_module, "_LOCK_SECONDS", 0.0)
-    runs: list[int] = []
-    handle("mail", lambda context: runs.append(1))
-    [number] = jobs(1, last_end="lost")
-    drain = Drain(process, "fast")
-    process.join(drain)
-
-    with process.lock.shared(0):
-        assert drain._round() == 1
-    drain._outbox.flush()
-
-    assert not runs
-    assert (row(number).status, row(number).attempts) == ("ready", 0)
-    assert events_of(number) == ["released"]
-    assert drain._round() == 0
-    process.barred.clear()
-    assert drain._round() == 1
-    drain._outbox.flush()
-    assert row(number).status == "succeeded"
-
-
-@pytest.mark.parametrize("meanwhile", ["maintained", "another waits"])
-def test_suspect_runs_as_soon_as_it_is_alone(
-    handle: Make, process: Process, monkeypatch: pytest.MonkeyPatch, meanwhile: str
-) -> None:
-    """S4.18: it is not given back while it waits for others to end, nor for another suspect."""
-    from apps.jobs.runner import drain as drain_module
-
-    monkeypatch.setattr(drain_module, "OVERDUE_SECONDS", 0.0)
-    handle("mail", lambda context: None)
-    [number] = jobs(1, last_end="lost")
-    drain = Drain(process, "fast")
-    process.join(drain)
-    alone = process.lock.alone
-
-    @contextmanager
-    def after_a_while(seconds: float) -> Iterator[bool]:
-        drain.maintain()
-        with alone(seconds) as entered:
-            process.lock.wanted += meanwhile == "another waits"
-            yield entered
-
-    monkeypatch.setattr(process.lock, "alone", after_a_while)
-    assert drain._round() == 1
-    drain._outbox.flush()
-
-    assert events_of(number) == ["succeeded"]
-
-
-def test_suspect_keeps_most_of_its_time_for_its_handler(
-    handle: Make, process: Process, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    handle("mail", lambda context: None, max_processing_seconds=2)
-    jobs(1, last_end="lost")
-    drain = Drain(process, "fast")
-    process.join(drain)
-    waits: list[float] = []
-
-    @contextmanager
-    def never(seconds: float) -> Iterator[bool]:
-        waits.append(seconds)
-        yield False
-
-    monkeypatch.setattr(process.lock, "alone", never)
-    drain._round()
-
-    assert waits == [0.5]
+    assert drained(process) == 1
+    assert ran == [1, 1, 2, 0]
 
 
 # --- The end of a process -----------------------------------------------------------------------

@@ -20,7 +20,6 @@ NEXT = Case(
     worker="",
     attempts=0,
     max_attempts=3,
-    last_end="",
     run_at=NOW,
     expected_at=NOW,
     affinity_host="",
@@ -104,7 +103,7 @@ def test_each_reason_alone(subtests: pytest.Subtests) -> None:
 
 
 def test_every_code_has_its_case() -> None:
-    assert {code for code, _, _ in CASES} | {"alone", "preferred"} == set(CODES)
+    assert {code for code, _, _ in CASES} | {"preferred"} == set(CODES)
 
 
 @pytest.mark.parametrize("ahead", [0, 3])
@@ -116,13 +115,6 @@ def test_preferring_worker_is_named_and_others_may_take_the_job(ahead: int) -> N
     assert (
         found[1].detail == "Worker host-b:7 prefers its shard. Any other worker may take it, too."
     )
-
-
-def test_a_suspect_waits_to_be_alone() -> None:
-    """S1.10"""
-    found = reasons(replace(NEXT, last_end="lost"), NOW)
-
-    assert [reason.code for reason in found] == ["alone", "next"]
 
 
 def test_all_reasons_are_reported() -> None:

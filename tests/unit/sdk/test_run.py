@@ -122,7 +122,7 @@ def test_nothing_due_waits_as_long_as_the_server_asks(
     ("error", "message"),
     [
         (ValueError("no such shelf"), "ValueError: no such shelf"),
-        (ValueError("a\0b \ud800"), "ValueError: a b ?"),
+        (ValueError("a\0b \ud800"), "ValueError: a\ufffdb ?"),
         (KeyError("x" * 900), f"KeyError: '{'x' * 489}"),
     ],
 )

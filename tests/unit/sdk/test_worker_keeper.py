@@ -71,13 +71,13 @@ class TestHolds:
             jobs.await_outcomes(6)
 
     def test_threads_that_are_busy_for_long_do_not_count(self, subtests: pytest.Subtests) -> None:
-        """Two threads do ten jobs of 0.1 s in half a second, and none beside a suspect."""
-        cases = {(0, False, 0): 9, (1, False, 0): 5, (1, False, 2): 3, (1, False, 3): 0}
-        for (busy_for, alone, queued), wanted in {**cases, (1, True, 0): 0}.items():
-            with subtests.test(busy_for=busy_for, alone=alone, queued=queued):
+        """Two threads do ten jobs of 0.1 s in half a second."""
+        cases = {(0, 0): 9, (1, 0): 5, (1, 2): 3, (1, 3): 0}
+        for (busy_for, queued), wanted in cases.items():
+            with subtests.test(busy_for=busy_for, queued=queued):
                 executor = sdk._Executor(2)
                 answer = sdk._Answer({"now": "2026-03-02T09:00:00Z"}, 0.0, time.monotonic())
-                body = job("1", lease_until="2026-03-02T09:00:30Z", alone=alone)
+                body = job("1", lease_until="2026-03-02T09:00:30Z")
                 held = [sdk.HeldJob(body, answer, executor) for _ in range(queued + 1)]
                 executor.mean = 0.1
                 executor.runs[1] = (time.monotonic() - busy_for, held[:1])
@@ -119,25 +119,6 @@ class TestHolds:
         jobs.has(job("1"), job("2"), job("3"))
         with running(worker):
             assert ids(jobs, 3) == ["1", "2", "3"]
-
-    def test_suspect_runs_with_nothing_beside_it(self, jobs: Jobs, stub: Stub) -> None:
-        worker = worker_of(stub, threads=4)
-        begun: list[str] = []
-        beside: dict[str, int] = {}
-
-        @worker.handler("mail")
-        def mail(held: sdk.HeldJob) -> None:
-            begun.append(held.id)
-            # Long enough for an idle thread to start another one, if it may.
-            threading.Event().wait(0.1)
-            beside[held.id] = len(worker._executor.runs)
-            if held.id == "2":
-                assert worker._executor.wanted() == 0
-
-        outcomes = ended(worker, jobs, job("1"), job("2", alone=True), job("3"), job("4"))
-        assert {outcome["outcome"] for outcome in outcomes} == {"succeeded"}
-        assert begun[:2] == ["1", "2"]
-        assert (beside["1"], beside["2"]) == (1, 1)
 
     def test_unknown_types_are_named(
         self, jobs: Jobs, worker: sdk.Worker, caplog: pytest.LogCaptureFixture

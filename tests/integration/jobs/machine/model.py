@@ -42,10 +42,6 @@ class Job:
         return self.status in ("succeeded", "failed", "cancelled")
 
     @property
-    def is_suspect(self) -> bool:
-        return self.last_end == "lost"
-
-    @property
     def place(self) -> tuple[float, int]:
         since = self.order_since or self.run_at
         return (since.timestamp() * 1000 // 1 - self.priority * 60_000 + self.demotion, self.id)
@@ -134,8 +130,7 @@ class Model:
         return job.status
 
     def ended(self, job: Job, how: str, stage: str = "") -> None:
-        if (job.last_end, how) != ("lost", "released"):
-            job.last_end = how
+        before, job.last_end = job.last_end, how
         job.ends.append(how)
         asked, job.cancel_requested = job.cancel_requested, False
         if how == "succeeded":
@@ -152,7 +147,7 @@ class Model:
             job.goes("ready", self.now)
         elif job.attempts >= job.max_attempts or self.has_expired(job):
             job.goes("failed")
-        elif how == "lost":
+        elif how == "lost" and before != "lost":
             job.goes("ready", self.now)
         else:
             wait = timedelta(seconds=DELAY * 2 ** (job.attempts - 1))
