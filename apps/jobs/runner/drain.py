@@ -190,6 +190,8 @@ class Drain:
         )
         self._unanswered = ""
         if jobs:
+            if self._record is not None:
+                self._record.took()
             self._enqueue(jobs)
             self._run_all(types)
         return len(jobs)

@@ -73,15 +73,25 @@ class Record:
             self._file.close()
             raise
         self._start = self._end = 0
+        self._has_jobs = False
 
     def begin(self, token: str) -> None:
-        """Begin the lines of a hold, before it is made. What was held before the last one must be
-        settled."""
-        self._start = _BANK - self._start
+        """Begin the lines of a hold, before it is made, in the place of the last one that took
+        nothing: what ran before that may not be settled yet.
+
+        What was held before the last one that took jobs must be.
+        """
+        if self._has_jobs:
+            self._start = _BANK - self._start
+        self._has_jobs = False
         used = self._memory.find(b"\0", self._start, self._start + _BANK)
         self._memory[self._start : used] = bytes(used - self._start)
         self._end = self._start
         self._append(token.encode())
+
+    def took(self) -> None:
+        """The hold has taken jobs, and with it all that ran before is settled."""
+        self._has_jobs = True
 
     def started(self, job: int) -> None:
         self._append(b"S %d" % job)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from django.db import InterfaceError, OperationalError
 
+from apps.jobs.models import Job
 from apps.jobs.runner import drain as drain_module
 from apps.jobs.runner import outbox
+from apps.jobs.runner import process as process_module
 from apps.jobs.runner.process import Process
+from apps.jobs.runner.record import read_all
 from apps.jobs.services import claim
 from tests.jobs import drained, events_of, jobs, row
 
@@ -41,6 +45,51 @@ def test_database_that_is_away_for_a_moment_costs_only_time(
 
     assert runs == [0, 1, 2]
     assert [events_of(number) for number in numbers] == [["succeeded"]] * 3
+
+
+def test_what_has_ended_is_on_record_until_it_is_settled(
+    handle: Make, process: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However often the database fails, before or after it did what it was asked for: a kill at
+    that moment costs no job its result."""
+    monkeypatch.setattr(drain_module, "_AWAY_SECONDS", 0.0)
+    chance, failures, ran, unknown = random.Random(8), [0], set[int](), set[int]()
+
+    def check() -> None:
+        """What the rescue would find now."""
+        records = read_all()
+        for job in Job.objects.filter(pk__in=ran, status="running"):
+            seen = records.get(job.lease_token, {}).get(job.pk)
+            if not (seen and seen.outcome and seen.outcome.end == "succeeded"):
+                unknown.add(job.pk)
+
+    def flaky(work: Callable[..., Any]) -> Callable[..., Any]:
+        def run(**arguments: Any) -> Any:
+            check()
+            fails = chance.choice(("before", "after", "", "")) if ran else ""
+            answer = None if fails == "before" else work(**arguments)
+            check()
+            failures[0] += bool(fails)
+            if fails:
+                raise OperationalError(2013, "Lost connection to server during query")
+            return answer
+
+        return run
+
+    for module, name in ((outbox, "settle"), (outbox, "exchange"), (drain_module, "give_back")):
+        monkeypatch.setattr(module, name, flaky(getattr(module, name)))
+    monkeypatch.setattr(outbox, "MAX_WAIT_SECONDS", 60.0)
+    handle("mail", lambda context: ran.add(numbers[context["position"]]), batch_limit=2)
+    monkeypatch.setattr(process_module, "UNLIMITED_SECONDS", 0.0)
+    numbers = jobs(24)
+
+    for _again in range(9):
+        drained(process)
+
+    assert unknown == set()
+    assert failures[0] > 10
+    ends = [each for number in numbers for each in events_of(number) if each != "released"]
+    assert ends == ["succeeded"] * 24
 
 
 def test_more_results_than_the_database_takes_at_once_are_settled_in_parts(
