@@ -3,6 +3,9 @@
 closed     everything runs; calls and failures are counted in windows of `window_seconds`
 open       nothing runs for `open_seconds`: the dependency is down, more calls would only hurt
 half_open  one job at a time runs as a probe: success closes the breaker, failure opens it again
+
+An attempt says something of the state in which it began: one from before is neither counted nor a
+probe, however late it ends. One whose worker was lost says nothing of the dependency.
 """
 
 from __future__ import annotations
@@ -46,20 +49,23 @@ def at(policy: BreakerPolicy, state: BreakerState, now: datetime) -> BreakerStat
     return state
 
 
+def judges(state: BreakerState, held_at: datetime) -> bool:
+    """Whether an attempt that began then counts in this state."""
+    return state.since is None or held_at >= state.since
+
+
 def max_running(policy: BreakerPolicy, state: BreakerState, now: datetime) -> int | None:
-    """The maximum of running jobs: None while closed, 1 while half-open, 0 while open."""
+    """The maximum of running jobs that began in this state: None while closed, 1 while half-open,
+    0 while open."""
     return {CLOSED: None, HALF_OPEN: 1, OPEN: 0}[at(policy, state, now).state]
 
 
 def record(
     policy: BreakerPolicy, state: BreakerState, now: datetime, *, calls: int, failures: int
 ) -> BreakerState:
-    """The state after `calls` attempts ended, `failures` of them with an error."""
+    """The state after `calls` attempts that it judges have ended, `failures` with an error."""
     state = at(policy, state, now)
-    if not policy.enabled or not calls:
-        return state
-    if state.state == OPEN:
-        # These attempts began before the breaker opened.
+    if not policy.enabled or not calls or state.state == OPEN:
         return state
     if state.state == HALF_OPEN:
         return BreakerState(state=OPEN if failures else CLOSED, since=now)

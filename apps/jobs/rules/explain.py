@@ -93,6 +93,7 @@ class Case:
     pause_reason: str
     breaker: breaker.BreakerState
     running: int
+    probes: int
     tokens: float | None
     filled_at: datetime | None
     workers: Sequence[Server]
@@ -171,7 +172,7 @@ def _held_back(case: Case, type_: TypeSnapshot, now: datetime) -> Iterator[Reaso
             ),
             until=opened + timedelta(seconds=type_.breaker.open_seconds),
         )
-    elif state.state == breaker.HALF_OPEN and case.running:
+    elif state.state == breaker.HALF_OPEN and case.probes:
         yield Reason(
             BREAKER_PROBING,
             _(

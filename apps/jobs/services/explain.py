@@ -12,6 +12,7 @@ from apps.jobs.rules import transitions as t
 from apps.jobs.rules.explain import Case, Server, reasons
 from apps.jobs.services.counts import jobs_before
 from apps.jobs.services.living import alive, server_of
+from apps.jobs.services.protection import probes_of
 from apps.jobs.services.slices import preferred_by
 
 MAX_COUNTED = 1000
@@ -23,6 +24,7 @@ def explain(job: Job) -> list[Reason]:
     job_type = JobType.objects.filter(name=job.type).first()
     state = TypeState.objects.filter(type=job.type).first()
     waits = job.status in t.WAITING
+    known = breaker.BreakerState() if state is None else state.breaker_state
     case = Case(
         status=job.status,
         type=job.type,
@@ -35,8 +37,9 @@ def explain(job: Job) -> list[Reason]:
         affinity_until=job.affinity_until,
         settings=None if job_type is None else job_type.snapshot,
         pause_reason="" if job_type is None else job_type.pause_reason,
-        breaker=breaker.BreakerState() if state is None else state.breaker_state,
+        breaker=known,
         running=_running(job_type) if waits else 0,
+        probes=probes_of(job.type, known) if waits else 0,
         tokens=None if state is None else state.tokens,
         filled_at=None if state is None else state.filled_at,
         workers=_servers(now) if waits else [],

@@ -64,7 +64,8 @@ class TypeLimits:
         for type_ in types:
             state = states[type_.name]
             state.breaker_state = breaker.at(type_.breaker, state.breaker_state, now)
-            free[type_.name] = _free(type_, state, running[type_.name], now)
+            probes = probes_of(type_.name, state.breaker_state)
+            free[type_.name] = _free(type_, state, running[type_.name], probes, now)
         changing = {
             type_.name
             for type_ in types
@@ -90,14 +91,25 @@ class TypeLimits:
         _save(changed)
 
 
-def _free(type_: TypeSnapshot, state: TypeState, running: int, now: datetime) -> int:
+def probes_of(type_: str, state: breaker.BreakerState) -> int:
+    """How many running jobs of the type test a half-open breaker; older ones go on beside them."""
+    if state.state != breaker.HALF_OPEN:
+        return 0
+    [(count,)] = fetch(
+        f"SELECT COUNT(*) FROM {table(Job)} WHERE status = %s AND type = %s AND held_at >= %s",
+        [RUNNING, type_, state.since],
+    )
+    return int(count)
+
+
+def _free(type_: TypeSnapshot, state: TypeState, running: int, probes: int, now: datetime) -> int:
     free: float = math.inf
-    for limit in (
-        type_.max_running,
-        breaker.max_running(type_.breaker, state.breaker_state, now),
+    for limit, used in (
+        (type_.max_running, running),
+        (breaker.max_running(type_.breaker, state.breaker_state, now), probes),
     ):
         if limit is not None:
-            free = min(free, limit - running)
+            free = min(free, limit - used)
     if type_.rate_per_minute is not None:
         state.tokens = rate.tokens_at(type_.rate_per_minute, state.tokens, state.filled_at, now)
         state.filled_at = now
@@ -117,23 +129,28 @@ def _running(types: list[str]) -> Counter[str]:
 def count_ends(
     types: Mapping[str, TypeSnapshot],
     states: Mapping[str, TypeState],
-    ends: Iterable[tuple[str, bool]],
+    ends: Iterable[tuple[str, datetime, bool]],
     now: datetime,
 ) -> None:
-    """Count ends of attempts in the breakers: pairs of type and whether it failed.
+    """Count ends of attempts in the breakers: of each its type, when it was held, and whether it
+    failed.
 
     The states were locked before the jobs, as a hold does.
     """
+    at = {
+        name: breaker.at(types[name].breaker, each.breaker_state, now)
+        for name, each in states.items()
+    }
     calls, failures = Counter[str](), Counter[str]()
-    for name, failed in ends:
-        if name in states:
+    for name, held_at, failed in ends:
+        if name in at and breaker.judges(at[name], held_at):
             calls[name] += 1
             failures[name] += failed
     for name, state in states.items():
         if calls[name]:
             state.breaker_state = breaker.record(
                 types[name].breaker,
-                state.breaker_state,
+                at[name],
                 now,
                 calls=calls[name],
                 failures=failures[name],

@@ -32,6 +32,9 @@ from apps.jobs.services.repeats import STALE, earlier_reports, late_answer, repo
 from apps.jobs.services.type_snapshots import type_snapshots
 from apps.journal import services as journal
 
+# Ends that say nothing of what the handler depends on.
+_UNJUDGED = frozenset({t.END_RELEASED, t.END_YIELDED, t.END_CANCELLED, t.END_LOST})
+
 
 def settle(*, outcomes: Sequence[Outcome], caller: Caller = IN_HOUSE) -> list[str | PlatformError]:
     """End the attempts as reported, each on its own merits.
@@ -227,9 +230,9 @@ def end_attempts(
     move(moves)
     if states:
         counted = [
-            (job.type, outcome.is_failure)
+            (job.type, job.held_at, outcome.is_failure)
             for job, outcome in ends
-            if outcome.end not in (t.END_RELEASED, t.END_YIELDED, t.END_CANCELLED)
+            if outcome.end not in _UNJUDGED
         ]
         count_ends(types, states, counted, now)
     return {job.id: entry.to_state for _arrow, job, _changes, entry in moves}

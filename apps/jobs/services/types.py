@@ -159,7 +159,7 @@ def reset_breaker(*, job_type: JobType, actor: str, reason: str) -> bool:
     if state is None or state.breaker == breaker.CLOSED:
         return False
     before = state.breaker
-    state.breaker_state = breaker.BreakerState()
+    state.breaker_state = breaker.BreakerState(since=now)
     state.save()
     _write_entry(
         job_type,

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from apps.common import clock
-from apps.jobs.models import TypeState
+from apps.jobs.models import Job, TypeState
+from apps.jobs.services import types
+from apps.jobs.services.explain import explain
+from apps.jobs.services.hold import HeldJob
 from tests.frozen import FrozenClock
-from tests.jobs import end, job_type, jobs, take
+from tests.jobs import end, job_type, jobs, rescue, row, take
 from tests.statements import is_read, sent_by
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
@@ -114,6 +118,76 @@ def test_open_breaker_stops_the_type_and_one_probe_closes_it(frozen_clock: Froze
     end(probe)
     assert TypeState.objects.get(type="mail").breaker == "closed"
     assert len(take()) == 15
+
+
+@pytest.mark.parametrize("how", ["succeeded", "failed", "timed_out", "lost"])
+def test_attempts_from_before_it_opened_neither_decide_nor_block_the_probe(
+    frozen_clock: FrozenClock, how: str
+) -> None:
+    """S4.19: nor do they open it again after the probe has closed it."""
+    limits = {"lease_seconds": 600, "max_processing_seconds": 600, "max_attempts": 9}
+    job_type(breaker_enabled=True, breaker_min_calls=1, breaker_open_seconds=30, **limits)
+
+    def state() -> str:
+        return TypeState.objects.get(type="mail").breaker
+
+    def over(held: HeldJob) -> None:
+        """The attempt from before ends so, as its worker or the rescue reports it."""
+        if how in ("succeeded", "failed"):
+            end(held, how, retry="never")
+        else:
+            column = "hard_end_at" if how == "timed_out" else "lease_until"
+            Job.objects.filter(pk=held.id).update(**{column: frozen_clock.instant})
+            rescue(frozen_clock)
+
+    jobs(9)
+    first, second, third, fourth = take(4)
+    end(first, "failed", retry="never")
+    assert state() == "open"
+    over(second)
+    frozen_clock.advance(seconds=30)
+    [probe] = take(1)
+    assert take(1) == []
+    [reason] = [r.code for r in explain(row(jobs(1)[0])) if r.code.startswith("breaker")]
+    assert reason == "breaker_probing"
+    over(third)
+    assert (state(), take(1)) == ("half_open", [])
+    end(probe)
+    assert state() == "closed"
+    over(fourth)
+    assert state() == "closed"
+
+
+def test_lost_workers_are_no_failures_of_what_their_jobs_call(frozen_clock: FrozenClock) -> None:
+    """Workers that are killed open no breaker; a probe that is lost is followed by another."""
+    job_type(breaker_enabled=True, breaker_min_calls=2, breaker_open_seconds=30, max_attempts=9)
+    jobs(6)
+
+    def lost(held: Sequence[HeldJob]) -> str:
+        Job.objects.filter(pk__in=[each.id for each in held]).update(
+            lease_until=frozen_clock.instant
+        )
+        rescue(frozen_clock)
+        return TypeState.objects.get(type="mail").breaker
+
+    assert lost(take(4)) == "closed"
+    for held in take(2):
+        end(held, "failed", retry="never")
+    frozen_clock.advance(seconds=30)
+    assert lost(take()) == "half_open"
+    assert len(take()) == 1
+
+
+def test_attempts_from_before_an_operator_closed_it_do_not_open_it_again() -> None:
+    made = job_type(breaker_enabled=True, breaker_min_calls=1)
+    jobs(2)
+    first, second = take()
+    end(first, "failed", retry="never")
+
+    assert types.reset_breaker(job_type=made, actor="admin:ann", reason="mended")
+    end(second, "failed", retry="never")
+
+    assert TypeState.objects.get(type="mail").breaker == "closed"
 
 
 def test_bad_probe_opens_the_breaker_anew(frozen_clock: FrozenClock) -> None:

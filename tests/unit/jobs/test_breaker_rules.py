@@ -11,6 +11,7 @@ from apps.jobs.rules.breaker import (
     BreakerPolicy,
     BreakerState,
     at,
+    judges,
     max_running,
     record,
 )
@@ -72,8 +73,15 @@ def test_bad_probe_opens_it_anew() -> None:
     assert (state.state, state.since) == (OPEN, later(31))
 
 
-def test_attempts_that_began_before_it_opened_change_nothing() -> None:
+def test_attempts_are_judged_by_the_state_in_which_they_began() -> None:
+    probing = at(POLICY, opened(), later(30))
+    closed = record(POLICY, probing, later(31), calls=1, failures=0)
+
     assert record(POLICY, opened(), later(5), calls=50, failures=0) == opened()
+    for state, since in ((opened(), NOON), (probing, later(30)), (closed, later(31))):
+        assert not judges(state, since - timedelta(microseconds=1))
+        assert judges(state, since)
+    assert judges(BreakerState(), NOON)
 
 
 def test_switched_off_it_is_closed_whatever_was_before() -> None:
