@@ -541,11 +541,11 @@ class Client:
         """Handle and report one dispatch; returns the next one."""
         try:
             result = handler(dispatch)
-            json.dumps(result, allow_nan=False)
+            _json({"result": result})
         except Release as exc:
             return self._let_go(uid, dispatch, _sendable(str(exc)), stop)
-        except Exception as exc:
-            logger.warning("%s: dispatch %s failed", uid, dispatch.number, exc_info=True)
+        except Exception as exc:  # noqa: BLE001 - reported, and logged without what is too long
+            logger.warning("%s: dispatch %s failed: %s", uid, dispatch.number, _error_text(exc))
             message = _sendable(f"{type(exc).__name__}: {exc}")
             return self._report(uid, dispatch.number, stop, "failed", None, message)
         return self._report(uid, dispatch.number, stop, "succeeded", result, "")
@@ -1198,11 +1198,12 @@ class _Executor:
             outcome = job._outcome(ended)
             job._encoded(outcome)
         except Exception as error:  # noqa: BLE001 - what cannot be sent fails the attempt
-            ended, outcome = error, job._outcome(error)
+            # The next attempt would end with the same.
+            ended, outcome = error, {**job._outcome(error), "retry": "never"}
         if outcome["outcome"] == "failed":
             is_expected = isinstance(ended, (Fail, Retry))
             level = logging.INFO if is_expected else logging.WARNING
-            logger.log(level, "%r failed: %r", job, ended)
+            logger.log(level, "%r failed: %s", job, _error_line(ended))
             self._hook("on_failed", [job], ended)
         self._hook("after", [job])
         self.report(job, outcome)
@@ -1212,8 +1213,8 @@ class _Executor:
             for hook in self.hooks.get(name, ()):
                 try:
                     hook(job, *more)
-                except Exception:
-                    logger.exception("hook %s of %r failed", name, job)
+                except Exception as error:  # noqa: BLE001 - logged, without what is too long
+                    logger.error("hook %s of %r failed: %s", name, job, _error_text(error))
 
 
 class Worker:
@@ -1587,21 +1588,31 @@ class Worker:
                 size += len(signs[0][2])
                 part.append(signs.popleft())
             try:
-                self._beat_part(part)
-            except Exception as error:
+                self._beat_apart(part)
+            except Exception:
                 for job, _, _ in (*part, *signs):
                     job._beat_at = now
-                if not self._leaves_out(error, [job for job, _, _ in part if job._unsent]):
-                    raise
+                raise
 
-    def _leaves_out(self, error: Exception, jobs: Sequence[HeldJob]) -> bool:
-        """Whether the leases can be kept without the checkpoints, which the server refuses."""
-        if not jobs or not isinstance(error, ApiError) or error.status not in (400, 413):
-            return False
-        logger.error("checkpoints of %s are refused: %s", jobs, error)
-        for job in jobs:
-            job._unsent, job._refusal = "", str(error)
-        return True
+    def _beat_apart(self, part: Sequence[tuple[HeldJob, int, bytes]]) -> None:
+        """Renew these leases; of a checkpoint that the server refuses, the lease alone."""
+        try:
+            self._beat_part(part)
+        except ApiError as error:
+            if error.status not in (400, 413) or not any(job._unsent for job, _, _ in part):
+                raise
+            if len(part) > 1:
+                # It takes no part of a list with one that is wrong: that is found among fewer.
+                self._beat_apart(part[: len(part) // 2])
+                self._beat_apart(part[len(part) // 2 :])
+                return
+            [(job, reported, _)] = part
+            logger.error("the checkpoint of %r is refused: %s", job, error)
+            with self._executor.lock:
+                if job._reports == reported:
+                    job._unsent, job._refusal = "", str(error)
+                again = job, job._reports, job._sign()
+            self._beat_apart([again])
 
     def _beat_part(self, part: Sequence[tuple[HeldJob, int, bytes]]) -> None:
         body = _listing({"worker": self.name}, "leases", [sign for _, _, sign in part])
@@ -1662,7 +1673,21 @@ def _sendable(text: str, limit: int = _MAX_MESSAGE) -> str:
 def _json(body: Mapping[str, Any], checkpoint: str = "") -> bytes:
     """The body as it is sent, with a checkpoint that is JSON already."""
     text = json.dumps(body, allow_nan=False, separators=(",", ":"))
+    _check_keys(body)
     return (f'{text[:-1]},"checkpoint":{checkpoint}}}' if checkpoint else text).encode()
+
+
+def _check_keys(value: Any) -> None:
+    """TypeError for a key that is no text: JSON would make one of it, perhaps that of another."""
+    if isinstance(value, dict):
+        for key in value:
+            if not isinstance(key, str):
+                raise TypeError(f"{type(key).__name__} is not a JSON key; use text")
+        value = value.values()
+    elif not isinstance(value, (list, tuple)):
+        return
+    for each in value:
+        _check_keys(each)
 
 
 def _instant(text: str) -> datetime:

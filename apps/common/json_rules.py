@@ -41,7 +41,7 @@ def check_json(value: Any, *, field: str = "") -> None:
     """Raise a PlatformError when the value cannot be stored.
 
     The limits: 20 levels, 1,000 keys in all, 10,000 items and keys in all, 256 KB as UTF-8,
-    integers of 64 bits, finite numbers, text without NUL and lone surrogates.
+    integers of 64 bits, finite numbers, text without NUL and lone surrogates. A tuple is a list.
     """
     check_tree(value, field=field)
     check_size(value, field=field)
@@ -65,7 +65,7 @@ def check_tree(value: Any, *, field: str = "") -> None:
     for depth in range(MAX_DEPTH + 1):
         deeper: list[Any] = []
         for node in level:
-            if depth == MAX_DEPTH and isinstance(node, dict | list):
+            if depth == MAX_DEPTH and isinstance(node, dict | list | tuple):
                 raise _refusal(
                     TooDeep, field, _("More than {limit} levels of nesting.", limit=MAX_DEPTH)
                 )
@@ -75,7 +75,7 @@ def check_tree(value: Any, *, field: str = "") -> None:
                     if not _is_plain(key):
                         _check_key(key, field)
                 deeper.extend(node.values())
-            elif isinstance(node, list):
+            elif isinstance(node, list | tuple):
                 deeper.extend(node)
             elif not _is_plain(node):
                 _check_scalar(node, field)
@@ -106,7 +106,7 @@ def count_members(value: Any) -> int:
         for node in level:
             if isinstance(node, dict):
                 deeper.extend(node.values())
-            elif isinstance(node, list):
+            elif isinstance(node, list | tuple):
                 deeper.extend(node)
         members += len(deeper)
         level = deeper

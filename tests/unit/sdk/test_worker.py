@@ -106,8 +106,14 @@ def test_exception_fails_with_its_traceback_and_path(jobs: Jobs, worker: sdk.Wor
     assert error.endswith(line)
 
 
-def test_long_traceback_keeps_its_end(jobs: Jobs, worker: sdk.Worker) -> None:
-    outcome = outcome_of(jobs, worker, raises(LookupError("x" * 99_000 + "the end")))
+def test_long_traceback_keeps_its_end_and_is_logged_in_short(
+    jobs: Jobs, worker: sdk.Worker, caplog: pytest.LogCaptureFixture
+) -> None:
+    huge = LookupError("x" * 3_000_000 + "the end")
+    worker.before(raises(huge))
+    outcome = outcome_of(jobs, worker, raises(huge))
+    assert "failed: LookupError: xxx" in caplog.text
+    assert len(caplog.text) < 50_000
     assert len(outcome["error"]) <= 15_000
     assert outcome["error"].startswith("Traceback")
     assert outcome["error"].endswith("xthe end")

@@ -13,7 +13,7 @@ import pytest
 from taskplatform import sdk
 from tests.processes import eventually
 from tests.stub_jobs import Jobs, ended, job, running, worker_of
-from tests.stub_server import Stub, problem
+from tests.stub_server import Handler, Stub, problem
 
 
 @pytest.fixture
@@ -156,6 +156,35 @@ def test_request_refused_for_a_checkpoint_is_sent_without(jobs: Jobs, worker: sd
 
     ended(worker, jobs, job("7"))
     assert jobs.signs == [{"id": "7", "lease_token": "token-7"}]
+
+
+def test_checkpoint_that_is_refused_takes_no_other_along(
+    jobs: Jobs, stub: Stub, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The server takes no part of a heartbeat in which one cannot be stored."""
+    usual, bad = jobs.usual, {"v": "\udcff"}
+
+    def answer(handler: Handler) -> None:
+        is_bad = any(each.get("checkpoint") == bad for each in handler.seen.body["leases"])
+        (problem(400, "bad_text") if is_bad else usual)(handler)
+
+    monkeypatch.setattr(jobs, "usual", answer)
+    worker = worker_of(stub)
+    said = sdk._Answer({"now": "2026-03-02T09:00:00Z"}, 0.0, time.monotonic())
+    for n in range(9):
+        body = job(str(n), lease_until="2026-03-02T09:00:30Z")
+        held = worker._executor.held[str(n)] = sdk.HeldJob(body, said, worker._executor)
+        held.checkpoint(bad if n in (3, 8) else {"n": n})
+        held._beat_at = 0.0
+
+    worker._beat_jobs()
+    worker._beats.close()
+
+    kept = {sign["id"]: sign.get("checkpoint") for sign in jobs.signs}
+    assert kept == {str(n): None if n in (3, 8) else {"n": n} for n in range(9)}
+    assert all(not held._unsent for held in worker._executor.held.values())
+    assert caplog.text.count("is refused") == 2
+    assert len(jobs.calls("jobs/heartbeat/")) < 20
 
 
 @pytest.mark.usefixtures("soon")
