@@ -1130,12 +1130,12 @@ class _Executor:
         self.beats.notify_all()
 
     def abandon(self) -> None:
-        """Report what still runs as failed; what its handler says later does not count."""
+        """Put back what still runs; what its handler says later does not count."""
         with self.lock:
             for _, jobs in self.runs.values():
                 for job in jobs:
-                    error = "The worker stopped before the handler ended."
-                    self.report(job, {"outcome": "failed", "error": error, "retry_after": 0})
+                    # Elsewhere only when this process has ended.
+                    self.report(job, {"outcome": "yielded", "delay": _DELIVERY})
                     self.returned += not job.lost
                     job.lost = True
             self.runs.clear()

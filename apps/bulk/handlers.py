@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from datetime import timedelta
 from typing import Any
 
 from apps.bulk.models import BulkRun
 from apps.bulk.rules.pace import Pace
 from apps.bulk.rules.settings import TYPE, TYPE_SETTINGS
 from apps.bulk.services.carry import Carrier, note_stopped
-from apps.jobs.handlers import Cancelled, Context, Fail, Retry, handler
+from apps.jobs.handlers import Cancelled, Context, Fail, Later, handler
 
 # How soon a pause between two rounds notices that it should end.
 _NAP_SECONDS = 0.2
@@ -27,7 +28,7 @@ def bulk(context: Any, ctx: Context) -> Any:
             note_stopped(run.pk)
             raise Cancelled
         if ctx.stopping:
-            raise Retry(0, "its worker stops")
+            raise Later(timedelta(0))
         before, run = run.handled, carrier.round()
         ctx.progress(int(100 * run.handled / run.collected) if run.handled else 0)
         _sleep(pace.wait(run.handled - before, time.monotonic()), ctx)

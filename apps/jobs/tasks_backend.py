@@ -23,7 +23,7 @@ from django_tasks.signals import task_enqueued, task_finished, task_started
 from django_tasks.utils import get_exception_traceback, get_module_path, normalize_json
 
 from apps.common import clock
-from apps.jobs.handlers import Context, Fail, handler
+from apps.jobs.handlers import Context, Fail, Later, handler
 from apps.jobs.handlers.registry import find as find_handler
 from apps.jobs.models import AnyJob, Job
 from apps.jobs.rules import transitions as t
@@ -166,7 +166,7 @@ def run(context: dict[str, Any], ctx: Context) -> Any:
         value = normalize_json(task.call(*before, *context["args"], **context["kwargs"]))
     except BaseException as error:
         is_last = ctx.attempt >= ctx.max_attempts or isinstance(error, Fail)
-        if is_last:
+        if is_last and not isinstance(error, Later):
             failure = TaskError(
                 exception_class_path=get_module_path(type(error)),
                 traceback=get_exception_traceback(error),

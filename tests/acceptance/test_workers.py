@@ -158,7 +158,7 @@ def test_late_result_of_a_frozen_worker_is_refused(swept: Workers, tmp_path: Pat
     ],
 )
 def test_stop_leaves_nothing_running(swept: Workers, tmp_path: Path, pool: str, how: str) -> None:
-    """What runs longer than the stop allows counts as an attempt and is ready again."""
+    """What runs longer than the stop allows is put back and uses up no attempt."""
     trace = tmp_path / "trace"
     drains = swept.drains(pool=pool, JOB_STOP_SECONDS="1")
     first = {"type": "nap", "context": {"file": str(trace)}}
@@ -174,7 +174,7 @@ def test_stop_leaves_nothing_running(swept: Workers, tmp_path: Path, pool: str, 
 
     assert "running" not in swept.statuses()
     assert swept.processes() == []
-    assert swept.job(numbers[0])[:2] == ("ready", 1)
+    assert swept.job(numbers[0])[:2] == ("scheduled", 0)
 
 
 @forked

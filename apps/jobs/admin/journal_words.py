@@ -31,6 +31,7 @@ _STATES = {
 REASONS = {
     r"its worker was lost": _("its worker was lost"),
     r"its worker was lost before it started": _("its worker was lost before it started"),
+    r"its worker stopped before it ended": _("its worker stopped before it ended"),
     r"it sent no heartbeat": _("it sent no heartbeat"),
     r"its process is gone": _("its process is gone"),
     r"past its deadline": _("past its deadline"),

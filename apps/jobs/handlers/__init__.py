@@ -6,7 +6,7 @@ from apps.jobs.handlers import Fail, Retry, handler
 def mail(context): ...
 """
 
-from apps.jobs.handlers.contract import Cancelled, Context, Fail, NextStage, Retry
+from apps.jobs.handlers.contract import Cancelled, Context, Fail, Later, NextStage, Retry
 from apps.jobs.handlers.registry import handler
 
-__all__ = ["Cancelled", "Context", "Fail", "NextStage", "Retry", "handler"]
+__all__ = ["Cancelled", "Context", "Fail", "Later", "NextStage", "Retry", "handler"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from apps.jobs.errors import LeaseLost
@@ -53,7 +53,7 @@ class Context:
 
     @property
     def stopping(self) -> bool:
-        """Whether the process is to end soon: save a checkpoint and raise Retry(0)."""
+        """Whether the process is to end soon: save a checkpoint and raise Later(timedelta(0))."""
         return self._is_stopping()
 
     def checkpoint(self, data: Any, progress: float | None = None) -> None:
@@ -101,6 +101,24 @@ class Retry(Exception):
         self.after = None if after is None else _wait(after)
         self.is_asked = is_asked
         self.detail = detail
+
+
+class Later(Exception):
+    """Go on at this time, or after it; the attempt does not count.
+
+    None at all, `timedelta(0)`, is for a process that stops; otherwise it changes nothing and
+    counts as a failure. ValueError for a time without a zone.
+    """
+
+    def __init__(self, run_at: datetime | timedelta) -> None:
+        super().__init__(f"the handler goes on later: {run_at}")
+        if isinstance(run_at, datetime) and run_at.tzinfo is None:
+            raise ValueError(f"{run_at.isoformat()} needs a time zone")
+        self.run_at = run_at
+
+    @property
+    def is_at_once(self) -> bool:
+        return isinstance(self.run_at, timedelta) and self.run_at <= timedelta(0)
 
 
 class Fail(Exception):

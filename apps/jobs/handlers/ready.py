@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import time
+from datetime import timedelta
 from typing import Any
 
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from apps.jobs.conf import conf
-from apps.jobs.handlers.contract import Cancelled, Context, Fail
+from apps.jobs.handlers.contract import Cancelled, Context, Fail, Later
 from apps.jobs.handlers.registry import handler
 
 MAX_SLEEP = 3600
@@ -42,6 +43,8 @@ def sleep(context: Any, ctx: Context) -> Any:
     while slept < seconds:
         if ctx.cancelled:
             raise Cancelled
+        if ctx.stopping:
+            raise Later(timedelta(0))
         step = min(1.0, seconds - slept)
         time.sleep(step)
         slept += step

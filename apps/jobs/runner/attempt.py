@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 import traceback
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import DEFAULT_DB_ALIAS, connections
 
 from apps.common import clock, logs
 from apps.common.error_lines import line_of_error
-from apps.jobs.handlers.contract import Cancelled, Context, Fail, NextStage, Retry
+from apps.jobs.handlers.contract import Cancelled, Context, Fail, Later, NextStage, Retry
 from apps.jobs.handlers.registry import Handler
 from apps.jobs.rules.outcome import (
     MAX_MEMO,
@@ -25,8 +25,10 @@ from apps.jobs.rules.outcome import (
 from apps.jobs.rules.transitions import (
     END_CANCELLED,
     END_FAILED,
+    END_RELEASED,
     END_STAGE_DONE,
     END_SUCCEEDED,
+    END_YIELDED,
 )
 from apps.jobs.services import leases
 
@@ -36,6 +38,7 @@ MAX_ERROR = 15_000
 # The end of a long traceback is where it was raised.
 _MAX_TAIL = 3_000
 MAX_PATH = 200
+STOPPED = "its worker stopped before it ended"
 
 
 def run(handler: Handler | None, job: HeldJob, is_stopping: Callable[[], bool]) -> Outcome:
@@ -65,6 +68,8 @@ def _called(handler: Handler | None, job: HeldJob, is_stopping: Callable[[], boo
             returned = handler.function(job.context)
         return _returned(returned, job)
     except BaseException as error:  # noqa: BLE001 - also sys.exit() only ends the attempt
+        if isinstance(error, Later):
+            return _put_off(error, job, is_stopping())
         return _after(error, job)
     finally:
         _leave_no_transaction(was_inside)
@@ -83,10 +88,18 @@ def _returned(value: Any, job: HeldJob) -> Outcome:
     return job.ended(END_SUCCEEDED, result=value)
 
 
-def interrupted(job: HeldJob, why: str) -> Outcome:
-    """The process ended during the handler, which may have done half of its work: the attempt
-    counts, and the job is retried at once."""
-    return _failed(job, why, after=timedelta())
+def _put_off(later: Later, job: HeldJob, is_stopping: bool) -> Outcome:
+    if is_stopping and later.is_at_once:
+        # Put off without any change, it would count as a failure.
+        return job.ended(END_RELEASED)
+    named = "run_at" if isinstance(later.run_at, datetime) else "delay"
+    return job.ended(END_YIELDED, **{named: later.run_at})
+
+
+def interrupted(job: HeldJob, parting: timedelta) -> Outcome:
+    """The process was asked to stop and ends during the handler: the job goes on elsewhere when it
+    has ended, and nobody pays for a deploy."""
+    return job.ended(END_YIELDED, delay=parting, reason=STOPPED)
 
 
 def _after(error: BaseException, job: HeldJob) -> Outcome:

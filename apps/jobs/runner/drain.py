@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from datetime import timedelta
 
 from django.db import DatabaseError, InterfaceError, connection
 
@@ -32,6 +33,8 @@ from apps.jobs.services.type_snapshots import type_snapshots
 logger = logging.getLogger(__name__)
 
 MAX_HELD = 500
+# A handler may run on for so long after its job was put back, until its process has ended.
+PARTING = timedelta(seconds=5)
 IDLE_SECONDS = 5.0
 # How often an unwoken drain polls: a wake-up may get lost, and scheduled jobs fall due.
 POLL_SECONDS = 1.0
@@ -270,12 +273,11 @@ class Drain:
             self._outbox.flush()
 
     def release_all(self) -> None:
-        """The process ends during a handler: settle and release everything held."""
+        """The process ends during a handler: settle and put back everything held."""
         self._release_queue()
         current = self.current
         if current is not None and current.deadline > time.monotonic():
-            why = "The worker ended before the handler did."
-            self._outbox.add(attempt.interrupted(current, why), time.monotonic())
+            self._outbox.add(attempt.interrupted(current, PARTING), time.monotonic())
         self._outbox.flush()
 
     # --- Whether it is needed -------------------------------------------------------------------

@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import pytest
 
+from apps.common import clock
+from apps.jobs.handlers import Later
 from apps.jobs.handlers.registry import Handler
+from apps.jobs.models import Job
 from apps.jobs.runner import attempt
 from apps.jobs.runner.outbox import Outbox
 from apps.journal.services import error_key
@@ -32,17 +36,19 @@ def does(ended: Any) -> Callable[[Any], Any]:
     return work
 
 
-def ended_here(ended: Any) -> int:
+def ended_here(ended: Any, *, is_stopping: bool = False) -> int:
     """A job whose handler in-house returns or raises it."""
     jobs(1)
     [held] = take(1)
     box = Outbox({held.id: held})
-    box.add(attempt.run(Handler("mail", does(ended), is_long=False), held, lambda: False), 0.0)
+    box.add(
+        attempt.run(Handler("mail", does(ended), is_long=False), held, lambda: is_stopping), 0.0
+    )
     box.flush()
     return held.id
 
 
-def ended_elsewhere(api: ContractClient, ended: Any) -> int:
+def ended_elsewhere(api: ContractClient, ended: Any, *, is_stopping: bool = False) -> int:
     """A job whose handler in a worker over HTTP returns or raises it."""
     jobs(1)
     asked = {"worker": "pi-1", "types": ["mail"], "limit": 1}
@@ -51,6 +57,7 @@ def ended_elsewhere(api: ContractClient, ended: Any) -> int:
     executor = worker._executor
     held = sdk.HeldJob(answer["jobs"][0], sdk._Answer(answer, 0.0, time.monotonic()), executor)
     executor.held[held.id] = held
+    held.stopping = is_stopping
     executor._finish(held, ended)
     while executor.outbox:
         report = executor.outbox.popleft()
@@ -100,6 +107,32 @@ def test_results_are_kept_or_refused_alike_on_both_sides(
             expected = ("failed", None) if kept is ValueError else ("succeeded", kept)
             assert (here.status, here.result) == expected
             assert (elsewhere.status, elsewhere.result) == expected
+
+
+def test_later_puts_a_job_off_alike_on_both_sides(
+    api: ContractClient, subtests: pytest.Subtests
+) -> None:
+    """It uses up no attempt, unless it changes nothing; a worker that stops gives the job back."""
+    job_type(max_attempts=1)
+    hour, none = timedelta(hours=1), timedelta(0)
+    for when, is_stopping, expected in (
+        (hour, False, ("scheduled", 0, "yielded")),
+        (hour, True, ("scheduled", 0, "yielded")),
+        (clock.now() + hour, False, ("scheduled", 0, "yielded")),
+        (none, True, ("ready", 0, "released")),
+        (none, False, ("failed", 1, "failed")),
+    ):
+        with subtests.test(when=when, is_stopping=is_stopping):
+            here = ended_here(Later(when), is_stopping=is_stopping)
+            elsewhere = ended_elsewhere(api, sdk.Later(when), is_stopping=is_stopping)
+            for number in (here, elsewhere):
+                job = row(number)
+                assert (job.status, job.attempts, job.last_end) == expected
+                if when != none:
+                    assert job.run_at == clock.now() + hour
+                Job.objects.filter(pk=number).delete()
+    with pytest.raises(ValueError, match="needs a time zone"):
+        Later(datetime(2026, 3, 2, 9))
 
 
 def seen(number: int) -> tuple[str, str, str, str]:

@@ -8,7 +8,7 @@ import pytest
 
 from apps.bulk.models import BulkRun
 from apps.bulk.services import carry, runs, steps
-from apps.jobs.handlers import Cancelled
+from apps.jobs.handlers import Cancelled, Later
 from apps.jobs.models import Job
 from apps.jobs.rules import transitions as t
 from apps.journal.models import JournalEntry
@@ -53,6 +53,19 @@ def test_job_cancelled_by_hand_stops_its_run(start: Start) -> None:
     with pytest.raises(Cancelled):
         carry_out(run, attempt)
     assert again(run).state == BulkRun.State.STOPPED
+
+
+def test_run_whose_worker_stops_goes_on_elsewhere_and_uses_up_no_attempt(start: Start) -> None:
+    jobs(3)
+    run = start("cancel", {"type": "mail"})
+    attempt = Attempt(run)
+    attempt.stopping = True
+    with pytest.raises(Later) as put_off:
+        carry_out(run, attempt)
+    assert put_off.value.is_at_once
+    assert again(run).is_under_way
+    carry_out(run)
+    assert counts(run) == ("done", 3, 3, 0, 0)
 
 
 @pytest.mark.django_db(transaction=True)

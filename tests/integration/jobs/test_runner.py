@@ -13,6 +13,7 @@ from django.conf import settings
 from django.db import connection, connections
 from kombu.exceptions import OperationalError
 
+from apps.common import clock
 from apps.jobs import wakeup
 from apps.jobs.models import Job, Worker
 from apps.jobs.runner import listener as listener_module
@@ -22,7 +23,7 @@ from apps.jobs.runner.process import Node, Process
 from apps.jobs.runner.scan import scan
 from apps.jobs.runner.watchdog import STUCK, Watchdog
 from tests.frozen import FrozenClock
-from tests.jobs import drained, job_type, jobs, row
+from tests.jobs import drained, events_of, job_type, jobs, row
 
 Make = Callable[..., Any]
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
@@ -274,9 +275,10 @@ def test_handler_past_its_deadline_ends_the_process_and_frees_its_neighbours(
     assert Worker.objects.get().state == "gone"
 
 
-def test_handler_that_outlasts_a_stop_counts_and_is_ready_again(
+def test_job_whose_handler_outlasts_a_stop_is_put_back_and_uses_up_no_attempt(
     handle: Make, process: Process, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Also the only one; nobody starts it before the process has ended."""
     monkeypatch.setattr(settings, "JOB_STOP_SECONDS", 0, raising=False)
     monkeypatch.setattr(threading.Thread, "start", lambda self: self.run())
     monkeypatch.setattr(threading.Thread, "join", lambda self, timeout=None: None)
@@ -290,14 +292,13 @@ def test_handler_that_outlasts_a_stop_counts_and_is_ready_again(
 
     def leave(code: int) -> None:
         job = Job.objects.get()
-        seen.append((code, job.status, job.attempts, job.memo))
+        left = (job.run_at - clock.now()).total_seconds()
+        seen.append((code, job.status, job.attempts, left > 3, events_of(job.pk)))
 
     watchdog = Watchdog(process, leave=leave)
-    handle("mail", mail)
+    handle("mail", mail, max_attempts=1)
     jobs(1)
 
     drained(process)
 
-    [(code, status, attempts, memo)] = seen
-    assert (code, status, attempts) == (0, "ready", 1)
-    assert memo == "The worker ended before the handler did."
+    assert seen == [(0, "scheduled", 0, True, ["yielded"])]

@@ -132,9 +132,8 @@ def test_handler_that_does_not_end_is_failed_and_retried_at_once(jobs: Jobs, stu
     assert jobs.await_outcomes() == [
         {
             "id": "7",
-            "outcome": "failed",
-            "error": "The worker stopped before the handler ended.",
-            "retry_after": 0,
+            "outcome": "yielded",
+            "delay": 5.0,
             "checkpoint": {"part": 3},
         }
     ]
@@ -234,7 +233,7 @@ def test_signal_stops_the_worker_in_good_order(
     assert jobs.calls("workers/leave/")
 
 
-def test_job_that_a_signal_left_undone_is_counted(jobs: Jobs, program: Program) -> None:
+def test_job_that_a_signal_left_undone_is_put_back(jobs: Jobs, program: Program) -> None:
     jobs.has(job("stubborn"))
     process = program(0.2)
     process.await_output("at work on stubborn")
