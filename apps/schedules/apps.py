@@ -6,3 +6,9 @@ class SchedulesConfig(AppConfig):
     name = "apps.schedules"
     label = "schedules"
     verbose_name = _("Schedules")
+
+    def ready(self) -> None:
+        from apps.jobs.services import resumed
+        from apps.schedules.services.ends import reopen
+
+        resumed.register(reopen)

@@ -66,7 +66,7 @@ class Schedule(Edited):
 
     class Overlap(models.TextChoices):
         ALLOW = occurrences.ALLOW, _("allow: make the next job all the same")
-        SKIP = occurrences.SKIP_OPEN, _("skip: make none while the last job is open")
+        SKIP = occurrences.SKIP_OPEN, _("skip: make none while one of its jobs is open")
 
     class Status(models.TextChoices):
         ACTIVE = "active", _("active")  # makes jobs
@@ -108,7 +108,7 @@ class Schedule(Edited):
         max_length=8,
         choices=Overlap.choices,
         default=Overlap.ALLOW,
-        help_text=_("Whether a run begins while the job of the last run is open."),
+        help_text=_("Whether a run begins while an earlier job of the schedule is open."),
     )
     status = KeyField(
         _("status"), max_length=8, choices=Status.choices, default=Status.ACTIVE, editable=False
@@ -223,6 +223,9 @@ class ScheduleRun(models.Model):
         indexes = [
             # Those whose jobs have not ended.
             models.Index(fields=["outcome", "id"], name="schedule_run_open"),
+            # Those of one schedule, and the run of a job that goes on after its end.
+            models.Index(fields=["schedule", "outcome"], name="schedule_run_outcome"),
+            models.Index(fields=["job"], name="schedule_run_job"),
         ]
         constraints = [
             models.UniqueConstraint(fields=["schedule", "occurrence"], name="schedule_run_once"),

@@ -19,7 +19,7 @@ from apps.jobs.models import AnyJob, ArchivedJob, Job, Worker
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.submission import is_key, unique_key
 from apps.jobs.rules.type_settings import MAX_HOST
-from apps.jobs.services import acts
+from apps.jobs.services import acts, resumed
 from apps.jobs.services.acts import Act
 from apps.jobs.services.archive import restore
 from apps.jobs.services.move import entry_of, move
@@ -148,6 +148,7 @@ def _take_all(taken: Sequence[tuple[Job, Act]], now: datetime, actor: str, reaso
     """Take the arrows and bring the objects up to date."""
     if not reason.strip() and not HARMLESS.issuperset(act.arrow for _job, act in taken):
         raise Invalid.field("reason", _("Say why; the job's timeline shows it."))
+    had_ended = [job.pk for job, _act in taken if job.status in t.FINAL]
     move(
         [
             (
@@ -171,6 +172,7 @@ def _take_all(taken: Sequence[tuple[Job, Act]], now: datetime, actor: str, reaso
         for name, value in act.changes.items():
             setattr(job, name, value)
         job.version += 1
+    resumed.tell(had_ended)
     if any(job.status in t.WAITING for job, _act in taken):
         wakeup.announce()
 

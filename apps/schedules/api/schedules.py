@@ -77,7 +77,7 @@ class ScheduleBody(StrictSerializer):
     overlap = Choice(
         choices=Schedule.Overlap.choices,
         required=False,
-        help_text="skip: no run begins while the last job is open.",
+        help_text="skip: no run begins while a job of the schedule is open.",
     )
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from apps.common.db import transactional
+from apps.common.db import fetch_each, table, transactional
 from apps.common.leases import load_position, save_position
 from apps.common.rows import update_rows
 from apps.jobs.rules.transitions import FINAL
@@ -20,8 +20,6 @@ LOOKED = 2_000
 AT_ONCE = 500
 # The newest runs by which trouble is seen: of many that are open at once it takes more.
 NEWEST = 100
-# Failing schedules of which a pass looks whether somebody has retried a job.
-RECHECKED = 100
 _Trouble = Schedule.Trouble
 
 
@@ -45,22 +43,25 @@ def in_trouble(limit: int) -> list[InTrouble]:
 def note_ends() -> int:
     """Note how the jobs of open runs ended, and what that says of their schedules; returns how
     many runs are over."""
-    _reopen_retried()
     after = load_position(SWEEP).get("after", 0)
     rows = ScheduleRun.objects.filter(outcome=OPEN, pk__gt=after).order_by("pk")
-    runs = list(rows.values_list("pk", "schedule_id", "job")[:LOOKED])
+    runs = list(rows.values_list("pk", "job")[:LOOKED])
     is_round = len(runs) < LOOKED
     noted = 0
     for start in range(0, len(runs), AT_ONCE):
         some = runs[start : start + AT_ONCE]
-        ends = _ends([job for _pk, _schedule, job in some if job is not None])
-        over = {pk: (schedule, ends[job]) for pk, schedule, job in some if job in ends}
-        if over:
-            _note(over)
-            noted += len(over)
+        ends = _ends([job for _pk, job in some if job is not None])
+        if over := [pk for pk, job in some if job in ends]:
+            noted += _note_over(over)
     if after or not is_round:
         save_position(SWEEP, {"after": 0 if is_round else runs[-1][0]})
     return noted
+
+
+def reopen(jobs: Collection[int]) -> None:
+    """The runs of these jobs are open: they had ended, and were retried or marked as done."""
+    runs = ScheduleRun.objects.select_for_update().filter(job__in=jobs).order_by("pk")
+    _note(dict.fromkeys(runs, OPEN))
 
 
 def _ends(jobs: Collection[int]) -> dict[int, str]:
@@ -71,35 +72,40 @@ def _ends(jobs: Collection[int]) -> dict[int, str]:
 
 
 @transactional
-def _note(over: Mapping[int, tuple[int, str]]) -> None:
-    """Write the outcomes; only a failure makes trouble, and any end may take it away."""
-    failed = {schedule for schedule, outcome in over.values() if outcome == FAILED}
-    every = {schedule for schedule, _outcome in over.values()}
+def _note_over(over: Collection[int]) -> int:
+    """Note how the jobs of these runs ended; returns of how many.
+
+    They are looked at again under the lock of the runs: some may have been retried meanwhile.
+    """
+    rows = ScheduleRun.objects.select_for_update().filter(pk__in=over, outcome=OPEN)
+    runs = list(rows.order_by("pk"))
+    ends = _ends([run.job for run in runs if run.job is not None])
+    noted = {run: ends[run.job] for run in runs if run.job in ends}
+    _note(noted)
+    return len(noted)
+
+
+def _note(outcomes: Mapping[ScheduleRun, str]) -> None:
+    """Write the outcomes of locked runs; only a failure makes trouble, and any may end it."""
+    changed = {run: outcome for run, outcome in outcomes.items() if run.outcome != outcome}
+    failed = {run.schedule_id for run, outcome in changed.items() if outcome == FAILED}
+    every = {run.schedule_id for run in changed}
     had = Schedule.objects.filter(pk__in=every).exclude(trouble=_Trouble.NONE)
     concerned = failed | {*had.values_list("pk", flat=True)}
     locked = Schedule.objects.select_for_update().filter(pk__in=concerned).order_by("pk")
-    schedules = list(locked.only("trouble"))
-    by_outcome: dict[str, list[int]] = {}
-    for pk, (_schedule, outcome) in over.items():
-        by_outcome.setdefault(outcome, []).append(pk)
-    for outcome, pks in by_outcome.items():
-        ScheduleRun.objects.filter(pk__in=pks).update(outcome=outcome)
-    update_rows(Schedule, {each.pk: {"trouble": trouble_of(_newest(each))} for each in schedules})
+    schedules = list(locked.values_list("pk", flat=True))
+    update_rows(ScheduleRun, {run.pk: {"outcome": outcome} for run, outcome in changed.items()})
+    update_rows(Schedule, {pk: {"trouble": trouble} for pk, trouble in _troubles(schedules)})
 
 
-def _newest(schedule: Schedule) -> Iterator[str]:
-    runs = schedule.runs.order_by("-pk").values_list("outcome", flat=True)
-    return iter(runs[:NEWEST])
-
-
-def _reopen_retried() -> None:
-    """A job that is open or has succeeded after all is no failure any more."""
-    active = Schedule.objects.filter(status=Schedule.Status.ACTIVE)
-    failing = active.filter(trouble=_Trouble.FAILING).order_by("pk")[:RECHECKED]
-    for schedule in failing:
-        failed = schedule.runs.filter(outcome=FAILED).order_by("-pk")
-        runs = dict(failed.values_list("job", "pk")[:3])
-        jobs = find_each([job for job in runs if job], only=("status",))
-        changed = [runs[job] for job, found in jobs.items() if found.status != FAILED]
-        if changed:
-            _note(dict.fromkeys(changed, (schedule.pk, OPEN)))
+def _troubles(schedules: Sequence[int]) -> Iterator[tuple[int, str]]:
+    """What the newest runs of each schedule say of it."""
+    newest = (
+        f"SELECT id, schedule_id, outcome FROM {table(ScheduleRun)} WHERE schedule_id = %s "
+        f"ORDER BY id DESC LIMIT {NEWEST}"
+    )
+    outcomes: dict[int, list[str]] = {pk: [] for pk in schedules}
+    rows = fetch_each((newest, [pk]) for pk in schedules)
+    for _id, schedule, outcome in sorted(rows, reverse=True):
+        outcomes[schedule].append(outcome)
+    return ((pk, trouble_of(found)) for pk, found in outcomes.items())

@@ -114,7 +114,7 @@ def _make(pks: list[int]) -> int:
 def _planned(schedules: Sequence[Schedule], now: datetime) -> _Batch:
     batch = _Batch()
     due = _due_of(schedules, now, batch)
-    open_jobs = _open_among([s.last_job for s in due if s.overlap == SKIP_OPEN])
+    busy = _busy([schedule.pk for schedule in due if schedule.overlap == SKIP_OPEN])
     known = _known_runs(due)
     size = 0
     for schedule, (instants, next_at) in due.items():
@@ -122,7 +122,7 @@ def _planned(schedules: Sequence[Schedule], now: datetime) -> _Batch:
             # The rest are found again by the next sweep.
             break
         batch.next_at[schedule] = next_at
-        is_open = schedule.last_job in open_jobs
+        is_open = schedule.pk in busy
         for instant in instants:
             run = _Run(schedule, instant)
             if (schedule.pk, run.occurrence) in known:
@@ -149,10 +149,13 @@ def _due_of(schedules: Sequence[Schedule], now: datetime, batch: _Batch) -> dict
     return found
 
 
-def _open_among(jobs: Collection[int | None]) -> set[int]:
-    """Those of the jobs that are open."""
-    wanted = [job for job in jobs if job is not None]
-    return set(Job.objects.filter(pk__in=wanted, status__in=OPEN).values_list("pk", flat=True))
+def _busy(schedules: Collection[int]) -> set[int]:
+    """Those of the schedules with an open job, whoever began or retried it."""
+    runs = ScheduleRun.objects.filter(schedule__in=schedules, outcome=rules.OPEN)
+    by_job = {job: schedule for job, schedule in runs.values_list("job", "schedule_id") if job}
+    # How a job has ended just now is not noted yet.
+    still = Job.objects.filter(pk__in=[*by_job], status__in=OPEN).values_list("pk", flat=True)
+    return {by_job[job] for job in still}
 
 
 def _known_runs(due: dict[Schedule, Due]) -> set[tuple[int, int]]:

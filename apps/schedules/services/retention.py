@@ -1,4 +1,7 @@
-"""Housekeeping: removes runs that are older than KEPT, and schedules that will have no more."""
+"""Housekeeping: removes runs that are older than KEPT, and schedules that will have no more.
+
+The run of a job that is still open stays, because the next one may depend on it.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from apps.common.db import transactional
 from apps.journal import services as journal
 from apps.journal.models import Source
 from apps.schedules.models import Schedule, ScheduleRun
+from apps.schedules.rules.trouble import OPEN
 
 SWEEP = "schedules.purge"
 KEPT = timedelta(days=90)
@@ -39,9 +43,10 @@ def _repeated(remove: Callable[[datetime], int], before: datetime, until: dateti
 
 @transactional
 def _remove_runs(before: datetime) -> int:
-    """The oldest runs. They were written in the order of their ids, which is nearly that of time,
-    so nothing old is left once the first chunk holds nothing old."""
-    oldest = ScheduleRun.objects.order_by("pk").values_list("pk", "at")[:BATCH]
+    """The oldest runs that are over. They were written in the order of their ids, which is nearly
+    that of time, so nothing old is left once the first chunk holds nothing old."""
+    over = ScheduleRun.objects.exclude(outcome=OPEN).order_by("pk")
+    oldest = over.values_list("pk", "at")[:BATCH]
     gone, _ = ScheduleRun.objects.filter(pk__in=[pk for pk, at in oldest if at < before]).delete()
     _record("runs", gone)
     return gone

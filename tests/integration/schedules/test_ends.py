@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from apps.jobs.models import Job
+from apps.bulk.services.targets import TARGETS
+from apps.jobs.models import ArchivedJob, Job
 from apps.jobs.rules import transitions as t
 from apps.jobs.services import archive, control
 from apps.schedules.models import Schedule, ScheduleRun
@@ -16,6 +18,7 @@ from apps.schedules.services.ends import in_trouble, note_ends
 from tests import factories
 from tests.frozen import FrozenClock
 from tests.integration.schedules.conftest import sweep
+from tests.statements import sent_by
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 OLGA = factories.OPERATOR
@@ -33,6 +36,29 @@ def run(clock: FrozenClock, status: str = t.FAILED, minutes: int = 1) -> Job:
 
 def trouble() -> list[str]:
     return [each.trouble for each in in_trouble(10)]
+
+
+def retried_in_bulk(job: Job, _clock: FrozenClock) -> None:
+    target = TARGETS["jobs"]
+    row = Job.objects.get(pk=job.pk)
+    assert not target.act_on([row], "retry", {}, actor=OLGA, reason="fixed")
+
+
+def retried_from_the_archive(job: Job, clock: FrozenClock) -> None:
+    before = clock.instant
+    clock.advance(days=8)
+    archive.archive_ended(until=clock.instant + timedelta(minutes=1))
+    control.retry(job=ArchivedJob.objects.get(pk=job.pk), actor=OLGA)
+    clock.move_to(before)
+
+
+# How a job goes on that had ended.
+WAYS_ON: dict[str, Callable[[Job, FrozenClock], Any]] = {
+    "retried": lambda job, _: control.retry(job=job, actor=OLGA),
+    "retried in bulk": retried_in_bulk,
+    "retried from the archive": retried_from_the_archive,
+    "marked as done": lambda job, _: control.mark_done(job=job, actor=OLGA, reason="by hand"),
+}
 
 
 def outcomes() -> list[str]:
@@ -74,35 +100,53 @@ def test_jobs_that_are_open_for_long_do_not_hide_failures(
     assert trouble() == ["failing"]
 
 
-def test_retry_of_a_failed_job_takes_the_trouble_away(
-    nine: FrozenClock, minutely: Schedule
+def test_job_that_goes_on_after_its_end_takes_the_trouble_away(
+    nine: FrozenClock, minutely: Schedule, subtests: pytest.Subtests
 ) -> None:
-    last = [run(nine) for _ in range(3)][-1]
-    last.refresh_from_db()
-    control.retry(job=last, actor=OLGA, reason="fixed")
+    for way, goes_on in WAYS_ON.items():
+        with subtests.test(way=way):
+            last = [run(nine) for _ in range(3)][-1]
+            assert trouble() == ["failing"]
 
-    note_ends()
+            goes_on(last, nine)
 
-    assert (trouble(), outcomes()) == ([], ["failed", "failed", ""])
+            assert (trouble(), outcomes()[-3:]) == ([], ["failed", "failed", ""])
+            note_ends()
+            assert outcomes()[-1] == ("succeeded" if way == "marked as done" else "")
+            run(nine, t.SUCCEEDED)
 
 
-@pytest.mark.parametrize("end", [schedules.pause, schedules.delete_schedule])
-def test_schedules_that_are_off_keep_no_other_from_being_looked_at(
-    nine: FrozenClock, minutely: Schedule, monkeypatch: pytest.MonkeyPatch, end: Any
+def test_retry_between_two_looks_is_no_failure(
+    nine: FrozenClock, minutely: Schedule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ends, "RECHECKED", 1)
-    for _ in range(3):
-        run(nine)
-    end(schedule=minutely, actor=OLGA)
-    factories.schedule(start_at=nine.instant + timedelta(seconds=30))
-    last = [run(nine) for _ in range(3)][-1]
-    assert trouble() == ["failing"]
-    last.refresh_from_db()
-    control.retry(job=last, actor=OLGA, reason="fixed")
+    nine.advance(minutes=1)
+    sweep()
+    Job.objects.update(status=t.FAILED, finished_at=nine.instant)
+    look = ends._ends
 
-    note_ends()
+    def looked(jobs: Any) -> dict[int, str]:
+        found = look(jobs)
+        monkeypatch.setattr(ends, "_ends", look)
+        control.retry(job=Job.objects.get(), actor=OLGA)
+        return found
 
-    assert trouble() == []
+    monkeypatch.setattr(ends, "_ends", looked)
+    assert (note_ends(), outcomes()) == (0, [""])
+
+
+def test_ends_of_many_schedules_take_as_many_statements_as_of_one(nine: FrozenClock) -> None:
+    counts = []
+    for number in (1, 30):
+        for _ in range(number):
+            factories.schedule(start_at=nine.instant)
+        for _ in range(3):
+            sweep()
+            Job.objects.update(status=t.FAILED, finished_at=nine.instant)
+            statements = len(sent_by(note_ends))
+            nine.advance(minutes=1)
+        counts.append(statements)
+    assert len(trouble()) == 10
+    assert counts[0] == counts[1]
 
 
 @pytest.mark.parametrize("by_hand", [True, False])

@@ -11,8 +11,9 @@ from apps.jobs.services import control
 from apps.jobs.services.type_snapshots import forget_type_snapshots
 from apps.journal.models import JournalEntry
 from apps.schedules.models import Schedule, ScheduleRun
-from apps.schedules.services import make, schedules
+from apps.schedules.services import ends, make, schedules
 from apps.schedules.services.invariants import CHECKS
+from apps.schedules.services.retention import purge
 from tests import factories
 from tests.frozen import FrozenClock
 from tests.integration.schedules.conftest import sweep
@@ -156,6 +157,35 @@ def test_overlap_skip_catches_up_one_run_only(nine: FrozenClock) -> None:
     nine.move_to(at(4, 10))
     assert sweep() == 1
     assert runs_of(made) == [(at(1), True), (at(2), False), (at(3), False), (at(4), False)]
+
+
+def test_overlap_skips_while_any_job_of_the_schedule_is_open(nine: FrozenClock) -> None:
+    made = factories.schedule(start_at=at(1), overlap="skip")
+    nine.move_to(at(1))
+    assert sweep() == 1
+    by_rule = Job.objects.get()
+    by_hand = Job.objects.get(pk=schedules.run_now(schedule=made, actor=OLGA).job)
+    control.cancel(job=by_hand, actor=OLGA, reason="over")
+    nine.move_to(at(2))
+    assert sweep() == 0
+
+    control.cancel(job=by_rule, actor=OLGA, reason="over")
+    ends.note_ends()
+    nine.move_to(at(3))
+    assert sweep() == 1
+    control.cancel(job=Job.objects.latest("pk"), actor=OLGA, reason="over")
+    ends.note_ends()
+    control.retry(job=by_rule, actor=OLGA)
+    ends.note_ends()
+    nine.move_to(at(4))
+    assert sweep() == 0
+
+    nine.advance(days=91)
+    purge(until=nine.instant + timedelta(minutes=1))
+    assert sweep() == 0
+    control.cancel(job=by_rule, actor=OLGA, reason="over")
+    nine.advance(minutes=1)
+    assert sweep() == 1
 
 
 def test_occurrence_that_an_edit_brings_back_is_not_made_again(nine: FrozenClock) -> None:

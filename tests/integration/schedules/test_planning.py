@@ -13,6 +13,7 @@ from apps.jobs.models import Bounds, Job
 from apps.journal.models import JournalEntry
 from apps.schedules.models import Schedule, ScheduleRun
 from apps.schedules.services import retention, schedules
+from apps.schedules.services.ends import note_ends
 from tests import factories
 from tests.frozen import FrozenClock
 from tests.integration.schedules.conftest import sweep
@@ -209,6 +210,8 @@ def test_old_runs_go_and_then_what_has_ended(
     schedules.delete_schedule(schedule=gone, actor=OLGA)
     schedules.pause(schedule=paused, actor=OLGA)
     assert sweep() == 3
+    Job.objects.update(status="succeeded", finished_at=nine.instant)
+    note_ends()
     nine.advance(days=89)
     alive = factories.schedule()
     sweep()
