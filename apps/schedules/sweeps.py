@@ -7,6 +7,7 @@ from datetime import timedelta
 from celery import shared_task
 
 from apps.common import clock
+from apps.common.db import apart
 from apps.common.leases import sweep_lease
 from apps.schedules.services import ends, make, retention
 
@@ -22,7 +23,9 @@ def make_jobs() -> int:
     with sweep_lease(make.SWEEP, at_most=MAX_TIME) as mine:
         if not mine:
             return 0
-        made = make.make_due(until=clock.now() + MAX_TIME / 2)
+        made = 0
+        with apart("making the jobs of schedules"):
+            made = make.make_due(until=clock.now() + MAX_TIME / 2)
         ends.note_ends()
         return made
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from django.db import connection, transaction
+
 from apps.common import clock
-from apps.common.db import transactional
+from apps.common.db import apart, is_retryable, transactional
 from apps.common.errors import Invalid, PlatformError
 from apps.common.messages import Message as _
 from apps.common.rows import insert_rows, update_rows
@@ -40,6 +42,7 @@ MAX_BYTES = 4_000_000
 # Schedules that one run of the sweep deals with.
 MAX_DUE = 20_000
 LAST_IS_OPEN = _("the job before it was still open")
+BROKE = _("something broke when it was to be made; the log says what")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,8 @@ class _Batch:
 
     runs: list[_Run] = field(default_factory=list)
     next_at: dict[Schedule, datetime | None] = field(default_factory=dict)
+    # They stay due.
+    broken: list[Schedule] = field(default_factory=list)
     entries: list[journal.Entry] = field(default_factory=list)
 
 
@@ -106,7 +111,7 @@ def _make(pks: list[int]) -> int:
         and each.next_at <= now + AHEAD
     ]
     batch = _planned(schedules, now)
-    jobs = dict(_submitted([run for run in batch.runs if not run.why]))
+    jobs = _submitted([run for run in batch.runs if not run.why])
     _write(batch, jobs, now)
     return sum(not isinstance(job, str) for job in jobs.values())
 
@@ -138,14 +143,17 @@ def _planned(schedules: Sequence[Schedule], now: datetime) -> _Batch:
 
 
 def _due_of(schedules: Sequence[Schedule], now: datetime, batch: _Batch) -> dict[Schedule, Due]:
-    """What each is to make; one with a rule that cannot be read any more stops no other."""
+    """What each is to make; one that cannot say so stops no other."""
     found: dict[Schedule, Due] = {}
     for schedule in schedules:
-        try:
-            found[schedule] = schedule.due(now, now + AHEAD)
-        except Invalid as error:
-            batch.next_at[schedule] = None
-            batch.entries.append(_refused(schedule, error.detail, now=now))
+        with apart(schedule.subject):
+            try:
+                found[schedule] = schedule.due(now, now + AHEAD)
+            except Invalid as error:
+                # Its rule cannot be read any more.
+                batch.next_at[schedule] = None
+                batch.entries.append(_refused(schedule, error.detail, now=now))
+    batch.broken += [each for each in schedules if each not in {**found, **batch.next_at}]
     return found
 
 
@@ -171,24 +179,28 @@ def _known_runs(due: dict[Schedule, Due]) -> set[tuple[int, int]]:
     return set(found.values_list("schedule_id", "occurrence"))
 
 
-def _submitted(runs: Sequence[_Run]) -> Iterator[tuple[_Run, int | str]]:
-    """The number of the job of each run, or why it was refused.
+def _submitted(runs: Sequence[_Run]) -> dict[_Run, int | str]:
+    """The number of the job of each run, or why it has none.
 
-    All jobs are made at once; when some are refused, halving finds them.
+    All jobs are made at once; when some are refused or break, halving finds them.
     """
     if not runs:
-        return
+        return {}
     try:
-        jobs = submit_many([run.submission for run in runs], by=ACTOR)
-    except PlatformError as error:
-        if len(runs) == 1:
-            yield runs[0], _reason(error)
-            return
-        half = len(runs) // 2
-        yield from _submitted(runs[:half])
-        yield from _submitted(runs[half:])
-    else:
-        yield from ((run, job.id) for run, job in zip(runs, jobs, strict=True))
+        with transaction.atomic():
+            jobs = submit_many([run.submission for run in runs], by=ACTOR)
+    except Exception as error:
+        if is_retryable(error) or connection.needs_rollback:
+            raise
+        if len(runs) > 1:
+            half = len(runs) // 2
+            return _submitted(runs[:half]) | _submitted(runs[half:])
+        if isinstance(error, PlatformError):
+            return {runs[0]: _reason(error)}
+        with apart(runs[0].schedule.subject):
+            raise
+        return {runs[0]: str(BROKE)}
+    return {run: job.id for run, job in zip(runs, jobs, strict=True)}
 
 
 def _reason(error: PlatformError) -> str:
@@ -203,8 +215,13 @@ def _refused(schedule: Schedule, why: str, *, now: datetime, **data: str) -> jou
 
 
 def _write(batch: _Batch, jobs: dict[_Run, int | str], now: datetime) -> None:
-    rows, last = [], {schedule: schedule.last_job for schedule in batch.next_at}
-    trouble = {schedule: schedule.trouble for schedule in batch.next_at}
+    written = [*batch.next_at, *batch.broken]
+    rows, last = [], {schedule: schedule.last_job for schedule in written}
+    trouble = {schedule: schedule.trouble for schedule in written}
+    for schedule in batch.broken:
+        if trouble[schedule] != Schedule.Trouble.UNMADE:
+            trouble[schedule] = Schedule.Trouble.UNMADE
+            batch.entries.append(_refused(schedule, str(BROKE), now=now))
     for run in batch.runs:
         outcome = jobs.get(run, run.why)
         job, why = (None, outcome) if isinstance(outcome, str) else (outcome, "")
@@ -227,10 +244,11 @@ def _write(batch: _Batch, jobs: dict[_Run, int | str], now: datetime) -> None:
         Schedule,
         {
             schedule.pk: {
-                **{"next_at": next_at, "last_job": last[schedule]},
+                "next_at": batch.next_at.get(schedule, schedule.next_at),
+                "last_job": last[schedule],
                 "trouble": trouble[schedule],
             }
-            for schedule, next_at in batch.next_at.items()
+            for schedule in written
         },
     )
     journal.write(batch.entries)

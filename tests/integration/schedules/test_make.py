@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from apps.jobs.models import Job, JobType
-from apps.jobs.services import control
+from apps.jobs.services import control, submit
 from apps.jobs.services.type_snapshots import forget_type_snapshots
 from apps.journal.models import JournalEntry
 from apps.schedules.models import Schedule, ScheduleRun
@@ -129,6 +130,45 @@ def test_unreadable_rule_stops_no_other(nine: FrozenClock) -> None:
     [entry] = JournalEntry.objects.timeline("schedule", bad.pk).filter(event="run_refused")
     assert "Gone/City" in entry.error
     assert sweep() == 0
+
+
+@pytest.mark.parametrize("where", ["due", "submission"])
+def test_one_that_breaks_stops_no_other_and_is_in_trouble(
+    nine: FrozenClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, where: str
+) -> None:
+    bad, good = factories.schedule(start_at=at(1)), factories.schedule(start_at=at(1))
+    real_due, real_rows = Schedule.due, submit._rows
+
+    def due(self: Schedule, *args: Any) -> Any:
+        if self.pk == bad.pk:
+            raise OverflowError("date value out of range")
+        return real_due(self, *args)
+
+    def rows(jobs: Any, *args: Any) -> Any:
+        made = real_rows(jobs, *args)
+        if any(job.key.startswith(f"{bad.subject}@") for job in jobs):
+            # What the database itself refuses must not spoil the transaction.
+            Job.objects.create(pk=None)
+        return made
+
+    nine.move_to(at(1))
+    with monkeypatch.context() as broken:
+        if where == "due":
+            broken.setattr(Schedule, "due", due)
+        else:
+            broken.setattr(submit, "_rows", rows)
+
+        assert (sweep(), sweep()) == (1, 0)
+
+    assert runs_of(good) == [(at(1), True)]
+    [entry] = JournalEntry.objects.timeline("schedule", bad.pk).filter(event="run_refused")
+    assert entry.error == str(make.BROKE)
+    assert bad.subject in caplog.text
+    assert [each.schedule for each in ends.in_trouble(10)] == [bad.pk]
+    nine.move_to(at(2))
+    assert sweep() == 2
+    assert ends.in_trouble(10) == []
+    assert breaches() == []
 
 
 def test_overlap_skips_while_the_last_job_is_open(nine: FrozenClock) -> None:
