@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import DEFAULT_DB_ALIAS, connections
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from apps.common import clock, logs
 from apps.common.error_lines import line_of_error
@@ -54,7 +55,9 @@ def run(handler: Handler | None, job: HeldJob, is_stopping: Callable[[], bool]) 
 def _called(handler: Handler | None, job: HeldJob, is_stopping: Callable[[], bool]) -> Outcome:
     if handler is None:
         return _failed(job, f"No handler runs jobs of type {job.type} here.", retry=RETRY_NEVER)
-    was_inside = connections[DEFAULT_DB_ALIAS].in_atomic_block
+    were_inside = [
+        each.alias for each in connections.all(initialized_only=True) if _is_inside(each)
+    ]
     try:
         if handler.is_long:
             context = Context(
@@ -72,7 +75,7 @@ def _called(handler: Handler | None, job: HeldJob, is_stopping: Callable[[], boo
             return _put_off(error, job, is_stopping())
         return _after(error, job)
     finally:
-        _leave_no_transaction(was_inside)
+        _leave_no_transaction(were_inside)
 
 
 def _returned(value: Any, job: HeldJob) -> Outcome:
@@ -149,11 +152,19 @@ def _cut(text: str) -> str:
     return f"{head}\n… {len(text) - len(head) - len(tail)} characters are cut out …\n{tail}"
 
 
-def _leave_no_transaction(was_inside: bool) -> None:
-    """Roll back a transaction that the handler left open: the next job would write into it."""
-    database = connections[DEFAULT_DB_ALIAS]
-    if database.in_atomic_block == was_inside and (was_inside or database.get_autocommit()):
-        return
-    logger.error("a handler left a transaction open; it is rolled back")
-    database.close()
-    del connections[DEFAULT_DB_ALIAS]
+def _leave_no_transaction(were_inside: Collection[str]) -> None:
+    """Roll back the transactions that the handler left open, on whichever database: the next job
+    would write into them."""
+    for database in connections.all(initialized_only=True):
+        if _is_inside(database) != (database.alias in were_inside):
+            logger.error(
+                "a handler left a transaction open on %s; it is rolled back", database.alias
+            )
+            database.close()
+            del connections[database.alias]
+
+
+def _is_inside(database: BaseDatabaseWrapper) -> bool:
+    """Whether a transaction is open that is not one of its settings."""
+    is_begun = database.connection is not None and not database.autocommit
+    return database.in_atomic_block or (is_begun and database.settings_dict["AUTOCOMMIT"])

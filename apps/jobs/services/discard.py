@@ -44,7 +44,7 @@ def discard_exhausted(*, until: datetime) -> int:
             for start in range(0, len(numbers), MAX_TOGETHER)
         )
         discarded += done
-        if done < len(numbers):
+        if not done:
             break
         ranges = [range_ for range_, some in over.items() if len(some) == MAX_READ]
     return discarded
@@ -111,9 +111,10 @@ def _over(rows: Sequence[Ready], types: Mapping[str, TypeSnapshot], now: datetim
 
 @transactional
 def discard(ids: Collection[int], *, types: Mapping[str, TypeSnapshot], now: datetime) -> int:
-    """End waiting jobs that must not run as failed; returns how many."""
+    """End waiting jobs that must not run as failed, unless somebody has locked them; returns how
+    many."""
     moves = []
-    for job in lock_jobs(ids).values():
+    for job in lock_jobs(ids, skip_locked=True).values():
         if job.status not in t.WAITING:
             continue
         reason: tuple[str, str] | None = "gave_up", f"there is no job type {job.type} any more"

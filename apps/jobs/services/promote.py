@@ -21,13 +21,12 @@ def promote_due(*, now: datetime | None = None) -> int:
     Rows not yet due stay out of the claim index. Their order in it was written at submission.
     """
     now = now or clock.now()
-    jobs = table(Job)
+    jobs, locked, most = table(Job), locked_jobs(), conf.JOB_PROMOTION_BATCH
     due = fetch(
         f"SELECT id FROM {jobs} WHERE status = %s AND run_at <= %s ORDER BY run_at, id LIMIT %s",
-        [SCHEDULED, now, conf.JOB_PROMOTION_BATCH],
+        [SCHEDULED, now, most + len(locked)],
     )
-    locked = locked_jobs()
-    ids = sorted(number for (number,) in due if number not in locked)
+    ids = sorted([number for (number,) in due if number not in locked][:most])
     if not ids:
         return 0
     try:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from apps.common import clock
 from apps.common.db import (
     execute,
     fetch,
     fetch_each,
+    instant,
     placeholders,
     table,
     transactional,
@@ -74,55 +76,79 @@ def rescue_due(
     `until`. Locked rows are skipped: their worker may have frozen in a transaction. What the
     `records` of this machine know of an attempt decides how it ended.
     """
-    ended = 0
-    while (now := clock.now()) < until:
-        found = _overdue(now, lost, by_lease)
-        some = _rescue(found, now, frozenset(lost), by_lease, records)
-        ended += some
-        if not some or len(found) < conf.JOB_RESCUE_BATCH:
-            break
-    if ended:
-        wakeup.announce()
-    return ended
+    finds: list[_Find] = [partial(_overdue, "lease_until" if by_lease else "hard_end_at")]
+    if lost:
+        finds.append(partial(_held_by, lost))
+    return _rescue_all(finds, until, frozenset(lost), by_lease, records)
 
 
 def rescue_all_of(*, worker: WorkerKey, until: datetime) -> int:
     """End the attempts of a worker that is lost or has left; returns how many."""
+    return _rescue_all([partial(_held_by, [worker])], until, frozenset([worker]))
+
+
+class _Found(NamedTuple):
+    """A running job to end, and where it stands in the order in which they are looked for."""
+
+    id: int
+    type: str
+    place: Any
+
+
+# The next block of them, behind those that were found in the last place so far.
+_Find = Callable[[datetime, Sequence[_Found]], Sequence[_Found]]
+
+
+def _rescue_all(
+    finds: Sequence[_Find],
+    until: datetime,
+    lost: frozenset[WorkerKey],
+    by_lease: bool = False,
+    records: Callable[[], Records] = _no_records,
+) -> int:
+    """End what is found, block after block: jobs that are locked keep no other from it."""
     ended = 0
-    while (now := clock.now()) < until:
-        found = dict(_held_by([worker], conf.JOB_RESCUE_BATCH))
-        ended += _rescue(found, now, frozenset([worker]), by_lease=False, records=_no_records)
-        if len(found) < conf.JOB_RESCUE_BATCH:
-            break
+    for find in finds:
+        last: Sequence[_Found] = ()
+        while (now := clock.now()) < until:
+            found = find(now, last)
+            named = {job.id: job.type for job in found}
+            ended += _rescue(named, now, lost, by_lease, records)
+            if len(found) < conf.JOB_RESCUE_BATCH:
+                break
+            last = [job for job in (*last, *found) if job.place == found[-1].place]
     if ended:
         wakeup.announce()
     return ended
 
 
 def _held_by(
-    workers: Collection[WorkerKey], limit: int, guard: str = "", parameters: Sequence[Any] = ()
-) -> list[tuple[int, str]]:
-    """Running jobs of these workers, each with its type."""
+    workers: Collection[WorkerKey], _now: datetime, last: Sequence[_Found]
+) -> list[_Found]:
+    """Running jobs of these workers, in the order of their numbers."""
     keys = sorted(workers)
     theirs = " OR ".join(["(client = %s AND worker = %s)"] * len(keys))
-    return fetch(
-        f"SELECT id, type FROM {table(Job)} WHERE status = %s{guard} AND ({theirs}) LIMIT %s",
-        [t.RUNNING, *parameters, *(part for key in keys for part in key), limit],
-    )
-
-
-def _overdue(now: datetime, lost: Collection[WorkerKey], by_lease: bool) -> dict[int, str]:
-    """Running jobs to end, each with its type."""
-    jobs, limit = table(Job), conf.JOB_RESCUE_BATCH
-    end = "lease_until" if by_lease else "hard_end_at"
+    # Sorted here, or the database might walk through all jobs in that order.
     rows = fetch(
-        f"SELECT id, type FROM {jobs} WHERE status = %s AND lease_until <= %s AND {end} <= %s "
-        "ORDER BY lease_until LIMIT %s",
-        [t.RUNNING, now, now, limit],
+        f"SELECT id, type, id FROM {table(Job)} WHERE status = %s AND ({theirs})",
+        [t.RUNNING, *(part for key in keys for part in key)],
     )
-    if lost and len(rows) < limit:
-        rows += _held_by(lost, limit - len(rows), f" AND {end} > %s", [now])
-    return dict(rows)
+    after = last[-1].id if last else 0
+    return sorted(_Found(*row) for row in rows if row[0] > after)[: conf.JOB_RESCUE_BATCH]
+
+
+def _overdue(end: str, now: datetime, last: Sequence[_Found]) -> list[_Found]:
+    """Running jobs that are past their lease and the column `end`, the oldest first."""
+    guard, behind = "", list[Any]()
+    if last:
+        guard = f"AND lease_until >= %s AND id NOT IN ({placeholders(len(last))}) "
+        behind = [instant(last[0].place), *(job.id for job in last)]
+    rows = fetch(
+        f"SELECT id, type, lease_until FROM {table(Job)} WHERE status = %s AND lease_until <= %s "
+        f"AND {end} <= %s {guard}ORDER BY lease_until LIMIT %s",
+        [t.RUNNING, now, now, *behind, conf.JOB_RESCUE_BATCH],
+    )
+    return [_Found(*row) for row in rows]
 
 
 @transactional

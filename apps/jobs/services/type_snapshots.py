@@ -10,6 +10,8 @@ import time
 from collections.abc import Collection
 
 from apps.jobs.models import JobType
+from apps.jobs.rules.submission import is_key
+from apps.jobs.rules.type_settings import MAX_NAME
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 
 MAX_AGE_SECONDS = 1.0
@@ -22,11 +24,17 @@ def type_snapshots(
     """The types of these names without the unknown ones, or all of them, sorted by name."""
     global _cached
     cached, now = _cached, time.monotonic()
-    if cached is None or now - cached[0] >= max_age or not cached[1].keys() >= set(names or ()):
+    if cached is None or now - cached[0] >= max_age or _are_new(set(names or ()) - {*cached[1]}):
         rows = JobType.objects.order_by("name")
         _cached = cached = (now, {row.name: row.snapshot for row in rows})
     known = cached[1]
     return known if names is None else {name: known[name] for name in names if name in known}
+
+
+def _are_new(names: Collection[str]) -> bool:
+    """Whether some of the unknown names have a type by now."""
+    wanted = [name for name in names if is_key(name, MAX_NAME)]
+    return bool(wanted) and JobType.objects.filter(name__in=wanted).exists()
 
 
 def forget_type_snapshots() -> None:

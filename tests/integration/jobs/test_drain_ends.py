@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from django.db import DataError
+from django.db import DEFAULT_DB_ALIAS, DataError, connections, transaction
 
 from apps.jobs.handlers import Cancelled, Fail, NextStage, Retry
 from apps.jobs.runner import drain as drain_module
@@ -157,3 +157,44 @@ def test_stage_that_is_done_hands_over_to_the_next(handle: Make, process: Proces
 
     assert seen == [("shoot", {}), ("cut", {"raw": 1})]
     assert row(number).result == "film"
+
+
+@pytest.fixture
+def second() -> Iterator[None]:
+    """A database beside the platform's own, as a deployer may configure for handlers."""
+    own = {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:", "OPTIONS": {}}
+    connections.settings["second"] = {**connections.settings[DEFAULT_DB_ALIAS], **own}
+    yield
+    del connections.settings["second"]
+
+
+@pytest.mark.usefixtures("second")
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("alias", [DEFAULT_DB_ALIAS, "second"])
+def test_transaction_that_a_handler_leaves_open_is_rolled_back(
+    handle: Make,
+    process: Process,
+    caplog: pytest.LogCaptureFixture,
+    alias: str,
+) -> None:
+    ways: list[Callable[[], Any]] = [
+        lambda: transaction.atomic(using=alias).__enter__(),
+        lambda: transaction.set_autocommit(False, using=alias),
+    ]
+    seen: list[bool] = []
+
+    def leaves(context: Any) -> None:
+        database = connections[alias]
+        if database.connection is None:
+            database.connect()
+        seen.append(database.in_atomic_block or not database.autocommit)
+        ways[len(seen) - 1]()
+
+    handle("mail", leaves)
+    numbers = jobs(2)
+
+    drained(process)
+
+    assert seen == [False, False]
+    assert [row(number).status for number in numbers] == ["succeeded"] * 2
+    assert caplog.text.count(f"left a transaction open on {alias}") == 2

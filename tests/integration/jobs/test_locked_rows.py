@@ -14,15 +14,17 @@ import pytest
 from django.db import connection, connections, transaction
 
 from apps.common import clock
-from apps.jobs.models import Job
+from apps.jobs.models import Job, JobType
 from apps.jobs.rules.outcome import HeldJob
 from apps.jobs.services import locked
 from apps.jobs.services.claim import Claim
+from apps.jobs.services.discard import discard_exhausted
 from apps.jobs.services.hold import hold
 from apps.jobs.services.leases import Renewed, Sign, renew
 from apps.jobs.services.look import Look
 from apps.jobs.services.promote import promote_due
-from apps.jobs.services.rescue import rescue_due
+from apps.jobs.services.register import WorkerKey
+from apps.jobs.services.rescue import rescue_all_of, rescue_due
 from tests.jobs import HERE, end, job_type, jobs, row, take
 
 pytestmark = [pytest.mark.mariadb, pytest.mark.django_db(transaction=True)]
@@ -147,33 +149,57 @@ def test_locked_jobs_of_one_type_are_nothing_to_another(caplog: pytest.LogCaptur
     assert "lock" not in caplog.text
 
 
-def test_locked_job_keeps_no_other_from_falling_due() -> None:
+@pytest.mark.parametrize("block", [1, 1_000])
+def test_locked_job_keeps_no_other_from_falling_due(block: int, settings: Any) -> None:
+    settings.JOB_PROMOTION_BATCH = block
     job_type()
     past = clock.now() - timedelta(seconds=9)
     first, *others = jobs(3, status="scheduled", run_at=past)
 
     with changing(first):
-        promote_due()
-        assert promote_due() == len(others)
-        assert promote_due() == 0
+        assert sum(promote_due() for _ in range(4)) == len(others)
 
     assert promote_due() == 1
     assert {row(number).status for number in (first, *others)} == {"ready"}
 
 
-def test_locked_job_keeps_no_other_from_its_rescue() -> None:
-    job_type(lease_seconds=1)
-    first, *others = jobs(3)
+@pytest.mark.parametrize("way", ["lease", "deadline", "lost", "left"])
+def test_locked_jobs_keep_no_other_from_their_rescue(way: str, settings: Any) -> None:
+    """Also if all of the first block are locked."""
+    settings.JOB_RESCUE_BATCH = 2
+    job_type()
+    numbers = jobs(7)
     take(9)
+    first, others = numbers[:3], numbers[3:]
+    until, worker = clock.now() + timedelta(seconds=5), WorkerKey("", "host-a:1")
+    if way in ("lease", "deadline"):
+        Job.objects.update(lease_until=clock.now(), hard_end_at=clock.now())
+
+    def rescued() -> int:
+        if way == "left":
+            return rescue_all_of(worker=worker, until=until)
+        lost = [worker] if way == "lost" else []
+        return rescue_due(until=until, lost=lost, by_lease=way == "lease")
+
+    with changing(*first):
+        assert rescued() == len(others)
+        assert clock.now() < until
+        assert {row(number).status for number in first} == {"running"}
+
+    assert rescued() == len(first)
+    assert "running" not in {row(number).status for number in numbers}
+
+
+def test_locked_job_keeps_no_other_from_being_discarded() -> None:
+    job_type()
+    first, *others = jobs(3)
+    JobType.objects.all().delete()
     until = clock.now() + timedelta(minutes=1)
-    Job.objects.update(lease_until=clock.now())
 
     with changing(first):
-        assert rescue_due(until=until) == len(others)
-        assert row(first).status == "running"
+        assert discard_exhausted(until=until) == len(others)
 
-    assert rescue_due(until=until) == 1
-    assert {row(number).last_end for number in (first, *others)} == {"lost"}
+    assert discard_exhausted(until=until) == 1
 
 
 def test_worker_that_freezes_in_a_sign_of_life_keeps_no_job_locked() -> None:

@@ -17,6 +17,7 @@ from apps.jobs.services import type_snapshots
 from apps.jobs.services.leases import Sign, checkpoint, progress, renew
 from apps.jobs.services.settle import settle
 from apps.journal.models import JournalEntry
+from tests import factories
 from tests.frozen import FrozenClock
 from tests.jobs import answer_of, end, events_of, job_type, jobs, last_entry, rescue, row, take
 from tests.statements import is_read, sent_by
@@ -275,6 +276,19 @@ def test_job_of_a_type_made_a_moment_ago_is_settled(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(type_snapshots, "_cached", (time.monotonic(), {}))
 
     assert end(held) == "succeeded"
+
+
+def test_unknown_type_is_no_reason_to_read_all_types() -> None:
+    """Anybody can name one, as often as they like; one made elsewhere just now is known at once."""
+    job_type()
+    type_snapshots.type_snapshots()
+
+    sent = sent_by(lambda: type_snapshots.type_snapshots(["gone", "no name", "mail"]))
+
+    assert len(sent) == 1
+    assert "params_schema" not in sent[0]
+    factories.job_type("gone")
+    assert {*type_snapshots.type_snapshots(["gone", "mail"])} == {"gone", "mail"}
 
 
 def test_report_of_a_holder_costs_no_question_for_its_type() -> None:
