@@ -83,11 +83,12 @@ class Taken(NamedTuple):
 
 class Receiver:
     """A server of HTTP that keeps what it is sent; `answers` are status and body, in turn, the last
-    one for ever."""
+    one for ever, each with the `headers`."""
 
     def __init__(self) -> None:
         self.taken: list[Taken] = []
         self.answers: list[tuple[int, bytes]] = [(200, b"ok")]
+        self.headers: dict[str, str] = {}
         self.url = ""
         self.host = ""
 
@@ -105,6 +106,8 @@ def receiver() -> Iterator[Receiver]:
             status, answer = kept.answers.pop(0) if len(kept.answers) > 1 else kept.answers[0]
             self.send_response(status)
             self.send_header("Content-Length", str(len(answer)))
+            for name, value in kept.headers.items():
+                self.send_header(name, value)
             self.end_headers()
             self.wfile.write(answer)
 

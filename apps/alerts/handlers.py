@@ -24,7 +24,7 @@ def deliver(context: Any, ctx: Context) -> Any:
     if verdict is None:
         raise Retry(AT_MOST, "Somebody else is sending it.")
     if verdict.outcome == RETRY:
-        raise Retry(reason=verdict.text or "The message was not taken.")
+        raise Retry(verdict.wait, verdict.text or "The message was not taken.", is_asked=True)
     if verdict.outcome == FAIL:
         raise Fail(verdict.text or "The message was refused.")
     return {"code": delivery.code}

@@ -68,10 +68,12 @@ class Request:
 
 
 class Verdict(NamedTuple):
-    """What an answer means, with what the other side says of it."""
+    """What an answer means, with what the other side says of it, and in how many seconds it wants
+    to be asked again, if it says so."""
 
     outcome: str
     text: str = ""
+    wait: float | None = None
 
 
 def json_request(url: str, body: Mapping[str, Any], **headers: str) -> Request:

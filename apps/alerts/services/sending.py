@@ -43,19 +43,22 @@ def send(delivery: Delivery, *, attempt: int, is_last: bool) -> Verdict | None:
     """Send the delivery and keep what became of it; None when somebody else does or has done so.
 
     Returns OK, RETRY or FAIL with what the other side says; FAIL in any case when this attempt is
-    the last one.
+    the last one. It names when to try again, and counts up to the longest delay of deliveries.
     """
     until = _take(delivery)
     if until is None:
         return None
-    wait = backoff_seconds(policy().backoff, attempt, chance=1.0)
-    next_at = clock.now() + timedelta(seconds=wait)
+    backoff = policy().backoff
+    next_at = _in(backoff_seconds(backoff, attempt, chance=1.0))
     mine = Delivery.objects.filter(pk=delivery.pk, taken_until=until)
     try:
         code, verdict = _attempted(delivery)
     except Exception:
         mine.update(taken_until=None, next_at=next_at)
         raise
+    wait = None if verdict.wait is None else min(verdict.wait, backoff.cap)
+    if wait is not None:
+        next_at = _in(wait)
     text = _without_secrets(delivery.channel, verdict.text)[:MAX_ANSWER]
     outcome = verdict.outcome
     if outcome == UNSURE:
@@ -73,7 +76,11 @@ def send(delivery: Delivery, *, attempt: int, is_last: bool) -> Verdict | None:
         ended_at=None if outcome == RETRY else clock.now(),
     )
     delivery.refresh_from_db(fields=["state", "code", "answer"])
-    return Verdict(outcome, text)
+    return Verdict(outcome, text, wait)
+
+
+def _in(seconds: float) -> datetime:
+    return clock.now() + timedelta(seconds=seconds)
 
 
 @repeatable
@@ -132,14 +139,14 @@ def _sent(channel: Channel, message: Message, now: datetime) -> tuple[int | None
     try:
         target = http.target_of(request.url, conf.ALERT_HOSTS, setting="ALERT_HOSTS")
         headers = {"User-Agent": "taskplatform", **request.headers}
-        status, _headers, body = http.send(
+        status, answered, body = http.send(
             http.resolved(target), "POST", headers, request.body, SECONDS
         )
     except Retry as error:
         return None, Verdict(RETRY, str(error))
     except Fail as error:
         return None, Verdict(FAIL, str(error))
-    return status, kind.verdict(status, body)
+    return status, kind.verdict(status, body)._replace(wait=http.wait_of(answered))
 
 
 def _mailed(channel: Channel, message: Message) -> tuple[int | None, Verdict]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from typing import Any
 
 import pytest
@@ -86,6 +87,33 @@ def test_busy_server_is_tried_again_until_the_last_attempt(
 
     delivery = Delivery.objects.get()
     assert (delivery.state, delivery.code, delivery.answer) == ("failed", 503, "later")
+
+
+def test_other_side_names_when_to_try_again(
+    frozen_clock: FrozenClock, site: Receiver, subtests: pytest.Subtests
+) -> None:
+    """By both forms of RFC 9110, up to the longest delay; bots say so with a 200, too."""
+    in_half_an_hour = format_datetime(datetime.now(UTC) + timedelta(minutes=30), usegmt=True)
+    busy = b'{"errcode": 45009, "errmsg": "api freq out of limit"}'
+    firing(channel(kind="wecom", url=f"{site.url}/send?key=1"))
+    for status, body, text, low, high in (
+        (429, b"", "120", 120, 120),
+        (503, b"", " 7 ", 7, 7),
+        (503, b"", in_half_an_hour, 1_790, 1_800),
+        (429, b"", "9" * 30, 3_600, 3_600),
+        (200, busy, "120", 120, 120),
+        (503, b"", "soon", 1, 30),
+        (503, b"", None, 1, 30),
+    ):
+        with subtests.test(status=status, text=text):
+            site.answers, site.headers = [(status, body)], {"Retry-After": text} if text else {}
+            with pytest.raises(Retry) as caught:
+                carry_out()
+            waits = Delivery.objects.get().next_at - clock.now()
+            assert low <= waits.total_seconds() <= high
+            if low > 1:
+                assert caught.value.after == waits
+                assert caught.value.is_asked
 
 
 def test_refusal_is_final(frozen_clock: FrozenClock, site: Receiver) -> None:
