@@ -1,4 +1,4 @@
-"""Cron expressions with five fields, understood as Debian's cron does.
+"""Cron expressions with five fields, understood as Debian's cron does; the README states all.
 
 cronsim parses them and knows which days match. Its own iteration is not used: it loses minutes
 after a shift of half an hour and differs by direction.
@@ -25,10 +25,14 @@ MAX_CHARACTERS = 100
 NAMED = {
     "@hourly": "0 * * * *",
     "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
     "@weekly": "0 0 * * 0",
     "@monthly": "0 0 1 * *",
     "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
 }
+# How many values each field has.
+_SIZES = (60, 24, 31, 12, 7)
 
 # All errors of cronsim about five fields, for translation.
 FOUND_BY_CRONSIM = (
@@ -212,3 +216,22 @@ def parse_cron(text: object, *, field: str) -> Cron:
             ),
         )
     return Cron(expression)
+
+
+def require_meaning(rule: Cron, *, field: str) -> None:
+    """Invalid for a step that is no step. Rows of earlier releases may have one; it is ignored."""
+    for part, size in zip(rule.expression.split(), _SIZES, strict=True):
+        for term in part.split(","):
+            of, _slash, step = term.partition("/")
+            if step and of in ("L", "LW"):
+                message = _("{term}: a last day has no steps; write {of} alone.", term=term, of=of)
+                raise Invalid.field(field, message)
+            if step and int(step) > size:
+                message = _(
+                    "{term}: its field has {size} values, so a step of {step} is none. Write a "
+                    "step of at most {size}, or every_minutes for longer periods.",
+                    term=term,
+                    size=size,
+                    step=step,
+                )
+                raise Invalid.field(field, message)

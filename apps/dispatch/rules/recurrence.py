@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo
 from apps.common.errors import Invalid
 from apps.common.messages import Message as _
 from apps.common.zones import DAY, EPOCH, first_passes, wall_at
-from apps.dispatch.rules.cron import Cron, parse_cron
+from apps.dispatch.rules.cron import Cron, parse_cron, require_meaning
 
 MINUTES = (1, 527_040)
 DAYS = (1, 366)
@@ -134,6 +134,19 @@ class Recurrence:
         if low < high:
             for second in self.rule.instants(self.zone, start, low, high, reverse=reverse):
                 yield instant_of(second)
+
+
+def require_due(recurrence: Recurrence, since: datetime) -> None:
+    """Invalid for a new rule that says what means nothing, or by which nothing is due from then on,
+    because the end comes first."""
+    if isinstance(recurrence.rule, Cron):
+        require_meaning(recurrence.rule, field="rule.cron")
+    if next(recurrence.after(since), None) is None:
+        message = _(
+            "It would never be due: no time of its rule lies before its end. Choose a later "
+            "end_at, or another rule."
+        )
+        raise Invalid.field("end_at", message)
 
 
 class DueOccurrences(NamedTuple):

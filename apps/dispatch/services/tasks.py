@@ -141,7 +141,7 @@ def draft(
     )
     if isinstance(task, RotateTask):
         task.effective_from = effective_from or start_at
-    check(task, template_is_new=True)
+    check(task, template_is_new=True, due_since=task.start_at)
     _require_limit(task, was_counted=False)
     return task
 
@@ -199,7 +199,12 @@ def alter(current: TaskT, changes: dict[str, Any], *, now: datetime, actor: str)
     changed: list[str] = [name for name in model.editable if not is_same(before[name], after[name])]
     if not changed:
         return []
-    check(current, template_is_new=current.template_id != old_template)
+    is_new = not set(changed).isdisjoint(RotateTask.rule_fields)
+    check(
+        current,
+        template_is_new=current.template_id != old_template,
+        due_since=now if is_new else None,
+    )
     was_counted = before["status"] == ACTIVE and old_executor == current.executor_id
     _require_limit(current, was_counted=was_counted)
     if isinstance(current, RotateTask) and _is_another_series(current, changed, had_ended):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
+from datetime import datetime
 from typing import Any
 
 from apps.common import clock
@@ -13,7 +14,7 @@ from apps.common.json_schema import check_params
 from apps.common.messages import Message as _
 from apps.common.zones import parse_zone
 from apps.dispatch.models import OnceTask, RotateTask, Task
-from apps.dispatch.rules.recurrence import parse_rule
+from apps.dispatch.rules.recurrence import parse_rule, require_due
 from apps.dispatch.rules.task import RANGES, check_task
 from apps.dispatch.services.templates import check_usable
 
@@ -30,7 +31,11 @@ def validate(model: type[Task], fields: Mapping[str, Any], *, current: Task | No
     for name, value in fields.items():
         if name != "start_at" or value is not None:
             setattr(task, name, value)
-    check(task, template_is_new="template" in fields)
+    same = current is not None and all(
+        getattr(task, name, None) == getattr(current, name, None) for name in RotateTask.rule_fields
+    )
+    since = task.start_at if current is None else None if same else clock.now()
+    check(task, template_is_new="template" in fields, due_since=since)
 
 
 def check_names(model: type[Task], fields: Mapping[str, Any]) -> None:
@@ -41,8 +46,13 @@ def check_names(model: type[Task], fields: Mapping[str, Any]) -> None:
         raise Invalid.field(unknown[0], message)
 
 
-def check(task: OnceTask | RotateTask, *, template_is_new: bool) -> None:
-    """Invalid with every error of the task; a retired template may stay."""
+def check(
+    task: OnceTask | RotateTask, *, template_is_new: bool, due_since: datetime | None
+) -> None:
+    """Invalid with every error of the task; a retired template may stay.
+
+    A rotation must be due at some time from `due_since` on; None for one whose rule is as it was.
+    """
     mistakes = Mistakes()
     _check_choices(task, mistakes)
     with mistakes:
@@ -58,6 +68,11 @@ def check(task: OnceTask | RotateTask, *, template_is_new: bool) -> None:
             parse_rule(task.rule)
         with mistakes:
             parse_zone(task.time_zone)
+        if due_since is not None and not mistakes:
+            with mistakes:
+                # Of a changed row it would be the series before.
+                task.__dict__.pop("recurrence", None)
+                require_due(task.recurrence, due_since)
     with mistakes:
         if task.template is not None and template_is_new:
             check_usable(task.template)

@@ -35,7 +35,7 @@ def create_schedule(
     now = clock.now()
     fields |= {"title": title, "job_type": job_type}
     schedule = _draft(fields, now=now, actor=actor)
-    check(schedule, bounds or Bounds())
+    check(schedule, bounds or Bounds(), due_since=schedule.start_at)
     schedule.next_at = _first_from(schedule, _after_missed(schedule, now))
     schedule.save(force_insert=True)
     record_edit(schedule, "schedule_created", now=now, actor=actor, after=shown(schedule))
@@ -82,10 +82,11 @@ def update_schedule(
     changed = [name for name in Schedule.editable if not is_same(before[name], after[name])]
     if not changed:
         return current
-    check(current, bounds or Bounds())
+    is_new = not set(changed).isdisjoint(Schedule.rule_fields)
+    check(current, bounds or Bounds(), due_since=now if is_new else None)
     since = current.next_at or now
     goes_on = "end_at" in changed and had_ended
-    if goes_on or not set(changed).isdisjoint(Schedule.rule_fields):
+    if goes_on or is_new:
         _require_another_run(current)
         since = now
     if current.status == ACTIVE:

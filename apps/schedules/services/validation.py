@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from copy import copy
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from apps.common import clock
@@ -12,7 +13,7 @@ from apps.common.errors import FieldError, Invalid, Mistakes, refusal
 from apps.common.json_rules import check_size
 from apps.common.messages import Message as _
 from apps.common.zones import parse_zone
-from apps.dispatch.rules.recurrence import parse_rule
+from apps.dispatch.rules.recurrence import parse_rule, require_due
 from apps.jobs.models import Bounds
 from apps.jobs.services.submit import Submission, field_errors
 from apps.schedules.models import Schedule
@@ -32,7 +33,11 @@ def validate(
     for name, value in fields.items():
         if name != "start_at" or value is not None:
             setattr(schedule, name, value)
-    check(schedule, bounds or Bounds())
+    same = current is not None and all(
+        getattr(schedule, name) == getattr(current, name) for name in Schedule.rule_fields
+    )
+    since = schedule.start_at if current is None else None if same else clock.now()
+    check(schedule, bounds or Bounds(), due_since=since)
 
 
 def check_names(fields: Mapping[str, Any]) -> None:
@@ -43,8 +48,11 @@ def check_names(fields: Mapping[str, Any]) -> None:
         raise Invalid.field(unknown[0], message)
 
 
-def check(schedule: Schedule, bounds: Bounds) -> None:
-    """Invalid with every error of the schedule, and of the jobs that it would make."""
+def check(schedule: Schedule, bounds: Bounds, *, due_since: datetime | None) -> None:
+    """Invalid with every error of the schedule, and of the jobs that it would make.
+
+    It must be due at some time from `due_since` on; None when its rule is as it was.
+    """
     mistakes = Mistakes()
     for errors in (_choice_faults(schedule), _own_faults(schedule), _job_faults(schedule, bounds)):
         with mistakes:
@@ -57,6 +65,13 @@ def check(schedule: Schedule, bounds: Bounds) -> None:
             parse_rule(schedule.rule)
     with mistakes:
         parse_zone(schedule.time_zone)
+    if due_since is not None and not mistakes:
+        with mistakes:
+            if schedule.rule is None and schedule.start_at < due_since:
+                raise Invalid.field("start_at", _("It would never run: choose a start to come."))
+            # Of a changed row it would be the series before.
+            schedule.__dict__.pop("recurrence", None)
+            require_due(schedule.recurrence, due_since)
     mistakes.raise_all()
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from itertools import islice
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,7 +14,14 @@ from hypothesis import strategies as st
 from apps.common.errors import Invalid
 from apps.common.messages import Message
 from apps.common.zones import parse_zone
-from apps.dispatch.rules.cron import FOUND_BY_CRONSIM, MAX_CHARACTERS, Cron, fields_of, parse_cron
+from apps.dispatch.rules.cron import (
+    FOUND_BY_CRONSIM,
+    MAX_CHARACTERS,
+    Cron,
+    fields_of,
+    parse_cron,
+    require_meaning,
+)
 from apps.dispatch.rules.recurrence import Recurrence
 
 LONGEST = ",".join(["10"] * 30) + " * * *"
@@ -40,6 +49,8 @@ def test_expression_is_read(subtests: pytest.Subtests) -> None:
         (" @Weekly ", "0 0 * * 0"),
         ("@monthly", "0 0 1 * *"),
         ("@yearly", "0 0 1 1 *"),
+        ("@midnight", "0 0 * * *"),
+        ("@Annually", "0 0 1 1 *"),
         # The day never comes, but every Monday in February does.
         ("0 0 30 2 1", "0 0 30 2 1"),
         # Once in 28 years, and over the turn of a century once in 40.
@@ -67,7 +78,7 @@ def test_wrong_expression_is_refused(subtests: pytest.Subtests) -> None:
         ("", "'' has 0 fields; write minute, hour,"),
         ("0 9 * *", "has 4 fields"),
         ("0 0 9 * * *", "has 6 fields"),
-        ("@reboot", "or one of @hourly, @daily, @weekly, @monthly, @yearly"),
+        ("@reboot", "or one of @hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually"),
         ("60 9 * * *", "'60 9 * * *' means no time that ever comes: Bad minute."),
         ("0 24 * * *", "Bad hour"),
         ("0 9 0 * *", "Bad day-of-month"),
@@ -91,6 +102,45 @@ def test_wrong_expression_is_refused(subtests: pytest.Subtests) -> None:
                 parse_cron(text, field="rule.cron")
             assert refusal.value.errors[0].field == "rule.cron"
             assert said in str(refusal.value)
+
+
+def test_step_that_is_none_is_refused_where_it_is_written(subtests: pytest.Subtests) -> None:
+    """Rows of earlier releases may have one, and go on as before."""
+    for text, said in (
+        ("*/90 9 * * *", "*/90: its field has 60 values"),
+        ("0 5/25 * * *", "5/25: its field has 24 values"),
+        ("0 0 */32 * *", "at most 31"),
+        ("0 0 * 1,*/13 *", "*/13"),
+        ("0 0 * * MON-FRI/8", "MON-FRI/8: its field has 7 values"),
+        ("0 0 L/2 * *", "L/2: a last day has no steps; write L alone."),
+        ("0 0 1,LW/1 * *", "LW/1: a last day has no steps; write LW alone."),
+        ("*/60 0-23/24 1/31 */12 */7", ""),
+        ("5/15 * L,LW * 5L,MON#2", ""),
+    ):
+        with subtests.test(text=text):
+            cron = parse_cron(text, field="cron")
+            if not said:
+                require_meaning(cron, field="cron")
+                continue
+            with pytest.raises(Invalid) as refusal:
+                require_meaning(cron, field="cron")
+            assert said in str(refusal.value)
+
+
+def test_readme_states_the_dialect(subtests: pytest.Subtests) -> None:
+    """Each example of its table, by the days of March 2026 or by the numbers of its field."""
+    text = (Path(__file__).parents[3] / "apps/dispatch/README.md").read_text()
+    rows = re.findall(r"^\| `([^`]+)` \| (\w+) \| ([0-9, ]+) \|", text, re.MULTILINE)
+    assert len(rows) == 12
+    fields_by_name = ("minute", "hour", "day", "month", "weekday")
+    for field, name, values in rows:
+        with subtests.test(field=field):
+            parts = ["0", "0", "*", "*", "*"]
+            parts[fields_by_name.index(name)] = field
+            fields = fields_of(" ".join(parts))
+            numbers = {"minute": fields.minutes, "hour": fields.hours, "month": fields.months}
+            found = sorted(numbers.get(name, fields.days_of(2026, 3)))
+            assert found == [int(value) for value in values.split(",")]
 
 
 @given(st.text(st.sampled_from("0123456789*/,-#LW @\x00é²") | st.characters(), max_size=110))
