@@ -9,9 +9,10 @@ and down at a fold, where walls are shown twice.
 from __future__ import annotations
 
 import difflib
+import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
-from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta, tzinfo
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta, timezone, tzinfo
 from functools import cache
 from typing import Any
 from zoneinfo import ZoneInfo, available_timezones
@@ -27,10 +28,53 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Names for "not set" of the system and of the tz database.
 _NOT_PLACES = {"localtime", "Factory"}
 _NEAREST = 3
+_ANY = _("write a name of the IANA list, for example Asia/Shanghai or UTC.")
+_OFFSET = re.compile(r"(?:utc|gmt|z)?_?([+-])_?([0-9]{1,2})(?::?([0-5][0-9]))?")
+_SIGN = re.compile(r"[+-][0-9]")
+# One for each offset that many people live by, the best known one.
+_PLACES = (
+    *("Pacific/Honolulu", "America/Anchorage", "America/Los_Angeles", "America/Denver"),
+    *("America/Chicago", "America/New_York", "America/Halifax", "America/St_Johns"),
+    *("America/Sao_Paulo", "Europe/London", "Europe/Berlin", "Africa/Cairo", "Europe/Moscow"),
+    *("Asia/Tehran", "Asia/Dubai", "Asia/Kabul", "Asia/Karachi", "Asia/Kolkata"),
+    *("Asia/Kathmandu", "Asia/Dhaka", "Asia/Yangon", "Asia/Bangkok", "Asia/Shanghai"),
+    *("Asia/Tokyo", "Australia/Adelaide", "Australia/Sydney", "Pacific/Auckland"),
+)
+# What people call a zone that the list names otherwise.
+_MEANT: Mapping[str, Sequence[str]] = {
+    **dict.fromkeys(
+        ("beijing", "peking", "china", "guangzhou", "shenzhen", "china_standard_time"),
+        ("Asia/Shanghai",),
+    ),
+    **dict.fromkeys(("北京", "北京时间", "上海", "中国"), ("Asia/Shanghai",)),
+    **dict.fromkeys(("india", "delhi", "new_delhi", "mumbai", "bangalore"), ("Asia/Kolkata",)),
+    **dict.fromkeys(("germany", "munich", "frankfurt", "hamburg"), ("Europe/Berlin",)),
+    **dict.fromkeys(("washington", "boston", "miami", "edt"), ("America/New_York",)),
+    **dict.fromkeys(("san_francisco", "seattle", "pst", "pdt"), ("America/Los_Angeles",)),
+    "cst": ("Asia/Shanghai", "America/Chicago"),
+    "cdt": ("America/Chicago",),
+    "mdt": ("America/Denver",),
+    "brt": ("America/Sao_Paulo",),
+    "bst": ("Europe/London", "Asia/Dhaka"),
+    "ist": ("Asia/Kolkata", "Asia/Jerusalem", "Europe/Dublin"),
+    "cest": ("Europe/Berlin",),
+    "eest": ("Europe/Athens",),
+    "msk": ("Europe/Moscow",),
+    "pkt": ("Asia/Karachi",),
+    "ict": ("Asia/Bangkok",),
+    "wib": ("Asia/Jakarta",),
+    "hkt": ("Asia/Hong_Kong",),
+    "sgt": ("Asia/Singapore",),
+    **dict.fromkeys(("jst", "osaka"), ("Asia/Tokyo",)),
+    "kst": ("Asia/Seoul",),
+    "awst": ("Australia/Perth",),
+    **dict.fromkeys(("aest", "aedt"), ("Australia/Sydney",)),
+    **dict.fromkeys(("nzst", "nzdt"), ("Pacific/Auckland",)),
+}
 
 
 def parse_zone(name: Any, *, field: str = "time_zone") -> ZoneInfo:
-    """The zone of that IANA name; Invalid with the nearest names when there is none."""
+    """The zone of that IANA name; Invalid with the names that may be meant when there is none."""
     if not isinstance(name, str):
         raise Invalid.field(
             field,
@@ -52,17 +96,48 @@ def zone_names() -> frozenset[str]:
 
 
 def _hint(name: str) -> Message:
-    """People misspell names, forget capitals, or know the city alone."""
+    """People write what they mean: an offset, an abbreviation, a city; or they misspell a name."""
     wanted = name[:64].lower().replace(" ", "_")
+    if offset := _OFFSET.fullmatch(wanted):
+        return _hint_of(*offset.groups())
     known = {full.lower(): full for full in sorted(zone_names())}
-    cities = [lower for lower in known if wanted in (lower, lower.rpartition("/")[2])]
-    near = cities or difflib.get_close_matches(wanted, known, _NEAREST)
+    cities = [full for low, full in known.items() if wanted in (low, low.rpartition("/")[2])]
+    near = list(cities or _MEANT.get(wanted, ()))
     if not near:
-        return _("write a name of the IANA list, for example Asia/Shanghai or UTC.")
-    names, *rest = [known[lower] for lower in near[:_NEAREST]]
-    for full in rest:
-        names = _("{items} or {last}", items=names, last=full)
-    return _("did you mean {names}?", names=names)
+        # The signs of others mean something, which a likeness does not.
+        alike = [low for low in known if not _SIGN.search(low)]
+        near = [known[low] for low in difflib.get_close_matches(wanted, alike, _NEAREST)]
+    if not near:
+        return _ANY
+    return _("did you mean {names}?", names=_either(near[:_NEAREST]))
+
+
+def _hint_of(sign: str, hours: str, minutes: str | None) -> Message:
+    """The zones with that offset from UTC, east of which it is positive."""
+    offset = timedelta(hours=int(hours), minutes=int(minutes or 0)) * (1 if sign == "+" else -1)
+    new_year = datetime(2026, 1, 1, 12)
+    shown = [(name, new_year.replace(tzinfo=ZoneInfo(name))) for name in _PLACES]
+    near = [
+        name
+        for name, local in shown
+        if (local.utcoffset() or timedelta()) - (local.dst() or timedelta()) == offset
+    ]
+    # The names of the list have the sign of POSIX, where west is positive.
+    fixed = f"Etc/GMT{'-' if sign == '+' else '+'}{int(hours)}"
+    near += [fixed] if not int(minutes or 0) and fixed in zone_names() else []
+    if not near:
+        return _ANY
+    if not offset:
+        return _("did you mean {names}?", names="UTC")
+    text = offset_name(datetime.min.replace(tzinfo=timezone(offset)))
+    return _("{offset} is {names}.", offset=text, names=_either(near))
+
+
+def _either(names: Sequence[str]) -> str | Message:
+    found, *rest = names
+    for name in rest:
+        found = _("{items} or {last}", items=found, last=name)
+    return found
 
 
 def offset_name(local: datetime) -> str:

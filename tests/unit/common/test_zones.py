@@ -2,20 +2,60 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import re
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from apps.common.errors import Invalid
-from apps.common.zones import first_instant, parse_zone
+from apps.common.zones import _MEANT, _PLACES, first_instant, parse_zone, zone_names
 from apps.dispatch.rules.recurrence import Recurrence, parse_rule
 
 
 def test_zone_is_found_by_its_name() -> None:
     assert parse_zone("Asia/Shanghai") == ZoneInfo("Asia/Shanghai")
     assert parse_zone("UTC") == ZoneInfo("UTC")
+
+
+def test_advice_is_by_what_a_name_means(subtests: pytest.Subtests) -> None:
+    """Every zone that is named for an offset shows it; none is named because it looks alike."""
+    for name, offset in (
+        ("GMT+8", 8),
+        ("utc +08:00", 8),
+        ("+0800", 8),
+        ("UTC-5", -5),
+        ("GMT-03:30", -3.5),
+        ("UTC+5:45", 5.75),
+        ("+14", 14),
+        ("gmt+0", 0),
+    ):
+        with subtests.test(name=name):
+            detail = advice(name)
+            named = re.findall(
+                r"(?:[A-Z][a-z]+/[A-Za-z_]+|Etc/GMT)(?:[+-][0-9]+)?|UTC(?=[?])", detail
+            )
+            assert named
+            for zone in named:
+                local = datetime(2026, 1, 1, tzinfo=ZoneInfo(zone))
+                away = (local.utcoffset() or timedelta()) - (local.dst() or timedelta())
+                assert away == timedelta(hours=offset), zone
+    assert "UTC+8 is Asia/Shanghai or Etc/GMT-8." in advice("GMT+8")
+
+
+def test_common_names_mean_zones_of_the_list(subtests: pytest.Subtests) -> None:
+    for name, zones in _MEANT.items():
+        with subtests.test(name=name):
+            assert {*zones} <= zone_names()
+            assert zones[0] in advice(name.upper().replace("_", " "))
+    assert {*_PLACES} <= zone_names()
+
+
+def advice(name: str) -> str:
+    with pytest.raises(Invalid) as refusal:
+        parse_zone(name)
+    return str(refusal.value)
 
 
 def test_unknown_zone_is_refused_with_the_nearest_names(subtests: pytest.Subtests) -> None:
@@ -25,6 +65,8 @@ def test_unknown_zone_is_refused_with_the_nearest_names(subtests: pytest.Subtest
         ("Shanghai", "did you mean Asia/Shanghai?"),
         ("new york", "did you mean America/New_York?"),
         ("Europe/Kyiw", "did you mean Europe/Kyiv or"),
+        ("GMT+25", "write a name of the IANA list"),
+        ("UTC+3:17", "write a name of the IANA list"),
         ("zzz", "write a name of the IANA list, for example Asia/Shanghai or UTC."),
         ("", "write a name of the IANA list"),
         ("x" * 100_000, "write a name of the IANA list"),
