@@ -8,29 +8,20 @@ from datetime import datetime
 from typing import Any
 
 from django.db import IntegrityError
-from django.db.models import QuerySet
 
 from apps.common import clock
 from apps.common.db import fetch, shared_lock, table, take_version, transactional
 from apps.common.errors import Conflict, Invalid, Mistakes, NotFound
 from apps.common.messages import Message as _
-from apps.dispatch.models import (
-    ArchivedDispatch,
-    ArchivedTask,
-    Dispatch,
-    Executor,
-    Membership,
-    OnceTask,
-    OperatorScope,
-    RotateTask,
-)
+from apps.common.messages import joined
+from apps.dispatch.models import Executor, Membership
 from apps.dispatch.rules import names
 from apps.dispatch.services.audit import edit_entry, record_edit
+from apps.dispatch.services.blockers import INSTEAD, blockers
 from apps.journal import services as journal
 
 MAX_MEMBERS_AT_ONCE = 1000
 MAX_TITLE = 200
-MAX_COUNTED = 1000
 
 
 def find(name: str, *, bound: Iterable[str] | None = None) -> Executor:
@@ -221,26 +212,6 @@ def member_names(group: Executor) -> list[str]:
     )
 
 
-def blockers(executor: Executor) -> dict[str, int]:
-    """What keeps the executor from being deleted: rows by kind, counted to MAX_COUNTED + 1."""
-    once = OnceTask.objects.filter(executor=executor)
-    rotate = RotateTask.objects.filter(executor=executor)
-    referring: dict[str, QuerySet[Any]] = {
-        "once": once.not_deleted(),
-        "deleted once": once.filter(status=OnceTask.Status.DELETED),
-        "rotate": rotate.not_deleted(),
-        "deleted rotate": rotate.filter(status=RotateTask.Status.DELETED),
-        "archived tasks": ArchivedTask.objects.filter(executor=executor),
-        "dispatches": Dispatch.objects.filter(executor=executor),
-        "archived dispatches": ArchivedDispatch.objects.filter(executor=executor),
-        "members": Membership.objects.filter(group=executor),
-        # An operator without any scope left would see everything.
-        "operators": OperatorScope.objects.filter(executor=executor),
-    }
-    counts = {k: len(rows.values_list("pk")[: MAX_COUNTED + 1]) for k, rows in referring.items()}
-    return {kind: count for kind, count in counts.items() if count}
-
-
 @transactional
 def remove_executor(*, executor: Executor, actor: str) -> None:
     """Delete an executor that nothing refers to; Conflict says what does.
@@ -248,21 +219,13 @@ def remove_executor(*, executor: Executor, actor: str) -> None:
     Waits for hand-outs in flight, because they hold its row, and no later one finds it.
     """
     executor = take_version(Executor, executor.pk, None)
-    reasons = {
-        "once": _("tasks are addressed to it"),
-        "rotate": _("rotations are addressed to it"),
-        "archived tasks": _("tasks in the archive were addressed to it"),
-        "dispatches": _("dispatches were made to it"),
-        "archived dispatches": _("dispatches in the archive were made to it"),
-        "members": _("users are its members"),
-        "operators": _("operators are limited to it"),
-    }
-    for kind in blockers(executor):
+    if found := blockers(executor):
         raise Conflict(
             _(
-                "{executor} cannot be deleted, because {what}; disable it instead.",
+                "{executor} cannot be deleted yet: {what} {instead}",
                 executor=executor.name,
-                what=reasons[kind.removeprefix("deleted ")],
+                what=joined(sentence for _kind, sentence in found),
+                instead=INSTEAD,
             )
         )
     now = clock.now()

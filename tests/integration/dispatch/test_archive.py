@@ -12,7 +12,7 @@ from django.db import IntegrityError, transaction
 
 from apps.common import archive as moving
 from apps.common import clock
-from apps.common.errors import Conflict, NotFound, ReplayConflict
+from apps.common.errors import NotFound, ReplayConflict
 from apps.dispatch.errors import Closed
 from apps.dispatch.models import (
     ArchivedDispatch,
@@ -24,7 +24,7 @@ from apps.dispatch.models import (
     Stock,
 )
 from apps.dispatch.models.dispatch_columns import COLUMNS
-from apps.dispatch.services import archive, ending, executors, tasks
+from apps.dispatch.services import archive, ending, tasks
 from apps.dispatch.services.find import existing_dispatch, find_dispatch
 from apps.journal.models import JournalEntry
 from apps.reports.rules.outcomes import ENDS
@@ -121,18 +121,6 @@ class TestDispatches:
         [number] = ended(state="open")
         assert purge() == {}
         assert where(number) == LIVE
-
-    def test_executor_of_archived_ones_is_not_deleted(self, over: Any, alice: Executor) -> None:
-        """S0.5: the archive names it."""
-        archived()
-        assert executors.blockers(alice) == {"archived dispatches": 1}
-        with pytest.raises(Conflict, match="dispatches in the archive were made to it"):
-            executors.remove_executor(executor=alice, actor=OLGA)
-        bob = factories.user("uid_bob")
-        over(bob)
-        assert executors.blockers(bob) == {"archived tasks": 1}
-        with pytest.raises(Conflict, match="tasks in the archive were addressed to it"):
-            executors.remove_executor(executor=bob, actor=OLGA)
 
 
 class TestVerbs:

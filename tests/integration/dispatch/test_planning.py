@@ -127,7 +127,7 @@ class TestExecutors:
     def test_only_an_unused_executor_can_be_deleted(self) -> None:
         used = factories.user("uid_a")
         factories.once_task(used)
-        with pytest.raises(Conflict, match="tasks are addressed to it"):
+        with pytest.raises(Conflict, match="Once tasks addressed to it: 1"):
             executors.remove_executor(executor=used, actor=OLGA)
         unused = factories.user("uid_b")
         executors.remove_executor(executor=unused, actor=OLGA)
