@@ -23,7 +23,7 @@ from apps.dispatch.services.candidates import Candidates
 from apps.dispatch.services.claim import Lost, claim
 from apps.dispatch.services.ending import State, end, expire_if_due
 from apps.dispatch.services.find import find_own
-from apps.dispatch.services.state import ExecutorState, mark_seen, state_by_name, state_of
+from apps.dispatch.services.state import ExecutorState, caller, state_of
 from apps.journal import services as journal
 from apps.journal.models import JournalEntry, Source
 
@@ -51,11 +51,10 @@ def answer_pull(uid: str, *, bound: Iterable[str] | None = None) -> Dispatch | N
     winner's dispatch is answered. Unavailable after ten lost races in a row, Invalid for a group,
     NotFound when unknown or outside the names in `bound`.
     """
-    return _answer(state_by_name(uid, bound=bound))
+    return _answer(caller(uid, bound=bound))
 
 
 def _answer(state: ExecutorState) -> Dispatch | Nothing:
-    state = mark_seen(state, clock.now())
     for _ in range(MAX_RACES):
         answer = _claim_first(state) if state.open_dispatch is None else _open_again(state)
         if answer is not None:
@@ -149,7 +148,7 @@ def call_back(
     """
     report = Report(outcome, result, message)
     report.check()
-    state = state_by_name(uid, bound=bound)
+    state = caller(uid, bound=bound)
     dispatch = _open_with(state, number) or _own(state, number)
     if (
         isinstance(dispatch, Dispatch)
@@ -175,12 +174,11 @@ def call_back_and_pull(
     """
     report = Report(outcome, result, message)
     report.check()
-    state = state_by_name(uid, bound=bound)
+    state = caller(uid, bound=bound)
     dispatch = _open_with(state, number)
     if dispatch is None:
         return _first_answer(state, number, report), _answer(state)
     now = clock.now()
-    state = mark_seen(state, now)
     candidates = Candidates(state.without_open(), now)
     has_ended, following = _end_and_claim(state, dispatch, report, candidates, now)
     if not has_ended:
@@ -288,7 +286,7 @@ def extend(
     """
     if not 1 <= seconds <= MAX_EXTENSION:
         raise Invalid.field("seconds", f"{seconds} is out of range: 1 to {MAX_EXTENSION}.")
-    state = state_by_name(uid, bound=bound)
+    state = caller(uid, bound=bound)
     dispatch = _extended(state, number, seconds, clock.now())
     if not dispatch.is_open:
         raise Closed(f"Dispatch {number} is {dispatch.state}; it cannot be extended. Pull again.")
@@ -338,5 +336,5 @@ def release(
 ) -> AnyDispatch:
     """Give the user's own open dispatch back; a repeat answers the same, Closed otherwise."""
     check_text(reason, field="reason")
-    state = state_by_name(uid, bound=bound)
+    state = caller(uid, bound=bound)
     return ending.release(dispatch=_own(state, number), actor=state.name, reason=reason)

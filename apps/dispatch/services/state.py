@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from apps.common import clock
 from apps.common.db import fetch, instant, table, transactional, unlikely
 from apps.common.errors import Invalid, NotFound
 from apps.common.messages import Message as _
@@ -64,6 +65,17 @@ def state_by_name(uid: str, *, bound: Iterable[str] | None = None) -> ExecutorSt
     return found
 
 
+def caller(uid: str, *, bound: Iterable[str] | None = None) -> ExecutorState:
+    """The state of the user who calls, as `state_by_name`; that it called is stored, at most once
+    a minute."""
+    state = state_by_name(uid, bound=bound)
+    now, before = clock.now(), state.last_seen_at
+    if before is not None and now - before < _SEEN_EVERY:
+        return state
+    _store_seen(state.pk, before, now)
+    return replace(state, last_seen_at=now)
+
+
 def check_user(uid: str) -> None:
     """Invalid for a group: those do not work themselves."""
     if names.is_group(uid):
@@ -74,15 +86,6 @@ def check_user(uid: str) -> None:
                 name=uid[:80],
             ),
         )
-
-
-def mark_seen(state: ExecutorState, now: datetime) -> ExecutorState:
-    """Store when the user last called, at most once a minute; returns the new state."""
-    before = state.last_seen_at
-    if before is not None and now - before < _SEEN_EVERY:
-        return state
-    _store_seen(state.pk, before, now)
-    return replace(state, last_seen_at=now)
 
 
 @transactional

@@ -132,7 +132,7 @@ def test_what_is_refused_teaches_the_queue_nothing(
     state = state_of(alice.pk)
     ending.release(dispatch=taken, actor=factories.OPERATOR)
     with monkeypatch.context() as patched, pytest.raises(Closed):
-        patched.setattr(pull, "state_by_name", lambda *args, **words: state)
+        patched.setattr(pull, "caller", lambda *args, **words: state)
         callback.call_back_and_pull(executor=alice, number=taken.pk, outcome="succeeded")
     frozen_clock.advance(seconds=61)
     again = callback.taken(alice)

@@ -107,7 +107,7 @@ def test_a_new_member_deleted_meanwhile_is_a_conflict(
 def test_a_pull_of_a_user_deleted_meanwhile_finds_nobody(alice: Executor, after: Any) -> None:
     group = factories.group("gid_all", [alice.name])
     factories.once_task(group)
-    after(pull, "mark_seen", lambda: remove(alice))
+    after(pull, "caller", lambda: remove(alice))
     with pytest.raises(NotFound, match="no executor"):
         take_next(alice)
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from apps.common.errors import Invalid, NotFound
+from apps.dispatch.errors import Closed
 from apps.dispatch.models import Dispatch, Stock
-from apps.dispatch.services import ending, executors, tasks
-from apps.dispatch.services.pull import Nothing, answer_pull
+from apps.dispatch.services import ending, executors, pull, tasks
+from apps.dispatch.services.pull import Nothing
 from apps.dispatch.services.state import state_by_name
 from apps.journal.models import JournalEntry
 from tests import callback, factories
@@ -302,13 +305,42 @@ def test_journal_reports_the_hand_out_and_the_end(frozen_clock: Any) -> None:
     )
 
 
-def test_last_seen_is_written_at_most_once_a_minute(frozen_clock: Any) -> None:
-    factories.user()
-    start = frozen_clock.instant
-    for seconds, seen in ((0, 0), (59, 0), (60, 60)):
-        frozen_clock.move_to(start + timedelta(seconds=seconds))
-        answer_pull("uid_alice")
-        assert factories.member("uid_alice").last_seen_at == start + timedelta(seconds=seen)
+CALLS: dict[str, Any] = {
+    "answer_pull": lambda uid, number: pull.answer_pull(uid),
+    "extend": lambda uid, number: pull.extend(uid, number, 3600),
+    "release": lambda uid, number: pull.release(uid, number),
+    "call_back": lambda uid, number: pull.call_back(uid, number, "succeeded"),
+    "call_back_and_pull": lambda uid, number: pull.call_back_and_pull(uid, number, "succeeded"),
+}
+
+
+def test_every_call_of_a_user_is_noted_at_most_once_a_minute(
+    frozen_clock: Any, subtests: pytest.Subtests
+) -> None:
+    """Who extends the whole night is not silent."""
+    by_user = {name for name, each in inspect.getmembers(pull, inspect.isfunction) if _acts(each)}
+    assert by_user == set(CALLS)
+    for name, call in CALLS.items():
+        with subtests.test(name):
+            user = factories.user(f"uid_{name}")
+            factories.once_task(user)
+            number = taken(user).pk
+            seen = frozen_clock.instant
+            for seconds, noted in ((59, 0), (1, 60), (59, 60)):
+                frozen_clock.advance(seconds=seconds)
+                with suppress(Closed):
+                    call(user.name, number)
+                user.refresh_from_db()
+                assert user.last_seen_at == seen + timedelta(seconds=noted)
+
+
+def _acts(function: Any) -> bool:
+    is_own = function.__module__ == pull.__name__
+    return is_own and not function.__name__.startswith("_") and "uid" in _parameters(function)
+
+
+def _parameters(function: Any) -> Any:
+    return inspect.signature(function).parameters
 
 
 def test_a_stock_row_that_a_person_removed_is_made_again() -> None:
