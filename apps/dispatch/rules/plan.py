@@ -54,6 +54,17 @@ class Planned(NamedTuple):
             return DueOccurrences([self.start_at], None)
         return DueOccurrences([], self.start_at)
 
+    def due_since(self, next_at: datetime | None, now: datetime) -> DueOccurrences:
+        """Of a rotation, the instants from `next_at` to `now`, and the first one after it."""
+        if self.recurrence is None or next_at is None:
+            return DueOccurrences([], None)
+        instants: list[datetime] = []
+        for instant in self.recurrence.after(next_at):
+            if instant > now:
+                return DueOccurrences(instants, instant)
+            instants.append(instant)
+        return DueOccurrences(instants, None)
+
     def until(self, due_at: datetime, lookback: timedelta) -> datetime:
         """From when on the occurrence that is due then can no longer be had."""
         end = due_at + lookback

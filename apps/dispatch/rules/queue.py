@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import heapq
 import threading
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
-from itertools import chain
 from typing import NamedTuple, TypeAlias
 
 from apps.dispatch.rules.plan import ONLY, Planned
 from apps.dispatch.rules.policy import Policy
-from apps.dispatch.rules.recurrence import occurrence_of
+from apps.dispatch.rules.recurrence import how_many_due, instant_of, occurrence_of
 from apps.dispatch.rules.window import Window
 
 # Source, task and occurrence.
@@ -55,20 +55,22 @@ _moving = threading.Lock()
 
 
 class _Position(NamedTuple):
-    """The due occurrences of a rotation and the instant of the next, always replaced together."""
+    """The due occurrences of a rotation, ascending, and the instant of the next, always replaced
+    together."""
 
-    due: list[Candidate]
+    occurrences: list[int]
     next_at: datetime | None
 
 
 class _Series:
-    """A rotation with its due occurrences, worked out again when the next one is due."""
+    """A rotation with its due occurrences, which move on when the next one is due."""
 
-    __slots__ = ("_planned", "position")
+    __slots__ = ("planned", "position")
 
     def __init__(self, planned: Planned, now: datetime) -> None:
-        self._planned = planned
-        self.position = self._position_at(now)
+        self.planned = planned
+        instants, next_at = planned.due(now)
+        self.position = _Position([occurrence_of(each) for each in instants], next_at)
 
     def move_to(self, now: datetime) -> None:
         if not self._is_behind(now):
@@ -83,10 +85,22 @@ class _Series:
         return next_at is not None and next_at <= now
 
     def _position_at(self, now: datetime) -> _Position:
-        planned = self._planned
-        instants, next_at = planned.due(now)
-        due = [_candidate(planned, instant, occurrence_of(instant)) for instant in instants]
-        return _Position(due, next_at)
+        """From the position before, at the cost of what has become due since."""
+        instants, next_at = self.planned.due_since(self.position.next_at, now)
+        newer = [occurrence_of(each) for each in instants]
+        count = how_many_due(self.planned.misfire, self.planned.misfire_limit)
+        return _Position([*self.position.occurrences, *newer][-count:], next_at)
+
+    def identity_of(self, occurrence: int) -> Identity:
+        return (self.planned.source, self.planned.task, occurrence)
+
+    def order_of(self, occurrence: int) -> tuple[int, int, str, int]:
+        """As the order of its candidate: the seconds of an occurrence are its instant."""
+        planned = self.planned
+        return (-planned.priority, occurrence, planned.source, planned.task)
+
+    def candidate(self, occurrence: int) -> Candidate:
+        return _candidate(self.planned, instant_of(occurrence), occurrence)
 
 
 class Queue:
@@ -96,13 +110,15 @@ class Queue:
     occurrences that were dropped.
     """
 
-    __slots__ = ("_once", "_series", "closed", "frame", "size")
+    __slots__ = ("_done", "_once", "_series", "closed", "frame", "size")
 
     def __init__(self, plan: Iterable[Planned], *, frame: Window, now: datetime) -> None:
         self.frame = frame
         self.closed: set[Identity] = set()
         self._once: list[Candidate] = []
         self._series: list[_Series] = []
+        # Up to these occurrences of a series nothing can be had any more: pulls begin after them.
+        self._done: dict[_Series, int] = {}
         for planned in plan:
             if planned.recurrence is not None:
                 self._series.append(_Series(planned, now))
@@ -130,15 +146,10 @@ class Queue:
     def __iter__(self) -> Iterator[Candidate]:
         """Every candidate, due or not, in no order."""
         yield from self._once
-        yield from self._rotating()
-
-    def _rotating(self) -> list[Candidate]:
-        return [
-            each
-            for series in self._series
-            for each in series.position.due
-            if each.identity not in self.closed
-        ]
+        for series in self._series:
+            for occurrence in series.position.occurrences:
+                if series.identity_of(occurrence) not in self.closed:
+                    yield series.candidate(occurrence)
 
     def covers(self, window: Window, now: datetime) -> bool:
         """Whether the queue contains the whole window at `now`."""
@@ -148,23 +159,63 @@ class Queue:
         """The candidates that may be handed out at `now`, in hand-out order."""
         for series in self._series:
             series.move_to(now)
-        rotating = sorted(self._rotating(), key=_order)
-        both = heapq.merge(self._once, rotating, key=_order) if rotating else self._once
-        for candidate in both:
-            at, end = candidate.occurrence_at, candidate.end_at
-            if at <= now and at in window and (end is None or end > now):
-                yield candidate
+        both = (self._due_once(now, window), self._due_rotating(now, window))
+        yield from heapq.merge(*both, key=_order)
+
+    def _due_once(self, now: datetime, window: Window) -> Iterator[Candidate]:
+        for each in self._once:
+            at = each.occurrence_at
+            if at <= now and at in window and (each.end_at is None or each.end_at > now):
+                yield each
+
+    def _due_rotating(self, now: datetime, window: Window) -> Iterator[Candidate]:
+        """Merged lazily: a rotation that makes up for a thousand has as many of them due."""
+        after, upto = occurrence_of(window.lower), occurrence_of(now)
+        heads = []
+        for series in self._series:
+            if not _is_over(series.planned, now):
+                occurrences = series.position.occurrences
+                place = self._first_open(series, occurrences, after)
+                if place < len(occurrences) and occurrences[place] <= upto:
+                    heads.append((series.order_of(occurrences[place]), place, occurrences, series))
+        heapq.heapify(heads)
+        while heads:
+            _order, place, occurrences, series = heads[0]
+            yield series.candidate(occurrences[place])
+            place = self._next_open(series, occurrences, place + 1)
+            if place < len(occurrences) and occurrences[place] <= upto:
+                head = (series.order_of(occurrences[place]), place, occurrences, series)
+                heapq.heapreplace(heads, head)
+            else:
+                heapq.heappop(heads)
+
+    def _first_open(self, series: _Series, occurrences: list[int], after: int) -> int:
+        """The place of the first one after the start of the window that is not closed."""
+        begin = bisect_right(occurrences, max(after, self._done.get(series, after)))
+        first = self._next_open(series, occurrences, begin)
+        if first > begin:
+            self._done[series] = occurrences[first - 1]
+        return first
+
+    def _next_open(self, series: _Series, occurrences: list[int], place: int) -> int:
+        while place < len(occurrences) and series.identity_of(occurrences[place]) in self.closed:
+            place += 1
+        return place
 
     def next_at(self, now: datetime) -> datetime | None:
         """The first instant after `now` at which more will be due; None = nothing ahead."""
-        # Another thread, or a process with a faster clock, may have moved a rotation beyond `now`.
-        positions = [series.position for series in self._series]
         coming = [
             each.occurrence_at
-            for each in chain(self._once, *(position.due for position in positions))
+            for each in self._once
             if each.occurrence_at > now and (each.end_at is None or each.end_at > now)
         ]
-        coming += [each.next_at for each in positions if each.next_at and each.next_at > now]
+        for series in self._series:
+            # Another thread, or a process with a faster clock, may have moved it beyond `now`.
+            occurrences, following = series.position
+            ahead = bisect_right(occurrences, occurrence_of(now))
+            at = instant_of(occurrences[ahead]) if ahead < len(occurrences) else following
+            if at is not None and at > now:
+                coming.append(at)
         return min(coming, default=None)
 
     def drop(self, closed: Collection[Identity]) -> None:
@@ -172,6 +223,10 @@ class Queue:
         if closed:
             self.closed.update(closed)
             self._once = _without(self._once, closed)
+
+
+def _is_over(planned: Planned, now: datetime) -> bool:
+    return planned.end_at is not None and planned.end_at <= now
 
 
 def _without(some: list[Candidate], closed: Collection[Identity]) -> list[Candidate]:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from itertools import permutations
+from itertools import islice, permutations
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import pytest
+
 from apps.dispatch.rules.plan import Planned
-from apps.dispatch.rules.queue import Queue
-from apps.dispatch.rules.recurrence import EveryMinutes, Recurrence
+from apps.dispatch.rules.queue import Queue, _Series
+from apps.dispatch.rules.recurrence import EveryMinutes, Recurrence, parse_rule
 from apps.dispatch.rules.window import Window
 from tests.unit.dispatch import POLICY as GIVEN_BACK
 
@@ -116,6 +120,7 @@ def test_dropped_occurrences_are_gone_and_the_next_ones_are_not() -> None:
     made = queue(once(1), rotation(2, every=30))
     made.drop({("once", 1, 0), ("rotate", 2, int(NOW.timestamp()))})
     assert due(made) == []
+    assert [*made] == []
     assert due(made, after(30)) == [2]
 
 
@@ -145,3 +150,63 @@ def test_what_another_thread_has_found_due_is_ahead_of_a_slower_one() -> None:
     made = queue(rotation(2, every=30))
     assert due(made, after(30)) == [2]
     assert made.next_at(after(30) - timedelta(milliseconds=1)) == after(30)
+
+
+MISSED = {"misfire": "all", "misfire_limit": 1000}
+
+
+def test_rotations_that_make_up_for_thousands_cost_a_pull_what_it_looks_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also when most of them are done: neither are all made, nor those that are closed passed."""
+    plan = [
+        rotation(task, every=1 + task % 7, minutes=-9000, priority=task % 5)._replace(**MISSED)
+        for task in range(100)
+    ]
+    made, far = queue(*plan), Window(after(-10_000), after(1))
+    everything = list(made.due(NOW, far))
+    assert len(everything) > 90_000
+    assert everything == sorted(made, key=lambda each: each.order)
+    made.drop([each.identity for each in everything[:50_000]])
+    assert list(made.due(NOW, far)) == everything[50_000:]
+    looked_at: Counter[str] = Counter()
+    for name in ("candidate", "identity_of"):
+        monkeypatch.setattr(_Series, name, counting(looked_at, name, getattr(_Series, name)))
+    assert list(islice(made.due(NOW, far), 16)) == everything[50_000:50_016]
+    assert looked_at["candidate"] == 16
+    assert looked_at["identity_of"] <= 100 + 16
+
+
+def counting(counts: Counter[str], name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+    def counted(*words: Any) -> Any:
+        counts[name] += 1
+        return call(*words)
+
+    return counted
+
+
+def test_a_kept_queue_has_what_a_new_one_has(subtests: pytest.Subtests) -> None:
+    """However far it moves at once, over changes of clocks and the end of a rotation."""
+    zone = ZoneInfo("Europe/Berlin")
+    for rule in (EveryMinutes(17), parse_rule({"every_days": 1, "at": "02:30"})):
+        for misfire, limit in (("skip", 0), ("once", 0), ("all", 3)):
+            with subtests.test(f"{rule} {misfire}"):
+                begin = datetime(2026, 3, 26, tzinfo=UTC)
+                recurrence = Recurrence(
+                    rule=rule, zone=zone, start_at=begin, end_at=begin + timedelta(days=6)
+                )
+                planned = rotation(1, every=1)._replace(
+                    recurrence=recurrence,
+                    start_at=begin,
+                    end_at=recurrence.end_at,
+                    misfire=misfire,
+                    misfire_limit=limit,
+                )
+                ever = Window(begin - timedelta(days=1), begin + timedelta(days=9))
+                now = begin - timedelta(hours=1)
+                kept = queue(planned, now=now, frame=ever)
+                for minutes in (59, 1, 1, 16, 17, 18, 700, 1440, 2, 2880, 1440, 1440):
+                    now += timedelta(minutes=minutes)
+                    new = queue(planned, now=now, frame=ever)
+                    assert list(kept.due(now, ever)) == list(new.due(now, ever))
+                    assert kept.next_at(now) == new.next_at(now)
