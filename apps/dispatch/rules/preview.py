@@ -125,6 +125,7 @@ class Held:
     """The dispatch that an executor has open; `rounds` counts it, `owner` has its task."""
 
     number: int
+    title: str
     identity: Identity
     occurrence_at: datetime
     deadline_at: datetime
@@ -135,7 +136,8 @@ class Held:
 
 
 class Step(NamedTuple):
-    """One hand-out at the instant `at`: by an open dispatch's number, or of a candidate.
+    """One hand-out at the instant `at`: of an open dispatch, which has number and title, or of a
+    candidate.
 
     `left` is how often it was yet to be handed out just before.
     """
@@ -147,6 +149,7 @@ class Step(NamedTuple):
     priority: int
     left: int
     number: int | None = None
+    title: str | None = None
 
 
 def steps_of_user(
@@ -222,4 +225,4 @@ def _step(candidate: Candidate, left: int, at: datetime) -> Step:
 def _step_of(held: Held, past: Past, now: datetime) -> Step:
     source, task, _ = held.identity
     left = past.remaining(held)
-    return Step(now, source, task, held.occurrence_at, held.priority, left, held.number)
+    return Step(now, source, task, held.occurrence_at, held.priority, left, held.number, held.title)

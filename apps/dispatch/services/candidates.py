@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from itertools import chain, islice, repeat
+from itertools import chain, islice, repeat, starmap
 from typing import Any, NamedTuple
 
-from apps.common.db import fetch, force_index, instant, placeholders, table
+from apps.common.db import fetch, fetch_each, force_index, instant, placeholders, table
 from apps.dispatch.models import Dispatch, Stock
 from apps.dispatch.rules.policy import ALREADY_TAKEN, RETRY_SAME, PastDispatch, Policy, verdict
 from apps.dispatch.rules.queue import Candidate, Identity
@@ -114,22 +114,15 @@ class Facts(NamedTuple):
     handed: dict[Identity, int]
     latest: dict[Identity, PastDispatch]
 
-
-def facts_of(executor: int, candidates: Iterable[Candidate]) -> Facts:
-    """Both in one read of one row per candidate, however often it was handed out.
-
-    Whatever has been handed out has a stock row, so that those lead to the dispatches.
-    """
-    where, parameters = _among(candidates)
-    facts = Facts({}, {})
-    for source, task, occurrence, handed, number, *past in fetch(
-        _facts_statement() + where, [executor, executor, executor, *parameters]
-    ):
+    def add(
+        self, source: str, task: int, occurrence: int, handed: int, number: int | None, *past: Any
+    ) -> None:
+        """One occurrence, as the statement has it."""
         identity = (source, task, occurrence)
-        facts.handed[identity] = handed
+        self.handed[identity] = handed
         if number is not None:
             earlier, state, holds, finished, earlier_counts = past
-            facts.latest[identity] = PastDispatch(
+            self.latest[identity] = PastDispatch(
                 number=number,
                 rounds=earlier + 1,
                 state=state,
@@ -137,14 +130,37 @@ def facts_of(executor: int, candidates: Iterable[Candidate]) -> Facts:
                 finished_at=instant(finished),
                 earlier_counts=bool(earlier_counts),
             )
+
+
+def facts_of(executor: int, candidates: Iterable[Candidate]) -> Facts:
+    """Both in one read of one row per candidate, however often it was handed out.
+
+    Whatever has been handed out has a stock row, so that those lead to the dispatches.
+    """
+    facts = Facts({}, {})
+    for _executor, *fact in fetch(*_facts_asked(executor, candidates)):
+        facts.add(*fact)
     return facts
+
+
+def facts_of_each(asked: Iterable[tuple[int, Iterable[Candidate]]]) -> dict[int, Facts]:
+    """The same of many executors, by executor; one without any fact is left out."""
+    found: dict[int, Facts] = {}
+    for executor, *fact in fetch_each(starmap(_facts_asked, asked)):
+        found.setdefault(executor, Facts({}, {})).add(*fact)
+    return found
+
+
+def _facts_asked(executor: int, candidates: Iterable[Candidate]) -> tuple[str, list[Any]]:
+    where, parameters = _among(candidates)
+    return _facts_statement() + where, [*[executor] * 4, *parameters]
 
 
 @functools.cache
 def _facts_statement() -> str:
     dispatches, rounds = table(Dispatch), force_index("dispatch_once_per_round")
     return (
-        "SELECT s.source, s.task, s.occurrence, s.handed, "
+        "SELECT %s, s.source, s.task, s.occurrence, s.handed, "
         "d.id, d.round, d.state, d.holds_stock, d.finished_at, "
         f"d.round > 0 AND EXISTS (SELECT 1 FROM {dispatches} w{rounds} WHERE w.executor_id = %s "
         "AND w.source = d.source AND w.task = d.task AND w.occurrence = d.occurrence "

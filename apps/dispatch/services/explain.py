@@ -23,7 +23,7 @@ from apps.dispatch.rules.explain import (
 from apps.dispatch.rules.explain import explain as explain_case
 from apps.dispatch.rules.plan import Planned
 from apps.dispatch.rules.queue import Candidate, Identity
-from apps.dispatch.services.preview import candidates_of, held_of, open_dispatch, past_of
+from apps.dispatch.services.outlook import candidates_of, held_of, pasts_of
 from apps.dispatch.services.state import ExecutorState, state_of
 from apps.dispatch.services.tasks import no_such_task
 
@@ -65,9 +65,9 @@ def explained(
     """The explanations of tasks at these occurrences for a user, in their order, with one read of
     each kind of fact for all of them."""
     candidates = [_candidate(task.planned, at) for task, at in tasks]
-    dispatch = open_dispatch(state)
-    held = None if dispatch is None else held_of(dispatch)
-    past = past_of(executor.pk, [*candidates, *candidates_of(held)])
+    held = held_of([state]).get(executor.pk)
+    known = {executor.pk: [*candidates, *candidates_of(held)]}
+    past = pasts_of([executor.pk], known)[executor.pk]
     held = past.close_if_expired(held, now)
     used_up = [each for each in candidates if past.left(each.identity, each.policy) == 0]
     given_back = _given_back(used_up, now)

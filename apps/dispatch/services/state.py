@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from apps.common import clock
-from apps.common.db import fetch, instant, table, transactional, unlikely
+from apps.common.db import fetch, instant, placeholders, table, transactional, unlikely
 from apps.common.errors import Invalid, NotFound
 from apps.common.messages import Message as _
 from apps.dispatch.models import Dispatch, Executor, Membership
@@ -46,17 +46,24 @@ class ExecutorState:
 
 def state_of(pk: int) -> ExecutorState:
     """The state of an executor by id; NotFound when there is none."""
-    found = _read("e.id = %s", pk)
+    found = states_of([pk]).get(pk)
     if found is None:
         raise NotFound(_("There is no executor {number}.", number=pk))
     return found
+
+
+def states_of(pks: Sequence[int]) -> dict[int, ExecutorState]:
+    """The states of the executors that there are, by id."""
+    if not pks:
+        return {}
+    return {each.pk: each for each in _read(f"e.id IN ({placeholders(len(pks))})", pks)}
 
 
 def state_by_name(uid: str, *, bound: Iterable[str] | None = None) -> ExecutorState:
     """The state of a user; NotFound when unknown or outside the names in `bound`, Invalid for a
     group."""
     check_user(uid)
-    found = _read("e.name = %s", uid) if names.is_name(uid) else None
+    found = next(iter(_read("e.name = %s", [uid])), None) if names.is_name(uid) else None
     if found is not None and bound is not None:
         if not Executor.objects.within(bound).filter(pk=found.pk).exists():
             found = None
@@ -105,11 +112,15 @@ _USER = len(_OF_USER)
 _DISPATCH = _USER + len(_OF_DISPATCH)
 
 
-def _read(condition: str, value: Any) -> ExecutorState | None:
-    """One row per enabled group, or one row without a group."""
-    rows = fetch(_statement(condition), [value])
-    if not rows:
-        return None
+def _read(condition: str, values: Sequence[Any]) -> Iterator[ExecutorState]:
+    """From one row per enabled group of a user, or one row without a group."""
+    rows: dict[int, list[Any]] = {}
+    for row in fetch(_statement(condition), values):
+        rows.setdefault(row[0], []).append(row)
+    return map(_state, rows.values())
+
+
+def _state(rows: Sequence[Any]) -> ExecutorState:
     pk, name, enabled, version, seen = rows[0][:_USER]
     groups = {(group, plan) for *_rest, group, plan in rows if group is not None}
     return ExecutorState(

@@ -12,7 +12,8 @@ from apps.common.db import take_version, transactional
 from apps.dispatch.models import Executor, OnceTask, RotateTask, Task
 from apps.dispatch.rules.plan import Planned
 from apps.dispatch.services import tasks
-from apps.dispatch.services.preview import NO_ID, Outlook, Period, Preview
+from apps.dispatch.services.outlook import outlooks
+from apps.dispatch.services.preview import NO_ID, Period, Preview, previews
 
 MAX_MEMBERS = 20
 # Of each queue; there are many of them in one answer.
@@ -95,22 +96,30 @@ def _compared(task: Task, addressed: Sequence[Executor], period: Period, now: da
     # One more than is compared shows whether there are more.
     members = Executor.objects.filter(memberships__group__in=own).distinct().order_by("name")
     found = list(members[: MAX_MEMBERS + 1])
-    changes = [_change(task, executor, period, now) for executor in own.values()]
-    of_members = [
-        _change(task, member, period, now) for member in found[:MAX_MEMBERS] if member.pk not in own
+    compared = [*own.values(), *(each for each in found[:MAX_MEMBERS] if each.pk not in own)]
+    changes = [
+        change
+        for change in _changes(task, compared, period, now)
+        if change.is_change or change.executor.pk in own
     ]
-    changes += [change for change in of_members if change.is_change]
     return WhatIf(changes, len(found) > MAX_MEMBERS)
 
 
-def _change(task: Task, executor: Executor, period: Period, now: datetime) -> Change:
+def _changes(
+    task: Task, executors: Sequence[Executor], period: Period, now: datetime
+) -> list[Change]:
+    """How the queue of each executor changes, in their order."""
     planned: Planned = task.planned
-    outlook = Outlook.of(executor, until=period.end, now=now, besides=[planned])
-    changed = outlook.changed(task, planned, is_planned=task.status == Task.Status.ACTIVE)
+    today = outlooks(executors, until=period.end, now=now, besides=[planned])
+    is_planned = task.status == Task.Status.ACTIVE
+    changed = [each.changed(task, planned, is_planned=is_planned) for each in today]
     titles = {(planned.source, planned.task): task.title}
-    before = outlook.preview(period, limit=MAX_ITEMS)
-    after = changed.preview(period, titles, limit=MAX_ITEMS)
-    return Change(executor, *_cut_alike(before, after))
+    before = previews(today, period, limit=MAX_ITEMS)
+    after = previews(changed, period, titles, limit=MAX_ITEMS)
+    return [
+        Change(executor, *_cut_alike(old, new))
+        for executor, old, new in zip(executors, before, after, strict=True)
+    ]
 
 
 def _cut_alike(before: Preview, after: Preview) -> tuple[Preview, Preview]:

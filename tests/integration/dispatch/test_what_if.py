@@ -12,13 +12,14 @@ from django.db import connection
 from hypothesis import strategies as st
 
 from apps.common.errors import Conflict, Invalid, LimitReached, PlatformError
-from apps.dispatch.models import TASK_MODELS, Dispatch, OnceTask, RotateTask, Template
+from apps.dispatch.models import TASK_MODELS, OnceTask, RotateTask, Template
 from apps.dispatch.services import preview, tasks, what_if
-from apps.dispatch.services.preview import Period
-from apps.dispatch.services.what_if import NO_ID, WhatIf
+from apps.dispatch.services.preview import NO_ID, Period
+from apps.dispatch.services.what_if import WhatIf
 from tests import callback, factories
 from tests.frozen import FrozenClock
 from tests.integration.dispatch import plans
+from tests.statements import sent_by
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
@@ -233,29 +234,47 @@ def saved(answer: WhatIf, period: Period, new: Any = None) -> list[Any]:
     return after
 
 
+@pytest.mark.parametrize("held", [False, True], ids=["called back", "still open"])
 def test_what_members_have_had_counts_for_the_executor_of_each_version(
-    frozen_clock: FrozenClock,
+    held: bool, frozen_clock: FrozenClock
 ) -> None:
-    """The task is moved from a group to one of its members, who has not had it."""
+    """The task is moved from a group to one of its members."""
+    group = factories.group("gid_a", ["uid_ann", "uid_bob"])
     task = factories.rotation(
-        factories.group("gid_a", ["uid_ann", "uid_bob"]),
+        group,
         mode="multi",
         dispatch_times=None,
         start_at=frozen_clock.instant - timedelta(days=7),
     )
-    taken = callback.take_next(factories.member("uid_ann"))
-    assert isinstance(taken, Dispatch)
+    ann, bob = factories.member("uid_ann"), factories.member("uid_bob")
+    callback.taken(ann) if held else callback.finish(ann)
     period = Period(frozen_clock.instant, frozen_clock.instant + timedelta(hours=14))
 
-    answer = what_if.what_if_updated(
-        task=task,
-        changes={"executor": factories.member("uid_bob")},
-        period=period,
-        actor="test",
-    )
+    for who in (ann, bob):
+        answer = what_if.what_if_updated(
+            task=task, changes={"executor": who}, period=period, actor="test"
+        )
+        before = [preview.preview(change.executor, period) for change in answer.changes]
+        assert [change.before for change in answer.changes] == before
+        tasks.update_task(task=task, changes={"executor": who}, actor="test")
+        assert [change.after.items for change in answer.changes] == saved(answer, period)
+        tasks.update_task(task=task, changes={"executor": group}, actor="test")
 
-    before = [preview.preview(change.executor, period) for change in answer.changes]
-    assert [change.before for change in answer.changes] == before
+
+def test_a_group_takes_as_many_statements_as_one_member(frozen_clock: FrozenClock) -> None:
+    """Each kind of fact is read once for all who are compared."""
+    sent = []
+    for number in (1, 25):
+        names = [f"uid_{number}_{n}" for n in range(number)]
+        group = factories.group(f"gid_{number}", names)
+        for of_all in (group, *map(factories.member, names)):
+            factories.once_task(of_all, mode="multi", dispatch_times=5)
+            factories.once_task(of_all, mode="multi", dispatch_times=None)
+        every = factories.rotation(group, mode="multi", dispatch_times=None)
+        for name in names:
+            callback.take_next(factories.member(name))
+        sent.append(len(sent_by(partial(what_if_changed, every, priority=50))))
+    assert sent[0] <= sent[1] <= 20
 
 
 @plans.in_worlds(30, which=st.integers(0, 4), changes=CHANGES)

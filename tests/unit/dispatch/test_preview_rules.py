@@ -81,6 +81,7 @@ def given(steps: Iterator[Step]) -> list[tuple[int, float]]:
 def held(task: int, *, deadline: float, minutes: float = -5, **fields: Any) -> Held:
     return Held(
         number=7,
+        title="Held",
         identity=("once", task, 0),
         occurrence_at=after(minutes),
         deadline_at=after(deadline),

@@ -1,0 +1,250 @@
+"""What decides about the hand-outs of executors ahead, read for all of them together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import chain, islice
+from typing import TypeVar
+
+from apps.common.db import fetch_each, instant, placeholders, table
+from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, OnceTask, Task
+from apps.dispatch.rules.plan import Planned
+from apps.dispatch.rules.preview import Held, Past, Step, steps_of_group, steps_of_user
+from apps.dispatch.rules.queue import Candidate, Identity, Queue
+from apps.dispatch.rules.window import Window
+from apps.dispatch.services.candidates import facts_of_each, handed_of
+from apps.dispatch.services.queue import plan_of, window_at
+from apps.dispatch.services.standing import had_by_members, members_of
+from apps.dispatch.services.state import ExecutorState, states_of
+
+# Once tasks of an executor read beyond those that are due already.
+MAX_AHEAD = 2000
+_CHUNK = 512
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outlook:
+    """The data of a preview of an executor from `now` to before `until`.
+
+    `is_cut`: there are more tasks than are read, so `until` is earlier than requested. `owners`
+    are the executors whose tasks reach it.
+    """
+
+    now: datetime
+    until: datetime
+    is_cut: bool
+    is_group: bool
+    owners: frozenset[int]
+    plan: tuple[Planned, ...]
+    frame: Window
+    past: Past
+    held: Held | None
+
+    def changed(self, task: Task, planned: Planned, *, is_planned: bool) -> Outlook:
+        """The same with another version of that task, if it reaches this executor at all."""
+        key = (planned.source, planned.task)
+        plan = tuple(each for each in self.plan if (each.source, each.task) != key)
+        if is_planned and task.executor_id in self.owners:
+            plan = (*plan, planned)
+        held = None if self.held is None else _held_by(self.held, [planned])
+        return replace(self, plan=plan, held=held)
+
+    def steps(self) -> Iterator[Step]:
+        """Hand-out by hand-out, lazily."""
+        queue = Queue(self.plan, frame=self.frame, now=self.now)
+        past = self.past.copy()
+        if self.is_group:
+            return steps_of_group(queue, past, now=self.now, until=self.until, windows=window_at)
+        return steps_of_user(
+            queue, past, self.held, now=self.now, until=self.until, windows=window_at
+        )
+
+
+def outlooks(
+    executors: Sequence[Executor],
+    *,
+    until: datetime,
+    now: datetime,
+    besides: Sequence[Planned] = (),
+) -> list[Outlook]:
+    """Those of the executors, in their order, with the past of the tasks `besides`.
+
+    However many they are, each kind of fact is read once for all, in blocks.
+    """
+    users = [each.pk for each in executors if not each.is_group]
+    states = states_of(users)
+    owners = {each.pk: _owners_of(each, states.get(each.pk)) for each in executors}
+    held = held_of(states.values())
+    ends = _ends_of_reading(owners, now, until)
+    frames = {pk: Window(window_at(now).lower, end) for pk, end in ends.items()}
+    plans = _plans_of(owners, frames, now)
+    known = {
+        pk: [
+            *Queue([*plan, *besides], frame=frames[pk], now=now),
+            *candidates_of(held.get(pk), besides),
+        ]
+        for pk, plan in plans.items()
+    }
+    pasts = pasts_of(users, known)
+    _count_members(pasts, known, [*besides, *(each for plan in plans.values() for each in plan)])
+    return [
+        Outlook(
+            now=now,
+            until=ends[each.pk],
+            is_cut=ends[each.pk] < until,
+            is_group=each.is_group,
+            owners=frozenset(owners[each.pk]),
+            plan=plans[each.pk],
+            frame=frames[each.pk],
+            past=pasts[each.pk],
+            held=held.get(each.pk),
+        )
+        for each in executors
+    ]
+
+
+def _owners_of(executor: Executor, state: ExecutorState | None) -> list[int]:
+    """The executors whose tasks reach it; nobody's reach one that is disabled or gone."""
+    if executor.is_group:
+        return [executor.pk] if executor.enabled else []
+    return state.owners if state is not None and state.enabled else []
+
+
+def _ends_of_reading(
+    owners: Mapping[int, Sequence[int]], now: datetime, until: datetime
+) -> dict[int, datetime]:
+    """For each executor `until`, or the start of the once task before which there are as many as
+    are read ahead."""
+    asked = [
+        (
+            f"SELECT %s, start_at FROM {table(OnceTask)} "
+            f"WHERE executor_id IN ({placeholders(len(some))}) AND status = %s "
+            f"AND start_at > %s AND start_at < %s ORDER BY start_at LIMIT 1 OFFSET {MAX_AHEAD}",
+            [pk, *some, Task.Status.ACTIVE.value, now, until],
+        )
+        for pk, some in owners.items()
+        if some
+    ]
+    beyond = {pk: instant(start_at) for pk, start_at in fetch_each(asked)}
+    return {pk: max(now, beyond.get(pk) or until) for pk in owners}
+
+
+def _plans_of(
+    owners: Mapping[int, Sequence[int]], frames: Mapping[int, Window], now: datetime
+) -> dict[int, tuple[Planned, ...]]:
+    """The tasks that reach each executor within its frame; mostly all have the same frame."""
+    plans: dict[int, tuple[Planned, ...]] = {}
+    for frame in set(frames.values()):
+        asked = [pk for pk in owners if frames[pk] == frame]
+        everybody = sorted({owner for pk in asked for owner in owners[pk]})
+        of_owner: dict[int | None, list[Planned]] = {}
+        for planned in plan_of(everybody, frame, now=now) if everybody else ():
+            of_owner.setdefault(planned.owner, []).append(planned)
+        for pk in asked:
+            plans[pk] = tuple(each for owner in owners[pk] for each in of_owner.get(owner, ()))
+    return plans
+
+
+# --- what has been handed out --------------------------------------------------------------------
+def pasts_of(users: Iterable[int], known: Mapping[int, Sequence[Candidate]]) -> dict[int, Past]:
+    """What has been handed out of the candidates known of each executor, in all, which they share,
+    and to those that are users."""
+    every = {each.identity: each for some in known.values() for each in some}
+    handed: dict[Identity, int] = {}
+    for chunk in _chunks(every.values()):
+        handed.update(handed_of(chunk))
+    # Whatever was handed out has a stock row.
+    asked = (
+        (user, chunk)
+        for user in users
+        for chunk in _chunks(each for each in known[user] if each.identity in handed)
+    )
+    facts = facts_of_each(asked)
+    return {pk: Past(handed=handed, latest=facts[pk].latest if pk in facts else {}) for pk in known}
+
+
+def _count_members(
+    pasts: Mapping[int, Past],
+    known: Mapping[int, Sequence[Candidate]],
+    planned: Iterable[Planned],
+) -> None:
+    """Of what goes to every member, count the members, and who of them has had it."""
+    candidates = [each for some in known.values() for each in some]
+    owners = {_owner_of_all(each) for each in chain[Planned | Candidate](planned, candidates)}
+    to_all = {
+        (each.identity, owner)
+        for pk, some in known.items()
+        for each in some
+        if (owner := _owner_of_all(each)) and pasts[pk].handed.get(each.identity)
+    }
+    people, had = members_of(owners), had_by_members(sorted(to_all))
+    for past in pasts.values():
+        past.people, past.had = people, had
+
+
+def _owner_of_all(task: Planned | Candidate) -> int | None:
+    """The executor whose members all get the task, once each; None for other tasks."""
+    return task.owner if task.policy.dispatch_times is None else None
+
+
+def _chunks(some: Iterable[T]) -> Iterator[list[T]]:
+    rest = iter(some)
+    while chunk := list(islice(rest, _CHUNK)):
+        yield chunk
+
+
+# --- open dispatches -----------------------------------------------------------------------------
+def held_of(states: Iterable[ExecutorState]) -> dict[int, Held]:
+    """The open dispatches of users as the rules see them, by user, with the present policies of
+    their tasks."""
+    numbers = [each.open_dispatch.pk for each in states if each.open_dispatch is not None]
+    if not numbers:
+        return {}
+    rows = Dispatch.objects.filter(pk__in=numbers, state=Dispatch.State.OPEN)
+    dispatches = list(rows.defer("params", "result", "message"))
+    tasks: dict[tuple[str, int], Task] = {}
+    for source, model in TASK_MODELS.items():
+        if pks := {each.task for each in dispatches if each.source == source}:
+            tasks |= {
+                (source, task.pk): task for task in model.objects.planning().filter(pk__in=pks)
+            }
+    return {each.executor_id: _held(each, tasks[each.source, each.task]) for each in dispatches}
+
+
+def _held(dispatch: Dispatch, task: Task) -> Held:
+    return Held(
+        number=dispatch.pk,
+        title=dispatch.title,
+        identity=dispatch.identity,
+        occurrence_at=dispatch.occurrence_at,
+        deadline_at=dispatch.deadline_at,
+        rounds=dispatch.round + 1,
+        policy=task.policy,
+        priority=task.priority,
+        owner=task.executor_id,
+    )
+
+
+def _held_by(held: Held, changed: Iterable[Planned]) -> Held:
+    """The open dispatch under the changed version of its task, if it is among these."""
+    for planned in changed:
+        if (planned.source, planned.task) == held.identity[:2]:
+            held = replace(
+                held, policy=planned.policy, priority=planned.priority, owner=planned.owner
+            )
+    return held
+
+
+def candidates_of(held: Held | None, changed: Sequence[Planned] = ()) -> list[Candidate]:
+    """The open dispatch, whose task the plan may no longer have, as it is and as changed."""
+    if held is None:
+        return []
+    return [
+        Candidate(
+            each.priority, each.occurrence_at, *each.identity, None, each.policy, each.owner, 0
+        )
+        for each in {held, _held_by(held, changed)}
+    ]
