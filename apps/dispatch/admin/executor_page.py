@@ -22,7 +22,7 @@ from apps.dispatch import cache
 from apps.dispatch.admin.dispatches import STATE_COLOURS
 from apps.dispatch.admin.explain import why_not_of_user
 from apps.dispatch.admin.preview import PERIOD_FORM, title_of, upcoming_tasks
-from apps.dispatch.models import Dispatch, Executor
+from apps.dispatch.models import TASK_MODELS, Dispatch, Executor
 from apps.dispatch.services.queue import rebuilt, window_at
 from apps.dispatch.services.state import ExecutorState, state_of
 
@@ -89,8 +89,10 @@ def _open_dispatch(row: Executor, user: Any) -> SafeString:
     dispatch = Dispatch.objects.defer("params", "result").open_of(row.pk)
     if dispatch is None:
         return format_html("<p>{}</p>", _("Nothing."))
+    task = TASK_MODELS[dispatch.source].objects.filter(pk=dispatch.task)
+    warning = "" if task.exists() else _("Its task is gone, so it cannot expire; cancel it.")
     return format_html(
-        '<p><a class="text-link" href="{}">{}</a> · <bdi>{}</bdi></p><p>{} {} · {} {}</p>',
+        '<p><a class="text-link" href="{}">{}</a> · <bdi>{}</bdi></p><p>{} {} · {} {}</p><p>{}</p>',
         reverse("admin:dispatch_dispatch_change", args=[dispatch.pk]),
         dispatch.pk,
         title_of(dispatch, user),
@@ -98,6 +100,7 @@ def _open_dispatch(row: Executor, user: Any) -> SafeString:
         shown_time(dispatch.dispatched_at),
         _("Deadline"),
         shown_time(dispatch.deadline_at),
+        warning,
     )
 
 

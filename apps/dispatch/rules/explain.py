@@ -216,6 +216,14 @@ def _of_the_past(case: Case, now: datetime) -> Iterator[Reason]:
 
 def _in_flight(executor: str, held: Held, identity: Identity) -> Reason:
     number = str(held.number)
+    if not held.can_expire:
+        message = _(
+            "{executor} holds dispatch {number}, whose task is gone from the database, so it "
+            "cannot expire; cancel the dispatch.",
+            executor=executor,
+            number=number,
+        )
+        return Reason(IN_FLIGHT, message)
     if held.identity == identity:
         message = _(
             "{executor} holds it as dispatch {number}; a pull returns the same one.",

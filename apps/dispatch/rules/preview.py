@@ -100,7 +100,7 @@ class Past:
 
     def close_if_expired(self, held: Held | None, now: datetime) -> Held | None:
         """What a pull makes of the open dispatch first: past its deadline it is over."""
-        if held is None or held.deadline_at > now:
+        if held is None or held.deadline_at > now or not held.can_expire:
             return held
         self.close(held, EXPIRED, now)
         return None
@@ -122,7 +122,10 @@ class Past:
 
 @dataclass(frozen=True, kw_only=True)
 class Held:
-    """The dispatch that an executor has open; `rounds` counts it, `owner` has its task."""
+    """The dispatch that an executor has open; `rounds` counts it, `owner` has its task.
+
+    One whose task is gone has no policy to expire by: it `can_expire` not.
+    """
 
     number: int
     title: str
@@ -133,6 +136,7 @@ class Held:
     policy: Policy
     priority: int
     owner: int | None = None
+    can_expire: bool = True
 
 
 class Step(NamedTuple):
@@ -157,7 +161,8 @@ def steps_of_user(
 ) -> Iterator[Step]:
     """What a user would get from `now` to before `until`, in this order; `past` moves on with it.
 
-    The open dispatch is first, unless its deadline has passed: it then ends by its task's policy.
+    The open dispatch is first, unless its deadline has passed: it then ends by its task's policy,
+    if the task is there.
     """
     held = past.close_if_expired(held, now)
     if held is not None and now < until:

@@ -11,6 +11,7 @@ from typing import TypeVar
 from apps.common.db import fetch_each, instant, placeholders, table
 from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, OnceTask, Task
 from apps.dispatch.rules.plan import Planned
+from apps.dispatch.rules.policy import FINISH, KEEP, SINGLE, Policy
 from apps.dispatch.rules.preview import Held, Past, Step, steps_of_group, steps_of_user
 from apps.dispatch.rules.queue import Candidate, Identity, Queue
 from apps.dispatch.rules.window import Window
@@ -23,6 +24,15 @@ from apps.dispatch.services.state import ExecutorState, states_of
 MAX_AHEAD = 2000
 _CHUNK = 512
 T = TypeVar("T")
+# Of a dispatch whose task is gone: nothing more is to be handed out.
+_NO_POLICY = Policy(
+    mode=SINGLE,
+    dispatch_times=0,
+    lease_seconds=0,
+    on_failure=FINISH,
+    on_expiry=KEEP,
+    max_rounds=1,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,7 +209,7 @@ def _chunks(some: Iterable[T]) -> Iterator[list[T]]:
 # --- open dispatches -----------------------------------------------------------------------------
 def held_of(states: Iterable[ExecutorState]) -> dict[int, Held]:
     """The open dispatches of users as the rules see them, by user, with the present policies of
-    their tasks."""
+    their tasks; also of one whose task somebody has removed from the database."""
     numbers = [each.open_dispatch.pk for each in states if each.open_dispatch is not None]
     if not numbers:
         return {}
@@ -211,10 +221,12 @@ def held_of(states: Iterable[ExecutorState]) -> dict[int, Held]:
             tasks |= {
                 (source, task.pk): task for task in model.objects.planning().filter(pk__in=pks)
             }
-    return {each.executor_id: _held(each, tasks[each.source, each.task]) for each in dispatches}
+    return {
+        each.executor_id: _held(each, tasks.get((each.source, each.task))) for each in dispatches
+    }
 
 
-def _held(dispatch: Dispatch, task: Task) -> Held:
+def _held(dispatch: Dispatch, task: Task | None) -> Held:
     return Held(
         number=dispatch.pk,
         title=dispatch.title,
@@ -222,9 +234,10 @@ def _held(dispatch: Dispatch, task: Task) -> Held:
         occurrence_at=dispatch.occurrence_at,
         deadline_at=dispatch.deadline_at,
         rounds=dispatch.round + 1,
-        policy=task.policy,
-        priority=task.priority,
-        owner=task.executor_id,
+        policy=_NO_POLICY if task is None else task.policy,
+        priority=0 if task is None else task.priority,
+        owner=None if task is None else task.executor_id,
+        can_expire=task is not None,
     )
 
 

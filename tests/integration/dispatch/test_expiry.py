@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.test import Client
 
 from apps.common import clock
 from apps.common.errors import Conflict
@@ -17,6 +19,8 @@ from apps.dispatch.services.invariants import CHECKS
 from apps.journal.models import JournalEntry
 from tests import callback, factories
 from tests.callback import take_next, taken
+from tests.clients import JsonClient
+from tests.pages import text_of
 from tests.statements import sent_by
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
@@ -196,3 +200,53 @@ class TestTaskGone:
             ("I63", f"once task {lost.task}"),
         ]
         assert f"its task {lost.task_label} is gone" in found[0].text
+
+
+@pytest.mark.parametrize("later", [0, 3600], ids=["before the deadline", "after it"])
+def test_every_page_and_answer_about_the_user_of_a_removed_task_is_there(
+    later: int,
+    admin_client: Client,
+    make_key: Callable[..., str],
+    frozen_clock: Any,
+    subtests: pytest.Subtests,
+) -> None:
+    """Those that say what became of it are needed most."""
+    [dispatch] = hand_out_to(1)
+    other = factories.once_task(factories.member("uid_0"), "Next")
+    orphan(dispatch)
+    frozen_clock.advance(seconds=later)
+    user, number = f"/admin/dispatch/executor/{dispatch.executor_id}", dispatch.pk
+    why = {"executor": "uid_0", "task": f"once:{other.pk}"}
+    pages: list[tuple[str, dict[str, Any], str]] = [
+        (f"{user}/change/", {}, "Its task is gone, so it cannot expire; cancel it."),
+        (f"{user}/why/", {}, "open dispatch"),
+        ("/admin/dispatch/executor/explain/", why, "whose task is gone from the database"),
+        (f"/admin/dispatch/dispatch/{number}/change/", {}, str(number)),
+        ("/admin/dispatch/dispatch/", {}, str(number)),
+        (f"/admin/dispatch/oncetask/{other.pk}/change/", {}, "Next"),
+        ("/admin/", {}, "Overview"),
+    ]
+    for path, query, said in pages:
+        with subtests.test(path):
+            page = admin_client.get(path, query)
+            assert (page.status_code, said in text_of(page)) == (200, True)
+    api = JsonClient(make_key())
+    asked: list[tuple[str, dict[str, Any]]] = [
+        ("executors/uid_0/preview/", {}),
+        ("explain/", {"executor": "uid_0"}),
+        ("explain/", {"executor": "uid_0", "source": "once", "task": other.pk}),
+        (f"dispatches/{number}/", {}),
+        ("dispatches/", {}),
+    ]
+    for path, query in asked:
+        with subtests.test(path, query=query):
+            answer = api.get(f"/api/v1/{path}", **query)
+            assert answer.status_code == 200
+            if path == "explain/" and "task" in query:
+                [reason] = answer.json()["reasons"]
+                assert (reason["code"], reason["until"]) == ("in_flight", None)
+    with subtests.test("what if"):
+        changed = api.post(f"/api/v1/once-tasks/{other.pk}/what-if/", {"priority": 9})
+        assert changed.status_code == 200
+    ending.cancel(dispatch=dispatch, actor=factories.OPERATOR, reason="Its task is gone")
+    assert taken(factories.member("uid_0")).task == other.pk
