@@ -16,6 +16,7 @@ from apps.common.errors import FieldError, Invalid
 from apps.common.json_path import Condition
 from apps.common.messages import Message, joined, wire_time
 from apps.common.messages import Message as _
+from apps.common.times import read_instant
 
 MAX_IDS = 1_000
 MAX_TEXT = 200
@@ -185,16 +186,9 @@ def typed_where(columns: Collection[str]) -> Callable[[str], tuple[Condition, ..
 def instant(value: Any) -> datetime:
     """An instant with an offset; one before or after all rows as the first or last that counts."""
     try:
-        at = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
-        if at.tzinfo is None:
-            raise ValueError(value)
-    except ValueError as error:
-        raise ValueError(
-            _(
-                "{text} is not an instant; write for example 2026-03-31T09:30:00Z.",
-                text=str(value)[:40],
-            )
-        ) from error
+        at = value if isinstance(value, datetime) else read_instant(str(value))
+    except Invalid as error:
+        raise ValueError(error.detail) from error
     return min(max(at, _EARLIEST), _LATEST)
 
 

@@ -25,6 +25,7 @@ from apps.common.admin.display import label, shown_text, shown_time, translate
 from apps.common.admin.key_choice import KeyChoiceField, KeyInput
 from apps.common.errors import Invalid
 from apps.common.messages import Reason
+from apps.common.times import read_instant
 from apps.dispatch.admin.filters import NAMES_URL
 from apps.dispatch.admin.preview import may_view
 from apps.dispatch.models import TASK_MODELS, Executor, OnceTask, RotateTask, Task
@@ -205,11 +206,8 @@ def _page_of(row: Model) -> str:
 def _instant(text: str | None) -> datetime | None:
     if not text:
         return None
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise Invalid(gettext("%s is not an instant.") % text[:40]) from error
-    if at.tzinfo is None or not 1970 <= at.year < 9998:
+    at = read_instant(text)
+    if not 1970 <= at.year < 9998:
         raise Invalid(gettext("%s is not an instant.") % text[:40])
     return at
 

@@ -6,8 +6,9 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, tzinfo
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from django.db import models
 from django.db.models import QuerySet
@@ -26,6 +27,8 @@ from apps.common.db import take_version
 from apps.common.errors import Conflict, FieldError, Invalid, Mistakes, PlatformError
 from apps.common.masking import merge, redact
 from apps.common.messages import wire_time
+from apps.common.times import read_instant
+from apps.common.zones import zone_names
 from apps.dispatch.models import Executor, OnceTask, RotateTask, Template
 from apps.dispatch.services import tasks, templates
 from apps.dispatch.services.tasks import Edit
@@ -80,6 +83,7 @@ class TaskResource(CsvResource):
         self._templates: dict[str, Template] = {}
         self._edits: list[Edit] = []
         self._given_more: set[int] = set()
+        self._zone: tzinfo = timezone.get_current_timezone()
 
     @property
     def _is_rotation(self) -> bool:
@@ -201,6 +205,7 @@ class TaskResource(CsvResource):
         """
         plain = names - {"id", "version", *RULE_PARTS}
         fields = {}
+        self._zone = self._zone_of(row, current)
         for name in sorted(plain):
             with mistakes:
                 fields[name] = self._value(name, row[name], current)
@@ -232,8 +237,22 @@ class TaskResource(CsvResource):
         if isinstance(column, models.IntegerField):
             return _number(text, name)
         if isinstance(column, models.DateTimeField):
-            return _instant(text, name)
+            return self._instant(name, text)
         return text
+
+    def _zone_of(self, row: Mapping[str, str], current: Any) -> tzinfo:
+        """The zone of times without an offset: that of the rotation, of the page for once tasks."""
+        if not self._is_rotation:
+            return timezone.get_current_timezone()
+        chosen = row.get("time_zone") or (current or RotateTask()).time_zone
+        # A name that is none has a message of its own.
+        return ZoneInfo(chosen) if chosen in zone_names() else timezone.get_current_timezone()
+
+    def _instant(self, name: str, text: str) -> datetime:
+        try:
+            return read_instant(text, self._zone)
+        except Invalid as error:
+            raise Invalid.field(name, error.detail) from error
 
     def _executor(self, name: str) -> Executor:
         if name not in self._executors:
@@ -300,24 +319,6 @@ def _number(text: str, field: str) -> int:
     return int(text)
 
 
-def _instant(text: str, field: str) -> datetime:
-    """With an offset that moment, without one the time on the clocks of the page."""
-    try:
-        instant = datetime.fromisoformat(text)
-        if timezone.is_naive(instant):
-            instant = timezone.make_aware(instant)
-        instant = instant.astimezone(timezone.get_default_timezone())
-        if not 1970 <= instant.year < 9999:
-            raise ValueError("not within the calendar")
-    except (ValueError, OverflowError) as error:
-        raise Invalid.field(
-            field,
-            gettext("%(text)s is not a time; write for example 2026-03-31T09:30:00Z.")
-            % {"text": repr(text[:40])},
-        ) from error
-    return instant
-
-
 def _params(text: str, stored: Any) -> dict[str, Any]:
     params: Any = read_json(text)
     if not isinstance(params, dict):
@@ -359,4 +360,7 @@ class TaskCsvPages(CsvPages):
                 "away an end, a limit of dispatch times or a template. With a version, a task that "
                 "was changed since is refused."
             ),
+            gettext("Times without an offset are read in the time zone of the rotation.")
+            if self.admin.model is RotateTask
+            else gettext("Times without an offset are read in the time zone of the page."),
         )

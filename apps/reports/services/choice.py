@@ -14,8 +14,10 @@ from django.utils.timezone import get_current_timezone_name
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from apps.common.admin.display import translate
 from apps.common.admin.filters import read_key
 from apps.common.errors import Invalid
+from apps.common.times import read_instant
 from apps.common.zones import parse_zone
 from apps.reports.rules.outcomes import DISPATCH, JOB
 from apps.reports.services.summary import (
@@ -303,12 +305,12 @@ def _full_minute(now: datetime) -> datetime:
 def _instant(text: str, zone: ZoneInfo) -> datetime:
     """The instant of a time with an offset, or of a local time in the zone."""
     try:
-        instant = datetime.fromisoformat(text)
-        if instant.year not in _YEARS:
-            raise ValueError(text)
-    except ValueError as error:
+        instant = read_instant(text, zone)
+    except Invalid as error:
+        raise ValueError(translate(error.detail)) from error
+    if instant.year not in _YEARS:
         raise ValueError(
             gettext("%(text)s is not a time; write for example 2026-03-31T09:30.")
             % {"text": text[:40]}
-        ) from error
-    return (instant if instant.tzinfo else instant.replace(tzinfo=zone)).astimezone(UTC)
+        )
+    return instant

@@ -75,8 +75,8 @@ def test_what_there_is_not_is_shown(
         ({"task": "once:999"}, "There is no task once:999"),
         ({"task": "the till"}, "Write kind and number, like once:12 or rotate:3."),
         ({"task": "once:" + "9" * 30}, "Write kind and number"),
-        ({"occurrence_at": "yesterday"}, "yesterday is not an instant."),
-        ({"occurrence_at": "2026-03-02T09:30:00"}, "is not an instant."),
+        ({"occurrence_at": "yesterday"}, "yesterday is not a time;"),
+        ({"occurrence_at": "2026-03-02T09:30:00"}, "is not a time;"),
         ({"occurrence_at": "2026-03-02T09:30:00+00:00"}, "A once task has one occurrence"),
     ]
     for changes, message in cases:

@@ -199,7 +199,7 @@ def test_filter_that_makes_no_sense_is_reported_and_finds_nothing(
 ) -> None:
     for query, expected in [
         ({"run_from": "long"}, "long is not a number"),
-        ({"since": "2026-03-02T09:02"}, "2026-03-02T09:02 is not an instant"),
+        ({"since": "2026-03-02T09:02"}, "2026-03-02T09:02 is not a time"),
         ({"type_or_task": "a b"}, "a b is not a name"),
     ]:
         with subtests.test(query=query):

@@ -227,7 +227,7 @@ def test_wrong_arguments_say_what_to_write(lake: Remembering, subtests: pytest.S
     for arguments, match in [
         (["pond", "--from", "2026-03-01"], "no sink pond; it has: lake"),
         (["lake", "--from", "2026-03-02", "--to", "2026-03-01"], "--to must be later"),
-        (["lake", "--from", "yesterday"], "no time"),
+        (["lake", "--from", "yesterday"], "not a time"),
     ]:
         with subtests.test(match=match), pytest.raises(CommandError, match=match):
             call_command("resend_journal", *arguments)

@@ -75,7 +75,7 @@ def test_wrong_values_are_refused_by_name(subtests: pytest.Subtests) -> None:
         ({"status": "gone"}, "gone is none of the choices"),
         ({"ids": "7,x"}, "x is not a number"),
         ({"priority_to": 101}, "from -100 to 100"),
-        ({"created_after": "2026-03-02"}, "not an instant"),
+        ({"created_after": "2026-03-02"}, "not a time"),
         ({"colour": "red"}, "There is no filter colour"),
         ({"memo": "x" * 201}, "at most 200"),
         ({"where": "city:x"}, "A path begins with: context, result"),
