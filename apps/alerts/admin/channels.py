@@ -23,7 +23,7 @@ from apps.alerts.services import settings
 from apps.alerts.services.notify import send_test
 from apps.alerts.services.record import label_of
 from apps.alerts.services.sending import why_not_called
-from apps.common.admin import ServiceForm, ServiceModelAdmin
+from apps.common.admin import ServiceForm, ServiceModelAdmin, actor_of
 from apps.common.admin.actions import CustomUrls
 from apps.common.admin.base import Panel
 from apps.common.admin.buttons import Button
@@ -183,7 +183,8 @@ class ChannelAdmin(ForAllOrNobodyAdmin, ServiceModelAdmin):
         if row is None:
             return self.no_such_row(request)
         if request.method == "POST":
-            return redirect("admin:alerts_delivery_change", send_test(row).pk)
+            sent = send_test(row, actor=actor_of(request))
+            return redirect("admin:alerts_delivery_change", sent.pk)
         return self.page(
             request,
             "admin/channel_test.html",

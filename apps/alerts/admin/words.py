@@ -25,6 +25,7 @@ register(
         "rule_changed": Event(_("Alert rule changed"), "edit", "info"),
         "rule_deleted": Event(_("Alert rule deleted"), "delete", "danger"),
         "channel_created": Event(_("Channel created"), "add_circle", "success"),
+        "channel_tested": Event(_("Test sent"), "send"),
         "channel_changed": Event(_("Channel changed"), "edit", "info"),
         "channel_deleted": Event(_("Channel deleted"), "delete", "danger"),
         "alert_snoozed": Event(_("Alert snoozed"), "snooze", "warning"),

@@ -12,6 +12,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from apps.alerts.models import Alert, AlertRule, Channel, Delivery, Event, ReportRun
 from apps.alerts.services.messages import digest_of, message_of, test_of
+from apps.alerts.services.record import record
 from apps.common import clock
 from apps.common.db import apart, transactional
 from apps.common.errors import PlatformError
@@ -164,9 +165,11 @@ def _job_of(delivery: Delivery, max_attempts: int | None) -> int:
 
 
 @transactional
-def send_test(channel: Channel) -> Delivery:
+@transactional
+def send_test(channel: Channel, *, actor: str) -> Delivery:
     """A test message, which is tried once: its delivery shows what the other side answers."""
     now = clock.now()
+    record(channel, "channel_tested", now=now, actor=actor)
     return deliver(channel, Event.TEST, test_of(channel, now), now=now, max_attempts=1)
 
 

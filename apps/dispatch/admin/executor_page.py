@@ -16,6 +16,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from apps.common import clock
+from apps.common.admin import actor_of
 from apps.common.admin.base import OtherForm, Panel
 from apps.common.admin.display import shown_text, shown_time, state_label
 from apps.dispatch import cache
@@ -38,7 +39,7 @@ def rebuild_view(request: HttpRequest, *, model_admin: Any, pk: int) -> HttpResp
     row = model_admin.get_object(request, str(pk))
     if row is None or not model_admin.has_change_permission(request, row) or row.is_group:
         raise PermissionDenied
-    entry = rebuilt(row.pk, now=clock.now())
+    entry = rebuilt(row, now=clock.now(), actor=actor_of(request))
     count = entry.queue.size
     text = ngettext(
         "The queue of %(name)s was rebuilt from %(count)d task.",

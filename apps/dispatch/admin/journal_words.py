@@ -58,6 +58,7 @@ register(
         "tasks_imported": Event(_("Tasks imported"), "upload", "success"),
         "executor_created": Event(_("Executor created"), "add_circle", "success"),
         "executor_changed": Event(_("Executor changed"), "edit", "info"),
+        "queue_rebuilt": Event(_("Queue rebuilt"), "refresh"),
         "executor_deleted": Event(_("Executor deleted"), "delete", "danger"),
         "members_changed": Event(_("Members changed"), "group", "info"),
         "template_version": Event(_("Template version"), "add_circle", "success"),

@@ -22,6 +22,7 @@ from apps.dispatch.rules.policy import OPEN, RETRY_SAME, Policy
 from apps.dispatch.rules.queue import Identity, Queue, Versions
 from apps.dispatch.rules.recurrence import Recurrence, read_rule
 from apps.dispatch.rules.window import Window, window
+from apps.dispatch.services.audit import record_edit
 from apps.dispatch.services.state import ExecutorState, state_of
 
 # Tasks that a process keeps, of about 300 bytes each: of plans, and of queues, which share them.
@@ -112,18 +113,24 @@ def _save(executor: int, entry: QueueEntry, now: datetime) -> None:
     cache.save_queue(executor, saved, now=now)
 
 
-def rebuilt(executor: int, *, now: datetime) -> QueueEntry:
+def rebuilt(executor: Executor, *, now: datetime, actor: str) -> QueueEntry:
     """The queue of the user built anew from the tables, the plans of its groups included.
 
     Only its own plan version is raised: every process builds its queue anew, and those of the other
     members stay.
     """
-    transactional(Executor.objects.filter(pk=executor).raise_plan_version)()
-    state = state_of(executor)
+    _outdate(executor, now=now, actor=actor)
+    state = state_of(executor.pk)
     frame = window_at(now)
     for owner, version in state.versions:
         _keep(plans, owner, _built_plan(owner, version, frame, now))
     return entry_of(state, now=now)
+
+
+@transactional
+def _outdate(executor: Executor, *, now: datetime, actor: str) -> None:
+    Executor.objects.filter(pk=executor.pk).raise_plan_version()
+    record_edit(executor, "queue_rebuilt", now=now, actor=actor)
 
 
 def build(state: ExecutorState, *, now: datetime) -> QueueEntry:

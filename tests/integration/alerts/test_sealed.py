@@ -50,7 +50,7 @@ def rekey(settings: Any, *, keeps: bool) -> None:
 def test_no_row_and_no_dump_holds_them(frozen_clock: FrozenClock, tmp_path: Path) -> None:
     made = channel(url=URL, secret=SECRET)
     services.update_channel(channel=made, changes={"language": "en"}, version=1, actor="test")
-    send_test(made)
+    send_test(made, actor="admin:olga")
     out = StringIO()
 
     call_command("dumpdata", stdout=out)
@@ -107,7 +107,7 @@ def test_without_its_key_a_channel_waits_says_why_and_loses_nothing(
 ) -> None:
     made = channel(url=f"{site.url}/T0KEN", secret=SECRET)
     old = settings.SECRET_KEY
-    delivery = send_test(made)
+    delivery = send_test(made, actor="admin:olga")
     rekey(settings, keeps=False)
     assert isinstance(Channel.objects.get().url, Unreadable)
 

@@ -17,6 +17,7 @@ from apps.alerts.services.notify import send_test
 from apps.common import clock
 from apps.jobs.handlers import Fail, Retry
 from apps.jobs.models import Job
+from apps.journal.models import JournalEntry
 from tests.alerts import Attempt, Mailbox, Receiver, channel, evaluate, rule
 from tests.frozen import FrozenClock
 from tests.jobs import job_type, jobs
@@ -31,7 +32,7 @@ def carry_out(attempt: int = 1) -> Any:
 
 def refused(made: Channel) -> Delivery:
     """A test of the channel that came to nothing."""
-    send_test(made)
+    send_test(made, actor="admin:olga")
     with pytest.raises(Fail):
         carry_out()
     return Delivery.objects.get()
@@ -164,7 +165,7 @@ def test_address_that_is_not_public_is_not_called(site: Receiver, settings: Any)
 
 
 def test_test_says_what_it_is_and_is_tried_once(site: Receiver) -> None:
-    made = send_test(channel(url=site.url))
+    made = send_test(channel(url=site.url), actor="admin:olga")
     assert Job.objects.get(pk=made.job).max_attempts == 1
 
     carry_out()
@@ -172,6 +173,7 @@ def test_test_says_what_it_is_and_is_tried_once(site: Receiver) -> None:
     assert json.loads(site.taken[0].body)["event"] == Event.TEST
     made.refresh_from_db()
     assert (made.event, made.state) == (Event.TEST, "sent")
+    assert JournalEntry.objects.get(event="channel_tested").actor == "admin:olga"
 
 
 # --- mail -----------------------------------------------------------------------------------------

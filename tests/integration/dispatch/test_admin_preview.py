@@ -15,6 +15,7 @@ from apps.dispatch import cache
 from apps.dispatch.models import Executor, OnceTask
 from apps.dispatch.services import pull, queue, tasks
 from apps.dispatch.services.state import state_of
+from apps.journal.models import JournalEntry
 from tests import callback, factories
 from tests.frozen import FrozenClock
 from tests.integration.api.world import checksum
@@ -184,6 +185,11 @@ class TestCache:
         assert entry is not None
         assert entry.built_at == frozen_clock.instant
         assert entry.versions == state_of(alice.pk).versions
+        told = JournalEntry.objects.filter(event="queue_rebuilt")
+        assert list(told.values_list("subject_id", "executor", "actor")) == [
+            (alice.pk, alice.name, "admin:admin")
+        ]
+        told.delete()
         # Of her alone, not of her groups.
         Executor.objects.filter(pk=alice.pk).update(plan_version=F("plan_version") - 1)
         assert checksum() == before

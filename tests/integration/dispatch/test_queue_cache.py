@@ -75,6 +75,10 @@ def test_a_plan_that_has_become_too_large_is_kept_no_more(monkeypatch: pytest.Mo
         assert set(queue.plans) == expected
 
 
+def rebuilt(executor: Executor) -> queue.QueueEntry:
+    return queue.rebuilt(executor, now=clock.now(), actor=factories.OPERATOR)
+
+
 def test_rebuilding_the_queue_of_one_member_leaves_those_of_the_others() -> None:
     """Neither built again nor outdated, here and in other processes."""
     names = [f"uid_{n}" for n in range(3)]
@@ -86,7 +90,7 @@ def test_rebuilding_the_queue_of_one_member_leaves_those_of_the_others() -> None
     before = {person.pk: queue.entries[person.pk] for person in others}
     versions = dict(Executor.objects.values_list("pk", "plan_version"))
 
-    assert plans_read(lambda: queue.rebuilt(first.pk, now=clock.now())) == 2
+    assert plans_read(lambda: rebuilt(first)) == 2
 
     for person in others:
         entry = queue.entry_of(state_of(person.pk), now=clock.now())
@@ -102,7 +106,7 @@ def test_a_rebuilt_queue_has_what_no_edit_announced_of_its_groups() -> None:
     assert not isinstance(take_next(alice), Dispatch)
     type(task).objects.update(status="active")
 
-    queue.rebuilt(alice.pk, now=clock.now())
+    rebuilt(alice)
 
     taken = callback.taken(alice)
     assert taken.task == task.pk
