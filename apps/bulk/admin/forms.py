@@ -116,6 +116,11 @@ class RetryForm(ParamsForm):
     succeeded = forms.BooleanField(
         label=_("Succeeded ones, too"), required=False, widget=UnfoldBooleanWidget()
     )
+    keep_time = forms.BooleanField(
+        label=_("Cancelled ones not before they were due"),
+        required=False,
+        widget=UnfoldBooleanWidget(),
+    )
 
 
 class ShiftForm(ParamsForm):

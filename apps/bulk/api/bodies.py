@@ -93,6 +93,9 @@ class JobParamsBody(StrictSerializer):
         max_length=MAX_HOST, required=False, allow_blank=True, help_text="Of move; empty: any."
     )
     succeeded = Boolean(required=False, help_text="Of retry: succeeded jobs, too.")
+    keep_time = Boolean(
+        required=False, help_text="Of retry: cancelled jobs not before they were due."
+    )
 
 
 class BulkBody(StrictSerializer):

@@ -16,7 +16,6 @@ from apps.common.errors import FieldError, PlatformError
 from apps.common.messages import Message
 from apps.jobs.handlers import registry
 from apps.jobs.models import Bounds, Job, JobType
-from apps.jobs.rules import transitions as t
 from apps.jobs.rules import verbs as of
 from apps.jobs.rules.job_filter import WIRE, JobFilter, read
 from apps.jobs.services import acts, control, find
@@ -131,10 +130,10 @@ def _decision(
         twins = control.twins_of(jobs)
 
         def retried(job: Job) -> Act:
-            act = acts.retry(job, now, twins=twins)
+            act = acts.retry(job, now, twins=twins, keep_time=params.get("keep_time", False))
             if job.is_unique:
                 # It is open now for those that follow.
-                twins[act.changes["unique_key"]] = Submitted(job.pk, False, t.READY)
+                twins[act.changes["unique_key"]] = Submitted(job.pk, False, act.changes["status"])
             return act
 
         return retried

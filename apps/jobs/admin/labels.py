@@ -45,6 +45,7 @@ ARROW_WORDS = {
     "force_cancel": _("cancel by force"),
     "mark_done": _("mark done"),
     "retry": _("retry"),
+    "take_back": _("take back"),
     "run_now": _("run now"),
     "edit": _("edit"),
 }

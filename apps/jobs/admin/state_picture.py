@@ -46,6 +46,7 @@ CURVES: dict[Pair, str] = {
     (t.FAILED, t.READY): "M592 173Q400 330 151 242",
     (t.FAILED, t.SUCCEEDED): "M632 127Q646 100 632 73",
     (t.CANCELLED, t.READY): "M559 267Q360 322 151 243",
+    (t.CANCELLED, t.SCHEDULED): "M559 238Q300 226 136 103",
 }
 # How an arrow looks; the later ones are drawn above the others.
 PLAIN, POSSIBLE, TAKEN = "plain", "open", "taken"

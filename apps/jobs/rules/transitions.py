@@ -89,6 +89,7 @@ ARROWS: dict[str, Arrow] = {
         Arrow("force_cancel", (RUNNING,), (CANCELLED,), OPERATOR),
         Arrow("mark_done", (SCHEDULED, READY, FAILED), (SUCCEEDED,), OPERATOR),
         Arrow("retry", (FAILED, CANCELLED, SUCCEEDED), (READY,), OPERATOR),
+        Arrow("take_back", (CANCELLED,), (SCHEDULED,), OPERATOR),
         Arrow("run_now", (SCHEDULED, READY), (READY,), OPERATOR),
         Arrow("edit", (SCHEDULED, READY), (SCHEDULED, READY), OPERATOR),
     )

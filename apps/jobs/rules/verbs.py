@@ -23,7 +23,7 @@ MAX_SHIFT_SECONDS = 366 * 86_400
 # The fields of each verb; of TIME either a shift, or an instant, a length to spread over, or both.
 PARAMS: Mapping[str, tuple[str, ...]] = {
     CANCEL: (),
-    RETRY: ("succeeded",),
+    RETRY: ("succeeded", "keep_time"),
     RUN_NOW: (),
     PRIORITY: ("priority",),
     TIME: ("run_at", "shift_seconds", "spread_seconds"),
@@ -34,6 +34,7 @@ PARAMS: Mapping[str, tuple[str, ...]] = {
 # The columns by which `why_not` decides, beside the state.
 FACTS: Mapping[str, tuple[str, ...]] = {
     PRIORITY: ("priority",),
+    RETRY: ("run_at",),
     TIME: ("run_at",),
     MAX_ATTEMPTS: ("attempts", "max_attempts"),
     MOVE: ("affinity_host",),
@@ -76,8 +77,9 @@ def faults(verb: str, params: Mapping[str, Any], now: datetime) -> Iterator[Fiel
         yield from _time_faults(params, now)
     if verb == MOVE:
         yield from _host_faults(params)
-    if verb == RETRY and not isinstance(params.get("succeeded", False), bool):
-        yield FieldError("succeeded", "invalid", _("Write true or false."))
+    for name in PARAMS[RETRY] if verb == RETRY else ():
+        if not isinstance(params.get(name, False), bool):
+            yield FieldError(name, "invalid", _("Write true or false."))
 
 
 def _time_faults(params: Mapping[str, Any], now: datetime) -> Iterator[FieldError]:
@@ -164,7 +166,10 @@ def sample(verb: str, facts: Mapping[str, Any], params: Mapping[str, Any]) -> st
         return _("next run {old} → {new}", old=facts["run_at"], new=new)
     if note_of := note(verb, facts):
         return note_of
-    return _("{old} → {new}", old=Message(facts["status"]), new=Message(_BECOMES[verb]))
+    becomes = _BECOMES[verb]
+    if verb == RETRY and params.get("keep_time") and facts["status"] == t.CANCELLED:
+        becomes = t.SCHEDULED if facts["run_at"] > facts["begun"] else t.READY
+    return _("{old} → {new}", old=Message(facts["status"]), new=Message(becomes))
 
 
 def changes(verb: str, facts: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str, Any]:
@@ -192,7 +197,7 @@ def _new_time(facts: Mapping[str, Any], params: Mapping[str, Any]) -> datetime:
 def opposite(verb: str, params: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
     """The verb that takes the change back, with its fields, where there is one."""
     if verb == CANCEL:
-        return RETRY, {}
+        return RETRY, {"keep_time": True}
     if verb == RETRY:
         return CANCEL, {}
     if verb == TIME and params.get("shift_seconds"):

@@ -79,17 +79,27 @@ def cancel(job: Job, now: datetime, *, force: bool = False) -> Act | None:
     return Act("force_cancel", changes, "cancelled", {**attempt_facts(job, now), "data": data})
 
 
-def retry(job: Job, now: datetime, *, twins: Mapping[str, Submitted], host: str = "") -> Act:
-    """With `host` only there; Conflict when one of the open `twins` has its unique key."""
+def retry(
+    job: Job,
+    now: datetime,
+    *,
+    twins: Mapping[str, Submitted],
+    host: str = "",
+    keep_time: bool = False,
+) -> Act:
+    """With `host` only there; with `keep_time` a cancelled job waits again until it was due.
+    Conflict when one of the open `twins` has its unique key."""
     require_arrow(job, "retry")
     if host:
         require_served(job, host)
+    waits = keep_time and job.status == t.CANCELLED and job.run_at > now
+    run_at = job.run_at if waits else now
     changes: dict[str, Any] = {
-        "status": t.READY,
+        "status": t.SCHEDULED if waits else t.READY,
         "attempts": 0,
-        "run_at": now,
-        "expected_at": now,
-        "order_key": place_now(job, now),
+        "run_at": run_at,
+        "expected_at": run_at,
+        "order_key": place_now(job, run_at),
         "finished_at": None,
         "cancel_requested": False,
         "progress": None,
@@ -109,7 +119,8 @@ def retry(job: Job, now: datetime, *, twins: Mapping[str, Submitted], host: str 
                     key=job.key,
                 )
             )
-    return Act("retry", changes, "retried", {"data": {"host": host}} if host else {})
+    arrow = "take_back" if waits else "retry"
+    return Act(arrow, changes, "retried", {"data": {"host": host}} if host else {})
 
 
 def run_now(job: Job, now: datetime) -> Act:
@@ -166,7 +177,7 @@ def edit(job: Job, now: datetime, changes: Mapping[str, Any]) -> Act | None:
 
 
 def place_now(job: Job, now: datetime) -> int:
-    """The place in the order that the job gets when it is run or retried now."""
+    """The place in the order that the job gets when it is run or retried at that moment."""
     return _place(job, now, job.priority, 0)
 
 

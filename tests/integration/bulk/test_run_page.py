@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -70,6 +71,39 @@ def test_way_back_leads_to_all_rows_that_were_changed_and_from_there_to_the_run(
     made = BulkRun.objects.latest("pk")
     assert (made.verb, made.filter, made.at_most) == ("retry", {"run": str(run.pk)}, 1_200)
     assert f"Changed by bulk run: {run.pk}" in text_of(page.get(page_of(made)))
+
+
+def test_jobs_that_are_taken_back_wait_again_until_they_were_due(
+    page: Client, start: Start, frozen_clock: FrozenClock
+) -> None:
+    """What was due meanwhile is ready; a plain retry runs all of them now."""
+    now = frozen_clock.instant
+    due = {number: now + timedelta(hours=hours) for hours, number in enumerate(jobs(4))}
+    for number, run_at in due.items():
+        Job.objects.filter(pk=number).update(
+            run_at=run_at, status=t.SCHEDULED if run_at > now else t.READY
+        )
+    run = start("cancel", {"type": "mail"})
+    carry_out(run)
+    frozen_clock.advance(minutes=90)
+    [back] = [b for b in page.get(page_of(run)).context["object_buttons"] if "Take" in str(b.text)]
+    planned = page.get(back.url)
+    assert "cancelled → scheduled" in text_of(planned)
+    page.post(back.url, {**form_of(planned, "once"), "reason": "it was right"})
+    made = BulkRun.objects.latest("pk")
+    assert made.params == {"keep_time": True}
+    carry_out(made)
+    late = frozen_clock.instant
+    for number, run_at in due.items():
+        job = Job.objects.get(pk=number)
+        kept = max(run_at, late)
+        assert (job.run_at, job.expected_at) == (kept, kept)
+        assert job.status == (t.SCHEDULED if kept > late else t.READY)
+
+    again = start("cancel", {"type": "mail"})
+    carry_out(again)
+    carry_out(start("retry", {"run": str(again.pk)}))
+    assert {job.run_at for job in Job.objects.filter(pk__in=due)} == {late}
 
 
 def test_plan_of_a_way_back_says_that_what_has_ended_stays(page: Client, start: Start) -> None:

@@ -16,6 +16,7 @@ def test_only_an_operator_takes_a_job_out_of_a_final_state() -> None:
 
     assert {(a.name, a.by) for a in out_of_final} == {
         ("retry", t.OPERATOR),
+        ("take_back", t.OPERATOR),
         ("mark_done", t.OPERATOR),
     }
 
