@@ -16,13 +16,16 @@ class TaskPlatformConfig(AppConfig):
 
     def ready(self) -> None:
         from apps.alerts.services import sheet
-        from taskplatform import beat, forgetting
+        from taskplatform import beat, collation, forgetting
         from taskplatform.roles import make_roles
 
         # As the menu has it. A class of its own would hide Django's users from the type checker.
         apps.get_app_config("auth").verbose_name = _("People")
         sheet.use(beat.periods)
         forgetting.connect()
+        # Once: the signal comes for each app with models.
+        common = apps.get_app_config("common")
+        post_migrate.connect(collation.hold, sender=common, dispatch_uid="taskplatform.collation")
         post_migrate.connect(make_roles, dispatch_uid="taskplatform.roles")
 
 

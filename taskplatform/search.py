@@ -23,6 +23,7 @@ from apps.common.admin import PlatformModelAdmin
 from apps.common.admin.changelist import tidy_search
 from apps.common.admin.display import plain_time, shown_text
 from apps.common.admin.filters import read_key, read_number
+from apps.common.lookups import folding
 from apps.common.masking import redact
 from apps.common.masking.search import says
 from apps.dispatch.models import (
@@ -344,13 +345,12 @@ KINDS: tuple[Kind, ...] = (
 
 def pages_named(menu: Sequence[Mapping[str, Any]], term: Term) -> HitGroup | None:
     """The menu entries with a word that begins with the term; Chinese does not part its words."""
-    wanted = term.text.casefold()
     begins = r"\b" if term.text.isascii() else ""
-    named = re.compile(begins + re.escape(wanted))
+    named = re.compile(begins + folding(term.text))
     hits = [
         Hit(str(item["link"]), str(item["title"])[:1].upper() + str(item["title"])[1:])
         for group in menu
         for item in group["items"]
-        if wanted and named.search(str(item["title"]).casefold())
+        if term.text and named.search(str(item["title"]))
     ]
     return HitGroup(gettext("Entries of the menu"), hits) if hits else None

@@ -14,6 +14,7 @@ from apps.access.conf import AccessConf
 from apps.alerts.conf import AlertsConf
 from apps.bulk.conf import BulkConf
 from apps.common.conf import CommonConf
+from apps.common.fields import COLLATION
 from apps.dispatch.conf import DispatchConf
 from apps.jobs.conf import JobsConf
 from apps.journal.conf import JournalConf
@@ -146,6 +147,7 @@ else:
     _database["OPTIONS"] = {
         **_database.get("OPTIONS", {}),
         "charset": "utf8mb4",
+        "collation": COLLATION,
         "isolation_level": "read committed",
         "connect_timeout": 5,
         # Without it the session runs in the server's zone and UTC comparisons are hours off.

@@ -10,6 +10,8 @@ class CommonConfig(AppConfig):
     def ready(self) -> None:
         from django.contrib.auth.signals import user_logged_in
 
+        from apps.common import lookups
         from apps.common.preferences import begin_session
 
+        lookups.register()
         user_logged_in.connect(begin_session, dispatch_uid="common.preferences")

@@ -15,6 +15,8 @@ else:
     # Django's fields are generic for type checkers only.
     TextField = models.CharField
 
+# Of every text column on MariaDB and MySQL, and of connections: equal is what is the same.
+COLLATION = "utf8mb4_bin"
 KEY_PATTERN = r"[A-Za-z0-9_.:@/+-]*"
 
 
@@ -35,5 +37,5 @@ class KeyField(TextField):
     def db_parameters(self, connection: BaseDatabaseWrapper) -> dict[str, Any]:
         parameters: dict[str, Any] = dict(super().db_parameters(connection))
         if connection.vendor == "mysql":
-            parameters["collation"] = "utf8mb4_bin"
+            parameters["collation"] = COLLATION
         return parameters

@@ -8,8 +8,8 @@ from typing import Any
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 from django.db.models import F, Func, Q, TextField
-from django.db.models.lookups import IContains
 
+from apps.common.lookups import IContains
 from apps.common.masking import MASK, redact_line
 from apps.common.masking.names import patterns
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 
 from apps.common import ids
 from apps.common.db import fetch, fetch_each, force_index, placeholders, table
+from apps.common.lookups import folding
 from apps.common.masking import redact
 from apps.journal.services.minutes import instant_of, second_of
 from apps.reports.models import ErrorGroup, Rollup
@@ -207,11 +209,11 @@ def _most_frequent(counted: _Counted, limit: int) -> _Counted:
 def _saying(text: str, counted: _Counted) -> _Counted:
     """Those of the errors that have the text, in letters of either case, as they are shown."""
     samples = dict(_known(_sums(counted), "sample"))
-    wanted = text.casefold()
+    wanted = re.compile(folding(text))
     return {
         (source, value): sums
         for (source, value), sums in counted.items()
-        if wanted in redact(samples.get((source, *error_of(value)), [""])[0]).casefold()
+        if wanted.search(redact(samples.get((source, *error_of(value)), [""])[0]))
     }
 
 

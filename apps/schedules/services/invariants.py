@@ -43,8 +43,6 @@ def _jobs(recent: int) -> CheckResult:
     name = "'schedule:' || r.schedule_id || '@' || r.occurrence"
     if connection.vendor == "mysql":
         name = "CONCAT('schedule:', r.schedule_id, '@', r.occurrence)"
-        # The collation of keys, or the index would not serve.
-        name = f"CONVERT({name} USING utf8mb4) COLLATE utf8mb4_bin"
     newest = f"SELECT * FROM {table(ScheduleRun)} ORDER BY id DESC LIMIT {int(recent)}"
     found = fetch(
         f"SELECT r.schedule_id, r.occurrence, j.id FROM ({newest}) r "
