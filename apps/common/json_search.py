@@ -86,12 +86,14 @@ class _Holds(Func):
 
     def _in_sqlite(self, column: str, escaped: bool) -> tuple[str, tuple[Any, ...]]:
         path = self._condition.in_sql(escaped=escaped)
+        value = self._condition.value
+        # A number alone is rounded to 15 digits; in a list it stays as it is stored and shown.
         sql = (
-            f"CASE json_type({column}, %s) WHEN 'object' THEN NULL WHEN 'array' THEN NULL "
-            "WHEN 'true' THEN 'true' WHEN 'false' THEN 'false' WHEN 'null' THEN 'null' "
-            f"ELSE CAST(json_extract({column}, %s) AS TEXT) END = %s"
+            f"CASE WHEN json_type({column}, %s) = 'text' THEN json_extract({column}, %s) = %s "
+            f"WHEN json_type({column}, %s) NOT IN ('object', 'array') "
+            f"THEN json_extract({column}, %s, %s) = %s END"
         )
-        return sql, (path, path, self._condition.value)
+        return sql, (path, path, value, path, path, path, f"[{value},{value}]")
 
     def _in_mysql(self, column: str, escaped: bool) -> tuple[str, tuple[Any, ...]]:
         path = self._condition.in_sql(escaped=escaped)
