@@ -22,7 +22,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common import ids
 from apps.common.admin.actions import CustomUrls
-from apps.common.admin.csv_text import CsvForm, download, plain_cell
+from apps.common.admin.csv_text import CsvForm, download, file_name, plain_cell
 from apps.common.admin.display import shown_text, translate
 from apps.common.db import is_retryable, transactional
 from apps.common.errors import PlatformError
@@ -258,7 +258,7 @@ class CsvPages:
             message %= {"rows": MAX_EXPORTED, "megabytes": MAX_EXPORTED_BYTES // 1_048_576}
             self.admin.message_user(request, message, messages.WARNING)
             return HttpResponseRedirect(f"{self.admin.changelist_url()}?{request.GET.urlencode()}")
-        return download(text, name=f"{self.admin.opts.model_name}s.csv")
+        return download(text, name=file_name(self.admin.model))
 
     def _exported(self, request: HttpRequest, pks: list[Any]) -> str | None:
         """The rows as CSV, read in chunks; None when it exceeds MAX_EXPORTED_BYTES."""

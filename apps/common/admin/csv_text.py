@@ -10,7 +10,10 @@ from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.db import models
 from django.http import HttpResponse
+from django.utils import translation
+from django.utils.text import slugify
 from django.utils.translation import gettext, gettext_noop, ngettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminTextareaWidget
@@ -26,6 +29,8 @@ MAX_BYTES = 1_048_576
 _CSV_ERRORS = (
     gettext_noop("unexpected end of data"),
     gettext_noop("',' expected after '\"'"),
+    gettext_noop("';' expected after '\"'"),
+    gettext_noop("'\t' expected after '\"'"),
     gettext_noop("field larger than field limit (131072)"),
 )
 # Characters that start a formula in spreadsheets, also after blanks and quotes and in full width.
@@ -35,6 +40,8 @@ _NUMBER = re.compile(r"-?[0-9]{1,19}")
 
 def plain_cell(value: object) -> str:
     """The value as a cell that no spreadsheet evaluates: formulas get a leading `'`."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     text = "" if value is None else str(value)
     is_number = isinstance(value, int) and _NUMBER.fullmatch(text)
     return f"'{text}" if _FORMULA.match(text) and not is_number else text
@@ -60,6 +67,12 @@ def download(text: str, *, name: str) -> HttpResponse:
     )
 
 
+def file_name(model: type[models.Model]) -> str:
+    """The name of a file with rows of the model, in English for programs: `once-tasks.csv`."""
+    with translation.override(None):
+        return f"{slugify(str(model._meta.verbose_name_plural))}.csv"
+
+
 class _Lines(forms.CharField):
     """Text whose line ends are one character each; browsers send two."""
 
@@ -70,7 +83,8 @@ class _Lines(forms.CharField):
 class CsvForm(forms.Form):
     """A CSV file or its text; a valid form has its `rows`, each a dict by column.
 
-    The first line names some of `columns` and all `needed` ones; `ignored` ones are allowed.
+    The first line names some of `columns` and all `needed` ones; `ignored` ones are allowed. Commas
+    divide it, or the semicolons or tabs of spreadsheets in other languages.
     """
 
     file = forms.FileField(label=_("CSV file"), required=False, widget=UnfoldAdminFileFieldWidget())
@@ -122,7 +136,7 @@ class CsvForm(forms.Form):
     def _read(self, text: str) -> list[dict[str, str]]:
         try:
             plain = io.StringIO(text.lstrip(BYTE_ORDER_MARK), newline="")
-            lines = list(csv.reader(plain, strict=True))
+            lines = list(csv.reader(plain, strict=True, delimiter=_divider(text)))
         except csv.Error as error:
             message = gettext("This is not CSV: %s.") % translate(Message(str(error)))
             raise ValidationError(message) from error
@@ -164,3 +178,9 @@ class CsvForm(forms.Form):
                     gettext("The column %(name)s is missing; the first line names %(columns)s.")
                     % {"name": name, "columns": known}
                 )
+
+
+def _divider(text: str) -> str:
+    """What divides the cells: no name of a column has any of these."""
+    first = text.strip().partition("\n")[0]
+    return next((each for each in ",;\t" if each in first), ",")

@@ -20,7 +20,7 @@ from django.utils.translation import gettext
 
 from apps.common.admin.changelist import BEFORE
 from apps.common.admin.columns import chosen
-from apps.common.admin.csv_text import download, plain_cell
+from apps.common.admin.csv_text import download, file_name, plain_cell
 from apps.common.masking import redact
 
 MAX_EXPORTED = 100_000
@@ -46,7 +46,7 @@ def export_view(request: HttpRequest, *, model_admin: Any) -> HttpResponseBase:
         facts = {"rows": f"{MAX_EXPORTED:,}", "seconds": MAX_SECONDS}
         model_admin.message_user(request, message % facts, messages.WARNING)
         return HttpResponseRedirect(back)
-    return download(text, name=f"{model_admin.opts.model_name}s.csv")
+    return download(text, name=file_name(model_admin.model))
 
 
 def _text(request: HttpRequest, model_admin: Any) -> str | None:

@@ -131,7 +131,7 @@ class ExecutorResource(CsvResource):
             "name": instance.name,
             "kind": instance.kind,
             "title": instance.title,
-            "enabled": "yes" if instance.enabled else "no",
+            "enabled": instance.enabled,
             "groups": " ".join(sorted(groups & self._visible_groups)),
             "last_seen_at": "" if seen is None else wire_time(seen),
         }

@@ -150,7 +150,20 @@ def test_export_opens_as_utf_8_in_excel_and_comes_in_again_with_and_without_its_
         assert "0 new, 0 changed, 1 unchanged" in text_of(page)
 
 
+def test_file_of_a_spreadsheet_in_another_language_comes_in_as_well(admin_client: Client) -> None:
+    factories.user("uid_a", title="Wang; Fang, 3\t4")
+    factories.user("uid_b", enabled=False)
+    lines = csv.reader(io.StringIO(admin_client.get(f"{LIST}export/").content.decode("utf-8-sig")))
+    rows = list(lines)
+    for divider in ",;\t":
+        text = io.StringIO()
+        csv.writer(text, delimiter=divider).writerows(rows)
+        page = admin_client.post(f"{LIST}import/", {"text": text.getvalue()})
+        assert "0 new, 0 changed, 2 unchanged" in text_of(page), divider
+
+
 def test_plain_text_is_exported_as_it_is() -> None:
+    assert [plain_cell(each) for each in (True, False, 1, 0, None)] == ["yes", "no", "1", "0", ""]
     for text in ("Ann", "a=b", "5", "", "O'Neil"):
         assert plain_cell(text) == cell_text(text) == text
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 from typing import Any
 
 import pytest
+from django.contrib.admin import site
 from django.test import Client
+from django.urls import NoReverseMatch, reverse
 
 from apps.common import clock
 from apps.common.admin import export
@@ -114,3 +117,23 @@ def test_people_with_limits_export_their_rows_only(role_client: Any, role_user: 
 def test_list_leads_to_the_export_of_what_it_shows(admin_client: Client) -> None:
     page = admin_client.get(f"{JOBS}?status=failed").content.decode()
     assert f'{JOBS}export/?status=failed"' in page
+
+
+def test_file_is_named_after_its_list(admin_client: Client) -> None:
+    """Also in another language, because programs read them."""
+    names = {}
+    for model in site._registry:
+        with contextlib.suppress(NoReverseMatch):
+            url = reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_export")
+            page = admin_client.get(url, headers={"Accept-Language": "zh-hans"})
+            names[model._meta.model_name] = page["Content-Disposition"].split('"')[1]
+    assert names == {
+        "archiveddispatch": "archive-of-dispatches.csv",
+        "archivedjob": "archive.csv",
+        "dispatch": "dispatches.csv",
+        "executor": "executors.csv",
+        "job": "jobs.csv",
+        "journalentry": "journal-entries.csv",
+        "oncetask": "once-tasks.csv",
+        "rotatetask": "rotations.csv",
+    }
