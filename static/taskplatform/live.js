@@ -1,5 +1,6 @@
 // Renews each element with an address in `data-live-url` every `data-seconds`, while the page is
-// visible, until what comes is marked by `data-final`; then the page is loaded once more.
+// visible, until what comes is marked by `data-final`; then the page is loaded once more. What went
+// wrong stands in `.stale`.
 (() => {
   "use strict";
 
@@ -55,17 +56,31 @@
     removeUpTo(null);
   }
 
+  // The page at the address; null when it does not come, and then readers are told.
+  async function fetchPage(address) {
+    const stale = document.querySelector(".stale");
+    let why = stale.dataset.late;
+    let page = null;
+    try {
+      const answer = await fetch(address, { signal: AbortSignal.timeout(TIMEOUT_MS) });
+      if (answer.redirected) {
+        why = stale.dataset.signedOut;
+      } else if (answer.ok) {
+        page = new DOMParser().parseFromString(await answer.text(), "text/html");
+        why = "";
+      }
+    } catch {
+      // No answer: the next time may do.
+    }
+    if (stale.textContent !== why) stale.textContent = why;
+    return page;
+  }
+
   async function renew(old) {
     if (document.hidden) return;
-    try {
-      const answer = await fetch(old.dataset.liveUrl, { signal: AbortSignal.timeout(TIMEOUT_MS) });
-      if (!answer.ok || answer.redirected) return;
-      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-      const fresh = page.getElementById(old.id);
-      if (fresh) merge(old, fresh);
-    } catch {
-      // The next time may do.
-    }
+    const page = await fetchPage(old.dataset.liveUrl);
+    const fresh = page && page.getElementById(old.id);
+    if (fresh) merge(old, fresh);
   }
 
   function later(id) {
@@ -78,7 +93,7 @@
   }
 
   // For the overview, whose parts come in turn.
-  window.mergeElement = merge;
+  window.live = { fetchPage, merge };
 
   for (const { id } of document.querySelectorAll("[data-live-url]:not([data-final])")) later(id);
 })();

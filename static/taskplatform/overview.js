@@ -4,24 +4,18 @@
 (() => {
   "use strict";
 
-  const TIMEOUT_MS = 10000;
   // The present state comes last.
   const LAST = "overview-present";
   const MAX_PARTS = 2;
 
   function start(root) {
     const bar = root.querySelector(".overview-live");
-    const stale = root.querySelector(".overview-stale");
+    const stale = bar.querySelector(".stale");
     const button = bar.querySelector("button");
     const period = Number(root.dataset.seconds) * 1000;
     let timer = 0;
     let fetching = false;
     let paused = false;
-
-    function announce(text) {
-      if (stale.textContent !== text) stale.textContent = text;
-      root.classList.toggle("overview-is-stale", Boolean(text));
-    }
 
     function address() {
       const url = new URL(root.dataset.url, window.location.href);
@@ -30,12 +24,12 @@
       return url;
     }
 
-    function show(text) {
-      const page = new DOMParser().parseFromString(text, "text/html");
+    // Returns the id of the first part of the page, if any.
+    function show(page) {
       const parts = [...page.body.children];
       for (const fresh of parts) {
         const old = document.getElementById(fresh.id);
-        if (old) window.mergeElement(old, fresh);
+        if (old) window.live.merge(old, fresh);
         else root.append(fresh);
       }
       return parts.length ? parts[0].id : "";
@@ -45,31 +39,14 @@
       clearTimeout(timer);
       if (fetching || paused || document.hidden) return;
       fetching = true;
-      try {
-        for (let part = 0; part < MAX_PARTS; part += 1) {
-          const came = await fetchPart();
-          if (!came || came === LAST) break;
-        }
-      } catch {
-        announce(stale.dataset.late);
+      for (let part = 0; part < MAX_PARTS; part += 1) {
+        const page = await window.live.fetchPage(address());
+        const came = page && show(page);
+        if (!came || came === LAST) break;
       }
+      root.classList.toggle("overview-is-stale", Boolean(stale.textContent));
       fetching = false;
       later();
-    }
-
-    // Returns the id of the part that came, if any.
-    async function fetchPart() {
-      const answer = await fetch(address(), { signal: AbortSignal.timeout(TIMEOUT_MS) });
-      if (answer.redirected) {
-        announce(stale.dataset.signedOut);
-      } else if (answer.ok) {
-        const part = show(await answer.text());
-        announce("");
-        return part;
-      } else {
-        announce(stale.dataset.late);
-      }
-      return "";
     }
 
     function later() {

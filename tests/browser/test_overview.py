@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
+from django.urls import reverse
 from playwright.sync_api import Page, Request, expect
 
 from apps.dispatch.services import pull
@@ -195,26 +196,29 @@ def test_nothing_is_asked_while_nobody_looks(
     expect(ready).to_have_text("4")
 
 
-def test_page_says_when_it_is_stale_and_recovers(
-    page_as: Callable[..., Page], frozen_clock: FrozenClock, watch: Watch
+def test_pages_that_renew_themselves_say_when_they_cannot(
+    page_as: Callable[..., Page], watch: Watch, subtests: pytest.Subtests
 ) -> None:
     job_type()
+    [number] = jobs(1)
     page = page_as("superuser", own=True)
     page.clock.install()
-    page.goto("/admin/")
-    stale = page.locator(".overview-stale")
-    expect(stale).to_have_text("")
     watch.allow("ERR_INTERNET_DISCONNECTED|Failed to load resource")
-    page.context.set_offline(True)
-    page.clock.run_for(5_000)
-    expect(stale).to_have_text("Not refreshed since this time; trying again.")
+    cookies = page.context.cookies()
+    for name, *args in (["index"], ["jobs_worker_changelist"], ["jobs_job_change", number]):
+        with subtests.test(page=name):
+            page.context.add_cookies(cookies)  # type: ignore[arg-type]
+            page.goto(reverse(f"admin:{name}", args=args))
+            stale = page.locator(".stale")
+            expect(stale).to_have_text("")
+            page.context.set_offline(True)
+            page.clock.run_for(5_000)
+            expect(stale).to_have_text("Cannot refresh this now; trying again.")
 
-    page.context.set_offline(False)
-    jobs(1)
-    page.clock.run_for(5_000)
-    expect(page.locator("#overview-tile-jobs-ready strong")).to_have_text("1")
-    expect(stale).to_have_text("")
+            page.context.set_offline(False)
+            page.clock.run_for(5_000)
+            expect(stale).to_have_text("")
 
-    page.context.clear_cookies()
-    page.clock.run_for(5_000)
-    expect(stale).to_have_text("You are signed out; load the page again.")
+            page.context.clear_cookies()
+            page.clock.run_for(5_000)
+            expect(stale).to_have_text("You are signed out; load the page again.")
