@@ -31,7 +31,7 @@ def abilities(account: User) -> dict[str, Any]:
         return {"notes": [*_hindrances(account), superuser]}
     held = _permissions_of(account)
     limits: dict[str, Names] = {
-        EXECUTORS: OperatorScope.names_of(account),
+        EXECUTORS: OperatorScope.limit_of(account),
         JOB_TYPES: JobScope.names_of(account),
     }
     limited = [side for side, names in limits.items() if names is not None]
@@ -44,7 +44,7 @@ def abilities(account: User) -> dict[str, Any]:
         "cannot": cannot,
         "others": shown_text(", ".join(sorted(held - NAMED))),
         "limits": [
-            (_("Executors:"), _list(limits[EXECUTORS])),
+            (_("Executors:"), _list(OperatorScope.names_of(account))),
             (_("Job types:"), _list(limits[JOB_TYPES])),
         ],
     }
@@ -77,7 +77,7 @@ def _warnings(limits: Mapping[str, Names]) -> list[str]:
         return [_("Sees all executors and all jobs: it has no limits.")]
     found = []
     if executors is None:
-        found.append(_("Sees all executors, tasks and dispatches: it has no limit to executors."))
+        found.append(_("Sees no executors, tasks or dispatches: limited to job types alone."))
     if types is None:
         found.append(
             _(

@@ -18,8 +18,8 @@ from apps.access.admin import ApiClientAdmin
 from apps.access.models import ApiClient
 from apps.common.admin import MachineRowAdmin
 from apps.common.admin.display import column, time_column
-from apps.dispatch.models import Executor, OperatorScope, Template
-from apps.jobs.models import AnyJob, ArchivedJob, Bounds, Job, JobType, bounds_of
+from apps.dispatch.models import Executor, OperatorScope
+from apps.jobs.models import AnyJob, ArchivedJob, Bounds, Job, bounds_of
 from apps.journal.admin import JournalEntryAdmin
 from apps.journal.admin.sinks import SinkAdmin, SinkRejectAdmin
 from apps.journal.admin.words import Event, register
@@ -67,21 +67,16 @@ class OperatorsJournalAdmin(JournalEntryAdmin):
         if not request.user.has_perm("auth.view_user"):
             entries = entries.exclude(source=Source.PEOPLE)
         bound, bounds = OperatorScope.names_of(request.user), bounds_of(request.user)
-        if bound is None and bounds.are_open:
+        if bound is None:
             return entries
         seen = Q(source=Source.JOB) & (
             Q(subject_id__in=_within(Job, bounds)) | Q(subject_id__in=_within(ArchivedJob, bounds))
         )
         visible = Schedule.objects.visible_to(request.user).values("pk")
         seen |= Q(source=Source.SCHEDULE, subject_id__in=visible)
-        if bound is None:
-            # They see all of dispatch, and of what else is planned their types.
-            types = JobType.objects.visible_to(request.user).values("name")
-            of_dispatch = ~Q(executor="") | Q(type_or_task=Template._meta.model_name)
-            planned = Q(source=Source.PLAN) & (of_dispatch | Q(type_or_task__in=types))
-            seen |= Q(source=Source.DISPATCH) | planned
-        else:
-            seen |= Q(executor__in=Executor.objects.within(bound).values("name"))
+        seen |= Q(executor__in=Executor.objects.within(bound).values("name"))
+        if bounds.types is not None:
+            seen |= Q(source=Source.PLAN, executor="", type_or_task__in=bounds.types)
         return entries.filter(seen)
 
 

@@ -142,7 +142,7 @@ CAPABILITIES = (
     Capability(
         _("Add, change and delete templates"),
         _edits("dispatch", "template"),
-        closed_to=frozenset({EXECUTORS}),
+        closed_to=ANY,
     ),
     Capability(_("Delete executors"), ("dispatch.delete_executor",)),
     Capability(_("Add, change and delete job types"), _edits("jobs", "jobtype"), closed_to=ANY),

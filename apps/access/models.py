@@ -97,6 +97,8 @@ class ApiClient(models.Model):
 
 # Where the limits of a person are kept, on the object.
 KNOWN_LIMITS = "_known_limits"
+# No executor or job type has this name.
+_ELSEWHERE = "*"
 
 
 class Limited(models.Model):
@@ -142,17 +144,43 @@ class Limited(models.Model):
         side: str,
         scopes: Callable[[], models.QuerySet[Any, str]],
     ) -> list[str] | None:
-        """The names in the scopes of the person; None for no limit, as superusers have.
+        """The names in the scopes of the person; None for no limit, as superusers have."""
+        found = cls._rows(person, side, scopes)
+        own = [name for name in found if name != _ELSEWHERE]
+        return [name for name in own if name] if own else None
+
+    @classmethod
+    def is_elsewhere(
+        cls,
+        person: AbstractBaseUser | AnonymousUser,
+        side: str,
+        scopes: Callable[[], models.QuerySet[Any, str]],
+    ) -> bool:
+        """Whether the person is limited on another side alone."""
+        return {*cls._rows(person, side, scopes)} == {_ELSEWHERE}
+
+    @classmethod
+    def _rows(
+        cls,
+        person: AbstractBaseUser | AnonymousUser,
+        side: str,
+        scopes: Callable[[], models.QuerySet[Any, str]],
+    ) -> list[str]:
+        """The names in the scopes, "" for a limit on this side, and _ELSEWHERE for one on another.
 
         Read once for each object of a person, as Django reads permissions: each model of the menu
         asks.
         """
         if getattr(person, "is_superuser", False):
-            return None
+            return []
         known: dict[str, list[str]] = getattr(person, KNOWN_LIMITS, {})
         if side not in known:
-            mark = models.Value("", output_field=models.CharField())
-            limit = cls.objects.filter(person_id=person.pk, side=side).values_list(mark)
+            mark = models.Case(
+                models.When(side=side, then=models.Value("")),
+                default=models.Value(_ELSEWHERE),
+                output_field=models.CharField(),
+            )
+            limit = cls.objects.filter(person_id=person.pk).values_list(mark)
             known[side] = [str(row[0]) for row in scopes().union(limit, all=True)]
             setattr(person, KNOWN_LIMITS, known)
-        return [name for name in known[side] if name] if known[side] else None
+        return known[side]

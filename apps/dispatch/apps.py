@@ -19,5 +19,5 @@ class DispatchConfig(AppConfig):
         register(check_template_names, Tags.database)
         register(check_template_schemas, Tags.database)
         declared_in(Template.objects.schemas_with_secrets)
-        members.register(Executor.objects.user_names, OperatorScope.names_of)
+        members.register(Executor.objects.user_names, OperatorScope.limit_of)
         existing.register("executors", Executor.objects.names_among)

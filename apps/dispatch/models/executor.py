@@ -138,9 +138,20 @@ class OperatorScope(models.Model):
 
     @classmethod
     def names_of(cls, operator: AbstractBaseUser | AnonymousUser) -> list[str] | None:
-        """The executors an operator is limited to; None for no limit, as superusers have."""
-        return Limited.names_of(
-            operator,
-            Limited.Side.EXECUTORS,
-            lambda: cls.objects.filter(operator_id=operator.pk).values_list("executor__name"),
-        )
+        """The executors an operator sees; None for all. Whoever is limited to job types alone sees
+        none."""
+        if Limited.is_elsewhere(operator, *cls._limits(operator)):
+            return []
+        return cls.limit_of(operator)
+
+    @classmethod
+    def limit_of(cls, operator: AbstractBaseUser | AnonymousUser) -> list[str] | None:
+        """The executors an operator is limited to, of jobs with users, too; None for no limit, as
+        superusers have."""
+        return Limited.names_of(operator, *cls._limits(operator))
+
+    @classmethod
+    def _limits(cls, operator: AbstractBaseUser | AnonymousUser) -> tuple[str, Any]:
+        return Limited.Side.EXECUTORS, lambda: cls.objects.filter(
+            operator_id=operator.pk
+        ).values_list("executor__name")

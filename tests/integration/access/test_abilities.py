@@ -119,7 +119,11 @@ def test_single_permissions_are_folded(
                 "job types."
             ],
         ),
-        (False, True, ["Sees all executors, tasks and dispatches: it has no limit to executors."]),
+        (
+            False,
+            True,
+            ["Sees no executors, tasks or dispatches: limited to job types alone."],
+        ),
     ],
 )
 def test_side_without_a_limit_is_a_warning(

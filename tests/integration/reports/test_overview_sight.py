@@ -13,6 +13,7 @@ from django.urls import reverse
 from apps.common import clock
 from apps.dispatch.models import Dispatch, OperatorScope
 from apps.dispatch.services import pull
+from apps.jobs.models import Job, JobScope
 from tests import factories
 from tests.emptying import undone
 from tests.frozen import FrozenClock
@@ -111,3 +112,27 @@ def test_operator_with_scopes_sees_dispatches_of_their_executors_only(
     assert "gid_nights" not in html
     # They count the jobs of other users as well.
     assert "overview-tile-job-ended" not in html
+
+
+def test_operator_with_job_types_sees_their_jobs_and_nothing_of_dispatch(
+    scene: FrozenClock, role_user: Callable[[str], User], role_client: Callable[[str], Client]
+) -> None:
+    shown = tiles(home(role_client("operator")))
+    name = Job.objects.filter(status="ready").order_by("run_at")[0].type
+    own, states = Job.objects.filter(type=name), ("ready", "scheduled", "running", "failed")
+    assert Job.objects.exclude(type=name).filter(status__in=states).exists()
+    JobScope.objects.create(operator=role_user("operator"), type=name)
+    factories.once_task(factories.member("uid_ann"), "Of nobody I know")
+
+    html = home(role_client("operator"))
+
+    mine = tiles(html)
+    for state in states:
+        assert mine[f"jobs-{state}"] == str(own.filter(status=state).count()), state
+    assert mine["jobs-due"] == shown["jobs-due"] != "–"
+    assert not any(key.startswith(("dispatch", "tasks", "executors")) for key in mine)
+    # They count the jobs of all types.
+    assert "job-ended" not in mine
+    for page in ("dispatch_dispatch", "dispatch_oncetask", "dispatch_executor"):
+        listed = role_client("operator").get(reverse(f"admin:{page}_changelist"))
+        assert "uid_ann" not in listed.content.decode(), page

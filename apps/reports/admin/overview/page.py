@@ -97,7 +97,8 @@ class _Seen:
     def by(cls, user: Any, periods: Mapping[str, float]) -> _Seen:
         sight = Sight(user)
         status = standing(periods)
-        has_types = JOB in sight.shown and bool(status.types)
+        types = status.types if sight.job_types is None else sight.job_types
+        has_types = JOB in sight.shown and bool(types)
         taken = {JOB: [has_types] * 2, DISPATCH: _taken() if DISPATCH in sight.shown else []}
         # With a type there can be jobs, with an executor dispatches.
         used = [source for source in sight.shown if taken[source][0]]
@@ -118,7 +119,8 @@ def _present(seen: _Seen) -> dict[str, Any]:
     hours = hour.panels(sight, status, seen.summed, seen.until) if seen.until else {}
     panels = []
     for source in seen.used:
-        panels.append(present.jobs(status) if source == JOB else present.dispatches(sight, status))
+        draw = present.jobs if source == JOB else present.dispatches
+        panels.append(draw(sight, status))
         if source in hours:
             panels.append(hours[source])
     if processes["panel"]:

@@ -51,9 +51,9 @@ _SWEEPS = "#overview-each-sweep"
 
 
 # --- jobs and dispatches --------------------------------------------------------------------------
-def jobs(status: Standing) -> Panel:
-    found = status.jobs(MAX_COUNTED)
+def jobs(sight: Sight, status: Standing) -> Panel:
     states = Job.Status
+    found = _totals(sight, status)
     tiles = [
         Tile(
             key=f"jobs-{state}",
@@ -62,19 +62,23 @@ def jobs(status: Standing) -> Panel:
             url=listed(Job, status=state),
             tone=DANGER if state == states.FAILED and count else "",
         )
-        for state, count in (
-            (states.READY, found.ready),
-            (states.SCHEDULED, found.scheduled),
-            (states.RUNNING, found.running),
-            (states.FAILED, found.failed),
-        )
+        for state in (states.READY, states.SCHEDULED, states.RUNNING, states.FAILED)
+        if (count := found.get(state)) is not None
     ]
-    tiles.insert(1, _oldest_due(status, status.oldest_due if found.ready else None))
+    tiles.insert(1, _oldest_due(sight, status, has_ready=bool(found[states.READY])))
     return Panel(key="jobs", title=_("Jobs now"), tiles=tiles)
 
 
-def _oldest_due(status: Standing, due: counts.DueJob | None) -> Tile:
+def _totals(sight: Sight, status: Standing) -> dict[str, int]:
+    """By state; those that are too many to count are left out."""
+    if sight.job_types is None:
+        return status.jobs(MAX_COUNTED)._asdict()
+    return counts.totals_of(sight.job_types, MAX_COUNTED)
+
+
+def _oldest_due(sight: Sight, status: Standing, *, has_ready: bool) -> Tile:
     key, title = "jobs-due", _("longest due")
+    due = _longest_due(sight, status) if has_ready else None
     if due is None:
         return Tile(key=key, title=title, value="–", url=listed(Job, status=Job.Status.READY))
     is_paused = any(each.name == due.type and each.is_paused(status.now) for each in status.types)
@@ -84,10 +88,21 @@ def _oldest_due(status: Standing, due: counts.DueJob | None) -> Tile:
         key=key,
         title=title,
         value=age(due.since, status.now),
-        url=row_of(Job, due.number),
+        url=row_of(Job, due.number)
+        if due.number
+        else listed(Job, status=Job.Status.READY, type=due.type),
         notes=(gettext("%s, paused") % name if is_paused else name,),
         tone=WARNING if is_late and not is_paused else "",
     )
+
+
+def _longest_due(sight: Sight, status: Standing) -> counts.DueJob | None:
+    """Without its number for those who see some types only."""
+    if sight.job_types is None:
+        return status.oldest_due
+    found = counts.oldest_due(sight.job_types)
+    due = (counts.DueJob(0, name, since) for name, since in found.items())
+    return min(due, key=lambda each: each.since, default=None)
 
 
 def dispatches(sight: Sight, status: Standing) -> Panel:

@@ -8,43 +8,53 @@ from typing import Any
 from apps.dispatch.models import Dispatch, Executor, OperatorScope
 from apps.dispatch.models.dispatch import DispatchQuerySet
 from apps.dispatch.models.executor import ExecutorQuerySet
-from apps.jobs.models import bounds_of
+from apps.jobs.models import Bounds, bounds_of
 from apps.reports.rules.outcomes import DISPATCH, JOB
 
 _PERMISSIONS = {JOB: "jobs.view_job", DISPATCH: "dispatch.view_dispatch"}
-_OF_JOBS = {"jobs.view_job", "jobs.view_jobtype"}
+# About all types.
+_OF_JOBS = {"jobs.view_jobtype", "jobs.add_jobtype"}
 TOTALS = "reports.view_rollup"
 MAX_EXECUTORS = 500
 
 
 class Sight:
-    """By permissions, and for operators with scopes also by their executors."""
+    """By permissions, and for people with limits also by their executors and job types."""
 
     def __init__(self, user: Any) -> None:
         self._user = user
 
     def may(self, permission: str) -> bool:
         is_of_jobs = permission in _OF_JOBS
-        return bool(self._user.has_perm(permission)) and not (is_of_jobs and self._has_job_limits)
+        return bool(self._user.has_perm(permission)) and (self._bounds.are_open or not is_of_jobs)
 
     @cached_property
     def shown(self) -> tuple[str, ...]:
         """Jobs, dispatches or both."""
-        return tuple(source for source, name in _PERMISSIONS.items() if self.may(name))
+        # The jobs of users are not counted one by one, and of no executor there is nothing to see.
+        hidden = {JOB: self._bounds.users is not None, DISPATCH: self.bound == []}
+        may = (source for source, name in _PERMISSIONS.items() if self.may(name))
+        return tuple(source for source in may if not hidden[source])
 
     @cached_property
     def sources(self) -> tuple[str, ...]:
         """Those of `shown` with figures. A view limited to very many executors has none, because
-        they would have to be added up one by one."""
+        they would have to be added up one by one, and of jobs only one without limits has them."""
         if not self.may(TOTALS):
             return ()
         many = len(self.executors or ()) > MAX_EXECUTORS
-        return tuple(source for source in self.shown if not (many and self.is_limited(source)))
+        hidden = {JOB: not self._bounds.are_open, DISPATCH: many}
+        return tuple(source for source in self.shown if not hidden[source])
 
     @cached_property
-    def _has_job_limits(self) -> bool:
-        """The figures of jobs count those of every type and user, so they are not for everybody."""
-        return not bounds_of(self._user).are_open
+    def _bounds(self) -> Bounds:
+        return bounds_of(self._user)
+
+    @property
+    def job_types(self) -> list[str] | None:
+        """The job types that this person is limited to; None for all."""
+        types = self._bounds.types
+        return None if types is None else sorted(types)
 
     @cached_property
     def bound(self) -> list[str] | None:
