@@ -65,7 +65,9 @@ HELP = {
         "JSON Schema 2020-12 of the context. {} accepts any object. The form for new jobs is "
         "built from it."
     ),
-    "stages": _("Names of the stages in order, one per line. Empty: a single stage."),
+    "stages": _(
+        "Names of the stages in order, one per line; * alone: any stage. Empty: a single stage."
+    ),
     "unique": _("Whether only one job per key may be open at a time."),
     "pool": _(
         "Its jobs are keys with scores, lower ones first, that workers hold by the bucket. There "

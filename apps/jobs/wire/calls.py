@@ -83,8 +83,10 @@ class Ask:
 
     @property
     def worker(self) -> str:
-        """Copies at one address are one worker: their calls do not tell them apart."""
-        return f"{self.caller.client}@{self.address}"[:MAX_WORKER]
+        """Copies at one address are one worker for each dialect: their calls do not tell them
+        apart."""
+        end = f"/{self.dialect.name}"
+        return f"{self.caller.client}@{self.address}"[: MAX_WORKER - len(end)] + end
 
 
 def mark_of(dialect: Dialect) -> str:
@@ -131,13 +133,14 @@ def register_type(ask: Ask) -> None:
     name = text_of(ask.values, "tasktype")
     if not name:
         raise Refused(d.INPUT, "Name the type of task.")
-    if any(known.lower() == name.lower() for known in type_snapshots(max_age=0)):
+    if _spellings(name):
         raise Refused(d.REGISTERED, f"The type {name[:80]} is registered already.")
     _make(ask, name, {})
 
 
 def configure(ask: Ask) -> None:
-    """Change the settings of a type that are given; an unknown one is registered with them."""
+    """Change the settings of the type of exactly that name; an unknown one is registered with
+    them."""
     values = ask.values
     changes = {
         "batch_limit": number_of(values, "schedulelimit"),
@@ -149,15 +152,21 @@ def configure(ask: Ask) -> None:
     changes["max_attempts"] = None if tries is None else tries + 1
     given = {name: value for name, value in changes.items() if value is not None}
     name = text_of(values, "tasktype")
-    try:
-        type_ = _type(ask, name)
-    except Refused as refusal:
-        if refusal.number != d.UNKNOWN_TYPE:
-            raise
+    if not name:
+        raise Refused(d.INPUT, "Name the type of task.")
+    known = [each for each in _spellings(name) if ask.caller.may_use(each)]
+    if name in known:
+        row = types.find(name, bound=ask.caller.types)
+        types.update_type(job_type=row, changes=given, actor=ask.actor)
+    elif known:
+        raise Refused(d.REGISTERED, f"The type is called {known[0]}; change it by that name.")
+    else:
         _make(ask, name, given)
-        return
-    row = types.find(type_.name, bound=ask.caller.types)
-    types.update_type(job_type=row, changes=given, actor=ask.actor)
+
+
+def _spellings(name: str) -> list[str]:
+    """The types of that name, in whatever capitals."""
+    return [each for each in type_snapshots(max_age=0) if each.lower() == name.lower()]
 
 
 def _make(ask: Ask, name: str, settings: Mapping[str, Any]) -> None:

@@ -12,7 +12,6 @@ import pytest
 from django.test import Client
 
 from apps.access.models import ApiClient
-from apps.jobs.models import Worker
 from apps.jobs.services.register import forget_seen
 from apps.jobs.wire.dialects import BY_NAME
 from tests.frozen import FrozenClock
@@ -81,7 +80,7 @@ def test_callers_are_shown_by_dialect_with_what_they_run(
     assert "asyncflow g1" in admin_client.get(links[0]).content.decode()
 
 
-def test_worker_that_speaks_another_dialect_moves(
+def test_worker_that_speaks_two_dialects_stands_in_both(
     admin_client: Client, make_key: Callable[..., str]
 ) -> None:
     key = make_key()
@@ -89,7 +88,10 @@ def test_worker_that_speaks_another_dialect_moves(
         Calls(name, key).hold()
         forget_seen()
 
-    assert [worker.version for worker in Worker.objects.all()] == ["asyncflow g2"]
+    text = shown(admin_client)
+
+    for name in ("g1", "g2"):
+        assert "1 caller within a day" in part(text, name)
 
 
 def test_switches_are_shown(

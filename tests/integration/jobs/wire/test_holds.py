@@ -28,7 +28,7 @@ def test_worker_is_its_key_at_its_address(calls: Calls) -> None:
     calls.hold()
 
     worker = Worker.objects.get()
-    assert worker.name == f"{worker.client}@127.0.0.1"
+    assert worker.name == f"{worker.client}@127.0.0.1/{calls.dialect.name}"
     assert (worker.host, worker.types) == ("127.0.0.1", ["lark"])
     assert worker.version == f"asyncflow {calls.dialect.name}"
     assert not worker.promises_beats
@@ -146,7 +146,8 @@ def test_list_of_waiting_tasks_holds_them_where_the_switch_says_so(
 # --- settings -------------------------------------------------------------------------------------
 def test_settings_can_be_changed_by_the_dialect_that_can(lark: Any, make_key: Any) -> None:
     calls = Calls("java", make_key())
-    assert calls.ask("configure", {"task_type": "Lark", "max_retry_num": 4})[0] == 0
+    assert calls.ask("configure", {"task_type": "Lark", "max_retry_num": 4})[0] == 8048
+    assert calls.ask("configure", {"task_type": "lark", "max_retry_num": 4})[0] == 0
     assert JobType.objects.get().max_attempts == 5
     assert calls.ask("configure", {"task_type": "lark", "schedule_limit": 0})[0] == 8045
     assert calls.ask("configure", {"task_type": ""})[0] == 8020
