@@ -18,7 +18,11 @@ from django.utils.module_loading import import_string
 from django_tasks import TaskContext, TaskResult, TaskResultStatus, task_backends
 from django_tasks.backends.base import BaseTaskBackend
 from django_tasks.base import Task, TaskError
-from django_tasks.exceptions import InvalidTaskError, TaskResultDoesNotExist
+from django_tasks.exceptions import (
+    InvalidTaskBackendError,
+    InvalidTaskError,
+    TaskResultDoesNotExist,
+)
 from django_tasks.signals import task_enqueued, task_finished, task_started
 from django_tasks.utils import get_exception_traceback, get_module_path, normalize_json
 
@@ -88,6 +92,11 @@ class JobsBackend(BaseTaskBackend):
 
     def __init__(self, alias: str, params: dict[str, Any]) -> None:
         super().__init__(alias, params)
+        if self.options:
+            raise InvalidTaskBackendError(
+                f"TASKS[{alias!r}] has OPTIONS ({', '.join(self.options)}), and this backend knows "
+                "none; remove them, and set the job types of its queues in the admin."
+            )
         self.queues = self.queues or {"default"}
 
     def enqueue(
@@ -212,4 +221,5 @@ def _error(entry: JournalEntry) -> TaskError:
     raised = (entry.data or {}).get("exception", "")
     # A worker that was lost, and time that was up, have raised nothing.
     path = raised or get_module_path(TimeoutError)
-    return TaskError(exception_class_path=path, traceback=entry.error or entry.reason)
+    # Ends as Python's own does; the journal keeps no blanks at the end.
+    return TaskError(exception_class_path=path, traceback=f"{entry.error or entry.reason}\n")

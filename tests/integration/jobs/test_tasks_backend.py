@@ -13,7 +13,12 @@ from asgiref.sync import async_to_sync
 from django.apps import AppConfig, apps
 from django.db import transaction
 from django_tasks import TaskResultStatus, task, task_backends
-from django_tasks.exceptions import InvalidTaskError, TaskResultDoesNotExist, TaskResultMismatch
+from django_tasks.exceptions import (
+    InvalidTaskBackendError,
+    InvalidTaskError,
+    TaskResultDoesNotExist,
+    TaskResultMismatch,
+)
 from django_tasks.signals import task_enqueued, task_finished, task_started
 
 from apps.common import clock
@@ -22,7 +27,7 @@ from apps.jobs.models import Job, JobType
 from apps.jobs.runner.process import Process
 from apps.jobs.services import control
 from apps.jobs.services.submit import submit
-from apps.jobs.tasks_backend import JobsBackend, register_queues, type_of
+from apps.jobs.tasks_backend import PATH, JobsBackend, register_queues, type_of
 from tests.jobs import drained, end, job_type, jobs, take
 from tests.shop import tasks as shop
 
@@ -172,6 +177,7 @@ def test_failed_task_fails_once_and_keeps_its_error(
     [error] = result.errors
     assert error.exception_class is ZeroDivisionError
     assert error.traceback.startswith("Traceback")
+    assert error.traceback.endswith("ZeroDivisionError: division by zero\n")
     assert "return 1 / by" in error.traceback
     assert signals[1:] == [("started", RUNNING), ("finished", FAILED)]
     with pytest.raises(ValueError, match="Task failed"):
@@ -255,7 +261,7 @@ def test_lost_worker_is_an_error_of_the_result(process: Process) -> None:
     end(held, "failed", error="broke")
     result.refresh()
 
-    assert [error.traceback for error in result.errors] == ["broke"]
+    assert [error.traceback for error in result.errors] == ["broke\n"]
     assert result.errors[0].exception_class is TimeoutError
 
 
@@ -307,3 +313,9 @@ def test_each_queue_of_each_backend_is_a_type_of_its_own(settings: Any) -> None:
     assert made == {TYPE, "task.mails", "task.second.default"}
     assert type_of("second", "default") == "task.second.default"
     assert registry.known.problems == []
+
+
+def test_options_that_would_do_nothing_are_refused() -> None:
+    with pytest.raises(InvalidTaskBackendError, match=r"OPTIONS \(retries\).*remove them"):
+        JobsBackend("default", {"BACKEND": PATH, "OPTIONS": {"retries": 3}})
+    assert JobsBackend("default", {"BACKEND": PATH, "OPTIONS": {}}).queues == {"default"}
