@@ -92,10 +92,10 @@ class JobsBackend(BaseTaskBackend):
 
     def __init__(self, alias: str, params: dict[str, Any]) -> None:
         super().__init__(alias, params)
-        if self.options:
+        if unknown := self.options.keys() - {"OPEN"}:
             raise InvalidTaskBackendError(
-                f"TASKS[{alias!r}] has OPTIONS ({', '.join(self.options)}), and this backend knows "
-                "none; remove them, and set the job types of its queues in the admin."
+                f"TASKS[{alias!r}] has OPTIONS ({', '.join(sorted(unknown))}), and this backend "
+                "knows OPEN alone; remove them, and set the job types of its queues in the admin."
             )
         self.queues = self.queues or {"default"}
 

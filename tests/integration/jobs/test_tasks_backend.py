@@ -318,4 +318,4 @@ def test_each_queue_of_each_backend_is_a_type_of_its_own(settings: Any) -> None:
 def test_options_that_would_do_nothing_are_refused() -> None:
     with pytest.raises(InvalidTaskBackendError, match=r"OPTIONS \(retries\).*remove them"):
         JobsBackend("default", {"BACKEND": PATH, "OPTIONS": {"retries": 3}})
-    assert JobsBackend("default", {"BACKEND": PATH, "OPTIONS": {}}).queues == {"default"}
+    assert JobsBackend("default", {"BACKEND": PATH, "OPTIONS": {"OPEN": []}}).queues == {"default"}
