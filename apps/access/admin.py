@@ -302,7 +302,14 @@ class ApiClientAdmin(ServiceModelAdmin):
     def response_add(
         self, request: HttpRequest, obj: ApiClient, post_url_continue: str | None = None
     ) -> HttpResponse:
-        return self._key_page(request, obj, request.new_key)  # type: ignore[attr-defined]
+        key = getattr(request, "new_key", None)
+        if key is None:
+            text = gettext(
+                "The form was sent before, and its key was shown then; rotate it if need be."
+            )
+            self.message_user(request, text, messages.WARNING)
+            return HttpResponseRedirect(self.change_url(obj.pk))
+        return self._key_page(request, obj, key)
 
     @reason_action(
         description=_("Revoke"),

@@ -47,6 +47,22 @@ class SweepLease(models.Model):
         return self.name
 
 
+class SentForm(models.Model):
+    """A form that has made something: its number, and the key of the row if it was one."""
+
+    number = models.BigIntegerField(primary_key=True)
+    row = models.BigIntegerField(null=True)
+    sent_at = models.DateTimeField()
+
+    class Meta:
+        verbose_name = _("sent form")
+        verbose_name_plural = _("sent forms")
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return str(self.number)
+
+
 class Preference(models.Model):
     """What a person has chosen for all pages; an empty `time_zone` is that of the server."""
 

@@ -13,14 +13,13 @@ from typing import Any, ClassVar
 from django.contrib import messages
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.core.exceptions import PermissionDenied, ValidationError
-from django.core.signing import BadSignature, Signer
 from django.db import DatabaseError, transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from apps.common import ids
+from apps.common import sent_forms
 from apps.common.admin.actions import CustomUrls
 from apps.common.admin.csv_text import CsvForm, download, file_name, plain_cell
 from apps.common.admin.display import shown_text, translate
@@ -29,7 +28,6 @@ from apps.common.errors import PlatformError
 
 logger = logging.getLogger(__name__)
 
-SALT = "import"
 MAX_EXPORTED = 10_000
 MAX_EXPORTED_BYTES = 32 * 1_048_576
 CHUNK = 500
@@ -176,10 +174,7 @@ class CsvPages:
 
     def once(self, request: HttpRequest) -> int | None:
         """The id of this import from its trial page, so that it runs only once."""
-        try:
-            return int(Signer(salt=SALT).unsign(request.POST.get("once", "")))
-        except BadSignature:
-            return None
+        return sent_forms.number_of(request.POST.get("once", ""))
 
     # --- pages ------------------------------------------------------------------------------------
     def urls(self) -> CustomUrls:
@@ -230,7 +225,7 @@ class CsvPages:
                 "refused": refused,
                 "summary": summary,
                 "text": form.cleaned_data["text"],
-                "once": Signer(salt=SALT).sign(str(ids.next_id())),
+                "once": sent_forms.new_number(),
                 "preview": [(row, OUTCOMES[row.outcome]) for row in written[:MAX_PREVIEWED]],
                 "more": max(0, len(written) - MAX_PREVIEWED),
             }

@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, ClassVar
 
 from django import forms
@@ -20,14 +21,18 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from apps.common import sent_forms
 from apps.common.admin.actions import actor_of
 from apps.common.admin.base import PlatformModelAdmin
 from apps.common.admin.display import plain_time, shown_actor, shown_text, translate
 from apps.common.admin.time_inputs import SplitInstantField
 from apps.common.errors import Conflict, FieldError, NotFound, PlatformError
 from apps.common.masking import redact
+from apps.common.sent_forms import SentBefore
 
 MAX_SHOWN = 500
+# Of the form, not of the row.
+OWN_FIELDS = frozenset({"version", "once"})
 # A form that has this parameter is rendered again with its input, and not saved.
 DRAFT = "_draft"
 
@@ -41,6 +46,7 @@ class ServiceForm(forms.ModelForm):  # type: ignore[type-arg]
     """
 
     version = forms.CharField(required=False, widget=forms.HiddenInput)
+    once = forms.CharField(required=False, widget=forms.HiddenInput)
     write: ClassVar[Callable[[Any], Any] | None] = None
     row: Any = None
     newer: Any = None
@@ -48,6 +54,10 @@ class ServiceForm(forms.ModelForm):  # type: ignore[type-arg]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.initial["version"] = getattr(self.instance, "version", "")
+        if self.instance.pk is None:
+            self.initial["once"] = sent_forms.new_number()
+        else:
+            del self.fields["once"]
 
     def is_filled_from(self, row: Any) -> bool:
         """Whether the row is still the one that the form was filled from."""
@@ -114,7 +124,7 @@ class ServiceForm(forms.ModelForm):  # type: ignore[type-arg]
     def changes(self) -> dict[str, Any]:
         """The new values of the fields that were changed in this form."""
         known = self.cleaned_data
-        names = [name for name in self.changed_data if name in known and name != "version"]
+        names = [name for name in self.changed_data if name in known and name not in OWN_FIELDS]
         return {name: known[name] for name in names}
 
 
@@ -203,7 +213,7 @@ class ServiceModelAdmin(PlatformModelAdmin, ServicesOwnTransactions):
 
     # --- the form ---------------------------------------------------------------------------------
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        return [name for name in super().get_fields(request, obj) if name != "version"]
+        return [name for name in super().get_fields(request, obj) if name not in OWN_FIELDS]
 
     def get_form(
         self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
@@ -215,7 +225,7 @@ class ServiceModelAdmin(PlatformModelAdmin, ServicesOwnTransactions):
 
     def _write(self, request: HttpRequest, obj: Any, form: Any) -> Any:
         if obj is None:
-            return self.create(request, form, actor=actor_of(request))
+            return self._create_once(request, form)
         row = self.current(obj)
         if row is None:
             raise NotFound(gettext("It was deleted by somebody else meanwhile."))
@@ -228,6 +238,24 @@ class ServiceModelAdmin(PlatformModelAdmin, ServicesOwnTransactions):
                     raise
         form.newer = row
         return None
+
+    def saves(self, request: HttpRequest) -> bool:
+        """Whether a form that adds a row is to be saved, and not only tried."""
+        return True
+
+    def _create_once(self, request: HttpRequest, form: Any) -> Any:
+        """The row that the form makes, or has made when it was sent before."""
+        create = partial(self.create, request, form, actor=actor_of(request))
+        number = sent_forms.number_of(request.POST.get("once", ""))
+        if number is None or not self.saves(request):
+            return create()
+        try:
+            return sent_forms.make_once(number, create)
+        except SentBefore as before:
+            row = self.model._default_manager.filter(pk=before.row).first()
+            if row is None:
+                raise
+            return row
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         # Django uses this object for its message and links.

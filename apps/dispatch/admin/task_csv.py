@@ -16,7 +16,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.translation import gettext
 
-from apps.common import clock
+from apps.common import clock, sent_forms
 from apps.common.admin import actor_of
 from apps.common.admin.csv_pages import CHANGED, NEW, UNCHANGED, CsvPages, CsvResource
 from apps.common.admin.csv_text import plain_cell, read_cell
@@ -24,7 +24,7 @@ from apps.common.admin.display import shown_text
 from apps.common.admin.filters import read_number
 from apps.common.admin.json_text import read_json
 from apps.common.db import take_version
-from apps.common.errors import Conflict, FieldError, Invalid, Mistakes, PlatformError
+from apps.common.errors import FieldError, Invalid, Mistakes, PlatformError
 from apps.common.masking import merge, redact
 from apps.common.messages import wire_time
 from apps.common.times import read_instant
@@ -132,9 +132,10 @@ class TaskResource(CsvResource):
         tasks.publish(self._edits)
 
     def _require_first(self) -> None:
-        """Conflict when this import was made before: it would create its new tasks twice."""
+        """SentBefore when this import was made before: it would create its new tasks twice."""
         if self.once is None or not self._edits:
             return
+        sent_forms.take(self.once)
         entry = journal.Entry(
             at=self.now,
             source=Source.PLAN,
@@ -144,8 +145,7 @@ class TaskResource(CsvResource):
             actor=self.actor,
             data={"rows": len(self._edits)},
         )
-        if not journal.write_once(entry, self.once):
-            raise Conflict(gettext("This form was sent before, and its rows are imported already."))
+        journal.write([entry])
 
     def _plan(self, row: Mapping[str, str]) -> Edit:
         mistakes = Mistakes()

@@ -192,6 +192,9 @@ class TaskAdmin(TwoTablesAdmin, ServiceModelAdmin):
     def has_mark_deleted_permission(self, request: HttpRequest) -> bool:
         return self._has_own_permission(request, f"delete_{self.opts.model_name}")
 
+    def saves(self, request: HttpRequest) -> bool:
+        return what_if.BUTTON not in request.POST
+
     def create(self, request: HttpRequest, form: Any, *, actor: str) -> Any:
         fields = {n: value for n, value in form.cleaned_data.items() if n in self.model.editable}
         fields["params"] = form.params_form.params

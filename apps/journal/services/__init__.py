@@ -1,5 +1,5 @@
 """What other apps write: `from apps.journal import services as journal`, `journal.write([…])`."""
 
-from apps.journal.services.writing import Entry, error_key, write, write_once
+from apps.journal.services.writing import Entry, error_key, write
 
-__all__ = ["Entry", "error_key", "write", "write_once"]
+__all__ = ["Entry", "error_key", "write"]

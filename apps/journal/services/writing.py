@@ -11,7 +11,7 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any
 
-from django.db import IntegrityError, transaction
+from django.db import transaction
 
 from apps.common import ids
 from apps.common.db import written
@@ -116,19 +116,6 @@ _WRITTEN: Mapping[str, Callable[[_Column], _Column]] = {
     "error": _cut(MAX_ERROR_CHARACTERS),
     "data": _json,
 }
-
-
-def write_once(entry: Entry, number: int) -> bool:
-    """Append the entry under an id that was made before; False when it is there already.
-
-    So a repeat is recognised by its id, also while the first one is not yet committed.
-    """
-    try:
-        with transaction.atomic():
-            _insert([entry], [number])
-    except IntegrityError:
-        return False
-    return True
 
 
 def error_key(error: str) -> str:

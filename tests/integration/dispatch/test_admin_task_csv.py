@@ -147,7 +147,7 @@ def test_form_that_is_sent_twice_imports_once(admin_client: Client) -> None:
 
     again = admin_client.post(f"{ONCE}import/", form)
 
-    assert "This form was sent before, and its rows are imported already." in text_of(again)
+    assert "This form was sent before, and what it makes is there already." in text_of(again)
     assert OnceTask.objects.count() == 1
     import_it(admin_client, text)
     assert OnceTask.objects.count() == 2

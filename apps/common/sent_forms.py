@@ -1,0 +1,76 @@
+"""Forms that make rows, each at most once, however often they are sent.
+
+A page that adds something is drawn with a number of its own. What the form makes and its number are
+stored together, so a double click or a second try finds what the first one made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from django.core.signing import BadSignature, Signer
+from django.db import IntegrityError, models, transaction
+
+from apps.common import clock, ids
+from apps.common.db import transactional
+from apps.common.errors import Conflict
+from apps.common.messages import Message as _
+from apps.common.models import SentForm
+from apps.common.tidy import register, remove_oldest
+
+# Nobody sends a form again later.
+KEPT = timedelta(days=2)
+RowT = TypeVar("RowT", bound=models.Model | None)
+_SALT = "sent form"
+
+
+class SentBefore(Conflict):
+    """The form was sent before; `row` is the key of what it made, if that was one row."""
+
+    def __init__(self, row: int | None) -> None:
+        super().__init__(_("This form was sent before, and what it makes is there already."))
+        self.row = row
+
+
+def new_number() -> str:
+    """The number for a form that is drawn now, signed so that nobody makes up another one."""
+    return Signer(salt=_SALT).sign(str(ids.next_id()))
+
+
+def number_of(signed: str) -> int | None:
+    """The number that a form has sent; None for none of ours."""
+    try:
+        return int(Signer(salt=_SALT).unsign(signed))
+    except BadSignature:
+        return None
+
+
+@transactional
+def make_once(number: int, make: Callable[[], RowT]) -> RowT:
+    """What `make` makes, and that the form of that number has made it; SentBefore when it has."""
+    take(number)
+    row = make()
+    if row is not None:
+        SentForm.objects.filter(pk=number).update(row=row.pk)
+    return row
+
+
+def take(number: int) -> None:
+    """Note within the caller's transaction that the form is used; SentBefore when it was."""
+    try:
+        with transaction.atomic():
+            SentForm.objects.create(number=number, sent_at=clock.now())
+    except IntegrityError as error:
+        # Also what was committed after this transaction began.
+        rows = SentForm.objects.select_for_update().filter(pk=number)
+        raise SentBefore(rows.values_list("row", flat=True).first()) from error
+
+
+def forget(now: datetime) -> int:
+    """Remove numbers of forms that nobody sends any more."""
+    return remove_oldest(SentForm.objects.all(), "sent_at", now - KEPT)
+
+
+register("sent forms", forget)
