@@ -13,36 +13,10 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 # A column of Django's own, unique.
 TEXTS = (
-    *("🔥 sale", "🍀 sale", "sale", "SALE", "Filiale 𠮷野", "Filiale 吉野", "𐐀", "𐐨"),
-    *(
-        "straße",
-        "STRASSE",
-        "strasse",
-        "STRAẞE",
-        "café",
-        "CAFÉ",
-        "cafe\u0301",
-        "cafe",
-        "Äpfel",
-        "äpfel",
-    ),
-    *("ΣΑΣ", "σας", "σασ", "Я", "я", "ǅ", "ǆ", "k", "K", "\u212a", "s", "ſ", "i", "I", "İ", "ı"),
-    *(
-        "ﬀ",
-        "ff",
-        "ａ",
-        "Ａ",
-        "a%b",
-        "a_b",
-        "a*b",
-        "a?b",
-        "a[b]",
-        "a^b$",
-        "a.b",
-        "a\\b",
-        "a\nb",
-        "(?i)a",
-    ),
+    *("🔥 sale", "🍀 sale", "Filiale 𠮷野", "Filiale 吉野", "a\nb", "(?i)a"),
+    *"sale SALE 𐐀 𐐨 straße STRASSE strasse STRAẞE café CAFÉ cafe\u0301 cafe Äpfel äpfel".split(),
+    *"ΣΑΣ σας σασ Я я ǅ ǆ k K \u212a s ſ i I İ ı ﬀ ff ａ Ａ".split(),
+    *"a%b a_b a*b a?b a[b] a^b$ a.b a\\b".split(),
 )
 Model = Callable[[str, str], bool]
 
