@@ -100,16 +100,21 @@ def _type(ask: Ask, name: str) -> TypeSnapshot:
     if not name:
         raise Refused(d.INPUT, "Name the type of task.")
     for max_age in (1.0, _NEW_TYPE_SECONDS):
-        found = {
-            known: type_
-            for known, type_ in type_snapshots(max_age=max_age).items()
-            if known.lower() == name.lower() and ask.caller.may_use(known)
-        }
+        found = _spellings(ask, name, max_age)
         if name in found:
             return found[name]
         if len(found) == 1:
             return next(iter(found.values()))
     raise Refused(d.UNKNOWN_TYPE, f"There is no type {name[:80]!r}; register it first.")
+
+
+def _spellings(ask: Ask, name: str, max_age: float) -> dict[str, TypeSnapshot]:
+    """The types of that name, in whatever capitals, that the key may use."""
+    return {
+        known: type_
+        for known, type_ in type_snapshots(max_age=max_age).items()
+        if known.lower() == name.lower() and ask.caller.may_use(known)
+    }
 
 
 def list_settings(ask: Ask) -> list[dict[str, Any]]:
@@ -133,7 +138,7 @@ def register_type(ask: Ask) -> None:
     name = text_of(ask.values, "tasktype")
     if not name:
         raise Refused(d.INPUT, "Name the type of task.")
-    if _spellings(name):
+    if any(known.lower() == name.lower() for known in type_snapshots(max_age=0)):
         raise Refused(d.REGISTERED, f"The type {name[:80]} is registered already.")
     _make(ask, name, {})
 
@@ -154,19 +159,14 @@ def configure(ask: Ask) -> None:
     name = text_of(values, "tasktype")
     if not name:
         raise Refused(d.INPUT, "Name the type of task.")
-    known = [each for each in _spellings(name) if ask.caller.may_use(each)]
+    known = _spellings(ask, name, 0)
     if name in known:
         row = types.find(name, bound=ask.caller.types)
         types.update_type(job_type=row, changes=given, actor=ask.actor)
     elif known:
-        raise Refused(d.REGISTERED, f"The type is called {known[0]}; change it by that name.")
+        raise Refused(d.REGISTERED, f"The type is called {min(known)}; change it by that name.")
     else:
         _make(ask, name, given)
-
-
-def _spellings(name: str) -> list[str]:
-    """The types of that name, in whatever capitals."""
-    return [each for each in type_snapshots(max_age=0) if each.lower() == name.lower()]
 
 
 def _make(ask: Ask, name: str, settings: Mapping[str, Any]) -> None:
