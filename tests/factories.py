@@ -53,8 +53,14 @@ def once_task(executor: Executor, title: str = "Check the shelf", **fields: Any)
 
 
 def rotation(executor: Executor, title: str = "Check the till", **fields: Any) -> RotateTask:
+    """Its end may come before it is ever due, as an edit can make it."""
     fields = {"rule": {"every_minutes": 30}, **fields}
-    return tasks.create_task(RotateTask, actor=OPERATOR, title=title, executor=executor, **fields)
+    end = fields.pop("end_at", None)
+    made = tasks.create_task(RotateTask, actor=OPERATOR, title=title, executor=executor, **fields)
+    if end is not None:
+        RotateTask.objects.filter(pk=made.pk).update(end_at=end)
+        made.end_at = end
+    return made
 
 
 def archived_task(source: str, executor: Executor) -> int:

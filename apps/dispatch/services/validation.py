@@ -14,7 +14,7 @@ from apps.common.json_schema import check_params
 from apps.common.messages import Message as _
 from apps.common.zones import parse_zone
 from apps.dispatch.models import OnceTask, RotateTask, Task
-from apps.dispatch.rules.recurrence import parse_rule, require_due
+from apps.dispatch.rules.recurrence import Recurrence, parse_rule, require_due
 from apps.dispatch.rules.task import RANGES, check_task
 from apps.dispatch.services.templates import check_usable
 
@@ -70,9 +70,7 @@ def check(
             parse_zone(task.time_zone)
         if due_since is not None and not mistakes:
             with mistakes:
-                # Of a changed row it would be the series before.
-                task.__dict__.pop("recurrence", None)
-                require_due(task.recurrence, due_since)
+                require_due(_recurrence(task), due_since)
     with mistakes:
         if task.template is not None and template_is_new:
             check_usable(task.template)
@@ -81,6 +79,16 @@ def check(
         if task.template is not None:
             check_params(task.template.schema, task.params)
     mistakes.raise_all()
+
+
+def _recurrence(task: RotateTask) -> Recurrence:
+    """As it is to be; that of the row itself is worked out when all of it is set."""
+    return Recurrence(
+        rule=parse_rule(task.rule),
+        zone=parse_zone(task.time_zone),
+        start_at=task.start_at,
+        end_at=task.end_at,
+    )
 
 
 def _check_choices(task: OnceTask | RotateTask, mistakes: Mistakes) -> None:

@@ -18,6 +18,7 @@ from apps.jobs.models import Bounds
 from apps.jobs.services.submit import Submission, field_errors
 from apps.schedules.models import Schedule
 from apps.schedules.rules import limits
+from apps.schedules.rules.occurrences import recurrence_of
 
 
 def validate(
@@ -69,9 +70,16 @@ def check(schedule: Schedule, bounds: Bounds, *, due_since: datetime | None) -> 
         with mistakes:
             if schedule.rule is None and schedule.start_at < due_since:
                 raise Invalid.field("start_at", _("It would never run: choose a start to come."))
-            # Of a changed row it would be the series before.
-            schedule.__dict__.pop("recurrence", None)
-            require_due(schedule.recurrence, due_since)
+            # Its property may hold what it was before.
+            require_due(
+                recurrence_of(
+                    rule=None if schedule.rule is None else parse_rule(schedule.rule),
+                    zone=parse_zone(schedule.time_zone),
+                    start_at=schedule.start_at,
+                    end_at=schedule.end_at,
+                ),
+                due_since,
+            )
     mistakes.raise_all()
 
 
