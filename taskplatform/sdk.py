@@ -18,8 +18,7 @@ Python 3.9 or later, standard library only; one file on purpose.
 
 Calls are repeated after 429, 5xx, timeouts and lost connections. This is safe because the server
 answers a repeat like the first call: a pull with the dispatch that is still open, a callback or
-release with its first answer, a unique submission with the open job. A submission that is not
-unique is repeated only if the server certainly has not received it.
+release with its first answer, and a submission, too, whatever has become of its jobs meanwhile.
 """
 
 from __future__ import annotations
@@ -93,6 +92,8 @@ _FIRST_PAUSE = 0.25
 _LONGEST_PAUSE = 10.0
 _MIN_WAIT = 0.1
 _DEFAULT_WAIT = 5.0
+# The server knows a repeat of a submission for an hour.
+_MAX_REPEATS = 3500.0
 # A longer Retry-After is an error of a proxy.
 _MAX_WAIT = 86_400.0
 # A worker, in seconds: how old an outcome gets, for how long it holds jobs in advance, how long a
@@ -171,11 +172,9 @@ class Release(Exception):
 class _Temporary(Exception):
     """An answer after which the call is repeated: 429, 5xx, or an incomplete body."""
 
-    def __init__(self, message: str, retry_after: float = 0.0, *, undone: bool = False) -> None:
+    def __init__(self, message: str, retry_after: float = 0.0) -> None:
         super().__init__(message)
         self.retry_after = retry_after
-        # Whether the server certainly has not executed the call.
-        self.undone = undone
 
 
 @final
@@ -447,8 +446,7 @@ class Client:
 
         `run_at`, with time zone, or `delay`, in whole seconds or as timedelta: not before.
         `unique` (with a `key`): while a job of this type and key is open, its id is returned and
-        no other job is made, so a lost answer does no harm. Without `unique`, the job may exist
-        after Unavailable.
+        no other job is made. A lost answer does no harm; after Unavailable the job may exist.
         """
         body: dict[str, Any] = {
             "type": type,
@@ -466,7 +464,7 @@ class Client:
         body = {name: value for name, value in body.items() if value is not None and value != ""}
         if unique:
             body["unique"] = True
-        return self._call("/jobs/", body, lambda answer: _submitted(answer.body), repeatable=unique)
+        return self._submit(body, lambda answer: _submitted(answer.body), _MAX_BODY_BYTES)
 
     def submit_many(self, jobs: Sequence[Mapping[str, Any]]) -> list[Submitted]:
         """Submit up to 1,000 jobs, all or none.
@@ -478,13 +476,15 @@ class Client:
             raise ValueError(f"{len(jobs)} jobs are too many; send at most {_MAX_BATCH} at once")
         if not jobs:
             return []
-        return self._call(
-            "/jobs/",
+        return self._submit(
             {"jobs": [{name: _wire(value) for name, value in job.items()} for job in jobs]},
             lambda answer: [_submitted(each) for each in answer.body["jobs"]],
-            max_bytes=_MAX_BATCH_BYTES,
-            repeatable=all(job.get("unique") for job in jobs),
+            _MAX_BATCH_BYTES,
         )
+
+    def _submit(self, body: dict[str, Any], read: Callable[[_Answer], T], max_bytes: int) -> T:
+        body["request_id"] = secrets.token_hex(16)
+        return self._call("/jobs/", body, read, max_bytes=max_bytes, at_most=_MAX_REPEATS)
 
     def job(self, id: str) -> Job:  # noqa: A002 - the name on the wire
         """The job as it is now. ApiError `not_found`: unknown, or not visible to this key.
@@ -612,18 +612,17 @@ class Client:
         stop: threading.Event | None = None,
         *,
         max_bytes: int = _MAX_BODY_BYTES,
-        repeatable: bool = True,
+        at_most: float = math.inf,
     ) -> T:
-        """Call (GET without body) and repeat; `read` converts the answer.
+        """Call (GET without body) and repeat for `at_most` seconds; `read` converts the answer.
 
-        A call that is not `repeatable` is repeated only if the server certainly has not executed
-        it. The pause is Retry-After plus full jitter: a random part of a span that doubles from
+        The pause is Retry-After plus full jitter: a random part of a span that doubles from
         0.25 s to 10 s, so that clients that fail together do not return together.
         """
         payload = body if body is None or isinstance(body, bytes) else _json(body)
         if payload is not None and len(payload) > max_bytes:
             raise ApiError(413, "too_large", f"The body has more than {max_bytes} bytes")
-        give_up_at = time.monotonic() + self._give_up_after
+        give_up_at = time.monotonic() + min(self._give_up_after, at_most)
         stop = stop or threading.Event()
         attempt = 0
         while True:
@@ -632,7 +631,7 @@ class Client:
             failure: Exception
             try:
                 sent_at = time.monotonic()
-                raw = self._exchange(self._path + path, payload, repeatable)
+                raw = self._exchange(self._path + path, payload)
                 return self._read_answer(raw, read, sent_at)
             except ssl.SSLCertVerificationError as exc:
                 raise UnexpectedAnswer(
@@ -646,29 +645,21 @@ class Client:
             span = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(attempt - 1, 10))
             pause = asked + _random.uniform(0, span)
             logger.debug("%s: try %d: %r; pause of %.2f s", path, attempt, failure, pause)
-            is_over = not repeatable and not _is_undone(failure)
-            hint = (
-                "The server may have executed the call; check before you repeat it"
-                if is_over
-                else "Check the address and that the server is running"
-            )
             words = (
                 f"{self.base_url} gave no usable answer (tries: {attempt}); the last failure: "
-                f"{str(failure) or type(failure).__name__}. {hint}"
+                f"{str(failure) or type(failure).__name__}. "
+                "Check the address and that the server is running"
             )
             if give_up_at == math.inf and time.monotonic() >= self._warn_at:
                 # Nobody would hear of it otherwise.
                 logger.warning("%s", words)
                 self._warn_at = time.monotonic() + _WARNING_PAUSE
-            if is_over or time.monotonic() + pause > give_up_at or stop.wait(pause):
+            if time.monotonic() + pause > give_up_at or stop.wait(pause):
                 raise Unavailable(words, retry_after=pause) from failure
 
-    def _exchange(self, path: str, payload: bytes | None, repeatable: bool) -> _Raw:
+    def _exchange(self, path: str, payload: bytes | None) -> _Raw:
         """Send one request and read its whole answer over the kept connection."""
         with self._lock:
-            if not repeatable:
-                # If the server closes a kept connection now, it is unknown what it has read.
-                self._connection.close()
             kept = self._connection.sock is not None
             try:
                 return self._send(path, payload)
@@ -695,9 +686,7 @@ class Client:
     def _read_answer(self, raw: _Raw, read: Callable[[_Answer], T], sent_at: float) -> T:
         """Convert a 2xx answer with `read`; raise the error of any other."""
         if raw.status == 429 or raw.status == 408 or raw.status >= 500:
-            raise _Temporary(
-                f"{raw.status} {raw.reason}", raw.retry_after or 0.0, undone=raw.status == 429
-            )
+            raise _Temporary(f"{raw.status} {raw.reason}", raw.retry_after or 0.0)
         if 300 <= raw.status < 400:
             target = raw.headers.get("Location", "")[:200]
             raise self._unexpected(f"a redirect to {target!r}; give the address behind it")
@@ -1703,13 +1692,6 @@ def _wire(value: Any) -> Any:
             raise ValueError(f"{value.isoformat()} needs a time zone")
         return value.astimezone(timezone.utc).isoformat(timespec="microseconds")  # noqa: UP017
     return round(value.total_seconds()) if isinstance(value, timedelta) else value
-
-
-def _is_undone(failure: Exception) -> bool:
-    """Whether the server certainly has not executed the call."""
-    if isinstance(failure, _Temporary):
-        return failure.undone
-    return isinstance(failure, (ConnectionRefusedError, socket.gaierror))
 
 
 def _submitted(body: Mapping[str, Any]) -> Submitted:

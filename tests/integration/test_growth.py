@@ -55,7 +55,7 @@ BOUNDS = {
     "journal.SinkReject": "30 days; common.tidy",
     "jobs.Worker": "7 days after they left; common.tidy",
     "jobs.Bucket": "a day after the last call; common.tidy",
-    "jobs.Hold": "until the last of its leases ends; common.tidy",
+    "jobs.Hold": "until the last of its leases ends, a submission an hour; common.tidy",
     "common.SweepLease": "30 days after its sweep is no more; common.tidy",
     "sessions.Session": "until it ends; common.tidy",
     "axes.AccessAttempt": "30 days; common.tidy",

@@ -9,7 +9,7 @@ from typing import Any
 from drf_spectacular.utils import PolymorphicProxySerializer
 from rest_framework.request import Request
 
-from apps.access.bindings import actor_of, job_types_of, masks_payload, unmask, users_of
+from apps.access.bindings import actor_of, client_of, job_types_of, masks_payload, unmask, users_of
 from apps.access.rules.clients import Binding
 from apps.common import logs
 from apps.common.conditions import Where
@@ -42,11 +42,14 @@ from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY
 from apps.jobs.rules.type_settings import MAX_HOST, MAX_NAME
 from apps.jobs.rules.type_snapshot import RANGES
 from apps.jobs.services.find import find_job, narrowed
-from apps.jobs.services.submit import MAX_AT_ONCE, Submission, submit_many
+from apps.jobs.services.request import Request as Repeatable
+from apps.jobs.services.submit import MAX_AT_ONCE, Submission
+from apps.jobs.services.submit_once import submit_once
 from apps.journal.models import JournalEntry, Source
 
 MAX_WORKER = 160
 MAX_ERROR_KEY = 32
+MAX_REQUEST = 64
 MAX_SEARCHED = 200
 _PAGE = {"limit", "cursor"}
 _CREATED = {"created_after", "created_before"}
@@ -75,10 +78,16 @@ class JobBody(StrictSerializer):
 
 
 class SubmitBody(JobBody):
-    """The fields of one job, or `jobs` alone."""
+    """The fields of one job, or `jobs`; with either a `request_id`."""
 
     type = Name(max_length=MAX_NAME, required=False, help_text="Required unless there are jobs.")
     jobs = Items(child=JobBody(), max_items=MAX_AT_ONCE, required=False)
+    request_id = Name(
+        max_length=MAX_REQUEST,
+        required=False,
+        help_text="A repeat with the same one within an hour gets the first answer and makes no "
+        "other job, whatever has become of the first.",
+    )
 
 
 class JobQuery(PageQuery):
@@ -128,7 +137,7 @@ class JobsView(ApiView):
     bodies = {"post": SubmitBody}
     answers = {"get": ListedJobOut(many=True), "post": {201: _ONE_OR_MANY, 200: _ONE_OR_MANY}}
     body_limit = "batch"
-    problems = (409,)
+    problems = (409, 422)
 
     def get(self, request: Request) -> JsonAnswer:
         page = KeysetPage(request, self.query)
@@ -154,11 +163,14 @@ class JobsView(ApiView):
         return JsonAnswer(page.answer(shown))
 
     def post(self, request: Request) -> JsonAnswer:
-        jobs, is_batch = _submissions(request, self.read_body())
+        body = self.read_body()
+        # It reads the body before masks are taken from it.
+        asked = Repeatable(client_of(request), body.pop("request_id", ""), body)
+        jobs, is_batch = _submissions(request, body)
         if not is_batch and jobs[0].trace_id:
             logs.note(trace_id=jobs[0].trace_id)
         try:
-            made = submit_many(jobs, by=actor_of(request), bounds=bounds_of(request))
+            made = submit_once(jobs, request=asked, by=actor_of(request), bounds=bounds_of(request))
         except PlatformError as error:
             if not is_batch:
                 raise _without_position(error) from error

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -289,16 +287,14 @@ def _answer(values: dict[str, Any], given: Given | None = None) -> JsonAnswer:
 
 
 def _wish(body: Mapping[str, Any], worker: str) -> Wish:
-    request_id = body.get("request_id", "")
     seconds = body.get("lease_seconds")
-    said = json.dumps({**body, "worker": worker}, sort_keys=True) if request_id else ""
     return Wish(
         types=body["types"],
         limit=body["limit"],
         host=body["host"],
         lease=None if seconds is None else timedelta(seconds=seconds),
-        request_id=request_id,
-        body_key=hashlib.blake2b(said.encode(), digest_size=16).hexdigest(),
+        request_id=body.get("request_id", ""),
+        said={**body, "worker": worker},
     )
 
 

@@ -1,4 +1,4 @@
-"""What a worker over HTTP was given for a request that it may repeat."""
+"""What a client over HTTP was given for a request that it may repeat."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from apps.common.fields import KeyField
 
 
 class Hold(models.Model):
-    """The jobs that one request has held, until the last of their leases ends.
+    """The jobs that one request has held, until the last of their leases ends, or the `answer` to
+    a submission: the number of each job, whether it was made, and its state.
 
     It is written with them, so a request whose answer was lost gets the same jobs again. `body_key`
     is the hash of what was asked: another request under the same id is a conflict.
@@ -22,6 +23,7 @@ class Hold(models.Model):
     job_ids = models.JSONField(default=list)
     # Always false; programs of the version before read and write it while an update is under way.
     is_alone = models.BooleanField(default=False)
+    answer = models.JSONField(null=True)
     expires_at = models.DateTimeField()
 
     class Meta:

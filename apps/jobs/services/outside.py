@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache, lru_cache
@@ -57,7 +57,7 @@ _LEAVE_TIME = timedelta(seconds=10)
 
 @dataclass(frozen=True, kw_only=True)
 class Wish:
-    """What a worker asks for. `body_key` is the hash of the request that `request_id` names.
+    """What a worker asks for. `said` is all of the request that `request_id` names.
 
     `lease` is how long it wants to be believed without a heartbeat, `version` what is known of its
     program.
@@ -68,7 +68,7 @@ class Wish:
     host: str = ""
     lease: timedelta | None = None
     request_id: str = ""
-    body_key: str = ""
+    said: Mapping[str, Any] | None = None
     version: str = ""
 
 
@@ -150,7 +150,7 @@ class _Hold:
         # Without a promise, nothing but the deadline of the attempt can end it.
         unpromised = None if self._presence.promises_beats else _NO_BEATS
         self._holder = Holder(worker, wish.host, caller.client, wish.lease or unpromised)
-        self._request = Request(caller.client, wish.request_id, wish.body_key)
+        self._request = Request(caller.client, wish.request_id, wish.said)
 
     def hold(self) -> Given:
         """Throttled when the worker has no place in the register."""

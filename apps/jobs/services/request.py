@@ -1,12 +1,14 @@
-"""A hold for a request over HTTP: it fits into one answer, and a repeat gets the same jobs."""
+"""Requests over HTTP that are repeated when their answer was lost: a repeated hold gets the same
+jobs, which fit into one answer, and a repeated submission the first answer."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.db import transaction
 
@@ -19,9 +21,12 @@ from apps.common.tidy import remove
 from apps.jobs.models import Hold, Job
 from apps.jobs.rules.outcome import HeldJob
 from apps.jobs.services.claim import Claim
+from apps.jobs.services.submit import Submitted
 
 # Contexts and checkpoints of one answer; the first job is held however large it is.
 MAX_BYTES = 6 * 1024 * 1024
+# How long a submission may be repeated.
+REPEATABLE = timedelta(hours=1)
 # So many jobs are within it whatever they contain: each part has at most 256 KB.
 _ALWAYS_FIT = 12
 
@@ -33,14 +38,28 @@ class Earlier(NamedTuple):
     ids: Sequence[int]
 
 
-class Request:
-    """What one request of a client holds. `request_id` "" is never repeated."""
+class _Row(NamedTuple):
+    body_key: str
+    token: str
+    job_ids: str
+    answer: str
+    is_over: int
 
-    def __init__(self, client: str, request_id: str = "", body_key: str = "") -> None:
+
+class Request:
+    """What one request of a client was given. `request_id` "" is never repeated.
+
+    `said` is what it asks for: another request with the same id is refused.
+    """
+
+    def __init__(
+        self, client: str, request_id: str = "", said: Mapping[str, Any] | None = None
+    ) -> None:
         self._client = client
         self._request_id = request_id
-        self._body_key = body_key
-        # Whether there is an earlier one with this id, all of whose leases are over.
+        text = json.dumps(said, sort_keys=True, default=str) if request_id else ""
+        self._body_key = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+        # Whether there is an earlier one with this id whose time is over.
         self._is_over = False
 
     def earlier(self) -> Earlier | None:
@@ -49,25 +68,34 @@ class Request:
 
         ReplayConflict when that request asked for something else.
         """
+        row = self._row()
+        return row and Earlier(row.token, json.loads(row.job_ids))
+
+    def answered(self) -> list[Submitted] | None:
+        """The answer to an earlier submission with this id; None and ReplayConflict as above."""
+        row = self._row()
+        return row and [Submitted(*each) for each in json.loads(row.answer)]
+
+    def _row(self) -> _Row | None:
         if not self._request_id:
             return None
         rows = fetch(
-            "SELECT body_key, token, job_ids, expires_at <= %s "
+            "SELECT body_key, token, job_ids, answer, expires_at <= %s "
             f"FROM {table(Hold)} WHERE client = %s AND request_id = %s",
             [clock.now(), self._client, self._request_id],
         )
         self._is_over = bool(rows and rows[0][-1])
         if not rows or self._is_over:
             return None
-        [(body_key, token, ids, _is_over)] = rows
-        if body_key != self._body_key:
+        row = _Row(*rows[0])
+        if row.body_key != self._body_key:
             raise ReplayConflict(
                 _(
                     "Request {id} asked for something else before; use a new request_id.",
                     id=self._request_id,
                 )
             )
-        return Earlier(token, json.loads(ids))
+        return row
 
     def take(self, claim: Claim, found: Mapping[str, list[int]]) -> list[HeldJob]:
         """Hold what was found, and remember it in the same transaction."""
@@ -97,25 +125,34 @@ class Request:
 
     def keep(self, held: Sequence[HeldJob]) -> None:
         """Remember what was held; IntegrityError when a request with this id was faster."""
-        if not (self._request_id and held):
+        if held:
+            until = max(job.lease_until for job in held)
+            named = {"token": held[0].token, "job_ids": [job.id for job in held]}
+            self._keep(named, held[0].held_at, until)
+
+    def keep_answer(self, made: Sequence[Submitted]) -> None:
+        """Remember the answer to a submission for REPEATABLE; IntegrityError as of `keep`."""
+        now = clock.now()
+        self._keep({"token": "", "job_ids": [], "answer": made}, now, now + REPEATABLE)
+
+    def _keep(self, values: Mapping[str, Any], now: datetime, until: datetime) -> None:
+        if not self._request_id:
             return
         if self._is_over:
             execute(
                 f"DELETE FROM {table(Hold)} "
                 "WHERE client = %s AND request_id = %s AND expires_at <= %s",
-                [self._client, self._request_id, held[0].held_at],
+                [self._client, self._request_id, now],
             )
         row = {
             "client": self._client,
             "request_id": self._request_id,
             "body_key": self._body_key,
-            "token": held[0].token,
-            "job_ids": [job.id for job in held],
-            "expires_at": max(job.lease_until for job in held),
+            "expires_at": until,
         }
-        insert_rows(Hold, [row])
+        insert_rows(Hold, [{**row, **values}])
 
 
 def forget_requests(now: datetime) -> int:
-    """Remove what is remembered of requests whose leases are over; returns how many."""
+    """Remove what is remembered of requests whose time is over; returns how many."""
     return remove(Hold.objects.filter(expires_at__lte=now).order_by("expires_at"))

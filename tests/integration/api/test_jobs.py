@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
+from itertools import product
 from typing import Any
 
 import pytest
 
 from apps.common import clock
 from apps.jobs.api import jobs as view
-from apps.jobs.models import Job
+from apps.jobs.models import Hold, Job
 from tests import factories
 from tests.integration.api.contract import ContractClient, mistakes, pages
 
@@ -55,6 +57,49 @@ def test_one_job_is_brought_in(api: ContractClient) -> None:
     assert answer.json() == {"id": str(job.pk), "created": True, "status": "scheduled"}
     assert (job.context, job.run_at) == ({"to": "ä"}, clock.now() + timedelta(seconds=60))
     assert job.submitted_by.startswith("key:")
+
+
+def test_repeated_request_gets_the_first_answer(
+    api: ContractClient, frozen_clock: Any, subtests: pytest.Subtests
+) -> None:
+    """I35: also after the job has ended, changed or gone, until nobody repeats it any more."""
+    fates: dict[str, Callable[[], Any]] = {
+        "open": lambda: None,
+        "ended": lambda: Job.objects.update(status="succeeded", unique_key=None),
+        "gone": lambda: Job.objects.all().delete(),
+    }
+    twins = {"type": "mail", "key": "a", "unique": True}
+    bodies: tuple[dict[str, Any], ...] = (
+        {"type": "mail", "delay": 60, "context": {"to": "ä"}},
+        {**twins, "run_at": "2026-03-02T10:00:00Z"},
+        {"jobs": [{"type": "mail"}, {**twins, "delay": 5}, {**twins, "delay": 6}]},
+    )
+    for body, (fate, befalls) in product(bodies, fates.items()):
+        with subtests.test(body=body, fate=fate):
+            asked = {**body, "request_id": f"r-{bodies.index(body)}-{fate}"}
+            first = api.post(JOBS, asked)
+            assert first.status_code == 201
+            befalls()
+            count = Job.objects.count()
+            frozen_clock.advance(minutes=59)
+
+            again = api.post(JOBS, asked)
+
+            assert (again.status_code, again.json()) == (201, first.json())
+            assert Job.objects.count() == count
+            other = api.post(JOBS, {"type": "mail", "request_id": asked["request_id"]})
+            assert other.status_code == 422
+            Job.objects.all().delete()
+    frozen_clock.advance(hours=1)
+    assert api.post(JOBS, {"type": "mail", "request_id": asked["request_id"]}).status_code == 201
+
+
+def test_refused_request_may_be_repeated_when_it_is_mended(api: ContractClient) -> None:
+    asked = {"type": "fax", "request_id": "r-1"}
+    assert api.post(JOBS, asked).status_code == 400
+    factories.job_type("fax")
+    assert api.post(JOBS, asked).json()["created"]
+    assert Hold.objects.get().answer == [[Job.objects.get().pk, True, "ready"]]
 
 
 def test_types_of_the_platform_itself_are_refused(api: ContractClient) -> None:

@@ -74,6 +74,18 @@ def test_one_request_sent_ten_times_at_once_holds_once(racers: Racers, key: str)
     assert Hold.objects.count() == 1
 
 
+def test_one_submission_sent_ten_times_at_once_makes_one_job(racers: Racers, key: str) -> None:
+    """I35: unique or not, all get the same answer."""
+    for unique in ({}, {"key": "a", "unique": True}):
+        body = {"type": "mail", "request_id": f"s-{len(unique)}", **unique}
+
+        answers = racers([lambda body=body: JsonClient(key).post(JOBS, body)] * 10).results  # type: ignore[misc]
+
+        assert {each.status_code for each in answers} == {201}
+        assert len({each.json()["id"] for each in answers}) == 1
+    assert Job.objects.count() == Hold.objects.count() == 2
+
+
 def test_exchanges_at_once_never_exceed_the_maximum(racers: Racers, key: str) -> None:
     job_type("mail", max_running=2)
     jobs(60)

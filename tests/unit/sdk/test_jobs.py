@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from apps.jobs.services.request import REPEATABLE
 from taskplatform import sdk
 from tests.stub_server import (
     KEY,
@@ -18,7 +20,6 @@ from tests.stub_server import (
     problem,
     resets,
     says,
-    then_closes,
     unused_port,
 )
 
@@ -71,6 +72,8 @@ def test_submit_says_what_was_given_and_no_more(stub: Stub, client: sdk.Client) 
 
     assert plain == sdk.Submitted("7012", True, "ready")
     assert [seen.path for seen in stub.seen] == ["/api/v1/jobs/"] * 3
+    requests = [seen.body.pop("request_id") for seen in stub.seen]
+    assert len({*requests}) == 3
     assert [seen.body for seen in stub.seen] == [
         {"type": "mail", "context": {}},
         {
@@ -113,7 +116,8 @@ def test_many_jobs_are_one_call(stub: Stub, client: sdk.Client) -> None:
     answers = client.submit_many(jobs)
 
     assert [answer.created for answer in answers] == [True, False]
-    assert stub.seen[0].body == {"jobs": [{"type": "mail", "delay": 5}, {"type": "mail"}]}
+    [seen] = stub.seen
+    assert seen.body["jobs"] == [{"type": "mail", "delay": 5}, {"type": "mail"}]
     assert client.submit_many([]) == []
     with pytest.raises(ValueError, match="too many"):
         client.submit_many([{"type": "mail"}] * 1001)
@@ -145,48 +149,37 @@ def test_unknown_job_raises(stub: Stub, client: sdk.Client) -> None:
     assert stub.seen[0].path == "/api/v1/jobs/..%2F7012/"
 
 
-@pytest.mark.parametrize("trouble", [resets, hangs_up, cuts_short, problem(503, "unavailable")])
-def test_unique_submission_and_reading_are_repeated(
+@pytest.mark.parametrize(
+    "trouble",
+    [resets, hangs_up, cuts_short, problem(503, "unavailable"), problem(429, "throttled")],
+)
+def test_submissions_and_reading_are_repeated(
     stub: Stub, client: sdk.Client, trouble: Behaviour
 ) -> None:
-    """I35: the server answers with the open twin."""
-    stub.behaves(trouble, says(200, {**MADE, "created": False}))
-    assert client.submit("mail", key="order-7", unique=True).id == "7012"
+    """I4, I25, I35: the server knows a repeat by its request, and says what it said first."""
+    stub.behaves(trouble, says(201, MADE))
+    assert client.submit("mail").id == "7012"
     stub.behaves(trouble, says(201, {"jobs": [MADE]}))
-    assert client.submit_many([{"type": "mail", "key": "a", "unique": True}])[0].id == "7012"
+    assert client.submit_many([{"type": "mail", "key": "a"}])[0].id == "7012"
+    first, again, many, many_again = (seen.body for seen in stub.seen)
+    assert first == again
+    assert many == many_again
+    assert first["request_id"] != many["request_id"]
     stub.behaves(trouble, says(200, JOB))
     assert client.job("7012").id == "7012"
 
 
-@pytest.mark.parametrize("trouble", [resets, hangs_up, cuts_short, problem(503, "unavailable")])
-def test_other_submission_is_sent_once(stub: Stub, client: sdk.Client, trouble: Behaviour) -> None:
-    """I25: nobody knows whether it arrived, and a second one would be a second job."""
-    stub.behaves(trouble)
-    with pytest.raises(sdk.Unavailable, match="may have executed the call"):
-        client.submit("mail")
-    assert len(stub.seen) == 1
-    with pytest.raises(sdk.Unavailable, match="may have executed the call"):
-        client.submit_many([{"type": "mail", "key": "a", "unique": True}, {"type": "mail"}])
-    assert len(stub.seen) == 2
-
-
-def test_other_submission_uses_no_connection_that_may_be_closing(
-    stub: Stub, client: sdk.Client
+def test_submission_is_repeated_no_longer_than_the_server_knows_it(
+    stub: Stub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A kept connection that the server closes just now would leave it in doubt."""
-    stub.behaves(then_closes(says(201, MADE)), says(201, MADE))
-    client.submit("mail")
-    assert client.submit("mail").created
-    assert len(stub.seen) == 2
-
-
-def test_other_submission_is_repeated_where_nothing_was_done(
-    stub: Stub, client: sdk.Client
-) -> None:
-    """429 is said before anything is done."""
-    stub.behaves(problem(429, "throttled", Retry_After="0"), says(201, MADE))
-    assert client.submit("mail").created
-    assert len(stub.seen) == 2
+    """It would be another job then."""
+    SteppingClock(monkeypatch).step = 500.0
+    stub.behaves(problem(503, "unavailable"))
+    with sdk.Client(stub.url, KEY, give_up_after=math.inf) as client:
+        with pytest.raises(sdk.Unavailable):
+            client.submit("mail")
+    assert len(stub.seen) > 1
+    assert sdk._MAX_REPEATS < REPEATABLE.total_seconds()
 
 
 def test_nobody_there_is_found_out_by_repeats(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,40 @@
+"""A submission over HTTP, which its client repeats when the answer was lost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.db import IntegrityError
+
+from apps.common.db import transactional
+from apps.jobs.models import Bounds
+from apps.jobs.services.request import Request
+from apps.jobs.services.submit import Submission, Submitted, submit_many
+
+
+def submit_once(
+    jobs: Sequence[Submission], *, request: Request, by: str, bounds: Bounds
+) -> list[Submitted]:
+    """As `submit_many`; a repeat gets the first answer, whatever has become of the jobs.
+
+    ReplayConflict when a request with this id asked for something else.
+    """
+    answered = request.answered()
+    if answered is None:
+        try:
+            return _submit(jobs, request, by, bounds)
+        except IntegrityError:
+            # The same request came twice at once, and the other one was faster.
+            answered = request.answered()
+            if answered is None:
+                raise
+    return answered
+
+
+@transactional
+def _submit(
+    jobs: Sequence[Submission], request: Request, by: str, bounds: Bounds
+) -> list[Submitted]:
+    made = submit_many(jobs, by=by, bounds=bounds)
+    request.keep_answer(made)
+    return made
