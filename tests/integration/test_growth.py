@@ -18,7 +18,7 @@ from django.test import override_settings
 from apps.alerts.models import Alert, AlertRule, Channel, Delivery, ReportPlan, ReportRun
 from apps.common import tidy
 from apps.common.leases import save_position, sweep_lease
-from apps.common.models import SweepLease
+from apps.common.models import SentForm, SweepLease
 from apps.common.sweeps import tidy_up
 from apps.jobs.models import Bucket, Hold
 from apps.journal.models import SinkReject
@@ -56,6 +56,7 @@ BOUNDS = {
     "jobs.Worker": "7 days after they left; common.tidy",
     "jobs.Bucket": "a day after the last call; common.tidy",
     "jobs.Hold": "until the last of its leases ends, a submission an hour; common.tidy",
+    "common.SentForm": "2 days; common.tidy",
     "common.SweepLease": "30 days after its sweep is no more; common.tidy",
     "sessions.Session": "until it ends; common.tidy",
     "axes.AccessAttempt": "30 days; common.tidy",
@@ -178,12 +179,17 @@ def report_run(at: datetime) -> Model:
     return ReportRun.objects.create(plan=plan, occurrence=int(at.timestamp()), at=at)
 
 
+def sent_form(at: datetime) -> Model:
+    return SentForm.objects.create(number=int(at.timestamp()), sent_at=at)
+
+
 SMALL: dict[Callable[[datetime], Model], timedelta] = {
     reject: timedelta(days=30),
     worker: timedelta(days=7),
     bucket: timedelta(days=1),
     hold: timedelta(),
     lease: timedelta(days=30),
+    sent_form: timedelta(days=2),
     session: timedelta(),
     attempt: timedelta(days=30),
     failure: timedelta(days=30),

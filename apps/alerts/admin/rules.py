@@ -134,7 +134,7 @@ class RuleAdmin(ForAllOrNobodyAdmin, ServiceModelAdmin):
         return " · ".join(each for each in (limit, wait) if each) or "–"
 
     def create(self, request: HttpRequest, form: Any, *, actor: str) -> AlertRule:
-        values = {name: form.cleaned_data[name] for name in form.fields if name != "version"}
+        values = form.values
         made = settings.create_rule(actor=actor, **values)
         self._warn(request, made)
         return made

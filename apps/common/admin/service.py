@@ -121,6 +121,11 @@ class ServiceForm(forms.ModelForm):  # type: ignore[type-arg]
         return name if name in self.fields else None
 
     @property
+    def values(self) -> dict[str, Any]:
+        """The values of all fields of the row."""
+        return {n: value for n, value in self.cleaned_data.items() if n not in OWN_FIELDS}
+
+    @property
     def changes(self) -> dict[str, Any]:
         """The new values of the fields that were changed in this form."""
         known = self.cleaned_data

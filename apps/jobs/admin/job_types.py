@@ -212,8 +212,7 @@ class JobTypeAdmin(ServiceModelAdmin):
         return may and bounds_of(request.user).users is None
 
     def create(self, request: HttpRequest, form: Any, *, actor: str) -> JobType:
-        settings = {name: form.cleaned_data[name] for name in form.fields if name != "version"}
-        return types.create_type(actor=actor, **settings)
+        return types.create_type(actor=actor, **form.values)
 
     def update(
         self, request: HttpRequest, row: JobType, form: Any, *, version: int, actor: str

@@ -117,7 +117,7 @@ def test_unique_twin_that_is_open_is_shown_in_place_of_a_second(admin_client: Cl
     typed = {"key": "order-17", "is_unique": "on", "params-raw": "{}"}
     form = filled(admin_client, ADD, "key", **typed)
     first = admin_client.post(ADD, form)
-    second = admin_client.post(ADD, form)
+    second = admin_client.post(ADD, filled(admin_client, ADD, "key", **typed))
     assert first["Location"] == second["Location"]
     assert Job.objects.count() == 1
     assert "This job with the same key is still open" in text_of(
