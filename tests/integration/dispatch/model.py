@@ -56,6 +56,13 @@ class Task:
             if instant <= now and (self.end_at is None or instant < self.end_at):
                 yield instant
 
+    def is_ever_due(self, since: datetime) -> bool:
+        """Whether an instant of the rule lies from then on and before the end."""
+        if self.source == "once" or self.end_at is None:
+            return True
+        ahead = (each for each in self._series_backwards(self.end_at) if each < self.end_at)
+        return next(ahead, self.start_at - timedelta(1)) >= max(self.start_at, since)
+
     def _series_backwards(self, now: datetime) -> Iterator[datetime]:
         if "every_minutes" in self.rule:
             step = timedelta(minutes=self.rule["every_minutes"])
@@ -263,6 +270,10 @@ class Model:
         for name, value in changes.items():
             setattr(task, name, value)
         changed = {name for name in changes if before[name] != changes[name]}
+        if changed & {"rule", "start_at"} and not task.is_ever_due(now):
+            for name, value in before.items():
+                setattr(task, name, value)
+            return "invalid"
         resumed = "status" in changed and task.status == "active"
         goes_on = "end_at" in changed and before["end_at"] is not None and before["end_at"] <= now
         if task.source == "rotate" and (resumed or goes_on or changed & {"rule", "start_at"}):

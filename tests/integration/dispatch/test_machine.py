@@ -114,6 +114,8 @@ class DispatchMachine(ExecutorSteps):
     @rule(plan=plans)
     def plan(self, plan: Plan) -> None:
         fields = self.times(plan.start, plan.length) | plan.fields
+        task: Any = Task(plan.source, 0, plan.executor, **fields)
+        task.effective_from = task.start_at
 
         def real() -> int:
             made: Any = tasks.create_task(
@@ -125,14 +127,10 @@ class DispatchMachine(ExecutorSteps):
             )
             return int(made.pk)
 
-        def ideal(model: Model) -> Task:
-            task = Task(plan.source, 0, plan.executor, **fields)
-            task.effective_from = task.start_at
-            model.tasks.append(task)
-            return task
-
-        number, task = self.both(real, ideal)
-        task.number = number
+        if not task.is_ever_due(task.start_at):
+            assert answered(lambda: str(real())) == "invalid"
+            return
+        task.number, _ = self.both(real, lambda model: model.tasks.append(task))
 
     def times(self, start: timedelta, length: timedelta | None) -> dict[str, datetime | None]:
         start_at = (self.now + start).replace(microsecond=0)
