@@ -13,8 +13,10 @@ from apps.jobs.admin.journal_words import REASONS
 from apps.jobs.models import Job, JobType, TypeState
 from apps.jobs.rules import breaker, transitions
 from apps.jobs.rules.type_settings import SETTINGS
+from apps.jobs.runner.attempt import interrupted
 from apps.jobs.services import control, discard, register, types
 from apps.jobs.services.register import WorkerKey
+from apps.jobs.services.settle import settle
 from apps.jobs.services.type_snapshots import type_snapshots
 from apps.journal.admin import words
 from apps.journal.admin.entries import ASIDE
@@ -102,6 +104,8 @@ def test_every_reason_that_the_services_write_has_a_pattern(frozen_clock: Frozen
     take()
     frozen_clock.advance(seconds=30)
     rescue(frozen_clock)
+    jobs(run_at=clock.now())
+    settle(outcomes=[interrupted(take()[0], timedelta(hours=1))])
     jobs(run_at=clock.now())
     held = take()[0]
     Job.objects.filter(pk=held.id).update(expected_at=clock.now() - timedelta(minutes=2))
