@@ -4,6 +4,7 @@ environment or `.env`. README lists them all."""
 from __future__ import annotations
 
 import os
+import tomllib
 from datetime import timedelta
 from typing import Any
 
@@ -23,6 +24,7 @@ from taskplatform import environment, theme
 from taskplatform.environment import BASE_DIR
 
 VAR_DIR = environment.folder("VAR_DIR", "var")
+RELEASE: str = tomllib.loads((BASE_DIR / "pyproject.toml").read_text())["project"]["version"]
 
 # --- Security -------------------------------------------------------------------------------
 DEBUG = environment.flag("DEBUG")

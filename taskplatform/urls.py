@@ -9,6 +9,7 @@ from django.urls import include, path
 from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularSwaggerSplitView
 
+from apps.alerts.metrics import alerts
 from apps.bulk.admin.plan_page import plan_page
 from apps.common.admin.preferences_page import PREFERENCES_URL, preferences
 
@@ -67,5 +68,5 @@ urlpatterns = [
     path("api/docs/", SpectacularSwaggerSplitView.as_view(url_name="schema"), name="docs"),
     path("health/live", health.live, name="live"),
     path("health/ready", health.ready, name="ready"),
-    path("metrics", MetricsView.as_view(periods=beat.periods), name="metrics"),
+    path("metrics", MetricsView.as_view(periods=beat.periods, others=(alerts,)), name="metrics"),
 ]

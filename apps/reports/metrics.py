@@ -1,41 +1,69 @@
 """`/metrics`: the state of the platform for Prometheus, read from the database at each scrape.
 
 So every process answers the same. The present comes from services.standing; ends and times come
-from the rollups, a minute late.
+from the rollups, a minute late. What can be counted or be wrong is there from the start, as 0: of a
+series that begins with 1, Prometheus never sees an increase.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import TypeAlias
 from zoneinfo import ZoneInfo
 
 from django.conf import settings
+from django.db import connection
 from django.http import HttpResponse
 from prometheus_client import generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
 from prometheus_client.registry import Collector
 from rest_framework.request import Request
 
 from apps.access.rules.clients import Binding
+from apps.common import ids
 from apps.common.views import ApiView
 from apps.jobs.models import Worker
 from apps.jobs.rules import breaker
 from apps.jobs.services import living
 from apps.journal.models import Sink
 from apps.journal.services import carry
-from apps.reports.rules.outcomes import DISPATCH, JOB, TOTAL
+from apps.reports.rules.outcomes import DISPATCH, JOB, OUTCOMES, SOURCES
+from apps.reports.rules.sketch import distribution
 from apps.reports.rules.tally import TYPE
 from apps.reports.services.coverage import Stored
 from apps.reports.services.findings import look_all
 from apps.reports.services.standing import Standing, standing
 from apps.reports.services.summary import Figures, Percentiles, Period, summarise, total_of
-from apps.reports.services.totals import all_time
+from apps.reports.services.totals import AllTime, all_time
 
 # The period of the latencies.
 LATELY = timedelta(minutes=15)
 MAX_COUNTED = 10_000
+# The upper bounds (s) of the histograms, because jobs take milliseconds and dispatches days.
+BOUNDS = (
+    0.01,
+    0.05,
+    0.1,
+    0.5,
+    1.0,
+    5.0,
+    10.0,
+    30.0,
+    60.0,
+    300.0,
+    900.0,
+    3600.0,
+    21_600.0,
+    86_400.0,
+)
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 # The state of workers that are active, and that an operator keeps quiet.
 _QUIET = "quiet"
@@ -43,23 +71,37 @@ _BREAKER_STATES = (breaker.CLOSED, breaker.OPEN, breaker.HALF_OPEN)
 _UP_TO = f"counted up to {MAX_COUNTED}, which means that many or more"
 
 
-class PlatformCollector(Collector):
-    """The metrics; `periods` are the seconds between two rounds of each sweep."""
+# Metrics of other apps, as of an instant.
+Source: TypeAlias = Callable[[datetime], Iterator[Metric]]
 
-    def __init__(self, periods: Mapping[str, float]) -> None:
+
+class PlatformCollector(Collector):
+    """The metrics and those of `others`; `periods` are the seconds between two rounds of each
+    sweep."""
+
+    def __init__(self, periods: Mapping[str, float], others: Sequence[Source] = ()) -> None:
         self._periods = periods
+        self._others = others
 
     def collect(self) -> Iterator[Metric]:
         status = standing(self._periods)
+        yield InfoMetricFamily(
+            "taskplatform",
+            "The release that answers, and its kind of database",
+            value={"version": settings.RELEASE, "database": connection.vendor},
+        )
         yield from _types(status)
         yield from _dispatches(status)
         yield from _workers(status)
         yield from _sweeps(status)
         yield from _sinks(status.now)
         yield _findings(status.now)
-        stored = Stored.read()
-        yield from _ends(stored, status.now)
-        yield from _latencies(stored, status.now)
+        for source in self._others:
+            yield from source(status.now)
+        found = all_time(status.stored)
+        yield from _ends(found, status)
+        yield from _times(found)
+        yield from _latencies(status.stored, status.now)
 
 
 def _types(status: Standing) -> Iterator[Metric]:
@@ -83,6 +125,14 @@ def _types(status: Standing) -> Iterator[Metric]:
         "jobs_promotion_lag_seconds",
         "How long a scheduled job has been due without being made ready",
         _age(status.next_scheduled, now),
+    )
+    rates = status.rates
+    yield _gauge(
+        "jobs_submitted_per_minute",
+        "Jobs that came in the last five minutes, per minute, without those that wait for a later "
+        "time",
+        {name: rates[name].came if name in rates else 0.0 for name in status.type_names},
+        "type",
     )
     yield _gauge(
         "job_type_paused",
@@ -156,7 +206,11 @@ def _sweeps(status: Standing) -> Iterator[Metric]:
 
 def _sinks(now: datetime) -> Iterator[Metric]:
     wanted = carry.sinks()
-    found = [sink for sink in Sink.objects.order_by("name") if sink.name in wanted]
+    known = {sink.name: sink for sink in Sink.objects.all()}
+    # One that has not begun will begin with the present, so it lacks nothing.
+    found = [
+        known.get(name) or Sink(name=name, after=ids.lowest_id_at(now)) for name in sorted(wanted)
+    ]
     yield _gauge(
         "journal_sink_lag_seconds",
         "How long the oldest journal entry has been there that the sink lacks",
@@ -192,12 +246,11 @@ def _findings(now: datetime) -> Metric:
     )
 
 
-def _ends(stored: Stored, now: datetime) -> Iterator[Metric]:
-    found = all_time(stored)
+def _ends(found: AllTime, status: Standing) -> Iterator[Metric]:
     yield _single(
         "rollup_lag_seconds",
         "How old the newest minute is that the reports have added up; 0 before the first one",
-        _age(found.as_of, now),
+        _age(found.as_of, status.now),
     )
     yield CounterMetricFamily(
         "taskplatform_handed_out",
@@ -208,12 +261,38 @@ def _ends(stored: Stored, now: datetime) -> Iterator[Metric]:
         "taskplatform_ended",
         "Ended dispatches and attempts at jobs, as far as they are added up. Callbacks are the "
         "dispatches that succeeded or failed; retried dispatches were handed out again",
-        labels=["source", "outcome"],
+        labels=["source", "type", "outcome"],
     )
-    for (source, outcome), count in sorted(found.ended.items()):
-        if outcome != TOTAL:
-            ended.add_metric([source, outcome], count)
+    # Types that are gone are left out: there could be any number.
+    for source, type_ in ((DISPATCH, ""), *((JOB, name) for name in status.type_names)):
+        counts = found.ended.get((source, type_), {})
+        for outcome in OUTCOMES[source]:
+            ended.add_metric([source, type_, outcome], counts.get(outcome, 0))
     yield ended
+
+
+def _times(found: AllTime) -> Iterator[Metric]:
+    """Since the beginning, without types: their sketches would be too many to add up."""
+    nothing: tuple[list[bytes], list[bytes]] = ([], [])
+    for which, name, text in (
+        (0, "waited", "from due to begun"),
+        (1, "ran", "from begun to ended"),
+    ):
+        family = HistogramMetricFamily(
+            f"taskplatform_{name}_seconds",
+            f"The time {text}, of all that ended, as far as it is added up; 2 % off at most",
+            labels=["source"],
+        )
+        for source in SOURCES:
+            counts = distribution(found.times.get(source, nothing)[which])
+            buckets = [
+                (str(bound), sum(count for ms, count in counts.items() if ms <= bound * 1000))
+                for bound in BOUNDS
+            ]
+            buckets.append(("+Inf", sum(counts.values())))
+            total = sum(ms * count for ms, count in counts.items()) / 1000
+            family.add_metric([source], buckets, total)
+        yield family
 
 
 def _latencies(stored: Stored, now: datetime) -> Iterator[Metric]:
@@ -267,11 +346,12 @@ class MetricsView(ApiView):
     # Not JSON, so not part of OpenAPI.
     schema = None
     periods: Callable[[], Mapping[str, float]] = dict
+    others: Sequence[Source] = ()
 
     def check_permissions(self, request: Request) -> None:
         if not (settings.EMBEDDED and request.auth is None):
             super().check_permissions(request)
 
     def get(self, request: Request) -> HttpResponse:
-        text = generate_latest(PlatformCollector(self.periods()))
+        text = generate_latest(PlatformCollector(self.periods(), self.others))
         return HttpResponse(text, content_type=CONTENT_TYPE)

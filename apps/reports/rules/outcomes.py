@@ -95,6 +95,16 @@ ENDS = {
 HANDED_OUT = "handed_out"
 # Repeated hand-outs to the same executor after a round without success; they are not ends.
 RETRIES = {(DISPATCH, HANDED_OUT, before, "open") for before in (FAILED, EXPIRED)}
+# What each source can count, in the order of COUNTS.
+OUTCOMES = {
+    source: tuple(
+        name
+        for name in COUNTS
+        if name in {counts_as for (of, *_entry), counts_as in ENDS.items() if of == source}
+        or (name == RETRIED and source in {of for of, *_entry in RETRIES})
+    )
+    for source in SOURCES
+}
 
 
 def success_rate(*, succeeded: int, failed: int, timed_out: int, expired: int) -> float | None:

@@ -69,6 +69,12 @@ def percentiles(packed: Sequence[bytes], shares: Sequence[float]) -> tuple[int |
     return tuple([value_of(number) for number in _ranks(list(accumulate(counts)), shares)])
 
 
+def distribution(packed: Sequence[bytes]) -> Sketch:
+    """All the packed sketches together: their counts by the milliseconds of the bin, ascending."""
+    counts = _merged([each for each in packed if each])
+    return {value_of(number): count for number, count in enumerate(counts) if count}
+
+
 def _of_one(packed: bytes, shares: Sequence[float]) -> tuple[int | None, ...]:
     """Most hours of a report are one row, which needs no merging."""
     if not packed:

@@ -104,8 +104,12 @@ class Standing:
         ready = counts.ready_of(self.type_names)
         if not ready.total():
             return {}
-        rates = flow.rates_by_type(self.now, self.stored, self.unsummed)
-        return {name: ready[name] for name, each in rates.items() if each.came > each.ended}
+        return {name: ready[name] for name, each in self.rates.items() if each.came > each.ended}
+
+    @cached_property
+    def rates(self) -> dict[str, flow.Rates]:
+        """How many jobs came and ended a minute in the last minutes, by type."""
+        return flow.rates_by_type(self.now, self.stored, self.unsummed)
 
     @cached_property
     def unserved(self) -> list[TypeSnapshot]:

@@ -25,11 +25,12 @@ from apps.common.models import SweepLease
 from apps.common.rows import insert_values
 from apps.reports.models import Rollup, RollupBucket
 from apps.reports.rules import sketch
-from apps.reports.rules.coverage import PART, WHOLE, BucketRun, floor, joined
-from apps.reports.rules.outcomes import COUNTS, SOURCES
-from apps.reports.rules.tally import ALL, DIMENSIONS, Cells, Key, Tally, summed
+from apps.reports.rules.coverage import PART, WHOLE, floor, joined
+from apps.reports.rules.outcomes import COUNTS, DISPATCH, JOB, SOURCES
+from apps.reports.rules.tally import ALL, DIMENSIONS, TYPE, Cells, Key, Tally, summed
 from apps.reports.services.coverage import Stored, stored_between
 from apps.reports.services.error_groups import note
+from apps.reports.services.rows import Selection, sums_in
 
 SWEEP = "reports.rollup"
 _COLUMNS = ("level", "source", "dimension", "start", "value", *COUNTS, "wait", "run")
@@ -196,12 +197,15 @@ def _between(level: int, start: int, end: int) -> list[object]:
 
 # --- all time -------------------------------------------------------------------------------------
 class AllTime(NamedTuple):
-    """Ends by source and outcome (rules.outcomes), hand-outs, and until when they are added up.
+    """Ends by source and type, then by outcome (rules.outcomes), and the packed sketches of waiting
+    and running by source; hand-outs; and until when all this is added up.
 
-    `as_of` is None while nothing is added up.
+    Dispatches have no type: their tasks are without number. `as_of` is None while nothing is added
+    up.
     """
 
-    ended: dict[tuple[str, str], int]
+    ended: dict[tuple[str, str], dict[str, int]]
+    times: dict[str, tuple[list[bytes], list[bytes]]]
     handed_out: int
     as_of: datetime | None
 
@@ -212,25 +216,22 @@ def all_time(stored: Stored) -> AllTime:
     The coarsest buckets are few rows, however long ago the beginning is.
     """
     if stored.end is None or stored.beginning is None:
-        return AllTime({}, 0, None)
+        return AllTime({}, {}, 0, None)
     runs, _left = stored.cover([(stored.beginning, stored.end)])
-    ended: dict[tuple[str, str], int] = {}
-    for run in runs:
-        for source, *counts in _ended_in(run):
-            for outcome, count in zip(COUNTS, counts, strict=True):
-                ended[source, outcome] = ended.get((source, outcome), 0) + int(count)
+    ended = {
+        (source, type_): dict(zip(COUNTS, counts, strict=True))
+        for source, dimension in ((DISPATCH, ALL), (JOB, TYPE))
+        for type_, counts in sums_in(Selection(source, dimension), runs).items()
+    }
+    times: dict[str, tuple[list[bytes], list[bytes]]] = {}
+    for source in SOURCES:
+        waits, ran = times[source] = [], []
+        for wait, run in Selection(source, ALL).select("wait, run", runs):
+            waits.append(bytes(wait))
+            ran.append(bytes(run))
     select = (
         f"SELECT SUM(handed_out) FROM {table(RollupBucket)} "
         "WHERE level = %s AND start >= %s AND start < %s"
     )
     handed_out = sum(int(each or 0) for (each,) in fetch_each((select, run) for run in runs))
-    return AllTime(ended, handed_out, stored.closed_until)
-
-
-def _ended_in(run: BucketRun) -> list[tuple[Any, ...]]:
-    sums = ", ".join(f"SUM({name})" for name in COUNTS)
-    return fetch(
-        f"SELECT source, {sums} FROM {table(Rollup)} WHERE level = %s AND source IN ('dispatch', "
-        "'job') AND dimension = %s AND start >= %s AND start < %s GROUP BY source",
-        [run.level, ALL, run.start, run.end],
-    )
+    return AllTime(ended, times, handed_out, stored.closed_until)

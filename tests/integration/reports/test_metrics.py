@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
 from prometheus_client.parser import text_string_to_metric_families
 
 from apps.access.rules.clients import Scope
+from apps.alerts.models import Alert, AlertRule
 from apps.common import clock
 from apps.common.leases import sweep_lease
 from apps.dispatch.models import Dispatch
@@ -18,8 +22,10 @@ from apps.dispatch.services import pull
 from apps.jobs.models import Job, JobType, TypeState, Worker
 from apps.jobs.rules import breaker
 from apps.jobs.services import counts, register
+from apps.journal.conf import SinkAddress
 from apps.journal.models import JournalEntry
 from apps.reports import metrics
+from apps.reports.services import flow
 from apps.reports.services.findings.tables import READ
 from apps.reports.services.rollup import rebuild, roll_up
 from tests import callback, factories
@@ -31,6 +37,9 @@ from tests.statements import OPEN_JOBS, indexes_on, is_read, is_sorted, sent_by
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 ENDS = ("succeeded", "failed", "released", "expired", "retried")
+# Of jobs.
+OUTCOMES = (*ENDS, "timed_out", "cancelled", "stage_done")
+README = Path(metrics.__file__).with_name("README.md")
 
 
 @pytest.fixture(autouse=True)
@@ -86,11 +95,66 @@ def test_metrics_are_only_read_and_take_no_parameters(client: Client) -> None:
 
 
 # --- what it says -------------------------------------------------------------------------------
-def test_empty_platform_has_its_figures(client: Client) -> None:
+def test_empty_platform_has_its_figures(client: Client, settings: Any) -> None:
     said = samples(client)
     assert said["dispatches_open"] == 0
     assert said["workers{kind=celery,state=active}"] == 0
+    assert said[f"info{{database={connection.vendor},version={settings.RELEASE}}}"] == 1
     assert not [name for name in said if name.startswith(("jobs{", "sweep_overdue"))]
+
+
+def test_readme_names_each_metric_with_its_labels_and_no_other(
+    client: Client, frozen_clock: FrozenClock, settings: Any
+) -> None:
+    """On a platform that has one of everything."""
+    settings.JOURNAL_SINKS = (SinkAddress("lake", "file:///nowhere"),)
+    job_type(breaker_enabled=True)
+    with sweep_lease("jobs.reorder", at_most=timedelta(seconds=30)):
+        pass
+    write(entry(frozen_clock.instant))
+    frozen_clock.advance(minutes=5)
+    roll_up(until=clock.now() + timedelta(minutes=1))
+    rows = re.findall(r"^\| `(taskplatform_\w+)` \|([^|]*)\|", README.read_text(), re.MULTILINE)
+
+    said = [
+        (sample.name if family.type == "counter" else family.name, {*sample.labels} - {"le"})
+        for family in text_string_to_metric_families(client.get("/metrics").content.decode())
+        for sample in family.samples
+    ]
+
+    named = {name: {*re.findall(r"`(\w+)`", labels)} for name, labels in rows}
+    assert {name for name, _labels in said} == {*named}
+    assert [(name, labels) for name, labels in said if labels != named[name]] == []
+
+
+def test_rate_of_what_comes_and_alerts_that_fire(client: Client, frozen_clock: FrozenClock) -> None:
+    job_type()
+    job_type("idle")
+    frozen_clock.advance(minutes=10)
+    jobs(10)
+    jobs(3, run_at=clock.now() + timedelta(hours=1))
+    for name, fields in {
+        "fires": {"fired_at": clock.now()},
+        "snoozed": {"fired_at": clock.now(), "snoozed_until": clock.now() + timedelta(hours=1)},
+        "pending": {},
+        "over": {"fired_at": clock.now(), "resolved_at": clock.now()},
+    }.items():
+        rule = AlertRule.objects.create(
+            name=name,
+            kind="oldest_due",
+            severity="critical",
+            created_at=clock.now(),
+            updated_at=clock.now(),
+        )
+        Alert.objects.create(rule=rule, subject="type:mail", value=1, since=clock.now(), **fields)
+    frozen_clock.advance(seconds=1)
+
+    said = samples(client)
+
+    assert 1 < said["jobs_submitted_per_minute{type=mail}"] <= 2
+    assert said["jobs_submitted_per_minute{type=idle}"] == 0
+    assert said["alerts_firing{severity=critical}"] == 1
+    assert said["alerts_firing{severity=warning}"] == 0
 
 
 def test_jobs_are_counted_by_type_and_status(client: Client, frozen_clock: FrozenClock) -> None:
@@ -220,16 +284,27 @@ def test_sweeps_report_how_late_they_are_and_how_long_they_took(
 def test_what_ended_grows_and_latencies_are_those_of_the_last_quarter(
     client: Client, frozen_clock: FrozenClock
 ) -> None:
+    """Counters and histograms begin with 0: Prometheus sees no increase of what begins with 1."""
     start = frozen_clock.instant
-    assert "ended_total{outcome=succeeded,source=job}" not in samples(client)
+    job_type()
+    said = samples(client)
+    begun = {n: v for n, v in said.items() if n.startswith(("ended_", "waited_", "ran_", "handed"))}
+    assert {*begun.values()} == {0}
+    assert {n for n in begun if "type=mail" in n} == {
+        f"ended_total{{outcome={each},source=job,type=mail}}" for each in OUTCOMES
+    }
+    assert "ran_seconds_bucket{le=+Inf,source=dispatch}" in begun
+    assert {f"alerts_firing{{severity={each}}}" for each in ("warning", "critical")} <= {*said}
     assert samples(client)["rollup_lag_seconds"] == 0
     write(
         entry(start + timedelta(seconds=5), type_or_task="mail", wait_ms=40, run_ms=2000),
         entry(start + timedelta(hours=2), type_or_task="mail", wait_ms=0, run_ms=100_000),
+        # Of a type that is gone since.
+        entry(start + timedelta(hours=2), type_or_task="gone", wait_ms=0, run_ms=100_000),
     )
     frozen_clock.advance(hours=1)
     roll_up(until=clock.now() + timedelta(minutes=1))
-    assert samples(client)["ended_total{outcome=succeeded,source=job}"] == 1
+    assert samples(client)["ended_total{outcome=succeeded,source=job,type=mail}"] == 1
     assert "run_seconds{quantile=0.5,source=job,type=mail}" not in samples(client)
 
     frozen_clock.advance(hours=1, minutes=5)
@@ -237,11 +312,17 @@ def test_what_ended_grows_and_latencies_are_those_of_the_last_quarter(
     frozen_clock.advance(seconds=30)
 
     said = samples(client)
-    assert said["ended_total{outcome=succeeded,source=job}"] == 2
-    assert said["ended_total{outcome=failed,source=job}"] == 0
-    assert "ended_total{outcome=total,source=job}" not in said, "it would count twice"
+    assert said["ended_total{outcome=succeeded,source=job,type=mail}"] == 2
+    assert said["ended_total{outcome=failed,source=job,type=mail}"] == 0
+    assert "ended_total{outcome=total,source=job,type=mail}" not in said, "it would count twice"
     assert said["run_seconds{quantile=0.95,source=job,type=mail}"] == pytest.approx(100, rel=0.02)
     assert said["wait_seconds{quantile=0.5,source=job,type=mail}"] == 0
+    assert not [name for name in said if "ended" in name and "type=gone" in name]
+    found = {le: said[f"ran_seconds_bucket{{le={le},source=job}}"] for le in ("1.0", "5.0", "+Inf")}
+    assert found == {"1.0": 0, "5.0": 1, "+Inf": 3}
+    assert said["ran_seconds_count{source=job}"] == 3
+    assert said["ran_seconds_sum{source=job}"] == pytest.approx(202, rel=0.02)
+    assert said["ran_seconds_count{source=dispatch}"] == 0
     assert 30 <= said["rollup_lag_seconds"] <= 120
 
 
@@ -282,7 +363,7 @@ def test_hand_outs_and_callbacks_are_counted_once_and_for_ever(
     for each in said:
         assert each["handed_out_total"] == JournalEntry.objects.filter(event="handed_out").count()
         assert each["handed_out_total"] == 4
-        ended = {o: each[f"ended_total{{outcome={o},source=dispatch}}"] for o in ENDS}
+        ended = {o: each[f"ended_total{{outcome={o},source=dispatch,type=}}"] for o in ENDS}
         assert ended == {"succeeded": 1, "failed": 1, "released": 1, "expired": 0, "retried": 1}
 
 
@@ -316,7 +397,7 @@ def test_scrape_takes_as_many_statements_with_a_hundred_types(
     )
     many = sent_by(lambda: samples(client))
 
-    assert len(many) == len(few) <= 32
+    assert len(many) == len(few) <= 35
 
 
 def test_more_types_than_one_statement_takes_are_all_counted() -> None:
@@ -336,13 +417,15 @@ def test_more_types_than_one_statement_takes_are_all_counted() -> None:
 
 def test_no_statement_reads_finished_jobs(client: Client, frozen_clock: FrozenClock) -> None:
     """History never slows what is asked every few seconds. Only the look at the mover reads the
-    first few rows that it has not come to, and failed jobs are counted up to a limit."""
+    first few rows that it has not come to, what comes is a sample of the newest rows, and failed
+    jobs are counted up to a limit."""
     job_type()
     jobs(3)
     jobs(400, status="succeeded", finished_at=clock.now())
     every = [sql for sql in sent_by(lambda: samples(client)) if is_read(Job, sql)]
-    reads = [sql for sql in every if not sql.endswith(f"ORDER BY id LIMIT {READ}")]
-    assert (len(every) - len(reads), READ) == (1, 200)
+    ends = (f"ORDER BY id LIMIT {READ}", f"LIMIT {flow.MAX_SAMPLED}) newest GROUP BY type")
+    reads = [sql for sql in every if not sql.endswith(ends)]
+    assert (len(every) - len(reads), READ, flow.MAX_SAMPLED) == (2, 200, 10_000)
     assert len(reads) >= 4
     for sql in reads:
         assert indexes_on(Job, sql) <= {*OPEN_JOBS, "job_failed"}, sql
