@@ -315,6 +315,10 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "DESCRIPTION": "Pull tasks, call back, plan work, submit jobs. Ids of dispatches and jobs are "
     "decimal strings.",
     "VERSION": "1",
+    "SERVERS": [
+        {"url": PUBLIC_URL},
+        {"url": "/", "description": "The host that this document comes from."},
+    ],
     "SERVE_INCLUDE_SCHEMA": False,
     "SERVE_AUTHENTICATION": [],
     "SWAGGER_UI_DIST": "SIDECAR",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+import json
+import re
 from http import HTTPStatus
 from typing import Any
 
@@ -71,8 +74,28 @@ class PageEnvelope:
         return []
 
 
+_VERBS = {"POST": "create", "PUT": "replace", "PATCH": "change", "DELETE": "delete"}
+
+
 class ProblemSchema(AutoSchema):
-    """Reads `queries`, `bodies`, `answers` and `problems` of an `ApiView`."""
+    """Reads `queries`, `bodies`, `answers`, `problems` and `operations` of an `ApiView`."""
+
+    def get_operation_id(self) -> str:
+        """What functions of generated clients are called: `list_jobs`, `get_job`, `cancel_job`,
+        `hold_jobs`; `operations` of the view name those that would be called something odd."""
+        named: str | None = getattr(self.view, "operations", {}).get(self.method.lower())
+        if named is not None:
+            return named
+        # Of an address under /api/v1/; what a parameter follows is one.
+        parts = re.findall(r"([\w-]+)/({\w+}/)?", self.path.partition("/v1/")[2] or self.path)
+        *rest, last = [
+            _one(name) if parameter else name.replace("-", "_") for name, parameter in parts
+        ]
+        if self.method == "GET":
+            return "_".join(["list" if self._is_list_view() else "get", *rest, last])
+        if rest and self.method == "POST":
+            return "_".join([last, *rest])
+        return "_".join([_VERBS[self.method], *rest, _one(last)])
 
     def get_operation(
         self,
@@ -137,29 +160,59 @@ class ProblemSchema(AutoSchema):
         return component
 
 
+def _one(name: str) -> str:
+    """`once_task` of `once-tasks`, `dispatch` of `dispatches`."""
+    name = name.replace("-", "_")
+    return name.removesuffix("es" if name.endswith("ches") else "s")
+
+
 class StrictSerializerExtension(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
-    """Documents that unknown fields are errors, and that PATCH has no defaults."""
+    """Documents that unknown fields are errors, which fields go together, and what is meant by a
+    field that is left out.
+
+    Defaults of a body are words: clients are generated with a type for what is sent, and a field
+    with the keyword `default` is one that must be sent, for TypeScript.
+    """
 
     target_class = StrictSerializer
     match_subclasses = True
 
     def map_serializer(self, auto_schema: AutoSchema, direction: Direction) -> dict[str, Any]:
+        if self.target.shapes:
+            refs = [
+                auto_schema.resolve_serializer(shape, direction).ref for shape in self.target.shapes
+            ]
+            return {"oneOf": refs, "description": inspect.getdoc(type(self.target))}
         schema: dict[str, Any] = auto_schema._map_serializer(  # type: ignore[no-untyped-call]
             self.target, direction, bypass_extensions=True
         )
         if direction == "request":
             schema["additionalProperties"] = False
+            if self.target.not_both:
+                schema["not"] = {"required": [*self.target.not_both]}
         for field in schema.get("properties", {}).values():
             if _BLANK in field.get("oneOf", []):
                 # The pattern of names already allows for the blank one.
                 field.update(field.pop("oneOf")[0])
-        if auto_schema.method == "PATCH":
-            for field in schema.get("properties", {}).values():
-                field.pop("default", None)
+        changes = auto_schema.method == "PATCH" or self.target.is_changes
+        queries = getattr(auto_schema.view, "queries", {}).get(auto_schema.method.lower())
+        is_body = direction == "request" and not (queries and isinstance(self.target, queries))
+        for field in schema.get("properties", {}).values() if is_body else ():
+            if "default" in field:
+                value = field.pop("default")
+                if not changes:
+                    _say_default(field, value)
         if not vars(type(self.target)).get("__doc__"):
             # The docstring of StrictSerializer is for its callers.
             schema.pop("description", None)
         return schema
+
+
+def _say_default(field: dict[str, Any], value: Any) -> None:
+    # Before the list of words, which becomes that of the enumeration.
+    text, star, words = field.get("description", "").partition("* `")
+    said = f"{text.strip()} When absent: {json.dumps(value)}.".strip()
+    field["description"] = f"{said}\n\n{star}{words}".strip()
 
 
 class TextExtension(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]

@@ -304,6 +304,13 @@ class StrictSerializer(serializers.Serializer[Any]):
     Views call `check`; fields are the ones of this module, and nested StrictSerializers.
     """
 
+    # A body that has one of several shapes has the fields of all; which go together is for
+    # `to_internal_value` or the view to check.
+    shapes: ClassVar[tuple[type[StrictSerializer], ...]] = ()
+    # Two fields of which one may be given, as the view checks.
+    not_both: ClassVar[tuple[str, ...]] = ()
+    # Whether a field that is left out stays as it is, as in PATCH.
+    is_changes: ClassVar[bool] = False
     _ready: ClassVar[dict[tuple[type, bool], StrictSerializer]] = {}
 
     @classmethod
@@ -344,6 +351,14 @@ class StrictSerializer(serializers.Serializer[Any]):
         if ready is None:
             ready = StrictSerializer._ready[cls, partial] = cls(partial=partial)
         return ready  # type: ignore[return-value]
+
+    def get_fields(self) -> dict[str, Any]:
+        fields = super().get_fields()
+        for shape in self.shapes:
+            for name, field in shape().get_fields().items():
+                field.required = False
+                fields[name] = field
+        return fields
 
     def run_validation(self, data: Any = serializers.empty) -> Any:
         # Without DRF's further steps: no serializer here has validators of its own.

@@ -76,12 +76,14 @@ class ApiView(APIView):
 
     `queries` and `bodies` declare by lower-case method what is taken, `answers` what is returned,
     as drf-spectacular writes responses; OpenAPI shows the same.
+    `operations` are the names of methods in OpenAPI, where `ProblemSchema` makes no good one.
     `problems` are statuses that its problem answers have beside the usual ones.
     """
 
     queries: ClassVar[Mapping[str, type[StrictSerializer]]] = {}
     bodies: ClassVar[Mapping[str, type[StrictSerializer]]] = {}
     answers: ClassVar[Mapping[str, Any]] = {}
+    operations: ClassVar[Mapping[str, str]] = {}
     body_limit: ClassVar[Literal["single", "batch"]] = "single"
     # Objects in a batch whose members count as its items.
     item_maps: ClassVar[Collection[str]] = ()

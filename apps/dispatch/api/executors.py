@@ -112,6 +112,7 @@ class ExecutorView(ApiView):
 class MembersView(ApiView):
     """The users of a group; POST adds and removes."""
 
+    operations = {"post": "change_executor_members"}
     scopes = READ_AND_PLAN
     bindings = frozenset({Binding.EXECUTORS})
     bodies = {"post": MembersBody}

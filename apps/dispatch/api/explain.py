@@ -81,6 +81,7 @@ class ExplainView(ApiView):
     Without a task: why the user gets nothing, all its tasks by their first reason.
     """
 
+    operations = {"get": "explain"}
     scopes = {"GET": "read"}
     bindings = frozenset({Binding.EXECUTORS})
     queries = {"get": ExplainQuery}

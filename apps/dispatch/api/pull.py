@@ -79,6 +79,7 @@ class UserView(ApiView):
 class PullView(UserView):
     """Ask for work: the open task again, the next due one, or 204 and when to ask again."""
 
+    operations = {"post": "pull"}
     bodies = {"post": PullBody}
     answers = {"post": {200: DispatchOut, 204: None}}
     problems = (404, 409)
@@ -95,6 +96,7 @@ class PullView(UserView):
 class CallbackView(UserView):
     """Report the outcome of the open task; repeats get the first answer."""
 
+    operations = {"post": "callback"}
     bodies = {"post": CallbackBody}
     queries = {"post": CallbackQuery}
     answers = {"post": CallbackOut}

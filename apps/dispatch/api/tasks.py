@@ -88,13 +88,23 @@ class TaskBody(StrictSerializer):
         return task_field(self.model, name, **options)
 
 
+class EveryMinutesBody(StrictSerializer):
+    every_minutes = Integer(min_value=MINUTES[0], max_value=MINUTES[1])
+
+
+class EveryDaysBody(StrictSerializer):
+    every_days = Integer(min_value=DAYS[0], max_value=DAYS[1])
+    at = Text(max_length=8, help_text="Local time of day: 09:30 or 09:30:00.")
+
+
+class CronBody(StrictSerializer):
+    cron = Text(max_length=100, help_text="Five fields: 0 9 * * 1-5")
+
+
 class RuleBody(StrictSerializer):
     """Exactly one of every_minutes, every_days with at, and cron."""
 
-    every_minutes = Integer(min_value=MINUTES[0], max_value=MINUTES[1], required=False)
-    every_days = Integer(min_value=DAYS[0], max_value=DAYS[1], required=False)
-    at = Text(max_length=8, required=False, help_text="Local time of day: 09:30 or 09:30:00.")
-    cron = Text(max_length=100, required=False, help_text="Five fields: 0 9 * * 1-5")
+    shapes = (EveryMinutesBody, EveryDaysBody, CronBody)
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
         rule = super().to_internal_value(data)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import serializers
 from rest_framework.request import Request
 
@@ -36,6 +35,8 @@ class RotateTaskWhatIf(InPeriod, RotateTaskBody):
 
 class _SomeFields(InPeriod):
     """Whatever is to be changed."""
+
+    is_changes = True
 
     def get_fields(self) -> dict[str, Any]:
         fields = super().get_fields()
@@ -78,10 +79,6 @@ class WhatIfOut(Answer):
     more_members = serializers.BooleanField(
         help_text=f"Only the first {what_if.MAX_MEMBERS} members by name are compared."
     )
-
-
-def _named(operation: str) -> Any:
-    return extend_schema_view(post=extend_schema(operation_id=operation))
 
 
 class WhatIfNewView(ApiView):
@@ -138,23 +135,22 @@ def _answer(request: Request, comparison: what_if.WhatIf) -> JsonAnswer:
     return JsonAnswer(WhatIfOut.of(comparison._replace(changes=changes)))
 
 
-@_named("once_tasks_what_if_new")
 class OnceTaskWhatIfNewView(WhatIfNewView):
     """What a new once task would change; nothing is saved."""
 
     model = OnceTask
     bodies = {"post": OnceTaskWhatIf}
+    operations = {"post": "what_if_new_once_task"}
 
 
-@_named("rotate_tasks_what_if_new")
 class RotateTaskWhatIfNewView(WhatIfNewView):
     """What a new rotation would change; nothing is saved."""
 
     model = RotateTask
     bodies = {"post": RotateTaskWhatIf}
+    operations = {"post": "what_if_new_rotate_task"}
 
 
-@_named("once_tasks_what_if")
 class OnceTaskWhatIfView(WhatIfView):
     """What an edit of the once task would change; fields as in PATCH, and nothing is saved."""
 
@@ -162,7 +158,6 @@ class OnceTaskWhatIfView(WhatIfView):
     bodies = {"post": OnceTaskWhatIfChanges}
 
 
-@_named("rotate_tasks_what_if")
 class RotateTaskWhatIfView(WhatIfView):
     """What an edit of the rotation would change; fields as in PATCH, and nothing is saved."""
 

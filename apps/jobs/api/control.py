@@ -116,6 +116,8 @@ class RetryView(ControlView):
 class RunNowView(ControlView):
     """Make a waiting job due now."""
 
+    operations = {"post": "run_job_now"}
+
     def post(self, request: Request, number: str) -> JsonAnswer:
         job, body = find(request, number), self.read_body()
         return _answer(request, control.run_now(job=job, **body, actor=actor_of(request)))
@@ -123,6 +125,8 @@ class RunNowView(ControlView):
 
 class MarkDoneView(ControlView):
     """Mark a job as succeeded that was done by other means."""
+
+    operations = {"post": "mark_job_done"}
 
     def post(self, request: Request, number: str) -> JsonAnswer:
         job, body = find(request, number), self.read_body()

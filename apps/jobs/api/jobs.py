@@ -61,6 +61,8 @@ _MIN_ATTEMPTS, _MAX_ATTEMPTS = (int(each) for each in RANGES["max_attempts"])
 
 
 class JobBody(StrictSerializer):
+    not_both = ("run_at", "delay")
+
     type = Name(max_length=MAX_NAME)
     key = Name(max_length=submission.MAX_KEY, required=False, allow_blank=True)
     context = JsonObject(required=False)  # type: ignore[assignment]
@@ -77,17 +79,27 @@ class JobBody(StrictSerializer):
     trace_id = Name(max_length=submission.MAX_TRACE, required=False, allow_blank=True)
 
 
-class SubmitBody(JobBody):
-    """The fields of one job, or `jobs`; with either a `request_id`."""
-
-    type = Name(max_length=MAX_NAME, required=False, help_text="Required unless there are jobs.")
-    jobs = Items(child=JobBody(), max_items=MAX_AT_ONCE, required=False)
+class _Repeatable(StrictSerializer):
     request_id = Name(
         max_length=MAX_REQUEST,
         required=False,
         help_text="A repeat with the same one within an hour gets the first answer and makes no "
         "other job, whatever has become of the first.",
     )
+
+
+class OneJobBody(_Repeatable, JobBody):
+    pass
+
+
+class JobBatchBody(_Repeatable):
+    jobs = Items(child=JobBody(), max_items=MAX_AT_ONCE)
+
+
+class SubmitBody(StrictSerializer):
+    """The fields of one job, or `jobs`; with either a `request_id`."""
+
+    shapes = (OneJobBody, JobBatchBody)
 
 
 class JobQuery(PageQuery):
@@ -131,6 +143,7 @@ class JobsView(ApiView):
     own.
     """
 
+    operations = {"post": "submit_jobs"}
     scopes = {"GET": "read", "POST": "submit"}
     bindings = frozenset(Binding)
     queries = {"get": JobQuery}

@@ -222,6 +222,7 @@ class PoolOut(Answer):
 class AssignView(WorkView):
     """Fill the worker's bucket up to the limit, lowest scores first, and return all of it."""
 
+    operations = {"post": "assign_keys"}
     bodies = {"post": AssignBody}
     answers = {"post": AssignedOut}
     problems = (404,)
@@ -238,6 +239,7 @@ class AssignView(WorkView):
 class CheckView(WorkView):
     """Compare the keys that a worker knows of with its bucket."""
 
+    operations = {"post": "check_keys"}
     bodies = {"post": KeysBody}
     answers = {"post": CheckedOut}
     problems = (404,)
@@ -269,6 +271,7 @@ class ReportView(WorkView):
 class DoneView(ReportView):
     """Report keys of the bucket as done; the others stay."""
 
+    operations = {"post": "mark_keys_done"}
     answers = {"post": DoneOut}
     end, word = t.END_SUCCEEDED, "done"
 
@@ -276,6 +279,7 @@ class DoneView(ReportView):
 class FailView(ReportView):
     """Report keys of the bucket as failed: they are tried again as the type says."""
 
+    operations = {"post": "fail_keys"}
     bodies = {"post": FailBody}
     answers = {"post": FailedOut}
     end, word = t.END_FAILED, "failed"
@@ -284,6 +288,7 @@ class FailView(ReportView):
 class ReleaseView(ReportView):
     """Give keys of the bucket back to the pool, with their scores and uncounted."""
 
+    operations = {"post": "release_keys"}
     answers = {"post": ReleasedOut}
     end, word = t.END_RELEASED, "released"
 

@@ -76,6 +76,7 @@ class LeftOut(Answer):
 class RegisterView(WorkView):
     """Announce a worker that will send heartbeats; one of the same name is taken over."""
 
+    operations = {"post": "register_worker"}
     bodies = {"post": RegisterBody}
     answers = {"post": RegisteredOut}
 
@@ -90,6 +91,7 @@ class RegisterView(WorkView):
 class WorkerHeartbeatView(WorkView):
     """Say that the worker is alive; 404 when it has to register again."""
 
+    operations = {"post": "heartbeat_worker"}
     bodies = {"post": WorkerBeatBody}
     answers = {"post": RegisteredOut}
     problems = (404,)
@@ -107,6 +109,7 @@ class WorkerHeartbeatView(WorkView):
 class LeaveView(WorkView):
     """The worker ends: jobs that it still holds are taken from it at once."""
 
+    operations = {"post": "leave_worker"}
     bodies = {"post": LeaveBody}
     answers = {"post": LeftOut}
 

@@ -93,6 +93,13 @@ class Contract:
         )
         self._check_answer(self._resolved(documented), answer, has_body=method != "HEAD")
 
+    def takes(self, method: str, path: str, body: object) -> bool:
+        """Whether the document says that this operation takes the body."""
+        operation = self._operation(method, path)
+        assert operation is not None
+        content = operation["requestBody"]["content"]["application/json"]
+        return self._validator(json.dumps(content["schema"])).is_valid(body)
+
     def _check_answer(self, response: Mapping[str, Any], answer: Any, *, has_body: bool) -> None:
         for name, header in response.get("headers", {}).items():
             if header.get("required"):

@@ -204,6 +204,8 @@ _NO_NAMES = [True, 5, "uid_a", {}, [5], [None], [[]], [""], ["a b"], ["á"], ["a
 def wrong_values(schema: Mapping[str, Any]) -> Iterator[Any]:
     """What a field with this schema must refuse."""
     schema = resolved(schema)
+    if "$ref" in schema.get("oneOf", [{}])[0]:
+        schema["type"] = "object"
     if "type" not in schema:
         # Any JSON that can be stored.
         yield from _NO_JSON
@@ -253,14 +255,18 @@ def refuse_all(fields: Mapping[str, Any], send: Callable[[Body], set[str]]) -> N
 
 
 def fields_of(endpoint: Endpoint) -> tuple[dict[str, Any], list[str]]:
-    """The fields of its body as OpenAPI documents them, and the names of those without default."""
+    """The fields of its body as OpenAPI documents them, in any of its shapes, and the names of
+    those that are required in each."""
     path = BASE + endpoint.route
     for kind in ("str", "path", "int"):
         path = path.replace(f"<{kind}:", "{")
     operation = document()["paths"][path.replace(">", "}").replace("{pk}", "{id}")]
     body = operation[endpoint.method.lower()]["requestBody"]["content"]["application/json"]
     schema = resolved(body["schema"])
-    return schema["properties"], schema.get("required", [])
+    shapes = [resolved(shape) for shape in schema.get("oneOf", [schema])]
+    fields = {name: field for shape in shapes for name, field in shape["properties"].items()}
+    required = set.intersection(*({*shape.get("required", [])} for shape in shapes))
+    return fields, sorted(required)
 
 
 def resolved(schema: Mapping[str, Any]) -> dict[str, Any]:

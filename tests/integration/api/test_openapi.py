@@ -14,7 +14,8 @@ from django.test import Client
 
 from apps.access.throttles import OPEN_LIMIT
 from taskplatform import openapi
-from tests.integration.api.contract import document
+from tests import factories
+from tests.integration.api.contract import ContractClient, contract, document
 from tests.integration.api.endpoints import ENDPOINTS
 
 
@@ -55,6 +56,79 @@ def test_every_operation_documents_how_it_fails_and_what_it_needs() -> None:
         assert operation["security"] == [{"bearerKey": []}, {"basicKey": []}]
         assert operation["description"]
         assert operation.get("requestBody", {"required": True})["required"]
+
+
+def test_functions_of_generated_clients_have_the_names_of_what_they_do() -> None:
+    """Whoever reads a program that calls them reads no `jobs_hold_create`."""
+    names = [each["operationId"] for each in operations().values()]
+    wrong = re.compile(r"_(create|retrieve|list|update|destroy)$|_\d+$")
+
+    assert len({*names}) == len(names)
+    assert [each for each in names if not re.fullmatch(r"[a-z]+(_[a-z]+)*", each)] == []
+    assert [each for each in names if wrong.search(each)] == []
+    assert {
+        *("pull", "callback", "extend_dispatch", "submit_jobs", "hold_jobs", "settle_jobs"),
+        *("list_dispatches", "get_job_type", "create_once_task", "cancel_job", "mark_job_done"),
+    } <= {*names}
+
+
+def test_fields_with_defaults_need_not_be_sent() -> None:
+    """Generators for TypeScript take the keyword `default` for: always there. Parameters of
+    addresses have it."""
+    bodies = {
+        name: schema["properties"]
+        for name, schema in document()["components"]["schemas"].items()
+        if name.endswith("Request") and "properties" in schema
+    }
+
+    assert [(n, f) for n, fields in bodies.items() for f in fields if "default" in fields[f]] == []
+    assert bodies["HoldBodyRequest"]["limit"]["description"].endswith("When absent: 100.")
+    # A changed task keeps what is left out.
+    for name in ("PatchedOnceTaskChangesRequest", "OnceTaskWhatIfChangesRequest"):
+        assert "When absent" not in bodies[name]["priority"].get("description", ""), name
+
+
+@pytest.mark.django_db
+def test_document_says_which_fields_go_together(
+    api: ContractClient, subtests: pytest.Subtests
+) -> None:
+    """The document and the platform take the same bodies."""
+    factories.job_type()
+    job = {"type": "mail"}
+    cases: list[tuple[str, dict[str, Any], bool]] = [
+        ("jobs/", job, True),
+        ("jobs/", {"jobs": [job, job]}, True),
+        ("jobs/", {}, False),
+        ("jobs/", {"key": "k-1"}, False),
+        ("jobs/", {**job, "jobs": [job]}, False),
+        ("jobs/", {"jobs": [job], "priority": 1}, False),
+        ("jobs/", {**job, "delay": 5}, True),
+        ("jobs/", {**job, "delay": 5, "run_at": "2030-01-01T00:00:00Z"}, False),
+        ("jobs/", {"jobs": [{**job, "delay": 5, "run_at": "2030-01-01T00:00:00Z"}]}, False),
+    ]
+    cases += [
+        ("schedules/", {"title": "x", "job_type": "mail", "rule": rule}, is_taken)
+        for rule, is_taken in (
+            (None, True),
+            ({"every_minutes": 5}, True),
+            ({"every_days": 1, "at": "09:30"}, True),
+            ({"cron": "0 9 * * *"}, True),
+            ({}, False),
+            ({"every_days": 1}, False),
+            ({"at": "09:30"}, False),
+            ({"every_minutes": 5, "at": "09:30"}, False),
+            ({"every_minutes": 5, "cron": "0 9 * * *"}, False),
+        )
+    ]
+    for path, body, is_taken in cases:
+        with subtests.test(path=path, body=body):
+            address = f"/api/v1/{path}"
+            assert contract().takes("POST", address, body) is is_taken
+            assert api.post(address, body).status_code == (201 if is_taken else 400)
+
+
+def test_document_names_the_host_to_call(settings: Any) -> None:
+    assert [each["url"] for each in document()["servers"]] == [settings.PUBLIC_URL, "/"]
 
 
 @pytest.mark.parametrize("path", ["hold", "settle"])

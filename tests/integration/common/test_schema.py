@@ -65,6 +65,7 @@ class ThingsView(ApiView):
 
 
 class OpenThingView(ApiView):
+    operations = {"post": "open_thing"}
     authentication_classes = ()
     permission_classes = ()
 
@@ -109,6 +110,21 @@ def test_operation_documents_its_usual_problems_and_those_of_its_view(
     }
 
 
+def test_operations_are_called_by_their_address_or_by_their_view(
+    document: dict[str, Any],
+) -> None:
+    named = {
+        (method, address): each["operationId"]
+        for address, methods in document["paths"].items()
+        for method, each in methods.items()
+    }
+    assert named == {
+        ("get", "/api/v1/things/"): "list_things",
+        ("post", "/api/v1/things/"): "create_thing",
+        ("post", "/api/v1/things/{name}/"): "open_thing",
+    }
+
+
 def test_problem_answer_is_problem_json_with_the_headers_of_its_status(
     document: dict[str, Any],
 ) -> None:
@@ -150,6 +166,9 @@ def test_body_documents_the_bounds_that_are_checked(document: dict[str, Any]) ->
     assert documented["title"]["pattern"] == r"\S"
     assert "pattern" not in documented["memo"]
     assert (documented["count"]["minimum"], documented["count"]["maximum"]) == (1, 100)
+    # TypeScript would require it of senders.
+    assert "default" not in documented["count"]
+    assert documented["count"]["description"] == "When absent: 5."
     assert documented["number"]["pattern"] == "^[0-9]{1,19}$"
     assert documented["params"]["type"] == "object"
     assert documented["members"]["maxItems"] == 7
