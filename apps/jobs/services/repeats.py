@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 from apps.common.db import fetch, placeholders, table
 from apps.common.errors import Conflict, PlatformError
 from apps.common.messages import Message as _
-from apps.jobs.errors import LeaseLost
+from apps.jobs.errors import LeaseLost, not_held
 from apps.jobs.rules import transitions as t
-from apps.jobs.rules.outcome import OUTCOMES, Outcome
+from apps.jobs.rules.outcome import LOSSES, OUTCOMES, Outcome
 from apps.jobs.rules.transitions import LockedJob
 from apps.journal.models import JournalEntry, Source
 
@@ -79,23 +79,25 @@ def _hash(text: str) -> str:
 
 
 class Earlier(NamedTuple):
-    """An entry of the journal about a report; `hold` is 0 where it names none."""
+    """An entry of the journal about an end or a report of the client; `hold` is 0 where it names
+    none, and a lost attempt has no key."""
 
     event: str
     status: str
     key: str
     hold: int
+    client: str
 
     def has_token_of(self, key: str) -> bool:
         return self.key[:_HALF] == key[:_HALF]
 
 
 def earlier_reports(ids: Collection[int]) -> dict[int, list[Earlier]]:
-    """What was reported of each job."""
+    """What was reported of each job, and its losses."""
     found: dict[int, list[Earlier]] = {number: [] for number in ids}
     if not found:
         return found
-    events = [*OUTCOMES, STALE]
+    events = [*OUTCOMES, *LOSSES, STALE]
     rows = fetch(
         f"SELECT subject_id, event, to_state, data FROM {table(JournalEntry)} "
         f"WHERE source = %s AND subject_id IN ({placeholders(len(found))}) "
@@ -104,22 +106,29 @@ def earlier_reports(ids: Collection[int]) -> dict[int, list[Earlier]]:
     )
     for number, event, status, text in rows:
         data = json.loads(text or "{}")
-        earlier = Earlier(event, status, data.get("report", ""), data.get("hold", 0))
-        found[number].append(earlier)
+        key, hold, client = data.get("report", ""), data.get("hold", 0), data.get("client", "")
+        found[number].append(Earlier(event, status, key, hold, client))
     return found
 
 
 def late_answer(
-    report: Outcome, job: LockedJob, earlier: Collection[Earlier]
+    report: Outcome, job: LockedJob, earlier: Collection[Earlier], client: str
 ) -> tuple[str | PlatformError, bool]:
-    """The answer to a report of an attempt that is over, and whether the journal keeps it."""
+    """The answer to a client's report of an attempt that is over, and whether the journal keeps it.
+
+    Another client may hold the job by now: each hears of its own attempts, and of no others.
+    """
     key = report_key(report)
-    same = [each for each in earlier if each.has_token_of(key)]
+    mine = [each for each in earlier if each.client == client]
+    if job.client != client and not mine:
+        return not_held(job.id), False
+    same = [each for each in mine if each.has_token_of(key)]
     for each in same:
         if each.event != STALE:
             is_repeat = each.key == key
             return each.status if is_repeat else _contradicted(each.event), False
-    if report.token and job.lease_token == report.token and job.status != t.RUNNING:
+    ends_mine = job.client == client and job.lease_token == report.token
+    if report.token and ends_mine and job.status != t.RUNNING:
         # The entry of its end is no longer kept.
         return job.status if job.last_end == report.end else _contradicted(job.last_end), False
     stale = [each for each in earlier if each.event == STALE]

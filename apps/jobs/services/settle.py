@@ -107,9 +107,9 @@ def settle_locked(
         if each.id in archived and caller.holds(*archived[each.id]):
             # What was reported of it is answered no more.
             answers[each.id] = LeaseLost()
-        elif job is None or job.type not in types or not caller.holds(job.client, job.type):
+        elif job is None or job.type not in types or not caller.may_use(job.type):
             answers[each.id] = not_held(each.id)
-        elif not each.token or job.lease_token != each.token or job.status != t.RUNNING:
+        elif not (caller.client == job.client and _is_running_under(each.token, job)):
             late.append(each)
         else:
             try:
@@ -120,7 +120,7 @@ def settle_locked(
                 ends.append((job, each))
     counted = _as_counted(ends, now)
     answers |= end_attempts(counted, types=types, states=states, now=now)
-    answers |= _answer_late(late, jobs, now)
+    answers |= _answer_late(late, jobs, caller.client, now)
     in_order = [
         answers[each.id]
         if each is first[each.id] or report_key(each) == report_key(first[each.id])
@@ -128,6 +128,10 @@ def settle_locked(
         for each in outcomes
     ]
     return Settled(in_order, Counter(job.type for job, _ in ends))
+
+
+def _is_running_under(token: str, job: LockedJob) -> bool:
+    return bool(token) and job.lease_token == token and job.status == t.RUNNING
 
 
 def _as_counted(
@@ -165,23 +169,24 @@ def _types_of(outcomes: Sequence[Outcome]) -> set[str]:
 
 
 def _answer_late(
-    reports: Sequence[Outcome], jobs: Mapping[int, LockedJob], now: datetime
+    reports: Sequence[Outcome], jobs: Mapping[int, LockedJob], client: str, now: datetime
 ) -> dict[int, str | PlatformError]:
-    """The answers to reports of attempts that are over, by job."""
+    """The answers to reports by a client of attempts that are over, or not its own, by job."""
     answers: dict[int, str | PlatformError] = {}
     stale = []
     earlier = earlier_reports([each.id for each in reports])
     for each in reports:
         job = jobs[each.id]
-        answers[each.id], is_kept = late_answer(each, job, earlier[each.id])
+        answers[each.id], is_kept = late_answer(each, job, earlier[each.id], client)
         if is_kept:
-            stale.append(_stale(each, job, now))
+            stale.append(_stale(each, job, client, now))
     journal.write(stale)
     return answers
 
 
-def _stale(report: Outcome, job: LockedJob, now: datetime) -> journal.Entry:
+def _stale(report: Outcome, job: LockedJob, client: str, now: datetime) -> journal.Entry:
     """The report of a worker that had lost its lease, kept for the timeline."""
+    data = {"end": report.end, "memo": report.memo[:500], "report": report_key(report)}
     return entry_of(
         job,
         STALE,
@@ -189,7 +194,7 @@ def _stale(report: Outcome, job: LockedJob, now: datetime) -> journal.Entry:
         now,
         reason=f"reported {report.end} after its lease was lost",
         error=report.error,
-        data={"end": report.end, "memo": report.memo[:500], "report": report_key(report)},
+        data={**data, "client": client} if client else data,
     )
 
 

@@ -9,9 +9,10 @@ import pytest
 
 from apps.common import clock
 from apps.jobs.models import Job
+from apps.jobs.services.promote import promote_due
 from tests.frozen import FrozenClock
 from tests.integration.api.contract import ApiFor, ContractClient, mistakes
-from tests.jobs import events_of, job_type, jobs, last_entry, row
+from tests.jobs import events_of, job_type, jobs, last_entry, rescue, row
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
@@ -223,6 +224,36 @@ def test_job_of_another_key_is_unknown(api: ContractClient, api_for: ApiFor) -> 
     assert foreign["code"] == "not_found"
     assert foreign["message"] == f"This key holds no job {job['id']}."
     assert events_of(int(job["id"])) == []
+
+
+def test_each_key_hears_of_its_own_attempts_whoever_has_the_job_now(
+    api: ContractClient, api_for: ApiFor, frozen_clock: FrozenClock
+) -> None:
+    """I30: an answer that was lost is given again, and not to another key."""
+    other, stranger = api_for(), api_for()
+    [job] = held(api)
+    report = said(job, "failed", error="no route", retry_after=0)
+    first = settle(api, report)
+    [lost] = held(other, 0)
+    frozen_clock.advance(minutes=30)
+    rescue(frozen_clock)
+    frozen_clock.advance(minutes=1)
+    promote_due(now=frozen_clock.instant)
+    [now] = held(api, 0)
+
+    assert settle(api, report) == first
+    assert words(settle(other, report)) == ["lease_lost"]
+    assert words(settle(other, said(lost, "succeeded"))) == ["lease_lost"]
+    assert words(settle(other, said(now, "succeeded"))) == ["lease_lost"]
+    for each in (job, lost, now):
+        assert words(settle(stranger, said(each, "succeeded"))) == ["not_found"]
+    settle(api, said(now, "released"))
+    [again] = held(other, 0)
+    assert settle(api, report) == first
+    assert words(settle(api, said(job, "succeeded"))) == ["conflict"]
+    assert words(settle(api, said(now, "released"))) == ["ready"]
+    assert words(settle(other, said(now, "released"))) == ["lease_lost"]
+    assert words(settle(other, said(again, "succeeded"))) == ["succeeded"]
 
 
 def test_any_worker_of_the_key_may_report(api: ContractClient) -> None:
