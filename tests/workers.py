@@ -9,11 +9,13 @@ import sqlite3
 import subprocess
 import sys
 import termios
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from apps.jobs.rules.transitions import FINAL
 from taskplatform import sdk
 from tests.databases import execute_mysql
 from tests.processes import ROOT, RunningProcess, eventually
@@ -123,6 +125,21 @@ class Workers:
         """How many jobs there are in each status."""
         return dict(self.rows("SELECT status, COUNT(*) FROM jobs_job GROUP BY status"))
 
+    def ends(self) -> Counter[int]:
+        """How often each job has ended for good, by the journal."""
+        final = ", ".join(f"'{status}'" for status in FINAL)
+        return Counter(
+            number
+            for (number,) in self.rows(
+                "SELECT subject_id FROM journal_journalentry "
+                f"WHERE source = 'job' AND to_state IN ({final}) AND from_state <> to_state"
+            )
+        )
+
+    def open(self) -> int:
+        """How many jobs have not ended."""
+        return sum(count for status, count in self.statuses().items() if status not in FINAL)
+
     def events(self, number: int) -> list[str]:
         """The journal of a job, ordered by name: the clocks of two processes may differ by more
         milliseconds than lie between two entries."""
@@ -153,11 +170,10 @@ class Workers:
 
     def settled(self, *, seconds: float = 90.0) -> dict[str, int]:
         """Wait until no job is open; how many ended in each way."""
-        final = {"succeeded", "failed", "cancelled"}
 
         def is_over() -> dict[str, int]:
             found = self.statuses()
-            return found if set(found) <= final else {}
+            return found if set(found) <= set(FINAL) else {}
 
         return eventually(is_over, seconds=seconds)
 
