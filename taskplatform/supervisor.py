@@ -123,7 +123,7 @@ class Child:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=_end_with_parent(os.getpid()),
+            preexec_fn=end_with_parent(os.getpid()),
         )
         assert self._process.stdout is not None  # noqa: S101
         self._started_at = time.monotonic()
@@ -325,9 +325,9 @@ def on_stop(call: Callable[[], None]) -> None:
             signal.signal(number, handle)
 
 
-def _end_with_parent(parent: int) -> Callable[[], None]:
+def end_with_parent(parent: int) -> Callable[[], None]:
     """What a child runs before its command: SIGTERM comes when the parent ends, so that kill -9 of
-    the supervisor leaves nothing running. Signals mean what they usually do, also under nohup."""
+    the parent leaves nothing running. Signals mean what they usually do, also under nohup."""
     # Resolved here: little is safe between fork and exec.
     prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 

@@ -56,9 +56,18 @@ def usual_signals(ignored: signal.Signals | None = None) -> Callable[[], None]:
 
 
 class RunningProcess:
-    """A command in the project's folder, in a process group of its own; output goes to a file."""
+    """A command in the project's folder, in a process group of its own; output goes to a file.
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
+    `prepare` is what it runs before the command, `usual_signals` if there is nothing else.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        log: Path,
+        prepare: Callable[[], None] | None = None,
+    ) -> None:
         self._log = log
         with log.open("wb") as output:
             self.process = subprocess.Popen(
@@ -69,7 +78,7 @@ class RunningProcess:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=usual_signals(),
+                preexec_fn=prepare or usual_signals(),
             )
 
     @property

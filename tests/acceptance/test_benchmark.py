@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import signal
 import sqlite3
 import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
 from tests.acceptance.conftest import Template
+from tests.processes import STOP_SECONDS, RunningProcess, eventually
 
 Manage = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -37,13 +41,13 @@ def content_of(database: Path) -> list[str]:
         connection.close()
 
 
-def test_quick_run_on_sqlite_prints_an_array_and_leaves_the_data_alone(
+def test_quick_run_on_sqlite_prints_lines_and_leaves_the_data_alone(
     database: Path, manage: Manage, environment: Mapping[str, str]
 ) -> None:
     before, files = content_of(database), sorted(database.parent.glob("*.sqlite3"))
     measured = manage("benchmark", "dispatch", "--quick", "--json")
     assert measured.returncode == 0, measured.stderr
-    [figure] = json.loads(measured.stdout)
+    [figure] = map(json.loads, measured.stdout.splitlines())
     assert list(figure) == WORDS
     assert figure["figure"] == "pull + callback in process, sqlite"
     assert (figure["unit"], figure["baseline"], figure["ratio"]) == ("pairs/s", None, None)
@@ -60,7 +64,7 @@ def test_every_page_is_shown_beside_a_short_history(
     before = content_of(database)
     measured = manage("benchmark", "reports", "--quick", "--json")
     assert measured.returncode == 0, measured.stderr
-    figures = {each["figure"]: each for each in json.loads(measured.stdout)}
+    figures = {each["figure"]: each for each in map(json.loads, measured.stdout.splitlines())}
     names = [name.partition(" (")[0] for name in figures]
     assert names[:11] == [
         "history of 26,000 entries and 5,000 live jobs",
@@ -126,3 +130,48 @@ def test_parts_for_servers_are_refused_on_sqlite(database: Path, manage: Manage)
         "REDIS_URL; both must be of test machines.\n"
     )
     assert refused.stdout == ""
+
+
+def processes_with(variable: str) -> dict[int, str]:
+    """The commands of all processes that have this in their environment."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        # A process that is ending, or another user's.
+        with contextlib.suppress(OSError):
+            if variable.encode() in (folder / "environ").read_bytes().split(b"\0"):
+                command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                found[int(folder.name)] = command
+    return found
+
+
+def test_benchmark_that_is_ended_has_told_its_figures_and_leaves_nothing(
+    start: Callable[..., RunningProcess],
+    tmp_path: Path,
+    subtests: pytest.Subtests,
+) -> None:
+    """Also when nothing can tidy up."""
+    term, kill = signal.SIGTERM, signal.SIGKILL
+    cases = [(["jobs", "drain", "pick-up"], term), (["jobs", "pick-up"], kill)]
+    for arguments, number in cases:
+        with subtests.test(arguments=arguments, number=number):
+            folder = tmp_path / str(int(number))
+            folder.mkdir()
+            command = [sys.executable, "manage.py", "benchmark", *arguments, "--quick", "--json"]
+            benchmark = start(*command, TMPDIR=str(folder))
+            variable = f"TMPDIR={folder}"
+            eventually(
+                lambda variable=variable: (
+                    sum("celery" in line for line in processes_with(variable).values()) > 1
+                )
+            )
+            told = [line for line in benchmark.output.splitlines() if line.startswith("{")]
+            assert [json.loads(line)["figure"] for line in told] == (
+                ["drain in process, SQLite"] if "drain" in arguments else []
+            )
+            benchmark.process.send_signal(number)
+
+            eventually(lambda variable=variable: not processes_with(variable))
+            assert benchmark.process.wait(STOP_SECONDS) == (130 if number == term else -kill)
+            if number == term:
+                assert benchmark.output.endswith("CommandError: The benchmark was stopped.\n")
+                assert not list(folder.iterdir())

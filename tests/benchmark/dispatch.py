@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 from django.conf import settings
 from django.core.management.base import CommandError
-from django.db import connection, connections
+from django.db import connection
 
 from apps.common import clock, ids
 from apps.dispatch.conf import conf
@@ -21,7 +20,7 @@ from tests.benchmark import people
 from tests.benchmark.dispatch_http import over_http, scenarios
 from tests.benchmark.figures import Figure, Part, RunOptions, figure, median
 from tests.benchmark.people import User
-from tests.benchmark.processes import renew_cache
+from tests.benchmark.processes import renew_cache, while_it_works
 from tests.benchmark.statements import Copy, in_place
 
 
@@ -151,8 +150,8 @@ def beside_a_purge(run: RunOptions) -> Iterator[Figure]:
     before = []
     while time.monotonic() < until:
         before.append(_pull_ms(users[0]))
-    during, child = [], _purge_in_a_child()
-    while os.waitpid(child, os.WNOHANG) == (0, 0):
+    during = []
+    for _still_purging in while_it_works(_purge):
         during.append(_pull_ms(users[0]))
     oldest_kept = ids.lowest_id_at(clock.now() - keep - timedelta(minutes=1))
     if left := Dispatch.objects.filter(pk__lt=oldest_kept).count():
@@ -166,19 +165,9 @@ def beside_a_purge(run: RunOptions) -> Iterator[Figure]:
     )
 
 
-def _purge_in_a_child() -> int:
-    """The id of a process that purges until nothing is left."""
-    connections.close_all()
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            while retention.purge(until=clock.now() + timedelta(seconds=30)):
-                pass
-            status = 0
-        finally:
-            os._exit(status)
-    return child
+def _purge() -> None:
+    while retention.purge(until=clock.now() + timedelta(seconds=30)):
+        pass
 
 
 PARTS = [

@@ -6,7 +6,6 @@ the parts that follow.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -15,7 +14,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from django.core.management.base import CommandError
-from django.db import connections
 from django.urls import reverse
 
 from apps.common import clock, partitions
@@ -36,6 +34,7 @@ from tests.benchmark.backlog import BATCH, seconds_of
 from tests.benchmark.figures import Figure, Part, RunOptions, figure, median
 from tests.benchmark.finished import DAY
 from tests.benchmark.pages import Page, Visitor
+from tests.benchmark.processes import while_it_works
 from tests.benchmark.statements import Copy, in_place
 
 JOURNAL_PARTITIONS = 20
@@ -108,7 +107,7 @@ def holds(run: RunOptions) -> Iterator[Figure]:
     for _ in range(turns):
         bare = _rate_in(empty)
         begun = time.monotonic()
-        for _still_moving in _while(_move):
+        for _still_moving in while_it_works(_move):
             moving.append((_hold_rate(), bare))
         seconds += time.monotonic() - begun
     moved = _told_of() - before
@@ -211,7 +210,7 @@ def rolling(run: RunOptions) -> Iterator[Figure]:
     log = run.folder / "rolls"
     for _ in range(2 if run.quick else 6):
         begun = time.monotonic()
-        for _still_rolling in _while(partial(_roll, log)):
+        for _still_rolling in while_it_works(partial(_roll, log)):
             _note(works, during)
         until = time.monotonic() + time.monotonic() - begun
         while time.monotonic() < until:
@@ -269,7 +268,7 @@ def sink(run: RunOptions) -> Iterator[Figure]:
     lags, sent = [], []
     writing = partial(_write_entries, a_second, seconds)
     _carry_turn(address)
-    for _still_writing in _while(writing):
+    for _still_writing in while_it_works(writing):
         begun = time.monotonic()
         _carry_turn(address)
         state = Sink.objects.get(name=address.name)
@@ -311,25 +310,6 @@ def _write_block(count: int) -> None:
         run_ms=20,
     )
     journal.write([one] * count)
-
-
-# --- Work beside the measured one -----------------------------------------------------------------
-def _while(work: Callable[[], None]) -> Iterator[None]:
-    """Yields as long as the work goes on in a process of its own, as in production; CommandError
-    when it failed."""
-    connections.close_all()
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            work()
-            status = 0
-        finally:
-            os._exit(status)
-    while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0):
-        yield
-    if ended[1]:
-        raise CommandError("The work in the background failed; its error stands above.")
 
 
 PARTS = [

@@ -6,6 +6,7 @@ The operator's data stay untouched.
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sys
 import time
@@ -20,9 +21,11 @@ from django.core.management.base import CommandError
 from django.db import DatabaseError, connection, connections
 
 from taskplatform import web
+from taskplatform.supervisor import end_with_parent
 from tests.processes import RunningProcess, free_port
 
 START_SECONDS = 40
+STOPS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 PLATFORM, PLAIN_CELERY = "taskplatform", "tests.benchmark.plain_celery"
 
 
@@ -81,14 +84,20 @@ def await_true(condition: Callable[[], bool], seconds: float, name: str) -> None
 @contextmanager
 def _running(command: list[str], environment: dict[str, str], log: Path) -> Iterator[None]:
     """The process until the block ends; CommandError shows its log when it ends before."""
-    process = RunningProcess(command, environment, log)
+    # A stop waits until there is something to end.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
     try:
-        yield
+        process = RunningProcess(command, environment, log, end_with_parent(os.getpid()))
+        try:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            yield
+        finally:
+            code = process.process.poll()
+            process.end()
+            if code is not None:
+                raise CommandError(f"{' '.join(command[:4])} ended: {process.output[-800:]}")
     finally:
-        code = process.process.poll()
-        process.end()
-        if code is not None:
-            raise CommandError(f"{' '.join(command[:4])} ended: {process.output[-800:]}")
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 @contextmanager
@@ -123,6 +132,25 @@ def worker(application: str, folder: Path, *options: str) -> Iterator[None]:
     variables = {"EXTRA_APPS": "tests.benchmark", "VAR_DIR": str(folder)}
     with _running(command, _environment() | variables, folder / f"{name}.log"):
         yield
+
+
+def while_it_works(work: Callable[[], None]) -> Iterator[None]:
+    """Yields as long as the work goes on in a process of its own, as in production; CommandError
+    when it failed."""
+    connections.close_all()
+    prepare, child = end_with_parent(os.getpid()), os.fork()
+    if child == 0:
+        status = 1
+        try:
+            prepare()
+            work()
+            status = 0
+        finally:
+            os._exit(status)
+    while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0):
+        yield
+    if ended[1]:
+        raise CommandError("The work in the background failed; its error stands above.")
 
 
 def prefork(*queues: str) -> list[str]:

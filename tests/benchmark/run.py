@@ -7,13 +7,15 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from django.conf import settings
-from django.core.management.base import CommandError
+from django.core.management.base import CommandError, OutputWrapper
 from django.db import connection
 
+from taskplatform.supervisor import end_with_parent, on_stop
 from tests.benchmark import backlog, dispatch, history, jobs, reports, workers
 from tests.benchmark.figures import Figure, Part, RunOptions, lines
 from tests.benchmark.processes import scratch_database
@@ -25,27 +27,45 @@ PARTS = {
     "reports": reports.PARTS,
     "history": history.PARTS,
 }
+STOPPED = 130
 Write = Callable[[str], None]
 
 
 def run(
-    name: str, only: Collection[str], *, quick: bool, as_json: bool, write: Write, log: Write
+    name: str, only: Collection[str], *, quick: bool, as_json: bool, out: OutputWrapper, log: Write
 ) -> None:
-    """Measure the parts with these names, all if there are none, and print their figures."""
+    """Measure the parts with these names, all if there are none, and print their figures.
+
+    A signal that asks it to stop ends it with what has been measured; nothing it began is left.
+    """
     known = [part.name for part in PARTS[name]]
     if unknown := sorted(set(only) - set(known)):
         raise CommandError(
             f"{name} has no part {', '.join(unknown)}; its parts: {', '.join(known)}."
         )
     parts = [part for part in PARTS[name] if not only or part.name in only]
-    figures = list(_measure(name, parts, quick=quick, log=log))
-    if as_json:
-        write(json.dumps([each.as_json() for each in figures], indent=1))
-    else:
-        write("\n".join(lines(figures)))
+    on_stop(_interrupt)
+    measured = list[Figure]()
+    try:
+        # Closed, so that a part also ends what it runs when it is left at a figure.
+        with closing(_measure(name, parts, quick=quick, log=log)) as figures:
+            for each in figures:
+                measured.append(each)
+                if as_json:
+                    out.write(json.dumps(each.as_json()))
+                    out.flush()
+    except KeyboardInterrupt:
+        raise CommandError("The benchmark was stopped.", returncode=STOPPED) from None
+    finally:
+        if measured and not as_json:
+            out.write("\n".join(lines(measured)))
 
 
-def _measure(name: str, parts: Sequence[Part], *, quick: bool, log: Write) -> Iterator[Figure]:
+def _interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def _measure(name: str, parts: Sequence[Part], *, quick: bool, log: Write) -> Generator[Figure]:
     """On SQLite only the parts for it; on servers all, those for SQLite in another process."""
     if connection.vendor == "sqlite":
         here = [part for part in parts if part.on != "servers"]
@@ -79,15 +99,24 @@ def _measure_here(parts: Sequence[Part], *, quick: bool, log: Write) -> Iterator
 def _measure_on_sqlite(name: str, parts: Sequence[str], *, quick: bool) -> Iterator[Figure]:
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "manage.py", "benchmark", name, *parts, "--json"]
-        ended = subprocess.run(
+        process = subprocess.Popen(
             [*command, "--quick"] if quick else command,
             env={**os.environ, "DATABASE_URL": "", "REDIS_URL": "", "VAR_DIR": folder},
             cwd=settings.BASE_DIR,
-            capture_output=True,
+            stdout=subprocess.PIPE,
             text=True,
-            check=False,
+            start_new_session=True,
+            preexec_fn=end_with_parent(os.getpid()),
         )
-    if ended.returncode:
-        raise CommandError(f"The benchmark on SQLite failed: {ended.stderr[-500:]}")
-    for each in json.loads(ended.stdout):
-        yield Figure(**each)
+        with process:
+            assert process.stdout is not None
+            try:
+                for line in process.stdout:
+                    yield Figure(**json.loads(line))
+            except BaseException:
+                process.terminate()
+                raise
+            finally:
+                process.wait()
+    if process.returncode:
+        raise CommandError("The benchmark on SQLite failed; its error stands above.")

@@ -234,7 +234,7 @@ def embedded_pick_up(run: RunOptions) -> Iterator[Figure]:
 
 def embedded_drain(run: RunOptions) -> Iterator[Figure]:
     """One drain in this process, beside batches claimed and completed by plain SQL."""
-    count, rounds = (10_000, 3) if run.quick else (30_000, 5)
+    count, rounds = (3_000, 3) if run.quick else (30_000, 5)
     if registry.find("noop") is None:
         registry.handler("noop")(handlers.noop)
     jobs = [Submission(type="noop")] * count

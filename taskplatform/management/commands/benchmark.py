@@ -18,7 +18,11 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("name", choices=["dispatch", "jobs", "workers", "reports", "history"])
         parser.add_argument("parts", nargs="*", metavar="part", help="measure only these parts")
-        parser.add_argument("--json", action="store_true", help="print an array, not a table")
+        parser.add_argument(
+            "--json",
+            action="store_true",
+            help="print each figure as a line of JSON once it is measured",
+        )
         parser.add_argument("--quick", action="store_true", help="fewer rows and rounds")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -34,6 +38,6 @@ class Command(BaseCommand):
             options["parts"],
             quick=options["quick"],
             as_json=options["json"],
-            write=self.stdout.write,
+            out=self.stdout,
             log=self.stderr.write,
         )
