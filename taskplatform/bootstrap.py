@@ -42,6 +42,13 @@ GALERA = "/usr/lib/galera/libgalera_smm.so"
 # Users other than root often have no sbin folder in their PATH.
 SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
 SERVICE_POLICY = "/usr/sbin/policy-rc.d"
+# Held by a lock, because a command that is killed removes nothing, but loses its locks.
+NO_STARTS = """#!/bin/sh
+# No service starts while make installs packages. When that has ended, this file removes itself.
+exec 9< "$0"
+flock --nonblock 9 || exit 101
+rm -f "$0"
+"""
 STOP_SECONDS = 20.0
 FULL_DISK = "The disk is full: No space left on device. Free some space and try again."
 
@@ -154,16 +161,19 @@ def apt_install(packages: "list[str]", purpose: "str") -> "None":
 @contextlib.contextmanager
 def no_service_starts() -> "collections.abc.Iterator[None]":
     """Keep Debian from starting the servers that it installs: tests start private ones."""
-    if os.path.exists(SERVICE_POLICY):
-        yield
-        return
-    with open(SERVICE_POLICY, "w") as policy:
-        policy.write("#!/bin/sh\nexit 101\n")
-    try:
-        os.chmod(SERVICE_POLICY, 0o755)  # noqa: S103
-        yield
-    finally:
-        os.remove(SERVICE_POLICY)
+    if not os.path.exists(SERVICE_POLICY):
+        write(SERVICE_POLICY, NO_STARTS)
+    with open(SERVICE_POLICY, encoding="utf-8", errors="replace") as policy:
+        if policy.read() != NO_STARTS:
+            yield
+            return
+        fcntl.flock(policy, fcntl.LOCK_SH)
+        try:
+            os.chmod(SERVICE_POLICY, 0o755)  # noqa: S103
+            yield
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(SERVICE_POLICY)
 
 
 # --- Processes ----------------------------------------------------------------------------------

@@ -124,7 +124,29 @@ def test_venv_module_that_a_package_does_not_bring_names_another_python(
 def test_installing_packages_starts_no_service_and_leaves_no_policy(apt: SimpleNamespace) -> None:
     bootstrap.apt_install(["redis-server"], "The test suite")
 
-    assert apt.policies == ["#!/bin/sh\nexit 101\n"] * 2
+    assert apt.policies == [bootstrap.NO_STARTS] * 2
+    assert not apt.policy.exists()
+
+
+def test_policy_of_a_killed_command_holds_no_service_back(apt: SimpleNamespace) -> None:
+    """It removes itself when the next service is to start; the next installation uses it."""
+    program = (
+        "import time\nfrom taskplatform import bootstrap\n"
+        f"bootstrap.SERVICE_POLICY = {str(apt.policy)!r}\n"
+        "with bootstrap.no_service_starts():\n    print('here', flush=True)\n    time.sleep(60)\n"
+    )
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, cwd=bootstrap.ROOT, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"here\n"
+        during = subprocess.run([apt.policy], check=False).returncode
+        process.kill()
+    with bootstrap.no_service_starts():
+        next_time = subprocess.run([apt.policy], check=False).returncode
+    assert (during, next_time, apt.policy.exists()) == (101, 101, False)
+
+    bootstrap.write(str(apt.policy), bootstrap.NO_STARTS)
+    apt.policy.chmod(0o755)
+    assert subprocess.run([apt.policy], check=False).returncode == 0
     assert not apt.policy.exists()
 
 
