@@ -1,0 +1,115 @@
+"""What the READMEs name is there: commands and their options, targets of make, calls, settings,
+files."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.core.management import BaseCommand, get_commands, load_command_class
+from django.urls import Resolver404, resolve
+
+from tests.processes import ROOT
+
+READMES = sorted(
+    [*ROOT.glob("README*.md"), *ROOT.glob("apps/**/README.md"), *ROOT.glob("taskplatform/*.md")]
+)
+# Calls that the platform makes and does not take.
+OF_OTHERS = {"POST /index/_bulk"}
+
+
+def targets(text: str) -> Iterator[str]:
+    known = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M))
+    for name in re.findall(r"(?:`|^\$ )make ([\w-]+)", text, re.M):
+        if name not in known:
+            yield f"make {name}"
+
+
+def commands(text: str) -> Iterator[str]:
+    for line in re.findall(r"manage\.py ([a-z_]+[^`\n|&>]*)", text):
+        name, *words = line.split()
+        if name not in get_commands():
+            yield line
+            continue
+        options = _options(_command(name).create_parser("manage.py", name))
+        yield from (
+            f"{name} {word}"
+            for word in (each.partition("=")[0] for each in words)
+            if re.fullmatch(r"--[a-z][a-z-]*", word) and word not in options
+        )
+
+
+def _command(name: str) -> BaseCommand:
+    app = get_commands()[name]
+    return app if isinstance(app, BaseCommand) else load_command_class(app, name)
+
+
+def _options(parser: argparse.ArgumentParser) -> set[str]:
+    """Those of the command and of its subcommands."""
+    found = set(parser._option_string_actions)
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            found.update(*map(_options, action.choices.values()))
+    return found
+
+
+def calls(text: str) -> Iterator[str]:
+    for method, path in re.findall(r"`(GET|POST|PATCH|PUT|DELETE) (/[^`?\s]*)", text):
+        view = _view_of(re.sub(r"\{\w+\}", "1", path).replace("…", ""))
+        of = getattr(view, "view_class", None) or getattr(view, "cls", None)
+        if view is None or (of is not None and not hasattr(of, method.lower())):
+            yield f"{method} {path}"
+
+
+def _view_of(path: str) -> Callable[..., Any] | None:
+    for prefix in ("/api/v1", ""):
+        try:
+            return resolve(prefix + path).func
+        except Resolver404:
+            continue
+    return None
+
+
+def names(text: str) -> Iterator[str]:
+    """Settings, and other names in capitals."""
+    for name in re.findall(r"`([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)`", text):
+        if name not in SOURCE:
+            yield name
+
+
+def files(text: str) -> Iterator[str]:
+    """Relative to one of the READMEs."""
+    for path in re.findall(r"\]\((?!http|#)([^)#\s]+)", text):
+        if not any((readme.parent / path).exists() for readme in READMES):
+            yield path
+
+
+SOURCE = {
+    word
+    for folder in ("apps", "taskplatform")
+    for file in (ROOT / folder).rglob("*.py")
+    for word in re.findall(r"\b[A-Z][A-Z0-9_]+\b", file.read_text())
+}
+
+
+@pytest.mark.parametrize("missing", [targets, commands, calls, names, files])
+def test_what_a_readme_names_is_there(
+    missing: Callable[[str], Iterator[str]], subtests: pytest.Subtests
+) -> None:
+    for readme in READMES:
+        with subtests.test(readme=str(readme.relative_to(ROOT))):
+            assert set(missing(readme.read_text())) - OF_OTHERS == set()
+
+
+def test_what_is_not_there_is_noticed() -> None:
+    assert list(targets("run `make tea`")) == ["make tea"]
+    assert list(commands("`manage.py brew` and `manage.py audit --hot`")) == ["brew", "audit --hot"]
+    assert list(calls("`POST /jobs/hold/` and `POST /teas/`, `PUT /jobs/`")) == [
+        "POST /teas/",
+        "PUT /jobs/",
+    ]
+    assert list(names("`SECRET_KEY` and `TEA_POT`")) == ["TEA_POT"]
+    assert list(files("[tea](apps/tea.md), [web](https://example.org)")) == ["apps/tea.md"]
