@@ -316,8 +316,9 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "decimal strings.",
     "VERSION": "1",
     "SERVERS": [
-        {"url": PUBLIC_URL},
+        # First, as the page of the document calls it, and may call no other host.
         {"url": "/", "description": "The host that this document comes from."},
+        {"url": PUBLIC_URL},
     ],
     "SERVE_INCLUDE_SCHEMA": False,
     "SERVE_AUTHENTICATION": [],

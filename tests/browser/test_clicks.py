@@ -98,7 +98,8 @@ def test_what_runs_where_is_seen(at_most: AtMost) -> None:
 
 
 def test_error_of_a_failed_job_is_read(at_most: AtMost) -> None:
-    failed_jobs(1, "Traceback\n  in send\nConnectionRefusedError: 10.0.0.1:25")
+    frames = 'Traceback (most recent call last):\n  File "mail.py", line 7, in send\n'
+    failed_jobs(1, f"{frames}ConnectionRefusedError: 10.0.0.1:25")
     with at_most(2) as hand:
         hand.click(hand.page.locator("#overview-tile-jobs-failed"))
         hand.click(hand.page.locator("#result_list tbody tr th a"))

@@ -128,7 +128,7 @@ def test_document_says_which_fields_go_together(
 
 
 def test_document_names_the_host_to_call(settings: Any) -> None:
-    assert [each["url"] for each in document()["servers"]] == [settings.PUBLIC_URL, "/"]
+    assert [each["url"] for each in document()["servers"]] == ["/", settings.PUBLIC_URL]
 
 
 @pytest.mark.parametrize("path", ["hold", "settle"])
