@@ -160,10 +160,14 @@ def test_folder_and_key_of_another_user_stop_the_start(
         with pytest.raises(ImproperlyConfigured, match=r"is not writable; .* \(chown -R\)"):
             started()
 
-    def refuse(path: Path) -> str:
-        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+    key, read = tmp_path / "secret_key", Path.read_text
 
-    (tmp_path / "secret_key").write_text("k" * 60)
+    def refuse(path: Path) -> str:
+        if path == key:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return read(path)
+
+    key.write_text("k" * 60)
     monkeypatch.setattr(Path, "read_text", refuse)
     with pytest.raises(ImproperlyConfigured, match=r"/secret_key is not readable; start as its"):
         started(SECRET_KEY="")

@@ -6,6 +6,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
+import hypothesis
 import pytest
 from django.core.cache import cache
 from django.db import connection
@@ -317,7 +318,11 @@ def test_new_task_is_shown_and_not_planned(
         values = {"title": "New", **plans.resolved(fields, frozen_clock)}
         period = Period(frozen_clock.instant, frozen_clock.instant + timedelta(hours=14))
         rows = every_row()
-        answer = what_if.what_if_created(model, fields=values, period=period, actor="test")
+        try:
+            answer = what_if.what_if_created(model, fields=values, period=period, actor="test")
+        except Invalid:
+            # A rotation that is never due.
+            hypothesis.reject()
         assert every_row() == rows
 
         task = plans.plan(fields, frozen_clock, title="New")

@@ -14,6 +14,7 @@ from apps.common import clock
 from apps.dispatch.models import Dispatch, OperatorScope
 from apps.dispatch.services import pull
 from apps.jobs.models import Job, JobScope
+from apps.jobs.services.promote import promote_due
 from tests import factories
 from tests.emptying import undone
 from tests.frozen import FrozenClock
@@ -117,9 +118,11 @@ def test_operator_with_scopes_sees_dispatches_of_their_executors_only(
 def test_operator_with_job_types_sees_their_jobs_and_nothing_of_dispatch(
     scene: FrozenClock, role_user: Callable[[str], User], role_client: Callable[[str], Client]
 ) -> None:
+    promote_due()
     shown = tiles(home(role_client("operator")))
+    states = ("ready", "scheduled", "running", "failed")
     name = Job.objects.filter(status="ready").order_by("run_at")[0].type
-    own, states = Job.objects.filter(type=name), ("ready", "scheduled", "running", "failed")
+    own = Job.objects.filter(type=name)
     assert Job.objects.exclude(type=name).filter(status__in=states).exists()
     JobScope.objects.create(operator=role_user("operator"), type=name)
     factories.once_task(factories.member("uid_ann"), "Of nobody I know")
