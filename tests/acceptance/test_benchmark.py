@@ -144,6 +144,7 @@ def processes_with(variable: str) -> dict[int, str]:
     return found
 
 
+@pytest.mark.long
 def test_benchmark_that_is_ended_has_told_its_figures_and_leaves_nothing(
     start: Callable[..., RunningProcess],
     tmp_path: Path,
