@@ -17,7 +17,6 @@ from urllib.parse import parse_qs
 
 from axes.backends import AxesStandaloneBackend
 from django.conf import settings
-from django.contrib.auth.models import User
 from django.core import signing
 from django.http import HttpRequest, HttpResponseBase, parse_cookie
 from django.utils.crypto import get_random_string
@@ -75,12 +74,6 @@ def _digest(name: str) -> str:
     return hashlib.sha256(plain.encode("utf-8", "replace")).hexdigest()[:32]
 
 
-def _stored(name: str) -> str:
-    """The name as its account has it: the database may hold more spellings for equal."""
-    found = User.objects.filter(username=name).values_list("username", flat=True).first()
-    return name if found is None else found
-
-
 def is_known(request: HttpRequest, credentials: Mapping[str, Any] | None) -> bool:
     """Whether the device has signed in by that name: axes then does not lock it."""
     name = str((credentials or {}).get("username") or "")
@@ -108,7 +101,7 @@ class Backend(AxesStandaloneBackend):  # type: ignore[misc]
     def authenticate(self, request: HttpRequest, **credentials: Any) -> None:
         """Throttled, before the password is hashed, when too many were tried."""
         super().authenticate(request, **credentials)
-        name = _stored(str(credentials.get("username") or ""))
+        name = str(credentials.get("username") or "")
         address = request.META.get("REMOTE_ADDR", "")
         if wait := _counted(_limits(name, address, Device.of(request.COOKIES))):
             raise _too_many(name, address, wait)
@@ -124,7 +117,7 @@ def count_own_password(user: Any) -> None:
 def refusal(environ: Mapping[str, Any]) -> PlatformError | None:
     """Why a POST of the login page need not wait for its turn; reads the body and goes back.
 
-    It looks and does not count, and knows the name as it was sent; `Backend` decides.
+    It looks and does not count; `Backend` decides.
     """
     if int(environ.get("CONTENT_LENGTH") or 0) > MAX_BYTES:
         return _too_large()
