@@ -86,6 +86,8 @@ def test_operator_plans_watches_mends_pauses_and_exports(
     plan_round(page)
     work_off_round(live_site, key, frozen_clock)
     submit(page, JsonClient(key))
+    # The page of a job loads itself once more when the job has ended.
+    page.goto("/admin/")
     come_back(watched)
     expect(tile(watched, "jobs-ready")).to_have_text("17")
 
