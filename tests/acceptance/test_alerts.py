@@ -32,13 +32,22 @@ def site(environment: dict[str, str]) -> Iterator[Receiver]:
         yield server
 
 
+@pytest.fixture
+def watch(site: Receiver, manage: Callable[..., CompletedProcess[str]]) -> Callable[[str], None]:
+    """`watch(kind)` has a rule of that kind call the site."""
+
+    def watch(kind: str) -> None:
+        made = manage("shell", "--no-imports", "-c", _RULE.format(url=site.url, kind=kind))
+        assert made.returncode == 0, made.stderr
+
+    return watch
+
+
 @pytest.mark.long
 def test_failures_call_somebody_once_within_half_a_minute_and_so_does_their_end(
-    site: Receiver, workers: Workers, manage: Callable[..., CompletedProcess[str]]
+    site: Receiver, workers: Workers, watch: Callable[[str], None]
 ) -> None:
-    rule = _RULE.format(url=site.url, kind="failure_rate")
-    made = manage("shell", "--no-imports", "-c", rule)
-    assert made.returncode == 0, made.stderr
+    watch("failure_rate")
     workers.sweeps()
     workers.drains(pool="threads", slots=4)
     # Seconds that are no number are an error of the handler.
@@ -61,12 +70,10 @@ def test_failures_call_somebody_once_within_half_a_minute_and_so_does_their_end(
 
 @pytest.mark.long
 def test_somebody_is_called_though_no_worker_is_there(
-    site: Receiver, workers: Workers, manage: Callable[..., CompletedProcess[str]]
+    site: Receiver, workers: Workers, watch: Callable[[str], None]
 ) -> None:
     """Neither to run the jobs nor to send the message about that."""
-    rule = _RULE.format(url=site.url, kind="worker_silent")
-    made = manage("shell", "--no-imports", "-c", rule)
-    assert made.returncode == 0, made.stderr
+    watch("worker_silent")
     workers.submit({"type": "nap", "context": {"seconds": 0}})
 
     workers.sweeps()
