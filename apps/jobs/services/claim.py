@@ -164,7 +164,7 @@ class Claim:
             else:
                 found[name].append(Found(order_key, number, shard))
         if over:
-            self.discarded = discard(over, types=self.types, now=self._now)
+            self.discarded = len(discard(over, types=self.types, now=self._now))
         return {name: preference.order(name, found[name])[:k] for name, k in limits.items()}
 
     def _candidates(self, name: str) -> int:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from apps.common import clock
-from apps.common.db import fetch_each, force_index, instant, table, transactional
+from apps.common.db import fetch_each, force_index, instant, placeholders, table, transactional
 from apps.jobs.models import Job
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.outcome import discard_reason
@@ -34,19 +34,22 @@ def discard_exhausted(*, until: datetime) -> int:
     names = sorted(types)
     ranges = [Range(name, name) for name in names]
     ranges += [Range(*gap, is_open=True) for gap in pairwise(["", *names, ""])]
+    # In each range the jobs that somebody keeps locked: the next look is for those behind them.
+    locked: dict[Range, list[int]] = {range_: [] for range_ in ranges}
     discarded = 0
-    while ranges and (now := clock.now()) < until:
-        found = _first_ready(ranges)
+    while locked and (now := clock.now()) < until:
+        found = _first_ready(locked)
         over = {range_: _over(rows, types, now) for range_, rows in found.items()}
         numbers = sorted(number for some in over.values() for number in some)
-        done = sum(
-            discard(numbers[start : start + MAX_TOGETHER], types=types, now=now)
-            for start in range(0, len(numbers), MAX_TOGETHER)
-        )
-        discarded += done
-        if not done:
-            break
-        ranges = [range_ for range_, some in over.items() if len(some) == MAX_READ]
+        done: set[int] = set()
+        for start in range(0, len(numbers), MAX_TOGETHER):
+            done |= discard(numbers[start : start + MAX_TOGETHER], types=types, now=now)
+        discarded += len(done)
+        locked = {
+            range_: [*locked[range_], *(number for number in some if number not in done)]
+            for range_, some in over.items()
+            if len(some) == MAX_READ
+        }
     return discarded
 
 
@@ -66,31 +69,33 @@ class Ready(NamedTuple):
     expected_at: datetime
 
 
-def _first_ready(ranges: Sequence[Range]) -> dict[Range, list[Ready]]:
-    """The first ready jobs of each range, by the claim index."""
+def _first_ready(ranges: Mapping[Range, Sequence[int]]) -> dict[Range, list[Ready]]:
+    """The first ready jobs of each range but those that stand beside it, by the claim index."""
     jobs = f"{table(Job)}{force_index('job_claim')}"
     found: dict[Range, list[Ready]] = {}
     rows = fetch_each(
         (
             # The state is a literal, without which SQLite would not use its partial index.
             f"SELECT %s AS part, id, type, attempts, max_attempts, expected_at FROM {jobs} "
-            f"WHERE status = '{t.READY}' AND {_condition(range_)} "
+            f"WHERE status = '{t.READY}' AND {_condition(range_, len(left_out))} "
             f"ORDER BY type, affinity_host, order_key, id LIMIT {MAX_READ}",
-            (position, *filter(None, range_[:2])),
+            (position, *filter(None, range_[:2]), *left_out),
         )
-        for position, range_ in enumerate(ranges)
+        for position, (range_, left_out) in enumerate(ranges.items())
     )
+    order = [*ranges]
     for position, number, type_, attempts, max_attempts, expected_at in rows:
         ready = Ready(number, type_, attempts, max_attempts, instant(expected_at))
-        found.setdefault(ranges[int(position)], []).append(ready)
+        found.setdefault(order[int(position)], []).append(ready)
     return found
 
 
-def _condition(range_: Range) -> str:
+def _condition(range_: Range, left_out: int) -> str:
     above, below = (">", "<") if range_.is_open else (">=", "<=")
     bounds = [f"type {above} %s"] if range_.lower else []
     bounds += [f"type {below} %s"] if range_.upper else []
-    return " AND ".join(bounds) or "type > ''"
+    others = [f"id NOT IN ({placeholders(left_out)})"] if left_out else []
+    return " AND ".join([*(bounds or ["type > ''"]), *others])
 
 
 def _over(rows: Sequence[Ready], types: Mapping[str, TypeSnapshot], now: datetime) -> list[int]:
@@ -110,9 +115,9 @@ def _over(rows: Sequence[Ready], types: Mapping[str, TypeSnapshot], now: datetim
 
 
 @transactional
-def discard(ids: Collection[int], *, types: Mapping[str, TypeSnapshot], now: datetime) -> int:
-    """End waiting jobs that must not run as failed, unless somebody has locked them; returns how
-    many."""
+def discard(ids: Collection[int], *, types: Mapping[str, TypeSnapshot], now: datetime) -> set[int]:
+    """End waiting jobs that must not run as failed, unless somebody has locked them; returns those
+    that ended."""
     moves = []
     for job in lock_jobs(ids, skip_locked=True).values():
         if job.status not in t.WAITING:
@@ -135,4 +140,4 @@ def discard(ids: Collection[int], *, types: Mapping[str, TypeSnapshot], now: dat
         entry = entry_of(job, event, t.FAILED, now, reason=text, error_key=changes["error_key"])
         moves.append(("discard", job, changes, entry))
     move(moves)
-    return len(moves)
+    return {job.id for _, job, *_ in moves}

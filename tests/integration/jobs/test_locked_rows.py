@@ -190,16 +190,20 @@ def test_locked_jobs_keep_no_other_from_their_rescue(way: str, settings: Any) ->
     assert "running" not in {row(number).status for number in numbers}
 
 
-def test_locked_job_keeps_no_other_from_being_discarded() -> None:
+def test_locked_jobs_keep_no_other_from_being_discarded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if all that are read at once are locked."""
+    monkeypatch.setattr("apps.jobs.services.discard.MAX_READ", 2)
     job_type()
-    first, *others = jobs(3)
+    numbers = jobs(7)
+    first, others = numbers[:3], numbers[3:]
     JobType.objects.all().delete()
     until = clock.now() + timedelta(minutes=1)
 
-    with changing(first):
+    with changing(*first):
         assert discard_exhausted(until=until) == len(others)
+        assert clock.now() < until
 
-    assert discard_exhausted(until=until) == 1
+    assert discard_exhausted(until=until) == len(first)
 
 
 def test_worker_that_freezes_in_a_sign_of_life_keeps_no_job_locked() -> None:
