@@ -1,4 +1,4 @@
-"""Buckets of pools, their order and their status. S3.1-S3.3, S3.5, S3.8-S3.10."""
+"""Buckets of pools, their order, reports and status. S3.1-S3.3, S3.5, S3.6, S3.8-S3.10."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from typing import Any
 import pytest
 
 from apps.common.errors import NotFound
-from apps.jobs.models import Bucket, Job, JobType
+from apps.jobs.models import Bucket, Job
 from apps.jobs.rules.caller import Caller
 from apps.jobs.services import control, register, reorder, slices, types
 from apps.jobs.services.hold import Holder
-from apps.jobs.services.invariants import CHECKS
 from apps.jobs.services.pool import find_pool
+from apps.jobs.services.pool_bucket import forget_buckets
 from apps.jobs.services.pool_status import status_of
+from apps.jobs.services.promote import promote_due
 from apps.jobs.services.submit import Submission, submit, submit_many
-from apps.jobs.services.type_snapshots import forget_type_snapshots
+from apps.journal.models import JournalEntry
 from tests import factories
 from tests.frozen import FrozenClock
 from tests.jobs import job_type, last_entry, rescue, share, take
@@ -42,13 +43,6 @@ FIVE = {"a": 1, "b": 2, "c": 3, "d": 4, "e": 5}
 
 
 # --- assign -------------------------------------------------------------------------------------
-def test_lowest_scores_are_assigned_first(frozen_clock: FrozenClock) -> None:
-    """S3.2: by the number, not by the time of arrival; equal ones in the order of arrival."""
-    pool({"late": 10.5, "first": -3, "second": 0.001})
-    fill({"late": 10.5, "first": -3, "second": 0.001, "tie": -3})
-
-    assert assign(limit=3) == ["first", "tie", "second"]
-    assert waiting() == {"late": 10.5}
 
 
 def test_item_says_what_is_held_and_until_when(frozen_clock: FrozenClock) -> None:
@@ -63,23 +57,6 @@ def test_item_says_what_is_held_and_until_when(frozen_clock: FrozenClock) -> Non
     assert item.context == {"shop": 7}
     assert item.lease_until == frozen_clock.instant + timedelta(seconds=40) == job.lease_until
     assert (job.client, job.worker, job.attempts) == ("ci_ours", "pi-1", 1)
-
-
-def test_default_is_twenty_keys(frozen_clock: FrozenClock) -> None:
-    """S3.10."""
-    pool({f"k{n}": n for n in range(30)})
-
-    assert len(assign()) == 20
-
-
-def test_assign_tops_the_bucket_up_and_returns_all_of_it(frozen_clock: FrozenClock) -> None:
-    """S3.3, S3.5."""
-    pool(FIVE)
-    assert assign(limit=2) == ["a", "b"]
-
-    assert assign(limit=4) == ["a", "b", "c", "d"]
-    assert assign("pi-2", limit=4) == ["e"]
-    assert Bucket.objects.count() == 2
 
 
 def test_assign_again_changes_nothing_but_the_leases(frozen_clock: FrozenClock) -> None:
@@ -106,12 +83,6 @@ def test_surplus_goes_back_at_once_with_its_score_and_uncounted(frozen_clock: Fr
     assert {job.attempts for job in Job.objects.filter(status="ready")} == {0}
     assert assign("pi-2", limit=1) == ["c"]
     assert last_entry(job_of("d").pk).event == "released"
-
-
-def test_empty_pool_assigns_nothing(frozen_clock: FrozenClock) -> None:
-    pool()
-
-    assert assign() == []
 
 
 def test_workers_of_two_keys_may_have_one_name(frozen_clock: FrozenClock) -> None:
@@ -156,6 +127,95 @@ def test_bucket_that_knows_nothing_is_put_right_by_the_rows(frozen_clock: Frozen
     assert assign(limit=2) == ["b", "c"]
 
 
+# --- reports ------------------------------------------------------------------------------------
+
+
+def test_failed_key_waits_as_the_type_says_and_keeps_its_score(frozen_clock: FrozenClock) -> None:
+    """S3.9: no head start is lost, and the attempt counts."""
+    pool(FIVE, retry_delay_seconds=10, max_attempts=2)
+    assign(limit=2)
+
+    assert report("failed", "a", "b", "c", error="No route") == (["a", "b"], {"c": "not_found"})
+
+    job = job_of("a")
+    assert (job.status, job.attempts, job.memo) == ("scheduled", 1, "No route")
+    assert job.run_at == frozen_clock.instant + timedelta(seconds=10)
+    assert waiting() == FIVE
+    frozen_clock.advance(seconds=11)
+    promote_due()
+    assert assign(limit=3) == ["a", "b", "c"]
+    report("failed", "a")
+    assert job_of("a").status == "failed"
+
+
+@pytest.mark.parametrize("end", ["failed", "released"])
+def test_repeated_report_gets_the_first_answer_though_another_holds_the_key(
+    frozen_clock: FrozenClock, end: str
+) -> None:
+    pool(FIVE, retry_delay_seconds=0)
+    assign(limit=1)
+    report(end, "a")
+    assert assign("pi-2", limit=1) == ["a"]
+
+    assert report(end, "a") == (["a"], {})
+    assert report("succeeded", "a") == ([], {"a": "conflict"})
+    # The worker of another API key with the same name has never had it.
+    assert report(end, "a", caller=THEIRS) == ([], {"a": "not_found"})
+    assert held() == {"a": "pi-2"}
+
+
+def test_report_without_a_journal_is_still_recognised(frozen_clock: FrozenClock) -> None:
+    """The journal of a job may be purged before the job."""
+    pool(FIVE)
+    assign(limit=1)
+    report("succeeded", "a")
+    JournalEntry.objects.all().delete()
+
+    assert report("succeeded", "a") == (["a"], {})
+    assert report("failed", "a") == ([], {"a": "lease_lost"})
+
+
+def test_key_that_was_taken_away_is_refused(frozen_clock: FrozenClock) -> None:
+    """S3.9."""
+    pool(FIVE)
+    assign(limit=2)
+    control.cancel(job=job_of("b"), actor=OPERATOR, reason="Wrong", force=True)
+    frozen_clock.advance(seconds=31)
+    rescue(frozen_clock)
+
+    assert report("succeeded", "a", "b") == ([], {"a": "lease_lost", "b": "lease_lost"})
+
+
+def test_deadline_of_an_attempt_is_not_renewed(frozen_clock: FrozenClock) -> None:
+    pool(FIVE, lease_seconds=60, max_processing_seconds=100)
+    assign(limit=2)
+    frozen_clock.advance(seconds=50)
+    assert assign(limit=2) == ["a", "b"]
+    frozen_clock.advance(seconds=50)
+
+    assert assign(limit=2) == []
+    assert rescue(frozen_clock) == 2
+    assert job_of("a").last_end == "timed_out"
+    assert assign(limit=2) == ["c", "d"]
+
+
+def test_bucket_nobody_used_for_a_day_is_removed(frozen_clock: FrozenClock) -> None:
+    """S3.8, S3.9."""
+    pool(FIVE, lease_seconds=86_400, max_processing_seconds=200_000)
+    assign("old", limit=1)
+    assign("busy", limit=1)
+    frozen_clock.advance(hours=23)
+    assign("new", limit=1)
+    report("succeeded", "a", worker="old")
+    frozen_clock.advance(hours=23)
+    assert forget_buckets(frozen_clock.instant) == 0
+    frozen_clock.advance(hours=2)
+
+    # The other one has keys that nobody has rescued yet.
+    assert forget_buckets(frozen_clock.instant) == 1
+    assert set(Bucket.objects.values_list("worker", flat=True)) == {"busy", "new"}
+
+
 # --- the score ----------------------------------------------------------------------------------
 def test_score_stays_whatever_operators_do(frozen_clock: FrozenClock, settings: Any) -> None:
     """S3.2, S3.8: run now, edit, retry, a changed weight of priorities."""
@@ -179,15 +239,6 @@ def test_score_stays_whatever_operators_do(frozen_clock: FrozenClock, settings: 
     settings.JOB_PRIORITY_WEIGHT_MS = 1
     reorder.reorder(until=until)
     assert waiting() == {"a": 2.5, "b": 3}
-
-
-def test_job_that_waits_gains_nothing(frozen_clock: FrozenClock) -> None:
-    """S3.2: no ageing."""
-    pool({"old": 7})
-    frozen_clock.advance(days=30)
-    fill({"old": 7, "new": 6.999})
-
-    assert assign(limit=2) == ["new", "old"]
 
 
 def test_submitted_job_of_a_pool_has_its_time_as_score(frozen_clock: FrozenClock) -> None:
@@ -227,17 +278,6 @@ def test_type_that_is_no_pool_is_not_found(frozen_clock: FrozenClock) -> None:
             find_pool(name, caller)
 
 
-def test_new_pool_is_found_at_once(frozen_clock: FrozenClock) -> None:
-    with pytest.raises(NotFound):
-        find_pool("fresh", OURS)
-    JobType.objects.create(
-        name="fresh", pool=True, created_at=frozen_clock.instant, updated_at=frozen_clock.instant
-    )
-    forget_type_snapshots()
-
-    assert find_pool("fresh", OURS).pool
-
-
 def test_pool_is_kept_while_jobs_are_open(frozen_clock: FrozenClock) -> None:
     """S3.8: their order would mean something else."""
     made = types.create_type(name=NAME, pool=True, actor=OPERATOR)
@@ -272,22 +312,6 @@ def test_status_counts_what_waits_and_who_holds(frozen_clock: FrozenClock) -> No
         ("ci_ours", "pi-2", 1, frozen_clock.instant + timedelta(seconds=30)),
         ("ci_theirs", "pi-1", 1, frozen_clock.instant + timedelta(seconds=30)),
     ]
-
-
-def test_audit_finds_nothing_wrong_with_a_pool(frozen_clock: FrozenClock) -> None:
-    pool(FIVE, retry_delay_seconds=0)
-    assign(limit=5)
-    report("succeeded", "a")
-    report("failed", "b")
-    report("released", "c")
-    fill({"a": 2, "c": 9})
-    assign("pi-2", limit=5)
-    frozen_clock.advance(seconds=31)
-    rescue(frozen_clock)
-    frozen_clock.advance(seconds=1)
-
-    for each in CHECKS:
-        assert not each.run(1_000).breaches
 
 
 def test_pool_goes_by_scores_though_workers_share_it(frozen_clock: FrozenClock) -> None:

@@ -45,24 +45,6 @@ def test_one_worker_that_asks_many_times_at_once_has_one_bucket(racers: Racers) 
     assert Bucket.objects.count() == 1
 
 
-def test_rest_of_a_pool_is_shared_without_a_key_left_over(racers: Racers) -> None:
-    pool({f"k{n}": n for n in range(30)})
-
-    buckets = racers([lambda n=n: assign(f"w{n}", 20) for n in range(4)]).results
-
-    assert sorted(key for bucket in buckets for key in bucket) == sorted(held())
-    assert len(held()) == 30
-    assert waiting() == {}
-
-
-def test_limit_of_the_type_holds_for_all_workers(racers: Racers) -> None:
-    pool({f"k{n}": n for n in range(100)}, max_running=12)
-
-    racers([lambda n=n: assign(f"w{n}", 5) for n in range(6)])
-
-    assert len(held()) == 12
-
-
 def test_workers_go_on_while_the_pool_is_rebuilt(racers: Racers) -> None:
     """S3.7: assign beside done, release and rebuild; each key is with one worker at a time, and
     what a rebuild names and nobody has done is in the pool at its end."""
@@ -116,16 +98,6 @@ def test_newest_of_two_rebuilds_wins(racers: Racers) -> None:
 
     assert outcomes[1] is True
     assert set(waiting()) == {f"e2-{n}" for n in range(100)}
-
-
-def test_two_rebuilds_of_the_whole_pool_leave_one_of_them(racers: Racers) -> None:
-    pool({"x": 1})
-    first, second = ({f"{name}{n}": n for n in range(60)} for name in "ab")
-
-    racers([lambda: fill(first), lambda: fill(second)] * 2)
-
-    fill(first)
-    assert waiting() == first
 
 
 def test_pool_is_never_empty_while_it_is_rebuilt(racers: Racers) -> None:

@@ -13,7 +13,7 @@ from apps.jobs.services.pool_rebuild import Rebuilt, foresee, rebuild_whole
 from apps.jobs.services.pool_status import epoch_of
 from apps.journal.models import JournalEntry
 from tests.frozen import FrozenClock
-from tests.jobs import events_of, job_type, jobs, last_entry, rescue
+from tests.jobs import events_of, job_type, jobs, last_entry
 from tests.pools import (
     NAME,
     OPERATOR,
@@ -34,12 +34,6 @@ FIVE = {"a": 1, "b": 2, "c": 3, "d": 4, "e": 5}
 
 
 # --- the whole pool in one call -----------------------------------------------------------------
-def test_rebuild_puts_the_given_keys_in_the_pool(frozen_clock: FrozenClock) -> None:
-    """S3.4."""
-    pool()
-
-    assert fill(FIVE) == Rebuilt(added=5)
-    assert waiting() == FIVE
 
 
 def test_rebuild_changes_what_differs(frozen_clock: FrozenClock) -> None:
@@ -60,20 +54,6 @@ def test_rebuild_changes_what_differs(frozen_clock: FrozenClock) -> None:
     assert entry.reason == "not named by rebuild single-2"
 
 
-def test_same_rebuild_again_changes_nothing(frozen_clock: FrozenClock) -> None:
-    pool(FIVE)
-    assign(limit=2)
-
-    assert fill(FIVE) == fill(FIVE) == Rebuilt(held=2, unchanged=3)
-
-
-def test_rebuild_of_nothing_empties_the_pool(frozen_clock: FrozenClock) -> None:
-    pool(FIVE)
-
-    assert fill({}) == Rebuilt(withdrawn=5)
-    assert waiting() == {}
-
-
 def test_failed_key_that_waits_for_its_retry_goes_on_waiting(frozen_clock: FrozenClock) -> None:
     pool(FIVE)
     assign(limit=1)
@@ -84,27 +64,7 @@ def test_failed_key_that_waits_for_its_retry_goes_on_waiting(frozen_clock: Froze
     assert (job_of("a").status, job_of("a").attempts) == ("scheduled", 1)
 
 
-def test_key_that_is_done_is_new_again(frozen_clock: FrozenClock) -> None:
-    pool(FIVE)
-    assign(limit=1)
-    done = job_of("a").pk
-    report("succeeded", "a")
-
-    assert fill(FIVE) == Rebuilt(added=1, unchanged=4)
-    assert job_of("a").pk != done
-
-
 # --- what workers hold --------------------------------------------------------------------------
-def test_held_key_takes_the_new_score_when_it_comes_back(frozen_clock: FrozenClock) -> None:
-    pool(FIVE)
-    assign(limit=1)
-    fill({**FIVE, "a": 2.5})
-
-    [item] = items_of(limit=1)
-    report("released", "a")
-
-    assert item.score == 2.5
-    assert waiting() == {"b": 2, "a": 2.5, "c": 3, "d": 4, "e": 5}
 
 
 @pytest.mark.parametrize("end", ["failed", "released"])
@@ -127,27 +87,6 @@ def test_held_key_that_is_not_named_goes_when_its_worker_gives_it_up(
     assert waiting() == {"c": 3}
 
 
-def test_held_key_of_a_lost_worker_goes_unless_it_is_named(frozen_clock: FrozenClock) -> None:
-    pool(FIVE)
-    assign(limit=2)
-    fill({"a": 1})
-    frozen_clock.advance(seconds=31)
-    rescue(frozen_clock)
-
-    assert waiting() == {"a": 1}
-
-
-def test_held_key_that_is_named_again_stays(frozen_clock: FrozenClock) -> None:
-    pool(FIVE)
-    assign(limit=1)
-    fill({"b": 2})
-    fill({"a": 1, "b": 2})
-
-    report("released", "a")
-
-    assert waiting() == {"a": 1, "b": 2}
-
-
 # --- in chunks ----------------------------------------------------------------------------------
 def test_chunks_make_the_pool_together(frozen_clock: FrozenClock) -> None:
     """S3.4, S3.8: nothing goes before the last one, so the pool is never empty."""
@@ -161,14 +100,6 @@ def test_chunks_make_the_pool_together(frozen_clock: FrozenClock) -> None:
     assert waiting() == {"a": 1, "c": 3, "f": 6, "b": 9}
     assert epoch_of(NAME) == 7
     assert {job.trace_id for job in Job.objects.filter(status="ready")} == {"7"}
-
-
-def test_last_chunk_may_be_empty_and_repeated(frozen_clock: FrozenClock) -> None:
-    pool(FIVE)
-    fill({"a": 1}, epoch=2)
-
-    assert fill({}, epoch=2, last=True) == Rebuilt(withdrawn=4)
-    assert fill({}, epoch=2, last=True) == Rebuilt()
 
 
 def test_older_rebuild_after_a_newer_one_is_a_conflict(frozen_clock: FrozenClock) -> None:
@@ -185,32 +116,6 @@ def test_older_rebuild_after_a_newer_one_is_a_conflict(frozen_clock: FrozenClock
     assert list(Job.objects.order_by("pk").values()) == before
     fill({}, epoch=6, last=True)
     assert waiting() == {"new": 1}
-
-
-def test_rebuild_without_an_epoch_outdates_chunks(frozen_clock: FrozenClock) -> None:
-    """S3.7."""
-    pool()
-    fill({"a": 1}, epoch=5)
-    fill({"b": 1})
-
-    with pytest.raises(Conflict):
-        fill({"a": 1}, epoch=5, last=True)
-
-    assert waiting() == {"b": 1}
-
-
-def test_chunks_that_happen_to_have_the_number_of_another_rebuild_are_apart(
-    frozen_clock: FrozenClock,
-) -> None:
-    """What a call without an epoch named does not count as named by the epoch of that number."""
-    pool()
-    fill({"a": 1}, epoch=5)
-    fill({"b": 1})
-    assert epoch_of(NAME) == 6
-
-    fill({"c": 1}, epoch=6, last=True)
-
-    assert waiting() == {"c": 1}
 
 
 def test_withdrawing_goes_on_in_the_next_call(
