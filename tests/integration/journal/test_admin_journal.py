@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from django.test import Client
 
 from apps.common import clock
 from apps.dispatch.models import OperatorScope
-from apps.dispatch.services import executors, pull
+from apps.dispatch.services import executors
 from apps.journal import services as journal
 from apps.journal.admin import JournalEntryAdmin
 from apps.journal.models import JournalEntry
@@ -48,18 +47,6 @@ def test_entries_are_listed_newest_first_without_a_count(
         if connection.ops.quote_name("data") in query["sql"]
     ]
     assert len(events(admin_client, before=str(rows[-1].pk))) == 2
-
-
-def test_reason_of_the_platform_is_in_the_language_of_the_page(admin_client: Client) -> None:
-    lost = journal.Entry(
-        at=clock.now(), source="job", event="lost", reason="its worker was lost", subject_id=1
-    )
-    journal.write([lost])
-    entry = JournalEntry.objects.get()
-    for address in (LIST, f"{LIST}{entry.pk}/change/"):
-        shown = text_of(admin_client.get(address, headers={"Accept-Language": "zh-hans"}))
-        assert "其工作进程失联" in shown
-        assert "was lost" not in shown
 
 
 def test_filters_and_search_compare_whole_values(
@@ -112,12 +99,6 @@ def test_entries_of_one_person_or_key(
             assert events(admin_client, **query) == found
 
 
-def test_actor_leads_to_all_that_they_have_done(admin_client: Client, by_many: None) -> None:
-    page = admin_client.get(LIST).content.decode()
-    assert f'href="{LIST}?by=admin%3Aann">ann</a>' in page
-    assert "by=sweep" not in page
-
-
 def test_pages_of_one_person_go_through_what_that_one_has_done(
     admin_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,13 +136,6 @@ def test_list_of_one_person_reads_their_entries_only(
     admin_client.get(LIST, {"by": "ann", **query})
     # The few that an index might have found, the stretch that is looked at, and what it is of.
     assert index_reads() + other_reads() - before <= 1_001 + 4 * 300 + 100
-
-
-def test_search_by_number_finds_all_about_that_subject(admin_client: Client) -> None:
-    factories.once_task(factories.group(members=["uid_a"]))
-    dispatch = callback.take_next(factories.member("uid_a"))
-    assert not isinstance(dispatch, pull.Nothing)
-    assert events(admin_client, q=str(dispatch.pk)) == ["handed_out"]
 
 
 @pytest.fixture
@@ -208,30 +182,6 @@ def test_filter_that_makes_no_sense_is_reported_and_finds_nothing(
             assert expected in text_of(page)
 
 
-def test_page_of_a_filtered_list_searches_some_rows_and_the_next_goes_on(
-    admin_client: Client, attempts: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(JournalEntryAdmin, "max_examined", 2)
-    page = admin_client.get(LIST, {"type_or_task": "mail"})
-    changelist = page.context["cl"]
-    assert len(changelist.result_list) == 1
-    assert "These were found among 2 rows" in text_of(page)
-    assert events(admin_client, type_or_task="mail", before=str(changelist.older)) == ["succeeded"]
-
-
-def test_nobody_writes_the_journal_by_hand(admin_client: Client) -> None:
-    factories.group()
-    pk = JournalEntry.objects.get().pk
-    for send, page in product([admin_client.get, admin_client.post], ["add/", f"{pk}/delete/"]):
-        assert send(LIST + page).status_code == 403, page
-    assert admin_client.post(f"{LIST}{pk}/change/", {"event": "x"}).status_code == 403
-    answer = admin_client.post(
-        LIST, {"action": "delete_selected", "_selected_action": [str(pk)], "index": "0"}
-    )
-    assert answer.status_code in {200, 302}
-    assert JournalEntry.objects.get().event == "executor_created"
-
-
 def test_data_is_absent_for_roles_that_may_not_see_it(
     role_client: Any, subtests: pytest.Subtests
 ) -> None:
@@ -243,20 +193,6 @@ def test_data_is_absent_for_roles_that_may_not_see_it(
             assert page.status_code == 200
             assert ("Main Street 5" in text_of(page)) is sees
             assert "hunter2" not in page.content.decode()
-
-
-def test_operator_with_limits_reads_only_about_those_executors(
-    role_client: Any, role_user: Any
-) -> None:
-    mine = factories.group("gid_mine", members=["uid_mine"])
-    factories.group("gid_other", members=["uid_other"])
-    OperatorScope.objects.create(operator=role_user("operator"), executor=mine)
-    operator = role_client("operator")
-    rows = operator.get(LIST).context["cl"].result_list
-    assert {row.executor for row in rows} == {"gid_mine", "uid_mine"}
-    other = JournalEntry.objects.filter(executor="gid_other").first()
-    assert other is not None
-    assert operator.get(f"{LIST}{other.pk}/change/").status_code == 404
 
 
 def test_list_of_an_operator_with_limits_searches_some_rows_of_all(
@@ -312,14 +248,3 @@ def test_list_says_the_title_of_a_task_to_who_may_see_all_tasks(
     seen = text_of(role_client("operator").get(LIST))
     assert f"once:{task.pk}" in seen
     assert "Count the fridges" not in seen
-
-
-def test_page_of_an_entry_is_called_by_its_event_and_has_no_history_of_its_own(
-    admin_client: Client,
-) -> None:
-    task = factories.once_task(factories.user("uid_a"))
-    [made] = JournalEntry.objects.filter(source="plan", event="task_created", subject_id=task.pk)
-    page = admin_client.get(f"{LIST}{made.pk}/change/")
-    assert f"plan · {task.pk} · Task created" in text_of(page)
-    assert "task_created" not in text_of(page)
-    assert f"{made.pk}/history/" not in page.content.decode()

@@ -164,17 +164,6 @@ def test_sink_that_refuses_everything_is_paused(
     assert turn() == 0
 
 
-def test_rejects_are_forgotten_in_time(lake: Remembering, frozen_clock: FrozenClock) -> None:
-    [number] = written(frozen_clock)
-    lake.raises = [Refused("", {number: "no"})]
-    turn()
-    frozen_clock.advance(days=29)
-    assert carry.forget_rejects(frozen_clock.instant) == 0
-    frozen_clock.advance(days=2)
-    assert carry.forget_rejects(frozen_clock.instant) == 1
-    assert not SinkReject.objects.exists()
-
-
 def test_paused_sink_sends_nothing_until_it_is_resumed(
     lake: Remembering, frozen_clock: FrozenClock
 ) -> None:

@@ -55,43 +55,6 @@ def follower(frozen_clock: FrozenClock) -> Follower:
     return Follower(frozen_clock)
 
 
-def test_entries_come_once_in_their_order(follower: Follower) -> None:
-    now = follower.clock.instant
-    before = commit(made(now - timedelta(minutes=3)))
-    numbers = commit(*(made(now + timedelta(seconds=n)) for n in range(3)))
-
-    follower.later(seconds=10)
-    follower.turn()
-
-    assert follower.sink.ids == numbers
-    assert not set(before) & set(follower.sink.ids)
-
-
-def test_entries_wait_for_those_with_lower_ids(follower: Follower) -> None:
-    now = follower.clock.instant
-    slow, fast = made(now), made(now + timedelta(seconds=1))
-    commit(fast)
-    follower.later(seconds=4)
-    assert follower.sink.ids == []
-
-    commit(slow)
-    follower.later(seconds=3)
-
-    assert follower.sink.ids == [slow.pk, fast.pk]
-
-
-def test_late_commits_come_once_and_repeat_no_other(follower: Follower) -> None:
-    now = follower.clock.instant
-    late, early = made(now), made(now + timedelta(seconds=1))
-    commit(early)
-    follower.later(minutes=2)
-    commit(late)
-    follower.later(minutes=10)
-    follower.later(minutes=10)
-
-    assert follower.sink.ids == [early.pk, late.pk]
-
-
 def test_another_process_sends_the_minute_of_a_late_commit_again_once(follower: Follower) -> None:
     now = follower.clock.instant
     late, early = made(now), made(now + timedelta(seconds=1))
@@ -117,20 +80,6 @@ def test_late_commits_before_a_pause_are_found_after_it(follower: Follower) -> N
     follower.turn()
 
     assert follower.sink.ids == [early.pk, recent, late.pk]
-
-
-def test_failure_leaves_the_position_where_it_was(follower: Follower) -> None:
-    numbers = commit(made(follower.clock.instant))
-    follower.clock.advance(seconds=10)
-    follower.sink.raises = [Unavailable("away")]
-    with pytest.raises(Unavailable):
-        follower.turn()
-    assert (follower.sink.ids, follower.kept) == ([], [])
-
-    follower.turn()
-
-    assert follower.sink.ids == numbers
-    assert [at.after for at in follower.kept][:1] == numbers
 
 
 def test_long_backlog_keeps_counts_of_few_minutes(follower: Follower) -> None:

@@ -1,4 +1,4 @@
-"""I53: entries of one batch, each with its own facts and no more."""
+"""I53: entries of one batch, each with its own facts and no more; and their labels for people."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ import pytest
 from django.db import transaction
 
 from apps.common import clock
+from apps.journal.admin import words
 from apps.journal.models import JournalEntry
 from apps.journal.services import Entry, error_key, write
+from tests.frozen import FrozenClock
+from tests.scenes import play_morning
 
 pytestmark = pytest.mark.both
 
@@ -46,3 +49,22 @@ def test_what_columns_cannot_hold_is_cut() -> None:
 
     [kept] = JournalEntry.objects.all()
     assert (len(kept.reason), len(kept.actor), len(kept.error)) == (500, 160, 16_000)
+
+
+def test_events_states_and_facts_of_a_working_day_have_words(
+    db: None, frozen_clock: FrozenClock
+) -> None:
+    """I55: an audit row says who did what and when, from which state to which."""
+    play_morning(frozen_clock)
+    entries = list(JournalEntry.objects.all())
+    states = {state for entry in entries for state in (entry.from_state, entry.to_state)}
+    data = [entry.data or {} for entry in entries]
+    facts = {name for named in data for part in (named, *named.values()) for name in _names(part)}
+
+    assert {entry.event for entry in entries} - words.EVENTS.keys() == set()
+    assert states - words.STATES.keys() == {""}
+    assert facts - words.NAMES.keys() - {"before", "after"} == {"photos", "sharp"}
+
+
+def _names(part: object) -> set[str]:
+    return set(part) if isinstance(part, dict) else set()
