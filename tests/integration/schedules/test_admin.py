@@ -7,14 +7,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from apps.jobs.models import Job, JobScope, JobType
+from apps.jobs.models import Job, JobType
 from apps.jobs.services.type_snapshots import forget_type_snapshots
 from apps.schedules.models import Schedule, ScheduleRun
-from apps.schedules.services import schedules
 from tests import factories
 from tests.frozen import FrozenClock
 from tests.integration.schedules.conftest import sweep
@@ -198,16 +196,6 @@ def test_job_leads_to_its_schedule_and_search_finds_it(admin_client: Client) -> 
     assert found["Location"] == url
 
 
-def test_edit_of_an_older_version_is_not_saved(admin_client: Client) -> None:
-    made = factories.schedule()
-    url = reverse(CHANGE, args=[made.pk])
-    fields = form_of(admin_client.get(url), "title")
-    schedules.update_schedule(schedule=made, changes={"title": "Other"}, actor=factories.OPERATOR)
-    page = admin_client.post(url, {**fields, "title": "Mine"})
-    assert page.status_code == 409
-    assert "Other" in text_of(page)
-
-
 def test_sweep_does_not_make_a_form_outdated(admin_client: Client) -> None:
     made = factories.schedule()
     url = reverse(CHANGE, args=[made.pk])
@@ -219,16 +207,6 @@ def test_sweep_does_not_make_a_form_outdated(admin_client: Client) -> None:
 
 
 # --- rights ---------------------------------------------------------------------------------------
-def test_viewer_reads_and_does_nothing(role_client: Callable[[str], Client]) -> None:
-    made = factories.schedule(context={"to": "secret-place"})
-    client = role_client("viewer")
-    text = text_of(client.get(reverse(CHANGE, args=[made.pk])))
-    assert "every minute" in text
-    assert "Run now" not in text and "secret-place" not in text
-    assert client.get(reverse(ADD)).status_code == 403
-    for name in ("run_now", "pause", "resume", "copy", "delete"):
-        assert act(client, name, made).status_code == 403
-    assert not ScheduleRun.objects.exists()
 
 
 def test_operator_keeps_the_context_that_is_not_shown(role_client: Callable[[str], Client]) -> None:
@@ -244,42 +222,7 @@ def test_operator_keeps_the_context_that_is_not_shown(role_client: Callable[[str
     assert "secret-place" in configurer.content.decode()
 
 
-def test_limited_people_see_schedules_of_their_types_alone(
-    role_client: Callable[[str], Client], role_user: Callable[[str], User]
-) -> None:
-    mine, other = factories.schedule("mail", "Mine"), factories.schedule("sms", "Other")
-    client, olga = role_client("configurer"), role_user("configurer")
-    JobScope.objects.create(operator=olga, type="mail")
-    listed = text_of(client.get(reverse(LIST)))
-    assert "Mine" in listed and "Other" not in listed
-    assert client.get(reverse(CHANGE, args=[mine.pk])).status_code == 200
-    assert client.get(reverse(CHANGE, args=[other.pk])).status_code == 404
-    act(client, "run_now", other)
-    assert not ScheduleRun.objects.exists()
-    page: Any = client.post(reverse(ADD), form(job_type="sms"))
-    assert set(page.context["adminform"].form.errors) == {"job_type"}
-    journal = text_of(client.get(reverse("admin:journal_journalentry_changelist")))
-    assert mine.subject in journal and other.subject not in journal
-
-
 # --- for whom -------------------------------------------------------------------------------------
-def test_pages_that_plan_lead_to_each_other(admin_client: Client) -> None:
-    names = ("dispatch_oncetask", "dispatch_rotatetask", "schedules_schedule")
-    for name in names:
-        page = admin_client.get(reverse(f"admin:{name}_add"))
-        assert "For: an executor, once | an executor, again and again | a job type" in text_of(page)
-        html = page.content.decode()
-        for other in set(names) - {name}:
-            assert f'href="{reverse(f"admin:{other}_add")}"' in html
-
-
-def test_who_may_add_no_schedule_is_not_led_there(
-    role_client: Callable[[str], Client], role_user: Callable[[str], User]
-) -> None:
-    client, person = role_client("operator"), role_user("operator")
-    [role] = person.groups.all()
-    role.permissions.remove(*role.permissions.filter(codename="add_schedule"))
-    assert "a job type" not in text_of(client.get(reverse("admin:dispatch_oncetask_add")))
 
 
 def test_pages_are_chinese_as_a_whole(admin_client: Client, nine: FrozenClock) -> None:

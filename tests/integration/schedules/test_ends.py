@@ -170,21 +170,6 @@ def test_refused_run_is_trouble_until_a_run_makes_a_job(
     assert trouble() == []
 
 
-def test_skipped_run_is_no_trouble(nine: FrozenClock) -> None:
-    factories.schedule(start_at=nine.instant, overlap="skip")
-    assert sweep() == 1
-    nine.advance(minutes=1, seconds=1)
-    assert sweep() == 0
-    assert (trouble(), outcomes()) == ([], ["", "skipped"])
-
-
-def test_paused_schedule_is_not_in_trouble(nine: FrozenClock, minutely: Schedule) -> None:
-    for _ in range(3):
-        run(nine)
-    schedules.pause(schedule=minutely, actor=OLGA)
-    assert trouble() == []
-
-
 def test_pass_goes_round_over_runs_that_stay_open(
     nine: FrozenClock, minutely: Schedule, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,18 +67,6 @@ def test_unknown_type_and_type_out_of_bounds_are_the_same(nine: FrozenClock) -> 
     assert not Schedule.objects.exists()
 
 
-def test_types_of_the_platform_itself_are_refused(nine: FrozenClock) -> None:
-    factories.job_type("deliver")
-    with pytest.raises(PlatformError) as caught:
-        schedules.create_schedule(actor=OLGA, title="x", job_type="deliver", rule=None)
-    [error] = caught.value.errors
-    assert (error.field, error.message) == (
-        "job_type",
-        "The platform itself submits the jobs of 'deliver'; choose another job type.",
-    )
-    assert not Schedule.objects.exists()
-
-
 def test_empty_start_is_a_whole_second(nine: FrozenClock) -> None:
     """So the form of what is saved has the same next runs."""
     nine.move_to(NINE + timedelta(microseconds=700_000))
@@ -86,10 +74,6 @@ def test_empty_start_is_a_whole_second(nine: FrozenClock) -> None:
     assert (made.start_at, made.next_at) == (NINE, NINE)
     fields = {"rule": made.rule, "start_at": made.start_at}
     assert schedules.next_runs(fields, 5, is_new=False) == made.next_due(5)
-
-
-def test_without_a_rule_an_end_says_nothing(nine: FrozenClock) -> None:
-    assert refused(rule=None, end_at=NINE + MINUTE).keys() == {"end_at"}
 
 
 def test_next_runs_of_a_new_schedule_begin_with_what_it_makes_at_once(nine: FrozenClock) -> None:
@@ -168,13 +152,6 @@ def test_run_now_is_a_job_of_its_own_each_time(nine: FrozenClock) -> None:
     made.refresh_from_db()
     assert made.last_job == jobs[1].pk
     assert events(made)[-2:] == ["schedule_run", "schedule_run"]
-
-
-def test_run_now_of_a_refused_context_makes_nothing(nine: FrozenClock) -> None:
-    made = factories.schedule(start_at=NINE + MINUTE)
-    with pytest.raises(PlatformError, match="no job type"):
-        schedules.run_now(schedule=made, actor=OLGA, bounds=Bounds(types={"other"}))
-    assert not ScheduleRun.objects.exists()
 
 
 def test_copy_is_paused_and_has_no_runs(nine: FrozenClock) -> None:
