@@ -91,18 +91,6 @@ def test_condition_that_ends_before_its_time_leaves_nothing(
     assert (Alert.objects.count(), sent()) == (0, [])
 
 
-def test_next_alert_about_the_subject_opens_after_the_first_is_over(due: FrozenClock) -> None:
-    late()
-    for _ in range(2):
-        evaluate()
-        Job.objects.filter(type="mail").delete()
-        evaluate()
-        jobs(1, run_at=clock.now() - timedelta(hours=1))
-
-    assert [each.subject for each in Alert.objects.all()] == ["job_type:mail"] * 2
-    assert sent() == [Event.FIRING, Event.RESOLVED] * 2
-
-
 def test_two_open_alerts_about_one_subject_cannot_be(due: FrozenClock) -> None:
     """I66."""
     late()
@@ -112,16 +100,6 @@ def test_two_open_alerts_about_one_subject_cannot_be(due: FrozenClock) -> None:
 
     with pytest.raises(IntegrityError), transaction.atomic():
         twin.save(force_insert=True)
-
-
-def test_rule_of_a_target_sees_that_alone(due: FrozenClock) -> None:
-    job_type("photo")
-    jobs(1, "photo", run_at=clock.now() - timedelta(hours=1))
-    late(target="photo")
-
-    evaluate()
-
-    assert only().subject == "job_type:photo"
 
 
 def test_rule_that_is_switched_off_ends_its_alerts(due: FrozenClock) -> None:
@@ -135,13 +113,6 @@ def test_rule_that_is_switched_off_ends_its_alerts(due: FrozenClock) -> None:
 
 
 # --- when people are notified ---------------------------------------------------------------------
-def test_still_firing_notifies_again_by_the_rule(due: FrozenClock) -> None:
-    late(target="mail", repeat_minutes=30)
-    for _ in range(5):
-        evaluate()
-        due.advance(minutes=15)
-
-    assert sent() == [Event.FIRING] * 3
 
 
 def test_snoozed_alert_notifies_again_when_the_time_is_over(due: FrozenClock) -> None:
@@ -190,18 +161,6 @@ def test_quiet_hours_hold_messages_for_one_digest(due: FrozenClock) -> None:
     assert evaluate().get("sent", 0) == 0
 
 
-def test_end_of_what_nobody_knew_of_is_not_told(due: FrozenClock) -> None:
-    late(quiet_from=time(8), quiet_to=time(10), quiet_zone="UTC")
-    evaluate()
-    Job.objects.filter(type="mail").delete()
-    evaluate()
-    due.advance(hours=1)
-
-    evaluate()
-
-    assert (sent(), only().resolved_at is None) == ([], False)
-
-
 def test_more_than_ten_in_a_minute_are_a_digest(frozen_clock: FrozenClock) -> None:
     for n in range(15):
         job_type(f"type-{n:02}")
@@ -212,15 +171,6 @@ def test_more_than_ten_in_a_minute_are_a_digest(frozen_clock: FrozenClock) -> No
 
     assert sent() == [Event.FIRING] * 10 + [Event.DIGEST]
     assert Delivery.objects.last().message["wire"]["count"] == 5  # type: ignore[union-attr]
-
-
-def test_disabled_channel_gets_nothing_and_others_do(due: FrozenClock) -> None:
-    off, on = channel("off", enabled=False), channel("on")
-    rule("late", "oldest_due", for_seconds=0, channels=[off, on])
-
-    evaluate()
-
-    assert [each.channel for each in Delivery.objects.all()] == [on]
 
 
 def test_message_is_in_the_language_of_the_channel_and_has_no_secret(due: FrozenClock) -> None:

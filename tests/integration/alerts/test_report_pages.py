@@ -36,13 +36,6 @@ def test_report_is_planned_from_its_page(frozen_clock: FrozenClock, role_client:
     assert "report source=job&by=host" in " ".join(shown.split())
 
 
-def test_form_says_where_channels_come_from_while_there_is_none(role_client: Any) -> None:
-    client, words = role_client("operator"), "Add one on the page Channels first."
-    assert words in text_of(client.get(address("reportplan", "add")))
-    channel()
-    assert words not in text_of(client.get(address("reportplan", "add")))
-
-
 def test_wrong_report_is_named_beside_its_field(frozen_clock: Any, role_client: Any) -> None:
     client = role_client("operator")
     form = form_of(client.get(address("reportplan", "add")), "query")

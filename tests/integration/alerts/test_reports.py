@@ -16,10 +16,10 @@ from django.contrib.auth.models import User
 
 from apps.alerts.handlers import deliver
 from apps.alerts.models import Delivery, ReportPlan, ReportRun
-from apps.alerts.services import notify, report_plans, report_runs
+from apps.alerts.services import report_plans, report_runs
 from apps.alerts.services.invariants import CHECKS
 from apps.common import clock
-from apps.common.errors import Conflict, Invalid
+from apps.common.errors import Conflict
 from apps.jobs.handlers import Fail
 from apps.jobs.models import Job, JobScope
 from apps.reports.services import rollup
@@ -135,27 +135,6 @@ def test_rule_that_cannot_be_read_stops_no_other(day: FrozenClock, owner: User) 
     assert Delivery.objects.get().channel.name == "b"
     broken.refresh_from_db()
     assert broken.next_at is None
-
-
-def test_report_whose_job_is_refused_waits_for_the_sweep(
-    day: FrozenClock, owner: User, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    due(day, owner)
-
-    def refuse(*_args: Any, **_values: Any) -> None:
-        raise Invalid.field("context", "refused")
-
-    monkeypatch.setattr(notify, "submit", refuse)
-
-    assert sweep() == 1
-
-    assert (Delivery.objects.get().job, ReportRun.objects.count()) == (None, 1)
-
-
-def test_plan_that_is_off_is_not_sent(frozen_clock: FrozenClock, owner: User) -> None:
-    made = report_plan(owner, channels=[channel()], enabled=False)
-    frozen_clock.advance(days=3)
-    assert (made.next_at, sweep()) == (None, 0)
 
 
 def test_send_now_goes_beside_the_rule(frozen_clock: FrozenClock, owner: User) -> None:

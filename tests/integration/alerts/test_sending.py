@@ -65,15 +65,6 @@ def test_webhook_gets_the_signed_message(frozen_clock: FrozenClock, site: Receiv
     assert (delivery.state, delivery.code) == ("sent", 200)
 
 
-def test_message_that_was_sent_is_not_sent_again(frozen_clock: Any, site: Receiver) -> None:
-    firing(channel(url=site.url))
-    carry_out()
-
-    carry_out(attempt=2)
-
-    assert len(site.taken) == 1
-
-
 def test_busy_server_is_tried_again_until_the_last_attempt(
     frozen_clock: FrozenClock, site: Receiver
 ) -> None:
@@ -115,14 +106,6 @@ def test_other_side_names_when_to_try_again(
             if low > 1:
                 assert caught.value.after == waits
                 assert caught.value.is_asked
-
-
-def test_refusal_is_final(frozen_clock: FrozenClock, site: Receiver) -> None:
-    site.answers = [(404, b"no such hook")]
-    firing(channel(url=site.url))
-
-    with pytest.raises(Fail, match="no such hook"):
-        carry_out()
 
 
 def test_unknown_code_of_a_bot_is_tried_three_times(frozen_clock: Any, site: Receiver) -> None:

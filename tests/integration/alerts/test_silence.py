@@ -13,7 +13,6 @@ from django.test import Client
 
 from apps.alerts.models import Alert, AlertRule, Channel, Delivery, Event, ReportRun
 from apps.alerts.services import alerts, notify, report_runs, settings
-from apps.alerts.services import sheet as sheets
 from apps.common import clock, tidy
 from apps.jobs.models import Job, JobType
 from tests.alerts import address, channel, evaluate, report_plan, rule
@@ -156,21 +155,6 @@ def test_too_few_ends_to_tell_end_no_alert(frozen_clock: FrozenClock) -> None:
     assert sent() == [Event.FIRING, Event.RESOLVED]
 
 
-def test_pending_alert_waits_for_data_too(frozen_clock: FrozenClock) -> None:
-    job_type(max_attempts=1)
-    rule(channels=[channel()], for_seconds=120)
-    ended("failed", 20)
-    evaluate()
-    frozen_clock.advance(minutes=16)
-    evaluate()
-    assert only().state(clock.now()) == Alert.State.PENDING
-
-    ended("failed", 20)
-    evaluate()
-
-    assert sent() == [Event.FIRING]
-
-
 def test_alert_about_a_type_that_is_no_more_is_over(frozen_clock: FrozenClock) -> None:
     made = job_type(max_attempts=1)
     rule(channels=[channel()], for_seconds=0)
@@ -301,15 +285,3 @@ def test_small_table_that_breaks_keeps_no_other_from_being_tidied(
     tidy.tidy(until=clock.now() + timedelta(seconds=30))
 
     assert (len(asked), "common.tidy: broken failed" in caplog.text) == (1, True)
-
-
-def test_sheet_says_of_each_type_what_it_knows(frozen_clock: FrozenClock) -> None:
-    """None is not known, absent is no more."""
-    job_type(max_attempts=1)
-    job_type("idle")
-    ended("failed", 20)
-
-    found = sheets.readings("failure_rate", "", sheets.present())
-
-    values = {name.removeprefix("job_type:"): each.value for name, each in found.items()}
-    assert (values["mail"], values["idle"], "gone" in values) == (1.0, None, False)
