@@ -77,20 +77,6 @@ def test_detail_is_dispatch_and_what_became_of_it(api: ContractClient, frozen_cl
     assert api.get(DISPATCHES).json() == {"next": None, "results": [ended.json()]}
 
 
-def test_second_dispatch_of_an_occurrence_is_round_1(
-    api: ContractClient, frozen_clock: Any
-) -> None:
-    """S0.29: rounds of one executor and occurrence count from 0."""
-    task = factories.once_task(factories.user(), on_failure="retry_same", max_rounds=2)
-    for _ in range(2):
-        number = api.post(PULL, ALICE).json()["number"]
-        api.post("/api/v1/callback/", {**ALICE, "number": number, "outcome": "failed"})
-
-    rows = api.get(DISPATCHES, task=task.pk).json()["results"]
-
-    assert [row["round"] for row in rows] == [1, 0]
-
-
 def test_unknown_number_is_not_found(api: ContractClient, subtests: pytest.Subtests) -> None:
     """S0.29: ids beyond 64 bits, too."""
     handed_out(api)

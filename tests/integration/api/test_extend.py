@@ -50,25 +50,6 @@ def test_deadline_is_the_later_of_old_and_asked(
     assert answer.json() == {**opened, "deadline_at": deadline}
 
 
-def test_extended_dispatch_outlives_its_first_deadline(
-    api: ContractClient, opened: dict[str, Any], frozen_clock: Any
-) -> None:
-    """S0.28: a pull after the old deadline answers the same number."""
-    api.post(EXTEND, by(opened, 600))
-    frozen_clock.advance(seconds=599)
-
-    assert api.post(PULL, ALICE).json()["number"] == opened["number"]
-
-
-def test_late_extension_of_an_open_dispatch_is_taken(
-    api: ContractClient, opened: dict[str, Any], frozen_clock: Any
-) -> None:
-    """S0.28: like a callback, as long as nobody has closed it."""
-    frozen_clock.advance(seconds=90)
-
-    assert api.post(EXTEND, by(opened, 60)).json()["deadline_at"] == "2026-03-02T09:02:30Z"
-
-
 def test_ended_dispatch_is_closed(api: ContractClient, opened: dict[str, Any]) -> None:
     """S0.28, I14."""
     ended = {"uid": "uid_alice", "number": opened["number"], "outcome": "failed"}

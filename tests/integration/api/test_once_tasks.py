@@ -269,15 +269,6 @@ class TestEdit:
         assert api.post(PULL, {"uid": "uid_alice"}).status_code == 204
         assert api.post(PULL, {"uid": "uid_bob"}).json()["task"] == task["id"]
 
-    def test_paused_task_rests_until_it_is_active(self, api: ContractClient) -> None:
-        """S0.3, I7."""
-        task = planned(api, status="paused")
-        paused = api.post(PULL, {"uid": "uid_alice"})
-        api.patch(at(task), {"status": "active"})
-
-        assert paused.status_code == 204
-        assert api.post(PULL, {"uid": "uid_alice"}).status_code == 200
-
     def test_edit_of_an_older_version_is_a_conflict(self, api: ContractClient) -> None:
         """I57: nothing is saved; without `version` the last edit wins."""
         task = planned(api)
@@ -330,12 +321,6 @@ class TestDelete:
         assert api.get(TASKS).json()["results"] == []
         body = {"uid": "uid_alice", "number": number, "outcome": "succeeded"}
         assert api.post("/api/v1/callback/", body).status_code == 200
-
-    def test_deleted_task_is_never_handed_out(self, api: ContractClient) -> None:
-        """I7: from the answer on."""
-        api.delete(at(planned(api)))
-
-        assert api.post(PULL, {"uid": "uid_alice"}).status_code == 204
 
     def test_second_delete_is_not_found(self, api: ContractClient) -> None:
         """S0.3: and changes nothing."""

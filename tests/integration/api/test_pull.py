@@ -85,15 +85,6 @@ def test_repeated_pull_answers_the_same_dispatch_with_redo(
     assert Dispatch.objects.count() == 1
 
 
-def test_edit_between_two_pulls_leaves_the_open_dispatch_as_it_is(api: ContractClient) -> None:
-    """S0.16, I4: what is open was promised, whatever the plan says now."""
-    task = factories.once_task(factories.user(), params={"a": 1})
-    first = api.post(PULL, ALICE).json()
-    api.patch(f"/api/v1/once-tasks/{task.pk}/", {"params": {"a": 2}, "title": "Other"})
-
-    assert api.post(PULL, ALICE).json() == {**first, "redo": 1}
-
-
 def test_nothing_due_answers_204_with_seconds_to_wait(
     api: ContractClient, frozen_clock: Any
 ) -> None:
@@ -117,32 +108,6 @@ def test_task_due_later_sets_the_wait(
 
     assert answer.status_code == 204
     assert low <= int(answer.headers["Retry-After"]) <= high
-
-
-def test_task_of_a_group_is_pulled_by_its_member(api: ContractClient) -> None:
-    """S0.5, S0.17: groups are resolved at the pull; a member that left gets nothing."""
-    group = factories.group(members=["uid_alice", "uid_bob"])
-    factories.once_task(group, mode="multi", dispatch_times=2)
-    api.post("/api/v1/executors/gid_sales/members/", {"remove": ["uid_bob"]})
-
-    assert api.post(PULL, ALICE).status_code == 200
-    assert api.post(PULL, {"uid": "uid_bob"}).status_code == 204
-
-
-def test_expired_dispatch_is_closed_and_the_next_one_handed_out(
-    api: ContractClient, frozen_clock: Any
-) -> None:
-    """S0.28, I11: the deadline ends it at the next pull at the latest."""
-    factories.once_task(factories.user(), lease_seconds=60, on_expiry="keep", priority=1)
-    factories.once_task(factories.member("uid_alice"), title="Second")
-    first = api.post(PULL, ALICE).json()
-    frozen_clock.advance(seconds=60)
-
-    second = api.post(PULL, ALICE).json()
-
-    assert (second["title"], second["redo"]) == ("Second", 0)
-    assert second["number"] != first["number"]
-    assert api.get(f"/api/v1/dispatches/{first['number']}/").json()["state"] == "expired"
 
 
 def test_unknown_uid_is_not_found(api: ContractClient, subtests: pytest.Subtests) -> None:
@@ -172,23 +137,3 @@ def test_group_cannot_pull(api: ContractClient, name: str) -> None:
     answer = api.post(PULL, {"uid": name})
 
     assert mistakes(answer) == ["uid"]
-
-
-def test_pulls_of_one_user_leave_one_dispatch_open(api: ContractClient) -> None:
-    """S0.14, I5: fifty pulls in a row of a user with fifty tasks open one dispatch."""
-    alice = factories.user()
-    for _ in range(50):
-        factories.once_task(alice)
-
-    numbers = {api.post(PULL, ALICE).json()["number"] for _ in range(50)}
-
-    assert len(numbers) == 1
-    assert Dispatch.objects.count() == 1
-
-
-def test_disabled_user_gets_nothing(api: ContractClient) -> None:
-    """I7: a disabled executor is known and has nothing to do."""
-    factories.once_task(factories.user())
-    api.patch("/api/v1/executors/uid_alice/", {"enabled": False})
-
-    assert api.post(PULL, ALICE).status_code == 204

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from apps.dispatch.models import Stock
@@ -39,20 +37,6 @@ def test_release_returns_the_stock_to_others(api: ContractClient, number: str) -
     assert api.post(PULL, {"uid": "uid_bob"}).status_code == 200
 
 
-def test_released_occurrence_comes_back_after_the_lease(
-    api: ContractClient, number: str, frozen_clock: Any
-) -> None:
-    """S0.28: cooling down ends exactly lease_seconds later; the 204 says when."""
-    api.post(RELEASE, {**ALICE, "number": number})
-    frozen_clock.advance(seconds=50)
-    early = api.post(PULL, ALICE)
-    frozen_clock.advance(seconds=10)
-
-    assert early.status_code == 204
-    assert 10 <= int(early.headers["Retry-After"]) <= 11
-    assert api.post(PULL, ALICE).json()["number"] != number
-
-
 def test_repeat_answers_the_same_and_changes_nothing(api: ContractClient, number: str) -> None:
     """S0.28: a lost answer is asked for again."""
     first = api.post(RELEASE, {**ALICE, "number": number})
@@ -73,10 +57,3 @@ def test_dispatch_that_ended_otherwise_is_closed(api: ContractClient, number: st
 
     assert (answer.status_code, answer.json()["code"]) == (409, "closed")
     assert checksum() == before
-
-
-def test_unknown_and_foreign_numbers_are_not_found(api: ContractClient, number: str) -> None:
-    """S0.29, I14."""
-    assert api.post(RELEASE, {"uid": "uid_bob", "number": number}).status_code == 404
-    assert api.post(RELEASE, {**ALICE, "number": "7"}).status_code == 404
-    assert api.post(PULL, ALICE).json()["number"] == number

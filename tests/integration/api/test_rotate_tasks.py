@@ -122,14 +122,6 @@ def test_one_rotation_too_many_is_refused(api: Any, settings: Any) -> None:
     assert RotateTask.objects.count() == 1
 
 
-def test_deleted_rotation_is_gone(api: Any) -> None:
-    number = api.post(TASKS, PLAN).json()["id"]
-
-    assert api.delete(f"{TASKS}{number}/").status_code == 204
-    assert api.get(f"{TASKS}{number}/").status_code == 404
-    assert api.post("/api/v1/dispatch/", {"uid": "uid_alice"}).status_code == 204
-
-
 def test_all_mistakes_of_a_body_are_reported_at_once(api: Any) -> None:
     """S0.11: the rule, its zone and the plain fields in one answer."""
     body = {"executor": "uid_alice", "rule": {"cron": "61 * * * *"}, "time_zone": "Mars/Olympus"}

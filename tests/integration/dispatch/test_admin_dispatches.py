@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -259,16 +258,6 @@ def test_operator_with_limits_sees_and_touches_only_those_executors(limited: Any
     assert states() == ["cancelled", "open"]
 
 
-def test_deadline_passed_is_still_open_until_the_sweep_and_may_be_released(
-    admin_client: Client, frozen_clock: FrozenClock
-) -> None:
-    (dispatch,) = hand_out(1, lease_seconds=1)
-    frozen_clock.move_to(dispatch.deadline_at + timedelta(seconds=5))
-    act(admin_client, "release", [dispatch])
-    assert states() == ["released"]
-    assert Executor.objects.get(name="uid_000").dispatches.count() == 1
-
-
 def test_empty_list_says_where_rows_come_from_and_a_narrowed_one_how_to_get_back(
     admin_client: Client,
 ) -> None:
@@ -290,13 +279,3 @@ def test_list_leads_from_titles_to_tasks(admin_client: Client) -> None:
     page = admin_client.get(LIST).content.decode()
     url = reverse("admin:dispatch_oncetask_change", args=[task.pk])
     assert f'href="{url}" title="once:{task.pk}">Count &lt;b&gt;</a>' in page
-
-
-def test_what_a_dispatch_has_not_is_a_dash_on_its_page_and_in_the_list(
-    admin_client: Client,
-) -> None:
-    factories.once_task(factories.user())
-    taken = callback.taken(Executor.objects.get())
-    page = text_of(admin_client.get(f"{LIST}{taken.pk}/change/"))
-    assert "Result – Message –" in page
-    assert "Finished –" in page

@@ -131,15 +131,6 @@ def test_edit_writes_only_what_was_changed_with_one_journal_entry(admin_client: 
     assert entry.actor == "admin:admin"
 
 
-def test_form_sent_untouched_writes_nothing(admin_client: Client) -> None:
-    user = factories.user(title="Old")
-    entries = JournalEntry.objects.count()
-    assert save(admin_client, user).status_code == 302
-    user.refresh_from_db()
-    assert user.version == 1
-    assert JournalEntry.objects.count() == entries
-
-
 def test_stale_form_answers_conflict_with_both_values_and_saves_nothing(
     admin_client: Client,
 ) -> None:
@@ -232,15 +223,6 @@ def test_executor_that_nothing_refers_to_is_deleted_with_a_journal_entry(
     assert admin_client.post(f"{LIST}{user.pk}/delete/", {"post": "yes"}).status_code == 302
     assert not Executor.objects.exists()
     assert JournalEntry.objects.latest("id").event == "executor_deleted"
-
-
-def test_rows_are_not_deleted_past_the_service(admin_client: Client) -> None:
-    """I55: Django's own bulk deletion would leave the journal without a word."""
-    user = factories.user()
-    data = {"action": "delete_selected", "_selected_action": [str(user.pk)], "index": "0"}
-    answer = admin_client.post(LIST, {**data, "post": "yes"}, follow=True)
-    assert "No action selected" in text_of(answer)
-    assert Executor.objects.filter(pk=user.pk).exists()
 
 
 def test_disabling_many_shows_who_was_disabled_already(admin_client: Client) -> None:

@@ -248,14 +248,3 @@ def test_deleted_task_offers_no_action_and_refuses_all(admin_client: Client) -> 
     assert page.context["object_buttons"] == []
     for name, typed in (("pause", {}), ("shift", {"by": "1h"}), ("copy", {"executors": "uid_bob"})):
         assert "is deleted" in text_of(send(admin_client, name, task, **typed))
-
-
-def test_hundred_tasks_are_paused_in_few_statements(
-    admin_client: Client, django_assert_max_num_queries: Any
-) -> None:
-    alice = factories.user()
-    tasks = [factories.once_task(alice, title=f"Task {n}") for n in range(100)]
-    data = {"ids": ",".join(str(task.pk) for task in tasks), "reason": "x"}
-    with django_assert_max_num_queries(100 + 20):
-        admin_client.post(f"{ONCE}act/pause/", data)
-    assert OnceTask.objects.filter(status="paused").count() == 100

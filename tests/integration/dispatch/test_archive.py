@@ -4,7 +4,6 @@ back when somebody restores it."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -27,7 +26,6 @@ from apps.dispatch.models.dispatch_columns import COLUMNS
 from apps.dispatch.services import archive, ending, tasks
 from apps.dispatch.services.find import existing_dispatch, find_dispatch
 from apps.journal.models import JournalEntry
-from apps.reports.rules.outcomes import ENDS
 from tests import callback, factories
 from tests.callback import finish
 from tests.frozen import FrozenClock
@@ -84,10 +82,6 @@ class TestDispatches:
         assert ArchivedDispatch.objects.values(*COLUMNS).get(pk=number) == before
         assert ArchivedDispatch.objects.get().archived_at == clock.now()
 
-    def test_moves_are_in_no_report(self) -> None:
-        """S0.8: nothing has happened to the work."""
-        assert not any(event in ("archived", "restored") for _source, event, *_states in ENDS)
-
     def test_unequal_counts_roll_the_chunk_back(
         self, alice: Executor, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -116,12 +110,6 @@ class TestDispatches:
             purge()
         assert where(number) == LIVE + ARCHIVE
 
-    def test_open_one_never_goes(self, alice: Executor) -> None:
-        """S0.8, I63: even if somebody has written an end into it."""
-        [number] = ended(state="open")
-        assert purge() == {}
-        assert where(number) == LIVE
-
 
 class TestVerbs:
     @pytest.fixture
@@ -147,11 +135,6 @@ class TestVerbs:
         with pytest.raises(Closed):
             callback.call_back(executor=alice, number=number, outcome="succeeded")
         assert JournalEntry.objects.get(event="late_result").subject_id == number
-
-    def test_of_another_executor_is_unknown(self, number: int) -> None:
-        bob = factories.user("uid_bob")
-        with pytest.raises(NotFound):
-            callback.call_back(executor=bob, number=number, outcome="succeeded")
 
     def test_all_other_verbs_are_refused_as_closed(self, alice: Executor, number: int) -> None:
         """S0.20."""
@@ -281,13 +264,6 @@ class TestTasks:
         with pytest.raises(NotFound):
             archive.find_archived_task("once", 2**63)
 
-    def test_restore_raises_the_plan_version(self, over: Any) -> None:
-        """S0.22: as every edit of the plan."""
-        task = over()
-        before = Executor.objects.get().plan_version
-        archive.restore_task(OnceTask, number=task.pk, **WHO)
-        assert Executor.objects.get().plan_version == before + 1
-
 
 @pytest.mark.django_db(transaction=True)
 class TestKilled:
@@ -364,16 +340,3 @@ class TestRaces:
             assert racers([purge]).results == [{"dispatches": 2, "stocks": 2}]
         assert [where(number) for number in numbers] == [ARCHIVE, LIVE, ARCHIVE]
         audit()
-
-
-def test_settings_of_a_day_are_enough(
-    alice: Executor, frozen_clock: FrozenClock, settings: Any
-) -> None:
-    """S0.8: the lookback is what keeps a dispatch longer."""
-    settings.DISPATCH_LOOKBACK = timedelta(hours=1)
-    settings.DISPATCH_ARCHIVE_AFTER = timedelta(days=1, hours=1)
-    [number] = ended(ago=timedelta(days=1, hours=1))
-    assert purge() == {}
-    frozen_clock.advance(seconds=1)
-    assert purge() == {"dispatches": 1, "stocks": 1}
-    assert where(number) == ARCHIVE

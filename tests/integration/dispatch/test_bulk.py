@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from django.db import DatabaseError
 
-from apps.common.errors import LimitReached
 from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask, Stock
 from apps.dispatch.services import bulk, pull, tasks
 from apps.dispatch.services.bulk import Refusal
@@ -224,15 +223,6 @@ def test_shift_beyond_the_calendar_is_refused(frozen_clock: FrozenClock) -> None
     assert refused(outcome) == {task.pk: "That lies beyond the calendar; shift by less."}
 
 
-def test_shift_that_is_sent_twice_shifts_once(frozen_clock: FrozenClock) -> None:
-    task = once_tasks(1)[0]
-    for done in (1, 0):
-        outcome = bulk.shift(OnceTask.objects.all(), timedelta(hours=1), once="a1", **BY_OLGA)
-        assert outcome.done == done
-    assert bulk.shift(OnceTask.objects.all(), timedelta(hours=1), once="b2", **BY_OLGA).done == 1
-    assert OnceTask.objects.get().start_at == task.start_at + timedelta(hours=2)
-
-
 # --- copy -----------------------------------------------------------------------------------------
 def test_copies_are_tasks_of_their_own(frozen_clock: FrozenClock) -> None:
     """S0.32: with all that was planned, and nothing that was handed out."""
@@ -307,15 +297,6 @@ def test_copy_that_is_sent_twice_is_made_once() -> None:
         rows = OnceTask.objects.exclude(executor=bob)
         assert bulk.copy(rows, [bob], once="a1", **BY_OLGA).done == done
     assert OnceTask.objects.count() == 4
-
-
-def test_more_copies_than_may_be_at_once_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bulk, "MAX_COPIES", 3)
-    once_tasks(2)
-    others = [factories.user("uid_bob"), factories.user("uid_carl")]
-    with pytest.raises(LimitReached, match="At most 3 copies at once"):
-        bulk.copy(OnceTask.objects.all(), others, **BY_OLGA)
-    assert OnceTask.objects.count() == 2
 
 
 @pytest.mark.mariadb

@@ -8,10 +8,8 @@ import pytest
 
 from apps.common import clock
 from apps.common.errors import NotFound, ReplayConflict
-from apps.dispatch.errors import Closed
-from apps.dispatch.models import Dispatch, Executor, OnceTask, Stock
-from apps.dispatch.services import executors, pull, tasks
-from apps.dispatch.services.ending import cancel
+from apps.dispatch.models import Dispatch, Executor
+from apps.dispatch.services import executors, pull
 from apps.dispatch.services.pull import Nothing
 from tests import callback, factories
 from tests.caches import TwoProcesses
@@ -80,29 +78,12 @@ class TestLastSeen:
 class TestAfterChanges:
     """I12: nothing is handed out of a plan that is no longer the plan."""
 
-    def test_a_task_that_has_come_first_meanwhile_is_next(self, alice: Executor) -> None:
-        first = taken(alice)
-        factories.once_task(alice, "urgent", priority=9)
-        assert title_of(following(alice, first)) == "urgent"
-
-    def test_so_is_one_of_the_group(self, alice: Executor, group: Executor) -> None:
-        first = taken(alice)
-        factories.once_task(group, "urgent", priority=9)
-        assert title_of(following(alice, first)) == "urgent"
-
     def test_so_is_one_of_a_group_that_was_joined(self, alice: Executor) -> None:
         """S0.5: joining while at work."""
         other = factories.group("gid_other", ["uid_bob"])
         factories.once_task(other, "urgent", priority=9)
         first = taken(alice)
         executors.change_members(group=other, add=[alice.name], actor="admin:olga")
-        assert title_of(following(alice, first)) == "urgent"
-
-    def test_so_is_one_of_a_group_that_is_enabled_again(self, alice: Executor) -> None:
-        other = factories.group("gid_other", ["uid_alice"], enabled=False)
-        factories.once_task(other, "urgent", priority=9)
-        first = taken(alice)
-        executors.update_executor(executor=other, changes={"enabled": True}, actor="admin:olga")
         assert title_of(following(alice, first)) == "urgent"
 
     def test_a_task_of_a_group_that_was_left_is_not(self, alice: Executor, group: Executor) -> None:
@@ -112,28 +93,6 @@ class TestAfterChanges:
         executors.change_members(group=group, remove=[alice.name], actor="admin:olga")
         assert title_of(following(alice, first)) == "2"
 
-    def test_nor_is_one_of_a_group_that_was_disabled(
-        self, alice: Executor, group: Executor
-    ) -> None:
-        factories.once_task(group, "of the group", priority=1)
-        factories.once_task(alice, "first", priority=2)
-        first = taken(alice)
-        executors.update_executor(executor=group, changes={"enabled": False}, actor="admin:olga")
-        assert title_of(following(alice, first)) == "2"
-
-    def test_nor_one_that_was_put_off(self, alice: Executor) -> None:
-        first = taken(alice)
-        later = {"start_at": clock.now() + timedelta(hours=1)}
-        tasks.update_task(task=OnceTask.objects.get(title="3"), changes=later, actor="admin:olga")
-        assert title_of(following(alice, first)) == "nothing"
-
-    def test_who_was_disabled_gets_nothing_more(self, alice: Executor) -> None:
-        """What it has done counts."""
-        first = taken(alice)
-        executors.update_executor(executor=alice, changes={"enabled": False}, actor="admin:olga")
-        assert title_of(following(alice, first)) == "nothing"
-        assert Dispatch.objects.get(pk=first.pk).state == "succeeded"
-
     def test_nothing_is_answered_only_of_what_was_read(self, alice: Executor) -> None:
         """S0.25: what has come meanwhile is not kept waiting until somebody asks again."""
         last = following(alice, taken(alice))
@@ -141,15 +100,6 @@ class TestAfterChanges:
         assert isinstance(last, Dispatch)
         factories.once_task(alice, "new")
         assert title_of(following(alice, last)) == "new"
-
-    def test_what_a_person_has_taken_away_stays_so(self, alice: Executor) -> None:
-        """S0.28: and the stock is given back once."""
-        first = taken(alice)
-        cancel(dispatch=first, actor="admin:olga", reason="wrong shop")
-        for report in (ended, following):
-            with pytest.raises(Closed):
-                report(alice, first)
-        assert Stock.objects.get(task=first.task).handed == 0
 
     def test_what_has_ended_in_another_process_is_answered_as_there(
         self, alice: Executor, processes: TwoProcesses

@@ -86,16 +86,6 @@ def test_one_that_is_given_more_time_just_then_goes_on(
     assert Stock.objects.get().handed == 1
 
 
-@pytest.mark.parametrize(("on_expiry", "handed"), [("give_back", 0), ("keep", 1)])
-def test_stock_by_policy(frozen_clock: Any, on_expiry: str, handed: int) -> None:
-    bob = factories.user("uid_bob")
-    task = factories.once_task(bob, lease_seconds=60, on_expiry=on_expiry)
-    take_next(bob)
-    frozen_clock.advance(seconds=61)
-    expire()
-    assert Stock.objects.get(task=task.pk).handed == handed
-
-
 def test_many_of_one_occurrence_return_their_stock_together(frozen_clock: Any) -> None:
     """I1, I11: beside some that keep it and one that is called back in time."""
     names = [f"uid_{n}" for n in range(4)]
@@ -122,14 +112,6 @@ def test_a_stock_that_a_person_has_lowered_stays_at_zero(frozen_clock: Any) -> N
     frozen_clock.advance(seconds=61)
     assert expire() == 2
     assert set(Stock.objects.values_list("handed", flat=True)) == {0}
-
-
-def test_many_are_closed_block_by_block(frozen_clock: Any, settings: Any) -> None:
-    settings.EXPIRY_BATCH = 2
-    hand_out_to(5)
-    frozen_clock.advance(seconds=61)
-    assert expire() == 5
-    assert not Dispatch.objects.filter(state="open").exists()
 
 
 def test_sixty_take_as_many_statements_as_one(frozen_clock: Any) -> None:

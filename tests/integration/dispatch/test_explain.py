@@ -38,11 +38,6 @@ def reasons(executor: Executor, task: Any, at: datetime | None = None) -> Any:
 
 
 class TestCodes:
-    def test_ok(self, alice: Executor) -> None:
-        answer = explained(alice, factories.once_task(alice))
-        assert answer.eligible
-        assert [reason.code for reason in answer.reasons] == ["ok"]
-
     def test_not_due(self, alice: Executor) -> None:
         assert reasons(alice, factories.once_task(alice, start_at=after(5))) == [
             ("not_due", after(5))
@@ -72,24 +67,11 @@ class TestCodes:
         tasks.delete_task(task=task, actor="test")
         assert reasons(alice, task) == [("deleted", None)]
 
-    def test_executor_disabled(self, alice: Executor) -> None:
-        task = factories.once_task(alice)
-        executors.update_executor(executor=alice, changes={"enabled": False}, actor="test")
-        assert reasons(alice, task) == [("executor_disabled", None)]
-
     def test_group_disabled(self, alice: Executor) -> None:
         group = factories.group("gid_a", ["uid_alice"], enabled=False)
         answer = explained(alice, factories.once_task(group))
         assert [reason.code for reason in answer.reasons] == ["executor_disabled"]
         assert answer.reasons[0].detail == "The task is addressed to gid_a, which is disabled."
-
-    def test_not_member(self, alice: Executor) -> None:
-        assert reasons(alice, factories.once_task(factories.group("gid_a"))) == [
-            ("not_member", None)
-        ]
-        assert reasons(alice, factories.once_task(factories.user("uid_bob"))) == [
-            ("not_member", None)
-        ]
 
     def test_quota_used_until_the_holder_may_lose_it(self, alice: Executor) -> None:
         """The first deadline of those who have it, where an expired one gives its stock back."""
@@ -118,14 +100,6 @@ class TestCodes:
         assert reasons(alice, task) == [("cooling_down", after(10))]
         frozen_clock.move_to(after(10))
         assert reasons(alice, task) == [("ok", None)]
-
-    def test_a_failed_round_may_be_tried_again_with_its_own_stock(self, alice: Executor) -> None:
-        """S0.17: though all stock is counted."""
-        task = factories.once_task(alice, on_failure="retry_same", max_rounds=2)
-        callback.finish(alice, "failed")
-        assert reasons(alice, task) == [("ok", None)]
-        callback.finish(alice, "failed")
-        assert [code for code, _ in reasons(alice, task)] == ["already_taken", "quota_used"]
 
     def test_in_flight(self, alice: Executor) -> None:
         task = factories.once_task(alice, lease_seconds=600, mode="multi", dispatch_times=2)

@@ -11,7 +11,6 @@ from apps.common import clock, ids
 from apps.common.rows import insert_rows
 from apps.dispatch.models import Dispatch, Executor, OnceTask, Stock
 from apps.dispatch.services import candidates, executors
-from apps.dispatch.services.ending import cancel
 from tests import callback, factories
 from tests.caches import TwoProcesses
 from tests.callback import take_next
@@ -33,39 +32,6 @@ def row_by_row(executor: Executor, count: int, **fields: Any) -> list[OnceTask]:
 
 
 class TestAfterChanges:
-    def test_a_new_task_is_had_at_once(self) -> None:
-        """S0.19, I12: quiet lasts until the plan changes."""
-        alice = factories.user()
-        assert title_of(take_next(alice)) == "nothing"
-        factories.once_task(alice, "new")
-        assert title_of(take_next(alice)) == "new"
-
-    def test_a_new_member_has_the_tasks_of_its_group(self) -> None:
-        group = factories.group("gid_all", ["uid_b"])
-        factories.once_task(group, "of the group")
-        alice = factories.user()
-        assert title_of(take_next(alice)) == "nothing"
-        executors.change_members(group=group, add=[alice.name], actor="admin:olga")
-        assert title_of(take_next(alice)) == "of the group"
-
-    def test_who_joins_while_at_work_has_the_tasks_of_its_group(self) -> None:
-        """S0.5: not only who has nothing to do."""
-        alice = factories.user()
-        row_by_row(alice, 2)
-        finish(take_next(alice))
-        group = factories.group("gid_all", ["uid_b"])
-        factories.once_task(group, "of the group", priority=5)
-        executors.change_members(group=group, add=[alice.name], actor="admin:olga")
-        assert title_of(take_next(alice)) == "of the group"
-
-    def test_a_group_that_is_enabled_again_counts(self) -> None:
-        group = factories.group("gid_all", ["uid_a"], enabled=False)
-        factories.once_task(group, "of the group")
-        alice = factories.member("uid_a")
-        assert title_of(take_next(alice)) == "nothing"
-        executors.update_executor(executor=group, changes={"enabled": True}, actor="admin:olga")
-        assert title_of(take_next(alice)) == "of the group"
-
     def test_quiet_ends_when_something_is_due(self, frozen_clock: FrozenClock) -> None:
         """S0.25: at the very instant."""
         alice = factories.user()
@@ -167,34 +133,6 @@ class TestAfterChanges:
         assert title_of(attempts[0]) == "shared"
         assert sum(_is_hand_out(sql) for sql in sent) == 1
         assert Stock.objects.get(task=shared.pk).handed == 2
-
-    def test_what_a_person_ends_is_answered(self) -> None:
-        """S0.28: cancelled or released, the task is not offered again at once."""
-        alice = factories.user()
-        row_by_row(alice, 3, lease_seconds=60)
-        first = callback.taken(alice)
-        cancel(dispatch=first, actor="admin:olga", reason="wrong shop")
-        second = take_next(alice)
-        assert title_of(second) == "2"
-        assert isinstance(second, Dispatch)
-        callback.release(executor=alice, number=second.pk)
-        finish(take_next(alice))
-        assert title_of(take_next(alice)) == "nothing"
-
-    def test_what_was_released_comes_back_after_its_time(self, frozen_clock: FrozenClock) -> None:
-        """S0.28: the user's own past is remembered with its end."""
-        alice = factories.user()
-        factories.once_task(alice, "again", lease_seconds=60)
-        taken = callback.taken(alice)
-        callback.release(executor=alice, number=taken.pk)
-        assert title_of(take_next(alice)) == "nothing"
-        frozen_clock.move_to(clock.now() + timedelta(seconds=59))
-        assert title_of(take_next(alice)) == "nothing"
-        frozen_clock.move_to(clock.now() + timedelta(seconds=1))
-        again = take_next(alice)
-        assert title_of(again) == "again"
-        assert isinstance(again, Dispatch)
-        assert again.round == 1
 
     def test_what_was_seen_open_is_read_again(
         self, processes: TwoProcesses, frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch

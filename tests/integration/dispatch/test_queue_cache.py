@@ -22,7 +22,6 @@ from apps.dispatch.services.state import state_of
 from tests import callback, factories
 from tests.caches import clear_caches
 from tests.callback import take_next
-from tests.frozen import FrozenClock
 from tests.integration.dispatch.taken import finish, title_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
@@ -203,18 +202,6 @@ def test_a_build_begun_before_an_edit_is_not_published_after_it(
     assert title_of(take_next(scene.alice)) == EXPECTED[edit]
 
 
-def test_what_another_gives_back_can_be_had_at_once() -> None:
-    """S0.28: a queue that was kept while the stock was used up offers it when it returns."""
-    group = factories.group("gid_all", ["uid_a", "uid_b"])
-    factories.once_task(group)
-    a, b = factories.member("uid_a"), factories.member("uid_b")
-    taken = callback.taken(a)
-    assert title_of(take_next(b)) == "nothing"
-    callback.release(executor=a, number=taken.pk)
-    assert title_of(take_next(b)) == "Check the shelf"
-    assert title_of(take_next(a)) == "nothing"
-
-
 def test_a_pull_that_another_overtakes_answers_the_same_task(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -321,21 +308,6 @@ def test_a_kept_queue_forgets_what_its_user_has_done() -> None:
     assert entry.size - len(entry.closed) == 10
 
 
-def test_a_kept_queue_moves_through_the_occurrences(frozen_clock: FrozenClock) -> None:
-    """S0.22: rotations go on in a cached queue, hour by hour, until its frame ends and after."""
-    alice = factories.user()
-    factories.rotation(alice, rule={"every_minutes": 60})
-    instants = []
-    for _ in range(30):
-        taken = take_next(alice)
-        finish(taken)
-        assert isinstance(taken, Dispatch)
-        instants.append(taken.occurrence_at)
-        assert title_of(take_next(alice)) == "nothing"
-        frozen_clock.advance(minutes=60)
-    assert instants == [instants[0] + timedelta(hours=n) for n in range(30)]
-
-
 def _versions(user: Executor) -> Any:
     return state_of(user.pk).versions
 
@@ -367,13 +339,6 @@ def test_junk_in_the_cache_is_made_anew(subtests: pytest.Subtests) -> None:
             taken = take_next(alice)
             assert title_of(taken) == f"task {n}"
             finish(taken)
-
-
-def test_an_empty_cache_is_nothing_to_report(caplog: pytest.LogCaptureFixture) -> None:
-    alice = factories.user()
-    factories.once_task(alice)
-    assert title_of(take_next(alice)) == "Check the shelf"
-    assert "cannot be read" not in caplog.text
 
 
 @pytest.mark.mariadb

@@ -238,13 +238,6 @@ class TestTasks:
         frozen_clock.advance(days=1)
         assert purge() == {"once_tasks": 1}
 
-    def test_template_stays(self, alice: Executor, frozen_clock: FrozenClock) -> None:
-        template = factories.template()
-        factories.once_task(alice, template=template, params={"shop": "S1"})
-        frozen_clock.advance(days=38)
-        assert purge() == {"once_tasks": 1}
-        template.refresh_from_db()
-
 
 class TestForgetting:
     """S0.8: what has been in the archive long enough is gone for ever."""

@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 
-from apps.common.errors import Invalid, LimitReached
-from apps.dispatch.models import Dispatch, Executor, RotateTask, Stock
+from apps.common.errors import LimitReached
+from apps.dispatch.models import Dispatch, Executor, RotateTask
 from apps.dispatch.services import tasks
-from apps.dispatch.services.pull import Nothing
 from tests import callback, factories
-from tests.callback import take_next, taken
 from tests.integration.dispatch.housekeeping import is_idle
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
@@ -40,48 +38,6 @@ class TestOccurrences:
         assert (second.source, second.task) == ("rotate", task.pk)
         assert second.occurrence == int(second.occurrence_at.timestamp())
 
-    def test_stock_counts_per_occurrence(self, frozen_clock: Any) -> None:
-        """S0.9: a series does not die after N hand-outs."""
-        group = factories.group("gid_all", ["uid_a", "uid_b", "uid_c"])
-        factories.rotation(group, mode="multi", dispatch_times=2)
-        for _ in range(3):
-            for name in ("uid_a", "uid_b"):
-                finish(factories.member(name))
-            assert is_idle(factories.member("uid_c"))
-            frozen_clock.advance(minutes=30)
-        assert list(Stock.objects.values_list("handed", flat=True)) == [2, 2, 2]
-
-    def test_two_due_at_the_same_instant_are_both_served(
-        self, alice: Executor, frozen_clock: Any
-    ) -> None:
-        """S0.22: the second of two equal instants is not lost."""
-        first = factories.rotation(alice)
-        once = factories.once_task(alice)
-        second = factories.rotation(alice)
-        order = [(taken(alice).source, taken(alice).task)]
-        for _ in range(2):
-            callback.finish(alice)
-            order.append((taken(alice).source, taken(alice).task))
-        assert order == [("once", once.pk), ("rotate", first.pk), ("rotate", second.pk)]
-
-    def test_nothing_is_stored_before_it_is_handed_out(self, alice: Executor) -> None:
-        """I19: occurrences are values."""
-        factories.rotation(alice, start_at=datetime(2026, 1, 1, tzinfo=UTC))
-        assert not Stock.objects.exists()
-        assert not Dispatch.objects.exists()
-
-    def test_retry_after_names_the_next_instant(self, alice: Executor, frozen_clock: Any) -> None:
-        factories.rotation(alice, start_at=frozen_clock.instant + timedelta(seconds=20))
-        answer = take_next(alice)
-        assert isinstance(answer, Nothing)
-        assert 20 <= answer.retry_after <= 22
-
-    def test_ends_before_its_end(self, alice: Executor, frozen_clock: Any) -> None:
-        factories.rotation(alice, end_at=frozen_clock.instant + timedelta(minutes=30))
-        finish(alice)
-        frozen_clock.advance(minutes=30)
-        assert is_idle(alice)
-
     def test_local_time_follows_the_zone(self, alice: Executor, frozen_clock: Any) -> None:
         """S0.11, I21: 10:30 in Berlin is 09:30 UTC in winter and 08:30 in summer."""
         factories.rotation(alice, rule={"every_days": 1, "at": "10:30"}, time_zone="Europe/Berlin")
@@ -95,32 +51,6 @@ class TestOccurrences:
         assert finish(alice) == frozen_clock.instant
 
 
-class TestMisfire:
-    @pytest.mark.parametrize(
-        ("misfire", "limit", "minutes"),
-        [("skip", 10, [0]), ("once", 10, [-30, 0]), ("all", 3, [-90, -60, -30, 0])],
-    )
-    def test_missed_occurrences_by_policy(
-        self, alice: Executor, frozen_clock: Any, misfire: str, limit: int, minutes: list[int]
-    ) -> None:
-        """S0.22, I22: skip, the newest, or the newest up to a limit."""
-        factories.rotation(alice, misfire=misfire, misfire_limit=limit)
-        frozen_clock.advance(hours=4, minutes=10)
-        current = frozen_clock.instant - timedelta(minutes=10)
-        got = [finish(alice) for _ in minutes]
-        assert got == [current + timedelta(minutes=m) for m in minutes]
-        assert is_idle(alice)
-
-    def test_past_start_has_past_occurrences(self, alice: Executor, frozen_clock: Any) -> None:
-        """A rotation created with a past start has instants before its creation."""
-        start = frozen_clock.instant - timedelta(minutes=70)
-        factories.rotation(alice, start_at=start, misfire="all", misfire_limit=10)
-        assert [finish(alice) for _ in range(3)] == [
-            start + timedelta(minutes=m) for m in (0, 30, 60)
-        ]
-        assert is_idle(alice)
-
-
 class TestEdits:
     def test_edit_never_makes_a_new_past(self, alice: Executor, frozen_clock: Any) -> None:
         """I23: the new rule counts from the edit on, and what is handed out stays as it was."""
@@ -131,16 +61,6 @@ class TestEdits:
         assert is_idle(alice)
         frozen_clock.advance(minutes=4)
         assert finish(alice) == first + timedelta(minutes=15)
-
-    def test_resumed_rotation_forgets_its_pause(self, alice: Executor, frozen_clock: Any) -> None:
-        task = factories.rotation(alice, misfire="all", status="paused")
-        frozen_clock.advance(hours=2, minutes=10)
-        assert is_idle(alice)
-        resumed = tasks.update_task(task=task, changes={"status": "active"}, actor=OLGA)
-        assert resumed.effective_from == frozen_clock.instant
-        assert is_idle(alice)
-        frozen_clock.advance(minutes=20)
-        assert finish(alice) == frozen_clock.instant
 
     def test_what_had_ended_goes_on_without_what_it_missed(
         self, alice: Executor, frozen_clock: Any
@@ -154,17 +74,6 @@ class TestEdits:
         assert is_idle(alice)
         frozen_clock.advance(minutes=20)
         assert finish(alice) == frozen_clock.instant
-
-    def test_other_edits_keep_the_series(self, alice: Executor, frozen_clock: Any) -> None:
-        task = factories.rotation(alice)
-        frozen_clock.advance(minutes=10)
-        changes = {"priority": 5, "end_at": frozen_clock.instant + timedelta(days=1)}
-        for end_at in (changes["end_at"], None):
-            changed = tasks.update_task(
-                task=task, changes={**changes, "end_at": end_at}, actor=OLGA
-            )
-            assert changed.effective_from == task.start_at
-        assert finish(alice) == task.start_at
 
     def test_change_of_the_default_zone_refires_nothing(
         self, alice: Executor, frozen_clock: Any, settings: Any
@@ -195,23 +104,3 @@ class TestLimits:
         settings.ROTATIONS_PER_EXECUTOR = 1
         task = factories.rotation(alice)
         assert tasks.update_task(task=task, changes={"priority": 1}, actor=OLGA).priority == 1
-
-    def test_bad_rule_is_refused_at_its_field(
-        self, alice: Executor, subtests: pytest.Subtests
-    ) -> None:
-        """S0.11: space ≤ 0 is refused."""
-        cases: list[tuple[str, dict[str, Any]]] = [
-            ("rule.every_minutes", {"rule": {"every_minutes": 0}}),
-            ("rule.cron", {"rule": {"cron": "61 * * * *"}}),
-            ("rule.at", {"rule": {"every_days": 1, "at": "25:00"}}),
-            ("rule", {"rule": {}}),
-            ("time_zone", {"time_zone": "Mars/Olympus"}),
-            ("misfire", {"misfire": "never"}),
-            ("misfire_limit", {"misfire_limit": 0}),
-        ]
-        for field, fields in cases:
-            with subtests.test(field=field):
-                with pytest.raises(Invalid) as caught:
-                    factories.rotation(alice, **fields)
-                assert [error.field for error in caught.value.errors] == [field]
-                assert not RotateTask.objects.exists()

@@ -12,8 +12,8 @@ from django.core.cache import cache
 from django.db import connection
 from hypothesis import strategies as st
 
-from apps.common.errors import Conflict, Invalid, LimitReached, PlatformError
-from apps.dispatch.models import TASK_MODELS, OnceTask, RotateTask, Template
+from apps.common.errors import Conflict, Invalid, PlatformError
+from apps.dispatch.models import TASK_MODELS, OnceTask, RotateTask
 from apps.dispatch.services import preview, tasks, what_if
 from apps.dispatch.services.preview import NO_ID, Period
 from apps.dispatch.services.what_if import WhatIf
@@ -65,16 +65,6 @@ class TestWhoseQueues:
         assert titles(answer) == {"uid_alice": (["A"], ["B", "A"])}
         assert answer.changes[0].after.items[0].task == NO_ID
 
-    def test_new_task_of_a_group_shows_its_members(self, frozen_clock: FrozenClock) -> None:
-        group = factories.group("gid_a", ["uid_bob", "uid_alice"])
-        answer = what_if_new(title="B", executor=group)
-        assert titles(answer) == {
-            "gid_a": ([], ["B"]),
-            "uid_alice": ([], ["B"]),
-            "uid_bob": ([], ["B"]),
-        }
-        assert not answer.more_members
-
     def test_members_whose_queues_stay_are_left_out(self, frozen_clock: FrozenClock) -> None:
         """Bob has had it already."""
         group = factories.group("gid_a", ["uid_alice", "uid_bob"])
@@ -99,21 +89,6 @@ class TestWhoseQueues:
             "uid_alice": (["A"], []),
             "uid_bob": ([], ["A for Bob"]),
         }
-
-    def test_pause_and_resume(self, frozen_clock: FrozenClock) -> None:
-        task = factories.once_task(factories.user(), "A")
-        assert titles(what_if_changed(task, status="paused")) == {"uid_alice": (["A"], [])}
-        tasks.update_task(task=task, changes={"status": "paused"}, actor="test")
-        assert titles(what_if_changed(task, status="active")) == {"uid_alice": ([], ["A"])}
-
-    def test_what_was_had_before_the_move_is_remembered(self, frozen_clock: FrozenClock) -> None:
-        """Stock and earlier dispatches of a task that is not in the plan today."""
-        alice = factories.user()
-        task = factories.once_task(alice, "A")
-        callback.take_next(alice)
-        tasks.update_task(task=task, changes={"status": "paused"}, actor="test")
-        answer = titles(what_if_changed(task, status="active", lease_seconds=60))
-        assert answer == {"uid_alice": (["A"], ["A"])}
 
     def test_many_members_are_not_all_shown(
         self, frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
@@ -172,27 +147,6 @@ class TestRefusals:
                     partial(tasks.update_task, task=task, changes=fields, actor="test"),
                     Invalid,
                 )
-
-    def test_params_against_the_template(self, frozen_clock: FrozenClock) -> None:
-        alice, template = factories.user(), factories.template()
-        fields = {"template": template, "params": {"photos": "many"}}
-        self.refused_alike(
-            lambda: what_if_new(title="B", executor=alice, **fields),
-            lambda: factories.once_task(alice, "B", **fields),
-            Invalid,
-        )
-        assert Template.objects.get().first_used_at is None
-
-    def test_limit_of_rotations(self, frozen_clock: FrozenClock, settings: Any) -> None:
-        settings.ROTATIONS_PER_EXECUTOR = 1
-        alice = factories.user()
-        factories.rotation(alice)
-        rule = {"every_minutes": 5}
-        self.refused_alike(
-            lambda: what_if_new(RotateTask, title="B", executor=alice, rule=rule),
-            lambda: factories.rotation(alice, "B", rule=rule),
-            LimitReached,
-        )
 
     def test_another_version_and_a_deleted_task(self, frozen_clock: FrozenClock) -> None:
         task = factories.once_task(factories.user())
