@@ -26,7 +26,7 @@ from tests.processes import ROOT
 
 _STATEMENT = re.compile(r"\W*(SELECT|INSERT|UPDATE|DELETE|REPLACE)\b", re.IGNORECASE)
 _TABLE = re.compile(r"\b(?:FROM|INTO|UPDATE)\s+[`\"]?(\w+)", re.IGNORECASE)
-_SEARCHED = re.compile(r"(\w+)[`\"]?\)?\s+(?:NOT\s+)?(?:LIKE|REGEXP)\b", re.IGNORECASE)
+_SEARCHED = re.compile(r"(?<![%\w])(\w+)[`\"]?\)?\s+(?:NOT\s+)?(?:LIKE|REGEXP)\b", re.IGNORECASE)
 _PRODUCT = tuple(f"{ROOT / name}{os.sep}" for name in ("apps", "taskplatform"))
 _TESTS = f"{ROOT / 'tests'}{os.sep}"
 _PAGE = re.compile(r"taskplatform/|apps/\w+/admin|\S+ \S*__str__$")

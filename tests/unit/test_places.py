@@ -12,6 +12,8 @@ def test_statements_of_both_databases_are_one() -> None:
     kept = "select jobs_job error"
     assert statement_of('SELECT "id" FROM "jobs_job" WHERE "jobs_job"."error" LIKE %s') == kept
     assert statement_of("SELECT `id` FROM `jobs_job` WHERE `jobs_job`.`error` LIKE %s") == kept
+    masked = "SELECT `id` FROM `jobs_job` WHERE REPLACE(`jobs_job`.`error`, %s, %s) LIKE %s"
+    assert statement_of(f"{masked} AND `jobs_job`.`error` LIKE %s") == kept
     assert statement_of("(SELECT id FROM jobs_job WHERE a = 1) UNION ALL …") == "select jobs_job"
     assert statement_of("UPDATE jobs_job SET a = 1") == "update jobs_job"
     assert statement_of("SAVEPOINT x") == statement_of("PRAGMA data_version") == ""

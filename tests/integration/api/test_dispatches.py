@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -172,17 +171,6 @@ class TestFilters:
         assert listed(api, **after, dispatched_before="2026-03-02T09:03:00Z") == [numbers[1]]
         assert listed(api, **after, **before) == []
 
-    def test_period_of_any_length_is_answered(
-        self, api: ContractClient, subtests: pytest.Subtests
-    ) -> None:
-        number = handed_out(api)["number"]
-        for instant in ("1970-01-01T00:00:00Z", "1999-01-01T00:00:00Z", "9999-12-31T23:59:59Z"):
-            with subtests.test(instant=instant):
-                is_past = instant < "2026"
-
-                assert listed(api, dispatched_after=instant) == ([number] if is_past else [])
-                assert listed(api, dispatched_before=instant) == ([] if is_past else [number])
-
     def test_wrong_filter_is_refused_by_name(
         self, api: ContractClient, subtests: pytest.Subtests
     ) -> None:
@@ -247,12 +235,3 @@ class TestCancel:
 
         assert (answer.status_code, answer.json()["code"]) == (409, "closed")
         assert checksum() == before
-
-    def test_after_cancel_the_next_task_comes(self, api: ContractClient, frozen_clock: Any) -> None:
-        """S0.14: the executor is free at once."""
-        opened = handed_out(api)
-        frozen_clock.advance(seconds=timedelta(minutes=1).total_seconds())
-        factories.once_task(factories.member("uid_alice"), title="Second")
-        api.post(f"{DISPATCHES}{opened['number']}/cancel/", {"reason": "Shop closed"})
-
-        assert api.post(PULL, ALICE).json()["title"] == "Second"

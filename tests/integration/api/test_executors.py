@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from apps.dispatch.models import Executor
@@ -112,20 +110,6 @@ def test_put_sets_what_it_leaves_out_to_the_defaults(api: ContractClient) -> Non
     assert (body["title"], body["enabled"], body["version"]) == ("", True, 2)
 
 
-def test_what_the_server_sets_cannot_be_edited(
-    api: ContractClient, subtests: pytest.Subtests
-) -> None:
-    """S0.5: identity and counters are no fields of an edit."""
-    api.post(EXECUTORS, {"name": "uid_alice"})
-    before = checksum()
-    for field in ("name", "kind", "last_seen_at", "plan_version", "id"):
-        with subtests.test(field=field):
-            answer = api.patch(ALICE, {field: "uid_bob"})
-
-            assert (answer.status_code, answer.json()["code"]) == (400, "unknown_field")
-            assert checksum() == before
-
-
 def test_edit_of_an_older_version_is_a_conflict(api: ContractClient) -> None:
     """I57: with `version` an edit never overwrites one it has not seen."""
     api.post(EXECUTORS, {"name": "uid_alice"})
@@ -146,16 +130,6 @@ def test_edit_is_journaled_with_the_key(api: ContractClient) -> None:
     entry = JournalEntry.objects.get(event="executor_changed")
     assert entry.actor.startswith("key:")
     assert entry.data == {"before": {"title": "Alice"}, "after": {"title": "Al"}}
-
-
-def test_pull_shows_in_last_seen(api: ContractClient, frozen_clock: Any) -> None:
-    """S0.5: at most once a minute."""
-    factories.user()
-    for _ in range(3):
-        api.post("/api/v1/dispatch/", {"uid": "uid_alice"})
-        frozen_clock.advance(seconds=25)
-
-    assert api.get(ALICE).json()["last_seen_at"] == "2026-03-02T09:00:00Z"
 
 
 def test_unknown_name_is_not_found(api: ContractClient, subtests: pytest.Subtests) -> None:

@@ -95,19 +95,6 @@ def test_heartbeat_never_shortens_what_was_promised(api: ContractClient) -> None
     assert beat(api, sign(job, lease_seconds=7000))[0]["lease_until"] == "2026-03-02T09:15:00Z"
 
 
-@pytest.mark.usefixtures("beating")
-def test_attempt_past_its_deadline_is_not_renewed(
-    api: ContractClient, frozen_clock: FrozenClock
-) -> None:
-    """S2.10"""
-    [job] = held(api, lease_seconds=900)
-    frozen_clock.advance(seconds=900)
-
-    [lease] = beat(api, sign(job))
-
-    assert (lease["ok"], lease["code"], lease["lease_until"]) == (False, "lease_lost", None)
-
-
 @pytest.mark.parametrize("said", [{"progress": 40}, {"checkpoint": {"page": 7}}])
 def test_sign_of_progress_moves_the_deadline(
     api: ContractClient, frozen_clock: FrozenClock, said: dict[str, Any]
@@ -239,19 +226,6 @@ def test_what_a_leaving_worker_held_is_free_at_once(api: ContractClient) -> None
     assert answer["released"] == 1
     after = row(int(job["id"]))
     assert (after.status, after.attempts, events_of(after.pk)) == ("ready", 1, ["lost"])
-
-
-@pytest.mark.usefixtures("beating")
-def test_registered_worker_that_falls_silent_is_lost(
-    api: ContractClient, frozen_clock: FrozenClock
-) -> None:
-    """I29: its jobs do not wait for their leases."""
-    [job] = held(api, lease_seconds=900)
-    frozen_clock.advance(seconds=25)
-
-    assert rescue() == 1
-    assert row(int(job["id"])).status == "ready"
-    assert Worker.objects.get().state == "gone"
 
 
 def test_worker_that_promises_nothing_is_not_lost(

@@ -71,22 +71,6 @@ def test_held_jobs_are_as_their_shape_says(api: ContractClient) -> None:
     assert job == HeldOut.of(shown)
 
 
-def test_holds_get_disjoint_jobs_in_order(api: ContractClient) -> None:
-    """S2.15"""
-    numbers = jobs(5)
-
-    first, second = hold(api, limit=3), hold(api, worker="pi-2", limit=3)
-
-    assert (ids_of(first), ids_of(second)) == (numbers[:3], numbers[3:])
-
-
-def test_limit_of_the_type_is_strict(api: ContractClient) -> None:
-    job_type("mail", batch_limit=2)
-    jobs(5)
-
-    assert len(hold(api, limit=100)["jobs"]) == 2
-
-
 @pytest.mark.parametrize(
     ("is_registered", "asked", "seconds"),
     [(False, None, 900), (False, 60, 60), (True, None, 30), (True, 60, 60), (True, 86_400, 900)],

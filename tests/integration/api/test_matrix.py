@@ -249,6 +249,7 @@ def test_bound_key_submits_for_its_own_users_only(world: World, api_for: ApiFor)
             assert rows, user
 
 
+@pytest.mark.both
 def test_bound_key_learns_nothing_of_the_open_twin_of_others(world: World, api_for: ApiFor) -> None:
     """Neither its number nor its state; that there is one cannot be kept from it."""
     factories.job("sms", key="order-9", user_id="uid_bob", unique=True)

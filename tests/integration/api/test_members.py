@@ -50,17 +50,6 @@ def test_repeat_changes_nothing(api: ContractClient, sales: Executor) -> None:
     assert checksum() == before
 
 
-def test_nothing_to_do_returns_all(
-    api: ContractClient, sales: Executor, subtests: pytest.Subtests
-) -> None:
-    """S0.5: `add` and `remove` are optional."""
-    before = checksum()
-    for body in ({}, {"add": []}, {"remove": []}):
-        with subtests.test(body=body):
-            assert api.post(MEMBERS, body).json() == {"members": ["uid_alice", "uid_bob"]}
-            assert checksum() == before
-
-
 def test_bad_members_are_refused_as_a_whole(
     api: ContractClient, sales: Executor, subtests: pytest.Subtests
 ) -> None:

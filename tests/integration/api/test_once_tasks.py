@@ -163,23 +163,6 @@ class TestCreate:
 
                 assert (answer.status_code, answer.json()["code"]) == (400, "unknown_field")
 
-    def test_params_round_trip(self, api: ContractClient) -> None:
-        """S0.3, I18: what was planned is what is pulled."""
-        params = {
-            "text": "☃ \U0001f600 </script> {{7*7}} ' \" \\ %s \u202e",
-            "numbers": [0, -1, 2**63 - 1, -(2**63), 1.5, 1e22, -0.0],
-            "empty": [{}, [], "", None, True, False],
-            "": {"ключ": 1},
-        }
-
-        body = planned(api, params=params)
-
-        assert body["params"] == params
-        assert api.get(at(body)).json()["params"] == params
-        pulled = api.post(PULL, {"uid": "uid_alice"}).json()["params"]
-        assert pulled == params
-        assert [type(n) for n in pulled["numbers"]] == [int] * 4 + [float] * 3
-
 
 @pytest.mark.usefixtures("people")
 class TestStock:
@@ -196,15 +179,6 @@ class TestStock:
 
         assert (both["handed"], both["remaining"]) == (2, 0)
         assert (one["handed"], one["remaining"]) == (1, 1)
-
-    def test_remainder_of_every_member_once_are_the_others(self, api: ContractClient) -> None:
-        """S0.9, S0.12."""
-        task = planned(api, executor="gid_sales", mode="multi", dispatch_times=None)
-        api.post(PULL, {"uid": "uid_alice"})
-
-        body = api.get(TASKS).json()["results"][0]
-
-        assert (body["id"], body["handed"], body["remaining"]) == (task["id"], 1, 1)
 
     def test_fewer_times_than_handed_means_exhausted(self, api: ContractClient) -> None:
         """S0.9: remaining never goes below 0, and nobody gets another one."""

@@ -131,21 +131,6 @@ def test_document_names_the_host_to_call(settings: Any) -> None:
     assert [each["url"] for each in document()["servers"]] == ["/", settings.PUBLIC_URL]
 
 
-@pytest.mark.parametrize("path", ["hold", "settle"])
-def test_pause_of_a_worker_without_jobs_is_documented(path: str) -> None:
-    answer = operations()["POST", f"/api/v1/jobs/{path}/"]["responses"]["200"]
-    assert answer["headers"]["Retry-After"]["schema"] == {"type": "integer"}
-
-
-def test_no_schema_speaks_of_the_code() -> None:
-    """S2.13: descriptions are for callers."""
-    text = repr(document())
-
-    assert "StrictSerializer" not in text
-    assert "Views call" not in text
-    assert "may hold secrets" not in text
-
-
 @pytest.mark.django_db
 def test_document_and_pages_are_served_openly() -> None:
     """S2.13: without a key, for a person or a generator of clients."""

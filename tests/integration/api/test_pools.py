@@ -87,10 +87,6 @@ def test_empty_pool_says_when_to_ask_again(api: ContractClient) -> None:
     assert full.status_code == 200
 
 
-def test_answer_with_items_has_no_retry_after(api: ContractClient) -> None:
-    assert "Retry-After" not in api.post(f"{POOL}assign/", {"worker": "pi-1"})
-
-
 def test_worker_that_asks_is_present(api: ContractClient) -> None:
     """S3.3, S3.8: the register says whose bucket is where."""
     call(api, "assign", host="shop-3")
@@ -98,18 +94,6 @@ def test_worker_that_asks_is_present(api: ContractClient) -> None:
     worker = Worker.objects.get()
     assert (worker.name, worker.host, worker.types) == ("pi-1", "shop-3", ["keys"])
     assert worker.client == ApiClient.objects.get().client_id
-
-
-def test_worker_that_has_registered_serves_its_pools_too(api: ContractClient) -> None:
-    """S3.8: it names the types of its handlers, and a pool when it asks for keys."""
-    job_type("mail", handler="")
-    api.post("/api/v1/workers/register/", {"name": "pi-1", "types": ["mail"]})
-    api.post("/api/v1/jobs/hold/", {"worker": "pi-1", "types": ["mail"]})
-
-    call(api, "assign")
-    api.post("/api/v1/jobs/hold/", {"worker": "pi-1", "types": ["mail"]})
-
-    assert Worker.objects.get().types == ["keys", "mail"]
 
 
 def test_worker_that_is_to_take_nothing_keeps_what_it_has(api: ContractClient) -> None:
@@ -129,16 +113,6 @@ def test_keys_of_a_worker_that_leaves_come_back(api: ContractClient) -> None:
     assert left["released"] == 2
     assert waiting() == FIVE
     assert job_of("a").attempts == 1
-
-
-def test_two_keys_with_workers_of_one_name_have_a_bucket_each(api_for: ApiFor) -> None:
-    """S3.8, I60."""
-    one, other = (api_for(scopes=["hold"]) for _ in range(2))
-    call(one, "assign", limit=1)
-
-    assert [item["key"] for item in call(other, "assign", limit=1)["items"]] == ["b"]
-    assert call(other, "done", keys=["a"])["reasons"] == {"a": "not_found"}
-    assert call(one, "done", keys=["a"])["done"] == ["a"]
 
 
 # --- rebuilding ---------------------------------------------------------------------------------

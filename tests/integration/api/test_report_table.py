@@ -181,19 +181,3 @@ def test_fifty_repeats_are_one_entry(
 
             assert {result["status"] for result in answer["results"]} == {first}
             assert len(events_of(number)) == 1
-
-
-def test_late_reports_change_nothing_and_are_one_entry(
-    api: ContractClient, frozen_clock: FrozenClock
-) -> None:
-    """I30"""
-    [number] = jobs(1)
-    [held] = hold(api)
-    frozen_clock.advance(seconds=LEASE_SECONDS)
-    rescue(frozen_clock)
-
-    for report in REPORTS * 2:
-        assert word(api, number, held["lease_token"], report) == "lease_lost"
-
-    assert events_of(number) == ["lost", "stale"]
-    assert row(number).status == "ready"

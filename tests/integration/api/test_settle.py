@@ -169,16 +169,6 @@ def test_malformed_report_changes_nothing(api: ContractClient, subtests: pytest.
 
 
 # --- who says it, and how often -------------------------------------------------------------------
-def test_repeat_is_answered_as_at_first(api: ContractClient, frozen_clock: FrozenClock) -> None:
-    """Even when the job has moved on; the journal has one entry."""
-    [job] = held(api)
-    report = said(job, "failed", error="no route", retry_after=0)
-    first = settle(api, report)
-    [again] = held(api, 0)
-    settle(api, said(again, "succeeded"))
-
-    assert settle(api, report) == first
-    assert events_of(int(job["id"])) == ["failed", "succeeded"]
 
 
 @pytest.mark.parametrize("outcome", ["yielded", "stage_done"])
@@ -194,19 +184,6 @@ def test_repeat_that_comes_later_says_the_same_delay(
     assert settle(api, report) == first
     assert words(settle(api, {**report, "delay": 61})) == ["conflict"]
     assert row(int(job["id"])).run_at == due_at
-
-
-def test_contradiction_is_a_conflict(api: ContractClient) -> None:
-    [job] = held(api)
-    settle(api, said(job, "succeeded", result=1))
-
-    [other] = settle(api, said(job, "succeeded", result=2))
-
-    assert (other["code"], other["message"]) == (
-        "conflict",
-        "It was reported as succeeded before; that stands.",
-    )
-    assert row(int(job["id"])).result == 1
 
 
 def test_job_of_another_key_is_unknown(api: ContractClient, api_for: ApiFor) -> None:
@@ -254,14 +231,6 @@ def test_each_key_hears_of_its_own_attempts_whoever_has_the_job_now(
     assert words(settle(api, said(now, "released"))) == ["ready"]
     assert words(settle(other, said(now, "released"))) == ["lease_lost"]
     assert words(settle(other, said(again, "succeeded"))) == ["succeeded"]
-
-
-def test_any_worker_of_the_key_may_report(api: ContractClient) -> None:
-    """The token is the right, not the name."""
-    [job] = held(api)
-    answer = api.post(SETTLE, {"worker": "pi-2", "outcomes": [said(job, "succeeded")]})
-
-    assert words(answer.json()["results"]) == ["succeeded"]
 
 
 def test_report_twice_in_one_batch(api: ContractClient) -> None:
@@ -314,17 +283,3 @@ def test_exchange_settles_even_if_it_may_hold_nothing(api: ContractClient) -> No
     assert words(answer["results"]) == ["succeeded"]
     assert (answer["jobs"], answer["unknown"]) == ([], ["fax"])
     assert answer["retry_after"] > 0
-
-
-def test_freed_place_is_filled_in_the_same_request(api: ContractClient) -> None:
-    """S2.2: never one more than the maximum."""
-    job_type("mail", max_running=1)
-    [job] = held(api, 2)
-
-    answer = api.post(
-        SETTLE,
-        {"worker": "pi-1", "outcomes": [said(job, "succeeded")], "hold": {"types": ["mail"]}},
-    ).json()
-
-    assert len(answer["jobs"]) == 1
-    assert Job.objects.filter(status="running").count() == 1

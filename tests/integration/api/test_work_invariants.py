@@ -51,17 +51,6 @@ def is_renewed(api: ContractClient, job: Held, **more: Any) -> bool:
     return bool(lease["ok"])
 
 
-def test_refused_batch_leaves_nothing(api: ContractClient) -> None:
-    """I25: what is not answered with an id does not exist, and no worker gets it."""
-    good = {"type": "mail", "key": "a"}
-
-    refused = api.post(JOBS, {"jobs": [good, {**good, "priority": 999}]})
-    taken = api.post(JOBS, {"jobs": [good]})
-
-    assert refused.status_code == 400
-    assert [job["id"] for job in hold(api)] == [each["id"] for each in taken.json()["jobs"]]
-
-
 @pytest.mark.parametrize(
     ("outcome", "fields"), [("succeeded", {}), ("failed", {"retry": "never"}), ("cancelled", {})]
 )
@@ -85,59 +74,6 @@ def test_final_job_is_changed_by_no_worker(api: ContractClient, outcome: str, fi
     api.post(f"{JOBS}{number}/retry/", {"reason": "by hand"})
     assert [each["id"] for each in hold(api)] == [job["id"]]
     assert last_entry(number).reason == "by hand"
-
-
-def test_leases_of_a_job_follow_one_another(api: ContractClient, frozen_clock: FrozenClock) -> None:
-    """I27, I30: as long as one worker is told that the lease is its own, no other has the job."""
-    jobs(1)
-    [first] = hold(api, "pi-1")
-    for _ in range(4):
-        frozen_clock.advance(seconds=LEASE_SECONDS - 1)
-        rescue(frozen_clock)
-        assert hold(api, "pi-2") == []
-        assert is_renewed(api, first, lease_seconds=LEASE_SECONDS)
-    frozen_clock.advance(seconds=LEASE_SECONDS)
-    rescue(frozen_clock)
-
-    [second] = hold(api, "pi-2")
-
-    assert second["lease_token"] != first["lease_token"]
-    assert not is_renewed(api, first)
-    assert settle(api, named(first, outcome="succeeded")) == ["lease_lost"]
-    assert is_renewed(api, second)
-
-
-def test_job_that_loses_every_worker_fails(api: ContractClient, frozen_clock: FrozenClock) -> None:
-    """I28: giving back is not counted, everything else is; never more than the maximum."""
-    [number] = jobs(1)
-    for ending in ("released", "lost", "released", "lost", "failed"):
-        [job] = hold(api)
-        assert row(number).attempts <= row(number).max_attempts
-        if ending == "lost":
-            frozen_clock.advance(seconds=LEASE_SECONDS)
-            rescue(frozen_clock)
-        else:
-            settle(api, named(job, outcome=ending))
-
-    job_ = row(number)
-    assert (job_.status, job_.holds, job_.attempts) == ("failed", 5, 3)
-    assert last_entry(number).reason == "attempt 3 of 3 was the last"
-    assert hold(api) == []
-
-
-@pytest.mark.parametrize("asked", [1, LEASE_SECONDS, 900])
-def test_job_of_a_silent_worker_is_ready_when_its_lease_is_over(
-    api: ContractClient, frozen_clock: FrozenClock, asked: int
-) -> None:
-    """I29: not before, and at the next sweep."""
-    [number] = jobs(1)
-    hold(api, lease_seconds=asked)
-
-    frozen_clock.advance(seconds=asked - 0.001)
-    assert rescue(frozen_clock) == 0
-    frozen_clock.advance(seconds=0.001)
-    assert rescue(frozen_clock) == 1
-    assert row(number).status == "ready"
 
 
 def test_wait_before_a_retry_has_its_limits(api: ContractClient, frozen_clock: FrozenClock) -> None:

@@ -31,13 +31,6 @@ def test_more_rows_than_agreed_change_nothing(start: Start) -> None:
         runs.resume(run=run, actor="admin:olga", reason="again")
 
 
-def test_as_many_rows_as_agreed_are_changed(start: Start) -> None:
-    jobs(3)
-    run = start("cancel", {"type": "mail"}, at_most=3)
-    carry_out(run)
-    assert counts(run) == ("done", 3, 3, 0, 0)
-
-
 def test_limited_person_changes_only_jobs_within_the_limits(start: Start, operator: User) -> None:
     mails, webs = jobs(3), jobs(3, "web")
     JobScope.objects.create(operator=operator, type="web")

@@ -11,7 +11,7 @@ from django.test import Client
 
 from apps.access import services as access
 from apps.access.models import ApiClient
-from apps.bulk.models import BulkRow, BulkRun
+from apps.bulk.models import BulkRun
 from apps.bulk.services import carry, runs
 from apps.dispatch.models import Dispatch, OnceTask, RotateTask
 from apps.jobs.handlers import Cancelled
@@ -73,20 +73,6 @@ def test_plan_and_run_mean_what_the_list_shows(
     assert cancelled() == numbers[1:]
     assert late not in cancelled()
     assert f"Payload: {WHERE}" in text_of(started)
-
-
-def test_run_skips_what_has_changed_since_it_was_written_down(
-    start: Start, configurer: User, numbers: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from apps.bulk.services.carry import Carrier
-
-    run = start("cancel", {"where": [WHERE]}, actor=f"admin:{configurer.username}")
-    Carrier(run).round()
-    Job.objects.filter(pk=numbers[1]).update(context={})
-    carry_out(run)
-    assert cancelled() == [numbers[0], numbers[2]]
-    [skipped] = BulkRow.objects.filter(outcome="skipped")
-    assert (skipped.target, skipped.why) == (numbers[1], "does not match the filter any more")
 
 
 def test_who_may_not_see_payloads_can_neither_plan_nor_start(

@@ -38,17 +38,6 @@ def test_list_leads_to_the_plan_of_what_it_shows(page: Client) -> None:
     assert "3 rows match" in text_of(page.get(links["Cancel"]))
 
 
-def test_viewer_is_offered_nothing_and_may_not_ask(role_client: Callable[[str], Client]) -> None:
-    jobs(1)
-    viewer = role_client("viewer")
-    assert viewer.get(LIST).context["bulk_links"] == []
-    assert viewer.get(NEW.format("cancel")).status_code == 403
-
-
-def test_operator_may_not_mark_done(page: Client) -> None:
-    assert page.get(NEW.format("mark_done")).status_code == 403
-
-
 def test_unknown_actions_do_not_exist(page: Client) -> None:
     for url in ("/admin/bulk/new/jobs/explode/", "/admin/bulk/new/cows/cancel/"):
         assert page.get(url).status_code == 404
@@ -211,14 +200,6 @@ def test_start_makes_the_run_that_was_shown(page: Client) -> None:
     )
     carry_out(run)
     assert set(Job.objects.filter(priority=40).values_list("pk", flat=True)) == {*numbers}
-
-
-def test_form_sent_twice_starts_one_run(page: Client) -> None:
-    jobs(5)
-    url = NEW.format("cancel") + "?type=mail"
-    form = {**form_of(page.get(url), "once"), "reason": "twice"}
-    assert page.post(url, form).url == page.post(url, form).url
-    assert BulkRun.objects.count() == 1
 
 
 def test_each_form_of_a_person_with_a_long_name_starts_its_own_run(

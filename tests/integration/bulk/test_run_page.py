@@ -117,15 +117,6 @@ def test_plan_of_a_way_back_says_that_what_has_ended_stays(page: Client, start: 
     assert said in text_of(page.get(back.url))
 
 
-def test_viewer_is_offered_no_way_back(role_client: Callable[[str], Client], start: Start) -> None:
-    jobs(1)
-    run = start("cancel", {"type": "mail"})
-    carry_out(run)
-    answer = role_client("viewer").get(page_of(run))
-    assert answer.status_code == 200
-    assert list(answer.context["object_buttons"]) == []
-
-
 def test_run_of_another_kind_or_of_others_is_no_way_back(
     page: Client, start: Start, role_user: Callable[[str], User]
 ) -> None:

@@ -17,7 +17,7 @@ from apps.bulk.services.invariants import CHECKS
 from apps.bulk.services.retention import purge
 from apps.bulk.services.targets import target_of
 from apps.common import clock
-from apps.common.errors import Conflict, Invalid, ReplayConflict
+from apps.common.errors import Conflict
 from apps.jobs.models import Bounds, Job
 from apps.jobs.rules import transitions as t
 from apps.jobs.services import control
@@ -150,21 +150,6 @@ def test_jobs_are_spread_over_a_time_the_oldest_first_also_when_it_is_interrupte
     assert times == [7, 20, 40, 60, 80]
 
 
-def test_rows_that_a_run_has_changed_are_those_of_another(start: Start) -> None:
-    numbers, done = jobs(1_500), jobs(1, status=t.SUCCEEDED)
-    run = start("cancel", {"type": "mail"})
-    carry_out(run)
-    jobs(2, status=t.CANCELLED)
-    back = start("retry", {"run": str(run.pk)})
-    carry_out(back)
-    assert counts(back) == ("done", 1_500, 1_500, 0, 0)
-    assert statuses(numbers) == {t.READY}
-    assert statuses(done) == {t.SUCCEEDED}
-    # The filter narrows them further.
-    none = start("cancel", {"run": str(run.pk), "type": "web"})
-    assert carry.Carrier(none).round().collected == 0
-
-
 def test_speed_is_that_of_the_present_attempt(
     start: Start, frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -238,31 +223,6 @@ def test_round_asks_as_often_for_a_hundred_jobs_as_for_one(
 
 
 # --- starting -------------------------------------------------------------------------------------
-def test_repeat_of_a_request_gets_the_first_run(start: Start) -> None:
-    first = start("cancel", {"type": "mail"}, request_id="r-1")
-    second = start("cancel", {"type": "mail"}, request_id="r-1")
-    assert second.pk == first.pk
-    assert Job.objects.filter(type="bulk").count() == 1
-    with pytest.raises(ReplayConflict, match="r-1"):
-        start("cancel", {"type": "web"}, request_id="r-1")
-
-
-def test_wrong_requests_are_refused_by_field(start: Start, subtests: pytest.Subtests) -> None:
-    for verb, more, field in [
-        ("explode", {}, "verb"),
-        ("priority", {"params": {}}, "params.priority"),
-        ("priority", {"params": {"priority": 101}}, "params.priority"),
-        ("cancel", {"params": {"priority": 1}}, "params.priority"),
-        ("time", {"params": {}}, "params.run_at"),
-        ("move", {"params": {"host": "a b"}}, "params.host"),
-        ("cancel", {"reason": " "}, "reason"),
-        ("cancel", {"rate": 1001}, "rate"),
-    ]:
-        with subtests.test(verb=verb, more=more):
-            with pytest.raises(Invalid) as refused:
-                start(verb, {"type": "mail"}, **more)
-            assert [each.field for each in refused.value.errors] == [field]
-            assert not BulkRun.objects.exists()
 
 
 def test_few_rows_of_many_are_found_by_an_index(

@@ -116,12 +116,6 @@ def test_shift_moves_start_and_end_and_back_again(start: Start, ann: Executor) -
     assert OnceTask.objects.get().end_at == end_at
 
 
-def test_executors_notice_the_change(start: Start, planned: list[OnceTask], ann: Executor) -> None:
-    before = Executor.objects.get(pk=ann.pk).plan_version
-    run_of(start, "pause", {"executor": "uid_ann"})
-    assert Executor.objects.get(pk=ann.pk).plan_version > before
-
-
 def test_what_does_not_change_is_skipped_with_the_reason(
     start: Start, ann: Executor, planned: list[OnceTask]
 ) -> None:

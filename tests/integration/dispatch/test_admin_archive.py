@@ -75,12 +75,3 @@ def test_last_page_of_the_live_list_leads_there(admin_client: Client, number: in
 def test_search_finds_it_by_its_number(admin_client: Client, number: int) -> None:
     page = admin_client.get(reverse("admin:search"), {"term": str(number)}, follow=True)
     assert "Check the cold room" in page.content.decode()
-
-
-def test_who_sees_no_dispatches_does_not_see_these(
-    client: Client, number: int, django_user_model: type
-) -> None:
-    client.force_login(
-        django_user_model.objects.create_user("nobody", password="x", is_staff=True)  # type: ignore[attr-defined]
-    )
-    assert client.get(reverse(LIST)).status_code == 403

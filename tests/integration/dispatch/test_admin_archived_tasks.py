@@ -11,7 +11,6 @@ from django.urls import reverse
 from apps.dispatch.models import ArchivedTask, OnceTask
 from apps.journal.models import JournalEntry
 from tests import factories
-from tests.integration.dispatch.housekeeping import archived
 from tests.pages import text_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("short_rests")]
@@ -65,24 +64,3 @@ def test_task_is_restored_with_a_reason(admin_client: Client, old_task: Archived
     assert not ArchivedTask.objects.exists()
     entry = JournalEntry.objects.get(event="restored")
     assert (entry.actor, entry.reason) == ("admin:admin", "The shop asks again")
-
-
-def test_viewers_read_and_do_not_restore(role_client: Any, old_task: ArchivedTask) -> None:
-    viewer = role_client("viewer")
-    page = text_of(viewer.get(f"{TASKS}{old_task.pk}/change/"))
-    assert "Check the old shelf" in page
-    # Params are for those who may see them.
-    assert "dispatch_times" not in page
-    data = {"ids": old_task.pk, "reason": "Mine"}
-    assert viewer.post(f"{TASKS}act/restore/", data).status_code == 403
-
-
-def test_people_with_limits_see_their_executors_only(limited: Any, old_task: ArchivedTask) -> None:
-    [number] = archived()
-    operator = limited(factories.user("uid_bob"))
-    for url in (ARCHIVE, TASKS, f"/admin/search/?term={number}"):
-        text = text_of(operator.get(url, follow=True))
-        assert "uid_ann" not in text
-        assert "Check the old shelf" not in text
-    operator.post(f"{TASKS}act/restore/", {"ids": old_task.pk, "reason": "Mine"})
-    assert ArchivedTask.objects.exists()

@@ -140,14 +140,6 @@ def test_members_are_counted_up_to_a_bound(
     assert "Users that are its members: 2+; remove" in text_of(admin_client.get(delete_url(group)))
 
 
-def test_reason_is_shown_in_chinese(admin_client: Client) -> None:
-    alice = factories.user("uid_alice")
-    once(alice)
-    page = text_of(admin_client.get(delete_url(alice), headers={"Accept-Language": "zh-hans"}))
-    assert "暂时无法删除 uid_alice：" in page
-    assert "派给它的一次性任务：1 个；请先改派给其他执行者。" in page
-
-
 def test_what_nothing_refers_to_is_asked_for_once_more(admin_client: Client) -> None:
     alice = factories.user("uid_alice")
     page = text_of(admin_client.get(delete_url(alice)))

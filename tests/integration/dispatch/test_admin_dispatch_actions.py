@@ -146,15 +146,6 @@ def test_way_back_is_never_another_site(admin_client: Client) -> None:
         assert answer["Location"] == f"{LIST}{dispatch.pk}/change/", back
 
 
-def test_viewer_sees_no_buttons_and_may_not_act(role_client: Any) -> None:
-    (dispatch,) = hand_out(1)
-    viewer = role_client("viewer")
-    assert page_of(viewer, dispatch).context["object_buttons"] == []
-    assert act(viewer, "cancel", [dispatch]).status_code == 403
-    assert choose(viewer, "cancel", str(dispatch.pk)).status_code == 200
-    assert states() == ["open"]
-
-
 def test_buttons_are_those_that_the_state_allows(role_client: Any) -> None:
     (dispatch,) = hand_out(1)
     operator = role_client("operator")

@@ -16,7 +16,6 @@ from apps.dispatch.services import ending
 from apps.journal.models import JournalEntry
 from tests import callback, factories
 from tests.frozen import FrozenClock
-from tests.integration.dispatch.housekeeping import ended
 from tests.pages import inline_code_of, text_of
 
 LIST = "/admin/dispatch/dispatch/"
@@ -82,15 +81,6 @@ def test_list_of_fifty_rows_takes_as_many_queries_as_one_of_two(
     dispatches = connection.ops.quote_name("dispatch_dispatch")
     lists = [q["sql"] for q in many.captured_queries if f"FROM {dispatches}" in q["sql"]]
     assert lists and not [sql for sql in lists if "JOIN" in sql]
-
-
-def test_list_is_paged_without_a_count(admin_client: Client) -> None:
-    ended(51)
-    first = admin_client.get(LIST)
-    assert "Older" in text_of(first)
-    assert "51" not in text_of(first).split("Newest")[1]
-    second = admin_client.get(LIST, {"before": first.context["cl"].older})
-    assert len(second.context["cl"].result_list) == 1
 
 
 def shown(client: Client, **query: str) -> tuple[list[int], bool]:
@@ -219,19 +209,6 @@ def test_text_that_turns_around_or_steers_a_terminal_is_spelled_out(admin_client
         assert "abc\\u202egnp.exe \\u001b[31m" in shown
         body = page.content.decode().split("<title>")[1].split("</title>")[1]
         assert "\x1b" not in body
-
-
-def test_huge_result_is_cut_and_says_so(admin_client: Client) -> None:
-    (dispatch,) = hand_out(1)
-    callback.call_back(
-        executor=dispatch.executor,
-        number=dispatch.pk,
-        outcome="succeeded",
-        result={"text": "x" * 200_000},
-    )
-    page = page_of(admin_client, dispatch)
-    assert len(page.content) < 100_000
-    assert "more characters" in text_of(page)
 
 
 def test_nobody_adds_or_deletes_dispatches(admin_client: Client) -> None:

@@ -131,22 +131,6 @@ def test_edit_writes_only_what_was_changed_with_one_journal_entry(admin_client: 
     assert entry.actor == "admin:admin"
 
 
-def test_stale_form_answers_conflict_with_both_values_and_saves_nothing(
-    admin_client: Client,
-) -> None:
-    """I57: stale edit form → conflict page, nothing saved."""
-    user = factories.user(title="Old")
-    form = form_of(page_of(admin_client, user), "title")
-    executors.update_executor(executor=user, changes={"title": "Theirs"}, actor="admin:vera")
-    page = admin_client.post(f"{LIST}{user.pk}/change/", {**form, "title": "Mine", "_save": "Save"})
-    assert page.status_code == 409
-    text = text_of(page)
-    assert "vera changed this" in text
-    assert "Title Mine Theirs" in text
-    user.refresh_from_db()
-    assert (user.title, user.version) == ("Theirs", 2)
-
-
 def test_form_without_the_true_version_is_stale(
     admin_client: Client, subtests: pytest.Subtests
 ) -> None:
@@ -158,23 +142,6 @@ def test_form_without_the_true_version_is_stale(
             assert page.status_code == 409
             user.refresh_from_db()
             assert user.title == "Old"
-
-
-def test_version_that_moves_between_the_check_and_the_write_is_a_conflict_too(
-    admin_client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """I57: the service compares under its lock, so the page cannot be overtaken."""
-    user = factories.user(title="Old")
-    real = executors.update_executor
-
-    def overtaken(**kwargs: Any) -> Any:
-        monkeypatch.setattr(executors, "update_executor", real)
-        real(executor=user, changes={"title": "Theirs"}, actor="admin:vera")
-        return real(**kwargs)
-
-    monkeypatch.setattr(executors, "update_executor", overtaken)
-    answer = save(admin_client, user, title="Mine")
-    assert answer.status_code == 409
 
 
 def test_row_that_was_deleted_meanwhile_is_not_found(admin_client: Client) -> None:
@@ -216,15 +183,6 @@ def test_wrong_members_are_refused_beside_their_box_and_nobody_joins(admin_clien
         assert members_of(group) == ["uid_a"]
 
 
-def test_executor_that_nothing_refers_to_is_deleted_with_a_journal_entry(
-    admin_client: Client,
-) -> None:
-    user = factories.user()
-    assert admin_client.post(f"{LIST}{user.pk}/delete/", {"post": "yes"}).status_code == 302
-    assert not Executor.objects.exists()
-    assert JournalEntry.objects.latest("id").event == "executor_deleted"
-
-
 def test_disabling_many_shows_who_was_disabled_already(admin_client: Client) -> None:
     first, second = factories.user("uid_a"), factories.user("uid_b", enabled=False)
     url = f"{LIST}act/disable/"
@@ -234,27 +192,7 @@ def test_disabling_many_shows_who_was_disabled_already(admin_client: Client) -> 
     assert JournalEntry.objects.latest("id").reason == "Holidays"
 
 
-def test_roles_may_edit_as_their_permissions_say(role_client: Any) -> None:
-    form = {"version": "1", "title": "New", "enabled": "on", "_save": "Save"}
-    for role, status in (("viewer", 403), ("operator", 302), ("configurer", 302)):
-        user, client = factories.user(f"uid_{role}", title="Old"), role_client(role)
-        assert page_of(client, user).status_code == 200
-        assert client.post(f"{LIST}{user.pk}/change/", form).status_code == status
-        assert client.get(f"{LIST}import/").status_code == (403 if role == "viewer" else 200)
-
-
 # --- operators with limits --------------------------------------------------------------------
-def test_operator_with_limits_sees_only_those_executors(limited: Any) -> None:
-    group = factories.group("gid_mine", members=["uid_mine"])
-    factories.user("uid_other")
-    operator = limited(group)
-    rows = operator.get(LIST).context["cl"].result_list
-    assert [row.name for row in rows] == ["gid_mine", "uid_mine"]
-    assert operator.get(f"{LIST}names/", {"term": "uid_"}).json() == {"names": ["uid_mine"]}
-    exported = operator.get(f"{LIST}export/").content.decode("utf-8-sig")
-    assert "uid_mine" in exported
-    assert "uid_other" not in exported
-    assert page_of(operator, factories.member("uid_other")).status_code == 404
 
 
 def test_export_of_an_operator_with_limits_can_be_imported_again(limited: Any) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
@@ -42,12 +41,6 @@ def test_answer_shows_reasons_and_instants(
     assert f"uid_alice holds it as dispatch {taken.pk}" in text
     assert "Its quota of 1 is used up." in text
     assert text.count("09:10") == 2
-
-
-def test_eligible_is_shown(alice: Executor, admin_client: Client) -> None:
-    task = factories.once_task(alice)
-    text = asked(admin_client, executor="uid_alice", task=f"once:{task.pk}")
-    assert "uid_alice can have it now." in text
 
 
 def test_other_occurrences_of_a_rotation_are_a_click_away(
@@ -132,9 +125,3 @@ class TestScope:
         assert "Secret" not in text
         page = olga.get(reverse("admin:dispatch_executor_change", args=[alice.pk]))
         assert f"once:{hidden.pk}" not in page.content.decode()
-
-    def test_who_may_not_see_executors_may_not_ask(self, db: None) -> None:
-        client = Client()
-        user = User.objects.create_user("nobody", is_staff=True)
-        client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
-        assert client.get(reverse("admin:dispatch_executor_explain")).status_code == 403

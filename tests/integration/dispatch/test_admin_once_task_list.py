@@ -9,11 +9,11 @@ import pytest
 from django.test import Client
 
 from apps.dispatch.models import OnceTask
-from apps.dispatch.services import pull, tasks, templates
+from apps.dispatch.services import tasks, templates
 from apps.journal.models import JournalEntry
 from tests import callback, factories
 from tests.frozen import FrozenClock
-from tests.integration.dispatch.test_admin_once_tasks import ADD, LIST, page_of, plan, save
+from tests.integration.dispatch.test_admin_once_tasks import LIST, page_of, plan, save
 from tests.pages import form_of, inline_code_of, nothing_drawn, text_of
 
 
@@ -142,22 +142,6 @@ def test_action_sets_the_status_with_its_reason_once(role_client: Any) -> None:
         assert JournalEntry.objects.count() == entries + 1
 
 
-def test_task_deleted_or_paused_here_is_no_longer_handed_out(admin_client: Client) -> None:
-    """I7: not after the answer that it was paused or deleted."""
-    group = factories.group(members=["uid_a"])
-    first, second = factories.once_task(group), factories.once_task(group)
-    admin_client.post(f"{LIST}act/pause/", {"ids": first.pk, "reason": "x"})
-    admin_client.post(f"{LIST}act/delete_task/", {"ids": second.pk, "reason": "x"})
-    assert isinstance(callback.take_next(factories.member("uid_a")), pull.Nothing)
-
-
-def test_deleted_task_is_neither_paused_nor_resumed(admin_client: Client) -> None:
-    task = factories.once_task(factories.group())
-    tasks.delete_task(task=task, actor="admin:vera")
-    answer = admin_client.post(f"{LIST}act/pause/", {"ids": task.pk, "reason": "x"}, follow=True)
-    assert "is deleted; plan a new one" in text_of(answer)
-
-
 def test_page_shows_stock_dispatches_and_timeline(admin_client: Client) -> None:
     task = factories.once_task(factories.group(members=["uid_a"]), mode="multi", dispatch_times=3)
     dispatch = callback.taken(factories.member("uid_a"))
@@ -168,18 +152,6 @@ def test_page_shows_stock_dispatches_and_timeline(admin_client: Client) -> None:
 
 
 # --- roles and limits ---------------------------------------------------------------------------
-def test_viewer_may_see_and_not_change(role_client: Any) -> None:
-    task = factories.once_task(factories.group(), params={"shop": "Main Street 5"})
-    viewer = role_client("viewer")
-    page = page_of(viewer, task)
-    assert page.status_code == 200
-    assert "Main Street" not in page.content.decode()
-    assert page.context["object_buttons"] == []
-    assert viewer.get(ADD).status_code == 403
-    assert viewer.post(f"{LIST}{task.pk}/change/", {"title": "x"}).status_code == 403
-    for name in ("pause", "resume", "delete_task"):
-        data = {"ids": task.pk, "reason": "x"}
-        assert viewer.post(f"{LIST}act/{name}/", data).status_code == 403
 
 
 def test_operator_plans_params_but_sees_none_that_are_stored(role_client: Any) -> None:

@@ -86,15 +86,6 @@ def test_all_mistakes_are_shown_at_once(admin_client: Any) -> None:
     }
 
 
-def test_form_says_that_dispatch_times_are_those_of_one_occurrence(admin_client: Any) -> None:
-    """S0.9: they are no total, which a once task has."""
-    task = factories.rotation(factories.user("uid_bob"))
-    for url in (reverse(ADD), reverse("admin:dispatch_rotatetask_change", args=[task.pk])):
-        text = text_of(admin_client.get(url))
-        assert "How often each occurrence is handed out." in text
-        assert "hand-outs in all" not in text
-
-
 def test_page_shows_the_rule_in_words_and_what_is_due(admin_client: Any) -> None:
     task = factories.rotation(factories.member("uid_alice"), rule={"cron": "0 10 * * *"})
 
@@ -129,16 +120,6 @@ def test_edit_of_one_part_replaces_the_rule(admin_client: Any, frozen_clock: Any
     task = RotateTask.objects.get()
     assert (task.rule, task.version) == ({"cron": "0 9 * * 1-5"}, 2)
     assert task.effective_from == frozen_clock.instant
-
-
-def test_operator_pauses_resumes_and_deletes_with_reason(role_client: Any) -> None:
-    task = factories.rotation(factories.member("uid_alice"))
-    client = role_client("operator")
-    for action, status in (("pause", "paused"), ("resume", "active"), ("delete_task", "deleted")):
-        url = reverse("admin:dispatch_rotatetask_act", args=[action]) + f"?ids={task.pk}"
-        answer = client.post(url, {"ids": str(task.pk), "reason": "Holiday"})
-        assert answer.status_code in {200, 302}
-        assert RotateTask.objects.get().status == status
 
 
 def test_list_shows_the_rotations_that_run_in_the_period(

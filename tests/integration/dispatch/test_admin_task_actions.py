@@ -6,10 +6,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import Permission
 from django.test import Client
 
-from apps.dispatch.models import OnceTask, RotateTask
+from apps.dispatch.models import OnceTask
 from apps.journal.models import JournalEntry
 from tests import factories
 from tests.frozen import FrozenClock
@@ -217,27 +216,6 @@ def test_bulk_actions_leave_alone_what_the_operator_may_not_see(limited: Any) ->
         page = operator.post(f"{ONCE}act/{name}/", typed, follow=True)
         assert "There is no such row." in text_of(page), name
         assert OnceTask.objects.get().version == 1, name
-
-
-def test_each_action_needs_its_own_permission(
-    role_client: Any, role_user: Any, subtests: pytest.Subtests
-) -> None:
-    task = factories.rotation(factories.user())
-    viewer, typed = role_client("viewer"), {"ids": task.pk, "reason": "x", "by": "1h"}
-    for name, needed in (
-        ("pause", "change_rotatetask"),
-        ("resume", "change_rotatetask"),
-        ("shift", "change_rotatetask"),
-        ("copy", "add_rotatetask"),
-        ("delete_task", "delete_rotatetask"),
-    ):
-        with subtests.test(name=name):
-            role_user("viewer").user_permissions.clear()
-            assert ask(viewer, name, task, address=ROTATE).status_code == 403
-            assert viewer.post(f"{ROTATE}act/{name}/", typed).status_code == 403
-            assert RotateTask.objects.get().version == 1
-            role_user("viewer").user_permissions.add(Permission.objects.get(codename=needed))
-            assert ask(viewer, name, task, address=ROTATE).status_code == 200
 
 
 def test_deleted_task_offers_no_action_and_refuses_all(admin_client: Client) -> None:

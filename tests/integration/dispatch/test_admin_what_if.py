@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -36,25 +36,6 @@ class TestComparison:
             (old and old.item.task, new and new.item.task, mark)
             for old, new, mark in compared(runs(before), runs(after))
         ]
-
-    def test_added_and_removed(self) -> None:
-        assert self.placeholders([item(1), item(2)], [item(2), item(3)]) == [
-            (1, None, "removed"),
-            (2, 2, ""),
-            (None, 3, "added"),
-        ]
-
-    def test_moved_stands_on_both_sides(self) -> None:
-        assert self.placeholders([item(1), item(2), item(3)], [item(3), item(1), item(2)]) == [
-            (None, 3, "moved"),
-            (1, 1, ""),
-            (2, 2, ""),
-            (3, None, "moved"),
-        ]
-
-    def test_changed_in_its_place(self) -> None:
-        assert self.placeholders([item(1)], [item(1, priority=3)]) == [(1, 1, "changed")]
-        assert self.placeholders([item(1)], [item(1, minutes=3)]) == [(1, 1, "changed")]
 
     def test_repeats_of_a_blocking_task_are_shown_once(self) -> None:
         before = [item(1), item(1), item(2)]
@@ -200,16 +181,6 @@ def test_period_is_chosen_by_the_button(
     answers = what_ifs(admin_client, change_url(task), *cases)
     for answer, change in zip(answers, ("no change", "1 removed", "no change"), strict=True):
         assert f"uid_alice {change}" in text_of(answer)
-
-
-def test_viewers_have_no_button_and_no_answer(
-    alice: Executor, role_client: Callable[[str], Client]
-) -> None:
-    task = factories.once_task(alice)
-    viewer = role_client("viewer")
-    assert "_what_if" not in viewer.get(change_url(task)).content.decode()
-    assert viewer.post(change_url(task), {"title": "X", "_what_if": "7"}).status_code == 403
-    assert "_what_if" in role_client("operator").get(change_url(task)).content.decode()
 
 
 def test_titles_outside_the_scope_are_not_shown(alice: Executor, limited: Any) -> None:

@@ -126,20 +126,6 @@ def test_only_the_given_rows_are_touched_however_they_change_meanwhile() -> None
     assert refused(outcome) == {kept.pk: None, moved.pk: "It does not exist any more."}
 
 
-def test_as_many_rotations_are_resumed_as_their_executor_has_room_for(settings: Any) -> None:
-    """S0.23: the limit counts those of the same batch, too."""
-    settings.ROTATIONS_PER_EXECUTOR = 3
-    alice = factories.user()
-    factories.rotation(alice)
-    resting = [factories.rotation(alice, status="paused") for _ in range(4)]
-
-    outcome = bulk.set_status(RotateTask.objects.filter(status="paused"), "active", **BY_OLGA)
-
-    assert outcome.done == 2
-    assert [refusal.task for refusal in outcome.refused] == [task.pk for task in resting[2:]]
-    assert all("has 3 active rotations" in str(refusal.why) for refusal in outcome.refused)
-
-
 # --- shift ----------------------------------------------------------------------------------------
 def test_shifted_once_task_keeps_its_stock(frozen_clock: FrozenClock) -> None:
     """I7: who has it does not get it again, the others do, and no earlier than it starts."""
@@ -164,56 +150,6 @@ def test_shifted_once_task_keeps_its_stock(frozen_clock: FrozenClock) -> None:
     frozen_clock.advance(hours=2)
     assert isinstance(callback.take_next(factories.member("uid_bob")), Dispatch)
     assert Stock.objects.get().handed == 2
-
-
-def test_shifted_rotation_of_minutes_is_due_later_and_has_no_past(
-    frozen_clock: FrozenClock,
-) -> None:
-    """I23: the occurrences before the shift are no more."""
-    start = frozen_clock.instant
-    task = factories.rotation(factories.user(), misfire="all")
-    frozen_clock.advance(minutes=65)
-
-    assert bulk.shift(RotateTask.objects.all(), timedelta(minutes=10), **BY_OLGA).done == 1
-
-    task = RotateTask.objects.get()
-    assert task.start_at == start + timedelta(minutes=10)
-    due = task.due(frozen_clock.instant)
-    assert (due.occurrences, due.next_at) == ([], start + timedelta(minutes=70))
-
-
-@pytest.mark.parametrize(
-    ("rule", "by", "moves"),
-    [
-        ({"cron": "0 9 * * *"}, timedelta(hours=2), False),
-        ({"every_days": 1, "at": "09:30"}, timedelta(days=1), False),
-        ({"every_days": 3, "at": "09:30"}, timedelta(days=1), True),
-        ({"every_days": 3, "at": "09:30"}, timedelta(days=3), False),
-        ({"every_minutes": 30}, timedelta(hours=1), False),
-        ({"every_minutes": 30}, timedelta(minutes=-10), True),
-    ],
-)
-def test_rotation_that_would_be_due_at_the_same_times_is_refused(
-    frozen_clock: FrozenClock, rule: dict[str, Any], by: timedelta, moves: bool
-) -> None:
-    """It would only lose its current occurrence."""
-    factories.rotation(factories.user(), rule=rule, time_zone="UTC")
-    frozen_clock.advance(days=30)
-
-    outcome = bulk.shift(RotateTask.objects.all(), by, **BY_OLGA)
-
-    assert outcome.done == moves
-    if not moves:
-        assert "due at the same times as before" in str(outcome.refused[0].why)
-
-
-def test_rotation_by_the_clock_that_is_yet_to_begin_is_shifted(frozen_clock: FrozenClock) -> None:
-    start = frozen_clock.instant + timedelta(days=1)
-    factories.rotation(factories.user(), rule={"cron": "0 9 * * *"}, start_at=start)
-
-    assert bulk.shift(RotateTask.objects.all(), timedelta(days=7), **BY_OLGA).done == 1
-
-    assert RotateTask.objects.get().start_at == start + timedelta(days=7)
 
 
 def test_shift_beyond_the_calendar_is_refused(frozen_clock: FrozenClock) -> None:

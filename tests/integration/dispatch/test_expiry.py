@@ -95,14 +95,14 @@ def test_many_of_one_occurrence_return_their_stock_together(frozen_clock: Any) -
     )
     numbers = [taken(factories.member(name)).pk for name in names]
     callback.call_back(executor=factories.member("uid_0"), number=numbers[0], outcome="succeeded")
-    kept = factories.once_task(factories.member("uid_0"), lease_seconds=60, on_expiry="keep")
+    kept = factories.rotation(factories.member("uid_0"), lease_seconds=60, on_expiry="keep")
     taken(factories.member("uid_0"))
     frozen_clock.advance(seconds=61)
 
     assert expire() == 4
 
-    assert Stock.objects.get(task=shared.pk).handed == 1
-    assert Stock.objects.get(task=kept.pk).handed == 1
+    assert Stock.objects.get(source="once", task=shared.pk).handed == 1
+    assert Stock.objects.get(source="rotate", task=kept.pk).handed == 1
     assert not [breach for check in CHECKS for breach in check.run(100).breaches]
 
 

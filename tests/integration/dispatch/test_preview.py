@@ -177,19 +177,6 @@ def test_disabled_executor_keeps_what_it_has_and_gets_no_more(frozen_clock: Froz
     assert [item.title for item in answer.items] == ["In hand"]
 
 
-@pytest.mark.parametrize("misfire", ["skip", "once", "all"])
-def test_group_is_shown_each_occurrence_once_however_missed_ones_are_made_up_for(
-    frozen_clock: FrozenClock, misfire: str
-) -> None:
-    """S0.31: of a series that is due once an hour, a line an hour."""
-    group, start = factories.group("gid_a", ["uid_alice"]), frozen_clock.instant
-    factories.rotation(group, rule={"every_minutes": 60}, misfire=misfire)
-
-    items = previewed(group, start=start, hours=6).items
-
-    assert [item.occurrence_at for item in items] == [start + timedelta(hours=n) for n in range(6)]
-
-
 def test_group_that_is_disabled_has_nothing_ahead(frozen_clock: FrozenClock) -> None:
     group = factories.group("gid_a", ["uid_alice"], enabled=False)
     factories.once_task(group)

@@ -19,7 +19,7 @@ from apps.dispatch.models import Dispatch, Executor
 from apps.dispatch.services import candidates, executors, pull, queue, tasks
 from apps.dispatch.services.claim import claim
 from apps.dispatch.services.state import state_of
-from tests import callback, factories
+from tests import factories
 from tests.caches import clear_caches
 from tests.callback import take_next
 from tests.integration.dispatch.taken import finish, title_of
@@ -96,19 +96,6 @@ def test_rebuilding_the_queue_of_one_member_leaves_those_of_the_others() -> None
         assert entry is before[person.pk]
     raised = dict(Executor.objects.values_list("pk", "plan_version"))
     assert [pk for pk, version in raised.items() if version != versions[pk]] == [first.pk]
-
-
-def test_a_rebuilt_queue_has_what_no_edit_announced_of_its_groups() -> None:
-    group = factories.group("gid_all", ["uid_a"])
-    task = factories.once_task(group, status="paused")
-    alice = factories.member("uid_a")
-    assert not isinstance(take_next(alice), Dispatch)
-    type(task).objects.update(status="active")
-
-    rebuilt(alice)
-
-    taken = callback.taken(alice)
-    assert taken.task == task.pk
 
 
 def test_members_share_the_plan_of_their_group() -> None:

@@ -16,7 +16,7 @@ from apps.common.messages import wire_time
 from apps.dispatch.admin import filters
 from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, OnceTask, Stock
 from apps.dispatch.rules.life import OF_ACTIVE, Standing
-from apps.dispatch.services import executors, tasks
+from apps.dispatch.services import executors
 from apps.dispatch.services.standing import in_state, once_in_state, read_standings
 from tests import factories
 from tests.callback import take_next
@@ -63,12 +63,6 @@ class TestOnce:
             frozen_clock.advance(seconds=wait.total_seconds())
             assert standing(task).state == state
 
-    def test_task_is_over_at_its_end(self, group: Executor, frozen_clock: FrozenClock) -> None:
-        task = factories.once_task(group, end_at=frozen_clock.instant + HOUR)
-        assert standing(task).until == task.end_at
-        frozen_clock.advance(hours=1)
-        assert standing(task).state == "over"
-
     def test_full_task_stays_full(self, group: Executor, frozen_clock: FrozenClock) -> None:
         task = factories.once_task(group, mode="multi", dispatch_times=1)
         finish(take_next(ann()))
@@ -108,12 +102,6 @@ class TestEveryMember:
         finish(take_next(factories.member("uid_eve")))
         assert counts(task) == ("full", 2, 2)
 
-    def test_user_is_the_only_member(self, group: Executor) -> None:
-        task = factories.once_task(ann(), mode="multi", dispatch_times=None)
-        assert counts(task) == ("open", 0, 1)
-        finish(take_next(ann()))
-        assert counts(task) == ("full", 1, 1)
-
     def test_group_without_members_is_never_full(self, frozen_clock: FrozenClock) -> None:
         task = factories.once_task(factories.group(), mode="multi", dispatch_times=None)
         assert counts(task) == ("open", 0, 0)
@@ -130,35 +118,6 @@ class TestRotation:
         assert counts(series) == ("full", 1, 1)
         frozen_clock.advance(minutes=30)
         assert standing(series) == Standing("open", start + half, start + 2 * half, 0, 1)
-
-    def test_rare_occurrence_is_over_before_the_next(
-        self, group: Executor, frozen_clock: FrozenClock
-    ) -> None:
-        series = factories.rotation(group, rule={"every_minutes": 20 * 1440})
-        frozen_clock.advance(days=8)
-        assert standing(series).state == "over"
-        frozen_clock.advance(days=12)
-        assert standing(series).state == "open"
-
-    def test_ended_one_is_over(self, group: Executor, frozen_clock: FrozenClock) -> None:
-        series = factories.rotation(group, end_at=frozen_clock.instant + HOUR)
-        frozen_clock.advance(hours=1)
-        assert standing(series).state == "over"
-
-    def test_one_without_any_occurrence_is_over(
-        self, group: Executor, frozen_clock: FrozenClock
-    ) -> None:
-        rule = {"every_days": 9, "at": "08:00"}
-        end = frozen_clock.instant + HOUR
-        never = factories.rotation(group, rule=rule, time_zone="UTC", end_at=end)
-        assert standing(never) == Standing("over", None, None, 0, 1)
-
-
-def test_paused_and_deleted_are_their_own_states(group: Executor) -> None:
-    task = factories.once_task(group, status="paused")
-    assert standing(task).state == "paused"
-    tasks.delete_task(task=task, actor="test")
-    assert standing(task).state == "deleted"
 
 
 @plans.in_worlds(30)

@@ -8,7 +8,7 @@ import pytest
 
 from apps.common import clock
 from apps.dispatch.models import Executor
-from apps.dispatch.services import queue, tasks
+from apps.dispatch.services import queue
 from apps.dispatch.services.state import state_of
 from tests import callback, factories
 from tests.caches import clear_caches
@@ -75,15 +75,6 @@ def test_who_failed_may_try_again(ann: Executor, bob: Executor) -> None:
     finish(take_next(bob), "failed")
     assert queued(bob) == 1
     assert title_of(take_next(bob)) == "one"
-
-
-def test_a_larger_quota_makes_it_available_again(ann: Executor, bob: Executor) -> None:
-    """S0.32."""
-    task = plan("one", mode="multi", dispatch_times=1)
-    finish(take_next(bob))
-    assert title_of(take_next(ann)) == "nothing"
-    tasks.update_task(task=task, changes={"dispatch_times": 2}, actor=factories.OPERATOR)
-    assert title_of(take_next(ann)) == "one"
 
 
 def test_blocking_task_is_queued_until_its_quota_is_used_up(ann: Executor) -> None:
