@@ -7,7 +7,6 @@ import subprocess
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -81,14 +80,6 @@ class TestCalls:
         ending = client.callback("uid_alice", "901", "failed", message="torn", next=True)
         assert ending.next == sdk.Nothing(9.0)
         assert stub.seen[0].body["message"] == "torn"
-
-    def test_callback_without_next_sends_only_what_was_given(
-        self, stub: Stub, client: sdk.Client
-    ) -> None:
-        stub.behaves(ends)
-        assert client.callback("uid_alice", "901", "succeeded").next is None
-        assert stub.seen[0].path == "/api/v1/callback/"
-        assert stub.seen[0].body == {"uid": "uid_alice", "number": "901", "outcome": "succeeded"}
 
     def test_extend_and_release_reach_their_routes(self, stub: Stub, client: sdk.Client) -> None:
         stub.behaves(offers, says(200, {"number": "901", "state": "released"}))
@@ -230,31 +221,6 @@ class TestRepeats:
             pytest.raises(sdk.Unavailable, match=f"127.0.0.1:{port}.*refused.*server is running"),
         ):
             client.pull("uid_alice")
-
-    def test_callback_whose_answer_was_lost_gets_the_first_answer(
-        self, stub: Stub, client: sdk.Client
-    ) -> None:
-        """I13: the server has counted it; the repeat changes nothing and gets the same answer."""
-        kept: dict[str, Any] = {}
-
-        def counts_and_hangs_up(handler: Handler) -> None:
-            kept.update(handler.seen.body)
-            hangs_up(handler)
-
-        def repeats(handler: Handler) -> None:
-            (ends if handler.seen.body == kept else problem(422, "conflict"))(handler)
-
-        stub.behaves(counts_and_hangs_up, repeats)
-        ending = client.callback("uid_alice", "901", "succeeded", {"n": 1})
-        assert (ending.number, ending.state) == ("901", "succeeded")
-
-    def test_closed_after_a_lost_try_means_that_the_outcome_does_not_count(
-        self, stub: Stub, client: sdk.Client
-    ) -> None:
-        stub.behaves(hangs_up, problem(409, "closed", "It expired."))
-        with pytest.raises(sdk.ApiError, match="It expired") as caught:
-            client.callback("uid_alice", "901", "succeeded")
-        assert caught.value.code == "closed"
 
 
 class TestRefusals:

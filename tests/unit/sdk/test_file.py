@@ -120,16 +120,3 @@ def test_the_import_that_a_readme_prints_works_after_its_copy(tmp_path: Path, re
     )
 
     assert (done.stdout.strip(), done.stderr) == ("sdk", "")
-
-
-def test_file_never_reads_the_clock_on_the_wall() -> None:
-    """That of another machine may be a day off; spans are measured by the monotonic one."""
-    tree = ast.parse(Path(sdk.__file__).read_text())
-    read = {
-        f"{node.value.id}.{node.attr}"
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
-    }
-    assert "time.monotonic" in read
-    assert {name for name in read if name.startswith("time.")} == {"time.monotonic"}
-    assert not {"datetime.now", "datetime.utcnow", "datetime.today"} & read

@@ -20,7 +20,6 @@ from tests.stub_server import (
     problem,
     resets,
     says,
-    unused_port,
 )
 
 MADE = {"id": "7012", "created": True, "status": "ready", "a_later_field": 1}
@@ -180,13 +179,3 @@ def test_submission_is_repeated_no_longer_than_the_server_knows_it(
             client.submit("mail")
     assert len(stub.seen) > 1
     assert sdk._MAX_REPEATS < REPEATABLE.total_seconds()
-
-
-def test_nobody_there_is_found_out_by_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
-    SteppingClock(monkeypatch)
-    with (
-        unused_port() as port,
-        sdk.Client(f"http://127.0.0.1:{port}", KEY, give_up_after=0.6) as client,
-        pytest.raises(sdk.Unavailable, match=r"tries: [2-9].*Check the address"),
-    ):
-        client.submit("mail")

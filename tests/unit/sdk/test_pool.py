@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from taskplatform import sdk
-from tests.stub_server import KEY, Stub, hangs_up, problem, says
+from tests.stub_server import KEY, Stub, hangs_up, says
 
 NOW = "2026-03-02T09:00:00Z"
 
@@ -78,9 +78,3 @@ def test_one_string_is_no_list_of_keys(stub: Stub, pool: sdk.Pool, verb: str) ->
     with pytest.raises(TypeError, match="keys is a list of keys, not one string"):
         getattr(pool, verb)("shop-1")
     assert stub.seen == []
-
-
-def test_pool_that_is_not_bound_to_the_key_raises(stub: Stub, pool: sdk.Pool) -> None:
-    stub.behaves(problem(404, "not_found"))
-    with pytest.raises(sdk.ApiError, match="not_found"):
-        pool.assign()

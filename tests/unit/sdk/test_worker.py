@@ -67,11 +67,6 @@ def test_name_is_host_process_and_chance(stub: Stub) -> None:
     assert one.name != other.name
 
 
-def test_worker_has_threads(stub: Stub) -> None:
-    with pytest.raises(ValueError, match="threads is 0"):
-        worker_of(stub, threads=0)
-
-
 def test_worker_without_a_handler_does_not_run(stub: Stub, worker: sdk.Worker) -> None:
     with pytest.raises(ValueError, match="no handler is registered"):
         worker.run()
@@ -182,12 +177,6 @@ def test_what_a_handler_raises_or_returns_is_its_outcome(
         with subtests.test(what=what):
             assert found[str(number)] == {"id": str(number), **expected}
     assert len(outcomes) == len(table)
-
-
-def test_later_without_time_zone_fails(jobs: Jobs, worker: sdk.Worker) -> None:
-    outcome = outcome_of(jobs, worker, raises(sdk.Later(datetime(2026, 3, 2, 9))))
-    assert outcome["outcome"] == "failed"
-    assert "needs a time zone" in outcome["error"]
 
 
 @pytest.mark.parametrize("result", [{"at": {1, 2}}, {"share": float("nan")}])

@@ -58,18 +58,6 @@ class TestHolds:
         assert (first["limit"], first["lease_seconds"]) == (3, 60)
         assert limits[0] > 50
 
-    def test_no_more_than_threads_while_jobs_are_long(
-        self, jobs: Jobs, stub: Stub, may_end: threading.Event
-    ) -> None:
-        worker = worker_of(stub, threads=2)
-        worker.handler("mail")(lambda held: may_end.wait(20))
-        jobs.has(*(job(str(n)) for n in range(6)))
-        with running(worker):
-            eventually(lambda: len(jobs.ready) == 4)
-            assert worker._executor.wanted() == 0
-            may_end.set()
-            jobs.await_outcomes(6)
-
     def test_threads_that_are_busy_for_long_do_not_count(self, subtests: pytest.Subtests) -> None:
         """Two threads do ten jobs of 0.1 s in half a second."""
         cases = {(0, 0): 9, (1, 0): 5, (1, 2): 3, (1, 3): 0}
@@ -197,10 +185,6 @@ class TestRefusals:
         jobs.fails("workers/register/", says_text(404, b"<html>", "text/html"))
         with pytest.raises(sdk.UnexpectedAnswer, match="Is base_url the address"):
             worker.run()
-
-    def test_malformed_key_raises_before_the_start(self) -> None:
-        with pytest.raises(ValueError, match="apiclient create"):
-            sdk.Worker("http://127.0.0.1:8000", "hunter2")
 
     @pytest.mark.parametrize(
         "trouble",
@@ -368,13 +352,3 @@ def test_server_that_stays_away_is_named_again_after_a_while(
         jobs.await_calls("jobs/hold/")
     assert caplog.text.count("gave no usable answer (tries: 1)") == 1
     assert caplog.text.count("gave no usable answer (tries: 2)") == 1
-
-
-def test_worker_says_whom_it_serves(
-    jobs: Jobs, worker: sdk.Worker, stub: Stub, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("INFO", logger="taskplatform.sdk")
-    worker.handler("fax")(lambda held: None)
-    with running(worker):
-        jobs.await_calls("jobs/hold/")
-    assert f"pi-1 serves mail, fax at {stub.url}, 2 threads" in caplog.messages
