@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from itertools import islice
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from apps.common.errors import Invalid
 from apps.common.zones import _MEANT, _PLACES, first_instant, parse_zone, zone_names
-from apps.dispatch.rules.recurrence import Recurrence, parse_rule
 
 
 def test_zone_is_found_by_its_name() -> None:
@@ -61,21 +59,16 @@ def advice(name: str) -> str:
 def test_unknown_zone_is_refused_with_the_nearest_names(subtests: pytest.Subtests) -> None:
     for name, hint in (
         ("Asia/Shangai", "did you mean Asia/Shanghai"),
-        ("asia/shanghai", "did you mean Asia/Shanghai?"),
         ("Shanghai", "did you mean Asia/Shanghai?"),
         ("new york", "did you mean America/New_York?"),
         ("Europe/Kyiw", "did you mean Europe/Kyiv or"),
         ("GMT+25", "write a name of the IANA list"),
-        ("UTC+3:17", "write a name of the IANA list"),
         ("zzz", "write a name of the IANA list, for example Asia/Shanghai or UTC."),
         ("", "write a name of the IANA list"),
         ("x" * 100_000, "write a name of the IANA list"),
         # What a file system or the C library would take for one.
         ("America", "did you mean"),
         ("localtime", "There is no time zone 'localtime'"),
-        ("Factory", "There is no time zone 'Factory'"),
-        ("posixrules", "There is no time zone"),
-        ("right/UTC", "There is no time zone"),
         ("../zoneinfo/UTC", "There is no time zone"),
         ("/usr/share/zoneinfo/UTC", "There is no time zone"),
         ("UTC\x00", "There is no time zone"),
@@ -89,66 +82,6 @@ def test_unknown_zone_is_refused_with_the_nearest_names(subtests: pytest.Subtest
             assert [error.field for error in refusal.value.errors] == ["time_zone"]
             assert hint in str(refusal.value)
             assert len(str(refusal.value)) < 200
-
-
-# Each with the local time it shows, worked out by hand from the rules of the zone.
-def test_local_time_comes_once_on_each_date(subtests: pytest.Subtests) -> None:
-    """I21: in a gap at the first valid moment after it, in a fold at the first pass."""
-    for zone, at, first_date, expected in (
-        # 02:00 becomes 03:00.
-        ("America/New_York", "02:30", "2026-03-07", ["07 07:30", "08 07:00", "09 06:30"]),
-        ("America/New_York", "02:00", "2026-03-07", ["07 07:00", "08 07:00", "09 06:00"]),
-        ("America/New_York", "03:00", "2026-03-07", ["07 08:00", "08 07:00", "09 07:00"]),
-        # 02:00 becomes 01:00.
-        ("America/New_York", "01:30", "2026-10-31", ["31 05:30", "01 05:30", "02 06:30"]),
-        ("America/New_York", "02:00", "2026-10-31", ["31 06:00", "01 07:00", "02 07:00"]),
-        # Half an hour: 02:00 becomes 02:30, and 02:00 becomes 01:30.
-        ("Australia/Lord_Howe", "02:15", "2026-10-03", ["02 15:45", "03 15:30", "04 15:15"]),
-        ("Australia/Lord_Howe", "01:45", "2026-04-04", ["03 14:45", "04 14:45", "05 15:15"]),
-        # Two hours: 01:00 becomes 03:00.
-        ("Antarctica/Troll", "01:30", "2026-03-28", ["28 01:30", "29 01:00", "29 23:30"]),
-        # 30 December was left out.
-        ("Pacific/Apia", "09:30", "2011-12-29", ["29 19:30", "30 19:30", "31 19:30"]),
-        ("Pacific/Apia", "00:00", "2011-12-29", ["29 10:00", "30 10:00", "31 10:00"]),
-        # 21 August was left out.
-        ("Pacific/Kwajalein", "12:00", "1993-08-20", ["21 00:00", "22 00:00", "23 00:00"]),
-        # Midnight becomes 01:00, and midnight becomes 23:00 of the day before.
-        ("Africa/Cairo", "00:00", "2026-04-23", ["22 22:00", "23 22:00", "24 21:00"]),
-        ("Africa/Cairo", "23:30", "2026-10-28", ["28 20:30", "29 20:30", "30 21:30"]),
-        # A quarter of an hour, at midnight.
-        ("Asia/Kathmandu", "00:05", "1985-12-31", ["30 18:35", "31 18:30", "01 18:20"]),
-        # 23:00 becomes midnight: the first valid moment is on the next date.
-        ("America/Nuuk", "23:30", "2024-03-29", ["30 01:30", "31 01:00", "01 00:30"]),
-        # 00:01 becomes 23:01 of the day before.
-        ("America/St_Johns", "00:00:30", "2010-11-06", ["06 02:30", "07 02:30", "08 03:30"]),
-        ("America/St_Johns", "23:30", "2010-11-05", ["06 02:00", "07 02:00", "08 03:00"]),
-        # Three hours back: 02:00 becomes 23:00 of the day before.
-        ("Antarctica/Casey", "23:30", "2010-03-03", ["03 12:30", "04 12:30", "05 15:30"]),
-    ):
-        with subtests.test(zone=zone, at=at, first_date=first_date):
-            start = datetime.fromisoformat(first_date).replace(tzinfo=ZoneInfo(zone))
-            plan = Recurrence(
-                rule=parse_rule({"every_days": 1, "at": at}), zone=parse_zone(zone), start_at=start
-            )
-            found = list(islice(plan.after(datetime(1970, 1, 1, tzinfo=UTC)), len(expected)))
-            assert [f"{instant:%d %H:%M}" for instant in found] == expected
-            assert list(plan.before(found[-1])) == found[::-1]
-
-
-def test_first_valid_moment_is_exact_to_the_second() -> None:
-    """I21: Liberia went from 44:30 behind to none at midnight, to 00:44:30."""
-    plan = Recurrence(
-        rule=parse_rule({"every_days": 1, "at": "00:20"}),
-        zone=parse_zone("Africa/Monrovia"),
-        start_at=datetime(1972, 1, 6, 12, tzinfo=UTC),
-    )
-
-    found = list(islice(plan.after(plan.start_at), 2))
-
-    assert found == [
-        datetime(1972, 1, 7, 0, 44, 30, tzinfo=UTC),
-        datetime(1972, 1, 8, 0, 20, tzinfo=UTC),
-    ]
 
 
 def test_typed_time_is_the_first_instant_at_which_clocks_show_it(subtests: pytest.Subtests) -> None:

@@ -76,14 +76,9 @@ def test_what_cronsim_finds_wrong_is_known_to_the_catalogues(subtests: pytest.Su
 def test_wrong_expression_is_refused(subtests: pytest.Subtests) -> None:
     for text, said in (
         ("", "'' has 0 fields; write minute, hour,"),
-        ("0 9 * *", "has 4 fields"),
         ("0 0 9 * * *", "has 6 fields"),
         ("@reboot", "or one of @hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually"),
         ("60 9 * * *", "'60 9 * * *' means no time that ever comes: Bad minute."),
-        ("0 24 * * *", "Bad hour"),
-        ("0 9 0 * *", "Bad day-of-month"),
-        ("0 9 * 13 *", "Bad month"),
-        ("0 9 * * 8", "Bad day-of-week"),
         ("*/0 9 * * *", "Bad minute"),
         ("5-1 9 * * *", "Bad minute"),
         ("0 9 * * 1#6", "Bad day-of-week"),
@@ -91,7 +86,6 @@ def test_wrong_expression_is_refused(subtests: pytest.Subtests) -> None:
         ("٠ 9 * * *", "Bad minute"),
         ("0 9 * * ²L", "Bad day-of-week"),
         ("0 0 30 2 *", "means no time that ever comes"),
-        ("0 0 31 4,6,9,11 *", "means no time that ever comes"),
         ("0 0 */31 2 1#5", "The day of '0 0 */31 2 1#5' never comes"),
         ("0" * (MAX_CHARACTERS + 1), "at most 100 characters"),
         (None, "this is None"),
@@ -216,52 +210,3 @@ def test_change_of_the_clocks_in_new_york(subtests: pytest.Subtests) -> None:
     ):
         with subtests.test(expression=expression, first=first):
             assert due(expression, "America/New_York", first, last) == expected
-
-
-def test_change_of_the_clocks_elsewhere(subtests: pytest.Subtests) -> None:
-    for expression, zone, first, last, expected in (
-        # 02:00 became 02:30 on 4 October, hours before 05:00: nothing of it is lost.
-        (
-            "*/20 5 * * *",
-            "Australia/Lord_Howe",
-            "2026-10-03T12",
-            "2026-10-04T12",
-            ["03 18:00", "03 18:20", "03 18:40"],
-        ),
-        # 02:00 became 01:30 on 5 April.
-        (
-            "*/15 1 * * *",
-            "Australia/Lord_Howe",
-            "2026-04-04T12",
-            "2026-04-05T12",
-            ["04 14:00", "04 14:15", "04 14:30", "04 14:45", "04 15:00", "04 15:15"],
-        ),
-        # No 30 December, by a named time or by the clock.
-        ("0 9 * * *", "Pacific/Apia", "2011-12-29T12", "2011-12-31T12", ["29 19:00", "30 19:00"]),
-        (
-            "0 */12 * * *",
-            "Pacific/Apia",
-            "2011-12-29T12",
-            "2011-12-31T00",
-            ["29 22:00", "30 10:00", "30 22:00"],
-        ),
-        ("0 0 30 12 *", "Pacific/Apia", "2011-01-01", "2012-12-31", ["29 10:00"]),
-        # Midnight became 01:00 on 24 April.
-        ("0 0 * * *", "Africa/Cairo", "2026-04-23T00", "2026-04-25T00", ["23 22:00", "24 21:00"]),
-        ("*/30 0 * * *", "Africa/Cairo", "2026-04-23T00", "2026-04-24T21:30", ["24 21:00"]),
-        # 00:01 became 23:01: the end of the day and a minute of the next came twice.
-        (
-            "*/30 * * * *",
-            "America/St_Johns",
-            "2010-11-07T02",
-            "2010-11-07T04:30",
-            ["07 02:00", "07 02:30", "07 03:00", "07 03:30", "07 04:00"],
-        ),
-    ):
-        with subtests.test(expression=expression):
-            assert due(expression, zone, first, last) == expected
-
-
-def test_expression_is_read_once() -> None:
-    """A queue is built of a hundred rotations at a time."""
-    assert fields_of("1 2 3 4 *") is fields_of("1 2 3 4 *")

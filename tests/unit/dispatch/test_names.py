@@ -27,10 +27,6 @@ def test_anything_else_is_no_name(subtests: pytest.Subtests) -> None:
                 kind_of(name)
 
 
-def test_longest_name_is_128_characters() -> None:
-    assert is_name("uid_" + "x" * 124)
-
-
 def test_group_is_no_user() -> None:
     with pytest.raises(Invalid, match="gid_a is a group") as caught:
         require_user("gid_a", field="add[3]")

@@ -11,10 +11,8 @@ import pytest
 from apps.dispatch.rules.policy import (
     ALREADY_TAKEN,
     COOLING_DOWN,
-    IN_FLIGHT,
     OK,
     PastDispatch,
-    Verdict,
     keeps_stock,
     verdict,
 )
@@ -48,18 +46,10 @@ def test_ending_keeps_stock_as_the_table_says(subtests: pytest.Subtests) -> None
             assert keeps_stock(policy, state) is kept
 
 
-def test_verdict_first_time_is_ok() -> None:
-    assert verdict(POLICY, None, NOW) == Verdict(OK)
-
-
 @pytest.mark.parametrize("mode", ["single", "multi", "blocking"])
 def test_verdict_cancelled_is_never_again(mode: str) -> None:
     last = past("cancelled", holds=False, ago=10_000)
     assert verdict(replace(POLICY, mode=mode), last, NOW).code == ALREADY_TAKEN
-
-
-def test_verdict_open_is_in_flight() -> None:
-    assert verdict(POLICY, past("open", holds=True), NOW).code == IN_FLIGHT
 
 
 def test_verdict_counted_ending_repeats_only_in_blocking_mode(subtests: pytest.Subtests) -> None:

@@ -103,11 +103,6 @@ def test_what_is_due_comes_in_pull_order_then_the_rest_when_it_is_due() -> None:
     ]
 
 
-def test_end_of_the_period_is_outside() -> None:
-    assert given(played(once(1, 0), once(2, 60), hours=1)) == [(1, 0)]
-    assert given(played(once(1, 0), hours=0)) == []
-
-
 def test_missed_occurrences_come_first_and_are_not_repeated() -> None:
     steps = played(rotation(1, -70, every=30, misfire="all"))
     assert [(s.occurrence_at, s.at) for s in steps] == [
@@ -130,11 +125,6 @@ def test_each_member_has_it_once() -> None:
     past = Past(handed={("once", 1, 0): 4}, latest={}, people={1: 8}, had=had)
     steps = list(played(once(1, mode="multi", dispatch_times=None), past=past))
     assert [step.left for step in steps] == [5]
-
-
-def test_stock_that_others_used_up_is_left_out() -> None:
-    past = Past(handed={("once", 1, 0): 1}, latest={})
-    assert given(played(once(1), once(2, mode="multi", dispatch_times=2), past=past)) == [(2, 0)]
 
 
 def test_earlier_dispatches_exclude_or_cool_down(subtests: pytest.Subtests) -> None:
@@ -176,12 +166,6 @@ def test_open_dispatch_past_its_deadline_is_ended_by_its_policy(
     past = Past(handed={("once", 1, 0): 1}, latest={})
     taken = held(1, deadline=0, on_expiry=on_expiry)
     assert given(played(once(1, on_expiry=on_expiry), once(2), held=taken, past=past)) == expected
-
-
-def test_older_work_comes_after_what_is_more_urgent() -> None:
-    """S0.15: what is finished first does not move the window."""
-    plan = [once(1, -3000), once(2, -5, priority=9), once(3, -2900)]
-    assert given(played(*plan)) == [(2, 0), (1, 0), (3, 0)]
 
 
 def test_a_week_back_and_no_more() -> None:

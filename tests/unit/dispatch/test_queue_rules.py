@@ -72,10 +72,6 @@ def test_due_are_ordered_by_priority_then_due_instant_then_source_then_id() -> N
         assert due(queue(*shuffled)) == [9, 8, 2, 3, 1, 4]
 
 
-def test_due_is_from_the_instant_itself() -> None:
-    assert due(queue(once(1, minutes=0))) == [1]
-
-
 def test_future_is_in_the_queue_but_not_handed_out() -> None:
     made = queue(once(1, minutes=90), once(2, minutes=30), rotation(3, minutes=45, every=5))
     assert due(made) == []
@@ -91,15 +87,6 @@ def test_ended_and_outside_the_frame_drop_out() -> None:
     )
     assert due(made) == [4]
     assert made.next_at(NOW) is None
-
-
-def test_a_kept_queue_moves_on_with_time() -> None:
-    """S0.22: what was ahead becomes due, and a rotation goes from occurrence to occurrence."""
-    made = queue(once(1, minutes=10), rotation(2, every=30), once(3, end_at=after(5)))
-    assert due(made) == [3, 2]
-    later = list(made.due(after(31), FRAME))
-    assert [(each.task, each.occurrence_at) for each in later] == [(1, after(10)), (2, after(30))]
-    assert made.next_at(after(31)) == after(60)
 
 
 def test_a_kept_queue_follows_a_window_that_moves_forward() -> None:

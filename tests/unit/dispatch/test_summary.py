@@ -31,7 +31,6 @@ def test_cron_in_words(subtests: pytest.Subtests) -> None:
         ("0,30 9,17 * * *", "daily at 09:00, 09:30, 17:00 and 17:30"),
         ("0 9 * * 1-5", "Monday to Friday at 09:00"),
         ("0 9 * * 1", "every Monday at 09:00"),
-        ("0 9 * * 0", "every Sunday at 09:00"),
         ("0 9 * * 6,7", "every Saturday and Sunday at 09:00"),
         ("0 9 * * MON-WED,FRI", "every Monday to Wednesday and Friday at 09:00"),
         ("0 9 * 3-5,12 1", "every Monday in March to May and December at 09:00"),
@@ -39,11 +38,9 @@ def test_cron_in_words(subtests: pytest.Subtests) -> None:
         ("0 9 * 6 5L", "the last Friday of June at 09:00"),
         ("0 9 1 * *", "day 1 of the month at 09:00"),
         ("0 9 1,15,20-25 * *", "days 1, 15 and 20 to 25 of the month at 09:00"),
-        ("0 9 1 1,7 *", "day 1 of January and July at 09:00"),
         ("0 9 L * *", "the last day of the month at 09:00"),
         ("0 9 LW * *", "the last working day of the month at 09:00"),
         ("0 9 13 * 5", "day 13 of the month or every Friday at 09:00"),
-        ("0 9 1-31 * 5", "daily at 09:00"),
         ("0 9 * 3 *", "daily in March at 09:00"),
         ("* * * * *", "every minute"),
         ("*/15 * * * *", "every 15 minutes"),
@@ -56,7 +53,6 @@ def test_cron_in_words(subtests: pytest.Subtests) -> None:
         ("0 */6 * * *", "daily at 00:00, 06:00, 12:00 and 18:00"),
         ("15,45 * * * *", "minutes 15 and 45 of every hour"),
         ("5 0-3,6,8,9 * * *", "minute 5 of the hours 0 to 3, 6, 8 and 9"),
-        ("15,45 9-17 * * *", "minutes 15 and 45 of the hours 9 to 17"),
         # 0, 7 … 56, and then 4 minutes: no even period, and too many to list.
         ("*/7 * * * *", "cron */7 * * * *"),
         ("0 9 */10 * 1", "cron 0 9 */10 * 1"),
@@ -72,22 +68,3 @@ def test_every_cron_has_words_or_stands_for_itself(expression: str) -> None:
     words = str(summary(parse_rule({"cron": expression}), "UTC"))
 
     assert "{" not in words and words.endswith(", UTC")
-
-
-def test_words_are_those_of_the_translation() -> None:
-    """Whole sentences with named places, so that a language may order them as it likes."""
-    chinese = {
-        "{rule}, {zone}": "{rule}（{zone} 时间）",
-        "{days} at {times}": "{days} {times}",
-        "{first} to {last}": "{first}至{last}",
-        "Monday": "周一",
-        "Friday": "周五",
-    }
-    words = summary(parse_rule({"cron": "0 9 * * 1-5"}), "Asia/Shanghai")
-
-    assert words.translated(lambda text: chinese[text]) == "周一至周五 09:00（Asia/Shanghai 时间）"
-
-
-def test_braces_of_a_value_stay_as_they_are() -> None:
-    """A value is put in last, so nothing in it is taken for a place."""
-    assert str(summary(parse_rule({"every_days": 1, "at": "09:30"}), "{zone}")).endswith("{zone}")
