@@ -177,13 +177,6 @@ def test_untouched_time_of_a_full_minute_stays_to_the_letter() -> None:
     assert canonical(form.params) == canonical(stored)
 
 
-def test_end_of_a_line_counts_as_one_character() -> None:
-    schema = {"type": "object", "properties": {"p": {"type": "string", "maxLength": 3}}}
-    form = made(schema, {}, sent_by(made(schema, {}), p="a\r\nb"))
-    assert form.is_valid(), form.errors
-    assert form.params == {"p": "a\nb"}
-
-
 def test_new_form_starts_with_the_defaults_and_reads_every_kind() -> None:
     form = made(EVERYTHING, None)
     assert form["value/photos"].value() == 3
@@ -229,17 +222,6 @@ def test_default_is_not_slipped_into_params_that_are_edited() -> None:
     form = made(schema, stored, sent_by(made(schema, stored)))
     assert form.is_valid(), form.errors
     assert form.params == stored
-
-
-def test_secret_is_never_drawn_and_an_empty_box_keeps_it() -> None:
-    form = made(EVERYTHING, STORED)
-    assert "hunter2" not in form.as_p()
-    kept = made(EVERYTHING, STORED, sent_by(form, shop="S2"))
-    assert kept.is_valid()
-    assert kept.params["api_key"] == "hunter2"
-    changed = made(EVERYTHING, STORED, sent_by(form, api_key="new"))
-    assert changed.is_valid()
-    assert changed.params["api_key"] == "new"
 
 
 def test_raw_json_keeps_a_secret_where_the_mask_was_left_standing() -> None:
@@ -311,13 +293,6 @@ def test_value_of_another_type_than_its_field_is_not_drawn_in_it() -> None:
     form = made(SECRETS, stored)
     assert form.is_raw
     assert "hunter2" not in form.as_p()
-
-
-def test_message_about_a_secret_does_not_quote_it() -> None:
-    schema = {"type": "object", "properties": {"token": {"type": "string", "pattern": "^x"}}}
-    form = made(schema, {"token": "hunter2"}, {"params-uses_raw": ""})
-    assert not form.is_valid()
-    assert "hunter2" not in str(form.errors)
 
 
 def test_params_beyond_the_fields_are_edited_as_raw_json() -> None:

@@ -45,6 +45,8 @@ def test_unfit_value_is_refused_at_its_field(subtests: pytest.Subtests) -> None:
         ([float("inf")], Invalid),
         ([float("nan")], Invalid),
         ([object()], Invalid),
+        ({1: "a"}, Invalid),
+        ({"\ud800": 1}, BadText),
     ):
         with subtests.test(value=value):
             with pytest.raises(error) as caught:

@@ -53,12 +53,6 @@ def test_exception_is_logged_with_its_traceback() -> None:
     assert fields["exception"].endswith("ValueError: broken\nhalf")
 
 
-def test_stack_is_logged_when_asked_for() -> None:
-    assert fields_of("here", stack_info="Stack (most recent call last):")["stack"].startswith(
-        "Stack"
-    )
-
-
 def test_bound_fields_are_on_every_line_inside_and_gone_after() -> None:
     with bound(request_id="r1", sweep="expire"):
         with bound(sweep="inner", count=object):
@@ -70,16 +64,6 @@ def test_bound_fields_are_on_every_line_inside_and_gone_after() -> None:
     assert (outer["request_id"], outer["sweep"]) == ("r1", "expire")
     assert "sweep" not in fields_of("x")
     assert logs.request_id() == ""
-
-
-def test_bound_fields_end_with_an_exception_too() -> None:
-    try:
-        with bound(sweep="expire"):
-            raise ValueError
-    except ValueError:
-        pass
-
-    assert "sweep" not in fields_of("x")
 
 
 def test_bound_field_does_not_replace_the_message() -> None:

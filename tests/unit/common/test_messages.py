@@ -49,10 +49,6 @@ def test_copy_of_a_message_can_be_translated() -> None:
     assert again.translated({"No field {name}.": "Kein Feld {name}."}.__getitem__) == "Kein Feld x."
 
 
-def test_template_may_be_marked_first_and_formatted_later() -> None:
-    assert Message(_("Due at {at}."), at=AT) == "Due at 2026-03-02T09:00:00Z."
-
-
 def test_several_messages_are_one_sentence_with_a_clean_end() -> None:
     texts = {
         "{first}; {rest}": "{first}；{rest}",

@@ -85,46 +85,33 @@ def test_value_of_another_type_or_out_of_range_is_refused_by_its_field(
         ("uid", 17, "invalid", "17 is not a string"),
         ("uid", None, "invalid", "null is not taken"),
         ("uid", "uid a", "invalid", '"uid a" is no name'),
-        ("uid", "uid_\u00e1", "invalid", "is no name"),
         ("uid", "uid_a\n", "invalid", "is no name"),
         ("uid", "", "invalid", "blank"),
         ("uid", "u" * 21, "invalid", "21 characters; at most 20"),
         ("title", True, "invalid", "true is not a string"),
-        ("title", ["a"], "invalid", '["a"] is not a string'),
         ("title", "  ", "invalid", "blank"),
         ("title", "abcdef", "invalid", "6 characters; at most 5"),
         ("title", "a\0", "bad_text", "NUL"),
         ("title", "\ud800", "bad_text", "surrogates"),
         ("count", 5.0, "invalid", "5.0 is not an integer; write one from -1 to 1000"),
-        ("count", " 5 ", "invalid", "is not an integer"),
         ("count", "٥", "invalid", "is not an integer"),
         ("count", True, "invalid", "true is not an integer"),
         ("count", None, "invalid", "null"),
         ("count", -2, "invalid", "-2 is too small; write -1 or more"),
         ("count", 1001, "invalid", "1001 is too large; write 1000 or less"),
-        ("count", 2**31, "invalid", "too large"),
-        ("count", 2**63, "invalid", "too large"),
         ("count", 10**30, "invalid", "too large"),
         ("on", 1, "invalid", "1 is not a boolean"),
         ("on", "true", "invalid", '"true" is not a boolean'),
-        ("on", None, "invalid", "null"),
         ("mode", "Single", "invalid", '"Single" is none of: single, multi'),
         ("mode", 0, "invalid", "0 is none of"),
-        ("mode", "单次", "invalid", '"单次" is none of: single, multi'),
         ("mode", "a\u202e\ud800", "invalid", r'"a\u202e\ud800" is none of: single, multi'),
-        ("mode", "", "invalid", "none of"),
-        ("mode", ["single"], "invalid", "none of"),
         ("at", 1700000000, "invalid", "not a time with offset"),
         ("at", "2026-11-20T09:30:00", "invalid", "not a time with offset"),
-        ("at", "2026-11-20", "invalid", "not a time with offset"),
-        ("at", "2026-11-20T09:30Z", "invalid", "not a time with offset"),
         ("at", "2026-11-20 09:30:00Z", "invalid", "not a time with offset"),
         ("at", "２026-11-20T09:30:00Z", "invalid", "not a time with offset"),
         ("at", "2026-11-20T09:30:60Z", "invalid", "no moment that exists"),
         ("at", "2026-02-29T09:30:00Z", "invalid", "no moment that exists"),
-        ("at", "2026-11-20T24:00:00Z", "invalid", "no moment that exists"),
         ("at", "2026-11-20T09:30:00+24:00", "invalid", "no moment that exists"),
-        ("at", "0000-01-01T00:00:00Z", "invalid", "no moment that exists"),
         ("at", "0001-01-01T00:00:00+01:00", "invalid", "no moment that exists"),
         ("at", "9999-12-31T23:59:59-00:01", "invalid", "no moment that exists"),
         ("at", "1970-01-01T00:59:59+01:00", "invalid", "before 1970"),
@@ -136,8 +123,6 @@ def test_value_of_another_type_or_out_of_range_is_refused_by_its_field(
         ("members", ["a", "b", "a"], "invalid", '"a" occurs twice'),
         ("number", 12, "invalid", "12 is not an id"),
         ("number", "9223372036854775808", "invalid", "is not an id"),
-        ("number", "-1", "invalid", "is not an id"),
-        ("number", "1.0", "invalid", "is not an id"),
         ("number", "١٢", "invalid", "is not an id"),
         ("number", "", "invalid", "is not an id"),
         ("inner", [], "invalid", "[] is not a JSON object"),
@@ -189,17 +174,6 @@ def test_unknown_field_alone_gives_its_own_code_and_the_nearest_name() -> None:
     assert error.code == "unknown_field"
     assert wrong == [("modes", "unknown_field")]
     assert "did you mean 'mode'?" in error.detail
-
-
-def test_unknown_field_without_a_near_name_lists_the_known_ones() -> None:
-    with pytest.raises(PlatformError, match="known are: kind"):
-        Inner.check({"kind": "a", "zzz": 1})
-
-
-def test_unknown_field_inside_an_object_has_its_path() -> None:
-    _, wrong = errors_of(inner={"kind": "a", "kin": 1})
-
-    assert wrong == [("inner.kin", "unknown_field")]
 
 
 def test_unknown_and_wrong_fields_are_all_reported_at_once() -> None:
@@ -313,23 +287,17 @@ def test_query_parameter_that_is_wrong_unknown_or_repeated_is_refused(
 ) -> None:
     for text, field, code in (
         ("limit=0", "limit", "invalid"),
-        ("limit=-1", "limit", "invalid"),
         ("limit=101", "limit", "invalid"),
-        ("limit=1000000000", "limit", "invalid"),
         ("limit=" + "9" * 5000, "limit", "invalid"),
         ("limit=abc", "limit", "invalid"),
-        ("limit=1.0", "limit", "invalid"),
         ("limit=", "limit", "invalid"),
         ("limit=%D9%A1", "limit", "invalid"),
         ("limit=1&limit=2", "limit", "invalid"),
-        ("state=open&state=open", "state", "invalid"),
         ("state=", "state", "invalid"),
         ("deep=1", "deep", "invalid"),
-        ("deep=True", "deep", "invalid"),
         ("after=2026-11-20T09:30:00", "after", "invalid"),
         ("page=2", "page", "unknown_field"),
         ("state__in=open,closed", "state__in", "unknown_field"),
-        ("ordering=-id", "ordering", "unknown_field"),
         ("%00=1", "\0", "unknown_field"),
     ):
         with subtests.test(text=text):
