@@ -133,13 +133,3 @@ def test_all_reasons_are_reported() -> None:
     codes = [reason.code for reason in reasons(case, NOW)]
 
     assert codes == ["scheduled", "paused", "max_running", "no_worker"]
-
-
-def test_sentences_are_translated_and_instants_shown_by_the_caller() -> None:
-    [reason] = reasons(replace(NEXT, status="scheduled", run_at=at(hours=1)), NOW)
-
-    assert reason.detail == "The job is scheduled for 2026-03-02T10:00:00Z."
-    german = {reason.detail.template: "Sie wartet auf {at}."}
-    assert (
-        reason.detail.translated(german.__getitem__, "{:%H:%M}".format) == "Sie wartet auf 10:00."
-    )

@@ -11,11 +11,8 @@ from apps.jobs.admin.backoff_picture import MAX_RETRIES, backoff_picture
 from apps.jobs.admin.state_picture import (
     BOXES,
     CURVES,
-    HEIGHT,
-    WIDTH,
     pairs,
     state_picture,
-    ways_from,
 )
 from apps.jobs.models import Job
 from apps.jobs.rules import transitions as t
@@ -73,17 +70,6 @@ def _gap(state: str, x: float, y: float) -> float:
     return max(left - x, x - left - 116, top - y, y - top - 40)
 
 
-def test_every_box_is_within_the_picture() -> None:
-    assert all(0 <= x <= WIDTH - 116 and 0 <= y <= HEIGHT - 40 for x, y in BOXES.values())
-
-
-def test_ways_name_who_may_do_what_from_here() -> None:
-    ways = dict(ways_from(t.FAILED))
-
-    assert set(ways) == {"Operator"}
-    assert ways["Operator"] == "mark done → succeeded; retry → ready"
-
-
 # --- the curve of waits -----------------------------------------------------------------------
 def test_curve_has_a_point_and_a_line_of_the_table_for_every_retry() -> None:
     svg = backoff_picture(PLAIN, 5)
@@ -92,13 +78,6 @@ def test_curve_has_a_point_and_a_line_of_the_table_for_every_retry() -> None:
     assert "80.0 s" not in svg
     assert re.search(r"<td>4</td><td>1 min 20 s</td><td>1 min 12 s … 1 min 28 s</td>", svg)
     assert "2 min 30 s" in svg
-
-
-def test_single_attempt_has_no_curve() -> None:
-    svg = backoff_picture(PLAIN, 1)
-
-    assert "<svg" not in svg
-    assert "Only one attempt: no retries." in svg
 
 
 def test_every_policy_that_a_type_may_have_is_drawn(subtests: pytest.Subtests) -> None:
@@ -119,8 +98,3 @@ def test_every_policy_that_a_type_may_have_is_drawn(subtests: pytest.Subtests) -
             assert "inf" not in svg
             heights = [float(y) for y in re.findall(r'cy="([^"]*)"', svg)]
             assert all(0 <= y <= 220 for y in heights)
-
-
-def test_cap_is_a_line_where_waits_reach_it() -> None:
-    assert 'class="cap"' in backoff_picture(PLAIN, 12)
-    assert 'class="cap"' not in backoff_picture(PLAIN, 3)

@@ -54,25 +54,6 @@ def test_hour_that_is_put_back_comes_twice() -> None:
     assert lengths(buckets) == [30, 60, 60, 60]
 
 
-def test_hour_that_is_skipped_is_left_out() -> None:
-    zone = "Europe/Berlin"
-    buckets = hours(
-        local("2026-03-29T01:00", zone), local("2026-03-29T04:00", zone), ZoneInfo(zone)
-    )
-    assert [bucket.label for bucket in buckets] == [
-        "2026-03-29T01:00+01:00",
-        "2026-03-29T03:00+02:00",
-    ]
-
-
-def test_clock_put_forward_half_an_hour_leaves_half_an_hour() -> None:
-    zone = "Australia/Lord_Howe"
-    buckets = list(
-        hours(local("2026-10-04T01:00", zone), local("2026-10-04T04:00", zone), ZoneInfo(zone))
-    )
-    assert lengths(buckets) == [60, 30, 60]
-
-
 @given(
     st.sampled_from(ZONES),
     st.datetimes(datetime(2025, 1, 1), datetime(2035, 1, 1)),

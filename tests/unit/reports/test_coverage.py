@@ -41,10 +41,6 @@ def cover(
     return sorted(runs, key=lambda run: run.start), ranges
 
 
-def test_day_is_one_bucket() -> None:
-    assert cover([(START, START + DAY)], ALL) == ([BucketRun(DAY, START, START + DAY)], [])
-
-
 def test_edges_take_ever_finer_buckets() -> None:
     period = (START + 10 * HOUR + 50 * MINUTE, START + 2 * DAY + HOUR + 16 * MINUTE)
     runs, left = cover([period], ALL)
@@ -69,22 +65,6 @@ def test_days_of_a_zone_eight_hours_off_are_six_buckets_each() -> None:
     midnight = START + 2 * DAY - 8 * HOUR
     runs, left = cover([(midnight - DAY, midnight), (midnight, midnight + DAY)], ALL)
     assert (runs, left) == ([BucketRun(FOUR_HOURS, midnight - DAY, midnight + DAY)], [])
-
-
-def test_local_days_of_a_zone_three_quarters_off_meet_at_quarters() -> None:
-    midnight = START + DAY - 5 * HOUR - 45 * MINUTE
-    runs, left = cover([(midnight - HOUR, midnight), (midnight, midnight + HOUR)], ALL)
-    assert (runs, left) == ([BucketRun(QUARTER, midnight - HOUR, midnight + HOUR)], [])
-
-
-def test_what_is_not_stored_is_left() -> None:
-    stored = {**ALL, DAY: set(), HOUR: every(HOUR) - {START + HOUR}, QUARTER: set(), MINUTE: set()}
-    runs, left = cover([(START, START + 3 * HOUR)], stored)
-    assert left == [(START + HOUR, START + 2 * HOUR)]
-    assert [(run.start, run.end) for run in runs] == [
-        (START, START + HOUR),
-        (START + 2 * HOUR, START + 3 * HOUR),
-    ]
 
 
 @given(
