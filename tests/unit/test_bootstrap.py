@@ -198,30 +198,26 @@ def test_space_is_required_of_the_nearest_folder_that_exists(
     assert asked == [str(tmp_path), str(tmp_path)]
 
 
-def test_disk_that_fills_up_anywhere_is_shown_in_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("number", "shown"),
+    [
+        (
+            errno.ENOSPC,
+            "The disk is full: No space left on device. Free some space and try again.\n",
+        ),
+        (errno.EACCES, "/somewhere: Permission denied.\n"),
+    ],
+)
+def test_trouble_with_the_disk_anywhere_is_shown_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], number: int, shown: str
 ) -> None:
-    def full() -> int:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/somewhere")
+    def fail() -> int:
+        raise OSError(number, os.strerror(number), "/somewhere")
 
-    monkeypatch.setitem(bootstrap.COMMANDS, "run", full)
+    monkeypatch.setitem(bootstrap.COMMANDS, "run", fail)
 
     assert bootstrap.main(["run"]) == 1
-    assert capsys.readouterr().err == (
-        "The disk is full: No space left on device. Free some space and try again.\n"
-    )
-
-
-def test_folder_that_cannot_be_written_is_shown_in_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def refused() -> int:
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "/somewhere")
-
-    monkeypatch.setitem(bootstrap.COMMANDS, "run", refused)
-
-    assert bootstrap.main(["run"]) == 1
-    assert capsys.readouterr().err == "/somewhere: Permission denied.\n"
+    assert capsys.readouterr().err == shown
 
 
 # --- Commands -----------------------------------------------------------------------------------

@@ -73,42 +73,20 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 # --- Installing ---------------------------------------------------------------------------------
 
 
-def test_second_start_does_not_call_pip(project: Project) -> None:
-    bootstrap.install([RUN_LOCK])
-    bootstrap.install([RUN_LOCK])
+def test_pip_is_called_for_what_is_new_alone(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def calls_after(*locks: str) -> int:
+        bootstrap.install([*locks])
+        return project.installations()
 
-    assert project.installations() == 1
-
-
-def test_start_after_a_developer_installed_everything_does_not_call_pip(project: Project) -> None:
-    bootstrap.install(ALL_LOCKS)
-    bootstrap.install([RUN_LOCK])
-
-    assert project.installations() == 1
-
-
-def test_further_lock_is_installed_and_the_first_stays_known(project: Project) -> None:
-    bootstrap.install([RUN_LOCK])
-    bootstrap.install([MYSQL_LOCK])
-    bootstrap.install([RUN_LOCK, MYSQL_LOCK])
-
-    assert project.installations() == 2
-
-
-def test_changed_lock_is_installed_again(project: Project) -> None:
-    bootstrap.install([RUN_LOCK])
+    assert [calls_after(RUN_LOCK), calls_after(RUN_LOCK)] == [1, 1]
+    assert [calls_after(MYSQL_LOCK), calls_after(RUN_LOCK, MYSQL_LOCK)] == [2, 2]
+    assert [calls_after(*ALL_LOCKS), calls_after(RUN_LOCK)] == [3, 3]
     (project.root / RUN_LOCK).write_text("# newer\n")
-    bootstrap.install([RUN_LOCK])
-
-    assert project.installations() == 2
-
-
-def test_other_python_installs_again(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    bootstrap.install([RUN_LOCK])
+    assert [calls_after(RUN_LOCK), calls_after(RUN_LOCK)] == [4, 4]
     monkeypatch.setattr(sys, "version", "3.13.0 (another build)")
-    bootstrap.install([RUN_LOCK])
-
-    assert project.installations() == 2
+    assert calls_after(RUN_LOCK) == 5
 
 
 def commands_of_an_install(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:

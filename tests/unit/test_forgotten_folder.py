@@ -37,13 +37,6 @@ def test_it_says_where_it_looked_and_leaves_nothing(tmp_path: Path) -> None:
     assert not var.exists()
 
 
-def test_its_help_needs_no_platform(capsys: pytest.CaptureFixture[str]) -> None:
-    """Tests in this folder have no database, either."""
-    command = management.load_command_class("apps.access", "apiclient")
-    command.print_help("manage.py", "apiclient")
-    assert "usage: manage.py apiclient" in capsys.readouterr().out
-
-
 def test_only_commands_that_come_before_a_platform_go_on_without_one(
     subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

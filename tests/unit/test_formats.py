@@ -8,31 +8,10 @@ from itertools import product
 import pytest
 from django import forms
 from django.conf import settings
-from django.contrib.admin.widgets import AdminSplitDateTime
 from django.utils import formats, translation
 
 LANGUAGES = [code for code, _ in settings.LANGUAGES]
 AT = datetime(2026, 11, 20, 9, 30, 59)
-
-
-class DueForm(forms.Form):
-    due = forms.SplitDateTimeField(widget=AdminSplitDateTime)
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_form_saved_unchanged_keeps_the_seconds(language: str) -> None:
-    """Showing a due time does not change it."""
-    with translation.override(language):
-        shown = DueForm(initial={"due": AT})
-        day, time = shown["due"].field.widget.decompress(AT)
-        html = str(shown["due"])
-        assert 'value="09:30:59"' in html
-        assert 'value="2026-11-20"' in html
-
-        sent = DueForm({"due_0": str(day), "due_1": str(time)}, initial={"due": AT})
-
-        assert sent.is_valid()
-        assert not sent.has_changed()
 
 
 def test_lists_show_the_seconds(subtests: pytest.Subtests) -> None:

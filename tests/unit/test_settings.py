@@ -77,20 +77,18 @@ def test_value_that_makes_no_sense_stops_the_start(subtests: pytest.Subtests, st
         ("PORT", "80x", "PORT=80x is not a number from 1 to 65535"),
         ("PORT", "65536", "PORT=65536 is not a number from 1 to 65535"),
         ("PORT", "000008000999", "PORT=000008000999 is not a number from 1 to 65535"),
+        ("WEB_THREADS", "0", "is not a number from 1 to 100"),
+        ("WEB_THREADS", "101", "is not a number from 1 to 100"),
         ("SECRET_KEY", "short", "SECRET_KEY is shorter than 50 characters"),
         ("EXTRA_APPS", "json,nowhere.to.be", "there is no app nowhere.to.be"),
         ("TASK_QUEUES", "default,a b", "TASK_QUEUES: 'a b' is no name; write queues separated by"),
         ("DATABASE_URL", "postgres://u@h/n", "DATABASE_URL must start with mysql://"),
-        ("DATABASE_URL", "nonsense", "DATABASE_URL must start with mysql://"),
         ("DATABASE_URL", "sqlite://data.sqlite3", "must start with .* sqlite:///; for example"),
-        ("DATABASE_URL", "sqlite://:memory:", "DATABASE_URL must start with mysql://"),
         ("DATABASE_URL", "sqlite:///", "DATABASE_URL does not end with a database"),
-        ("DATABASE_URL", "sqlite:///:memory:", "DATABASE_URL does not end with a database"),
         ("DATABASE_URL", "mysql://u:p@h:3306/", "DATABASE_URL does not end with a database"),
         ("DATABASE_URL", "mysql://u:p@h:70000/n", "DATABASE_URL is not a valid address; write / "),
         ("REDIS_URL", "amqp://h", "REDIS_URL must start with redis://"),
         ("REDIS_URL", "redis://127.0.0.1:here/0", "REDIS_URL is not an address that ends with a"),
-        ("REDIS_URL", "redis://127.0.0.1:6379/main", "is not an address that ends with a"),
         ("REDIS_URL", "redis://:p#w@127.0.0.1:6379/0", "# % and @ of a password as %2F"),
         ("REDIS_URL", "redis:///0", "for example redis://:password@127.0.0.1:6379/0"),
         ("PUBLIC_URL", "tasks.example.org", "write for example https://tasks.example.org"),
@@ -225,13 +223,6 @@ def test_browsers_list_the_domain_only_by_choice(started: Any) -> None:
     assert started(HTTPS="1", HSTS_PRELOAD="1")["SECURE_HSTS_PRELOAD"] is True
 
 
-def test_number_of_threads_has_bounds(subtests: pytest.Subtests, started: Any) -> None:
-    for value in ("0", "101", "-1", "4.0", "many"):
-        with subtests.test(value=value):
-            with pytest.raises(ImproperlyConfigured, match=r"is not a number from 1 to 100"):
-                started(WEB_THREADS=value)
-
-
 def test_jobs_may_call_the_platform_of_one_machine_only_unless_set_otherwise(
     subtests: pytest.Subtests, started: Any
 ) -> None:
@@ -291,10 +282,6 @@ def test_mail_server(subtests: pytest.Subtests, started: Any) -> None:
             assert (found["EMAIL_USE_TLS"], found["EMAIL_USE_SSL"]) == (tls, ssl)
             if "@" in url:
                 assert (found["EMAIL_HOST_USER"], found["EMAIL_HOST_PASSWORD"]) == ("ann", "p@ss")
-
-
-def test_without_a_mail_server_there_is_none(started: Any) -> None:
-    assert started()["EMAIL_HOST"] == ""
 
 
 def test_links_begin_with_the_public_address(started: Any) -> None:

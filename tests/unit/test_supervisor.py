@@ -6,13 +6,11 @@ import json
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from signal import SIG_DFL, SIG_IGN, SIGHUP, SIGINT, SIGTERM
-from typing import Any
 
 import pytest
 
 from taskplatform import supervisor
-from taskplatform.supervisor import Child, Part, on_stop, problem_of
+from taskplatform.supervisor import Child, Part, problem_of
 from tests.processes import eventually
 
 # --- Delays -------------------------------------------------------------------------------------
@@ -53,46 +51,11 @@ def delays(child: Child, clock: Clock, *lived: float) -> list[float]:
     return found
 
 
-def test_part_that_dies_at_each_start_waits_longer_up_to_half_a_minute(
+def test_part_that_dies_soon_waits_longer_each_time_up_to_half_a_minute(
     child: Child, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert delays(child, Clock(monkeypatch), *[0.0] * 7) == [1, 2, 4, 8, 16, 30, 30]
-
-
-def test_part_that_lived_for_a_minute_starts_again_soon(
-    child: Child, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert delays(child, Clock(monkeypatch), 0, 0, 59, 60, 0) == [1, 2, 4, 1, 2]
-
-
-# --- Requests to stop ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("first", [SIGTERM, SIGINT, SIGHUP])
-def test_only_a_later_ctrl_c_asks_again(monkeypatch: pytest.MonkeyPatch, first: int) -> None:
-    """systemd signals the whole group, and so does a terminal."""
-    clock = Clock(monkeypatch)
-    handlers: dict[int, Any] = {}
-    monkeypatch.setattr(supervisor.signal, "signal", handlers.__setitem__)
-    monkeypatch.setattr(supervisor.signal, "getsignal", lambda _number: SIG_DFL)
-    requests: list[float] = []
-    on_stop(lambda: requests.append(clock.now))
-
-    for number, at in [(first, 0), (SIGINT, 0.1), (SIGTERM, 1), (SIGHUP, 3), (SIGINT, 4)]:
-        clock.now = 1000 + at
-        handlers[number](number, None)
-
-    assert requests == [1000, 1004]
-
-
-def test_sighup_is_left_to_nohup(monkeypatch: pytest.MonkeyPatch) -> None:
-    handled: dict[int, Any] = {}
-    monkeypatch.setattr(supervisor.signal, "signal", handled.__setitem__)
-    monkeypatch.setattr(supervisor.signal, "getsignal", lambda _number: SIG_IGN)
-
-    on_stop(lambda: None)
-
-    assert set(handled) == {SIGINT, SIGTERM}
+    lived = [*[0] * 6, 59, 60, 0]
+    assert delays(child, Clock(monkeypatch), *lived) == [1, 2, 4, 8, 16, 30, 30, 1, 2]
 
 
 # --- Lines for the terminal ---------------------------------------------------------------------
@@ -136,10 +99,6 @@ def test_terminal_obeys_nothing_that_a_log_line_holds() -> None:
     shown = problem_of(line(level="ERROR", message="\x1b]0;owned\x07\x1b[2Jgone\nnext\u202e"))
 
     assert shown == " ]0;owned  [2Jgone next "
-
-
-def test_long_problem_is_cut() -> None:
-    assert len(problem_of(line(level="ERROR", message="x" * 10_000))) == 301
 
 
 def test_problem_that_comes_again_with_another_id_or_count_is_shown_once_a_minute(

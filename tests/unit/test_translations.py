@@ -256,43 +256,6 @@ def test_sentences_that_a_page_can_say_are_marked() -> None:
 
 
 # --- the reading of sources -----------------------------------------------------------------------
-def test_marks_are_found_in_python_and_templates(tmp_path: Path) -> None:
-    python, page = tmp_path / "a.py", tmp_path / "b.html"
-    python.write_text(
-        'x = _("one") + gettext("two " "and a half")\n'
-        'y = ngettext("%d row", "%d rows", n) % n, pgettext("verb", "open")\n'
-        'z = _(f"{x}"), translation.gettext(x)\n'
-    )
-    page.write_text(
-        '{% translate "three" %}{% include "p" with title=_("four") %}{{ x|default:_("five") }}'
-        "{% blocktranslate count n=n %}one {{ n }}{% plural %}many {{ n }}{% endblocktranslate %}"
-        '{% translate "Light" context "theme" %}'
-    )
-
-    marks = marks_in([python, page])
-
-    assert marks.messages == {
-        Message("one"): python,
-        Message("two and a half"): python,
-        Message("%d row", "%d rows"): python,
-        Message("open", context="verb"): python,
-        Message("three"): page,
-        Message("four"): page,
-        Message("five"): page,
-        Message("one %(n)s", "many %(n)s"): page,
-        Message("Light", context="theme"): page,
-    }
-    assert len(marks.not_literal) == 2
-
-
-def test_what_a_text_has_filled_in_is_found(subtests: pytest.Subtests) -> None:
-    for text, filled in (
-        ("{a} has {count:,} of {name!r:.60}, {}", ["{a}", "{count:,}", "{name!r:.60}", "{}"]),
-        ("%(at)s by %s, 5 %%", ["%%", "%(at)s", "%s"]),
-        ("Write {…} or {'GET': 'read'}.", []),
-    ):
-        with subtests.test(text=text):
-            assert placeholders(text) == filled
 
 
 def test_unmarked_words_of_a_template_are_found(subtests: pytest.Subtests) -> None:
@@ -305,19 +268,3 @@ def test_unmarked_words_of_a_template_are_found(subtests: pytest.Subtests) -> No
     ):
         with subtests.test(template=template):
             assert unmarked_words(template) == words
-
-
-def test_unmarked_sentences_of_python_are_found() -> None:
-    source = """
-def f(x):
-    \"\"\"This is a docstring of it.\"\"\"
-    logger.info("Something has happened to %s.", x)
-    raise Invalid(_("A name has {limit} characters.", limit=1))
-    raise Conflict(f"The {x} has been changed; " f"take {x} again.")
-    return "One two three.", "This is not said aloud."
-"""
-
-    assert unmarked_sentences(source) == [
-        "The {} has been changed; take {} again.",
-        "This is not said aloud.",
-    ]
