@@ -220,16 +220,6 @@ def test_trouble_with_the_disk_anywhere_is_shown_in_one_line(
     assert capsys.readouterr().err == shown
 
 
-# --- Commands -----------------------------------------------------------------------------------
-
-
-def test_unknown_command_lists_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
-    assert bootstrap.main(["fly"]) == 1
-    assert capsys.readouterr().err == (
-        "Which command? One of: run, check, test, test-fast, test-long, test-cluster, locks.\n"
-    )
-
-
 # --- Being stopped ------------------------------------------------------------------------------
 
 

@@ -7,7 +7,6 @@ import os
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -220,12 +219,6 @@ def test_whole_file_is_left_to_the_server_and_closed(caller: Caller, tmp_path: P
 
     assert caller.send()[2] == str(path)
     assert file.closed
-
-
-def test_part_of_a_file_is_read(caller: Caller) -> None:
-    caller.answer = rsgi._File(BytesIO(b"0123456789"), 4)
-
-    assert caller.send()[2] == b"0123456789"
 
 
 @pytest.mark.parametrize(

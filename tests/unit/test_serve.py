@@ -92,9 +92,3 @@ def test_web_server_may_open_as_many_files_as_the_system_allows(
 
     assert web.raise_file_limit() == connections
     assert given == raised
-
-
-def test_few_connections_are_said_with_their_cure() -> None:
-    assert web.problem_of(web.MOST_CONNECTIONS) == ""
-    assert "Only 768 connections" in web.problem_of(768)
-    assert "LimitNOFILE=" in web.problem_of(768)

@@ -254,12 +254,6 @@ def test_redis_is_named_in_any_way_that_it_takes(subtests: pytest.Subtests, star
             assert started(REDIS_URL=url)["REDIS_URL"] == url
 
 
-def test_words_are_read_however_their_letters_are_written(started: Any) -> None:
-    found = started(LOG_LEVEL="debug", LOG_FORMAT="JSON")
-
-    assert (found["LOG_LEVEL"], found["LOG_FORMAT"]) == ("DEBUG", "json")
-
-
 def test_secret_is_made_once_and_kept_from_others(started: Any, tmp_path: Path) -> None:
     first, second = (started(SECRET_KEY="")["SECRET_KEY"] for _ in range(2))
 

@@ -68,10 +68,6 @@ def test_quota_can_be_seen_and_read_out(subtests: pytest.Subtests) -> None:
             assert 'max="0"' not in html
 
 
-def test_quota_of_members_says_so() -> None:
-    assert "8 of 9 members" in quota_bar(8, 9, of_members=True)
-
-
 def test_progress_stays_between_nothing_and_all(subtests: pytest.Subtests) -> None:
     for done, percent in ((0.0, 0), (0.333, 33), (1.0, 100), (7.0, 100), (-1.0, 0)):
         with subtests.test(done=done):

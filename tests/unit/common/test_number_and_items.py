@@ -61,10 +61,6 @@ class Search(StrictSerializer):
     limit = Integer(min_value=1, max_value=9, required=False)
 
 
-def test_texts_are_kept_as_written() -> None:
-    assert Search.check({"words": [" a ", " a "]}) == {"words": [" a ", " a "]}
-
-
 def test_wrong_texts_have_their_position(subtests: pytest.Subtests) -> None:
     for words, fields in (
         (["a"] * 3, ["words"]),

@@ -1,7 +1,7 @@
 """S0.11, I19 to I24: rotations against the clocks of every zone, from 1970 to 2037.
 
-Each run draws its examples by its printed seed. `make test-calendar` runs the tests marked
-calendar: all zones, all changes of their offsets, 48 times of a day.
+Each run draws its examples by its printed seed; the long ones go through all zones, all changes of
+their offsets and 48 times of a day.
 """
 
 from __future__ import annotations

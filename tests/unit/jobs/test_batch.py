@@ -36,10 +36,6 @@ def test_batch_comes_to_take_half_a_second(subtests: pytest.Subtests) -> None:
             assert size_after(seconds_each) == pytest.approx(size, abs=1)
 
 
-def test_batch_grows_step_by_step() -> None:
-    assert size_after(0.0, rounds=1) == FIRST_BATCH * 4
-
-
 @pytest.mark.parametrize(("seconds_each", "size"), [(0.0001, MAX_BATCH), (0.01, 10), (0.2, 1)])
 def test_batch_of_single_attempts_takes_a_tenth_of_a_second(seconds_each: float, size: int) -> None:
     """S1.10: if their machine is lost, all that were held have failed."""

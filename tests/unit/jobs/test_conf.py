@@ -55,16 +55,6 @@ def test_what_is_no_client_id_stops_the_start(text: str) -> None:
         JobsConf.ASYNCFLOW_LOOPBACK_CLIENT.read(text)
 
 
-@pytest.mark.parametrize(("text", "is_on"), [("1", True), ("Yes", True), ("0", False)])
-def test_switch_is_on_or_off(text: str, is_on: bool) -> None:
-    assert JobsConf.ASYNCFLOW_LIST_HOLDS.read(text) is is_on
-
-
-def test_switch_that_is_neither_stops_the_start() -> None:
-    with pytest.raises(ImproperlyConfigured, match="ASYNCFLOW_LIST_HOLDS: 'perhaps' is neither"):
-        JobsConf.ASYNCFLOW_LIST_HOLDS.read("perhaps")
-
-
 def test_nothing_is_forgotten_before_it_is_in_the_archive(subtests: pytest.Subtests) -> None:
     """S1.19: the start stops, and says what to do."""
     for given in (
