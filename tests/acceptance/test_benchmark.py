@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.conftest import Template
+from tests.benchmark import costly
 from tests.processes import STOP_SECONDS, RunningProcess, eventually
 
 Manage = Callable[..., subprocess.CompletedProcess[str]]
@@ -93,12 +94,25 @@ def test_every_page_is_shown_beside_a_short_history(
     assert content_of(database) == before
 
 
+@pytest.mark.long
+def test_costliest_requests_of_the_api_are_answered(database: Path, manage: Manage) -> None:
+    measured = manage("benchmark", "api", "--quick", "--json")
+    assert measured.returncode == 0, measured.stderr
+    figures = {each["figure"]: each for each in map(json.loads, measured.stdout.splitlines())}
+    beside = [name for name, each in figures.items() if each["baseline"]]
+    assert {name.partition(":")[0] for name in beside if "/" in name} == {
+        body.address for body in costly.BODIES
+    }
+    assert {figures[name]["goal"] for name in beside} == {"<= 4"}
+    assert [figures[name]["goal"] for name in figures if name not in beside] == ["<= 1"] * 2
+
+
 def test_unknown_name_is_refused_with_those_there_are(manage: Manage) -> None:
     refused = manage("benchmark", "jsbo")
     assert refused.returncode == 2
     assert (
-        "invalid choice: 'jsbo' (choose from 'dispatch', 'jobs', 'workers', 'reports', 'history')"
-        in refused.stderr
+        "invalid choice: 'jsbo' (choose from 'dispatch', 'jobs', 'workers', 'api', 'reports', "
+        "'history')" in refused.stderr
     )
     assert refused.stdout == ""
 

@@ -16,7 +16,7 @@ from django.core.management.base import CommandError, OutputWrapper
 from django.db import connection
 
 from taskplatform.supervisor import end_with_parent, on_stop
-from tests.benchmark import backlog, dispatch, history, jobs, reports, workers
+from tests.benchmark import api, backlog, dispatch, history, jobs, reports, workers
 from tests.benchmark.figures import Figure, Part, RunOptions, lines
 from tests.benchmark.processes import scratch_database
 
@@ -24,6 +24,7 @@ PARTS = {
     "dispatch": dispatch.PARTS,
     "jobs": jobs.PARTS,
     "workers": workers.PARTS,
+    "api": api.PARTS,
     "reports": reports.PARTS,
     "history": history.PARTS,
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import jsonschema_rs
@@ -56,16 +55,6 @@ def test_formats_are_asserted(subtests: pytest.Subtests) -> None:
         with subtests.test(name):
             assert [text for text in fitting if not fits({"format": name}, text)] == []
             assert [text for text in other if fits({"format": name}, text)] == []
-
-
-def test_no_format_takes_long() -> None:
-    checker = Checker({"properties": {name: {"format": name} for name in FORMATS}})
-
-    for piece in ("a", "0", ".", ":", "%", "(", "{", "/~0", "a.", "1:", "P1Y", "-", "é", "[", "@"):
-        text = piece * (40_000 // len(piece)) + "!"
-        began = time.process_time()
-        checker.faults(dict.fromkeys(FORMATS, text))
-        assert time.process_time() - began < 1
 
 
 # --- patterns -------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from apps.jobs.rules.slices import (
     slices_among,
 )
 from apps.jobs.rules.submission import SHARDS
+from tests.steps import assert_linear
 
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
 MAIL = frozenset({"mail"})
@@ -131,6 +132,10 @@ def test_slices_are_the_same_in_every_process_for_ever() -> None:
     owner = owner_by_shard(slices_among(frozenset({"/a", "/b", "shop/a"})))
 
     assert owner[:8] == ["/a", "shop/a", "/b", "/a", "shop/a", "shop/a", "/b", "shop/a"]
+
+
+def test_slices_cost_in_proportion_to_their_members() -> None:
+    assert_linear(lambda count: slices_among.__wrapped__(workers(count)), 25)
 
 
 def test_workers_of_two_keys_may_have_one_name() -> None:
