@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -255,10 +254,8 @@ def test_stop_lets_the_running_command_tidy_up(
     with process:
         assert process.stdout is not None and process.stderr is not None
         assert process.stdout.readline() == "here\n"
-        began = time.monotonic()
         process.send_signal(number)
         shown = process.stderr.read()
 
     assert process.returncode == 130 and shown == "Interrupted.\n"
     assert (tmp_path / "tidy").exists()
-    assert time.monotonic() - began < bootstrap.STOP_SECONDS
