@@ -24,7 +24,7 @@ from jsonschema_rs import (
 from apps.common.errors import FieldError, Invalid
 from apps.common.json_references import DIALECT, check_references
 from apps.common.json_rules import canonical, count_members
-from apps.common.masking.quoting import quote, quote_key
+from apps.common.masking.quoting import kind_of, quote_key
 from apps.common.messages import Message
 from apps.common.messages import Message as _
 
@@ -311,7 +311,7 @@ def _plain(value: Any) -> Any:
 
 # --- texts --------------------------------------------------------------------------------------
 def _message(
-    error: ValidationError, root: Any, shown: Callable[[Any], str | Message] = quote
+    error: ValidationError, root: Any, shown: Callable[[Any], str | Message] = kind_of
 ) -> Message:
     """The text of an error in the value `root`, of which `shown` says what may be told.
 

@@ -188,8 +188,8 @@ class StrictSerializerExtension(OpenApiSerializerExtension):  # type: ignore[no-
         )
         if direction == "request":
             schema["additionalProperties"] = False
-            if self.target.not_both:
-                schema["not"] = {"required": [*self.target.not_both]}
+            if self.target.never:
+                schema["not"] = self.target.never
         for field in schema.get("properties", {}).values():
             if _BLANK in field.get("oneOf", []):
                 # The pattern of names already allows for the blank one.

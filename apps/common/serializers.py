@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import functools
-import json
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -21,7 +20,7 @@ from rest_framework.validators import ProhibitSurrogateCharactersValidator
 from apps.common.errors import PlatformError, field_errors, refusal
 from apps.common.fields import KEY_PATTERN
 from apps.common.json_rules import INTEGERS, check_json, check_text
-from apps.common.masking import quote, redact
+from apps.common.masking import kind_of, quote, redact
 from apps.common.messages import wire_time
 
 _INSTANT = re.compile(
@@ -34,14 +33,6 @@ MISSING = "This field is missing; it has no default."
 SAY_WHY = "Say why; the journal keeps it."
 _TEXT_VALIDATORS = (ProhibitNullCharactersValidator, ProhibitSurrogateCharactersValidator)
 _DECIMAL = re.compile(r"-?\d{1,19}", re.ASCII)
-
-
-def shown(value: Any) -> str:
-    """The value as error messages quote it: as JSON, masked and cut to 60 characters."""
-    text = json.dumps(redact(value), default=str, ensure_ascii=False)
-    # Invisible characters and lone surrogates are escaped.
-    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 class _Strict(serializers.Field[Any, Any, Any, Any]):
@@ -83,7 +74,7 @@ class Text(_Strict, serializers.CharField):
 
     def to_internal_value(self, data: Any) -> str:
         if not isinstance(data, str):
-            raise self.refuse(f"{shown(data)} is not a string; write it in quotes.")
+            raise self.refuse(f"{quote(data)} is not a string; write it in quotes.")
         if not self.allow_blank and not data.strip():
             raise self.refuse(str(self.error_messages["blank"]))
         try:
@@ -105,7 +96,7 @@ class Name(Text):
     def to_internal_value(self, data: Any) -> str:
         name = super().to_internal_value(data)
         if not _KEY.fullmatch(name):
-            raise self.refuse(f"{shown(name)} is no name: use letters, digits and _ . : @ / + -")
+            raise self.refuse(f"{quote(name)} is no name: use letters, digits and _ . : @ / + -")
         return name
 
 
@@ -127,7 +118,7 @@ class Integer(_Strict, serializers.IntegerField):
         if type(data) is int:
             return data
         raise self.refuse(
-            f"{shown(data)} is not an integer; write one from {self.min_value} to {self.max_value}."
+            f"{quote(data)} is not an integer; write one from {self.min_value} to {self.max_value}."
         )
 
 
@@ -144,7 +135,7 @@ class Number(_Strict, serializers.FloatField):
         if type(data) is int or (type(data) is float and data == data):
             return data
         raise self.refuse(
-            f"{shown(data)} is not a number; write one from {self.min_value} to {self.max_value}."
+            f"{quote(data)} is not a number; write one from {self.min_value} to {self.max_value}."
         )
 
 
@@ -157,7 +148,7 @@ class Boolean(_Strict, serializers.BooleanField):
     def to_internal_value(self, data: Any) -> bool:
         if data is True or data is False:
             return data
-        raise self.refuse(f"{shown(data)} is not a boolean; write true or false.")
+        raise self.refuse(f"{quote(data)} is not a boolean; write true or false.")
 
 
 class Choice(_Strict, serializers.ChoiceField):
@@ -167,7 +158,7 @@ class Choice(_Strict, serializers.ChoiceField):
         if isinstance(data, str) and data in self.choices:
             return data
         words = ", ".join(str(word) for word in self.choices)
-        raise self.refuse(f"{shown(data)} is none of: {words}.")
+        raise self.refuse(f"{quote(data)} is none of: {words}.")
 
 
 class Instant(_Strict, serializers.DateTimeField):
@@ -180,16 +171,16 @@ class Instant(_Strict, serializers.DateTimeField):
         match = _INSTANT.fullmatch(data) if isinstance(data, str) else None
         if match is None:
             raise self.refuse(
-                f"{shown(data)} is not a time with offset; write 2026-11-20T09:30:00Z."
+                f"{quote(data)} is not a time with offset; write 2026-11-20T09:30:00Z."
             )
         day, time, decimals, offset = match.groups()
         try:
             local = datetime.fromisoformat(f"{day}T{time}{offset.upper()}")
             at = local.astimezone(UTC).replace(microsecond=int((decimals or "0").ljust(6, "0")[:6]))
         except (ValueError, OverflowError) as error:
-            raise self.refuse(f"{shown(data)} names no moment that exists: {error}.") from error
+            raise self.refuse(f"{quote(data)} names no moment that exists: {error}.") from error
         if at.year < 1970:
-            raise self.refuse(f"{shown(data)} is before 1970; write a later time.")
+            raise self.refuse(f"{quote(data)} is before 1970; write a later time.")
         return at
 
     def to_representation(self, value: Any) -> str:
@@ -201,7 +192,7 @@ class JsonObject(_Strict, serializers.DictField):
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
         if not isinstance(data, dict):
-            raise self.refuse(f"{quote(data)} is not a JSON object; write {{…}}.")
+            raise self.refuse(f"{kind_of(data)} is not a JSON object; write {{…}}.")
         try:
             check_json(data)
         except PlatformError as error:
@@ -223,7 +214,7 @@ class _List(_Strict, serializers.ListField):
 
     def to_internal_value(self, data: Any) -> list[Any]:
         if not isinstance(data, list):
-            raise self.refuse(f"{shown(data)} is not a list; write {self.example}.")
+            raise self.refuse(f"{quote(data)} is not a list; write {self.example}.")
         items: list[Any] = super().to_internal_value(data)
         return items
 
@@ -257,7 +248,7 @@ class Names(_List):
         names = super().to_internal_value(data)
         if len(set(names)) != len(names):
             twice, _count = Counter(names).most_common(1)[0]
-            raise self.refuse(f"{shown(twice)} occurs twice in the list; name it once.")
+            raise self.refuse(f"{quote(twice)} occurs twice in the list; name it once.")
         return names
 
 
@@ -275,12 +266,12 @@ class Items(_List):
 
     default_error_messages = {
         "max_length": "More than {max_length} items; send fewer at a time.",
-        "empty": "An empty list is no work; leave it out or fill it.",
+        "min_length": "An empty list is no work; leave it out or fill it.",
     }
     example = "[{…}, {…}]"
 
     def __init__(self, *, child: StrictSerializer, max_items: int, **kwargs: Any) -> None:
-        super().__init__(child=child, max_length=max_items, allow_empty=False, **kwargs)
+        super().__init__(child=child, min_length=1, max_length=max_items, **kwargs)
 
 
 @extend_schema_field({"type": "string", "pattern": "^[0-9]{1,19}$"})
@@ -292,7 +283,7 @@ class DecimalId(_Strict):
             number = int(data)
             if number <= INTEGERS[1]:
                 return number
-        raise self.refuse(f'{shown(data)} is not an id; write the decimal string, like "7012".')
+        raise self.refuse(f'{quote(data)} is not an id; write the decimal string, like "7012".')
 
     def to_representation(self, value: Any) -> str:
         return str(value)
@@ -307,8 +298,9 @@ class StrictSerializer(serializers.Serializer[Any]):
     # A body that has one of several shapes has the fields of all; which go together is for
     # `to_internal_value` or the view to check.
     shapes: ClassVar[tuple[type[StrictSerializer], ...]] = ()
-    # Two fields of which one may be given, as the view checks.
-    not_both: ClassVar[tuple[str, ...]] = ()
+    # A JSON Schema of fields that do not go together, as the view checks. Generators of clients
+    # read `not` over, where of `anyOf` beside fields some make a class without these.
+    never: ClassVar[Mapping[str, Any]] = {}
     # Whether a field that is left out stays as it is, as in PATCH.
     is_changes: ClassVar[bool] = False
     _ready: ClassVar[dict[tuple[type, bool], StrictSerializer]] = {}
@@ -367,7 +359,7 @@ class StrictSerializer(serializers.Serializer[Any]):
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
         if not isinstance(data, Mapping):
-            raise ValidationError(f"{shown(data)} is not a JSON object; write {{…}}.")
+            raise ValidationError(f"{quote(data)} is not a JSON object; write {{…}}.")
         # The plain dict: each access through the BindingDict costs two calls.
         fields, missing = self._settable
         wrong: dict[str, Any] = {}
@@ -419,7 +411,7 @@ class StrictSerializer(serializers.Serializer[Any]):
             hint = f"did you mean {near[0]!r}?"
         else:
             hint = f"known are: {', '.join(known)}" if known else "none is taken here"
-        return ErrorDetail(f"There is no field {shown(name)}; {hint}", code="unknown_field")
+        return ErrorDetail(f"There is no field {quote(name)}; {hint}", code="unknown_field")
 
 
 # The shape of an answer: documented by OpenAPI, made by `of(row)`. No docstring, because OpenAPI

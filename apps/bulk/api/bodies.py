@@ -101,6 +101,15 @@ class JobParamsBody(StrictSerializer):
 class BulkBody(StrictSerializer):
     """Some fields belong to kinds of rows: each kind adds verb, filter and params."""
 
+    # A start with both limits, with none, or without a reason.
+    never = {
+        "properties": {"dry_run": {"enum": [False]}},
+        "anyOf": [
+            {"properties": {"all": {"enum": [True]}}, "required": ["all", "at_most"]},
+            {"properties": {"all": {"enum": [False]}}, "not": {"required": ["at_most"]}},
+            {"not": {"required": ["reason"]}},
+        ],
+    }
     reason = Reason(max_length=MAX_REASON, required=False, help_text="Required to start.")
     dry_run = Boolean(required=False, default=False, help_text="Only say what would change.")
     at_most = Integer(

@@ -1,13 +1,13 @@
 """Secrets in JSON and in texts: hidden from those who may not see them, and kept when they edit.
 
-`redact` hides them, `merge` puts them back where an edit left their masks, `quote` is what a
-message may say of a value. All go by one list of names, see `names`; so does `search`.
+`redact` hides them, `merge` puts them back where an edit left their masks, `quote` and `kind_of`
+say of a value what a message may. All go by one list of names, see `names`; so does `search`.
 """
 
 from apps.common.masking.edits import merge
 from apps.common.masking.names import is_secret
 from apps.common.masking.patterns import MASK
-from apps.common.masking.quoting import quote
-from apps.common.masking.redaction import redact, redact_line
+from apps.common.masking.quoting import kind_of
+from apps.common.masking.redaction import quote, redact, redact_line
 
-__all__ = ["MASK", "is_secret", "merge", "quote", "redact", "redact_line"]
+__all__ = ["MASK", "is_secret", "kind_of", "merge", "quote", "redact", "redact_line"]

@@ -1,7 +1,8 @@
 """What a message may say of JSON values.
 
-Messages go to callers who see masks, to logs and to lists of what was left out. So they name the
-path, the rule and its limit, and quote no value.
+Messages go to callers who see masks, to logs and to lists of what was left out. Of params and
+contexts, whose schemas may call anything a secret, they name the path, the rule and its limit, and
+of the value its kind. (Fields of the platform itself are quoted, see `redaction`.)
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ _KINDS: tuple[tuple[type | tuple[type, ...], Message], ...] = (
 _NO_NAME = re.compile(r"[=@：＝\s]")
 
 
-def quote(value: Any) -> str:
-    """The kind of the value."""
+def kind_of(value: Any) -> str:
+    """The kind of the value, as the subject of a sentence: `The text`."""
     return next((word for kinds, word in _KINDS if isinstance(value, kinds)), "null")
 
 

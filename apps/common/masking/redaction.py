@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,14 @@ def redact(value: Any) -> Any:
     """The JSON value or text with MASK instead of its secrets: every value under the name of one,
     and in texts what stands behind such a name, the sign-in of an address and of a header."""
     return _redacted(value, names.patterns())
+
+
+def quote(value: Any) -> str:
+    """The value as JSON, masked and cut to 60 characters."""
+    text = json.dumps(redact(value), default=str, ensure_ascii=False)
+    # Invisible characters and lone surrogates are escaped.
+    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def redact_line(value: Any) -> Any:

@@ -61,7 +61,7 @@ _MIN_ATTEMPTS, _MAX_ATTEMPTS = (int(each) for each in RANGES["max_attempts"])
 
 
 class JobBody(StrictSerializer):
-    not_both = ("run_at", "delay")
+    never = {"required": ["run_at", "delay"]}
 
     type = Name(max_length=MAX_NAME)
     key = Name(max_length=submission.MAX_KEY, required=False, allow_blank=True)

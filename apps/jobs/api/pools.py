@@ -15,7 +15,7 @@ from apps.access.rules.clients import Binding
 from apps.common import clock
 from apps.common.errors import FieldError, Invalid, PlatformError, refusal
 from apps.common.json_rules import check_json
-from apps.common.masking import quote
+from apps.common.masking import kind_of, quote
 from apps.common.messages import wire_time
 from apps.common.parsers import BATCH_ITEMS
 from apps.common.serializers import (
@@ -29,7 +29,6 @@ from apps.common.serializers import (
     Names,
     StrictSerializer,
     Text,
-    shown,
 )
 from apps.common.views import ApiView, JsonAnswer
 from apps.jobs.api.work import MAX_ERROR, WorkerName, WorkView, caller_of
@@ -51,12 +50,12 @@ class _ByKey(JsonObject):
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
         if not isinstance(data, dict):
-            raise self.refuse(f"{shown(data)} is not a JSON object; write {{…}}.")
+            raise self.refuse(f"{quote(data)} is not a JSON object; write {{…}}.")
         wrong: dict[str, list[ErrorDetail]] = {}
         for key, value in data.items():
             try:
                 if not is_key(key, MAX_KEY):
-                    raise Invalid(f"{shown(key)} {_NO_KEY}")
+                    raise Invalid(f"{quote(key)} {_NO_KEY}")
                 self.read(value)
             except PlatformError as error:
                 wrong[key] = [ErrorDetail(error.detail, error.code)]
@@ -80,12 +79,12 @@ class _ByKey(JsonObject):
 class Scores(_ByKey):
     def read(self, value: Any) -> None:
         if type(value) not in (int, float):
-            raise Invalid(f"{shown(value)} is not a number.")
+            raise Invalid(f"{quote(value)} is not a number.")
         try:
             score_key(value)
         except ValueError as error:
             raise Invalid(
-                f"{shown(value)} is no score: use at most three decimals, and less than "
+                f"{quote(value)} is no score: use at most three decimals, and less than "
                 f"{MAX_SCORE} on both sides of 0."
             ) from error
 
@@ -101,7 +100,7 @@ class Scores(_ByKey):
 class Contexts(_ByKey):
     def read(self, value: Any) -> None:
         if not isinstance(value, dict):
-            raise Invalid(f"{quote(value)} is not a JSON object; write {{…}}.")
+            raise Invalid(f"{kind_of(value)} is not a JSON object; write {{…}}.")
         check_json(value)
 
 
@@ -340,7 +339,7 @@ def _check_rebuild(body: dict[str, Any]) -> None:
     strange = [key for key in body["contexts"] if key not in body["items"]]
     if strange:
         wrong = [
-            FieldError(f"contexts.{key}", "invalid", f"{shown(key)} is not among the items.")
+            FieldError(f"contexts.{key}", "invalid", f"{quote(key)} is not among the items.")
             for key in strange
         ]
         raise refusal(wrong)

@@ -134,6 +134,8 @@ class OutcomeBody(StrictSerializer):
 
 
 class SettleBody(StrictSerializer):
+    never = {"not": {"anyOf": [{"required": ["outcomes"]}, {"required": ["hold"]}]}}
+
     worker = WorkerName()
     outcomes = Items(child=OutcomeBody(), max_items=BATCH_ITEMS, required=False, default=list)
     hold = WishBody(required=False)
