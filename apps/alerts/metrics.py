@@ -1,18 +1,21 @@
-"""The alerts in `/metrics`."""
+"""The alerts in `/metrics`, and whether anybody would be notified of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
 
-from django.db.models import Count
+from django.db.models import Count, F, Min
+from django.db.models.functions import Coalesce
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from apps.alerts.models import Alert, AlertRule
+from apps.alerts.services.settings import unheard
+from apps.alerts.services.waiting import overdue
 
 
 def alerts(now: datetime) -> Iterator[Metric]:
-    """How many fire, snoozed ones left out."""
+    """How many fire, snoozed ones left out; the rules; and how late messages are."""
     firing = Alert.objects.filter(Alert.in_state(Alert.State.FIRING, now))
     found = dict(firing.values_list("rule__severity").annotate(count=Count("pk")))
     family = GaugeMetricFamily(
@@ -23,3 +26,25 @@ def alerts(now: datetime) -> Iterator[Metric]:
     for severity in AlertRule.Severity.values:
         family.add_metric([severity], found.get(severity, 0))
     yield family
+    yield _rules()
+    due = Coalesce(F("next_at"), F("created_at"))
+    since = overdue(now).aggregate(since=Min(due))["since"]
+    yield GaugeMetricFamily(
+        "taskplatform_alert_messages_late_seconds",
+        "How long the oldest message has waited that is due: killed, paused or no workers, no beat",
+        value=(now - since).total_seconds() if since else 0.0,
+    )
+
+
+def _rules() -> Metric:
+    family = GaugeMetricFamily(
+        "taskplatform_alert_rules",
+        "Rules that notify people, that have no enabled channel (unheard), and that are off",
+        labels=["state"],
+    )
+    enabled = AlertRule.objects.filter(enabled=True).count()
+    lost = unheard().count()
+    family.add_metric(["watching"], enabled - lost)
+    family.add_metric(["unheard"], lost)
+    family.add_metric(["off"], AlertRule.objects.filter(enabled=False).count())
+    return family

@@ -155,7 +155,11 @@ class RuleAdmin(ForAllOrNobodyAdmin, ServiceModelAdmin):
         settings.delete_rule(rule=row, actor=actor)
 
     def top_panels(self, request: HttpRequest, row: AlertRule) -> list[Panel]:
-        return [Panel(_("Would it fire now?"), _would(row))]
+        panels = [Panel(_("Would it fire now?"), _would(row))]
+        if settings.unheard().filter(pk=row.pk).exists():
+            said = shown_text(gettext("Nobody is notified: it has no enabled channel."))
+            panels.insert(0, Panel("", format_html("<p>{}</p>", said)))
+        return panels
 
     def timeline(self, request: HttpRequest, row: AlertRule) -> Sequence[Moment]:
         entries = JournalEntry.objects.timeline(Source.PLAN, row.pk)

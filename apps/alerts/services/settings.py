@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
 
 from apps.alerts.models import AlertRule, Channel
 from apps.alerts.rules.faults import channel_faults, rule_faults
@@ -90,6 +91,11 @@ def delete_rule(*, rule: AlertRule, actor: str) -> None:
 
 
 @transactional
+def unheard() -> QuerySet[AlertRule]:
+    """The rules that watch, and have no enabled channel."""
+    return AlertRule.objects.filter(enabled=True).exclude(channels__enabled=True)
+
+
 def create_channel(*, actor: str, **values: Any) -> Channel:
     """A new channel; see `create_rule`."""
     now = clock.now()

@@ -1,5 +1,5 @@
-"""A pager that cannot call now calls as soon as it can: without channel, without data, behind
-others that wait, beside one that breaks."""
+"""A pager that cannot call now is seen not to, and calls as soon as it can: killed, paused, served
+by nobody, without channel, without data, behind others that wait, beside one that breaks."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
+from apps.alerts import sweeps
 from apps.alerts.models import Alert, AlertRule, Channel, Delivery, Event, ReportRun
 from apps.alerts.services import alerts, notify, report_runs, settings
 from apps.common import clock, tidy
 from apps.jobs.models import Job, JobType
 from tests.alerts import address, channel, evaluate, report_plan, rule
+from tests.caches import clear_caches
+from tests.emptying import undone
 from tests.frozen import FrozenClock
+from tests.integration.reports.prometheus import samples
 from tests.jobs import end, job_type, jobs, take
 from tests.pages import text_of
 
@@ -50,6 +54,72 @@ def sent() -> list[str]:
 
 def only() -> Alert:
     return Alert.objects.get()
+
+
+# --- seen from outside ----------------------------------------------------------------------------
+def killed() -> None:
+    sweeps.evaluate()
+
+
+def paused() -> None:
+    """As people could pause it in earlier releases."""
+    unserved()
+    JobType.objects.filter(name=notify.TYPE).update(paused=True)
+
+
+def unserved() -> None:
+    late_job("mail")
+    late(channels=[channel()])
+    evaluate()
+
+
+def lacking_channel() -> None:
+    late(channels=[channel(enabled=False)])
+
+
+def lacking_data() -> None:
+    late(channels=[channel()], target="nosuchtype")
+
+
+# How each is seen in the metrics after five minutes, and on the page of the rule.
+UNWATCHED: tuple[tuple[Callable[[], None], dict[str, float], str], ...] = (
+    (killed, {"sweep_overdue_seconds{sweep=alerts.evaluate}": 285}, ""),
+    (paused, {"alert_messages_late_seconds": 300, "job_type_paused{type=deliver}": 1}, ""),
+    (unserved, {"alert_messages_late_seconds": 300, "worker_places": 0}, ""),
+    (
+        lacking_channel,
+        {"alert_rules{state=unheard}": 1, "alert_rules{state=watching}": 0},
+        "Nobody is notified: it has no enabled channel.",
+    ),
+    (
+        lacking_data,
+        {"alert_rules{state=watching}": 1},
+        "No: it reads nothing now. There is no job type nosuchtype (yet).",
+    ),
+)
+
+
+def test_pager_that_does_not_watch_is_seen(
+    frozen_clock: FrozenClock,
+    client: Client,
+    admin_client: Client,
+    settings: Any,
+    subtests: pytest.Subtests,
+) -> None:
+    settings.EMBEDDED = True
+    assert samples(client)["alert_messages_late_seconds"] == 0
+
+    for break_it, seen, sentence in UNWATCHED:
+        with subtests.test(break_it.__name__), undone():
+            clear_caches()
+            break_it()
+            frozen_clock.advance(minutes=5)
+            said = samples(client)
+            assert {name: said[name] for name in seen} == seen
+            for row in AlertRule.objects.all():
+                shown = text_of(admin_client.get(address("alertrule", "change", row.pk)))
+                assert sentence in shown
+                assert ("Nobody is notified" in shown) == sentence.startswith("Nobody")
 
 
 # --- without channel ------------------------------------------------------------------------------
