@@ -48,6 +48,13 @@
     return Boolean(target);
   }
 
+  // To those who hear the page.
+  function tell() {
+    for (const element of document.querySelectorAll("[data-key]")) {
+      if (element.dataset.key.length === 1) element.setAttribute("aria-keyshortcuts", element.dataset.key);
+    }
+  }
+
   function start(dialog) {
     const built = {
       j: () => move(1),
@@ -80,9 +87,8 @@
     document.addEventListener("keydown", onKey);
     // A click beside it closes it, as Esc does.
     dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
-    for (const element of document.querySelectorAll("[data-key]")) {
-      if (element.dataset.key.length === 1) element.setAttribute("aria-keyshortcuts", element.dataset.key);
-    }
+    document.addEventListener("renewed", tell);
+    tell();
   }
 
   document.addEventListener("DOMContentLoaded", () => {

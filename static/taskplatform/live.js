@@ -1,10 +1,13 @@
 // Renews each element with an address in `data-live-url` every `data-seconds`, while the page is
-// visible, until what comes is marked by `data-final`; then the page is loaded once more. What went
-// wrong stands in `.stale`.
+// visible, until what comes is marked by `data-final`; then all that stands beside the menu, which
+// is never loaded anew: its reader may be on the way to another page. What went wrong stands in
+// `.stale`. Other scripts hear of it by the event `renewed`.
 (() => {
   "use strict";
 
   const TIMEOUT_MS = 10000;
+  // What readers and other scripts give to an element: the server never takes these away.
+  const KEPT = new Set(["open", "style", "tabindex", "role", "aria-label", "aria-keyshortcuts"]);
 
   // Makes `old` like `fresh`, node by node, so that focus, selection and scrolling stay. Elements
   // with an id are matched by it.
@@ -19,13 +22,14 @@
     }
   }
 
-  // What readers and other scripts have changed stays: an open part, and what a script has hidden.
+  // The scripts of the theme bind an attribute by another, and then it is theirs.
   function mergeAttributes(old, fresh) {
+    const isBound = (name) => old.hasAttribute(`x-bind:${name}`);
     for (const { name, value } of fresh.attributes) {
-      if (name !== "open" && old.getAttribute(name) !== value) old.setAttribute(name, value);
+      if (name !== "open" && !isBound(name) && old.getAttribute(name) !== value) old.setAttribute(name, value);
     }
     for (const { name } of [...old.attributes]) {
-      if (!fresh.hasAttribute(name) && name !== "open" && name !== "style") old.removeAttribute(name);
+      if (!fresh.hasAttribute(name) && !KEPT.has(name) && !isBound(name)) old.removeAttribute(name);
     }
   }
 
@@ -76,24 +80,36 @@
     return page;
   }
 
-  async function renew(old) {
-    if (document.hidden) return;
-    const page = await fetchPage(old.dataset.liveUrl);
-    const fresh = page && page.getElementById(old.id);
-    if (fresh) merge(old, fresh);
+  function show(old, fresh) {
+    merge(old, fresh);
+    document.dispatchEvent(new Event("renewed"));
+  }
+
+  async function renew(id) {
+    const page = await fetchPage(document.getElementById(id).dataset.liveUrl);
+    const fresh = page && page.getElementById(id);
+    if (!fresh) return;
+    if (!("final" in fresh.dataset)) {
+      show(document.getElementById(id), fresh);
+      return;
+    }
+    // Its buttons, facts and history are others now, too.
+    const whole = await fetchPage(window.location.href);
+    const main = whole && whole.getElementById("main");
+    if (main) show(document.getElementById("main"), main);
   }
 
   function later(id) {
-    const element = document.getElementById(id);
+    const { dataset } = document.getElementById(id);
+    if ("final" in dataset) return;
     setTimeout(async () => {
-      await renew(element);
-      if ("final" in document.getElementById(id).dataset) window.location.reload();
-      else later(id);
-    }, Number(element.dataset.seconds) * 1000);
+      if (!document.hidden) await renew(id);
+      later(id);
+    }, Number(dataset.seconds) * 1000);
   }
 
   // For the overview, whose parts come in turn.
-  window.live = { fetchPage, merge };
+  window.live = { fetchPage, merge: show };
 
-  for (const { id } of document.querySelectorAll("[data-live-url]:not([data-final])")) later(id);
+  for (const { id } of document.querySelectorAll("[data-live-url]")) later(id);
 })();

@@ -27,16 +27,21 @@
     });
   }
 
+  function reach() {
+    document.querySelectorAll(AREAS).forEach((area) => watch.observe(area));
+    document.querySelectorAll("[data-label]").forEach(({ dataset }) => {
+      dataset.label = dataset.label.charAt(0).toUpperCase() + dataset.label.slice(1);
+    });
+  }
+
+  document.addEventListener("renewed", reach);
   document.addEventListener("DOMContentLoaded", () => {
+    reach();
     // What the attribute asks for, some browsers leave out now and then: when a script has led to
     // the page, or when they are busy.
     if (document.activeElement === document.body) document.querySelector("[autofocus]")?.focus();
     const name = document.querySelector("[data-menu-name]")?.dataset.menuName;
     if (name) document.querySelectorAll("span[x-on\\:click*='sidebar']").forEach((icon) => makeButton(icon, name));
-    document.querySelectorAll(AREAS).forEach((area) => watch.observe(area));
-    document.querySelectorAll("[data-label]").forEach(({ dataset }) => {
-      dataset.label = dataset.label.charAt(0).toUpperCase() + dataset.label.slice(1);
-    });
     document.querySelectorAll("#result_list .data-row > *").forEach((cell) => {
       const text = cell.textContent.trim();
       if (text === "–") cell.dataset.empty = "";

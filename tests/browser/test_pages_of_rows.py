@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
 from django.urls import reverse
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from apps.jobs.admin import jobs as jobs_admin
 from apps.jobs.models import Job
@@ -38,9 +39,37 @@ def test_head_of_a_running_job_moves_without_a_reload_and_stops_at_its_end(
 
     end(held, "succeeded", result={"sent": 7})
     expect(page.locator("#live .job-line")).to_contain_text("Succeeded")
-    page.wait_for_function("!window.isTheSame")
-    expect(page.locator("#live")).to_have_attribute("data-final", "")
+    # All of the page is that of a job that has ended, and is not loaded anew.
+    expect(page.locator(".timeline-moment")).to_contain_text(["Submitted", "Succeeded"])
+    expect(page.get_by_role("button", name="Retry")).to_have_attribute("aria-keyshortcuts", "r")
+    expect(page.get_by_role("link", name="Cancel the job…")).to_have_count(0)
     expect(page.locator("script[src*='taskplatform/live']")).to_have_count(0)
+    expect(page.locator("#main")).to_have_attribute("role", "main")
+    expect(page.locator(".state-picture")).to_be_visible()
+    assert page.evaluate("window.isTheSame")
+
+
+def test_end_of_a_job_does_not_hold_back_who_leaves_its_page(
+    page_as: Callable[[str | None], Page], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page that the reader has asked for comes after the job has ended."""
+    monkeypatch.setattr(jobs_admin, "LIVE_SECONDS", 0.1)
+    job_type()
+    [number] = jobs()
+    [held] = take(1, by=HERE)
+    page = page_as("operator")
+    of_the_job = reverse("admin:jobs_job_change", args=[number])
+    page.goto(of_the_job)
+    asked: list[Route] = []
+    page.route(f"**{reverse('failures')}", lambda route: asked.append(route))
+    with page.expect_request(f"**{reverse('failures')}"):
+        page.evaluate("address => { window.location = address }", reverse("failures"))
+
+    with page.expect_response(f"**{of_the_job}"):
+        end(held)
+    asked[0].continue_()
+
+    expect(page).to_have_title(re.compile("^Failures"))
 
 
 def test_full_task_counts_members_and_why_nothing_names_what_is_in_hand(

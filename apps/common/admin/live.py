@@ -24,7 +24,7 @@ def live_view(request: HttpRequest, *, model_admin: Any, pk: int) -> HttpRespons
 
 
 class LiveAdmin(PlatformModelAdmin):
-    """The top panels renew themselves; when the row is final, the whole page once more."""
+    """The top panels renew themselves; when the row is final, all of its page once more."""
 
     def live_seconds(self, row: Any) -> float | None:
         """How often, in seconds; None once nothing changes any more."""

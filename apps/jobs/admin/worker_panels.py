@@ -52,6 +52,7 @@ def quiet_panel(worker: Worker) -> Panel:
 
 
 class _Line(NamedTuple):
+    number: int
     worker: SafeString | str
     job: SafeString
     type: SafeString
@@ -112,6 +113,7 @@ def _lines(jobs: Sequence[Job]) -> list[_Line]:
     now, workers = clock.now(), WorkerLinks([job.worker for job in jobs])
     return [
         _Line(
+            number=job.pk,
             worker=workers.link(job.worker, job.client),
             job=_link(job),
             type=job_fields.type_link(job),
