@@ -107,16 +107,7 @@ def test_costliest_requests_of_the_api_are_answered(database: Path, manage: Mana
     assert [figures[name]["goal"] for name in figures if name not in beside] == ["<= 1"] * 2
 
 
-def test_unknown_name_is_refused_with_those_there_are(manage: Manage) -> None:
-    refused = manage("benchmark", "jsbo")
-    assert refused.returncode == 2
-    assert (
-        "invalid choice: 'jsbo' (choose from 'dispatch', 'jobs', 'workers', 'api', 'reports', "
-        "'history')" in refused.stderr
-    )
-    assert refused.stdout == ""
-
-
+@pytest.mark.long
 def test_parts_by_name_are_all_that_is_measured(database: Path, manage: Manage) -> None:
     """Without --json their lines stand under the words of the format."""
     measured = manage("benchmark", "jobs", "drain", "--quick")
@@ -125,25 +116,6 @@ def test_parts_by_name_are_all_that_is_measured(database: Path, manage: Manage) 
     assert heading.split() == ["figure", "value", "baseline", "ratio", "goal"]
     assert line.startswith("drain in process, SQLite  ")
     assert line.endswith(("met", "short"))
-
-
-def test_unknown_part_is_refused_with_those_there_are(manage: Manage) -> None:
-    refused = manage("benchmark", "jobs", "drian")
-    assert refused.returncode == 1
-    assert refused.stderr == (
-        "CommandError: jobs has no part drian; its parts: runner, settings, submit, bulk, settle, "
-        "flatness, crowd, schedules, bulk-run, drain, pick-up.\n"
-    )
-
-
-def test_parts_for_servers_are_refused_on_sqlite(database: Path, manage: Manage) -> None:
-    refused = manage("benchmark", "history", "--quick")
-    assert refused.returncode == 1
-    assert refused.stderr == (
-        "CommandError: Of history these parts need MariaDB and Redis. Set DATABASE_URL and "
-        "REDIS_URL; both must be of test machines.\n"
-    )
-    assert refused.stdout == ""
 
 
 def processes_with(variable: str) -> dict[int, str]:

@@ -63,3 +63,29 @@ def test_benchmark_without_the_tests_says_where_to_run_it(monkeypatch: pytest.Mo
     with pytest.raises(CommandError, match=r"needs tests\.benchmark\.run.*checkout") as refused:
         call_command("benchmark", "dispatch")
     assert refused.value.returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (
+            ["jsbo"],
+            "invalid choice: 'jsbo' "
+            "(choose from 'dispatch', 'jobs', 'workers', 'api', 'reports', 'history')",
+        ),
+        (
+            ["jobs", "drian"],
+            "jobs has no part drian; its parts: runner, settings, submit, bulk, settle, flatness, "
+            "crowd, schedules, bulk-run, drain, pick-up.",
+        ),
+        (
+            ["history"],
+            "Of history these parts need MariaDB and Redis. Set DATABASE_URL and REDIS_URL; "
+            "both must be of test machines.",
+        ),
+    ],
+)
+def test_what_cannot_be_measured_is_refused_with_what_can(words: list[str], reason: str) -> None:
+    with pytest.raises(CommandError) as refused:
+        call_command("benchmark", *words, "--quick")
+    assert str(refused.value).endswith(reason)
