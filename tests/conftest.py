@@ -161,37 +161,48 @@ def django_db_setup(
 @pytest.fixture(scope="session", autouse=True)
 def plain_settings() -> Iterator[None]:
     """Pages without collected static files, passwords without the cost of hashing, and jobs that
-    may call no address, on any database."""
+    may call no address, on any database.
+
+    Redis may take long on a busy machine; tests of short timeouts use servers of their own.
+    """
     from django.test import override_settings
 
     staticfiles = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+    cache = django_settings.CACHES["default"]
+    if os.environ["REDIS_URL"]:
+        patience = {"SOCKET_CONNECT_TIMEOUT": 60.0, "SOCKET_TIMEOUT": 60.0}
+        cache = {**cache, "OPTIONS": {**cache["OPTIONS"], **patience}}
     with override_settings(
         STORAGES={**django_settings.STORAGES, "staticfiles": staticfiles},
         PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"],
         JOB_HTTP_HOSTS=(),
         JOB_HTTP_NETWORKS=(),
+        CACHES={"default": cache},
     ):
         yield
 
 
 @pytest.fixture(scope="session", autouse=True)
-def patient_clock() -> Iterator[None]:
-    """The clock syncs with each new connection only, not while a test counts statements."""
+def patched_product() -> Iterator[None]:
+    """What would disturb all tests. In one fixture, because each costs every test some time."""
+    from django.test import TransactionTestCase
+
     from apps.common import clock
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(clock, "RESYNC_SECONDS", 3600.0)
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def no_declared_secrets() -> Iterator[None]:
-    """No schema is read for names of secrets, not while a test counts statements; tests of them
-    use `declared_secrets`."""
     from apps.common.masking import names
+    from apps.dispatch.services import planning
+    from apps.reports.services import lately, standing
+    from tests.emptying import empty_database
 
     with pytest.MonkeyPatch.context() as patch:
+        # The clock syncs with each new connection only, and no schema is read for names of secrets
+        # (tests of them use `declared_secrets`): not while a test counts statements.
+        patch.setattr(clock, "RESYNC_SECONDS", 3600.0)
         patch.setattr(names, "_sources", [])
+        # Each page of a test shows what the test has just done.
+        for kept in (planning.outlooks, lately.hours, standing.longest_dues, standing.sheets):
+            patch.setattr(kept, "seconds", 0.0)
+        # After each test that commits.
+        patch.setattr(TransactionTestCase, "_fixture_teardown", empty_database)
         yield
 
 
@@ -207,45 +218,6 @@ def declared_secrets(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     names.forget_declared()
     yield
     names.forget_declared()
-
-
-@pytest.fixture(scope="session", autouse=True)
-def fresh_standing() -> Iterator[None]:
-    """Each page of a test shows what the test has just done."""
-    from apps.dispatch.services import planning
-    from apps.reports.services import lately, standing
-
-    with pytest.MonkeyPatch.context() as patch:
-        for kept in (planning.outlooks, lately.hours, standing.longest_dues, standing.sheets):
-            patch.setattr(kept, "seconds", 0.0)
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def patient_cache() -> Iterator[None]:
-    """Redis may take long on a busy machine; tests of short timeouts use servers of their own."""
-    from django.test import override_settings
-
-    default = django_settings.CACHES["default"]
-    if not os.environ["REDIS_URL"]:
-        yield
-        return
-    patience = {"SOCKET_CONNECT_TIMEOUT": 60.0, "SOCKET_TIMEOUT": 60.0}
-    options = {**default["OPTIONS"], **patience}
-    with override_settings(CACHES={"default": {**default, "OPTIONS": options}}):
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def quick_emptying() -> Iterator[None]:
-    """Empty the database quickly after each test that commits."""
-    from django.test import TransactionTestCase
-
-    from tests.emptying import empty_database
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(TransactionTestCase, "_fixture_teardown", empty_database)
-        yield
 
 
 @pytest.fixture(autouse=True)

@@ -171,6 +171,7 @@ def test_examples_of_hypothesis_follow_the_printed_seed(request: pytest.FixtureR
 @pytest.mark.django_db(transaction=True)
 class TestEmptying:
     def test_all_goes_but_what_migrate_makes(self) -> None:
+        empty_database()
         roles = list(Group.objects.values_list("pk", "name"))
         factories.once_task(factories.group(members=["uid_alice"]))
 

@@ -69,13 +69,22 @@ def test_suite_on_the_servers_follows_only_a_good_one_on_sqlite(
     assert gate.main("test") == 0
     assert [("tests.servers" in command) for command in commands] == [False, True]
     assert "-m" not in commands[0][3:]
-    assert commands[1][-2:] == ["-m", "(both or mariadb) and not long and not cluster"]
+    *_, marks = commands[1][: -len(gate.marked_files())]
+    assert marks == "(both or mariadb) and not long and not cluster"
     commands.clear()
 
     monkeypatch.setattr(gate, "PYTEST", ["bad"])
 
     assert gate.main("test") == 1
     assert len(commands) == 1
+
+
+def test_files_of_the_second_round_are_all_that_have_a_marked_test(
+    request: pytest.FixtureRequest,
+) -> None:
+    """Of those that this run has collected."""
+    marked = {str(item.path) for item in request.session.items if item.get_closest_marker("both")}
+    assert marked <= set(gate.marked_files())
 
 
 def test_every_test_runs_in_a_short_round_or_in_a_long_one(
