@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from apps.jobs.runner.process import Node, Process
+from apps.jobs.services import slices, type_snapshots
 from tests.frozen import FrozenClock
 from tests.jobs import job_type
+
+
+@pytest.fixture(autouse=True)
+def young_caches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is known for a second stays so, however long a busy machine takes for a test."""
+    for module in (slices, type_snapshots):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: 0.0))
 
 
 @pytest.fixture

@@ -171,7 +171,7 @@ def test_locked_jobs_keep_no_other_from_their_rescue(way: str, settings: Any) ->
     numbers = jobs(7)
     take(9)
     first, others = numbers[:3], numbers[3:]
-    until, worker = clock.now() + timedelta(seconds=5), WorkerKey("", "host-a:1")
+    until, worker = clock.now() + timedelta(minutes=9), WorkerKey("", "host-a:1")
     if way in ("lease", "deadline"):
         Job.objects.update(lease_until=clock.now(), hard_end_at=clock.now())
 
