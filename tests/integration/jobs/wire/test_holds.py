@@ -35,15 +35,6 @@ def test_worker_is_its_key_at_its_address(calls: Calls) -> None:
     assert (job().client, job().worker) == (worker.client, worker.name)
 
 
-def test_worker_serves_all_types_that_it_asks_for_one_by_one(calls: Calls) -> None:
-    job_type("mail", handler="", stages=["*"])
-    for _ in range(2):
-        calls.hold("mail")
-        calls.hold("lark")
-
-    assert Worker.objects.get().types == ["lark", "mail"]
-
-
 def test_quiet_worker_gets_nothing(calls: Calls) -> None:
     calls.hold()
     Worker.objects.update(is_quiet=True)
@@ -111,13 +102,6 @@ def test_order_is_by_priority_and_age_and_nobody_comes_before_its_time(
     assert held == [urgent, soon, oldest, second, late.partition("_")[0]]
 
 
-def test_paused_type_gives_nothing(calls: Calls) -> None:
-    calls.create()
-    job_type("lark", handler="", stages=["*"], paused=True)
-
-    assert calls.hold() == []
-
-
 # --- the list that holds --------------------------------------------------------------------------
 @pytest.mark.parametrize("is_on", [False, True])
 def test_list_of_waiting_tasks_holds_them_where_the_switch_says_so(
@@ -163,11 +147,3 @@ def test_name_that_no_type_can_have_is_not_registered(go: Calls, make_key: Any) 
     bound = Calls("g2", make_key(job_types=["mail"]))
     assert bound.ask("register", {"task_type": "other"})[0] == 8047
     assert bound.ask("register", {"task_type": "mail"})[0] == 0
-
-
-def test_interval_is_a_setting(calls: Calls, settings: Any) -> None:
-    settings.ASYNCFLOW_INTERVAL = 3
-
-    [known] = calls.ask("settings")[1]
-
-    assert known[calls.dialect.spelled("schedule_interval")] == 3

@@ -1,4 +1,4 @@
-"""Recorded requests of existing workers are answered as their own servers do. S2.12, S2.13."""
+"""Recorded requests of workers are answered as their own servers do. S2.5, S2.12, S2.13."""
 
 from __future__ import annotations
 
