@@ -9,14 +9,12 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
-from django.utils import translation
 
 from apps.jobs.admin.archive import ArchivedJobAdmin
 from apps.jobs.models import ArchivedJob, Job, JobScope, JobType
 from apps.journal.models import JournalEntry
-from taskplatform.site import navigation
 from tests.frozen import FrozenClock
-from tests.history import archived, ended, move, where
+from tests.history import archived, ended, move
 from tests.integration.jobs.admin.pages import LIST, buttons, page_of, shown
 from tests.jobs import end, job_type, jobs, take
 from tests.pages import text_of
@@ -36,15 +34,6 @@ def act(client: Client, name: str, *numbers: int) -> Any:
 
 
 class TestList:
-    def test_newest_first_and_without_what_is_live(self, admin_client: Client) -> None:
-        old = archived(3, key="order-1", status="failed", memo="no address")
-        jobs(2)
-        page = admin_client.get(ARCHIVE)
-        assert shown(page) == old[::-1]
-        for expected in ("order-1", "no address", "Failed", "1 / 3", "host-a"):
-            assert expected in text_of(page), expected
-        assert "Add" not in text_of(page)
-
     def test_filters_find_by_index(self, admin_client: Client) -> None:
         """S4.16: also the jobs of a type that is deleted."""
         job_type("gone")
@@ -81,24 +70,6 @@ class TestList:
         archived(20)
         assert reads() <= few
 
-    def test_is_in_the_menu_for_those_who_see_jobs(self, rf: Any, role_user: Any) -> None:
-        request = rf.get("/admin/")
-        request.user = role_user("viewer")
-        titles = [str(i["title"]).lower() for group in navigation(request) for i in group["items"]]
-        assert titles.index("archive") == titles.index("jobs") + 1
-
-    def test_limits_hold_here_too(self, role_client: Any, role_user: Any) -> None:
-        """S1.21: who is limited to a type sees only its jobs, wherever they are."""
-        job_type("sms")
-        [other], [mine] = archived(status="failed"), archived(type="sms", status="failed")
-        JobScope.objects.create(operator=role_user("operator"), type="sms")
-        client = role_client("operator")
-        assert shown(client.get(ARCHIVE)) == [mine]
-        assert archive_page(client, mine).status_code == 200
-        assert archive_page(client, other).status_code == 404
-        act(client, "retry", other)
-        assert where(other) == ["jobs_archived"]
-
 
 class TestPage:
     def test_shows_what_it_showed_before(self, admin_client: Client, mail: FrozenClock) -> None:
@@ -120,13 +91,6 @@ class TestPage:
             assert expected in text, expected
         assert buttons(page) == {"Retry", "Retry on host…"}
 
-    def test_viewer_reads_and_cannot_retry(self, role_client: Any) -> None:
-        [number] = archived(status="failed")
-        client = role_client("viewer")
-        assert buttons(archive_page(client, number)) == set()
-        assert act(client, "retry", number).status_code == 403
-        assert where(number) == ["jobs_archived"]
-
     def test_retry_leads_to_the_live_page(self, admin_client: Client) -> None:
         """S4.16."""
         [number] = archived(status="failed")
@@ -135,20 +99,6 @@ class TestPage:
         assert page.redirect_chain == [(reverse("admin:jobs_job_change", args=[number]), 302)]
         assert "1 job retried." in text_of(page)
         assert "Back from the archive" in text_of(page)
-
-    def test_many_are_retried_from_the_list(self, admin_client: Client) -> None:
-        numbers = archived(3, status="failed")
-        act(admin_client, "retry", *numbers)
-        assert Job.objects.filter(status="ready").count() == 3
-
-    def test_page_and_list_in_chinese(self, admin_client: Client) -> None:
-        [number] = archived(status="failed")
-        admin_client.cookies["django_language"] = "zh-hans"
-        with translation.override("zh-hans"):
-            assert "归档" in text_of(admin_client.get(ARCHIVE))
-            page = text_of(archive_page(admin_client, number))
-        assert "已移入归档" in page
-        assert "起在归档中" in page
 
 
 class TestWays:

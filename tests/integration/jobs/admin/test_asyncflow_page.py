@@ -17,7 +17,7 @@ from apps.jobs.wire.dialects import BY_NAME
 from tests.frozen import FrozenClock
 from tests.integration.jobs.wire.worker_calls import Calls
 from tests.jobs import job_type
-from tests.pages import english_in, tables_of
+from tests.pages import tables_of
 
 pytestmark = pytest.mark.django_db
 URL = "/admin/jobs/worker/asyncflow/"
@@ -123,23 +123,3 @@ def test_examples_are_what_the_dialect_answers(
         assert [*task] == [*given]
         assert [*settings] == [*calls.ask("settings")[1][0]]
         assert task[dialect.spelled("task_id")].startswith("249880717948497921h2_lark_")
-
-
-def test_page_is_found_from_its_neighbours(admin_client: Client) -> None:
-    for path in ("jobtype/", "worker/", "jobtype/handlers/"):
-        assert URL in admin_client.get(f"/admin/jobs/{path}").content.decode()
-
-
-def test_page_speaks_chinese(admin_client: Client, make_key: Callable[..., str]) -> None:
-    Calls("g1", make_key()).hold()
-
-    answer: Any = admin_client.get(URL, headers={"accept-language": "zh-hans"})
-
-    assert english_in(answer) == []
-    assert "最近的调用者" in answer.content.decode()
-
-
-def test_page_is_for_those_who_see_workers(role_client: Any, client: Client) -> None:
-    assert role_client("viewer").get(URL).status_code == 200
-    assert "access/apiclient" not in part(shown(role_client("viewer")), "g1")
-    assert client.get(URL).status_code == 302

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.test import Client
 from django.urls import reverse
 
-from apps.common import clock
 from apps.jobs.handlers import registry
 from apps.jobs.models import JobType
 from apps.jobs.models.job_type import BUILT_IN
 from apps.jobs.rules import transitions as t
 from tests import factories
-from tests.integration.jobs.admin.pages import LIST, TYPES, edit_url
+from tests.integration.jobs.admin.pages import LIST, TYPES
 from tests.jobs import HERE, end, job_type, jobs, row, take
 from tests.pages import english_in, form_of, text_of
 
@@ -125,14 +123,6 @@ def test_context_that_is_no_json(reader: Client, subtests: pytest.Subtests) -> N
             assert_chinese(reader.post(ADD, {**form, "params-raw": text}, follow=True))
 
 
-def test_new_job_that_needs_a_key(reader: Client) -> None:
-    job_type()
-
-    page = sent(reader, ADD, "key", **{"is_unique": "on", "params-raw": "{}"})
-
-    assert_chinese(page)
-
-
 def test_type_with_everything_wrong(reader: Client) -> None:
     typed = {
         "name": "a b",
@@ -155,25 +145,6 @@ def test_type_with_a_wrong_schema(reader: Client, subtests: pytest.Subtests) -> 
     assert not JobType.objects.exists()
 
 
-def test_type_that_is_there_and_one_that_somebody_else_changed(reader: Client) -> None:
-    made = job_type()
-    url = f"{TYPES}{made.pk}/change/"
-    form = form_of(reader.get(url), "max_attempts")
-    reader.post(url, {**form, "weight": "5"})
-
-    assert_chinese(sent(reader, ADD_TYPE, "max_attempts", name="mail"))
-    assert_chinese(reader.post(url, {**form, "weight": "6"}))
-
-
-def test_edit_of_a_job_that_waits(reader: Client) -> None:
-    job_type(params_schema={"type": "object", "required": ["shop"]})
-    (number,) = jobs(1, run_at=clock.now() + timedelta(hours=1), context={"shop": 1})
-    typed = {"reason": "x", "context": "{}", "priority": "101", "max_attempts": "0"}
-
-    assert_chinese(sent(reader, edit_url(number), "reason", **typed))
-    assert_chinese(sent(reader, edit_url(number), "reason", reason="x", context="{}"))
-
-
 def test_act_on_a_job_that_is_refused(reader: Client, subtests: pytest.Subtests) -> None:
     job_type(allowed_hosts=[HERE.host])
     factories.worker("b:1", host="host-b")
@@ -188,16 +159,6 @@ def test_act_on_a_job_that_is_refused(reader: Client, subtests: pytest.Subtests)
 
             assert row(number).status == t.FAILED
             assert_chinese(page)
-
-
-def test_pause_that_is_refused(reader: Client) -> None:
-    made = job_type()
-    for given in ({"reason": ""}, {"reason": "x", "until": "2020-01-01T12:00"}):
-        page = reader.post(f"{TYPES}act/pause/", {"ids": str(made.pk), **given}, follow=True)
-
-        made.refresh_from_db()
-        assert not made.paused
-        assert_chinese(page)
 
 
 def test_titles_of_types_that_come_with_the_platform_are_chinese(admin_client: Client) -> None:

@@ -11,7 +11,6 @@ from django.test import Client
 
 from apps.jobs.admin import handlers
 from apps.jobs.api.work import HoldBody, SettleBody
-from apps.jobs.models import JobScope
 from tests import factories
 from tests.pages import tables_of
 
@@ -51,17 +50,3 @@ def test_examples_are_what_the_api_takes() -> None:
     HoldBody.check(json.loads(bodies["hold"]))
     SettleBody.check(json.loads(bodies["settle"]))
     assert bodies.keys() == {"hold", "heartbeat", "settle"}
-
-
-def test_types_outside_the_limits_of_a_person_are_not_named(
-    role_client: Any, role_user: Any
-) -> None:
-    factories.job_type("receipt", handler="echo")
-    factories.job_type("secret", handler="echo")
-    olga, page = role_user("operator"), role_client("operator")
-    JobScope.objects.create(operator=olga, type="receipt")
-
-    text = shown(page)
-
-    assert ">receipt<" in text
-    assert "secret" not in text.split("Connect a worker")[0]

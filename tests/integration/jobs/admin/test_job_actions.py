@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
-from itertools import product
 from typing import Any
 
 import pytest
-from django.contrib.messages import get_messages
 from django.test import Client
 
-from apps.common import clock
-from apps.jobs.models import Job, Worker
 from apps.jobs.rules import transitions as t
 from apps.journal.models import JournalEntry
-from tests.frozen import FrozenClock
-from tests.integration.jobs.admin.pages import LIST, act, buttons, edit_url, page_of, statuses
-from tests.jobs import end, events_of, job_type, jobs, row, take
+from tests import factories
+from tests.integration.jobs.acted_on import job_in
+from tests.integration.jobs.admin.pages import LIST, act, buttons, page_of, statuses
+from tests.jobs import end, job_type, jobs, row, take
 from tests.pages import form_of, text_of
 
 pytestmark = pytest.mark.django_db
@@ -33,28 +29,6 @@ ARROWS = {
 }
 
 
-def in_state(status: str) -> int:
-    """A job in that state, brought there by workers where they do."""
-    job_type()
-    if status == t.SCHEDULED:
-        return jobs(run_at=clock.now() + timedelta(hours=1))[0]
-    (number,) = jobs()
-    if status == t.CANCELLED:
-        Job.objects.filter(pk=number).update(status=status)
-    elif status != t.READY:
-        [held] = [each for each in take() if each.id == number]
-        if status != t.RUNNING:
-            end(held, status, retry="never") if status == t.FAILED else end(held, status)
-    assert row(number).status == status
-    return number
-
-
-def worker(host: str = "host-b") -> Worker:
-    return Worker.objects.create(
-        name=f"{host}:1", host=host, started_at=clock.now(), last_heartbeat_at=clock.now()
-    )
-
-
 def test_buttons_are_the_legal_arrows_of_the_state(
     admin_client: Client, subtests: pytest.Subtests
 ) -> None:
@@ -64,34 +38,7 @@ def test_buttons_are_the_legal_arrows_of_the_state(
             wanted = {words for words, arrow in ARROWS.items() if arrow in legal}
             if legal & {"cancel", "request_cancel"}:
                 wanted.add("Cancel the job")
-            assert buttons(page_of(admin_client, in_state(status))) == wanted
-
-
-def test_what_is_not_legal_is_refused_when_posted_all_the_same(
-    admin_client: Client, subtests: pytest.Subtests
-) -> None:
-    names = "retry", "run_now", "cancel", "force_cancel", "mark_done"
-    # Force adds nothing to what is cancelled at once anyway.
-    arrows = {
-        ("cancel", t.RUNNING): "request_cancel",
-        ("force_cancel", t.READY): "cancel",
-        ("force_cancel", t.SCHEDULED): "cancel",
-    }
-    for name, status in product(names, t.STATUSES):
-        with subtests.test(name=name, status=status):
-            number = in_state(status)
-            before, version = events_of(number), row(number).version
-            admin_client.cookies.pop("messages", None)
-            answer = act(admin_client, name, number)
-            assert answer.status_code == 302
-            if t.is_legal(arrows.get((name, status), name), status):
-                assert len(events_of(number)) <= len(before) + 1
-                continue
-            assert events_of(number) == before
-            assert (row(number).version, row(number).status) == (version, status)
-            text = " ".join(map(str, get_messages(answer.wsgi_request)))
-            said = ("only while", "only an open job can be cancelled", "Nothing was left to do")
-            assert any(words in text for words in said), text
+            assert buttons(page_of(admin_client, job_in(status).pk)) == wanted
 
 
 @pytest.mark.parametrize(
@@ -109,7 +56,7 @@ def test_action_takes_the_arrow_and_shows_who_and_why_once(
     role_client: Any, name: str, before: str, after: str, event: str
 ) -> None:
     """I55: who, when, from, to and why, one entry in the transaction of the change."""
-    number = in_state(before)
+    number = job_in(before).pk
     entries = JournalEntry.objects.count()
     assert act(role_client("configurer"), name, number).status_code == 302
     assert row(number).status == after
@@ -121,7 +68,7 @@ def test_action_takes_the_arrow_and_shows_who_and_why_once(
 
 @pytest.mark.parametrize("reason", ["", " "])
 def test_cancel_needs_a_reason(admin_client: Client, reason: str) -> None:
-    number = in_state(t.READY)
+    number = job_in(t.READY).pk
     page = admin_client.post(f"{LIST}act/cancel/", {"ids": str(number), "reason": reason})
     assert page.status_code == 200
     assert row(number).status == t.READY
@@ -130,7 +77,7 @@ def test_cancel_needs_a_reason(admin_client: Client, reason: str) -> None:
 
 
 def test_retry_is_one_click_and_asks_nothing(admin_client: Client) -> None:
-    number = in_state(t.FAILED)
+    number = job_in(t.FAILED).pk
     html = page_of(admin_client, number).content.decode()
     assert re.search(rf'action="{LIST}act/retry/".*?name="ids" value="{number}"', html, re.DOTALL)
 
@@ -142,18 +89,11 @@ def test_retry_is_one_click_and_asks_nothing(admin_client: Client) -> None:
 
 
 def test_selected_jobs_are_retried_at_once(admin_client: Client) -> None:
-    number = in_state(t.FAILED)
+    number = job_in(t.FAILED).pk
     given = {"action": "retry", "_selected_action": [str(number)], "index": "0"}
     answer = admin_client.post(f"{LIST}?status=failed", given)
     assert (answer.status_code, answer["Location"]) == (302, f"{LIST}?status=failed")
     assert row(number).status == t.READY
-
-
-def test_rows_of_the_list_have_the_button_that_suits_them(admin_client: Client) -> None:
-    number = in_state(t.FAILED)
-    in_state(t.SUCCEEDED)
-    html = admin_client.get(LIST).content.decode()
-    assert re.findall(r'name="ids" value="(\d+)">(\w+)<', html) == [(str(number), "Retry")]
 
 
 def test_bulk_action_shows_what_was_done_and_what_was_skipped_and_why(admin_client: Client) -> None:
@@ -176,21 +116,6 @@ def test_bulk_action_shows_what_was_done_and_what_was_skipped_and_why(admin_clie
     assert [row(n).version for n in numbers] == versions
 
 
-def test_bulk_retry_and_run_now_repeat_without_effect(
-    admin_client: Client, frozen_clock: FrozenClock
-) -> None:
-    """I56: retry pressed twice is one extra claim."""
-    number = in_state(t.FAILED)
-    act(admin_client, "retry", number)
-    version = row(number).version
-    report = act(admin_client, "retry", number)
-    assert report.status_code == 302
-    frozen_clock.advance(seconds=5)
-    act(admin_client, "run_now", number)
-    assert row(number).version == version
-    assert len(take()) == 1
-
-
 def test_list_offers_only_what_suits_many(admin_client: Client) -> None:
     job_type()
     jobs()
@@ -199,7 +124,7 @@ def test_list_offers_only_what_suits_many(admin_client: Client) -> None:
 
 
 def test_more_than_a_thousand_rows_are_refused_as_a_whole(admin_client: Client) -> None:
-    number = in_state(t.READY)
+    number = job_in(t.READY).pk
     answer = act(admin_client, "cancel", number, *range(1, 1001))
     assert answer.status_code == 302
     assert row(number).status == t.READY
@@ -207,7 +132,7 @@ def test_more_than_a_thousand_rows_are_refused_as_a_whole(admin_client: Client) 
 
 # --- cancelling what runs -----------------------------------------------------------------------
 def test_running_job_is_asked_once_and_can_then_only_be_forced(admin_client: Client) -> None:
-    number = in_state(t.RUNNING)
+    number = job_in(t.RUNNING).pk
     act(admin_client, "cancel", number)
     page = page_of(admin_client, number)
     assert buttons(page) == {"Cancel by force"}
@@ -217,25 +142,12 @@ def test_running_job_is_asked_once_and_can_then_only_be_forced(admin_client: Cli
     assert row(number).version == version
 
 
-def test_forced_cancel_fences_the_worker_and_keeps_its_late_result(admin_client: Client) -> None:
-    """I56: cancelled, and the report afterwards refused, but shown as stale."""
-    job_type()
-    (number,) = jobs()
-    held = take(1)[0]
-    act(admin_client, "force_cancel", number)
-    assert end(held, "succeeded", memo="sent after all") == "lease_lost"
-    text = text_of(page_of(admin_client, number))
-    assert "Stale result" in text
-    assert "sent after all" in text
-    assert row(number).status == t.CANCELLED
-
-
 # --- hosts --------------------------------------------------------------------------------------
 def test_retry_on_a_host_offers_the_hosts_of_registered_workers(admin_client: Client) -> None:
     """S1.8: "rerun on host…" is an action."""
-    number = in_state(t.FAILED)
-    worker("host-b")
-    Worker.objects.filter(pk=worker("host-z").pk).update(state=Worker.State.GONE)
+    number = job_in(t.FAILED).pk
+    factories.worker("host-b:1")
+    factories.worker("host-z:1", state="gone")
     page = admin_client.get(f"{LIST}act/retry_on_host/?ids={number}")
     assert form_of(page, "reason")["host"] == "host-b"
     assert "host-z" not in text_of(page)
@@ -258,20 +170,5 @@ def test_retry_on_a_host_offers_the_hosts_of_registered_workers(admin_client: Cl
 def test_role_has_the_buttons_that_it_may_press(
     role_client: Any, role: str, offered: set[str]
 ) -> None:
-    number = in_state(t.FAILED)
+    number = job_in(t.FAILED).pk
     assert buttons(page_of(role_client(role), number)) == offered
-
-
-def test_viewer_is_refused_every_action(role_client: Any) -> None:
-    number, viewer = in_state(t.READY), role_client("viewer")
-    for name in ("retry", "run_now", "cancel", "force_cancel", "mark_done"):
-        assert act(viewer, name, number).status_code == 403, name
-    assert viewer.get(edit_url(number)).status_code == 403
-    assert row(number).status == t.READY
-
-
-def test_operator_overrides_nothing(role_client: Any) -> None:
-    number, operator = in_state(t.RUNNING), role_client("operator")
-    for name in ("force_cancel", "mark_done"):
-        assert act(operator, name, number).status_code == 403, name
-    assert row(number).status == t.RUNNING

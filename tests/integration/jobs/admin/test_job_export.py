@@ -14,9 +14,6 @@ from django.urls import NoReverseMatch, reverse
 
 from apps.common import clock
 from apps.common.admin import export
-from apps.common.masking import MASK
-from apps.jobs.models import Job, JobScope
-from apps.journal.models import JournalEntry
 from tests import callback, factories
 from tests.history import archived
 from tests.jobs import job_type, jobs
@@ -69,12 +66,6 @@ def test_no_cell_is_a_formula(admin_client: Client) -> None:
     assert row["error"] == "'=1+1"
 
 
-def test_secrets_are_masked_as_in_the_list(admin_client: Client) -> None:
-    factories.job(into={"status": "failed", "memo": "GET https://x.example/?token=s3cr3t gave 500"})
-    [row] = exported(admin_client, f"{JOBS}export/")
-    assert row["error"] == f"GET https://x.example/?token={MASK} gave 500"
-
-
 @pytest.mark.parametrize("limit", [{"MAX_EXPORTED": 2}, {"MAX_SECONDS": -1.0}])
 def test_what_is_too_much_is_refused_and_the_filters_stay(
     limit: dict[str, float], admin_client: Client, monkeypatch: Any
@@ -98,25 +89,6 @@ def test_archive_dispatches_and_journal_are_exported_too(admin_client: Client) -
     assert (line["id"], line["executor"], line["state"]) == (str(taken.pk), "uid_ann", "open")
     [entry] = exported(admin_client, f"/admin/journal/journalentry/export/?q={taken.pk}")
     assert (entry["event"], entry["executor"]) == ("handed_out", "uid_ann")
-
-
-def test_export_is_told_in_the_journal(admin_client: Client) -> None:
-    exported(admin_client, f"{JOBS}export/?type=mail")
-    entry = JournalEntry.objects.get(event="exported")
-    assert (entry.actor, entry.reason) == ("admin:admin", f"{JOBS}export/?type=mail")
-
-
-def test_people_with_limits_export_their_rows_only(role_client: Any, role_user: Any) -> None:
-    JobScope.objects.create(operator=role_user("viewer"), type="mail")
-    own = factories.job("mail")
-    factories.job("sms")
-    assert Job.objects.count() == 2
-    assert [row["id"] for row in exported(role_client("viewer"), f"{JOBS}export/")] == [str(own.pk)]
-
-
-def test_list_leads_to_the_export_of_what_it_shows(admin_client: Client) -> None:
-    page = admin_client.get(f"{JOBS}?status=failed").content.decode()
-    assert f'{JOBS}export/?status=failed"' in page
 
 
 def test_file_is_named_after_its_list(admin_client: Client) -> None:

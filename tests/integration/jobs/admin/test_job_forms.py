@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import timedelta
 from typing import Any
 
@@ -10,13 +9,14 @@ import pytest
 from django.test import Client
 
 from apps.common import clock
-from apps.jobs.models import Job, Worker
+from apps.jobs.models import Job
 from apps.jobs.rules import transitions as t
 from apps.journal.models import JournalEntry
+from tests import factories
 from tests.frozen import FrozenClock
 from tests.integration.jobs.admin.pages import LIST, edit_url, page_of
 from tests.job_scenes import MAIL
-from tests.jobs import job_type, jobs, row, take
+from tests.jobs import job_type, jobs, row
 from tests.pages import form_of, text_of
 
 pytestmark = pytest.mark.django_db
@@ -70,28 +70,6 @@ def test_times_and_numbers_of_the_form_count(
     assert (job.status, job.context) == (t.SCHEDULED, {"a": 1})
 
 
-def test_what_the_service_refuses_stands_beside_the_field_with_what_was_typed(
-    admin_client: Client,
-) -> None:
-    job_type("mail", params_schema=MAIL)
-    typed = {"params-value/to": "ann@example.com"}
-    form = filled(admin_client, f"{ADD}?type=mail", "key", **typed)
-    for wrong, field in (({"priority": "101"}, "priority"), ({"is_unique": "on"}, "key")):
-        page = admin_client.post(ADD, {**form, **wrong})
-        assert page.status_code == 200
-        assert set(page.context["adminform"].form.errors) == {field}
-        assert "ann@example.com" in page.content.decode()
-    assert not Job.objects.exists()
-
-
-def test_context_that_does_not_fit_is_shown_beside_its_field(admin_client: Client) -> None:
-    job_type("mail", params_schema=MAIL)
-    typed = {"params-uses_raw": "on", "params-raw": '{"to": 5, "nope": 1}'}
-    page = admin_client.post(ADD, filled(admin_client, f"{ADD}?type=mail", "key", **typed))
-    assert "The context has errors; see below." in text_of(page)
-    assert not Job.objects.exists()
-
-
 def test_all_that_is_wrong_with_a_new_job_is_shown_at_once(admin_client: Client) -> None:
     """The context, what is no number, what is out of range, and what the type requires."""
     job_type("mail", params_schema=MAIL)
@@ -135,17 +113,6 @@ def test_other_type_draws_its_fields_from_what_was_typed(admin_client: Client) -
     assert not Job.objects.exists()
 
 
-def test_without_a_type_there_is_nothing_to_submit(admin_client: Client) -> None:
-    answer = admin_client.get(ADD, follow=True)
-    assert "There is no job type yet" in text_of(answer)
-
-
-def test_viewer_submits_nothing(role_client: Any) -> None:
-    job_type()
-    assert role_client("viewer").get(ADD).status_code == 403
-    assert role_client("viewer").post(ADD, {"type": "mail"}).status_code == 403
-
-
 # --- the edit of a waiting one --------------------------------------------------------------------
 def scheduled(**columns: Any) -> int:
     job_type(params_schema=columns.pop("schema", {}))
@@ -158,9 +125,7 @@ def test_edit_changes_what_was_typed_and_shows_before_and_after(
     """S1.21: change time, priority and maximum attempts; I55: with before, after and why."""
     client = role_client("operator")
     number = scheduled(context={"to": "ann"})
-    Worker.objects.create(
-        name="host-b:1", host="host-b", started_at=clock.now(), last_heartbeat_at=clock.now()
-    )
+    factories.worker("host-b:1")
     typed = {
         "run_at_0": "2026-03-02",
         "run_at_1": "18:00:00",
@@ -198,18 +163,6 @@ def test_untouched_edit_changes_nothing(admin_client: Client, frozen_clock: Froz
     )
 
 
-def test_context_is_edited_behind_its_mask_and_judged_by_the_schema(admin_client: Client) -> None:
-    number = scheduled(context={"to": "ann", "api_key": "hunter2"}, schema=MAIL)
-    url = edit_url(number)
-    form = filled(admin_client, url, "priority", reason="Wrong address")
-    wrong = admin_client.post(url, {**form, "context": '{"api_key": "x"}'})
-    assert wrong.status_code == 200
-    assert "context" in wrong.context["adminform"].form.errors
-    edited = json.loads(form["context"]) | {"to": "bob"}
-    admin_client.post(url, {**form, "context": json.dumps(edited)})
-    assert row(number).context == {"to": "bob", "api_key": "hunter2"}
-
-
 def test_all_that_is_wrong_with_an_edit_is_shown_at_once(admin_client: Client) -> None:
     url = edit_url(scheduled())
     typed = {"priority": "-101", "max_attempts": "x", "context": "{", "reason": ""}
@@ -229,18 +182,6 @@ def test_operator_without_the_right_to_see_contexts_edits_all_else(role_client: 
     assert (row(number).priority, row(number).context) == (2, {"to": "Main Street 5"})
 
 
-def test_wrong_values_stand_beside_their_fields(admin_client: Client) -> None:
-    number = scheduled()
-    url = edit_url(number)
-    form = filled(admin_client, url, "priority", reason="Why not")
-    wrong = {"priority": "101", "max_attempts": "0", "affinity_host": "nowhere", "reason": ""}
-    for name, typed in wrong.items():
-        page = admin_client.post(url, {**form, name: typed})
-        assert page.status_code == 200
-        assert name in page.context["adminform"].form.errors
-        assert row(number).version == 1
-
-
 def test_stale_form_is_a_conflict_and_overwrites_nothing(admin_client: Client) -> None:
     """I57: somebody else was faster; both values are shown, and nothing is saved."""
     number = scheduled()
@@ -252,34 +193,3 @@ def test_stale_form_is_a_conflict_and_overwrites_nothing(admin_client: Client) -
     assert page.status_code == 409
     assert "admin changed this" in text_of(page)
     assert (row(number).priority, row(number).max_attempts) == (0, 7)
-
-
-def test_job_that_began_to_run_meanwhile_is_a_conflict(admin_client: Client) -> None:
-    """I57: a hold is a change, too."""
-    job_type()
-    (number,) = jobs()
-    url = edit_url(number)
-    form = filled(admin_client, url, "priority", priority="9", reason="Mine")
-    take(1)
-    page = admin_client.post(url, form)
-    assert page.status_code == 409
-    assert "host-a:1" in text_of(page)
-    assert row(number).priority == 0
-    assert row(number).status == t.RUNNING
-
-
-def test_fewer_attempts_than_used_end_the_job(admin_client: Client) -> None:
-    """S1.11: no job waits for ever with its attempts used up."""
-    number = scheduled(attempts=2)
-    url = edit_url(number)
-    form = filled(admin_client, url, "priority", max_attempts="2", reason="Enough")
-    admin_client.post(url, form)
-    assert row(number).status == t.FAILED
-
-
-def test_only_waiting_jobs_have_the_form(admin_client: Client) -> None:
-    job_type()
-    (number,) = jobs()
-    take(1)
-    answer = admin_client.get(edit_url(number), follow=True)
-    assert "Only waiting jobs can be edited" in text_of(answer)

@@ -14,7 +14,7 @@ from apps.jobs.rules import transitions as t
 from apps.journal.models import JournalEntry
 from apps.journal.services import error_key
 from tests.integration.jobs.admin.pages import LIST, shown, statuses
-from tests.jobs import end, job_type, jobs, row, take
+from tests.jobs import end, job_type, jobs, take
 from tests.pages import form_of, text_of
 from tests.statements import analyze, explained, sent_by
 
@@ -91,19 +91,6 @@ def test_waiting_retries_of_a_group_are_cancelled_and_failed_ones_are_not(role_c
     assert statuses(done + untouched) == [t.FAILED, t.READY]
 
 
-def test_job_that_moved_meanwhile_is_skipped_and_the_report_says_why(role_client: Any) -> None:
-    first, second = failed(2)
-    client = role_client("operator")
-    page = group(client, "retry")
-    Job.objects.filter(pk=first).update(status=t.SUCCEEDED)
-    Job.objects.filter(pk=second).update(status=t.RUNNING)
-    report = text_of(send(client, page))
-    assert "1 job retried." in report
-    assert "1 row skipped" in report
-    assert f"Job {second} is running" in report
-    assert statuses([first, second]) == [t.READY, t.RUNNING]
-
-
 def test_more_than_one_go_takes_the_newest_and_says_that_there_are_more(
     role_client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,23 +116,6 @@ def test_a_limited_number_of_jobs_is_searched(
     assert "There may be more: repeat the action." in text_of(page)
 
 
-def test_cancel_needs_a_reason_and_retry_does_not(role_client: Any) -> None:
-    numbers = failed(2)
-    client = role_client("operator")
-    send(client, group(client, "retry"), reason="")
-    assert statuses(numbers) == [t.READY] * 2
-    again = send(client, group(client, "cancel"), reason=" ")
-    assert again.status_code == 200
-    assert statuses(numbers) == [t.READY] * 2
-
-
-def test_viewer_may_not(role_client: Any) -> None:
-    failed(1)
-    assert group(role_client("viewer"), "retry").status_code == 403
-    Job.objects.update(status=t.READY)
-    assert group(role_client("viewer"), "cancel").status_code == 403
-
-
 def test_group_that_cannot_be_leads_back_to_the_list(
     admin_client: Client, subtests: pytest.Subtests
 ) -> None:
@@ -163,18 +133,6 @@ def test_group_that_cannot_be_leads_back_to_the_list(
         leads_back(type=type_)
     for error in ("", "%00'\""):
         leads_back(error_key=error)
-
-
-def test_other_actions_are_not_for_groups(admin_client: Client) -> None:
-    failed(1)
-    assert group(admin_client, "mark_done").status_code == 404
-
-
-def test_cancelled_group_of_a_running_job_leaves_it_alone(role_client: Any) -> None:
-    (number,) = jobs(error_key=KEY)
-    take(1)
-    assert group(role_client("operator"), "cancel").status_code == 302
-    assert row(number).status == t.RUNNING
 
 
 @pytest.mark.django_db(transaction=True)

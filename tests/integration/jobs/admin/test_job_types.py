@@ -1,4 +1,4 @@
-"""Job types in the admin: settings, curve of waits, pause, breaker, workers."""
+"""Job types in the admin: settings, pause, breaker, who serves them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.common import clock
-from apps.jobs.models import JobType, TypeState, Worker
+from apps.jobs.models import JobType, TypeState
 from apps.jobs.rules import breaker
-from apps.jobs.services import counts
 from apps.journal.models import JournalEntry
+from tests import factories
 from tests.frozen import FrozenClock
 from tests.integration.jobs.admin.pages import TYPES, buttons
 from tests.jobs import job_type, jobs, take
-from tests.pages import form_of, inline_code_of, text_of
+from tests.pages import form_of, text_of
 
 pytestmark = pytest.mark.django_db
 
@@ -31,17 +31,6 @@ def page_url(made: JobType) -> str:
 def act(client: Client, name: str, made: JobType, **data: str) -> Any:
     data = {"ids": str(made.pk), "reason": "CRM is down", **data}
     return client.post(f"{TYPES}act/{name}/", data)
-
-
-def worker(*types: str, host: str = "host-a", seconds_ago: int = 0, **columns: Any) -> Worker:
-    return Worker.objects.create(
-        name=f"{host}:{Worker.objects.count()}",
-        host=host,
-        types=list(types),
-        started_at=clock.now(),
-        last_heartbeat_at=clock.now() - timedelta(seconds=seconds_ago),
-        **columns,
-    )
 
 
 # --- settings -----------------------------------------------------------------------------------
@@ -103,16 +92,6 @@ def test_name_is_fixed_once_made(admin_client: Client) -> None:
     assert JobType.objects.get().name == "mail"
 
 
-def test_stale_form_is_a_conflict_and_overwrites_nothing(admin_client: Client) -> None:
-    """I57."""
-    made = job_type()
-    form = form_of(admin_client.get(page_url(made)), "max_attempts")
-    admin_client.post(page_url(made), {**form, "weight": "5"})
-    page = admin_client.post(page_url(made), {**form, "max_attempts": "9"})
-    assert page.status_code == 409
-    assert (JobType.objects.get().weight, JobType.objects.get().max_attempts) == (5, 3)
-
-
 def test_type_with_jobs_is_not_deleted(admin_client: Client) -> None:
     made = job_type()
     jobs()
@@ -168,17 +147,6 @@ def test_breaker_is_shown_and_closed_by_hand(role_client: Any, frozen_clock: Fro
     assert "Breaker Closed" in text_of(client.get(page_url(made)))
 
 
-def test_viewer_changes_nothing(role_client: Any) -> None:
-    made = job_type(breaker_enabled=True)
-    client = role_client("viewer")
-    for name in ("pause", "resume", "reset_breaker"):
-        assert act(client, name, made).status_code == 403, name
-    assert client.get(ADD).status_code == 403
-    page = client.get(page_url(made))
-    assert page.status_code == 200
-    assert buttons(page) == set()
-
-
 def test_settings_are_for_configurers_alone(role_client: Any) -> None:
     made = job_type()
     for role in ("viewer", "operator"):
@@ -188,22 +156,6 @@ def test_settings_are_for_configurers_alone(role_client: Any) -> None:
 
 
 # --- how it stands ------------------------------------------------------------------------------
-def test_waiting_jobs_are_counted_so_far_and_no_further(
-    admin_client: Client, frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(counts, "MAX_COUNTED", 4)
-    monkeypatch.setattr("apps.jobs.admin.job_types.MAX_COUNTED", 4)
-    made = job_type()
-    jobs(6)
-    take(1)
-    jobs(2, run_at=clock.now() + timedelta(hours=1))
-    job_type("other")
-    for url in (TYPES, page_url(made)):
-        text = text_of(admin_client.get(url))
-        assert "4+" in text, url
-        assert "6" not in text.split("mail")[-1][:40]
-    assert "4+ ready · 2 scheduled 1" in text_of(admin_client.get(TYPES))
-    assert counts.counts_of(["mail"])["mail"].ready == 4
 
 
 def test_type_that_no_live_worker_serves_is_named(
@@ -213,10 +165,11 @@ def test_type_that_no_live_worker_serves_is_named(
     for name in ("mail", "web", "crm", "scan"):
         job_type(name)
     job_type("bound", allowed_hosts=["host-x"])
-    worker("mail")
-    worker("web", seconds_ago=600)
-    worker("crm", state=Worker.State.GONE)
-    worker("bound", host="host-a")
+    factories.worker("host-a:0", types=["mail"])
+    long_ago = clock.now() - timedelta(seconds=600)
+    factories.worker("host-a:1", types=["web"], last_heartbeat_at=long_ago)
+    factories.worker("host-a:2", types=["crm"], state="gone")
+    factories.worker("host-a:3", types=["bound"])
     for url in (TYPES, reverse("admin:jobs_worker_changelist")):
         page = admin_client.get(url)
         assert [made.name for made in page.context["unserved"]] == ["bound", "crm", "scan", "web"]
@@ -256,51 +209,3 @@ def test_list_of_many_types_asks_as_often_as_one_of_two(
         job_type(f"type-{n}", breaker_enabled=True)
     with django_assert_max_num_queries(len(few)):
         admin_client.get(TYPES)
-
-
-def test_curve_and_table_of_waits_follow_the_settings(admin_client: Client) -> None:
-    made = job_type(max_attempts=4, retry_delay_seconds=10, retry_multiplier=3)
-    page = admin_client.get(page_url(made))
-    assert page.content.decode().count('class="dot"') == 3
-    assert "1 10.0 s 10.0 s … 10.0 s 10.0 s" in text_of(page)
-    assert "3 1 min 30 s" in text_of(page)
-    assert inline_code_of(page) == []
-
-
-# --- workers ------------------------------------------------------------------------------------
-def test_workers_are_listed_with_heartbeat_load_and_what_they_serve(
-    admin_client: Client, frozen_clock: FrozenClock
-) -> None:
-    live = worker("mail", "web", running=17, capacity=4, drains={"fast": 2}, lanes=["fast"])
-    worker("mail", host="host-b", seconds_ago=90)
-    worker("mail", host="host-c", state=Worker.State.DRAINING, seconds_ago=3)
-    text = text_of(admin_client.get(reverse("admin:jobs_worker_changelist")))
-    for expected in (
-        "Active Quiet 0 s ago",
-        "Lost Quiet 1 min 30 s ago",
-        "Stopping Quiet 3 s ago",
-        "17 jobs 2 of 4 slots",
-        "mail, web",
-    ):
-        assert expected in text, expected
-    page = admin_client.get(reverse("admin:jobs_worker_change", args=[live.pk]))
-    assert "fast: 2" in text_of(page)
-
-
-def test_workers_are_read_only(admin_client: Client) -> None:
-    made = worker("mail")
-    url = reverse("admin:jobs_worker_change", args=[made.pk])
-    assert admin_client.post(url, {"host": "x"}).status_code == 403
-    assert admin_client.get("/admin/jobs/worker/add/").status_code == 403
-    assert admin_client.get(f"/admin/jobs/worker/{made.pk}/delete/").status_code == 403
-
-
-def test_loops_that_wait_for_jobs_leave_their_slots_free(
-    admin_client: Client, frozen_clock: FrozenClock
-) -> None:
-    worker("mail", running=0, capacity=4, drains={"fast": 1, "slow": 1})
-    worker("mail", running=17, capacity=4, drains={"fast": 2})
-    text = text_of(admin_client.get(reverse("admin:jobs_worker_changelist")))
-    assert "8 slots, 6 free" in text
-    assert "0 jobs 0 of 4 slots" in text
-    assert "17 jobs 2 of 4 slots" in text

@@ -6,17 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
 from django.test import Client
 
 from apps.jobs.admin.jobs import JobAdmin
-from apps.jobs.models import JobScope
 from tests.history import archived
-from tests.integration.common.test_admin_chips import chips, count
+from tests.integration.common.test_admin_chips import chips
 from tests.integration.jobs.admin.pages import LIST, shown
 from tests.integration.jobs.admin.test_job_export import exported
 from tests.jobs import job_type, jobs
-from tests.pages import form_of, text_of
+from tests.pages import text_of
 from tests.statements import sent_by
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
@@ -59,18 +57,6 @@ def test_archive_is_searched_too_and_the_way_there_keeps_the_search(admin_client
     live = admin_client.get(LIST, {"where": "context.order.city:北京"})
     assert shown(live) == []
     assert shown(admin_client.get(live.context["older_url"])) == [old]
-
-
-def test_search_is_a_chip_and_the_field_shows_how_it_is_written(admin_client: Client) -> None:
-    jobs(1, context=BEIJING)
-    address = f"{LIST}?where=context.order.city:北京&type=mail"
-    found = chips(admin_client, address)
-    assert list(found) == ["Type: mail", "Payload: context.order.city:北京"]
-    assert found["Payload: context.order.city:北京"] == "?type=mail"
-    page = admin_client.get(address)
-    assert form_of(page, "where")["where"] == "context.order.city:北京"
-    assert "A path, a colon and the whole value." in text_of(page)
-    assert 'placeholder="context.order.city:北京"' in page.content.decode()
 
 
 UNSEARCHABLE = (
@@ -117,22 +103,6 @@ def test_who_may_not_see_payloads_cannot_search_in_them(
     assert 'name="where"' in page.content.decode()
 
 
-def test_limited_person_finds_nothing_of_others(
-    role_client: Callable[[str], Client], role_user: Callable[[str], User]
-) -> None:
-    job_type("web")
-    jobs(2, context=BEIJING)
-    [ours] = jobs(1, "web", context=BEIJING)
-    JobScope.objects.create(operator=role_user("configurer"), type="web")
-    address = f"{LIST}?where=context.order.city:北京"
-    configurer = role_client("configurer")
-    assert shown(configurer.get(address)) == [ours]
-    assert count(configurer, address) == "1 row"
-    assert [
-        row["id"] for row in exported(configurer, f"{LIST}export/?{address.partition('?')[2]}")
-    ] == [str(ours)]
-
-
 def test_rare_payload_is_found_step_by_step_by_one_comparison_a_page(
     admin_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,17 +120,6 @@ def test_rare_payload_is_found_step_by_step_by_one_comparison_a_page(
 
     assert (shown(page), pages) == ([rare], 2)
     assert numbers[0] < rare
-
-
-def test_what_an_index_finds_is_all_compared_at_once(
-    admin_client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(JobAdmin, "max_examined", 2)
-    [old] = jobs(1, context=BEIJING, key="order-1")
-    jobs(9, key="order-2")
-    page = admin_client.get(LIST, {"where": "context.order.city:北京", "key": "order-1"})
-    assert shown(page) == [old]
-    assert page.context["cl"].examined is None
 
 
 def test_condition_typed_into_the_search_box_becomes_the_filter(admin_client: Client) -> None:

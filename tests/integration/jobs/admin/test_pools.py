@@ -13,9 +13,9 @@ from django.urls import reverse
 from apps.jobs.models import JobScope, JobType, Worker
 from apps.journal.models import JournalEntry
 from tests.frozen import FrozenClock
-from tests.integration.jobs.admin.pages import TYPES, buttons, page_of
+from tests.integration.jobs.admin.pages import TYPES, page_of
 from tests.jobs import job_type
-from tests.pages import english_in, text_of
+from tests.pages import text_of
 from tests.pools import NAME, assign, fill, job_of, pool, waiting
 
 pytestmark = pytest.mark.django_db
@@ -52,25 +52,6 @@ def test_page_shows_what_waits_and_who_holds_it(role_client: Any) -> None:
     assert f'href="{worker}">pi-7<' in page.content.decode()
     assert "Latest rebuild: single-1 · olga" in text
     assert pool_of_nothing.name in text and "Not rebuilt yet." in text
-
-
-def test_begun_rebuild_is_shown_as_such(role_client: Any) -> None:
-    JournalEntry.objects.all().delete()
-    fill(FIVE, epoch=8)
-
-    assert "Rebuild 8 has begun." in text_of(role_client("viewer").get(POOLS))
-
-
-def test_types_lead_to_pools(role_client: Any) -> None:
-    client = role_client("operator")
-    page = reverse("admin:jobs_jobtype_change", args=[JobType.objects.get().pk])
-
-    assert POOLS in client.get(TYPES).content.decode()
-    assert {"Pools", "Rebuild the pool"} <= buttons(client.get(page))
-    JobType.objects.update(pool=False)
-    assert POOLS not in client.get(TYPES).content.decode()
-    assert not {"Pools", "Rebuild the pool"} & buttons(client.get(page))
-    assert "There are no pools." in text_of(client.get(POOLS))
 
 
 def test_job_of_a_pool_shows_its_score(role_client: Any) -> None:
@@ -113,15 +94,6 @@ def test_file_is_read_as_its_text(role_client: Any) -> None:
     assert tried.context["count"] == 1
 
 
-def test_many_lines_are_one_rebuild(role_client: Any) -> None:
-    lines = "".join(f"k{n},{n}\n" for n in range(2_001))
-
-    role_client("operator").post(rebuild_url(), {"text": lines, "confirmed": "yes"})
-
-    assert len(waiting()) == 2_001
-    assert JournalEntry.objects.filter(event="pool_rebuilt").count() == 2
-
-
 WRONG_LINES = (
     ("a", "Line 1 is no key and score with a comma between them."),
     ("a,1\nb,1,2", "Line 2 is no key and score"),
@@ -153,24 +125,7 @@ def test_wrong_lines_are_named_and_change_nothing(
             assert waiting() == FIVE
 
 
-def test_keys_that_the_schema_refuses_change_nothing(role_client: Any) -> None:
-    job_type(NAME, pool=True, params_schema={"type": "object", "required": ["shop"]})
-
-    page = role_client("operator").post(rebuild_url(), {"text": "x,1", "confirmed": "yes"})
-
-    assert "shop" in refusals(page)
-    assert waiting() == FIVE
-
-
 # --- who may ------------------------------------------------------------------------------------
-def test_viewer_rebuilds_nothing(role_client: Any) -> None:
-    """I60: it takes the right to operate jobs."""
-    client = role_client("viewer")
-
-    assert rebuild_url() not in client.get(POOLS).content.decode()
-    assert client.get(rebuild_url()).status_code == 403
-    assert client.post(rebuild_url(), {"text": "x,1", "confirmed": "yes"}).status_code == 403
-    assert waiting() == FIVE
 
 
 def test_person_sees_and_rebuilds_the_pools_of_their_types(
@@ -188,33 +143,3 @@ def test_person_sees_and_rebuilds_the_pools_of_their_types(
     JobScope.objects.update(type=NAME)
     client.post(rebuild_url(), {"text": "x,1", "confirmed": "yes"})
     assert waiting() == {"x": 1}
-
-
-def test_type_that_is_no_pool_is_not_rebuilt(role_client: Any) -> None:
-    JobType.objects.update(pool=False)
-
-    page = role_client("operator").post(rebuild_url(), {"text": "x,1", "confirmed": "yes"})
-
-    assert (page.status_code, page["Location"]) == (302, POOLS)
-    assert waiting() == FIVE
-
-
-# --- words --------------------------------------------------------------------------------------
-def test_pages_are_in_chinese(role_client: Any) -> None:
-    """D.6."""
-    assign(limit=1)
-    client = role_client("operator")
-    chinese = {"HTTP_ACCEPT_LANGUAGE": "zh-hans"}
-    pages = [
-        client.get(POOLS, **chinese),
-        client.get(rebuild_url(), **chinese),
-        client.post(rebuild_url(), {"text": "a,1\nx,2"}, **chinese),
-        client.post(rebuild_url(), {"text": "a"}, **chinese),
-        client.post(
-            rebuild_url(), {"text": "a,1\nx,2", "confirmed": "yes"}, follow=True, **chinese
-        ),
-        client.get(f"{TYPES}{JobType.objects.get().pk}/change/", **chinese),
-    ]
-
-    for page in pages:
-        assert english_in(page) == []

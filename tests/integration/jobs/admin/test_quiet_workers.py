@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import timedelta
 from html import unescape
 from typing import Any
 
@@ -14,14 +13,13 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.access.models import ApiClient
-from apps.common import clock
 from apps.jobs.models import JobScope, Worker
 from apps.jobs.services import register
 from apps.journal.models import JournalEntry
 from tests import factories
 from tests.frozen import FrozenClock
-from tests.integration.jobs.admin.pages import WORKERS, buttons, outside, page_of, worker_url
-from tests.jobs import job_type, jobs
+from tests.integration.jobs.admin.pages import WORKERS, buttons, outside, worker_url
+from tests.jobs import job_type
 from tests.pages import text_of
 
 pytestmark = pytest.mark.django_db
@@ -86,24 +84,6 @@ def test_one_click_in_the_list_makes_a_worker_quiet(role_client: Callable[[str],
     assert "cell-button" not in viewer
 
 
-def test_many_are_made_quiet_and_those_that_are_gone_are_left_out(
-    role_client: Callable[[str], Client],
-) -> None:
-    client = role_client("operator")
-    here, there = factories.worker("a:1"), factories.worker("b:1")
-    gone = factories.worker("c:1", state="gone")
-
-    page = act(client, "quiet", here, there, gone)
-
-    assert "2 workers made quiet." in text_of(page)
-    assert "Worker c:1 is gone; it takes nothing." in text_of(page)
-    assert sorted(Worker.objects.values_list("name", "is_quiet")) == [
-        ("a:1", True),
-        ("b:1", True),
-        ("c:1", False),
-    ]
-
-
 def test_gone_worker_that_would_come_back_quiet_says_so_and_is_resumed(
     role_client: Callable[[str], Client], key: ApiClient
 ) -> None:
@@ -114,14 +94,6 @@ def test_gone_worker_that_would_come_back_quiet_says_so_and_is_resumed(
     act(client, "resume", worker)
 
     assert re.search(r"pi-1 Gone \d+ s ago", text_of(client.get(WORKERS)))
-
-
-@pytest.mark.parametrize("name", ["quiet", "resume"])
-def test_viewer_makes_no_worker_quiet(role_client: Callable[[str], Client], name: str) -> None:
-    worker = factories.worker(is_quiet=name == "resume")
-    client = role_client("viewer")
-    assert act(client, name, worker).status_code == 403
-    assert buttons(client.get(worker_url(worker))) == set()
 
 
 @pytest.mark.parametrize("name", ["quiet", "resume"])
@@ -159,10 +131,3 @@ def test_page_of_a_type_names_workers_of_both_kinds(admin_client: Client, key: A
 
     job_type(handler="")
     assert "connect a worker over HTTP that lists it" in text_of(admin_client.get(url))
-
-
-def test_job_says_that_a_quiet_worker_would_run_it(admin_client: Client) -> None:
-    job_type()
-    [number] = jobs(run_at=clock.now() - timedelta(seconds=1))
-    register.quiet(worker=factories.worker(), actor="admin:olga", reason="New disk")
-    assert "are quiet. Resume one, or start another." in text_of(page_of(admin_client, number))

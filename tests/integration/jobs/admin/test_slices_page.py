@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import timedelta
 from typing import Any
 
@@ -11,14 +10,14 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.dispatch.models import OperatorScope
-from apps.jobs.models import JobScope, JobType, Worker
+from apps.jobs.models import JobScope, Worker
 from apps.jobs.services import register
 from apps.jobs.services.slices import MAX_IN_LINE, slice_map
 from apps.jobs.sweeps import follow_workers
 from tests import factories
 from tests.frozen import FrozenClock
 from tests.jobs import HERE, THERE, Holder, job_type, jobs, share
-from tests.pages import english_in, tables_of, text_of
+from tests.pages import tables_of, text_of
 from tests.statements import sent_by
 
 pytestmark = pytest.mark.django_db
@@ -68,16 +67,6 @@ def test_owners_are_shown_with_their_shards_and_share_and_lead_to_their_pages(
     assert [admin_client.get(row[0].url).status_code for row in table[1:]] == [200, 200]
 
 
-def test_epoch_is_shown_and_when_it_may_change(admin_client: Client, pair: FrozenClock) -> None:
-    text = text_of(admin_client.get(URL))
-    assert re.search(r"Epoch 1 · since 2026-03-02 09:00:05 \S+ \(0 s ago\)", text)
-    assert re.search(r"next change possible at 2026-03-02 09:00:15", text)
-
-    pair.advance(seconds=10)
-
-    assert "the next change is possible at any time" in text_of(admin_client.get(URL))
-
-
 def test_oldest_due_job_of_each_owner_is_shown(admin_client: Client, pair: FrozenClock) -> None:
     slices = slice_map().slices_of("mail")
     own = slices.shards_of("/a")
@@ -101,17 +90,6 @@ def test_first_served_type_is_chosen_and_an_unknown_one_named(admin_client: Clie
     )
 
 
-def test_pool_has_no_slices(admin_client: Client) -> None:
-    """S3.2: not even with a worker that takes keys of it."""
-    job_type("keys", pool=True, handler="")
-    register.touch(client="shop", name="b", types=["keys"])
-
-    page = admin_client.get(URL, {"type": "keys"})
-
-    assert "keys is a pool, which has no slices" in text_of(page)
-    assert tables_of(page) == []
-
-
 def test_spares_are_named(admin_client: Client) -> None:
     crowd = [Holder(f"w{n:02}", "host") for n in range(90)]
     spares = share(*crowd).slices_of("mail").spares
@@ -123,11 +101,6 @@ def test_spares_are_named(admin_client: Client) -> None:
     text = text_of(page)
     assert f"{spares[0][1:]}, {spares[1][1:]}" in text
     assert "and 6 more" in text
-
-
-def test_page_before_the_first_sweep_says_so(admin_client: Client) -> None:
-    share()
-    assert "No worker has shards" in text_of(admin_client.get(URL))
 
 
 def test_statements_depend_neither_on_workers_nor_on_jobs(admin_client: Client) -> None:
@@ -148,11 +121,6 @@ def test_statements_depend_neither_on_workers_nor_on_jobs(admin_client: Client) 
     assert f"LIMIT {MAX_IN_LINE}" in line
 
 
-def test_worker_list_leads_there(admin_client: Client) -> None:
-    page = admin_client.get(reverse("admin:jobs_worker_changelist"))
-    assert f'href="{URL}"' in page.content.decode()
-
-
 # --- the page of a worker -------------------------------------------------------------------------
 def test_page_of_a_worker_shows_its_share_of_each_type(admin_client: Client) -> None:
     mail = len(slice_map().slices_of("mail").shards_of("shop/b"))
@@ -165,18 +133,6 @@ def test_page_of_a_worker_shows_its_share_of_each_type(admin_client: Client) -> 
         ["web", "1024", "100.0 %"],
     ]
     assert table[1][0].url == f"{URL}?type=mail"
-
-
-def test_page_of_a_worker_without_shards_says_why(admin_client: Client) -> None:
-    register.register(name="new", host="host-c", types=["mail"])
-    assert "It has no shards: a worker gets them after its second heartbeat" in text_of(
-        worker_page(admin_client, "new")
-    )
-
-
-def test_gone_worker_has_no_such_panel(admin_client: Client) -> None:
-    register.leave(name="a")
-    assert "Slices" not in text_of(worker_page(admin_client, "a"))
 
 
 # --- who sees what --------------------------------------------------------------------------------
@@ -202,26 +158,3 @@ def test_person_with_limits_to_users_gets_no_numbers_of_jobs(
 
     assert "due for 0 s" in text
     assert str(number) not in text
-
-
-def test_page_needs_the_right_to_see_workers(client: Client, django_user_model: Any) -> None:
-    assert client.get(URL).status_code == 302
-    client.force_login(
-        django_user_model.objects.create_user("nora", is_staff=True),
-        backend="django.contrib.auth.backends.ModelBackend",
-    )
-    assert client.get(URL).status_code == 403
-
-
-def test_pages_are_chinese_throughout(admin_client: Client) -> None:
-    admin_client.defaults["HTTP_ACCEPT_LANGUAGE"] = "zh-hans"
-    crowd = [Holder(f"w{n:02}", "host") for n in range(66)]
-    # The names of several types would look like an English sentence.
-    JobType.objects.exclude(name="mail").delete()
-    jobs(1)
-    for holders in ([], [HERE], crowd):
-        share(*holders)
-        page = admin_client.get(URL, {"type": "mail"})
-        assert english_in(page) == []
-        assert "分片归属" in text_of(page)
-    assert english_in(worker_page(admin_client, "a")) == []
