@@ -11,13 +11,12 @@ from django.test.utils import CaptureQueriesContext
 
 from apps.common import archive as moving
 from apps.common import clock
-from apps.common.errors import Conflict, NotFound
+from apps.common.errors import Conflict
 from apps.common.models import SweepLease
 from apps.jobs.models import ArchivedJob, Job, JobType
 from apps.jobs.services import archive, control, find, types
 from apps.jobs.services.settle import settle
 from apps.journal.models import JournalEntry
-from apps.reports.rules.outcomes import ENDS
 from tests.frozen import FrozenClock
 from tests.history import archived, ended, move, where
 from tests.integration.jobs.acted_on import WHO, archived_row, columns_of
@@ -74,27 +73,6 @@ class TestMove:
         assert move() == 0
         assert [where(number) for number in numbers] == [LIVE] * 3
 
-    def test_every_kind_of_end_goes(self) -> None:
-        statuses = ["succeeded", "failed", "cancelled"]
-        numbers = [ended(status=each)[0] for each in statuses]
-        assert move() == 3
-        assert [archived_row(number).status for number in numbers] == statuses
-
-    def test_each_chunk_is_one_transaction_with_one_entry(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """S4.16: and no report counts these entries."""
-        monkeypatch.setattr(archive, "CHUNK", 2)
-        ended(5)
-        assert move() == 5
-        entries = JournalEntry.objects.order_by("id")
-        assert [(e.source, e.event, e.data) for e in entries] == [
-            ("plan", "archived", {"jobs": 2}),
-            ("plan", "archived", {"jobs": 2}),
-            ("plan", "archived", {"jobs": 1}),
-        ]
-        assert not any(event in ("archived", "restored") for _source, event, *_states in ENDS)
-
     def test_jobs_planned_for_next_year_hold_up_nobody(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -144,20 +122,6 @@ class TestMove:
         assert archive.archive_ended(until=until) == 0
         assert archive.archive_ended(until=clock.now() + timedelta(minutes=1)) == 3
 
-    def test_cost_does_not_grow_with_the_rows(self) -> None:
-        """S4.16: statements by chunk, and no row younger than the grace is read."""
-
-        def statements() -> int:
-            with CaptureQueriesContext(connection) as queries:
-                move()
-            return len(queries)
-
-        ended(1)
-        few = statements()
-        ended(300)
-        jobs(50)
-        assert statements() <= few
-
     def test_row_that_is_in_both_tables_stays_so(self, mail: FrozenClock) -> None:
         """I61: no move hides what the audit is to find."""
         [number] = archived()
@@ -182,16 +146,6 @@ class TestMove:
 
 
 class TestFind:
-    def test_by_number_wherever_it_is(self) -> None:
-        """S4.16: the same way before and after."""
-        [number] = ended()
-        assert isinstance(find.find(number), Job)
-        move()
-        assert isinstance(find.find(number), ArchivedJob)
-        assert find.find(7) is None
-        with pytest.raises(NotFound):
-            find.find_job(2**63)
-
     def test_one_that_comes_back_between_two_looks_is_found(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -231,18 +185,6 @@ class TestFind:
             with CaptureQueriesContext(connection) as looks:
                 assert find.find(number) is not None
             assert len(looks) == 1
-
-    def test_by_key_also_of_a_type_that_is_gone(self) -> None:
-        job_type("gone")
-        [old] = archived(type="gone", key="order-1")
-        [other] = archived(key="order-1")
-        archived(3, key="order-2")
-        JobType.objects.filter(name="gone").delete()
-        assert find.with_key("order-1", limit=5, model=ArchivedJob) == sorted(
-            [old, other], reverse=True
-        )
-        assert find.archived_types() == ["gone", "mail"]
-        assert find.with_key("order-1", limit=5) == []
 
 
 def test_report_repeated_after_archiving_is_lease_lost(mail: FrozenClock) -> None:

@@ -13,11 +13,9 @@ from apps.jobs.errors import Archived
 from apps.jobs.models import JobType
 from apps.jobs.rules.order import order_key
 from apps.jobs.services import control, types
-from apps.jobs.services.settle import settle
 from apps.jobs.services.submit import submit
 from apps.journal.models import JournalEntry
-from tests.frozen import FrozenClock
-from tests.history import archived, move, where
+from tests.history import archived, where
 from tests.integration.jobs.acted_on import WHO, archived_row, columns_of
 from tests.jobs import events_of, job_type, row, take
 
@@ -48,15 +46,6 @@ class TestRetry:
         [held] = take(types=("mail",))
         assert (held.id, held.attempt) == (number, 1)
 
-    def test_journal_tells_that_it_came_back(self) -> None:
-        [number] = archived(status="failed")
-        control.retry(job=archived_row(number), **WHO)
-        entries = JournalEntry.objects.timeline("job", number)
-        assert [(e.event, e.from_state, e.to_state, e.actor, e.reason) for e in entries] == [
-            ("restored", "failed", "failed", WHO["actor"], WHO["reason"]),
-            ("retried", "failed", "ready", WHO["actor"], WHO["reason"]),
-        ]
-
     def test_open_twin_keeps_it_in_the_archive(self) -> None:
         """I35: a refused retry leaves no trace."""
         [number] = archived(key="order-1", is_unique=True)
@@ -66,12 +55,6 @@ class TestRetry:
             control.retry(job=archived_row(number), **WHO)
         assert where(number) == ARCHIVE
         assert JournalEntry.objects.count() == moved
-
-    def test_is_unique_again(self) -> None:
-        """I35."""
-        [number] = archived(key="order-1", is_unique=True)
-        control.retry(job=archived_row(number), **WHO)
-        assert submit("mail", key="order-1", unique=True).id == number
 
     def test_needs_a_type(self) -> None:
         job_type("gone")
@@ -94,14 +77,3 @@ class TestRetry:
             assert (refused.value.status, refused.value.code) == (409, "archived")
         assert where(number) == ARCHIVE
         assert events_of(number) == []
-
-    def test_goes_to_the_archive_again_a_grace_after_its_new_end(self, mail: FrozenClock) -> None:
-        """I61."""
-        [number] = archived()
-        control.retry(job=archived_row(number), **WHO)
-        assert move() == 0
-        [held] = take()
-        settle(outcomes=[held.ended("succeeded")])
-        mail.advance(days=7, seconds=1)
-        assert move() == 1
-        assert where(number) == ARCHIVE

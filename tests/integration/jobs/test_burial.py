@@ -18,7 +18,6 @@ from apps.jobs.handlers import Fail, NextStage, Retry
 from apps.jobs.models import Job, Worker
 from apps.jobs.runner import drain as drain_module
 from apps.jobs.runner import record
-from apps.jobs.runner.drain import Drain
 from apps.jobs.runner.heartbeat import lose_dead_neighbours
 from apps.jobs.runner.outbox import Outbox
 from apps.jobs.runner.process import Node, Process
@@ -133,38 +132,6 @@ def test_crash_costs_a_single_attempt_only_to_the_job_that_ran(
     assert starts() == list(range(8))
     assert events_of(numbers[4]) == ["released", "succeeded"]
     assert Worker.objects.filter(state="gone").count() == 1
-
-
-def test_only_the_job_that_ran_uses_up_an_attempt(
-    handle: Make, children: Children, starts: Starts, process: Process
-) -> None:
-    def mail(context: Any) -> None:
-        starts(context["position"])
-        if starts() == [0, 1]:
-            die()
-
-    handle("mail", mail)
-    numbers = jobs(4, max_attempts=3)
-
-    children.run()
-    lose_dead_neighbours()
-    assert facts(numbers) == [("succeeded", 1), ("ready", 1), ("ready", 0), ("ready", 0)]
-    drained(process)
-
-    assert sorted(starts()) == [0, 1, 1, 2, 3]
-
-
-def test_process_that_dies_before_the_first_start_costs_nothing(
-    handle: Make, children: Children, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    handle("mail", lambda context: None, max_attempts=1)
-    numbers = jobs(4)
-    monkeypatch.setattr(Drain, "_enqueue", lambda *_: die())
-
-    children.run()
-    lose_dead_neighbours()
-
-    assert facts(numbers) == [("ready", 0)] * 4
 
 
 ENDS: list[tuple[Any, tuple[str, int, str]]] = [

@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from apps.common import clock
-from apps.common.errors import Conflict, Invalid, NotFound
-from apps.jobs.models import Bounds, Job, Worker
+from apps.common.errors import Conflict, Invalid
+from apps.jobs.models import Job, Worker
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.order import order_key
-from apps.jobs.services import acts, control, types
-from apps.jobs.services.find import find_job
+from apps.jobs.services import control, types
 from apps.jobs.services.submit import submit
 from tests import factories
 from tests.integration.jobs.acted_on import NOW, WHO, entries, job_in, row
@@ -138,24 +137,6 @@ def test_cancel_frees_the_key_at_once(at_nine: Any) -> None:
     assert submit("mail", key="order-1", unique=True).created
 
 
-def test_asking_a_running_job_twice_changes_nothing() -> None:
-    """S1.12: a second request changes nothing, and the worker may still report."""
-    job = job_in("running")
-    control.cancel(job=job, **WHO)
-    control.cancel(job=job, **WHO)
-    asked = row(job)
-    assert (asked.cancel_requested, asked.lease_token) == (True, job.lease_token)
-    assert asked.version == job.version + 1
-    assert [entry.event for entry in entries(job)] == ["cancel_requested"]
-
-
-def test_job_that_has_ended_cannot_be_cancelled(at_nine: Any) -> None:
-    job = job_in("failed")
-    for cancel in (control.cancel, force):
-        with pytest.raises(Conflict, match="is failed; only an open job can be cancelled"):
-            cancel(job=job, **WHO)
-
-
 def test_forced_cancel_fences_the_worker(at_nine: Any) -> None:
     """S1.12, I30, I56: its token is refused, and the journal has the end of the attempt."""
     job = job_in("running", key="order-1", unique=True)
@@ -228,67 +209,18 @@ def test_retry_on_a_host() -> None:
     assert (row(job).affinity_host, row(job).affinity_until) == ("host-b", None)
 
 
-def test_retry_twice_is_one_retry() -> None:
-    """I56: the second finds it ready."""
-    job = job_in("failed")
-    control.retry(job=job, **WHO)
-    with pytest.raises(Conflict):
-        control.retry(job=job, **WHO)
-    assert len(entries(job)) == 1
-
-
 # --- run now ------------------------------------------------------------------------------------
-def test_run_now_makes_it_due(at_nine: Any) -> None:
-    """S1.21"""
-    job = job_in("scheduled", priority=1)
-    later = at_nine.advance(minutes=5)
-    control.run_now(job=job, **WHO)
-    due = row(job)
+def test_run_now_makes_it_due_and_costs_it_no_place(at_nine: Any) -> None:
+    """S1.21, S4.5: nor do earlier failures hold it up, and wanted now, it is not too old."""
+    scheduled, ready, failed = job_in("scheduled", priority=1), job_in("ready"), job_in("ready")
+    demoted = order_key(NOW, priority=0, attempts=2, weight_ms=60_000)
+    Job.objects.filter(pk=failed.pk).update(attempts=2, order_key=demoted)
+    later = at_nine.advance(seconds=5)
+    for job in (scheduled, ready, failed):
+        control.run_now(job=job, **WHO)
+    due, first, again = map(row, (scheduled, ready, failed))
     assert (due.status, due.run_at, due.expected_at) == ("ready", later, later)
     assert due.order_key == order_key(later, priority=1, attempts=0, weight_ms=60_000)
-
-
-def test_run_now_costs_a_ready_job_no_place(at_nine: Any) -> None:
-    job = job_in("ready")
-    later = at_nine.advance(minutes=5)
-    control.run_now(job=job, **WHO)
-    assert (row(job).order_key, row(job).run_at) == (job.order_key, NOW)
-    # S1.14: wanted now, it is not too old.
-    assert row(job).expected_at == later
-
-
-def test_run_now_lifts_the_demotion_of_earlier_failures() -> None:
-    """S4.5"""
-    job = job_in("ready")
-    demoted = order_key(NOW, priority=0, attempts=2, weight_ms=60_000)
-    Job.objects.filter(pk=job.pk).update(attempts=2, order_key=demoted)
-    control.run_now(job=job, **WHO)
-    assert (row(job).order_key, row(job).attempts) == (job.order_key, 2)
-
-
-# --- mark done ----------------------------------------------------------------------------------
-def test_marked_done_is_over() -> None:
-    """S1.21, I35"""
-    job = job_in("ready", key="order-1", unique=True)
-    control.mark_done(job=job, **WHO)
-    assert (row(job).finished_at, row(job).unique_key) == (NOW, None)
-    assert [entry.event for entry in entries(job)] == ["marked_done"]
-
-
-# --- finding ------------------------------------------------------------------------------------
-def test_job_is_found_by_number_within_the_binding() -> None:
-    job = job_in("ready")
-    assert find_job(job.pk).pk == job.pk
-    assert find_job(job.pk, bounds=Bounds(types={"mail"})).pk == job.pk
-    for number, bound in ((job.pk, {"sms"}), (job.pk, set()), (7, None), (2**63, None)):
-        with pytest.raises(NotFound):
-            find_job(number, bounds=Bounds(types=bound))
-
-
-def test_of_several_jobs_only_those_that_do_not_allow_it_are_refused() -> None:
-    for act in (acts.run_now, acts.mark_done):
-        waiting, running = job_in(t.SCHEDULED), job_in(t.RUNNING)
-        refused = control.take_each([waiting, running], lambda job, act=act: act(job, NOW), **WHO)
-        assert list(refused) == [running.pk]
-        assert row(waiting).status != t.SCHEDULED
-        assert row(running).status == t.RUNNING
+    assert (first.order_key, first.run_at, first.expected_at) == (ready.order_key, NOW, later)
+    present = order_key(later, priority=0, attempts=0, weight_ms=60_000)
+    assert (again.order_key, again.attempts) == (present, 2)

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection
-from datetime import timedelta
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from apps.jobs.handlers import Cancelled, Retry, registry
-from apps.jobs.handlers.registry import Handler
-from apps.jobs.handlers.registry import find as find_handler
-from apps.jobs.models import Job, Worker
+from apps.jobs.handlers import Cancelled, Retry
+from apps.jobs.models import Job
 from apps.jobs.runner import drain as drain_module
 from apps.jobs.runner import outbox
 from apps.jobs.runner.drain import Drain
 from apps.jobs.runner.listener import Listener
-from apps.jobs.runner.process import Node, Process
+from apps.jobs.runner.process import Process
 from apps.jobs.services.submit import submit
 from tests.frozen import FrozenClock
 from tests.jobs import drained, events_of, job_type, jobs, row
@@ -101,31 +97,6 @@ def test_slow_drain_helps_with_fast_jobs_after_its_own(handle: Make, process: Pr
     assert order == ["film", "film", "mail", "mail"]
 
 
-def test_worker_serves_every_type_that_names_one_of_its_handlers(
-    handle: Make, process: Process
-) -> None:
-    """S2.18"""
-    handle("mail", lambda context: None)
-    job_type("newsletter", handler="mail")
-    job_type("elsewhere", handler="")
-    process.beat()
-    assert Worker.objects.get().types == ["mail", "newsletter"]
-
-
-def test_drain_updates_the_register_while_it_runs(handle: Make, process: Process) -> None:
-    seen: list[Any] = []
-    handle("mail", lambda context: seen.append(Worker.objects.get().drains))
-    jobs(1)
-
-    drained(process)
-
-    process.beat()
-    worker = Worker.objects.get()
-    assert seen == [{"fast": 1}]
-    assert (worker.name, worker.drains, worker.state) == (process.name, {}, "active")
-    assert "mail" in worker.types
-
-
 def test_more_drains_of_a_lane_than_its_worker_may_run_leave_at_once(
     handle: Make, process: Process
 ) -> None:
@@ -138,15 +109,6 @@ def test_more_drains_of_a_lane_than_its_worker_may_run_leave_at_once(
     assert drained(process, "slow") == 0
     process.part(busy)
     assert drained(process, "slow") == 1
-
-
-def test_stopped_process_holds_nothing(handle: Make, process: Process) -> None:
-    process.stop()
-    handle("mail", lambda context: None)
-    jobs(1)
-
-    assert drained(process) == 0
-    assert Job.objects.get().status == "ready"
 
 
 def test_stop_releases_what_has_not_started(handle: Make, process: Process) -> None:
@@ -268,40 +230,6 @@ def test_wish_to_cancel_reaches_the_handler(handle: Make, process: Process) -> N
     assert row(number).status == "cancelled"
 
 
-def test_late_result_of_a_lost_lease_changes_nothing_and_is_logged(
-    handle: Make, process: Process
-) -> None:
-    """I30."""
-    handle("mail", lambda context: Job.objects.update(lease_token="another"))
-    [number] = jobs(1)
-
-    drained(process)
-
-    assert row(number).status == "running"
-    assert events_of(number) == ["stale"]
-
-
-def test_leases_are_renewed_while_a_handler_runs(
-    handle: Make, process: Process, frozen_clock: FrozenClock
-) -> None:
-    from apps.jobs.runner.heartbeat import renew_all
-
-    until: list[Any] = []
-
-    def mail(context: Any) -> None:
-        until.append(Job.objects.get().lease_until)
-        frozen_clock.advance(seconds=10)
-        renew_all(process)
-        until.append(Job.objects.get().lease_until)
-
-    handle("mail", mail)
-    jobs(1)
-
-    drained(process)
-
-    assert until[1] - until[0] == timedelta(seconds=10)
-
-
 def test_new_job_that_is_announced_is_held_first(
     handle: Make, process: Process, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -334,34 +262,3 @@ def test_new_job_that_is_announced_is_held_first(
         (["bill", "mail"], 0),
         (["bill", "mail"], 0),
     ]
-
-
-@pytest.mark.parametrize("own", ["bulk", "deliver"])
-def test_slow_jobs_of_others_leave_a_slot_to_the_platform(
-    handle: Make, own: str, settings: Any, tmp_path: Path
-) -> None:
-    """A handler runs the next drain of its worker, which may have three slow ones."""
-    settings.VAR_DIR = tmp_path
-    process = Process(Node("worker@test", ("fast", "slow"), 4))
-    depths: dict[str, list[int]] = {"long": [], own: [], "help": []}
-
-    def run(name: str) -> None:
-        depths[name].append(len(process.drains))
-        if depths[name] == [1, 2]:
-            # Both places are taken now, as by jobs that last for hours.
-            submit(own)
-            submit("help")
-        drained(process, "slow")
-
-    platform = Handler(own, lambda context: run(own), False)
-    handle("long", lambda context: run("long"), lane="slow", batch_limit=1)
-    handle("help", lambda context: run("help"), lane="fast")
-    platform.function.__module__ = find_handler(own).function.__module__  # type: ignore[union-attr]
-    registry.known.handlers[own] = platform
-    job_type(own, lane="slow")
-    jobs(5, "long")
-
-    assert drained(process, "slow") > 0
-
-    assert Job.objects.filter(status="succeeded").count() == 7
-    assert (max(depths["long"]), depths[own], depths["help"]) == (2, [3], [3])

@@ -13,8 +13,7 @@ from apps.jobs.runner import drain as drain_module
 from apps.jobs.runner import outbox
 from apps.jobs.runner.drain import Drain
 from apps.jobs.runner.process import Process
-from apps.jobs.services.submit import submit
-from tests.jobs import drained, events_of, jobs, last_entry, row
+from tests.jobs import drained, events_of, jobs, row
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
@@ -62,19 +61,6 @@ def test_every_end_of_a_handler_becomes_an_outcome(
 
     assert [row(number).status for number in numbers] == [status, "succeeded", "succeeded"]
     assert row(numbers[0]).memo == said
-
-
-def test_error_of_ten_megabytes_is_kept_within_bounds(handle: Make, process: Process) -> None:
-    handle("mail", _raise(ValueError("x" * 10_000_000)), max_attempts=1)
-    [number] = jobs()
-
-    drained(process)
-
-    entry = last_entry(number)
-    assert len(entry.error) < 16_000
-    assert entry.error_line.startswith("ValueError: xxx")
-    assert "Traceback" in entry.error
-    assert row(number).status == "failed"
 
 
 @pytest.mark.parametrize(
@@ -141,22 +127,6 @@ def test_outcome_that_the_database_does_not_take_fails_its_job_and_not_the_drain
 
     assert [row(number).status for number in numbers] == ["succeeded", "failed", "succeeded"]
     assert "Out of range value" in row(numbers[1]).memo
-
-
-def test_stage_that_is_done_hands_over_to_the_next(handle: Make, process: Process) -> None:
-    seen: list[Any] = []
-
-    def film(context: Any, ctx: Any) -> Any:
-        seen.append((ctx.stage, context))
-        return NextStage("cut", context={"raw": 1}) if ctx.stage == "shoot" else "film"
-
-    handle("film", film, stages=["shoot", "cut"])
-    number = submit("film", {}, stage="shoot").id
-
-    drained(process)
-
-    assert seen == [("shoot", {}), ("cut", {"raw": 1})]
-    assert row(number).result == "film"
 
 
 @pytest.fixture

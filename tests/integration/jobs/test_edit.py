@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from apps.common.errors import Conflict, Invalid
+from apps.common.errors import Invalid
 from apps.jobs.models import Job
 from apps.jobs.rules.order import order_key
 from apps.jobs.services import control
@@ -66,12 +66,6 @@ def test_no_attempt_left_ends_it(limit: int, changes: dict[str, int]) -> None:
     assert (entry.from_state, entry.to_state) == ("ready", "failed")
 
 
-def test_an_attempt_left_keeps_it_waiting() -> None:
-    job = job_in("ready")
-    Job.objects.filter(pk=job.pk).update(attempts=2)
-    assert changed(job, max_attempts=10).status == "ready"
-
-
 def test_another_host_or_any() -> None:
     """S1.8"""
     job = job_in("ready")
@@ -102,21 +96,6 @@ def test_wrong_edit_is_refused(subtests: pytest.Subtests) -> None:
                 changed(job, **changes)
             assert [error.field for error in caught.value.errors] == [field]
             assert row(job).version == 1
-
-
-def test_stale_edit_saves_nothing() -> None:
-    """I57"""
-    job = job_in("ready")
-    changed(job, priority=1)
-    with pytest.raises(Conflict, match="version 1, now 2"):
-        control.edit(job=job, version=1, changes={"priority": 9}, **WHO)
-    assert row(job).priority == 1
-
-
-def test_equal_values_change_nothing() -> None:
-    job = job_in("ready", priority=4)
-    assert changed(job, priority=4).version == 1
-    assert entries(job) == []
 
 
 def test_true_is_another_context_than_1() -> None:

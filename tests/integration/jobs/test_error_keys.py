@@ -93,12 +93,3 @@ def test_key_stays_while_the_job_waits_and_runs_again_and_goes_with_success() ->
     assert row(number).error_key == error_key(REFUSED)
     end(take(1)[0], "succeeded")
     assert (row(number).error_key, key_in_journal(number)) == ("", "")
-
-
-def test_retry_by_hand_keeps_it_and_marking_done_clears_it() -> None:
-    job_type(max_attempts=1)
-    number = failed()
-    control.retry(job=row(number), actor="admin:ann", reason="again")
-    assert row(number).error_key == error_key(REFUSED)
-    control.mark_done(job=row(number), actor="admin:ann", reason="done by phone")
-    assert row(number).error_key == ""

@@ -42,37 +42,6 @@ def exchanged(
     return exchange(outcomes=outcomes, holder=by, types=types, limit=limit, look=look)
 
 
-def test_what_has_ended_makes_room_for_what_is_next() -> None:
-    """I49."""
-    job_type(max_running=2)
-    numbers = jobs(5)
-    held = take()
-
-    answers, following = exchanged(held)
-
-    assert answers == ["succeeded"] * 2
-    assert [job.id for job in held + following] == numbers[:4]
-    assert Job.objects.filter(status="running").count() == 2
-
-
-def test_outcomes_are_settled_when_nothing_is_due() -> None:
-    job_type()
-    [number] = jobs(1)
-
-    assert exchanged(take()) == (["succeeded"], [])
-    assert row(number).status == "succeeded"
-
-
-def test_job_that_is_ready_again_is_held_again() -> None:
-    job_type(stages=["shoot", "cut"])
-    [number] = jobs(1, stage="shoot")
-
-    answers, following = exchanged(take(), "stage_done", stage="cut")
-
-    assert answers == ["ready"]
-    assert [(job.id, job.stage) for job in following] == [(number, "cut")]
-
-
 def test_outcomes_are_settled_by_themselves_when_the_hold_loses_a_lock(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -48,19 +48,6 @@ def test_a_job_in_turn_learns_how_many_come_first() -> None:
     assert counts == [1, 2, 3]
 
 
-def test_jobs_submitted_together_are_before_each_other_by_number() -> None:
-    """They have one order key: the number decides, as it does in the claim."""
-    submitted = submit_many([Submission(type="mail")] * 1_000)
-    numbers = sorted(each.id for each in submitted)
-
-    places = [jobs_before(Job.objects.get(pk=numbers[n])) for n in (0, 1, 500, 999)]
-    [reason] = explain(Job.objects.get(pk=numbers[-1]))
-
-    assert len({job.order_key for job in Job.objects.all()}) == 1
-    assert places == [0, 1, 500, 999]
-    assert reason.detail.params["count"] == 999
-
-
 def test_a_job_for_one_host_is_behind_those_for_any_host() -> None:
     """A worker there takes both in one order."""
     factories.worker("host-b:1", types=["mail"])
@@ -106,20 +93,6 @@ def test_limits_are_read_from_the_rows() -> None:
     assert [r.code for r in found] == ["paused", "breaker_open", "max_running", "rate"]
     assert "Mail server is down" in found[0].detail
     assert found[1].until == now + timedelta(seconds=30)
-
-
-def test_workers_are_those_that_live() -> None:
-    job = factories.job("sms")
-    factories.worker("host-b:1", types=["sms"], state="gone")
-    assert codes(job) == ["no_worker"]
-    factories.worker("host-b:2", types=["sms"])
-    assert codes(job) == ["next"]
-
-
-def test_a_type_that_is_gone() -> None:
-    job = factories.job("mail")
-    types.find("mail").delete()
-    assert codes(job) == ["no_type"]
 
 
 @pytest.mark.parametrize("status", ["running", "failed"])

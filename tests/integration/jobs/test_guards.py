@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -18,10 +17,9 @@ from apps.jobs.models import Job
 from apps.jobs.services import settle as settling
 from apps.jobs.services.discard import discard
 from apps.jobs.services.leases import checkpoint, progress
-from apps.jobs.services.rescue import rescue_due
 from apps.jobs.services.type_snapshots import type_snapshots
 from tests.frozen import FrozenClock
-from tests.jobs import end, events_of, job_type, jobs, row, take
+from tests.jobs import end, job_type, jobs, row, take
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
@@ -124,20 +122,6 @@ def test_progress_of_a_lease_that_is_taken_away_meanwhile_is_lost() -> None:
         pytest.raises(LeaseLost),
     ):
         progress(job=number, token=held.token, percent=40)
-
-
-def test_rescued_attempt_is_nobodys_before_it_is_held_again(frozen_clock: FrozenClock) -> None:
-    """I30: neither its token nor none is a right to report."""
-    job_type()
-    [number] = jobs(1)
-    [held] = take()
-    frozen_clock.advance(seconds=31)
-    rescue_due(until=frozen_clock.instant + timedelta(seconds=1))
-
-    assert end(held) == "lease_lost"
-    assert end(replace(held, token="")) == "lease_lost"
-    assert row(number).status == "ready"
-    assert events_of(number) == ["lost", "stale"]
 
 
 def test_running_or_ended_job_is_not_discarded() -> None:

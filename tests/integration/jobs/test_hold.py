@@ -1,4 +1,4 @@
-"""S1.6, S1.15, S1.19, S4.2-S4.7: who holds what, in which order."""
+"""S1.6, S1.8, S1.15, S1.19, S4.2-S4.7, I38: who holds what, in which order."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from apps.jobs.models import Job, JobType
 from apps.jobs.services import claim
 from apps.jobs.services.discard import discard_exhausted
 from apps.jobs.services.hold import due_types
+from apps.jobs.services.promote import promote_due
+from apps.jobs.services.rescue import free_hosts
 from tests.frozen import FrozenClock
-from tests.jobs import HERE, THERE, events_of, job_type, jobs, row, take
+from tests.jobs import HERE, THERE, end, events_of, job_type, jobs, rescue, row, take
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
@@ -69,15 +71,6 @@ def test_only_due_jobs_are_held_for_the_time_of_their_type(frozen_clock: FrozenC
     assert times == {"mail": timedelta(seconds=general), "film": timedelta(hours=2)}
 
 
-def test_jobs_come_by_priority_and_age() -> None:
-    job_type()
-    [old] = jobs(1)
-    [urgent] = jobs(1, priority=1)
-    [low] = jobs(1, priority=-1)
-
-    assert [held.id for held in take()] == [urgent, old, low]
-
-
 def test_jobs_of_one_order_key_are_held_by_id() -> None:
     """Jobs for any host and those for this one are read separately and merged."""
     job_type()
@@ -90,37 +83,12 @@ def test_jobs_of_one_order_key_are_held_by_id() -> None:
     assert held == [numbers[:2], numbers[2:5], numbers[5:]]
 
 
-def test_two_holds_never_share_a_job() -> None:
-    """S4.9, S4.18: what one holds, the other does not see."""
-    job_type()
-    numbers = jobs(5)
-
-    first, second = take(3), take(3)
-
-    assert [held.id for held in first + second] == numbers
-    assert first[0].token != second[0].token
-    assert take() == []
-
-
 def test_hold_takes_no_more_than_asked_for_nor_than_the_type_allows() -> None:
     job_type(batch_limit=4)
     jobs(10)
 
     assert len(take(3)) == 3
     assert len(take(100)) == 4
-
-
-def test_scheduled_jobs_are_promoted_by_the_hold_that_finds_them_due(
-    frozen_clock: FrozenClock,
-) -> None:
-    """I33: never before their time."""
-    job_type()
-    [number] = jobs(1, run_at=frozen_clock.instant + timedelta(seconds=60))
-
-    assert take() == []
-    assert row(number).status == "scheduled"
-    frozen_clock.advance(seconds=60)
-    assert [held.id for held in take()] == [number]
 
 
 def test_types_share_the_slots_by_weight() -> None:
@@ -160,18 +128,6 @@ def test_lock_lost_at_one_type_leaves_nothing_of_another_held_unseen(
     assert {row(number).lease_token for number in mails} == {first[0].token}
 
 
-def test_crowd_of_one_type_leaves_the_other_its_turn() -> None:
-    """S4.2, S4.14: a single place goes round."""
-    job_type("mail")
-    job_type("bill")
-    jobs(50, "mail")
-    [other] = jobs(1, "bill")
-
-    held = [take(1, types=("mail", "bill"), rotation=rotation)[0].id for rotation in range(2)]
-
-    assert other in held
-
-
 def test_type_that_has_the_turn_is_first_in_the_batch() -> None:
     """S4.2, S4.14, S4.15: so not always the same type is given back behind a long job."""
     job_type("mail")
@@ -195,15 +151,6 @@ def test_job_is_found_among_more_types_than_a_statement_has_parts() -> None:
 
     assert due_types(names) == set(names[-300:])
     assert sorted(held.id for held in take(500, types=tuple(names))) == numbers
-
-
-def test_unknown_types_and_no_slots_hold_nothing() -> None:
-    job_type()
-    jobs(1)
-
-    assert take(types=("other",)) == []
-    assert take(types=()) == []
-    assert take(0) == []
 
 
 def test_paused_type_is_left_alone_until_its_pause_is_over(frozen_clock: FrozenClock) -> None:
@@ -235,34 +182,6 @@ def test_job_meant_for_a_host_is_held_there_alone() -> None:
     [held] = take(by=THERE)
     assert held.id == number
     assert row(number).affinity_host == ""
-
-
-def test_own_and_open_jobs_are_merged_in_order() -> None:
-    job_type()
-    [first] = jobs(1)
-    [own] = jobs(1, affinity_host="host-a")
-    [last] = jobs(1)
-
-    assert [held.id for held in take(2)] == [first, own]
-    assert [held.id for held in take(2)] == [last]
-
-
-def test_job_whose_worker_was_lost_is_held_in_its_turn_with_others() -> None:
-    job_type()
-    began = clock.now()
-    before = jobs(2, run_at=began - timedelta(seconds=3))
-    lost = jobs(1, last_end="lost", run_at=began - timedelta(seconds=2))
-    after = jobs(2, run_at=began - timedelta(seconds=1))
-
-    assert [held.id for held in take()] == [*before, *lost, *after]
-
-
-def test_jobs_with_one_attempt_are_held_together() -> None:
-    """S1.10: the record of starts says which of them a crash has cost."""
-    job_type(max_attempts=1)
-    jobs(3)
-
-    assert len(take()) == 3
 
 
 def test_exhausted_job_is_discarded_when_its_turn_comes() -> None:
@@ -321,24 +240,65 @@ def test_job_of_a_type_that_is_gone_ends_as_failed_and_says_why() -> None:
     assert discard_exhausted(until=clock.now() + timedelta(minutes=5)) == 0
 
 
-def test_edit_of_a_type_applies_at_the_next_hold_and_spares_live_leases() -> None:
-    """I59."""
-    job_type(lease_seconds=30)
-    jobs(2)
-    [before] = take(1)
-    job_type(lease_seconds=60)
+def test_retry_waits_for_its_host_while_that_lives_and_the_grace_lasts(
+    frozen_clock: FrozenClock,
+) -> None:
+    """S1.8, I38."""
+    job_type(origin="prefer", origin_grace_seconds=60, retry_delay_seconds=0, max_attempts=9)
+    [number] = jobs(1)
+    end(take()[0], "failed")
 
-    [after] = take(1)
+    assert take(by=THERE) == []
+    assert free_hosts(alive=["host-a"], now=frozen_clock.advance(seconds=59)) == 0
+    assert free_hosts(alive=["host-a"], now=frozen_clock.advance(seconds=1)) == 1
+    [held] = take(by=THERE)
+    assert held.id == number
+    end(held, "failed")
+    assert free_hosts(alive=["host-a"], now=frozen_clock.instant) == 1
+    assert len(take()) == 1
 
-    assert after.lease_until - after.held_at == timedelta(seconds=60)
-    assert row(before.id).lease_until == before.lease_until
+
+def test_job_lost_twice_in_a_row_waits_for_the_delay_of_its_type(frozen_clock: FrozenClock) -> None:
+    """One that kills its workers leaves time to those beside it."""
+    job_type(retry_delay_seconds=10, retry_multiplier=1, max_attempts=9)
+    [number] = jobs()
+    waits = []
+    for how in ("lost", "lost", "lost", "released", "lost", "failed", "lost"):
+        promote_due()
+        [held] = take()
+        if how == "lost":
+            frozen_clock.advance(seconds=31)
+            rescue(frozen_clock)
+        else:
+            end(held, how)
+        waits.append((row(number).run_at - frozen_clock.instant).total_seconds())
+        frozen_clock.advance(seconds=waits[-1])
+
+    assert waits == [0, 10, 10, 0, 0, 10, 0]
 
 
-def test_promotion_is_bounded_by_blocks(frozen_clock: FrozenClock, settings: object) -> None:
-    settings.JOB_PROMOTION_BATCH = 10  # type: ignore[attr-defined]
-    job_type()
-    jobs(25, run_at=clock.now() + timedelta(seconds=1))
-    frozen_clock.advance(seconds=10)
+def test_running_job_of_a_type_that_is_gone_ends_when_its_lease_does(
+    frozen_clock: FrozenClock, settings: Any
+) -> None:
+    """I29. Its type was deleted in the moment in which it was held; it keeps no other back."""
+    settings.JOB_RESCUE_BATCH = 1
+    job_type("mail")
+    job_type("web")
+    [orphan] = jobs(1)
+    take()
+    JobType.objects.filter(name="mail").delete()
+    frozen_clock.advance(seconds=1)
+    [other] = jobs(1, "web")
+    take(types=("web",))
+    frozen_clock.advance(seconds=31)
 
-    assert len(take(100)) == 10
-    assert Job.objects.filter(status="scheduled").count() == 15
+    assert rescue(frozen_clock) == 2
+    assert {row(orphan).status, row(other).status} <= {"ready", "scheduled"}
+    assert row(orphan).last_end == "lost"
+    frozen_clock.advance(seconds=60)
+    promote_due()
+    discard_exhausted(until=frozen_clock.instant + timedelta(seconds=1))
+    assert (row(orphan).status, row(orphan).memo) == (
+        "failed",
+        "there is no job type mail any more",
+    )

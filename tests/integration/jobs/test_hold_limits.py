@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,27 +19,6 @@ from tests.statements import is_read, sent_by
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
-def test_no_more_run_than_the_type_allows() -> None:
-    """S4.8."""
-    job_type(max_running=3)
-    jobs(10)
-
-    held = take()
-    assert len(held) == 3
-    assert take() == []
-    end(held[0])
-    assert len(take()) == 1
-
-
-@pytest.mark.parametrize("limits", [{"max_running": 0}, {"rate_per_minute": 0}])
-def test_limit_of_zero_lets_nothing_run(limits: dict[str, int]) -> None:
-    """I59."""
-    job_type(**limits)
-    jobs(1)
-
-    assert take() == []
-
-
 def test_rate_spreads_the_holds_over_the_minute(frozen_clock: FrozenClock) -> None:
     job_type(rate_per_minute=60)
     jobs(100)
@@ -49,17 +27,6 @@ def test_rate_spreads_the_holds_over_the_minute(frozen_clock: FrozenClock) -> No
     assert take() == []
     frozen_clock.advance(seconds=3)
     assert len(take()) == 3
-
-
-def test_limit_of_one_type_leaves_the_others_alone() -> None:
-    job_type("mail", max_running=1)
-    job_type("bill")
-    jobs(5, "mail")
-    jobs(5, "bill")
-
-    held = take(10, types=("mail", "bill"))
-
-    assert Counter(job.type for job in held) == {"mail": 1, "bill": 5}
 
 
 @pytest.mark.parametrize("limits", [{"max_running": 0}, {"rate_per_minute": 0}])
@@ -188,15 +155,3 @@ def test_attempts_from_before_an_operator_closed_it_do_not_open_it_again() -> No
     end(second, "failed", retry="never")
 
     assert TypeState.objects.get(type="mail").breaker == "closed"
-
-
-def test_bad_probe_opens_the_breaker_anew(frozen_clock: FrozenClock) -> None:
-    job_type(breaker_enabled=True, breaker_min_calls=1, breaker_open_seconds=30)
-    jobs(3)
-    end(take(1)[0], "failed", retry="never")
-    frozen_clock.advance(seconds=30)
-    end(take()[0], "failed", retry="never")
-
-    assert take() == []
-    frozen_clock.advance(seconds=30)
-    assert len(take()) == 1

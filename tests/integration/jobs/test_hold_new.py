@@ -9,7 +9,6 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from apps.jobs.models import Job
 from apps.jobs.services import hold as holding
 from apps.jobs.services.hold import HeldJob, hold
 from tests.jobs import HERE, THERE, end, job_type, jobs, row, take
@@ -73,15 +72,6 @@ def test_limits_of_the_type_hold_for_new_jobs(settings: dict[str, Any]) -> None:
 
     assert take_new(number) == []
     assert row(number).status == "ready"
-
-
-def test_expired_job_is_not_run_for_being_new() -> None:
-    job_type(expires_after_seconds=1)
-    [number] = jobs(1)
-    Job.objects.update(expected_at=row(number).expected_at - timedelta(minutes=1))
-
-    assert take_new(number) == []
-    assert row(number).status == "failed"
 
 
 def test_number_of_another_type_or_host_is_not_taken() -> None:

@@ -12,7 +12,7 @@ from apps.jobs.services import register
 from apps.jobs.services.explain import explain
 from apps.jobs.services.hold import Look
 from apps.jobs.services.preference import PLAIN_EVERY
-from tests.jobs import HERE, THERE, Holder, end, hold, job_type, jobs, row, share, take
+from tests.jobs import HERE, THERE, Holder, hold, job_type, jobs, row, share, take
 from tests.statements import is_read, sent_by
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
@@ -58,14 +58,6 @@ def test_rest_is_taken_in_order() -> None:
 
     assert ids(take(3)) == [c, a, b]
     assert ids(take(3)) == [d]
-
-
-def test_urgent_jobs_are_first_among_the_own_ones() -> None:
-    job_type()
-    jobs_of("hh")
-    urgent = jobs_of("hh", priority=5)
-
-    assert ids(take(2)) == urgent
 
 
 @pytest.mark.parametrize("limit", [1, 2])
@@ -184,15 +176,6 @@ def test_wider_look_reads_at_most_a_thousand() -> None:
     assert widths == [[200, 200], [1000, 1000], [1000, 1000]]
 
 
-def test_many_owners_widen_a_look_no_further() -> None:
-    job_type()
-    share(HERE, *(Holder(f"host-{n}:{n}", f"host-{n}") for n in range(10)))
-
-    [peek] = peeks(sent_by(lambda: take(3)))
-
-    assert limits_of(peek) == [12, 12]
-
-
 def test_preference_costs_no_statement() -> None:
     """Once a second the map is read, whatever is held meanwhile."""
     job_type()
@@ -208,54 +191,6 @@ def test_preference_costs_no_statement() -> None:
     assert len(shared) == len(alone)
 
 
-# --- what it leaves as it is ----------------------------------------------------------------------
-def test_limited_type_runs_no_more_than_its_maximum() -> None:
-    job_type(max_running=2)
-    _, own, _, second = jobs_of("thth")
-
-    assert ids(take(4)) == [own, second]
-    assert take(4, by=THERE) == []
-
-
-def test_contested_type_is_taken_from_the_own_shards() -> None:
-    job_type()
-    _, own, _ = jobs_of("tht")
-    look = Look()
-    look.note_lost(["mail"])
-
-    held = hold(holder=HERE, types=["mail"], limit=1, look=look)
-
-    assert ids(held) == [own]
-
-
-def test_batch_of_the_caller_is_the_limit() -> None:
-    job_type()
-    _, own, second, _ = jobs_of("thhh")
-
-    held = hold(holder=HERE, types=["mail"], limit=10, batch={"mail": 2})
-
-    assert ids(held) == [own, second]
-
-
-def test_exhausted_jobs_of_any_shard_are_discarded_on_the_way() -> None:
-    job_type(max_attempts=3)
-    [exhausted] = jobs_of("t", attempts=3)
-    [own] = jobs_of("h")
-
-    assert ids(take(1)) == [own]
-    assert row(exhausted).status == "failed"
-
-
-def test_job_for_one_host_is_taken_there_whoever_prefers_its_shard() -> None:
-    job_type()
-    [bound, free] = jobs_of("th")
-    Job.objects.filter(pk=bound).update(affinity_host=HERE.host)
-
-    assert ids(take(2, by=THERE)) == [free]
-    [held] = take(2)
-    assert (held.id, end(held)) == (bound, "succeeded")
-
-
 # --- why not --------------------------------------------------------------------------------------
 def test_why_not_names_who_prefers_a_ready_job() -> None:
     """Any worker may take it, so that is no reason to wait."""
@@ -267,12 +202,3 @@ def test_why_not_names_who_prefers_a_ready_job() -> None:
     found = {reason.code: reason.detail for reason in explain(row(job))}
     assert list(found) == ["next", "preferred"]
     assert found["preferred"].startswith(f"Worker {THERE.name} prefers")
-
-
-def test_why_not_says_nothing_of_a_preference_where_one_worker_is_alone() -> None:
-    job_type()
-    [job] = jobs_of("h")
-    share(HERE)
-    register.register(name=HERE.name, host=HERE.host, types=["mail"])
-
-    assert [reason.code for reason in explain(row(job))] == ["next"]

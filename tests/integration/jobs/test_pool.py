@@ -7,14 +7,10 @@ from typing import Any
 
 import pytest
 
-from apps.common.errors import NotFound
 from apps.jobs.models import Bucket, Job
-from apps.jobs.rules.caller import Caller
 from apps.jobs.services import control, register, reorder, slices, types
 from apps.jobs.services.hold import Holder
-from apps.jobs.services.pool import find_pool
 from apps.jobs.services.pool_bucket import forget_buckets
-from apps.jobs.services.pool_status import status_of
 from apps.jobs.services.promote import promote_due
 from apps.jobs.services.submit import Submission, submit, submit_many
 from apps.journal.models import JournalEntry
@@ -24,7 +20,6 @@ from tests.jobs import job_type, last_entry, rescue, share, take
 from tests.pools import (
     NAME,
     OPERATOR,
-    OURS,
     THEIRS,
     assign,
     check,
@@ -83,17 +78,6 @@ def test_surplus_goes_back_at_once_with_its_score_and_uncounted(frozen_clock: Fr
     assert {job.attempts for job in Job.objects.filter(status="ready")} == {0}
     assert assign("pi-2", limit=1) == ["c"]
     assert last_entry(job_of("d").pk).event == "released"
-
-
-def test_workers_of_two_keys_may_have_one_name(frozen_clock: FrozenClock) -> None:
-    """S3.8: they have a bucket each."""
-    pool(FIVE)
-
-    assert assign(limit=1, caller=OURS) == ["a"]
-    assert assign(limit=1, caller=THEIRS) == ["b"]
-    assert check("a", caller=THEIRS) == (["b"], ["a"])
-    assert report("succeeded", "a", caller=THEIRS) == ([], {"a": "not_found"})
-    assert held() == {"a": "pi-1", "b": "pi-1"}
 
 
 def test_limits_of_the_type_hold_for_its_pool(frozen_clock: FrozenClock) -> None:
@@ -264,18 +248,6 @@ def test_in_house_hold_goes_by_scores_too(frozen_clock: FrozenClock) -> None:
 
 
 # --- which pools there are ----------------------------------------------------------------------
-def test_type_that_is_no_pool_is_not_found(frozen_clock: FrozenClock) -> None:
-    pool()
-    job_type("mail")
-
-    assert find_pool(NAME, OURS).name == NAME
-    assert find_pool(NAME, Caller("ci_x", [NAME])).name == NAME
-    with pytest.raises(NotFound, match="'mail' is a job type but no pool"):
-        find_pool("mail", OURS)
-    bound = Caller("ci_x", [NAME])
-    for name, caller in (("mail", bound), ("nope", OURS), (NAME, Caller("ci_x", ["mail"]))):
-        with pytest.raises(NotFound, match=f"There is no pool '{name}'"):
-            find_pool(name, caller)
 
 
 def test_pool_is_kept_while_jobs_are_open(frozen_clock: FrozenClock) -> None:
@@ -297,21 +269,6 @@ def test_pool_is_not_made_of_a_type_that_is_never_unique(frozen_clock: FrozenClo
 
 
 # --- status and audit ---------------------------------------------------------------------------
-def test_status_counts_what_waits_and_who_holds(frozen_clock: FrozenClock) -> None:
-    """S3.3."""
-    pool(FIVE)
-    assign("pi-2", limit=2)
-    frozen_clock.advance(seconds=3)
-    assign("pi-1", limit=1, caller=THEIRS)
-    report("failed", "b", worker="pi-2")
-
-    found = status_of(NAME)
-
-    assert (found.waiting, found.held, found.epoch) == (3, 2, 1)
-    assert [tuple(each) for each in found.workers] == [
-        ("ci_ours", "pi-2", 1, frozen_clock.instant + timedelta(seconds=30)),
-        ("ci_theirs", "pi-1", 1, frozen_clock.instant + timedelta(seconds=30)),
-    ]
 
 
 def test_pool_goes_by_scores_though_workers_share_it(frozen_clock: FrozenClock) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from apps.common.errors import Conflict, Invalid, PlatformError
+from apps.common.errors import Invalid, PlatformError
 from apps.jobs.models import Job, TypeState
 from apps.jobs.services import pool_rebuild
 from apps.jobs.services.pool_rebuild import Rebuilt, foresee, rebuild_whole
@@ -100,22 +100,6 @@ def test_chunks_make_the_pool_together(frozen_clock: FrozenClock) -> None:
     assert waiting() == {"a": 1, "c": 3, "f": 6, "b": 9}
     assert epoch_of(NAME) == 7
     assert {job.trace_id for job in Job.objects.filter(status="ready")} == {"7"}
-
-
-def test_older_rebuild_after_a_newer_one_is_a_conflict(frozen_clock: FrozenClock) -> None:
-    """S3.7: also its last chunk, which would withdraw what the newer one has added."""
-    pool()
-    fill({"old": 1}, epoch=5)
-    fill({"new": 1}, epoch=6)
-    before = list(Job.objects.order_by("pk").values())
-
-    for last in (False, True):
-        with pytest.raises(Conflict, match="Rebuild 5 is outdated: rebuild 6 has begun"):
-            fill({"old": 1, "older": 2}, epoch=5, last=last)
-
-    assert list(Job.objects.order_by("pk").values()) == before
-    fill({}, epoch=6, last=True)
-    assert waiting() == {"new": 1}
 
 
 def test_withdrawing_goes_on_in_the_next_call(

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connections
 
-from apps.common.errors import Conflict, NotFound
 from apps.jobs.models import Worker
 from apps.jobs.runner import scan as scan_module
 from apps.jobs.runner.drain import Drain
 from apps.jobs.runner.process import Node, Process
 from apps.jobs.services import living, register
-from apps.jobs.services.explain import explain
 from apps.journal.models import JournalEntry
 from tests import factories
 from tests.frozen import FrozenClock
 from tests.jobs import drained, job_type, jobs, row
-from tests.processes import eventually
 
 Make = Callable[..., Any]
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
@@ -54,43 +49,6 @@ def resume(process: Process) -> None:
 
 
 # --- what operators do ----------------------------------------------------------------------------
-def test_quiet_and_resume_are_in_the_journal_with_name_and_reason() -> None:
-    worker = factories.worker()
-
-    assert register.quiet(worker=worker, **OLGA).is_quiet
-    register.quiet(worker=worker, **OLGA)
-    assert not register.resume(worker=worker, **OLGA).is_quiet
-    register.resume(worker=worker, **OLGA)
-
-    # What changes nothing is no event.
-    assert told() == [
-        ("quieted", worker.name, "admin:olga", "New disk"),
-        ("resumed", worker.name, "admin:olga", "New disk"),
-    ]
-
-
-def test_nobody_has_to_say_why() -> None:
-    worker = register.quiet(worker=factories.worker(), actor="admin:olga")
-    register.resume(worker=worker, actor="admin:olga")
-    assert [each[2:] for each in told()] == [("admin:olga", "")] * 2
-
-
-def test_gone_worker_is_not_made_quiet_and_a_quiet_one_resumed_for_when_it_is_back() -> None:
-    gone = factories.worker(state="gone")
-    with pytest.raises(Conflict, match="is gone"):
-        register.quiet(worker=gone, **OLGA)
-
-    Worker.objects.update(is_quiet=True)
-    register.resume(worker=gone, **OLGA)
-
-    assert not Worker.objects.get().is_quiet
-
-
-def test_worker_that_was_forgotten_meanwhile_is_not_found() -> None:
-    worker = factories.worker()
-    Worker.objects.all().delete()
-    with pytest.raises(NotFound, match="no worker host-a:1"):
-        register.quiet(worker=worker, **OLGA)
 
 
 def test_quiet_worker_stays_quiet_when_it_registers_again() -> None:
@@ -128,66 +86,6 @@ def test_process_made_quiet_by_its_row_ends_what_it_has(handle: Make, process: P
     assert drained(process) == 3
     assert process.is_quiet
     assert {row(number).status for number in numbers} == {"succeeded"}
-
-
-def test_process_that_registers_again_is_quiet_still(process: Process) -> None:
-    process.beat()
-    quiet(process)
-    again = Process(process.node)
-    register.lose(workers=[register.WorkerKey("", process.name)], reason="gone")
-
-    again.beat()
-
-    assert again.is_quiet
-
-
-@pytest.mark.django_db(transaction=True)
-def test_waiting_drain_of_a_quiet_process_asks_for_nothing_and_goes_on(
-    handle: Make, process: Process, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    handle("mail", lambda context: None)
-    process.beat()
-    quiet(process)
-    polls: list[bool] = []
-    waits = threading.Event()
-    poll, await_resume = Drain._poll, process.await_resume
-
-    def counted_poll(drain: Drain) -> int:
-        polls.append(process.is_quiet)
-        return poll(drain)
-
-    def noted_wait(seconds: float) -> None:
-        waits.set()
-        await_resume(seconds)
-
-    monkeypatch.setattr(Drain, "_poll", counted_poll)
-    monkeypatch.setattr(process, "await_resume", noted_wait)
-
-    def run() -> None:
-        Drain(process, "fast").run()
-        connections.close_all()
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        assert waits.wait(60)
-        [number] = jobs()
-        resume(process)
-        eventually(lambda: row(number).status == "succeeded")
-    finally:
-        process.stop()
-        thread.join()
-
-    assert polls
-    assert not any(polls)
-
-
-def test_quiet_process_that_stops_ends_its_drains(process: Process) -> None:
-    process.beat()
-    quiet(process)
-    process.stop()
-
-    assert Drain(process, "fast").run() == 0
 
 
 # --- starting drains ------------------------------------------------------------------------------
@@ -252,21 +150,6 @@ def drain_is_surplus(process: Process, drain: Drain) -> bool:
     return drain._is_surplus()
 
 
-# --- workers that promise no heartbeats -----------------------------------------------------------
-def test_worker_without_heartbeats_is_there_while_it_calls_and_never_lost(
-    frozen_clock: FrozenClock,
-) -> None:
-    worker = outside(types=["mail"], promises_beats=False)
-    frozen_clock.advance(seconds=24)
-    assert living.active_workers(frozen_clock.instant) == [worker]
-
-    frozen_clock.advance(seconds=1)
-
-    assert living.active_workers(frozen_clock.instant) == []
-    assert not living.is_lost(worker, frozen_clock.instant)
-    assert register.lose_overdue(now=frozen_clock.instant) == 0
-
-
 # --- who serves a type ----------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("kind", "handler", "lane", "is_served"),
@@ -304,20 +187,3 @@ def test_who_takes_nothing_serves_nothing(
     outside(types=["mail"], **beats, **columns)
 
     assert living.unserved([snapshot], living.active_workers(frozen_clock.instant))
-
-
-def test_why_not_says_how_to_get_a_worker(frozen_clock: FrozenClock) -> None:
-    job_type(handler="")
-    job = row(jobs()[0])
-    assert "connect a worker over HTTP that lists it" in explain(job)[0].detail
-
-    job_type(lane="slow")
-    expected = "Start a worker with its handler for the speed class slow, or connect one over HTTP."
-    assert expected in explain(job)[0].detail
-
-    worker = outside(types=["mail"])
-    register.quiet(worker=worker, **OLGA)
-    assert "are quiet. Resume one" in explain(job)[0].detail
-
-    register.resume(worker=worker, **OLGA)
-    assert [reason.code for reason in explain(job)] == ["next"]

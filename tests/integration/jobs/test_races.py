@@ -59,17 +59,6 @@ def test_workers_whose_slices_change_meanwhile_hold_each_job_once(racers: Racers
     assert {job.attempts for job in Job.objects.all()} == {1}
 
 
-def test_limits_hold_under_many_workers(racers: Racers) -> None:
-    """S4.8: cluster-wide."""
-    job_type(max_running=5)
-    jobs(100)
-
-    shares = racers([lambda n=n: take(3, by=Holder(f"host:{n}", "host")) for n in range(8)]).results
-
-    assert sum(len(share) for share in shares) == 5
-    assert Job.objects.filter(status="running").count() == 5
-
-
 def test_report_rescue_and_forced_cancel_have_one_winner(racers: Racers) -> None:
     """I31: losers change nothing, and a yes is never undone."""
     job_type(lease_seconds=1, max_processing_seconds=60)
@@ -101,18 +90,6 @@ def test_report_rescue_and_forced_cancel_have_one_winner(racers: Racers) -> None
         for event, won in (("succeeded", reported), ("lost", rescued), ("cancelled", cancelled))
         if won
     ]
-
-
-def test_same_report_from_many_connections_is_one_end(racers: Racers) -> None:
-    job_type()
-    [number] = jobs(1)
-    [held] = take()
-
-    answers = racers([lambda: end(held, result={"n": 1})] * 6).results
-
-    assert set(answers) == {"succeeded"}
-    assert events_of(number) == ["succeeded"]
-    assert row(number).version == 3
 
 
 def test_stale_report_from_many_connections_is_kept_once(racers: Racers) -> None:
@@ -147,18 +124,3 @@ def test_settling_and_holding_a_type_with_a_breaker_never_deadlocks(racers: Race
 
     assert sum(done) == 400
     assert not Job.objects.filter(status__in=["ready", "running"]).exists()
-
-
-def test_two_operators_retry_a_job_and_it_runs_once(racers: Racers) -> None:
-    """I56: pressed twice it is one run more."""
-    job_type()
-    [number] = jobs(1, status="failed", attempts=3)
-
-    def retry() -> str:
-        try:
-            return control.retry(job=row(number), actor="admin:olga", reason="again").status
-        except Conflict:
-            return "refused"
-
-    assert sorted(racers([retry, retry]).results) == ["ready", "refused"]
-    assert len(take()) == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -46,15 +45,6 @@ def test_worker_lives_while_it_beats(frozen_clock: FrozenClock) -> None:
     assert register.lose_overdue(now=frozen_clock.instant) == 1
     assert living.gone_workers(frozen_clock.instant) == [WorkerKey("", "b")]
     assert events() == [("a", "registered"), ("b", "registered"), ("b", "lost")]
-
-
-def test_worker_just_within_its_silence_is_not_lost(frozen_clock: FrozenClock) -> None:
-    enter()
-    frozen_clock.advance(seconds=24.999)
-    assert register.lose_overdue(now=frozen_clock.instant) == 0
-    frozen_clock.advance(seconds=0.001)
-    assert register.lose_overdue(now=frozen_clock.instant) == 1
-    assert register.lose_overdue(now=frozen_clock.instant) == 0
 
 
 def test_worker_that_was_counted_as_lost_registers_again(frozen_clock: FrozenClock) -> None:
@@ -135,18 +125,6 @@ def test_only_processes_of_this_machine_are_checked(frozen_clock: FrozenClock) -
     assert dead_here(living.alive(frozen_clock.instant)) == []
 
 
-def test_running_worker_keeps_its_jobs(frozen_clock: FrozenClock) -> None:
-    job_type()
-    [number] = jobs()
-    process = Process(Node("worker@test", ("fast",)))
-    process.beat()
-    take(by=process.holder)
-    frozen_clock.advance(seconds=20)
-
-    assert rescue() == 0
-    assert row(number).status == "running"
-
-
 @pytest.fixture
 def cut_off(frozen_clock: FrozenClock) -> list[int]:
     """Jobs of a worker that has not been heard for a minute, in which no sweep took place."""
@@ -220,12 +198,3 @@ def test_late_sweep_ends_at_once_what_needs_no_word_of_a_worker(
     register.lose(workers=[WorkerKey("", Worker.objects.get().name)], reason="its process is gone")
     assert rescue() == 1
     assert row(cut_off[1]).last_end == "lost"
-
-
-def test_sweep_does_not_search_jobs_of_workers_lost_for_an_hour(frozen_clock: FrozenClock) -> None:
-    enter()
-    register.lose(workers=[WorkerKey("", HERE.name)], reason="gone")
-    assert living.gone_workers(frozen_clock.instant + timedelta(minutes=59)) == [
-        WorkerKey("", HERE.name)
-    ]
-    assert living.gone_workers(frozen_clock.instant + timedelta(minutes=60)) == []

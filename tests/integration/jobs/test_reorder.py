@@ -33,16 +33,6 @@ def test_jobs_are_put_in_the_order_of_the_new_weight(settings: Any) -> None:
     assert load_position(SWEEP) == {"weight": 10**12}
 
 
-def test_unchanged_weight_changes_nothing() -> None:
-    job_type()
-    [number] = jobs(1, priority=3)
-    sweep()
-    before = row(number).order_key
-
-    assert sweep() == 0
-    assert row(number).order_key == before
-
-
 def test_running_and_ended_jobs_keep_their_place(settings: Any) -> None:
     job_type()
     sweep()

@@ -10,13 +10,9 @@ from django.core.checks import run_checks
 
 from apps.common import clock
 from apps.common.errors import Invalid
-from apps.common.models import SweepLease
-from apps.jobs import sweeps
 from apps.jobs.models import ArchivedJob, Job, JobType
 from apps.jobs.services import control, find, retention, types
-from apps.journal.admin import words
 from apps.journal.models import JournalEntry
-from taskplatform.beat import schedule
 from tests.frozen import FrozenClock
 from tests.history import archived, ended, forget, move, where
 from tests.jobs import job_type
@@ -57,15 +53,6 @@ def test_time_of_the_type_is_shorter_only(settings: Any) -> None:
     assert left == {"short": 1, "mail": 3, "long": 3}
 
 
-def test_type_may_forget_where_the_platform_does_not(settings: Any) -> None:
-    settings.JOB_RETENTION = timedelta(0)
-    job_type("short", retention_days=30)
-    [gone] = archived(type="short", ago=31 * DAY)
-    [kept] = archived(ago=3000 * DAY)
-    assert forget() == 1
-    assert (where(gone), where(kept)) == ([], ["jobs_archived"])
-
-
 def test_jobs_of_a_deleted_type_are_kept_as_others() -> None:
     """S1.19."""
     job_type("gone", retention_days=30)
@@ -86,28 +73,6 @@ def test_what_ended_late_is_looked_at_again_a_day_later(mail: FrozenClock) -> No
     mail.advance(hours=1)
     assert forget() == 1
     assert (where(late), where(old)) == ([], [])
-
-
-def test_live_jobs_are_never_forgotten() -> None:
-    """I61: not even when the mover is late."""
-    [number] = ended(ago=900 * DAY)
-    assert forget() == 0
-    assert where(number) == ["jobs_job"]
-
-
-def test_each_chunk_is_one_transaction_with_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """S4.16."""
-    monkeypatch.setattr(retention, "CHUNK", 2)
-    archived(5, ago=401 * DAY)
-    assert forget() == 5
-    entries = JournalEntry.objects.filter(event="purged").order_by("id")
-    assert [entry.data for entry in entries] == [
-        {"archived_jobs": 2},
-        {"archived_jobs": 2},
-        {"archived_jobs": 1},
-    ]
-    assert {"purged", "archived", "restored"} <= words.EVENTS.keys()
-    assert {"jobs", "archived_jobs"} <= words.NAMES.keys()
 
 
 @pytest.mark.django_db(transaction=True)
@@ -168,20 +133,3 @@ def test_days_that_no_longer_fit_are_warned_of(settings: Any) -> None:
     [warning] = [each for each in run_checks(databases=["default"]) if each.id == "jobs.W002"]
     assert warning.msg == "Jobs of type mail cannot be kept for 30 days."
     assert "JOB_ARCHIVE_AFTER" in str(warning.hint)
-
-
-@pytest.mark.parametrize("sweep", [sweeps.archive_ended, sweeps.forget])
-def test_sweeps_have_a_lease_and_a_period(sweep: Any, mail: FrozenClock) -> None:
-    """S4.16."""
-    assert schedule()[sweep.name]["task"] == sweep.name
-    ended()
-    if sweep is sweeps.forget:
-        move()
-        # On MariaDB partitions come first.
-        mail.advance(days=433)
-    SweepLease.objects.update_or_create(
-        name=sweep.name, defaults={"held_until": clock.now() + timedelta(seconds=1)}
-    )
-    assert sweep() == 0
-    SweepLease.objects.filter(name=sweep.name).update(held_until=None)
-    assert sweep() == 1

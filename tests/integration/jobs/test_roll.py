@@ -5,11 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from io import StringIO
 from typing import Any
 
 import pytest
-from django.core.management import call_command
 from django.db import connection, connections, transaction
 
 from apps.common import clock, partitions
@@ -17,10 +15,9 @@ from apps.common.leases import load_position, sweep_lease
 from apps.jobs import sweeps
 from apps.jobs.models import ArchivedJob, Job
 from apps.jobs.services import archive
-from apps.jobs.services.find import find, with_key
+from apps.jobs.services.find import with_key
 from apps.jobs.services.roll import ROLLING
 from apps.journal.models import JournalEntry
-from taskplatform.beat import schedule
 from tests.frozen import FrozenClock
 from tests.history import archived, ended, forget, move, unite_archive, where
 from tests.jobs import job_type
@@ -76,19 +73,6 @@ def test_what_came_before_the_first_cut_is_kept() -> None:
     assert [where(number) for number in numbers] == [["jobs_archived"]] * 20
 
 
-def test_too_many_rows_to_move_are_left_to_a_person(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    archived(20)
-    monkeypatch.setattr(partitions, "MOVED_AT_ONCE", 19)
-    assert sweeps.roll() == 0
-    assert "roll_tables --move" in caplog.text
-    assert names() == ["pmax"]
-    call_command("roll_tables", "--move", stdout=(out := StringIO()))
-    assert "archive of jobs: 3 partitions cut, 0 dropped" in out.getvalue()
-    assert rows_of("pmax") == 0
-
-
 def test_dropped_when_all_its_jobs_are_over(mail: FrozenClock) -> None:
     """S1.19, S4.16: at once, with one entry; what is younger stays."""
     ROLLING.roll()
@@ -137,15 +121,6 @@ def test_jobs_that_no_partition_took_go_one_by_one(mail: FrozenClock) -> None:
     mail.advance(days=32)
     assert sweeps.forget() == 1
     assert where(usual) == []
-
-
-def test_zero_drops_nothing(mail: FrozenClock, settings: Any) -> None:
-    settings.JOB_RETENTION = timedelta(0)
-    archived(3, ago=100 * DAY)
-    ROLLING.roll()
-    mail.advance(days=4000)
-    assert ROLLING.roll().dropped == 0
-    assert ArchivedJob.objects.count() == 3
 
 
 def test_nothing_is_dropped_while_the_mover_works(mail: FrozenClock) -> None:
@@ -220,21 +195,6 @@ def test_moves_go_on_while_it_rolls(racers: Any, mail: FrozenClock) -> None:
     sweeps.roll()
     assert not Job.objects.exists()
     assert ArchivedJob.objects.count() == 200
-
-
-def test_lookups_do_not_care() -> None:
-    """S4.16: the indexes are there as before."""
-    numbers = archived(3, key="order-1")
-    ROLLING.roll()
-    assert all(isinstance(find(number), ArchivedJob) for number in numbers)
-    assert with_key("order-1", limit=2, model=ArchivedJob) == numbers[:0:-1]
-
-
-def test_sweep_has_a_lease_and_a_period() -> None:
-    assert schedule()["jobs.roll"]["task"] == sweeps.roll.name
-    with sweep_lease(ROLLING.sweep, at_most=timedelta(minutes=1)):
-        assert sweeps.roll() == 0
-    assert sweeps.roll() == 3
 
 
 def test_keys_and_types_are_read_from_the_index() -> None:

@@ -14,7 +14,6 @@ from apps.jobs.models import JobType, Worker
 from apps.jobs.services import types
 from apps.jobs.services.counts import Starving, starving, warn_of_starving
 from apps.jobs.sweeps import warn_of_starving as sweep
-from taskplatform.beat import schedule
 from tests.factories import worker
 from tests.frozen import FrozenClock
 from tests.integration.jobs.admin.pages import LIST, TYPES, WORKERS
@@ -39,14 +38,6 @@ def test_job_that_has_been_ready_too_long_starves_its_type(frozen_clock: FrozenC
     assert starving(frozen_clock.instant) == []
     frozen_clock.advance(seconds=1)
     assert starving(frozen_clock.instant) == [Starving("mail", since)]
-
-
-def test_limit_is_that_of_the_settings(frozen_clock: FrozenClock, settings: Any) -> None:
-    jobs(1, run_at=frozen_clock.instant - timedelta(seconds=31))
-    settings.JOB_STARVATION_SECONDS = 31
-    assert starving(frozen_clock.instant) == []
-    settings.JOB_STARVATION_SECONDS = 30
-    assert [each.type for each in starving(frozen_clock.instant)] == ["mail"]
 
 
 def test_who_is_paused_running_or_not_due_does_not_starve(frozen_clock: FrozenClock) -> None:
@@ -75,10 +66,6 @@ def test_log_has_one_line_a_minute_for_each_type(
         "jobs of type film wait too long: the next one has been ready for 1200 s",
         "jobs of type mail wait too long: the next one has been ready for 1260 s",
     ]
-
-
-def test_sweep_has_its_place_in_the_beat() -> None:
-    assert schedule()["jobs.starving"]["task"] == sweep.name
 
 
 # --- in admin -----------------------------------------------------------------------------------

@@ -9,13 +9,11 @@ import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from apps.common import clock
 from apps.common.errors import Invalid, LimitReached, PlatformError, TooDeep, TooLarge
 from apps.jobs import wakeup
-from apps.jobs.models import Bounds, Job
+from apps.jobs.models import Job
 from apps.jobs.rules.order import order_key
 from apps.jobs.rules.submission import shard_of
-from apps.jobs.services import control
 from apps.jobs.services.submit import Submission, submit, submit_many
 from apps.journal.models import JournalEntry
 from tests import factories
@@ -96,14 +94,6 @@ def test_free_stage_needs_a_name(frozen_clock: Any, db: None) -> None:
             submit("free", stage=stage)
 
 
-def test_stage_and_priority_default_to_the_types(frozen_clock: Any, db: None) -> None:
-    factories.job_type("mail", stages=["draw", "send"], default_priority=7, max_attempts=9)
-    submit("mail", key="order-1")
-    job = Job.objects.get()
-    assert (job.stage, job.priority, job.max_attempts) == ("draw", 7, 9)
-    assert job.shard == shard_of("order-1")
-
-
 def test_a_job_waits_for_its_time(mail: Any, subtests: pytest.Subtests) -> None:
     """S1.2, I33: for any length of time, and a past instant buys no better place."""
     asked: dict[str, Any]
@@ -120,13 +110,6 @@ def test_a_job_waits_for_its_time(mail: Any, subtests: pytest.Subtests) -> None:
             assert made.status == status
             assert (job.status, job.run_at, job.expected_at) == (status, run_at, run_at)
             assert job.order_key == order_key(run_at, priority=2, attempts=0, weight_ms=60_000)
-
-
-def test_order_follows_the_configured_weight(mail: Any, settings: Any) -> None:
-    """S1.20"""
-    settings.JOB_PRIORITY_WEIGHT_MS = 5
-    submit("mail", priority=2)
-    assert Job.objects.get().order_key == order_key(NOW, priority=2, attempts=0, weight_ms=5)
 
 
 # --- what is refused ----------------------------------------------------------------------------
@@ -193,13 +176,6 @@ def test_unknown_type_names_the_known_ones(mail: Any) -> None:
         submit("mial")
 
 
-def test_types_outside_the_binding_are_unknown(mail: Any) -> None:
-    factories.job_type("sms")
-    submit_many([Submission(type="mail")], bounds=Bounds(types={"mail"}))
-    refusal = _refusal(Submission(type="sms"), bounds=Bounds(types={"mail"}))
-    assert "known are: mail." in str(refusal)
-
-
 def test_context_must_fit_the_schema_of_the_type(frozen_clock: Any, db: None) -> None:
     """S1.4: each error with its path, and nothing is made."""
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["to"]}
@@ -255,10 +231,6 @@ def test_more_than_a_thousand_go_in_blocks(mail: Any) -> None:
     assert len({answer.id for answer in answers}) == 2001
 
 
-def test_no_jobs_are_no_work(mail: Any) -> None:
-    assert submit_many([]) == []
-
-
 # --- the caller's transaction -------------------------------------------------------------------
 @pytest.mark.django_db(transaction=True)
 def test_a_rollback_leaves_nothing(announced: list[str]) -> None:
@@ -298,15 +270,6 @@ def test_nobody_is_woken_for_what_is_not_due(announced: list[str]) -> None:
     assert announced == ["woken"]
 
 
-@pytest.mark.django_db(transaction=True)
-def test_nobody_is_woken_for_a_twin(announced: list[str]) -> None:
-    factories.job_type("mail")
-    submit("mail", key="a", unique=True)
-    announced.clear()
-    submit("mail", key="a", unique=True)
-    assert announced == []
-
-
 # --- twins --------------------------------------------------------------------------------------
 def test_the_open_twin_is_returned(mail: Any) -> None:
     """S1.4, S1.21, I35: with its status, and its context untouched."""
@@ -325,13 +288,6 @@ def test_a_twin_has_the_same_type_and_key(frozen_clock: Any, db: None) -> None:
     assert submit("a", key="b:C", unique=True).created
     assert submit("a", key="b:c").created
     assert Job.objects.count() == 4
-
-
-def test_once_a_job_is_final_its_key_is_free(mail: Any) -> None:
-    """I35: one row that is not final."""
-    first = factories.job(key="order-1", unique=True)
-    control.cancel(job=first, actor="admin:olga", reason="not needed")
-    assert submit("mail", key="order-1", unique=True).created
 
 
 def test_twins_in_one_batch(mail: Any) -> None:
@@ -368,10 +324,3 @@ def test_a_duplicate_leaves_the_callers_transaction_whole(mail: Any) -> None:
         assert not submit("mail", key="a", unique=True).created
         submit("mail", key="after")
     assert set(Job.objects.values_list("key", flat=True)) == {"a", "before", "after"}
-
-
-def test_ids_report_when_they_were_made(mail: Any, frozen_clock: Any) -> None:
-    early = submit("mail").id
-    frozen_clock.advance(seconds=1)
-    assert submit("mail").id > early
-    assert clock.now() == NOW + timedelta(seconds=1)

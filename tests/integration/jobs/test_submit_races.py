@@ -35,15 +35,6 @@ def mail(transactional_db: None) -> None:
     )
 
 
-def test_concurrent_unique_submits_are_one_row(racers: Any) -> None:
-    """S1.4, I35: all callers get its id, one of them made it."""
-    race = racers([lambda: submit("mail", key="order-1", unique=True)] * 40)
-
-    job = Job.objects.get()
-    assert {answer.id for answer in race.results} == {job.pk}
-    assert sum(answer.created for answer in race.results) == 1
-
-
 def test_the_same_inside_callers_transactions(racers: Any) -> None:
     """I25, I35: a plain atomic block sees no error, and all else it wrote is committed."""
 

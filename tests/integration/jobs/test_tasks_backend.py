@@ -9,9 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from asgiref.sync import async_to_sync
 from django.apps import AppConfig, apps
-from django.db import transaction
 from django_tasks import TaskResultStatus, task, task_backends
 from django_tasks.exceptions import (
     InvalidTaskBackendError,
@@ -95,23 +93,6 @@ def test_task_becomes_a_job() -> None:
     assert (result.task.priority, result.task.run_after) == (-3, later)
     assert (result.enqueued_at, result.started_at, result.attempts) == (job.created_at, None, 0)
     assert JobType.objects.get(name=TYPE).handler == TYPE
-
-
-def test_rollback_takes_it_back() -> None:
-    with pytest.raises(ZeroDivisionError), transaction.atomic():
-        shop.add.enqueue(1)
-        raise ZeroDivisionError
-
-    assert not Job.objects.exists()
-
-
-def test_operators_settings_of_a_queue_stay() -> None:
-    shop.add.enqueue(1)
-    JobType.objects.filter(name=TYPE).update(max_attempts=4, version=2)
-
-    shop.add.enqueue(1)
-
-    assert JobType.objects.get(name=TYPE).max_attempts == 4
 
 
 @pytest.mark.parametrize("value", [object(), {1, 2}, b"\xff", datetime(2026, 1, 1)])
@@ -282,18 +263,6 @@ def test_results_of_others_do_not_exist() -> None:
 def submit_other() -> int:
     job_type("mail")
     return jobs(1)[0]
-
-
-def test_async_callers_are_served() -> None:
-    async def ask() -> tuple[str, str]:
-        result = await shop.add.aenqueue(4)
-        again = await shop.add.aget_result(result.id)
-        await again.arefresh()
-        return result.id, again.id
-
-    first, second = async_to_sync(ask)()
-
-    assert first == second == str(Job.objects.get().pk)
 
 
 def test_each_queue_of_each_backend_is_a_type_of_its_own(settings: Any) -> None:

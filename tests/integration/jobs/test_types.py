@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from apps.common import clock
-from apps.common.errors import Conflict, Invalid, NotFound
+from apps.common.errors import Conflict, Invalid
 from apps.jobs.models import JobType, TypeState
-from apps.jobs.rules.type_settings import CHOICES, FRACTIONS, OPEN, SETTINGS
+from apps.jobs.rules.type_settings import FRACTIONS, OPEN, SETTINGS
 from apps.jobs.rules.type_snapshot import RANGES
 from apps.jobs.services import types
 from apps.journal.models import JournalEntry
@@ -41,11 +41,6 @@ def test_every_column_an_operator_decides_is_a_setting() -> None:
     """S2.2"""
     machine = {"id", "name", "version", "created_at", "created_by", "updated_at", "updated_by"}
     assert {field.name for field in JobType._meta.concrete_fields} == machine | set(SETTINGS)
-
-
-def test_the_words_are_those_of_the_columns() -> None:
-    for name, words in CHOICES.items():
-        assert list(words) == [value for value, _ in JobType._meta.get_field(name).choices or []]
 
 
 def test_every_number_has_its_limits(settings: Any, subtests: pytest.Subtests) -> None:
@@ -102,17 +97,6 @@ def test_handler_is_one_that_somebody_wrote() -> None:
     assert (JobType.objects.get().handler, JobType.objects.get().weight) == ("removed", 2)
 
 
-def test_names_are_keys_and_differ() -> None:
-    """S1.5, S2.2: case counts, blanks do not."""
-    for name in ("", "a b", "ä", "x" * 65):
-        with pytest.raises(Invalid):
-            factories.job_type(name)
-    factories.job_type("mail")
-    factories.job_type("Mail")
-    with pytest.raises(Conflict, match="mail exists already"):
-        factories.job_type("mail")
-
-
 def test_a_change_is_recorded_with_before_and_after() -> None:
     """I39, I55"""
     mail = factories.job_type("mail", weight=2)
@@ -123,12 +107,6 @@ def test_a_change_is_recorded_with_before_and_after() -> None:
     entry = JournalEntry.objects.filter(event="type_changed").get()
     assert entry.data == {"before": {"weight": 2}, "after": {"weight": 3}}
     assert (entry.subject_id, entry.reason) == (mail.pk, "More")
-
-
-def test_the_same_again_changes_nothing() -> None:
-    mail = factories.job_type("mail", weight=2)
-    assert types.update_type(job_type=mail, changes={"weight": 2}, actor=ACTOR).version == 1
-    assert events() == ["type_created"]
 
 
 def test_true_is_another_word_of_a_schema_than_1() -> None:
@@ -148,18 +126,6 @@ def test_stale_change_saves_nothing() -> None:
     assert types.update_type(job_type=mail, changes={"lane": "slow"}, actor=ACTOR).weight == 2
 
 
-def test_pause_and_resume() -> None:
-    """S4.19: with a reason, perhaps until an instant; resumed, nothing of it is left."""
-    mail = factories.job_type("mail")
-    until = clock.now() + timedelta(hours=1)
-    paused = types.pause_type(job_type=mail, reason="Server down", actor=ACTOR, until=until)
-    assert (paused.paused, paused.pause_reason, paused.paused_until) == (True, "Server down", until)
-    resumed = types.resume_type(job_type=mail, actor=ACTOR)
-    assert (resumed.paused, resumed.pause_reason, resumed.paused_until) == (False, "", None)
-    types.resume_type(job_type=mail, actor=ACTOR)
-    assert events() == ["type_created", "type_paused", "type_resumed"]
-
-
 def test_pause_needs_a_reason_and_a_coming_end() -> None:
     mail = factories.job_type("mail")
     with pytest.raises(Invalid, match="Say why"):
@@ -167,25 +133,6 @@ def test_pause_needs_a_reason_and_a_coming_end() -> None:
     with pytest.raises(Invalid, match="is past"):
         types.pause_type(job_type=mail, reason="x", actor=ACTOR, until=clock.now())
     assert not JobType.objects.get().paused
-
-
-def test_resumed_by_an_edit_forgets_why() -> None:
-    mail = factories.job_type("mail", paused=True, pause_reason="Server down")
-    resumed = types.update_type(job_type=mail, changes={"paused": False}, actor=ACTOR)
-    assert resumed.pause_reason == ""
-
-
-def test_breaker_is_reset_by_hand() -> None:
-    """S4.19"""
-    mail = factories.job_type("mail", breaker_enabled=True)
-    assert not types.reset_breaker(job_type=mail, actor=ACTOR, reason="It is back")
-    opened = clock.now() - timedelta(minutes=1)
-    TypeState.objects.create(type="mail", breaker="open", breaker_since=opened, tokens=3)
-    assert types.reset_breaker(job_type=mail, actor=ACTOR, reason="It is back")
-    state = TypeState.objects.get()
-    assert (state.breaker, state.tokens) == ("closed", 3)
-    assert state.breaker_since and state.breaker_since > opened
-    assert events() == ["type_created", "breaker_reset"]
 
 
 def test_delete_only_without_jobs() -> None:
@@ -200,23 +147,3 @@ def test_delete_only_without_jobs() -> None:
     assert not JobType.objects.exists()
     assert not TypeState.objects.exists()
     assert events()[-1] == "type_deleted"
-
-
-def test_types_are_found_within_the_binding() -> None:
-    factories.job_type("mail")
-    assert types.find("mail").name == types.find("mail", bound={"mail"}).name == "mail"
-    for name, bound in (("mail", {"sms"}), ("Mail", None), ("x" * 99, None), ("ä", None)):
-        with pytest.raises(NotFound):
-            types.find(name, bound)
-
-
-def test_handlers_get_their_types_once() -> None:
-    """S1.5, S2.21: what operators have set stays."""
-    factories.job_type("mail", weight=7)
-    made = types.ensure_types(
-        {"mail", "sleep", "echo"}, {"sleep": {"lane": "slow"}, "mail": {"weight": 1}}
-    )
-    assert made == ["echo", "sleep"]
-    assert types.find("mail").weight == 7
-    assert (types.find("sleep").lane, types.find("sleep").handler) == ("slow", "sleep")
-    assert types.ensure_types({"mail", "sleep"}) == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -78,17 +77,6 @@ def test_burst_is_announced_in_few_messages_and_its_end_is_not_lost(listener: An
     assert heard(listener)
 
 
-def test_threads_share_one_publisher(listener: Any) -> None:
-    threads = [threading.Thread(target=wakeup.announce) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    assert heard(listener)
-    assert [t.name for t in threading.enumerate()].count("wakeup") == 1
-
-
 @pytest.fixture
 def drain() -> Iterator[Listener]:
     """The listener of a fast drain that has read all earlier messages."""
@@ -117,16 +105,6 @@ def test_drain_sleeps_on_while_only_others_are_meant(drain: Listener) -> None:
 
     wakeup.announce("fast")
     assert drain.wait(30)
-
-
-def test_drain_that_helps_wakes_for_the_lane_it_helps() -> None:
-    helper = Listener(lambda: False, lambda: False, ("slow", "fast"))
-    assert helper.wait(30)
-
-    wakeup.announce("fast")
-
-    assert helper.wait(30)
-    helper.close()
 
 
 def test_drain_hears_which_job_is_new(drain: Listener) -> None:
