@@ -9,10 +9,10 @@ from datetime import timedelta
 import pytest
 from django.test import override_settings
 
-from apps.common import clock, ids
+from apps.common import clock
 from apps.journal.models import JournalEntry
 from apps.journal.services.follow import Position, Seen, follow
-from apps.journal.services.minutes import MINUTE, second_of
+from apps.journal.services.minutes import MINUTE
 from apps.journal.sinks import Unavailable
 from tests.frozen import FrozenClock
 from tests.journal import Remembering, commit, made
@@ -144,10 +144,3 @@ def test_later_than_the_limit_is_not_found(follower: Follower) -> None:
     follower.later(minutes=5)
 
     assert follower.sink.ids == [early.pk]
-
-
-def test_new_follower_begins_with_the_present_minute(frozen_clock: FrozenClock) -> None:
-    at = Position.at_present(frozen_clock.instant)
-    assert at.since % MINUTE == 0
-    assert at.after < ids.lowest_id_at(frozen_clock.instant)
-    assert at.since <= second_of(frozen_clock.instant)
