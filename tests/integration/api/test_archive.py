@@ -10,7 +10,7 @@ import pytest
 from apps.common import clock
 from tests import factories
 from tests.history import archived, ended, move, where
-from tests.integration.api.contract import ApiFor, ContractClient, mistakes, pages
+from tests.integration.api.contract import ApiFor, ContractClient, mistakes
 from tests.integration.api.test_jobs import JOBS, REASON, listed
 from tests.jobs import jobs
 
@@ -72,14 +72,6 @@ def test_list_is_of_the_archive_or_of_the_others(api: ContractClient) -> None:
     [new] = jobs(1)
     assert listed(api) == listed(api, archived="false") == [str(new)]
     assert listed(api, archived="true") == [str(number) for number in reversed(old)]
-
-
-def test_pages_of_the_archive_are_keyed(api: ContractClient) -> None:
-    """I48."""
-    old = archived(5)
-    answers = pages(api, JOBS, archived="true", limit=2)
-    seen = [int(row["id"]) for answer in answers for row in answer.json()["results"]]
-    assert seen == old[::-1]
 
 
 def test_filters_of_the_archive(api: ContractClient) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,7 +9,6 @@ import pytest
 from apps.bulk.models import BulkRun
 from apps.jobs.models import Job
 from apps.jobs.rules import transitions as t
-from tests import factories
 from tests.integration.api.contract import ApiFor, ContractClient, mistakes
 from tests.integration.bulk.conftest import carry_out
 from tests.jobs import job_type, jobs
@@ -211,16 +209,3 @@ def test_run_over_what_another_has_changed_takes_it_back(
     assert made["filter"] == {"run": first}
     carry_out(BulkRun.objects.latest("pk"))
     assert Job.objects.filter(pk__in=numbers, status=t.READY).count() == 3
-
-
-def test_run_of_a_key_that_is_revoked_stops(make_key: Callable[..., str]) -> None:
-    from apps.access import services as access
-    from apps.jobs.handlers import Cancelled
-
-    jobs(2)
-    key = make_key()
-    ContractClient(key).post(URL, {**CANCEL, "all": True})
-    access.revoke(access.find(key.partition(".")[0]), actor=factories.OPERATOR)
-    with pytest.raises(Cancelled, match="may not do this any more"):
-        carry_out(BulkRun.objects.get())
-    assert Job.objects.filter(type="mail", status=t.READY).count() == 2

@@ -97,15 +97,6 @@ def test_repeat_with_another_message_is_a_repeat(api: ContractClient, number: st
     assert Dispatch.objects.get().message == "first"
 
 
-def test_late_callback_is_taken_while_the_dispatch_is_open(
-    api: ContractClient, number: str, frozen_clock: Any
-) -> None:
-    """S0.29, I15: past the deadline, and nobody has closed it yet."""
-    frozen_clock.advance(hours=3)
-
-    assert api.post(CALLBACK, said(number)).json()["state"] == "succeeded"
-
-
 @pytest.mark.parametrize("ended_by", ["expiry", "release", "cancel"])
 def test_dispatch_that_ended_otherwise_is_closed(
     api: ContractClient, number: str, frozen_clock: Any, ended_by: str
@@ -171,13 +162,6 @@ def test_result_round_trips(api: ContractClient, number: str) -> None:
     assert [type(n) for n in read["small"]] == [float] * 5
 
 
-def test_time_of_the_client_is_no_field(api: ContractClient, number: str) -> None:
-    """I17: the server's clock alone says when it finished."""
-    answer = api.post(CALLBACK, said(number, finished_at="2030-01-01T00:00:00Z"))
-
-    assert (answer.status_code, answer.json()["code"]) == (400, "unknown_field")
-
-
 class TestNext:
     def test_next_task_comes_along(self, api: ContractClient, number: str) -> None:
         """S0.1: callback and pull in one; the next is a DISPATCH of its own."""
@@ -202,26 +186,6 @@ class TestNext:
 
         assert answer.json()["next"] is None
         assert 30 <= int(answer.headers["Retry-After"]) <= 33
-
-    def test_repeat_computes_next_afresh(self, api: ContractClient, number: str) -> None:
-        """S0.29, I4: the end is the first one, the next is what a pull would answer now."""
-        factories.once_task(factories.member("uid_alice"), title="Second")
-        first = api.post(CALLBACK, said(number), query={"next": 1}).json()
-
-        again = api.post(CALLBACK, said(number), query={"next": 1}).json()
-
-        assert again == {**first, "next": {**first["next"], "redo": 1}}
-
-    def test_refused_callback_takes_nothing_next(self, api: ContractClient, number: str) -> None:
-        """I16: a refusal changes nothing, the next task included."""
-        factories.once_task(factories.member("uid_alice"), title="Second")
-        api.post(CALLBACK, said(number))
-        before = checksum()
-
-        answer = api.post(CALLBACK, said(number, outcome="failed"), query={"next": 1})
-
-        assert answer.status_code == 422
-        assert checksum() == before
 
     def test_next_is_1_or_absent(
         self, api: ContractClient, number: str, subtests: pytest.Subtests

@@ -216,16 +216,6 @@ class TestCancel:
         frozen_clock.advance(days=1)
         assert api.post(PULL, ALICE).status_code == 204
 
-    def test_repeat_answers_the_same(self, api: ContractClient) -> None:
-        path = f"{DISPATCHES}{handed_out(api)['number']}/cancel/"
-        first = api.post(path, {"reason": "Shop closed"})
-        before = checksum()
-
-        again = api.post(path, {"reason": "Shop closed"})
-
-        assert (again.status_code, again.content) == (200, first.content)
-        assert checksum() == before
-
     def test_ended_dispatch_is_closed(self, api: ContractClient) -> None:
         """S0.29, I14."""
         path = f"{DISPATCHES}{called_back(api)}/cancel/"

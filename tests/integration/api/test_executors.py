@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from apps.dispatch.models import Executor
-from apps.journal.models import JournalEntry
 from tests import factories
 from tests.integration.api.contract import ContractClient, mistakes
 from tests.integration.api.world import checksum
@@ -31,13 +30,6 @@ def test_new_executor_has_the_defaults(api: ContractClient, name: str, kind: str
         "version": 1,
     }
     assert api.get(f"{EXECUTORS}{name}/").json() == answer.json()
-
-
-def test_new_executor_takes_every_field_of_the_contract(api: ContractClient) -> None:
-    """S0.5: name, kind, title, enabled."""
-    body = {"name": "gid_a.b@c-d", "kind": "group", "title": "Łódź ☃", "enabled": False}
-
-    assert api.post(EXECUTORS, body).json() == {**body, "last_seen_at": None, "version": 1}
 
 
 def test_name_that_is_none_is_refused(api: ContractClient, subtests: pytest.Subtests) -> None:
@@ -120,16 +112,6 @@ def test_edit_of_an_older_version_is_a_conflict(api: ContractClient) -> None:
 
     assert (answer.status_code, answer.json()["code"]) == (409, "conflict")
     assert checksum() == before
-
-
-def test_edit_is_journaled_with_the_key(api: ContractClient) -> None:
-    """I55: who, before, after; one entry."""
-    api.post(EXECUTORS, {"name": "uid_alice", "title": "Alice"})
-    api.patch(ALICE, {"title": "Al"})
-
-    entry = JournalEntry.objects.get(event="executor_changed")
-    assert entry.actor.startswith("key:")
-    assert entry.data == {"before": {"title": "Alice"}, "after": {"title": "Al"}}
 
 
 def test_unknown_name_is_not_found(api: ContractClient, subtests: pytest.Subtests) -> None:

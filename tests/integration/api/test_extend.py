@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests import factories
-from tests.integration.api.contract import ContractClient, mistakes
+from tests.integration.api.contract import ContractClient
 from tests.integration.api.world import checksum
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
@@ -60,26 +60,3 @@ def test_ended_dispatch_is_closed(api: ContractClient, opened: dict[str, Any]) -
 
     assert (answer.status_code, answer.json()["code"]) == (409, "closed")
     assert checksum() == before
-
-
-def test_seconds_out_of_range_are_refused(
-    api: ContractClient, opened: dict[str, Any], subtests: pytest.Subtests
-) -> None:
-    """S0.28: 1 to 86,400, and the answer names the range."""
-    for seconds in (0, -1, 86_401, 2**31, 2**63 - 1):
-        with subtests.test(seconds=seconds):
-            answer = api.post(EXTEND, by(opened, seconds))
-
-            assert (answer.status_code, answer.json()["code"]) == (400, "invalid")
-            assert mistakes(answer) == ["seconds"]
-            assert ("86400" if seconds > 0 else "1 or more") in answer.json()["detail"]
-
-
-def test_unknown_and_foreign_numbers_are_not_found(
-    api: ContractClient, opened: dict[str, Any]
-) -> None:
-    """S0.29, I14."""
-    factories.user("uid_bob")
-
-    assert api.post(EXTEND, {**by(opened, 60), "uid": "uid_bob"}).status_code == 404
-    assert api.post(EXTEND, {**by(opened, 60), "number": "7"}).status_code == 404

@@ -134,13 +134,6 @@ def test_worker_without_any_known_type_is_told(api: ContractClient) -> None:
     assert answer.json()["detail"] == "This key sees no job type 'fax', 'telex'."
 
 
-def test_worker_names_what_it_wants(api: ContractClient) -> None:
-    answer = api.post(HOLD, {"worker": "pi-1", "types": []})
-
-    assert answer.status_code == 400
-    assert "Name at least one job type." in answer.json()["detail"]
-
-
 def test_type_outside_the_binding_is_as_unknown_as_any(api_for: ApiFor) -> None:
     job_type("bill")
     jobs(1), jobs(1, type="bill")
@@ -255,16 +248,6 @@ def test_answer_holds_no_more_than_fits_and_one_job_at_least(
     numbers = jobs(30, context={"text": "x" * 9_980})
 
     assert ids_of(hold(api)) == numbers[:count]
-
-
-def test_job_whose_worker_was_lost_is_held_with_others(api: ContractClient) -> None:
-    numbers = jobs(3, last_end="lost", attempts=1)
-
-    first = hold(api, request_id="r-1")
-
-    expected = [(str(number), False) for number in numbers]
-    assert [(job["id"], job["alone"]) for job in first["jobs"]] == expected
-    assert hold(api, request_id="r-1") == first
 
 
 def _report(job: dict[str, Any]) -> dict[str, Any]:

@@ -102,18 +102,6 @@ def test_refused_request_may_be_repeated_when_it_is_mended(api: ContractClient) 
     assert Hold.objects.get().answer == [[Job.objects.get().pk, True, "ready"]]
 
 
-def test_types_of_the_platform_itself_are_refused(api: ContractClient) -> None:
-    factories.job_type("bulk")
-    answer = api.post(JOBS, {"type": "bulk", "context": {"run": 1}})
-    assert answer.status_code == 400
-    [error] = answer.json()["errors"]
-    assert (error["field"], error["message"]) == (
-        "type",
-        "The platform itself submits the jobs of 'bulk'; choose another job type.",
-    )
-    assert not Job.objects.exists()
-
-
 def test_open_twin_is_answered_200(api: ContractClient) -> None:
     """S1.4: its id, and that nothing was created."""
     body = {"type": "mail", "key": "order-1", "unique": True}

@@ -229,12 +229,6 @@ class TestEdit:
             "version": 2,
         }
 
-    def test_put_without_title_is_refused(self, api: ContractClient) -> None:
-        """S0.32: what has no default is required."""
-        answer = api.put(at(planned(api)), {"executor": "uid_alice", "status": "active"})
-
-        assert mistakes(answer) == ["title"]
-
     def test_moved_task_is_pulled_by_its_new_executor(self, api: ContractClient) -> None:
         """S0.32, I7: by the next pull of each."""
         task = planned(api)

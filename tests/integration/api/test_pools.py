@@ -236,29 +236,6 @@ def test_key_may_have_128_characters(api: ContractClient, key: str) -> None:
     assert call(api, "done", keys=[key])["done"] == [key]
 
 
-def test_wrong_call_of_a_worker_changes_nothing(
-    api: ContractClient, subtests: pytest.Subtests
-) -> None:
-    call(api, "assign", limit=1)
-    for action, body, fields in (
-        ("assign", {"limit": 0}, ["limit"]),
-        ("assign", {"limit": 1001}, ["limit"]),
-        ("assign", {"worker": "w" * 101}, ["worker"]),
-        ("assign", {"keys": []}, ["keys"]),
-        ("done", {}, ["keys"]),
-        ("done", {"keys": ["a", "a"]}, ["keys"]),
-        ("check", {"keys": ["a b"]}, ["keys[0]"]),
-        ("release", {"keys": [f"k{n}" for n in range(1_001)]}, ["keys"]),
-        ("fail", {"keys": ["a"], "retry": "later"}, ["retry"]),
-        ("done", {"keys": ["a"], "error": "x"}, ["error"]),
-    ):
-        with subtests.test(action, fields=fields):
-            answer = api.post(f"{POOL}{action}/", {"worker": "pi-1", **body})
-
-            assert mistakes(answer) == fields
-            assert held() == {"a": "pi-1"}
-
-
 # --- status and bindings ------------------------------------------------------------------------
 def test_status_says_what_waits_and_who_holds(
     api: ContractClient, frozen_clock: FrozenClock

@@ -11,7 +11,7 @@ from apps.common import clock
 from apps.jobs.models import Job
 from apps.jobs.services.promote import promote_due
 from tests.frozen import FrozenClock
-from tests.integration.api.contract import ApiFor, ContractClient, mistakes
+from tests.integration.api.contract import ApiFor, ContractClient
 from tests.jobs import events_of, job_type, jobs, last_entry, rescue, row
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
@@ -149,28 +149,7 @@ def test_what_cannot_be_kept_leaves_the_lease(
     assert words(settle(api, said(job, "succeeded"))) == ["succeeded"]
 
 
-def test_malformed_report_changes_nothing(api: ContractClient, subtests: pytest.Subtests) -> None:
-    for body, field in (
-        ({"outcomes": []}, "outcomes"),
-        ({}, "outcomes"),
-        ({"outcomes": [{"id": "1", "lease_token": "x", "outcome": "won"}]}, "outcomes[0].outcome"),
-        ({"outcomes": [{"id": 1, "lease_token": "x", "outcome": "failed"}]}, "outcomes[0].id"),
-        (
-            {"outcomes": [{"id": "1", "lease_token": "x", "outcome": "failed", "retry_after": -1}]},
-            "outcomes[0].retry_after",
-        ),
-        ({"hold": {"types": []}}, "hold.types"),
-        ({"hold": {"types": ["mail"], "worker": "pi-1"}}, "hold.worker"),
-    ):
-        with subtests.test(field, body=body):
-            answer = api.post(SETTLE, {"worker": "pi-1", **body})
-
-            assert mistakes(answer) == [field]
-
-
 # --- who says it, and how often -------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("outcome", ["yielded", "stage_done"])
 def test_repeat_that_comes_later_says_the_same_delay(
     api: ContractClient, frozen_clock: FrozenClock, outcome: str
@@ -231,15 +210,6 @@ def test_each_key_hears_of_its_own_attempts_whoever_has_the_job_now(
     assert words(settle(api, said(now, "released"))) == ["ready"]
     assert words(settle(other, said(now, "released"))) == ["lease_lost"]
     assert words(settle(other, said(again, "succeeded"))) == ["succeeded"]
-
-
-def test_report_twice_in_one_batch(api: ContractClient) -> None:
-    one, two = held(api, 2)
-    report = said(one, "succeeded")
-
-    results = settle(api, report, report, said(two, "succeeded"), said(two, "released"))
-
-    assert words(results) == ["succeeded", "succeeded", "succeeded", "conflict"]
 
 
 # --- with the next hold ---------------------------------------------------------------------------

@@ -56,11 +56,6 @@ def test_put_makes_the_next_version_and_used_ones_stay(api: ContractClient) -> N
     assert api.patch(f"{TASKS}{first['id']}/", {"params": {}}).status_code == 400
 
 
-def test_put_of_a_new_name_makes_version_1(api: ContractClient) -> None:
-    """S0.2: PUT is the way that can be repeated."""
-    assert put(api, SHOP).json()["version"] == 1
-
-
 def test_put_of_the_same_schema_makes_no_version(api: ContractClient) -> None:
     """S0.2: a lost answer is asked for again, whatever the order of the keys."""
     first = put(api, SHOP)

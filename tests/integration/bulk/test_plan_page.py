@@ -15,7 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from apps.bulk.models import BulkRun
 from apps.bulk.services import plan as planning
 from apps.bulk.services import steps
-from apps.jobs.models import Job, JobScope
+from apps.jobs.models import Job
 from apps.jobs.rules import transitions as t
 from tests.integration.bulk.conftest import carry_out, page_of
 from tests.jobs import job_type, jobs
@@ -98,17 +98,6 @@ def test_filter_that_is_wrong_leads_back_to_the_list(page: Client) -> None:
     assert "gone is none of the choices: scheduled, ready," in text_of(answer)
 
 
-def test_limited_person_sees_only_counts_within_the_limits(
-    page: Client, role_user: Callable[[str], User]
-) -> None:
-    jobs(4)
-    jobs(2, "web")
-    JobScope.objects.create(operator=role_user("operator"), type="web")
-    text = text_of(page.get(NEW.format("cancel"), {"status": "ready"}))
-    assert "2 rows match" in text
-    assert "mail" not in text
-
-
 def test_action_with_fields_asks_for_them_first(page: Client) -> None:
     jobs(1)
     answer = page.get(NEW.format("priority"), {"type": "mail"})
@@ -132,13 +121,6 @@ def test_move_needs_a_host_or_the_tick_for_any(page: Client) -> None:
         assert answer.context["form"] is None
         assert "Name a host, or tick any host; not both." in text_of(answer)
         assert "at most 1 will change" in text_of(answer)
-
-
-def test_move_to_a_host_without_a_worker_is_not_offered(page: Client) -> None:
-    jobs(1)
-    answer = page.get(NEW.format("move"), {"type": "mail", "set-host": "nohost"})
-    assert answer.context["form"] is None
-    assert "No worker is registered on a host 'nohost'" in text_of(answer)
 
 
 @pytest.mark.parametrize(

@@ -223,8 +223,6 @@ def test_round_asks_as_often_for_a_hundred_jobs_as_for_one(
 
 
 # --- starting -------------------------------------------------------------------------------------
-
-
 def test_few_rows_of_many_are_found_by_an_index(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -172,13 +172,6 @@ def test_list_leads_to_a_plan_of_the_same_tasks(
     assert {*OnceTask.objects.filter(status="paused")} == {*planned}
 
 
-def test_list_of_a_state_that_is_worked_out_offers_no_runs(
-    role_client: Callable[[str], Client], planned: list[OnceTask]
-) -> None:
-    listed = role_client("operator").get("/admin/dispatch/oncetask/", {"status": "overdue"})
-    assert listed.context["bulk_links"] == []
-
-
 # --- rotations ------------------------------------------------------------------------------------
 def rotations_of(ann: Executor, *rules: dict[str, Any]) -> list[RotateTask]:
     return [factories.rotation(ann, rule=rule, time_zone="UTC", misfire="all") for rule in rules]

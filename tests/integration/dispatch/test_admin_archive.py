@@ -54,13 +54,6 @@ def test_links_to_either_page_lead_to_where_it_is(admin_client: Client, number: 
     assert (back.status_code, back["Location"]) == (302, reverse(LIVE_PAGE, args=[live]))
 
 
-def test_nothing_can_be_done_with_it(admin_client: Client, number: int) -> None:
-    page = admin_client.get(reverse(LIST))
-    assert "Cancel the dispatch" not in page.content.decode()
-    answer = admin_client.post(reverse(LIST), {"action": "cancel", "_selected_action": [number]})
-    assert "Cancel them?" not in answer.content.decode()
-
-
 def test_last_page_of_the_live_list_leads_there(admin_client: Client, number: int) -> None:
     lists = reverse("admin:dispatch_dispatch_changelist")
     live = admin_client.get(lists, {"executor": "uid_alice"})

@@ -211,28 +211,7 @@ def test_text_that_turns_around_or_steers_a_terminal_is_spelled_out(admin_client
         assert "\x1b" not in body
 
 
-def test_nobody_adds_or_deletes_dispatches(admin_client: Client) -> None:
-    (dispatch,) = hand_out(1)
-    for view in ("add/", f"{dispatch.pk}/delete/"):
-        assert admin_client.get(LIST + view).status_code == 403
-    changed = admin_client.post(f"{LIST}{dispatch.pk}/change/", {"state": "failed"})
-    assert changed.status_code == 403
-    assert states() == ["open"]
-
-
 # --- operators with limits --------------------------------------------------------------------
-def test_operator_with_limits_sees_and_touches_only_those_executors(limited: Any) -> None:
-    """ASVS 8.2.2: list, page, search, action and timeline alike."""
-    mine, other = hand_out(2)
-    operator = limited(mine.executor)
-    assert [row.pk for row in operator.get(LIST).context["cl"].result_list] == [mine.pk]
-    assert not operator.get(LIST, {"q": str(other.pk)}).context["cl"].result_list
-    assert not operator.get(LIST, {"executor": other.executor.name}).context["cl"].result_list
-    assert page_of(operator, other).status_code == 404
-    assert operator.get(f"{LIST}{other.pk}/history/").status_code == 302
-    report = act(operator, "cancel", [mine, other])
-    assert "1 row done. 1 row skipped." in text_of(report)
-    assert states() == ["cancelled", "open"]
 
 
 def test_empty_list_says_where_rows_come_from_and_a_narrowed_one_how_to_get_back(

@@ -193,8 +193,6 @@ def test_disabling_many_shows_who_was_disabled_already(admin_client: Client) -> 
 
 
 # --- operators with limits --------------------------------------------------------------------
-
-
 def test_export_of_an_operator_with_limits_can_be_imported_again(limited: Any) -> None:
     """It names no group that the operator does not see, as the page of the user does not."""
     for name in ("gid_mine", "gid_other"):

@@ -152,8 +152,6 @@ def test_page_shows_stock_dispatches_and_timeline(admin_client: Client) -> None:
 
 
 # --- roles and limits ---------------------------------------------------------------------------
-
-
 def test_operator_plans_params_but_sees_none_that_are_stored(role_client: Any) -> None:
     factories.group()
     operator = role_client("operator")

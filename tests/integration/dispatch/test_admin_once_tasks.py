@@ -86,13 +86,6 @@ def test_choosing_another_template_draws_its_fields_and_saves_nothing(admin_clie
     assert not OnceTask.objects.exists()
 
 
-def test_params_without_a_template_are_raw_json(admin_client: Client) -> None:
-    factories.group()
-    answer = plan(admin_client, None, **{"params-raw": '{"any": [1, {"deep": true}]}'})
-    assert answer.status_code == 302
-    assert OnceTask.objects.get().params == {"any": [1, {"deep": True}]}
-
-
 def test_params_may_be_written_as_raw_json_beside_the_fields(admin_client: Client) -> None:
     factories.group()
     typed = {"params-uses_raw": "on", "params-raw": '{"shop": "S3"}', "params-value/shop": "no"}
@@ -244,17 +237,6 @@ def test_task_of_an_hour_that_comes_twice_can_be_edited(
         assert save(admin_client, task, start_at_1="02:45:00").status_code == 302
     task.refresh_from_db()
     assert task.start_at == datetime(2026, 10, 25, 0, 45, tzinfo=UTC)
-
-
-def test_time_that_clocks_skip_is_refused_with_the_next_one(
-    admin_client: Client, frozen_clock: FrozenClock
-) -> None:
-    task = factories.once_task(factories.user())
-    with timezone.override("Europe/Berlin"):
-        given = {"start_at_0": "2027-03-28", "start_at_1": "02:30:00"}
-        errors = errors_of(save(admin_client, task, **given))
-    said = "Clocks in Europe/Berlin skip 2027-03-28 02:30:00; write 2027-03-28 03:00:00 or later."
-    assert errors["start_at"] == [said]
 
 
 def test_stale_form_answers_conflict_with_the_params_too_and_saves_nothing(

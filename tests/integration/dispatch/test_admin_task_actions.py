@@ -208,16 +208,6 @@ def test_operator_with_limits_copies_only_what_and_to_whom_may_be_seen(limited: 
     assert "There is no executor 'gid_other'." in text_of(page)
 
 
-def test_bulk_actions_leave_alone_what_the_operator_may_not_see(limited: Any) -> None:
-    mine = factories.group("gid_mine")
-    hidden = factories.once_task(factories.group("gid_other"), status="paused")
-    operator, typed = limited(mine), {"by": "1h", "reason": "x", "ids": str(hidden.pk)}
-    for name in ("pause", "resume", "shift", "delete_task"):
-        page = operator.post(f"{ONCE}act/{name}/", typed, follow=True)
-        assert "There is no such row." in text_of(page), name
-        assert OnceTask.objects.get().version == 1, name
-
-
 def test_deleted_task_offers_no_action_and_refuses_all(admin_client: Client) -> None:
     task = factories.once_task(factories.user())
     factories.user("uid_bob")

@@ -192,8 +192,6 @@ def test_file_of_another_shape_is_refused(admin_client: Client) -> None:
 
 
 # --- roles and limits -----------------------------------------------------------------------------
-
-
 def test_operator_with_limits_exports_and_imports_within_them(limited: Any) -> None:
     mine = factories.group("gid_mine")
     seen = factories.once_task(mine, "Seen")

@@ -35,15 +35,6 @@ def used(template: Template) -> OnceTask:
     return factories.once_task(factories.user(), template=template, params={"shop": "S1"})
 
 
-def test_new_template_starts_with_version_one(admin_client: Client) -> None:
-    form = form_of(admin_client.get(f"{LIST}add/"), "schema")
-    assert json.loads(form["schema"])["type"] == "object"
-    answer = admin_client.post(f"{LIST}add/", {**form, "name": "shelf", "_save": "Save"})
-    assert answer.status_code == 302
-    made = Template.objects.get()
-    assert (made.name, made.version, made.created_by) == ("shelf", 1, "admin:admin")
-
-
 def test_saving_an_edited_schema_makes_the_next_version_and_keeps_the_old(
     admin_client: Client,
 ) -> None:

@@ -103,13 +103,6 @@ def test_new_task_is_shown_and_not_saved(alice: Executor, admin_client: Client) 
     assert checksum() == before
 
 
-def test_without_a_change_it_says_so(alice: Executor, admin_client: Client) -> None:
-    task = factories.once_task(alice)
-    text = text_of(what_if(admin_client, change_url(task)))
-    assert "uid_alice no change" in text
-    assert "No queue changes in this period." in text
-
-
 def test_one_line_says_who_would_get_what_and_when(alice: Executor, admin_client: Client) -> None:
     """The queue of the group has nothing that is not in those of its members."""
     url, begin = reverse("admin:dispatch_oncetask_add"), NOW + timedelta(days=1)

@@ -238,32 +238,6 @@ class TestTasks:
         assert Stock.objects.get().handed == 1
         audit()
 
-    def test_restored_one_goes_again_a_month_after(
-        self, over: Any, frozen_clock: FrozenClock
-    ) -> None:
-        task = over()
-        archive.restore_task(OnceTask, number=task.pk, **WHO)
-        frozen_clock.advance(days=30)
-        assert purge() == {}
-        frozen_clock.advance(days=1)
-        assert purge() == {"once_tasks": 1}
-
-    def test_unknown_one_is_not_restored(self, over: Any) -> None:
-        task = over()
-        with pytest.raises(NotFound, match="There is no rotate task"):
-            archive.restore_task(RotateTask, number=task.pk, **WHO)
-        archive.restore_task(OnceTask, number=task.pk, **WHO)
-        with pytest.raises(NotFound, match="in the archive"):
-            archive.restore_task(OnceTask, number=task.pk, **WHO)
-
-    def test_found_within_the_limits_of_a_person(self, over: Any) -> None:
-        task = over()
-        assert archive.find_archived_task("once", task.pk, bound=["uid_alice"]).task == task.pk
-        with pytest.raises(NotFound):
-            archive.find_archived_task("once", task.pk, bound=["uid_bob"])
-        with pytest.raises(NotFound):
-            archive.find_archived_task("once", 2**63)
-
 
 @pytest.mark.django_db(transaction=True)
 class TestKilled:

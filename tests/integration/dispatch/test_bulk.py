@@ -55,29 +55,6 @@ def test_many_are_paused_with_one_rise_of_each_plan_and_an_entry_each() -> None:
     assert entries[0].data == {"before": {"status": "active"}, "after": {"status": "paused"}}
 
 
-def test_one_bad_row_keeps_no_other_from_its_edit() -> None:
-    first, gone, last = once_tasks()
-    tasks.delete_task(task=gone, actor="admin:vera")
-
-    outcome = bulk.set_status(OnceTask.objects.all(), "paused", **BY_OLGA)
-
-    assert outcome.done == 2
-    assert refused(outcome) == {gone.pk: f"Task {gone.pk} is deleted; plan a new one."}
-    assert set(OnceTask.objects.filter(status="paused")) == {first, last}
-
-
-def test_what_is_so_already_is_counted_and_not_written_again() -> None:
-    once_tasks()
-    bulk.delete(OnceTask.objects.all(), **BY_OLGA)
-    entries, versions = JournalEntry.objects.count(), plan_versions()
-
-    outcome = bulk.delete(OnceTask.objects.all(), **BY_OLGA)
-
-    assert outcome.done == 0
-    assert set(refused(outcome).values()) == {None}
-    assert (JournalEntry.objects.count(), plan_versions()) == (entries, versions)
-
-
 def test_batches_are_bounded_and_the_statements_of_one_few(
     django_assert_max_num_queries: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,6 +103,20 @@ def test_only_the_given_rows_are_touched_however_they_change_meanwhile() -> None
     assert refused(outcome) == {kept.pk: None, moved.pk: "It does not exist any more."}
 
 
+def test_as_many_rotations_are_resumed_as_their_executor_has_room_for(settings: Any) -> None:
+    """S0.23: the limit counts those of the same batch, too."""
+    settings.ROTATIONS_PER_EXECUTOR = 3
+    alice = factories.user()
+    factories.rotation(alice)
+    resting = [factories.rotation(alice, status="paused") for _ in range(4)]
+
+    outcome = bulk.set_status(RotateTask.objects.filter(status="paused"), "active", **BY_OLGA)
+
+    assert outcome.done == 2
+    assert [refusal.task for refusal in outcome.refused] == [task.pk for task in resting[2:]]
+    assert all("has 3 active rotations" in str(refusal.why) for refusal in outcome.refused)
+
+
 # --- shift ----------------------------------------------------------------------------------------
 def test_shifted_once_task_keeps_its_stock(frozen_clock: FrozenClock) -> None:
     """I7: who has it does not get it again, the others do, and no earlier than it starts."""
@@ -150,13 +141,6 @@ def test_shifted_once_task_keeps_its_stock(frozen_clock: FrozenClock) -> None:
     frozen_clock.advance(hours=2)
     assert isinstance(callback.take_next(factories.member("uid_bob")), Dispatch)
     assert Stock.objects.get().handed == 2
-
-
-def test_shift_beyond_the_calendar_is_refused(frozen_clock: FrozenClock) -> None:
-    far = frozen_clock.instant.replace(year=9998, month=12, day=31)
-    task = factories.once_task(factories.user(), start_at=far)
-    outcome = bulk.shift(OnceTask.objects.all(), timedelta(days=366), **BY_OLGA)
-    assert refused(outcome) == {task.pk: "That lies beyond the calendar; shift by less."}
 
 
 # --- copy -----------------------------------------------------------------------------------------

@@ -67,12 +67,6 @@ class TestCodes:
         tasks.delete_task(task=task, actor="test")
         assert reasons(alice, task) == [("deleted", None)]
 
-    def test_group_disabled(self, alice: Executor) -> None:
-        group = factories.group("gid_a", ["uid_alice"], enabled=False)
-        answer = explained(alice, factories.once_task(group))
-        assert [reason.code for reason in answer.reasons] == ["executor_disabled"]
-        assert answer.reasons[0].detail == "The task is addressed to gid_a, which is disabled."
-
     def test_quota_used_until_the_holder_may_lose_it(self, alice: Executor) -> None:
         """The first deadline of those who have it, where an expired one gives its stock back."""
         group = factories.group("gid_a", ["uid_alice", "uid_bob"])

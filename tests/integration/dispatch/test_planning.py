@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from apps.common.errors import Conflict, Invalid
+from apps.common.errors import Invalid
 from apps.common.json_rules import canonical
 from apps.dispatch.models import Dispatch, Executor, OnceTask, OperatorScope
 from apps.dispatch.services import executors, tasks, templates
@@ -37,19 +37,6 @@ class TestExecutors:
         executors.change_members(group=group, add=["uid_b"], actor=OLGA)
         assert (plan_version("uid_a"), plan_version("gid_a")) == before
         assert plan_version("uid_b") == 1
-
-    def test_stale_edit_is_a_conflict(self) -> None:
-        """I57: nothing of the newer edit is overwritten."""
-        executor = factories.user("uid_a")
-        executors.update_executor(
-            executor=executor, changes={"title": "Ann"}, actor=OLGA, version=1
-        )
-        with pytest.raises(Conflict, match="changed by admin:olga"):
-            executors.update_executor(
-                executor=executor, changes={"enabled": False}, actor="admin:pete", version=1
-            )
-        executor.refresh_from_db()
-        assert (executor.title, executor.enabled, executor.version) == ("Ann", True, 2)
 
     def test_edit_writes_one_journal_entry_with_before_and_after(self) -> None:
         """I55: who, when, before, after and why, in the same transaction."""

@@ -63,13 +63,6 @@ class TestOnce:
             frozen_clock.advance(seconds=wait.total_seconds())
             assert standing(task).state == state
 
-    def test_full_task_stays_full(self, group: Executor, frozen_clock: FrozenClock) -> None:
-        task = factories.once_task(group, mode="multi", dispatch_times=1)
-        finish(take_next(ann()))
-        assert counts(task) == ("full", 1, 1)
-        frozen_clock.advance(days=9)
-        assert counts(task) == ("full", 1, 1)
-
     def test_what_is_handed_out_is_not_overdue(
         self, group: Executor, frozen_clock: FrozenClock, settings: Any
     ) -> None:

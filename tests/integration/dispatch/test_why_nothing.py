@@ -60,15 +60,6 @@ def test_tasks_are_grouped_by_their_first_reason(
     assert (found.until, found.more) == (now + timedelta(minutes=10), False)
 
 
-def test_waiting_helps_once_the_last_reason_is_over(
-    alice: Executor, frozen_clock: FrozenClock
-) -> None:
-    factories.once_task(alice, lease_seconds=600)
-    take_next(alice)
-    factories.once_task(alice, start_at=frozen_clock.instant + HOUR)
-    assert grouped(why_nothing.why_nothing(alice))["not_due"] == (1, frozen_clock.instant + HOUR)
-
-
 def test_more_tasks_than_are_looked_at_are_said(alice: Executor, monkeypatch: Any) -> None:
     monkeypatch.setattr(why_nothing, "MAX_TASKS", 7)
     for _ in range(8):
@@ -140,11 +131,6 @@ def test_page_says_when_there_is_something(alice: Executor, admin_client: Client
     factories.once_task(alice)
     text = why(admin_client, alice)
     assert "A pull hands a task out now. can have it 1 task" in text
-
-
-def test_group_has_no_such_page(alice: Executor, admin_client: Client) -> None:
-    group = factories.member("gid_a")
-    assert admin_client.get(f"/admin/dispatch/executor/{group.pk}/why/").status_code == 403
 
 
 def test_titles_that_an_operator_may_not_see_stay_hidden(alice: Executor, limited: Any) -> None:
