@@ -14,7 +14,7 @@ from apps.access.models import Limited
 from apps.dispatch.models import OperatorScope
 from apps.jobs.models import JobScope
 from taskplatform.abilities import abilities
-from taskplatform.capabilities import CAPABILITIES, NAMED, Ability
+from taskplatform.capabilities import CAPABILITIES, NAMED
 from taskplatform.roles import ROLES
 from tests import factories
 from tests.pages import text_of
@@ -49,17 +49,6 @@ def test_every_permission_of_a_capability_exists() -> None:
     assert NAMED - {f"{app}.{codename}" for app, codename in rows} == set()
 
 
-def test_titles_differ() -> None:
-    assert len({str(each.title) for each in CAPABILITIES}) == len(CAPABILITIES)
-
-
-@pytest.mark.parametrize("role", ROLES)
-def test_no_role_has_a_capability_in_part(role: str) -> None:
-    states = {each.state(frozenset(ROLES[role])) for each in CAPABILITIES}
-
-    assert states == {Ability.YES, Ability.NO}
-
-
 @pytest.mark.parametrize("role", ROLES)
 def test_each_role_can_what_its_permissions_say(
     role_user: Callable[[str], User], role: str
@@ -92,18 +81,6 @@ def test_page_of_an_account_says_what_it_can_and_cannot(
     assert "See alerts and planned reports because of its limits" in cannot
     assert limits.startswith("Executors: gid_north Job types: mail")
     assert "Sees" not in can.partition("What it can do")[2]
-
-
-def test_single_permissions_are_folded(
-    admin_client: Client, role_user: Callable[[str], User]
-) -> None:
-    url = reverse("admin:auth_user_change", args=[role_user("viewer").pk])
-    page = admin_client.get(url).content.decode()
-
-    folded = page.partition("<details><summary>")[2].partition("</details>")[0]
-    assert "Single permissions" in folded
-    assert 'name="user_permissions"' in folded
-    assert 'name="groups"' not in folded
 
 
 @pytest.mark.parametrize(
@@ -152,25 +129,6 @@ def test_limit_to_nothing_is_a_warning(role_user: Callable[[str], User]) -> None
     assert said["limits"] == [("Executors:", "none"), ("Job types:", "none")]
 
 
-@pytest.mark.parametrize(
-    ("fields", "note"),
-    [
-        ({"is_active": False}, "The account is not active: it cannot sign in, whatever it may do."),
-        ({"is_staff": False}, "The account does not sign in to these pages, whatever it may do."),
-    ],
-)
-def test_who_cannot_sign_in_is_said_first(
-    role_user: Callable[[str], User], fields: dict[str, Any], note: str
-) -> None:
-    person = role_user("operator")
-    User.objects.filter(pk=person.pk).update(**fields)
-
-    said = words(person)
-
-    assert said["notes"][0] == note
-    assert "Submit jobs" in said["can"]
-
-
 def test_superuser_can_everything(admin_client: Client, admin_user: User) -> None:
     OperatorScope.objects.create(operator=admin_user, executor=factories.group("gid_north"))
     url = reverse("admin:auth_user_change", args=[admin_user.pk])
@@ -192,12 +150,6 @@ def test_part_of_a_capability_and_permissions_without_words_are_named(db: None) 
         ("See executors, tasks and dispatches", True)
     ]
     assert said["others"] == "auth.view_group"
-
-
-def test_account_without_permissions_can_nothing_and_needs_no_warning(db: None) -> None:
-    said = words(User.objects.create_user("vera", password="correct-Horse-7", is_staff=True))
-
-    assert (said["can"], said["notes"]) == ([], [])
 
 
 # --- what limits close ----------------------------------------------------------------------------

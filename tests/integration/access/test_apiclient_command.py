@@ -43,18 +43,6 @@ def test_create_prints_exactly_one_line_and_its_key_works(
     assert JournalEntry.objects.get().actor == "shell"
 
 
-def test_create_with_nothing_but_a_scope_binds_and_limits_nothing() -> None:
-    run("create", "Reader", "--scope", "read")
-
-    client = ApiClient.objects.get()
-    assert (client.executors, client.job_types, client.rate, client.expires_at) == (
-        [],
-        [],
-        "",
-        None,
-    )
-
-
 def test_create_with_a_mistake_says_what_is_wrong_and_makes_nothing(
     subtests: pytest.Subtests,
 ) -> None:
@@ -104,10 +92,6 @@ def test_list_shows_every_client_and_no_secret(frozen_clock: FrozenClock) -> Non
     assert not [text for text in hidden if text in "".join((heading, old, shop))]
 
 
-def test_list_without_clients_shows_the_headings() -> None:
-    assert run("list").startswith("ID  NAME  STATE")
-
-
 def test_rotate_prints_exactly_the_new_key_and_both_work(
     call: Call, frozen_clock: FrozenClock
 ) -> None:
@@ -133,18 +117,3 @@ def test_revoke_closes_the_key(call: Call, frozen_clock: FrozenClock) -> None:
 def test_unknown_id_is_reported_in_one_sentence(command: str) -> None:
     with pytest.raises(CommandError, match="There is no API client 'nobody'; list them"):
         run(command, "nobody")
-
-
-def test_rotate_of_a_revoked_client_is_reported_in_one_sentence() -> None:
-    client, _ = services.create_client(name="Shop", scopes=["read"], actor="ada")
-    services.revoke(client, actor="ada")
-
-    with pytest.raises(CommandError, match="which is final; create a new client instead"):
-        run("rotate", client.client_id)
-
-
-def test_incomplete_command_is_an_error(subtests: pytest.Subtests) -> None:
-    for arguments in ([], ["forget"], ["create"], ["rotate"], ["revoke"]):
-        with subtests.test(arguments=arguments):
-            with pytest.raises(CommandError):
-                run(*arguments)

@@ -156,26 +156,6 @@ def test_last_use_is_written_once_a_minute(
     assert ApiClient.objects.get(pk=unused.pk).last_used_at is None
 
 
-def test_last_use_costs_one_update_a_minute_and_no_version(
-    call: Call, frozen_clock: FrozenClock
-) -> None:
-    client, key = make()
-    updates: list[str] = []
-
-    def note(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
-        updates.extend([sql] if sql.startswith("UPDATE") else [])
-        return execute(sql, params, many, context)
-
-    with connection.execute_wrapper(note):
-        for _ in range(59):
-            call(bearer(key))
-            call(bearer(key))
-            frozen_clock.advance(seconds=1)
-
-    assert len(updates) == 1
-    assert ApiClient.objects.get().version == client.version
-
-
 def test_last_use_noted_by_another_process_is_not_written_over(
     frozen_clock: FrozenClock, processes: list[Process]
 ) -> None:

@@ -81,6 +81,7 @@ def test_mail_role_limits_zone_and_staff_are_set_with_the_account(admin_client: 
     assert OperatorScope.names_of(nora) == ["gid_north"]
     assert JobScope.names_of(nora) == ["mail"]
     assert Preference.objects.get(user=nora).time_zone == "Asia/Shanghai"
+    assert signs_in(TYPED["password1"])
 
 
 def test_journal_has_all_of_it(admin_client: Client) -> None:
@@ -141,21 +142,7 @@ def test_limits_are_chosen_among_types_whose_jobs_people_submit(admin_client: Cl
     assert ["".join(each) for each in offered] == ["mail"]
 
 
-def test_account_that_does_not_sign_in_needs_no_role(admin_client: Client) -> None:
-    typed = filled(admin_client, **TYPED)
-    del typed["is_staff"]
-
-    assert admin_client.post(ADD, typed).status_code == 302
-    assert not User.objects.get(username="nora").is_staff
-
-
 # --- the password ---------------------------------------------------------------------------------
-def test_typed_password_opens_and_is_not_shown(admin_client: Client) -> None:
-    answer = admin_client.post(ADD, filled(admin_client, **TYPED, groups=role("viewer")))
-
-    nora = User.objects.get(username="nora")
-    assert answer["Location"] == reverse("admin:auth_user_change", args=[nora.pk])
-    assert signs_in(TYPED["password1"])
 
 
 def test_generated_password_opens_and_is_on_the_answer_to_the_form_and_nowhere_else(
@@ -188,15 +175,6 @@ def test_generated_passwords_are_long_and_differ(admin_client: Client) -> None:
 
     assert len(found) == 3
     assert all(re.fullmatch(r"[A-Za-z2-9]{20}", password) for password in found)
-
-
-def test_after_the_password_the_page_goes_on_to_another_account_if_that_was_asked_for(
-    admin_client: Client,
-) -> None:
-    typed = {**filled(admin_client, groups=role("viewer")), "_addanother": "Save and add another"}
-    made = admin_client.post(ADD, typed)
-
-    assert f'<a class="plain-button plain-button-main" href="{ADD}">' in made.content.decode()
 
 
 def test_account_without_a_password_signs_in_with_none(admin_client: Client) -> None:

@@ -35,16 +35,6 @@ def key_with(*scopes: str) -> str:
     return services.create_client(name="Key", scopes=scopes, actor="ada")[1]
 
 
-def test_method_is_open_to_its_scope_and_no_other(call: Call, subtests: pytest.Subtests) -> None:
-    for scope in Scope:
-        key = bearer(key_with(scope))
-        for method, needed in (("get", "read"), ("head", "read"), ("post", "operate")):
-            with subtests.test(f"{method} with {scope}"):
-                response = call(key, view=Tasks, method=method)
-
-                assert response.status_code == (200 if scope == needed else 403)
-
-
 def test_key_without_the_scope_is_refused_naming_the_one_it_lacks(call: Call) -> None:
     key = key_with("read", "pull")
 
@@ -58,22 +48,11 @@ def test_key_without_the_scope_is_refused_naming_the_one_it_lacks(call: Call) ->
     )
 
 
-def test_call_without_a_key_is_asked_to_bring_one(call: Call) -> None:
-    response = call(view=Tasks)
-
-    assert response.status_code == 401
-    assert response["WWW-Authenticate"] == "Bearer"
-
-
 def test_options_are_open_to_any_scope_of_the_view(call: Call) -> None:
     for scope, status in (("read", 200), ("operate", 200), ("pull", 403)):
         response = call(bearer(key_with(scope)), view=Tasks, method="options")
 
         assert response.status_code == status, scope
-
-
-def test_method_that_the_view_has_not_is_answered_405(call: Call) -> None:
-    assert call(bearer(key_with("pull")), view=Tasks, method="delete").status_code == 405
 
 
 def test_view_that_forgets_its_scopes_is_a_loud_mistake(
@@ -112,21 +91,6 @@ def test_view_that_forgets_its_bindings_is_a_loud_mistake(call: Call) -> None:
         call(bearer(key_with(*Scope)), view=Careless)
 
 
-def test_bound_key_reads_what_is_shared_and_does_not_change_it(call: Call) -> None:
-    """I60: others would be concerned, too."""
-    for bound in ({"executors": ["uid_ann"]}, {"job_types": ["mail"]}):
-        _, key = services.create_client(
-            name="Key", scopes=["read", "operate"], actor="ada", **bound
-        )
-
-        assert call(bearer(key), view=Tasks).status_code == 200
-        refused = call(bearer(key), view=Tasks, method="post")
-
-        problem = json.loads(refused.content)
-        assert (refused.status_code, problem["code"]) == (403, "forbidden")
-        assert f"is bound to {next(iter(bound)).replace('_', ' ')}, and this" in problem["detail"]
-
-
 def test_view_without_permissions_needs_no_scopes(call: Call) -> None:
     class Open(APIView):
         permission_classes: list[Any] = []
@@ -136,13 +100,3 @@ def test_view_without_permissions_needs_no_scopes(call: Call) -> None:
 
     assert call(view=Open).status_code == 200
     assert call(bearer(key_with("pull")), view=Open).status_code == 200
-
-
-def test_scope_is_required_by_default(settings: Any) -> None:
-    """A new view is closed until it says what it needs."""
-    assert settings.REST_FRAMEWORK["DEFAULT_PERMISSION_CLASSES"] == [
-        "apps.access.permissions.HasScope"
-    ]
-    assert settings.REST_FRAMEWORK["DEFAULT_AUTHENTICATION_CLASSES"] == [
-        "apps.access.authentication.ApiKeyAuthentication"
-    ]
