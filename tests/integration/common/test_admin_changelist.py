@@ -48,19 +48,6 @@ def test_date_or_value_that_none_is_leads_back_to_the_plain_list(
             assert answer["Location"] == "/users/?e=1"
 
 
-def test_true_dates_and_values_filter(admin_user: User, subtests: pytest.Subtests) -> None:
-    for query, found in [
-        ({}, 1),
-        ({"date_joined__year": "1999"}, 0),
-        ({"is_staff__exact": "1"}, 1),
-        ({"date_joined__gte": "1999-01-01 00:00:00+00:00"}, 1),
-    ]:
-        with subtests.test(query=query):
-            answer = listed(admin_user, query)
-            assert answer.status_code == 200
-            assert len(answer.context_data["cl"].result_list) == found
-
-
 def test_failure_of_the_code_itself_is_not_taken_for_a_wrong_address(
     admin_user: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -93,12 +93,6 @@ def test_form_without_a_tick_asks_for_the_number_alone(admin_client: Client, end
     assert headings(admin_client.get(JOBS, {"_cols": fixed})) == ["number"]
 
 
-def test_columns_are_no_filter(admin_client: Client, ended: None) -> None:
-    page = admin_client.get(f"{JOBS}?_cols=key")
-    assert not page.context["cl"].is_narrowed
-    assert "_cols" not in dict(page.context["bulk_links"])["Cancel"]
-
-
 @pytest.mark.parametrize("address", [f"{JOBS}?_cols=nonsense", "/admin/jobs/worker/?_cols=x"])
 def test_unknown_column_is_named_and_the_usual_ones_are_shown(
     admin_client: Client, ended: None, address: str

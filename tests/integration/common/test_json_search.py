@@ -9,7 +9,7 @@ import pytest
 from django.db import connection
 
 from apps.common.errors import Invalid
-from apps.common.json_path import Condition, read
+from apps.common.json_path import read
 from apps.common.json_search import holding
 from apps.jobs.models import Job
 from tests.jobs import job_type, jobs
@@ -143,14 +143,6 @@ def test_masked_key_anywhere_on_the_path_is_refused(subtests: pytest.Subtests) -
             assert [each.field for each in refused.value.errors] == ["where"]
 
 
-def test_other_keys_are_not(subtests: pytest.Subtests) -> None:
-    job_type()
-    for name in ["tokens", "secretary", "keys", "session_count"]:
-        with subtests.test(name=name):
-            [pk] = jobs(1, context={name: "x"})
-            assert found(f"context.{name}:x") == [pk]
-
-
 def test_text_with_a_secret_cannot_be_guessed(subtests: pytest.Subtests) -> None:
     """Its page shows masks in the text; a search that finds it would confirm the rest."""
     job_type()
@@ -175,9 +167,3 @@ def test_keys_that_are_masked_can_be_named_otherwise(settings: Any) -> None:
     with pytest.raises(Invalid):
         found("context.diagnosis:x")
     assert found("context.password:x") == []
-
-
-def test_conditions_are_taken_as_given() -> None:
-    """A guard for callers that make them without `read`."""
-    with pytest.raises(Invalid):
-        holding(Job.objects.all(), [Condition("context", ("token",), "x")])

@@ -93,38 +93,6 @@ def operation(document: dict[str, Any], method: str, address: str) -> dict[str, 
     return found
 
 
-def test_operation_documents_its_usual_problems_and_those_of_its_view(
-    document: dict[str, Any],
-) -> None:
-    answers = {
-        (method, address): sorted(operation(document, method, address)["responses"])
-        for address, methods in document["paths"].items()
-        for method in methods
-    }
-
-    usual = ["400", "401", "403", "409", "422", "429", "503"]
-    assert answers == {
-        ("get", "/api/v1/things/"): ["200", *usual],
-        ("post", "/api/v1/things/"): sorted(["201", "413", "415", *usual]),
-        ("post", "/api/v1/things/{name}/"): ["204", "400", "404", "503"],
-    }
-
-
-def test_operations_are_called_by_their_address_or_by_their_view(
-    document: dict[str, Any],
-) -> None:
-    named = {
-        (method, address): each["operationId"]
-        for address, methods in document["paths"].items()
-        for method, each in methods.items()
-    }
-    assert named == {
-        ("get", "/api/v1/things/"): "list_things",
-        ("post", "/api/v1/things/"): "create_thing",
-        ("post", "/api/v1/things/{name}/"): "open_thing",
-    }
-
-
 def test_problem_answer_is_problem_json_with_the_headers_of_its_status(
     document: dict[str, Any],
 ) -> None:
@@ -139,17 +107,6 @@ def test_problem_answer_is_problem_json_with_the_headers_of_its_status(
     assert "Retry-After" in documented["headers"]
     assert "WWW-Authenticate" in components["responses"]["Problem401"]["headers"]
     assert set(components["schemas"]["Problem"]["required"]) >= {"code", "errors", "request_id"}
-
-
-def test_query_parameters_are_those_that_are_checked(document: dict[str, Any]) -> None:
-    listed = operation(document, "get", "/api/v1/things/")["parameters"]
-
-    by_name = {parameter["name"]: parameter for parameter in listed}
-    assert set(by_name) == {"limit", "cursor", "kind"}
-    assert all(p["in"] == "query" and not p.get("required") for p in listed)
-    limit = by_name["limit"]["schema"]
-    assert (limit["minimum"], limit["maximum"], limit["default"]) == (1, 100, 50)
-    assert "parameters" not in operation(document, "post", "/api/v1/things/")
 
 
 def test_body_documents_the_bounds_that_are_checked(document: dict[str, Any]) -> None:
