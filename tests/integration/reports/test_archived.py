@@ -13,10 +13,10 @@ from django.urls import reverse
 from apps.common import clock
 from apps.jobs.models import ArchivedJob
 from apps.jobs.services import control
-from apps.reports.services import rollup
 from apps.reports.services.summary import Period, summarise
 from tests.frozen import FrozenClock
 from tests.history import forget, move
+from tests.integration.reports.day import roll_up
 from tests.jobs import end, job_type, jobs, take
 from tests.pages import text_of
 
@@ -37,12 +37,8 @@ def done(mail: FrozenClock) -> list[int]:
     for held, how in zip(take(3), ("failed", "failed", "succeeded"), strict=True):
         end(held, how, **({"error": "no address", "retry": "never"} if how == "failed" else {}))
     mail.advance(days=8)
-    rolled_up()
+    roll_up()
     return numbers
-
-
-def rolled_up() -> None:
-    rollup.roll_up(until=clock.now() + timedelta(minutes=1))
 
 
 def test_totals_are_not_changed_by_moves_retries_and_forgetting(
@@ -59,16 +55,16 @@ def test_totals_are_not_changed_by_moves_retries_and_forgetting(
     before = told()
     assert move() == 3
     mail.advance(minutes=2)
-    rolled_up()
+    roll_up()
     assert told() == before
     job = ArchivedJob.objects.get(pk=done[0])
     control.retry(job=job, actor="admin:olga", reason="again")
     mail.advance(minutes=2)
-    rolled_up()
+    roll_up()
     assert told() == before
     mail.advance(days=400)
     assert forget() == 2
-    rolled_up()
+    roll_up()
     assert told() == before
 
 

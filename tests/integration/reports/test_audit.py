@@ -19,6 +19,7 @@ from apps.reports.rules.coverage import DAY, HOUR, MINUTE, QUARTER
 from apps.reports.services import rollup
 from apps.reports.services.invariants import CHECKS
 from tests.frozen import FrozenClock
+from tests.integration.reports.day import roll_up
 from tests.integration.reports.history import drawn, entry, stored, utc, write
 
 NOW = utc("2026-03-30T12:34:56")
@@ -39,10 +40,6 @@ def history(frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch) -> None:
     roll_up()
 
 
-def roll_up() -> None:
-    rollup.roll_up(until=clock.now() + timedelta(minutes=1))
-
-
 def breaches() -> list[str]:
     return [str(breach) for done in audit(CHECKS) for breach in done.breaches]
 
@@ -51,12 +48,6 @@ def test_figures_as_they_should_be_are_no_breach() -> None:
     done = audit(CHECKS)
     assert breaches() == []
     assert all(each.rows for each in done)
-
-
-def test_nothing_added_up_yet_is_no_breach() -> None:
-    Rollup.objects.all().delete()
-    RollupBucket.objects.all().delete()
-    assert breaches() == []
 
 
 def test_pause_is_no_breach(frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,13 +127,6 @@ def test_rebuild_says_what_to_write() -> None:
         call_command("rebuild_reports", "--from", "2026-03-30", "--to", "2026-03-29")
     with pytest.raises(CommandError, match="--from"):
         call_command("rebuild_reports")
-
-
-def test_rebuild_of_what_was_never_added_up_says_so() -> None:
-    before, out = stored(), StringIO()
-    call_command("rebuild_reports", "--from", "2026-04-30", "--to", "2026-05-30", stdout=out)
-    assert "the sweep will do it" in out.getvalue()
-    assert stored() == before
 
 
 def test_rebuild_never_goes_back_before_the_oldest_entry_that_is_left() -> None:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
 from apps.common import partitions, storage
-from apps.dispatch.models import OperatorScope
-from apps.jobs.models import ArchivedJob, Job, JobScope
+from apps.jobs.models import ArchivedJob, Job
 from apps.jobs.services.roll import ROLLING
 from apps.journal.models import JournalEntry
 from apps.reports.services import capacity
@@ -66,12 +64,6 @@ def test_page_shows_tables_and_what_they_come_to(two_days: int, admin_client: Cl
     assert "mean of the last 2 full days" in text_of(page)
 
 
-def test_page_of_a_new_platform_says_that_it_waits_for_a_day(admin_client: Client) -> None:
-    text = text_of(admin_client.get(URL))
-    assert "the first full day (UTC) must be over" in text
-    assert "Set DATABASE_MAX_SIZE" in text
-
-
 def test_page_says_when_the_database_is_full(
     two_days: int, admin_client: Client, settings: Any
 ) -> None:
@@ -81,13 +73,6 @@ def test_page_says_when_the_database_is_full(
     text = text_of(admin_client.get(URL))
     assert "will soon reach DATABASE_MAX_SIZE" in text
     assert "in 3 days it is full" in text or "in 2 days it is full" in text
-
-
-def test_what_is_kept_for_ever_is_said_to_grow(
-    two_days: int, admin_client: Client, settings: Any
-) -> None:
-    settings.JOURNAL_RETENTION = timedelta(0)
-    assert "grows for ever" in text_of(admin_client.get(URL))
 
 
 def test_pick_up_is_what_workers_can_do_beside_what_was_measured(
@@ -100,14 +85,6 @@ def test_pick_up_is_what_workers_can_do_beside_what_was_measured(
     assert "4 slots, 1 free" in text
     assert "1 s longest wait for a free slot to look" in text
     assert "1 open jobs" in text
-
-
-def test_large_sqlite_is_said_to_be_slow(
-    admin_client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(storage, "database_size", lambda: 2 * 10**9)
-    shown = "SQLite is assumed to be slow beyond 1.0 GB" in text_of(admin_client.get(URL))
-    assert shown == (connection.vendor == "sqlite")
 
 
 def test_sizes_say_what_is_in_the_tables() -> None:
@@ -128,22 +105,6 @@ def test_page_reads_the_same_however_much_there_is(two_days: int, admin_client: 
         factories.job()
     assert len(sent_by(lambda: admin_client.get(URL))) == len(sent)
     assert len(sent) <= 25
-
-
-@pytest.mark.parametrize("limit", [OperatorScope, JobScope])
-def test_page_is_for_people_who_see_the_reports_of_all(role_client: Any, limit: Any) -> None:
-    assert role_client("viewer").get(URL).status_code == 200
-    viewer = User.objects.get(username="viewer")
-    if limit is OperatorScope:
-        OperatorScope.objects.create(operator=viewer, executor=factories.user())
-    else:
-        JobScope.objects.create(operator=viewer, type=factories.job_type().name)
-    assert role_client("viewer").get(URL).status_code == 403
-
-
-def test_people_without_reports_do_not_see_it(client: Client) -> None:
-    client.force_login(User.objects.create_user("nobody", is_staff=True))
-    assert client.get(URL).status_code == 403
 
 
 @pytest.mark.mariadb

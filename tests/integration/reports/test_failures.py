@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 from collections import Counter
 from datetime import datetime, timedelta
 from itertools import product
@@ -11,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from apps.common import clock, ids
+from apps.common import ids
 from apps.journal.models import JournalEntry
 from apps.journal.services import error_key
 from apps.reports.models import ErrorGroup
 from apps.reports.services import rollup
 from apps.reports.services.failures import BY_COUNT, NEW, NEWEST, Failure, failures
 from tests.frozen import FrozenClock
+from tests.integration.reports.day import roll_up
 from tests.integration.reports.history import entry, stored, utc, write
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
@@ -35,10 +35,6 @@ ERRORS = (REFUSED, "ValueError: no such shop", "TimeoutError: after {}.{} s")
 def now(frozen_clock: FrozenClock) -> FrozenClock:
     frozen_clock.move_to(NOW)
     return frozen_clock
-
-
-def roll_up() -> None:
-    rollup.roll_up(until=clock.now() + timedelta(minutes=1))
 
 
 def failure(at: datetime, error: str = REFUSED, type_: str = "mail", **fields: Any) -> JournalEntry:
@@ -140,24 +136,6 @@ def test_what_has_been_forgotten_is_only_counted() -> None:
     assert (found.count, found.total) == (2, 2)
 
 
-def test_steps_of_days_are_read_as_days(django_assert_max_num_queries: Any) -> None:
-    write(*drawn(300, NOW - timedelta(days=31), CLOSED, 5))
-    roll_up()
-    with django_assert_max_num_queries(15) as asked:
-        found = failures(NOW - timedelta(days=30), NOW, steps=30, limit=9)
-    assert sum(sum(each.trend) for each in found.groups) == found.total > 200
-    days = [
-        edges
-        for query in asked.captured_queries
-        if "reports_rollup" in query["sql"]
-        for edges in re.findall(r"level = 86400 AND \(([^)]*)\)", query["sql"])
-    ]
-    assert days
-    # The total is read eight days at a time, and so are days before and after those.
-    assert max(edges.count(" OR ") for edges in days) <= 1
-    assert sum(" OR " in edges for edges in days) <= 1
-
-
 def test_adding_up_again_widens_and_never_counts_twice() -> None:
     write(*drawn(60, NOW - timedelta(hours=3), CLOSED, 3))
     roll_up()
@@ -178,21 +156,6 @@ def test_what_came_late_begins_the_group_earlier_and_keeps_its_newest_sample() -
     assert last(timedelta(hours=1))["job", "mail", error_key("Refused by 1")].total == 2
 
 
-def test_newer_one_brings_its_own_sample(now: FrozenClock) -> None:
-    write(failure(NOW - timedelta(minutes=2), "Refused by 7"))
-    roll_up()
-    newest = failure(NOW, "Refused by 12\n")
-    write(newest)
-    now.advance(minutes=3)
-    roll_up()
-    group = ErrorGroup.objects.get()
-    assert (group.sample, group.subject_id, group.last_entry) == (
-        "Refused by 12",
-        newest.subject_id,
-        newest.id,
-    )
-
-
 def test_attempts_that_nobody_reported_read_as_their_reason() -> None:
     reason = "its worker was lost"
     at = NOW - timedelta(minutes=3)
@@ -211,18 +174,3 @@ def test_sample_is_the_line_that_names_the_error() -> None:
     roll_up()
     samples = dict(ErrorGroup.objects.values_list("type_or_task", "sample"))
     assert samples == {line: line for _text, _data, line in table}
-
-
-def test_dispatches_fail_as_well() -> None:
-    at = NOW - timedelta(minutes=3)
-    write(failure(at, "no card", "once:7", source="dispatch", kind=("failed", "open", "failed")))
-    roll_up()
-    [figures] = last(timedelta(hours=1)).values()
-    assert (figures.source, figures.type_or_task, figures.total) == ("dispatch", "once:7", 1)
-    assert last(timedelta(hours=1), sources=("job",)) == {}
-
-
-def test_before_anything_is_added_up_there_is_nothing() -> None:
-    write(failure(NOW - timedelta(minutes=5)))
-    found = failures(NOW - timedelta(hours=1), NOW, steps=20, limit=1)
-    assert (found.groups, found.count, found.total) == ((), 0, 0)

@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
 from django.test import Client
 
 from apps.common import clock
@@ -138,16 +137,6 @@ def test_viewer_is_offered_no_action(role_client: Any, refused: list[int]) -> No
     assert links(page, "Retry…") == links(page, "Cancel…") == []
 
 
-def test_page_and_menu_are_for_those_who_see_jobs(client: Client) -> None:
-    client.force_login(User.objects.create(username="stranger", is_staff=True))
-    assert client.get(PAGE).status_code == 403
-    assert PAGE not in client.get("/admin/").content.decode()
-
-
-def test_menu_leads_there(role_client: Any) -> None:
-    assert PAGE in role_client("viewer").get("/admin/").content.decode()
-
-
 def test_dispatches_are_shown_without_actions_and_to_nobody_with_limits(
     admin_client: Client, role_client: Any, role_user: Any
 ) -> None:
@@ -262,17 +251,6 @@ def test_impossible_query_is_named_and_the_usual_is_shown(
             assert page.status_code == 200
             assert len(page.context["choice"].problems) == 1
             assert rows(page) == [("mail", 3), ("bill", 1)]
-
-
-def test_foreign_text_is_only_text(admin_client: Client) -> None:
-    evil = "<script>alert(1)</script>\u202e"
-    write(failure(NOW - timedelta(minutes=5), evil))
-    roll_up()
-    assert "<script>alert" not in admin_client.get(PAGE).content.decode()
-
-
-def test_before_the_first_sweep_the_page_says_so(admin_client: Client) -> None:
-    assert "is added up yet" in text_of(admin_client.get(PAGE))
 
 
 def test_page_takes_as_many_queries_for_fifty_groups_as_for_two(

@@ -14,7 +14,6 @@ from django.test import override_settings
 from apps.common import clock, ids, partitions
 from apps.common.errors import Conflict, NotFound
 from apps.common.leases import save_position, sweep_lease
-from apps.dispatch.models import ArchivedDispatch
 from apps.jobs.models import ArchivedJob, Job, JobType
 from apps.jobs.services import roll as jobs_roll
 from apps.journal.conf import SinkAddress
@@ -22,7 +21,7 @@ from apps.journal.models import JournalEntry, Sink, SinkReject
 from apps.journal.services import retention
 from apps.reports.rules.tally import error_value
 from apps.reports.services import findings
-from apps.reports.services.findings import base, database, tables
+from apps.reports.services.findings import database
 from tests import factories
 from tests.frozen import FrozenClock
 from tests.history import archived, ended, unite_archive
@@ -382,17 +381,3 @@ def test_g10_is_not_known_without_the_privilege(monkeypatch: pytest.MonkeyPatch)
     assert looked.findings == []
     assert looked.unknown is not None
     assert "PROCESS" in looked.unknown
-
-
-# --- all ------------------------------------------------------------------------------------------
-def test_findings_end_at_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "MAX_FOUND", 2)
-    for n in range(4):
-        SinkReject.objects.create(sink=f"s{n}", entry_id=n, at=NOW, error="no", body="{}")
-    assert len(found("G5")) == 2
-
-
-def test_each_rolling_table_and_each_mover_is_a_line() -> None:
-    """Another archive joins by one line each."""
-    assert [each.model for each in tables.ROLLING] == [JournalEntry, ArchivedJob, ArchivedDispatch]
-    assert [each.model for each in tables.MOVERS] == [Job]

@@ -47,11 +47,6 @@ def test_page_names_all_and_shows_findings_first(admin_client: Client) -> None:
     assert text.index("G8 The clocks agree") < text.index("G9 Few jobs fail")
 
 
-def test_page_without_findings_says_so(admin_client: Client) -> None:
-    JobType.objects.all().delete()
-    assert "Nothing wants attention." in text_of(admin_client.get(URL))
-
-
 def test_fix_says_first_what_it_would_do_and_changes_nothing(admin_client: Client) -> None:
     page = admin_client.get(FIX, {"subject": "idle"})
     assert "Jobs of type idle wait until somebody resumes the type." in text_of(page)
@@ -69,11 +64,6 @@ def test_fix_with_a_reason_is_done_and_in_the_journal(admin_client: Client) -> N
     assert "Nothing wants attention." in text
     entry = JournalEntry.objects.get(event="type_paused")
     assert (entry.actor, entry.reason) == ("admin:admin", "Nobody sends it")
-
-
-def test_fix_of_what_is_gone_says_so(admin_client: Client) -> None:
-    page = admin_client.post(FIX, {"subject": "gone", "reason": "x"}, follow=True)
-    assert "There is no job type gone." in text_of(page)
 
 
 def test_fix_without_a_detector_is_not_found(admin_client: Client) -> None:

@@ -12,7 +12,6 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.common import clock
-from apps.dispatch.models import OperatorScope
 from apps.reports.services import rows
 from apps.reports.services.rollup import roll_up
 from apps.reports.services.rows import First
@@ -21,7 +20,7 @@ from apps.reports.services.titles import titles
 from tests import factories
 from tests.frozen import FrozenClock
 from tests.integration.reports.history import COUNTS, entry, utc, write
-from tests.pages import tables_of, text_of
+from tests.pages import tables_of
 from tests.statements import parameters_up_to
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
@@ -105,18 +104,6 @@ def test_limit_of_very_many_is_counted_by_the_database(
         assert (found.timed, bool(read)) == ((None, True) if by == "executor" else (0, False))
     first = summarise("dispatch", "executor", WEEK, **asked["executor"])
     assert first.rows == full["executor"].rows
-
-
-def test_page_says_that_times_are_not_shown(
-    role_client: Any, role_user: Any, crowd: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    group = factories.group("gid_mine", members=[f"uid_{n}" for n in range(30)])
-    OperatorScope.objects.create(operator=role_user("operator"), executor=group)
-    query = {"source": "dispatch", "by": "executor", "period": "7d"}
-    notice = "Waiting and running times are not shown by time"
-    assert notice not in text_of(role_client("operator").get(reverse("report"), query))
-    monkeypatch.setattr(rows, "MAX_WITHIN", 100)
-    assert notice in text_of(role_client("operator").get(reverse("report"), query))
 
 
 def test_titles_of_all_tasks_of_a_file_are_read_in_parts() -> None:

@@ -20,7 +20,6 @@ from apps.common.leases import sweep_lease
 from apps.dispatch.models import Dispatch
 from apps.dispatch.services import pull
 from apps.jobs.models import Job, JobType
-from apps.jobs.services import counts
 from apps.journal.conf import SinkAddress
 from apps.journal.models import JournalEntry
 from apps.reports import metrics
@@ -69,12 +68,6 @@ def test_metrics_need_a_key_for_them_that_is_bound_to_nothing(
 
 def test_wrong_key_is_refused_where_none_is_needed(client: Client) -> None:
     assert client.get("/metrics", headers={"Authorization": "Bearer a.b"}).status_code == 401
-
-
-def test_metrics_are_only_read_and_take_no_parameters(client: Client) -> None:
-    assert client.post("/metrics").status_code == 405
-    assert client.get("/metrics?x=1").status_code == 400
-    assert client.head("/metrics").status_code == 200
 
 
 # --- what it says -------------------------------------------------------------------------------
@@ -289,21 +282,6 @@ def test_scrape_takes_as_many_statements_with_a_hundred_types(
     many = sent_by(lambda: samples(client))
 
     assert len(many) == len(few) <= 35
-
-
-def test_more_types_than_one_statement_takes_are_all_counted() -> None:
-    now = clock.now()
-    names = [f"type-{n}" for n in range(320)]
-    JobType.objects.bulk_create([JobType(name=n, created_at=now, updated_at=now) for n in names])
-    jobs(2, "type-0")
-    jobs(1, "type-319")
-
-    found = counts.counts_of(names)
-    due = counts.oldest_due(names)
-
-    assert len(found) == 320
-    assert (found["type-0"].ready, found["type-319"].ready) == (2, 1)
-    assert set(due) == {"type-0", "type-319"}
 
 
 def test_no_statement_reads_finished_jobs(client: Client, frozen_clock: FrozenClock) -> None:

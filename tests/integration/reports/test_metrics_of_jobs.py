@@ -12,7 +12,6 @@ from apps.common import clock
 from apps.jobs.models import TypeState, Worker
 from apps.jobs.rules import breaker
 from apps.jobs.services import register
-from apps.reports import metrics
 from tests.frozen import FrozenClock
 from tests.integration.reports.prometheus import samples
 from tests.jobs import job_type, jobs, take
@@ -65,20 +64,6 @@ def test_scheduled_job_whose_time_has_passed_is_promotion_lag(
     frozen_clock.advance(seconds=12)
 
     assert samples(client)["jobs_promotion_lag_seconds"] == 7
-
-
-def test_counts_end_at_their_limit(
-    client: Client, frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(metrics, "MAX_COUNTED", 4)
-    job_type()
-    jobs(6)
-    jobs(6, run_at=clock.now() + timedelta(hours=1))
-
-    said = samples(client)
-
-    assert said["jobs{status=ready,type=mail}"] == 4
-    assert said["jobs{status=scheduled,type=mail}"] == 4
 
 
 def test_pauses_and_breakers_are_reported(client: Client, frozen_clock: FrozenClock) -> None:

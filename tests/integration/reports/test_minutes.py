@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -13,7 +13,6 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.common import clock
-from apps.common.errors import Invalid
 from apps.reports.services.rollup import roll_up
 from apps.reports.services.summary import Period, summarise
 from tests.frozen import FrozenClock
@@ -132,18 +131,3 @@ def test_hour_leads_to_its_minutes_while_they_are_kept(
     minutes = admin_client.get(URL + leading["03-03 10:00"])
     # Minutes without figures are left out.
     assert len(tables_of(minutes)[0]) == len(["head", "10:00", "total"])
-
-
-def test_many_minutes_are_refused(frozen_clock: FrozenClock) -> None:
-    end = frozen_clock.instant
-    with pytest.raises(Invalid, match="longer than 3 hours"):
-        summarise("job", "minute", Period(end - timedelta(hours=4), end, ZoneInfo("UTC")))
-
-
-def test_typed_seconds_stay_in_the_form(admin_client: Client, busy: list[Any]) -> None:
-    query = {"from": "2026-03-03T11:52:10", "to": "2026-03-03T13:49:07"}
-    for name in ("report", "failures"):
-        page = admin_client.get(reverse(name), query).content.decode("utf-8-sig")
-        for field, typed in query.items():
-            value = datetime.fromisoformat(typed)
-            assert f'step="1" name="{field}" value="{value:%Y-%m-%dT%H:%M:%S}"' in page

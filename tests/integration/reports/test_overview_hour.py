@@ -15,7 +15,7 @@ from apps.dispatch.models import Dispatch, Membership
 from apps.jobs.models import Job
 from apps.journal.models import JournalEntry
 from apps.reports.admin.overview.page import known_of
-from apps.reports.services import flow, lately, rollup
+from apps.reports.services import flow, lately
 from apps.reports.services.columns import duration, percent
 from apps.reports.services.coverage import Stored
 from apps.reports.services.lately import Minutes
@@ -24,7 +24,6 @@ from tests.frozen import FrozenClock
 from tests.home_scenes import MEMBERS
 from tests.integration.reports.history import entry, write
 from tests.integration.reports.home import closed_until, ended, home, links, tiles
-from tests.jobs import job_type
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
@@ -243,18 +242,6 @@ def test_charts_have_axes_and_the_figures_of_each_minute(
         assert len(re.findall(r"left:[\d.]+%\">\d\d:\d0<", chart)) == 6
 
 
-def test_hour_without_ends_says_up_to_when_they_are_added_up(
-    admin_client: Client, scene: FrozenClock
-) -> None:
-    scene.advance(hours=2)
-    rollup.roll_up(until=clock.now())
-    until = closed_until()
-    (chart,) = re.findall(
-        r'id="overview-chart-job".*?</section>', home(admin_client), flags=re.DOTALL
-    )
-    assert f"Nothing ended in the hour up to {until:%H:%M} UTC" in chart
-
-
 def test_a_refresh_has_the_newest_trends_first_and_then_the_present(
     admin_client: Client, scene: FrozenClock
 ) -> None:
@@ -276,8 +263,3 @@ def test_a_refresh_has_the_newest_trends_first_and_then_the_present(
 def refresh(client: Client, **query: Any) -> str:
     """What a page that is open asks for."""
     return client.get(reverse("overview"), query).content.decode()
-
-
-def test_nothing_added_up_yet_is_said(admin_client: Client, frozen_clock: FrozenClock) -> None:
-    job_type()
-    assert "once the first full minute" in home(admin_client)

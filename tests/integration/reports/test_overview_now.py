@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -177,17 +176,6 @@ def test_pauses_breakers_and_starving_types_are_shown(
     assert "calm" not in texts["breakers"]
     assert "No live worker runs these types" in html
     assert "web: next job ready for 1 h 0 min" in html
-
-
-def test_empty_platform_says_what_to_do_first(
-    admin_client: Client, role_client: Callable[[str], Client]
-) -> None:
-    html = home(admin_client)
-    assert "First steps" in html
-    for name in ("dispatch_executor", "dispatch_oncetask", "access_apiclient", "jobs_jobtype"):
-        assert reverse(f"admin:{name}_add") in html
-    assert "overview-tile-jobs-ready" not in html
-    assert "First steps" not in home(role_client("viewer"))
 
 
 def test_each_first_step_goes_when_it_is_taken(admin_client: Client) -> None:

@@ -81,16 +81,6 @@ def test_one_form_keeps_what_nobody_types(
             assert answer["Location"] == f"{URL}?source=job&by=hour&{meant}"
 
 
-def test_wrong_times_of_the_form_are_named(admin_client: Client, history: None) -> None:
-    sent = form_of(admin_client.get(URL), "zone") | {"to": "2024-01-01T00:00"}
-    assert "The period ends before it begins;" in text_of(admin_client.get(URL, sent))
-
-
-def test_nothing_added_up_yet_is_shown(admin_client: Client, now: FrozenClock) -> None:
-    text = text_of(admin_client.get(URL))
-    assert "Nothing of this period is added up yet" in text
-
-
 def test_period_without_ends_is_shown_and_has_no_charts(
     admin_client: Client, now: FrozenClock
 ) -> None:
@@ -114,27 +104,7 @@ def test_finest_times_that_are_no_longer_kept_are_shown(
     assert admin_client.get(reverse("report_csv")).status_code == 302
 
 
-def test_period_that_has_not_begun_is_shown(admin_client: Client, history: None) -> None:
-    query = {"from": "2199-01-01T00:00", "to": "2199-01-02T00:00"}
-    page = admin_client.get(URL, query)
-    assert page.status_code == 200
-    assert "has not begun yet" in text_of(page)
-    assert "no longer kept" not in text_of(page)
-    assert admin_client.get(reverse("report_csv"), query).status_code == 302
-
-
 # --- who may --------------------------------------------------------------------------------------
-@pytest.mark.parametrize("name", ["report", "report_csv"])
-def test_reports_are_for_those_who_may_see_them(role_client: Any, name: str) -> None:
-    url = reverse(name)
-    assert Client().get(url).status_code == 302
-    stranger = Client()
-    stranger.force_login(User.objects.create_user("stranger", is_staff=True))
-    assert stranger.get(url).status_code == 403
-    assert url not in stranger.get("/admin/").content.decode()
-    viewer = role_client("viewer")
-    assert viewer.get(url).status_code == 200
-    assert f'href="{URL}"' in viewer.get("/admin/").content.decode()
 
 
 def test_operator_with_limits_sees_those_executors_only(

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from apps.common import clock
-from apps.common.leases import load_position, sweep_lease
+from apps.common.leases import load_position
 from apps.reports.models import Rollup, RollupBucket
 from apps.reports.rules.coverage import DAY, EIGHT_DAYS, FOUR_HOURS, HOUR, MINUTE, QUARTER
 from apps.reports.services import rollup, totals
@@ -102,16 +102,6 @@ def test_every_figure_is_what_raw_entries_add_up_to(month: Naive, question: Any)
     month.check(found, source, by, period, only=only)
 
 
-def test_days_of_every_zone_are_right_where_clocks_change(month: Naive) -> None:
-    for zone in map(ZoneInfo, ZONES):
-        start, end = (datetime(2026, 3, day, tzinfo=zone) for day in (5, 30))
-        period = Period(start, end, zone)
-        for by in ("day", "hour"):
-            found = summarise("job", by, period)
-            assert (found.start, found.as_of) == (start, end)
-            month.check(found, "job", by, period)
-
-
 def test_old_periods_use_coarser_buckets(month: Naive) -> None:
     """What is cut at minutes today is cut at hours when only those are left."""
     period = Period(NOW - timedelta(days=30, minutes=7), NOW - timedelta(days=20), ZoneInfo("UTC"))
@@ -198,15 +188,6 @@ def test_late_commit_is_included_at_all_levels(now: FrozenClock) -> None:
     Naive().check(summarise("dispatch", "executor", day), "dispatch", "executor", day)
 
 
-def test_late_commits_are_searched_once_a_minute_only(
-    now: FrozenClock, django_assert_num_queries: Any
-) -> None:
-    sweep()
-    now.advance(seconds=1)
-    with django_assert_num_queries(5):
-        sweep()
-
-
 def test_commit_from_just_before_a_pause_is_found_after_it(now: FrozenClock) -> None:
     sweep()
     write(entry(NOW - timedelta(minutes=5)))
@@ -256,18 +237,6 @@ class TestPause:
         found = summarise("job", "type", Period(at, paused(), ZoneInfo("UTC")))
         assert [row.group for row in found.rows] == ["fresh"]
         assert len(load_position(rollup.SWEEP)["gaps"]) == 1
-
-    def test_all_at_once_is_the_same(self, paused: FrozenClock) -> None:
-        while True:
-            rollup.roll_up(until=paused())
-            if not load_position(rollup.SWEEP)["gaps"]:
-                break
-        in_parts = stored()
-        Rollup.objects.all().delete()
-        RollupBucket.objects.all().delete()
-        rollup.save_position(rollup.SWEEP, {})
-        roll_up()
-        assert stored() == in_parts
 
 
 class Killed(BaseException):
@@ -350,12 +319,6 @@ def test_rebuilding_leaves_the_rest_to_the_sweep(now: FrozenClock) -> None:
     list(rollup.rebuild(NOW + timedelta(hours=2), now()))
     roll_up()
     assert last_hour(NOW + timedelta(hours=1, minutes=30)).total.total == 1
-
-
-def test_sweep_waits_its_turn(now: FrozenClock) -> None:
-    with sweep_lease(rollup.SWEEP, at_most=timedelta(minutes=1)):
-        assert sweep() == 0
-    assert sweep() > 0
 
 
 def test_fine_buckets_are_removed_and_the_figures_stay(now: FrozenClock) -> None:

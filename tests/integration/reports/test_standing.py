@@ -51,17 +51,6 @@ def test_whoever_asks_within_two_seconds_reads_the_same_sheet(
     assert standing.standing({"jobs.scan": 2}) is not first
 
 
-def test_new_sheet_begins_when_the_old_one_is_too_old(
-    monkeypatch: pytest.MonkeyPatch, mail: None
-) -> None:
-    monkeypatch.setattr(standing.sheets, "seconds", 60.0)
-    sheet().jobs(100)
-    jobs(2)
-    standing.sheets.forget()
-
-    assert sheet().jobs(100).ready == 2
-
-
 def test_failures_count_before_and_after_they_are_added_up(
     frozen_clock: FrozenClock, mail: None
 ) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -13,8 +12,7 @@ from apps.common.errors import Invalid
 from apps.reports.models import Rollup, RollupBucket
 from apps.reports.rules.sketch import pack
 from apps.reports.services.rows import First
-from apps.reports.services.summary import Percentiles, Period, groupings, summarise, total_of
-from tests.statements import is_read
+from apps.reports.services.summary import Period, summarise, total_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 UTC_ZONE = ZoneInfo("UTC")
@@ -45,26 +43,6 @@ def store(level: int, start: datetime, *rows: tuple[str, str, int]) -> None:
             run=pack({1: succeeded}),
             **counts,
         )
-
-
-def test_nothing_is_answered_before_anything_is_added_up() -> None:
-    found = summarise("job", "type", period(days=1))
-    assert (found.rows, found.total.total, found.as_of) == ((), 0, START)
-    assert found.total.success_rate is None
-    assert found.total.run == Percentiles(None, None, None)
-
-
-def test_groups_are_added_over_levels() -> None:
-    store(86_400, START, ("all", "", 5), ("type", "mail", 3), ("type", "sms", 2))
-    store(3600, START + timedelta(days=1), ("all", "", 4), ("type", "sms", 4))
-    found = summarise("job", "type", period(hours=25))
-    assert [(row.group, row.total, row.succeeded) for row in found.rows] == [
-        ("sms", 6, 6),
-        ("mail", 3, 3),
-    ]
-    assert (found.total.total, found.total.success_rate) == (9, 1.0)
-    assert found.total.run == Percentiles(1, 1, 1)
-    assert found.as_of == START + timedelta(hours=25)
 
 
 def test_first_groups_are_complete_and_beside_the_total_of_all(subtests: pytest.Subtests) -> None:
@@ -102,38 +80,6 @@ def test_total_of_a_period_is_that_of_its_days() -> None:
         assert total_of("job", period(hours=25), only=only) == days.total
 
 
-def test_hours_that_begin_at_a_quarter_are_read_level_by_level(
-    django_assert_max_num_queries: Any,
-) -> None:
-    for day in range(4):
-        for hour in range(24):
-            store(3600, START + timedelta(days=day, hours=hour), ("all", "", 4))
-            for quarter in range(4):
-                at = START + timedelta(days=day, hours=hour, minutes=15 * quarter)
-                store(900, at, ("all", "", 1))
-    zone = ZoneInfo("Asia/Kathmandu")
-    with django_assert_max_num_queries(10) as asked:
-        found = summarise("job", "day", Period(START, START + timedelta(days=4), zone))
-    # 18 hours and a quarter of the first local day, and the rest of the last one.
-    assert [row.total for row in found.rows] == [73, 96, 96, 96, 23]
-    [totals] = [q["sql"] for q in asked.captured_queries if is_read(Rollup, q["sql"])]
-    assert totals.count("SELECT start") == 2
-
-
-def test_figures_end_at_the_first_minute_that_is_not_added_up() -> None:
-    store(3600, START, ("all", "", 5))
-    store(3600, START + timedelta(hours=2), ("all", "", 7))
-    found = summarise("job", "hour", period(hours=3))
-    assert (found.total.total, found.as_of) == (5, START + timedelta(hours=1))
-    assert [row.group for row in found.rows] == ["2026-03-02T00:00+00:00"]
-
-
-def test_hours_can_be_narrowed_to_one_value() -> None:
-    store(3600, START, ("all", "", 5), ("type", "mail", 3), ("host", "mail", 2))
-    found = summarise("job", "hour", period(hours=1), only=("type", "mail"))
-    assert [row.total for row in found.rows] == [3]
-
-
 def test_limit_shows_some_types_and_their_total() -> None:
     store(3600, START, ("all", "", 5), ("type", "mail", 3), ("type", "sms", 2))
     by_type = summarise("job", "type", period(hours=1), within=["sms", "fax"])
@@ -162,12 +108,6 @@ def test_unknown_words_are_refused_with_those_known(subtests: pytest.Subtests) -
     ]:
         with subtests.test(source=source, by=by, hint=hint), pytest.raises(Invalid, match=hint):
             summarise(source, by, period(hours=1))
-
-
-def test_type_and_task_are_one() -> None:
-    assert summarise("dispatch", "task", period(hours=1)).rows == ()
-    assert summarise("dispatch", "type", period(hours=1)).rows == ()
-    assert groupings("dispatch") == ("task", "executor", "hour", "day")
 
 
 def test_periods_have_bounds() -> None:
