@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Group, Permission, User
 from django.test import Client
 from django.urls import reverse
@@ -14,16 +13,6 @@ from tests import factories
 from tests.pages import form_of, text_of
 
 PASSWORD = "correct horse battery"
-
-
-def test_change_of_an_account_is_logged_once(admin_client: Client) -> None:
-    user = User.objects.create_user("vera")
-    url = reverse("admin:auth_user_change", args=[user.pk])
-    form = form_of(admin_client.get(url), "username")
-    answer = admin_client.post(url, {**form, "first_name": "Vera", "_save": "Save"})
-    assert answer.status_code == 302
-    entry = LogEntry.objects.get()
-    assert "First name" in entry.get_change_message()
 
 
 def test_permissions_are_shown_in_the_language_of_the_page(admin_client: Client) -> None:
@@ -44,33 +33,6 @@ def test_roles_are_called_so_on_every_page(admin_client: Client) -> None:
             page = text_of(admin_client.get(url, headers={"accept-language": language}))
             assert role in page
             assert group not in page
-
-
-def test_deletion_lists_what_has_a_name_and_no_link_rows(admin_client: Client) -> None:
-    role = Group.objects.get(name="viewer")
-    role.user_set.add(User.objects.create_user("vera"))
-
-    page = admin_client.get(reverse("admin:auth_group_delete", args=[role.pk]))
-
-    assert "Role: viewer" in text_of(page)
-    assert "Roles: 1" in text_of(page)
-    assert "relationship" not in text_of(page)
-    admin_client.post(reverse("admin:auth_group_delete", args=[role.pk]), {"post": "yes"})
-    assert not Group.objects.filter(pk=role.pk).exists()
-
-
-def test_operator_is_limited_to_executors_on_the_page_of_the_account(admin_client: Client) -> None:
-    user = User.objects.create_user("otto", is_staff=True)
-    group = factories.group("gid_north")
-    url = reverse("admin:auth_user_change", args=[user.pk])
-    form = form_of(admin_client.get(url), "username")
-    form |= {
-        "executor_scopes-TOTAL_FORMS": "1",
-        "executor_scopes-0-executor": str(group.pk),
-        "executor_scopes-0-operator": str(user.pk),
-    }
-    assert admin_client.post(url, {**form, "_save": "Save"}).status_code == 302
-    assert OperatorScope.names_of(user) == ["gid_north"]
 
 
 # --- staff who may edit accounts ------------------------------------------------------------------

@@ -10,7 +10,6 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.common.admin.actions import specs
-from tests import factories
 from tests.pages import text_of
 
 pytestmark = pytest.mark.django_db
@@ -35,59 +34,6 @@ def test_what_an_account_may_not_do_has_the_menu_too(role_client: Any) -> None:
     assert page.status_code == 403
     assert "Your account may not do this." in text_of(page)
     assert f'href="{reverse("admin:dispatch_oncetask_changelist")}"' in page.content.decode()
-
-
-def test_stranger_sees_no_menu(client: Client) -> None:
-    for address in ("/admin/nowhere/", "/nowhere/"):
-        page = client.get(address, follow=True)
-        assert "nav-sidebar" not in page.content.decode()
-
-
-def test_programs_get_a_problem(admin_client: Client) -> None:
-    answer = admin_client.get("/admin/nowhere/", headers={"Accept": "application/json"})
-    assert answer.status_code == 404
-    assert answer["Content-Type"] == "application/problem+json"
-
-
-def test_wrong_password_is_said_once(client: Client) -> None:
-    given = {"username": "olga", "password": "wrong"}
-    text = text_of(client.post(reverse("admin:login"), given))
-    assert text.count("Please enter the correct username and password") == 1
-    assert "Please correct the error" not in text
-
-
-def test_empty_sign_in_names_its_fields(client: Client) -> None:
-    text = text_of(client.post(reverse("admin:login"), {"username": "", "password": ""}))
-    assert text.count("This field is required.") == 2
-
-
-def test_forms_say_what_they_are_for(admin_client: Client, subtests: pytest.Subtests) -> None:
-    for name, title in [
-        ("dispatch_oncetask_add", "Add once task"),
-        ("jobs_jobtype_add", "Add job type"),
-        ("dispatch_oncetask_import", "Import"),
-    ]:
-        with subtests.test(name=name):
-            address = reverse(f"admin:{name}")
-            html = admin_client.get(address).content.decode()
-            heading = html[html.index("<h1") : html.index("</h1>")]
-            assert title in heading
-            assert title in html[html.index("<title>") : html.index("</title>")]
-            if name.endswith("_add"):
-                assert f'href="{address}" class="addlink' not in html
-
-
-def test_list_is_named_by_what_it_lists(admin_client: Client) -> None:
-    html = admin_client.get(reverse("admin:dispatch_oncetask_changelist")).content.decode()
-    assert "<title>Once tasks | " in " ".join(html.split()).replace("<title> ", "<title>")
-
-
-def test_list_and_row_keep_their_titles(admin_client: Client) -> None:
-    task = factories.once_task(factories.user("uid_ann"), "Count the shelf")
-    html = admin_client.get(reverse("admin:dispatch_oncetask_change", args=[task.pk])).content
-    heading = html.decode()[html.decode().index("<h1") : html.decode().index("</h1>")]
-    assert "Count the shelf" in heading
-    assert "Change" not in heading
 
 
 def test_action_on_rows_that_are_all_gone_says_so(admin_client: Client, subtests: Any) -> None:

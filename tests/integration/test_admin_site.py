@@ -21,36 +21,26 @@ BAD_ADDRESSES = {
     "a year that no date has": {"date_joined__year": "99999"},
     "a year at the end of time": {"date_joined__gte": "9999-12-31 23:59:59"},
     "a regular expression": {"username__regex": "("},
-    "a catastrophic expression": {"name__iregex": "(a+)+$"},
     "a lookup into a relation": {"executor__operator_scopes__operator__password__startswith": "m"},
-    "a password": {"password__startswith": "md5"},
     "an unknown column": {"nope": "1"},
     "a key of 600 characters": {"x" * 600: "1"},
     "a value of 600 characters": {"state": "x" * 600},
     "NUL in a value": {"state": "a\0b"},
     "a state that is none": {"state": "nope"},
     "a name with a blank": {"executor": "uid a"},
-    "a name in full width": {"executor": "ｕｉｄ_a"},
     "a task that is no number": {"task": "1_000"},
     "a task beyond 64 bits": {"task": "9" * 19},
     "a day that is none": {"from_day": "2026-02-30"},
-    "the day before time": {"from_day": "0001-01-01"},
     "the last day of all": {"to_day": "9999-12-31"},
-    "days the wrong way round": {"from_day": "2026-03-02", "to_day": "2026-03-01"},
     "page 0": {"p": "0"},
-    "page -1": {"p": "-1"},
     "a page far off": {"p": "99999999999999999999"},
     "a page that is no number": {"p": "²"},
     "an order that is none": {"o": "x.-99.4"},
-    "an order by a huge column": {"o": "9" * 400},
-    "all of it": {"all": ""},
     "facets": {"_facets": "True"},
     "a foreign column to point at": {"_to_field": "password"},
     "a search of 20 KB": {"q": "x" * 20_000},
     "a search with NUL": {"q": "a\0b"},
-    "a search in quotes": {"q": "'\"\\ %_"},
     "a search beyond 64 bits": {"q": "9" * 40},
-    "a search with an ideographic digit": {"q": "٣"},
 }
 
 
@@ -78,29 +68,6 @@ def test_no_address_of_any_list_ends_in_a_server_error(
                 assert len(page.content) < 200_000, url
 
 
-def test_lookup_that_no_filter_takes_leads_back_to_the_plain_list(
-    admin_client: Client, subtests: pytest.Subtests
-) -> None:
-    url = reverse("admin:auth_user_changelist")
-    for query in [
-        {"date_joined__year": "99999"},
-        {"username__regex": "."},
-        {"username": "root"},
-        {"is_active__exact": "1", "nope": "1"},
-    ]:
-        with subtests.test(query=query):
-            page = admin_client.get(url, query)
-            assert page.status_code == 302
-            assert page["Location"] == f"{url}?e=1"
-            assert admin_client.get(page["Location"]).status_code == 200
-
-
-def test_declared_filter_goes_on_working(admin_client: Client) -> None:
-    User.objects.create_user("gone", is_active=False)
-    page = admin_client.get(reverse("admin:auth_user_changelist"), {"is_active__exact": "0"})
-    assert [user.username for user in page.context["cl"].result_list] == ["gone"]
-
-
 def test_search_is_cut_to_a_hundred_characters_before_the_page_repeats_it(
     admin_client: Client,
 ) -> None:
@@ -111,35 +78,6 @@ def test_search_is_cut_to_a_hundred_characters_before_the_page_repeats_it(
     assert shorter.status_code == 200
     assert shorter.context["cl"].query == "é" * 100
     assert "kind=user" in page["Location"]
-
-
-def test_order_by_a_column_without_arrows_is_ignored(admin_client: Client) -> None:
-    url = reverse("admin:journal_journalentry_changelist")
-    page = admin_client.get(url, {"o": "4"})
-    assert page.context["cl"].queryset.query.order_by[0] == "-pk"
-    assert set(page.context["cl"].queryset.query.order_by) == {"-pk"}
-
-
-def test_autocomplete_bears_any_address(admin_client: Client, subtests: pytest.Subtests) -> None:
-    field = {"app_label": "dispatch", "model_name": "operatorscope", "field_name": "executor"}
-    for query in [{"term": "x" * 20_000}, {"term": "a\0b"}, {"page": "abc"}, {"page": "-1"}]:
-        with subtests.test(query=query):
-            page = admin_client.get(reverse("admin:autocomplete"), {**field, **query})
-            assert page.status_code in {200, 404}
-
-
-def test_search_of_the_menu_bears_any_address(
-    admin_client: Client, subtests: pytest.Subtests
-) -> None:
-    for query in [
-        {"term": "x" * 20_000},
-        {"term": "a\0b", "page": "abc"},
-        {"term": "task", "page": "-1"},
-        {"term": "task", "s": "task", "extended": "1", "page": "9"},
-        {},
-    ]:
-        with subtests.test(query=query):
-            assert admin_client.get(reverse("admin:search"), query).status_code == 200
 
 
 def test_page_of_a_row_that_is_none_is_not_found_without_an_error(
@@ -228,28 +166,9 @@ def test_person_without_a_role_sees_no_box(client: Client, db: None) -> None:
     assert "ask an administrator for a role" in text_of(page)
 
 
-def test_people_are_a_box_for_superusers(admin_client: Client) -> None:
-    boxes = admin_client.get(reverse("admin:index")).context["boxes"]
-    assert str(boxes[-1]["title"]) == "People"
-    names = [model["model"]._meta.model_name for model in boxes[-1]["models"]]
-    assert names == ["user", "group", "accessattempt", "accesslog"]
-
-
-def test_root_leads_to_the_admin_and_icons_are_there(client: Client, db: None) -> None:
-    assert client.get("/")["Location"] == reverse("admin:index")
-    assert client.get("/favicon.ico")["Location"].endswith(".svg")
-
-
 # --- signing in -------------------------------------------------------------------------------
 def sign_in(client: Client, name: str, password: str, **extra: Any) -> Any:
     return client.post(reverse("admin:login"), {"username": name, "password": password, **extra})
-
-
-def test_right_password_leads_to_the_home_page(client: Client, db: None) -> None:
-    User.objects.create_superuser("root", password=PASSWORD)
-    page = sign_in(client, "root", PASSWORD)
-    assert page.status_code == 302
-    assert page["Location"] == reverse("admin:index")
 
 
 def test_next_page_is_one_of_this_site(client: Client, db: None) -> None:
@@ -285,13 +204,3 @@ def test_administrator_opens_a_closed_name_again(client: Client, admin_client: C
 def test_login_of_a_megabyte_is_refused_before_it_is_hashed(client: Client, db: None) -> None:
     User.objects.create_superuser("root", password=PASSWORD)
     assert sign_in(client, "root", "x" * 1_000_000).status_code == 413
-
-
-def test_names_and_passwords_with_nul_are_only_wrong(client: Client, db: None) -> None:
-    assert sign_in(client, "ro\0ot", "x\0").status_code == 200
-
-
-def test_page_above_accounts_has_the_name_of_the_menu(admin_client: Client) -> None:
-    text = text_of(admin_client.get(reverse("admin:auth_user_changelist")))
-    assert "People chevron_right Users" in text
-    assert "Authentication and Authorization" not in text

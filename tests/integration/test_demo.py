@@ -20,11 +20,11 @@ from apps.dispatch.models import (
     Stock,
     Template,
 )
-from apps.dispatch.services import ending, executors, templates
+from apps.dispatch.services import ending
 from apps.journal.models import JournalEntry
-from taskplatform.demo.company import ANN, ROUND
+from taskplatform.demo.company import ANN
 from taskplatform.demo.proofs import proofs_of
-from taskplatform.demo.work import Occurrence, mishaps_of, refresh, work_at_hand
+from taskplatform.demo.work import work_at_hand
 from tests import callback
 from tests.frozen import FrozenClock
 
@@ -88,31 +88,6 @@ class TestPlanning:
         assert "; 95 hand-outs of 16 due tasks are left." in demo()
         assert all_rows() == before
 
-    def test_run_after_an_operators_changes_keeps_them(self, frozen_clock: FrozenClock) -> None:
-        demo()
-        group = executors.find("gid_photo_check")
-        executors.change_members(group=group, remove=[ANN], actor="olga")
-        templates.put_template(name="photo-check", schema={"type": "object"}, actor="olga")
-        before = all_rows()
-        demo()
-        assert all_rows() == before
-
-    def test_run_when_everything_is_handed_out_says_so(self, frozen_clock: FrozenClock) -> None:
-        demo()
-        pause_all_but_the_entrance_photo()
-        succeed(hand_out(ANN), frozen_clock)
-        before = all_rows()
-        assert "; 0 hand-outs of 0 due tasks are left." in demo()
-        assert all_rows() == before
-
-    def test_run_says_that_the_round_is_older_than_the_lookback(
-        self, frozen_clock: FrozenClock
-    ) -> None:
-        demo()
-        RotateTask.objects.update(status="paused")
-        frozen_clock.advance(hours=5, seconds=1)
-        assert "demo --fresh" in demo()
-
     def test_fresh_plans_another_shop_and_no_second_task_for_tomorrow(
         self, frozen_clock: FrozenClock
     ) -> None:
@@ -122,9 +97,6 @@ class TestPlanning:
         frozen_clock.advance(hours=25)
         assert demo("--fresh").startswith("Planned a round of 11 tasks for the shop 王府井店.\n")
         assert RotateTask.objects.count() == 4
-
-    def test_silent_run_prints_nothing(self, frozen_clock: FrozenClock) -> None:
-        assert demo(verbosity=0) == ""
 
     def test_first_task_of_ann_is_the_one_addressed_to_her(self, frozen_clock: FrozenClock) -> None:
         """S0.21: the greeting of `make run` pulls as her and must find work."""
@@ -164,36 +136,6 @@ class TestWorkAtHand:
             "Opening photo at 09:00",
         ]
 
-    def test_occurrence_that_ends_before_the_executors_do_is_left_out(
-        self, frozen_clock: FrozenClock
-    ) -> None:
-        demo()
-        frozen_clock.advance(minutes=59, seconds=30)
-        tills = [title for title in titles_at_hand(seconds=40) if "Till" in title]
-        assert tills == ["Till check at 08:00", "Till check at 09:00"]
-
-    def test_one_that_came_due_since_is_at_hand_again(self, frozen_clock: FrozenClock) -> None:
-        """S0.9: what was handed out of an occurrence says nothing about the next."""
-        demo()
-        OnceTask.objects.update(status="paused")
-        while isinstance(taken := callback.take_next(executors.find(ANN)), Dispatch):
-            succeed(taken, frozen_clock)
-        assert [title for title in titles_at_hand() if "Fridge" in title] == []
-        frozen_clock.advance(hours=1)
-        assert [title for title in titles_at_hand() if "Fridge" in title] == [
-            "Fridge temperature at 10:00"
-        ]
-
-    def test_mishaps_spare_a_task_that_somebody_has_had(self, frozen_clock: FrozenClock) -> None:
-        demo()
-        RotateTask.objects.update(status="paused")
-        fridge = hand_out("uid_ben")
-        work = work_at_hand()
-        mishaps = mishaps_of(work)
-        assert ("once", fridge.task) not in mishaps
-        planned = [end for inspection in ROUND for end in inspection.get("mishaps", ())]
-        assert sum(map(len, mishaps.values())) == len(planned) - 2
-
 
 class TestProofs:
     """I1, I5: the proofs after a run find what they are there for."""
@@ -223,11 +165,6 @@ class TestProofs:
             f"I1 stock once:{held.task}/0: handed 2 of 1 dispatch times",
         ]
 
-    def test_unmet_quota_counts_only_when_everybody_works(self, frozen_clock: FrozenClock) -> None:
-        demo()
-        assert len(self.breaches(frozen_clock)) == 16
-        assert self.breaches(frozen_clock, everybody=False) == []
-
     def test_two_open_at_once_are_a_breach(self, held: Dispatch, frozen_clock: FrozenClock) -> None:
         other = OnceTask.objects.get(title="Freezer count, Nanjing Road")
         frozen_clock.advance(seconds=1)
@@ -245,31 +182,6 @@ class TestProofs:
             "uid_ann was handed Freezer count, Nanjing Road while Entrance photo, Nanjing Road "
             "was open" in self.breaches(frozen_clock)
         )
-
-    def test_next_one_at_the_instant_of_the_end_is_no_overlap(
-        self, frozen_clock: FrozenClock
-    ) -> None:
-        demo()
-        succeed(hand_out(ANN), frozen_clock)
-        hand_out(ANN)
-        assert not [breach for breach in self.breaches(frozen_clock) if "was handed" in breach]
-
-    def test_hand_outs_of_an_occurrence_count_for_it_alone(self, frozen_clock: FrozenClock) -> None:
-        """S0.9, S0.10, I6: neither another occurrence nor a once task of the same number."""
-        demo()
-        OnceTask.objects.update(status="paused")
-        succeed(hand_out(ANN), frozen_clock)
-        succeed(hand_out(ANN), frozen_clock)
-        work = [
-            Occurrence(task, at, task.dispatch_times or 0)
-            for task in RotateTask.objects.exclude(status="paused")
-            for at in task.due(frozen_clock.instant).occurrences
-        ]
-        refresh(work)
-        met = [each.title for each in work if each.is_met]
-        assert met == ["Fridge temperature at 06:00", "Opening photo at 09:00"]
-        assert sum(each.handed for each in work) == 2
-        assert sum(each.quota for each in work) == 12
 
 
 class TestRefusals:

@@ -10,15 +10,12 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 
 from apps.alerts.models import Alert
-from apps.common import ids
 from apps.jobs.handlers import http, ready
 from apps.jobs.models import Job, JobType
 from apps.jobs.runner.drain import Drain
 from apps.jobs.runner.process import Node, Process
 from apps.jobs.runner.worker import verify
-from apps.jobs.services import types
 from apps.jobs.services.promote import promote_due
-from apps.journal.models import JournalEntry
 from taskplatform.demo import jobs
 from taskplatform.demo.alerts import make_rules
 from taskplatform.demo.bulk import cancel_a_mistake
@@ -29,13 +26,9 @@ from taskplatform.demo.jobs import (
     HTTP,
     SLOW,
     JobRun,
-    counts_of,
-    require_platform,
     submit_first_jobs,
-    submit_jobs,
 )
 from tests.alerts import evaluate
-from tests.factories import worker
 from tests.frozen import FrozenClock
 from tests.integration.bulk.conftest import carry_out, counts
 from tests.jobs import end, take
@@ -78,11 +71,6 @@ def breaches(run: JobRun) -> dict[str, list[str]]:
     return {proof.promise: list(proof.breaches) for proof in run.proofs() if proof.breaches}
 
 
-def test_counts_add_up_and_leave_out_no_type() -> None:
-    assert counts_of(10_000) == {HTTP: 9_705, FAILING: 200, SLOW: 80, CHECKPOINTS: 15}
-    assert set(counts_of(4).values()) == {1}
-
-
 def test_every_promise_is_kept_by_a_drained_run(drained: JobRun) -> None:
     """S1.9, S4.1: one table serves calls, failures with retries, slow work and checkpoints."""
     assert breaches(drained) == {}
@@ -122,23 +110,6 @@ def test_what_is_lost_or_wrong_is_a_breach(drained: JobRun) -> None:
     assert f"I53 job {wrong}: " in audited
 
 
-def test_failing_job_under_way_is_open_and_has_not_failed(drained: JobRun) -> None:
-    failing = Job.objects.filter(type=FAILING).latest("pk")
-    Job.objects.filter(pk=failing.pk).update(status="scheduled", attempts=1)
-    found = breaches(drained)
-    assert drained.look()[1] is False
-    assert "every job has ended" in found
-    assert "each failing job failed after exactly its attempts" not in found
-
-
-def test_job_that_ran_again_after_its_end_is_a_breach_of_the_audit(drained: JobRun) -> None:
-    entry = JournalEntry.objects.filter(event="succeeded").latest("pk")
-    entry.pk = ids.next_id()
-    entry.save(force_insert=True)
-    [found] = [each for name, each in breaches(drained).items() if "(I26, I27)" in name]
-    assert f"I27 job {entry.subject_id}: hold 1 has ended twice" in found
-
-
 # --- the first start ----------------------------------------------------------------------------
 def test_first_jobs_are_submitted_once_and_some_for_later() -> None:
     assert submit_first_jobs() == 38
@@ -147,12 +118,6 @@ def test_first_jobs_are_submitted_once_and_some_for_later() -> None:
     assert not Job.objects.filter(type=HTTP).exists()
     assert Job.objects.filter(status="scheduled").count() == 4
     assert submit_first_jobs() == 0
-
-
-def test_first_jobs_call_the_platform_where_that_is_allowed(settings: Any) -> None:
-    allow_http(settings)
-    assert submit_first_jobs() == 58
-    assert Job.objects.filter(type=HTTP).count() == 20
 
 
 def test_failing_jobs_of_the_demo_fire_an_alert(frozen_clock: FrozenClock) -> None:
@@ -177,19 +142,6 @@ def test_jobs_of_a_mistake_are_cancelled_by_a_bulk_run(admin_user: User) -> None
     assert cancel_a_mistake() is None
 
 
-def test_there_is_no_bulk_run_in_nobodys_name() -> None:
-    assert cancel_a_mistake() is None
-    assert not Job.objects.exists()
-
-
-def test_types_that_operators_changed_stay_as_they_are() -> None:
-    submit_first_jobs()
-    changed = types.find(SLOW)
-    types.update_type(job_type=changed, changes={"max_attempts": 9}, actor="olga")
-    submit_jobs({SLOW: 1})
-    assert types.find(SLOW).max_attempts == 9
-
-
 # --- what keeps it from running -----------------------------------------------------------------
 @pytest.mark.usefixtures("web")
 def test_demo_without_a_worker_says_how_to_start_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,35 +149,6 @@ def test_demo_without_a_worker_says_how_to_start_one(monkeypatch: pytest.MonkeyP
     with pytest.raises(CommandError, match=r"No worker takes jobs of type demo-http.* make run"):
         call_command("demo", "--jobs", "4", stdout=StringIO())
     assert not Job.objects.exists()
-
-
-@pytest.mark.usefixtures("web")
-def test_demo_waits_for_a_worker_that_is_starting(monkeypatch: pytest.MonkeyPatch) -> None:
-    submit_first_jobs()
-    pauses = []
-
-    def start_after_two(seconds: float) -> None:
-        pauses.append(seconds)
-        if len(pauses) == 2:
-            worker(types=list(JOB_TYPES), lanes=["fast", "slow"])
-
-    monkeypatch.setattr(jobs.time, "sleep", start_after_two)
-    written: list[str] = []
-    require_platform(written.append)
-    assert written == ["Waiting for a worker, up to 60 s …\n"]
-    assert len(pauses) == 2
-
-
-@pytest.mark.usefixtures("web")
-def test_paused_type_and_lane_without_worker_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "WORKER_SECONDS", 0.0)
-    submit_first_jobs()
-    worker(types=list(JOB_TYPES), lanes=["fast"])
-    with pytest.raises(CommandError, match=r"demo-slow\. Start one .* -Q slow"):
-        require_platform(print)
-    types.pause_type(job_type=types.find(HTTP), reason="not now", actor="olga")
-    with pytest.raises(CommandError, match="demo-http is paused; resume it"):
-        require_platform(print)
 
 
 def test_platform_that_jobs_may_not_call_or_that_is_down_is_named(settings: Any) -> None:
@@ -237,14 +160,3 @@ def test_platform_that_jobs_may_not_call_or_that_is_down_is_named(settings: Any)
     with pytest.raises(CommandError, match=r"127\.0\.0\.1:1/health/live\. Start .*same PORT"):
         call_command("demo", "--jobs", "4", stdout=StringIO())
     assert not Job.objects.exists()
-
-
-def test_number_of_jobs_has_bounds(subtests: pytest.Subtests) -> None:
-    for number in ["3", "100001", "-1"]:
-        with subtests.test(number=number), pytest.raises(CommandError, match="from 4 to 100000"):
-            call_command("demo", f"--jobs={number}", stdout=StringIO())
-
-
-def test_jobs_and_clients_do_not_go_together() -> None:
-    with pytest.raises(CommandError, match="--clients: not allowed with argument --jobs"):
-        call_command("demo", "--jobs", "4", "--clients", "2", stdout=StringIO())

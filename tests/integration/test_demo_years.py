@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from io import StringIO
 
 import pytest
-from django.core.management import CommandError, call_command
 
 from apps.common import clock
 from apps.jobs.models import ArchivedJob, Job
-from taskplatform.demo.years import require_new
 from taskplatform.demo.years_proofs import Ledger, kept_jobs
 from tests.frozen import FrozenClock
 from tests.history import archived, ended
@@ -79,17 +76,3 @@ def test_job_that_never_ended_and_lost_entries_are_told() -> None:
     assert broken["the journal has all entries of its retention, and no others"] == [
         "0 of 5 entries from 2026-01-31 are left"
     ]
-
-
-def test_platform_with_jobs_is_refused() -> None:
-    require_new()
-    ended()
-    with pytest.raises(CommandError, match="never run"):
-        require_new()
-
-
-def test_years_are_a_small_number(subtests: pytest.Subtests) -> None:
-    for years in ["0", "11", "two", "0.123"]:
-        with subtests.test(years=years):
-            with pytest.raises(CommandError, match=r"is not a number from 0\.1 to 10"):
-                call_command("demo", "--years", years, stdout=StringIO())

@@ -124,18 +124,3 @@ def test_beat_that_never_ran_is_reported_and_lease_of_an_audit_is_no_beat(client
         pass
 
     assert client.get("/health/ready").json() == {**DEGRADED, "degraded": ["beat"]}
-
-
-def test_parts_that_come_back_are_reported_no_longer(client: Client) -> None:
-    Worker.objects.update(last_heartbeat_at=clock.now() - timedelta(seconds=60))
-    assert client.get("/health/ready").json()["status"] == "degraded"
-
-    register.beat(name="w1", drains={}, running=0)
-
-    assert client.get("/health/ready").json() == {"status": "ok"}
-
-
-def test_health_is_only_read(client: Client) -> None:
-    for url in ("/health/live", "/health/ready"):
-        assert client.post(url).status_code == 405
-        assert client.head(url).status_code == 200

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from django.apps import apps
@@ -173,26 +172,6 @@ def test_foreign_job_is_in_no_list_and_no_search(page: Client, foreign: Job) -> 
     assert "own-1" in text_of(page.get("/admin/jobs/job/"))
 
 
-def test_foreign_job_has_no_page(page: Client, foreign: Job, subtests: pytest.Subtests) -> None:
-    for path in ["change/", "edit/", "retry/", "cancel/", "live/"]:
-        with subtests.test(path=path):
-            for send in (page.get, page.post):
-                answer = send(f"/admin/jobs/job/{foreign.pk}/{path}")
-                assert answer.status_code in (302, 403, 404), answer.status_code
-            foreign.refresh_from_db()
-            assert foreign.status == "failed"
-
-
-def test_foreign_job_is_changed_by_no_action(page: Client, foreign: Job) -> None:
-    chosen = {"action": "retry", "_selected_action": [str(foreign.pk)], "reason": "Mine"}
-    page.post("/admin/jobs/job/", {**chosen, "confirmed": "yes"})
-    group = f"type=sms&error_key={'e' * 32}"
-    page.post(f"/admin/jobs/job/group/retry/?{group}", {"reason": "Mine", "confirmed": "yes"})
-
-    foreign.refresh_from_db()
-    assert foreign.status == "failed"
-
-
 def test_job_for_others_is_not_submitted(page: Client, foreign: Job) -> None:
     url = reverse("admin:jobs_job_add")
     form = form_of(page.get(url), "type")
@@ -205,28 +184,6 @@ def test_job_for_others_is_not_submitted(page: Client, foreign: Job) -> None:
 
     assert page.post(url, {**form, "user_id": "uid_ann", "_save": "Save"}).status_code == 302
     assert Job.objects.count() == before + 1
-
-
-def test_figures_of_all_jobs_are_not_for_those_with_limits(page: Client, foreign: Job) -> None:
-    assert page.get("/admin/failures/").status_code == 403
-    assert page.get("/admin/audit/").status_code == 403
-    for url in ("/admin/reports/?source=job&by=type", "/admin/reports/csv/?source=job&by=type"):
-        answer = page.get(url, follow=True)
-        assert answer.status_code == 200
-        assert b"sms" not in answer.content
-
-
-def test_journal_of_foreign_jobs_is_hidden(page: Client, foreign: Job) -> None:
-    from apps.jobs.services import control
-
-    own = Job.objects.get(key="own-1")
-    control.cancel(job=own, actor="admin:root", reason="own reason")
-    control.retry(job=foreign, actor="admin:root", reason="foreign reason")
-
-    text = text_of(page.get("/admin/journal/journalentry/"))
-
-    assert "own reason" in text
-    assert "foreign reason" not in text
 
 
 def test_journal_of_foreign_types_and_of_keys_is_hidden_from_who_is_limited_to_types(
@@ -248,29 +205,6 @@ def test_journal_of_foreign_types_and_of_keys_is_hidden_from_who_is_limited_to_t
     assert "uid_bob" not in text
     assert "a sms" not in text
     assert ApiClient.objects.get().client_id not in text
-
-
-def test_types_are_seen_and_not_changed(page: Client, foreign: Job) -> None:
-    mail, sms = (JobType.objects.get(name=name) for name in ("mail", "sms"))
-
-    shown = text_of(page.get("/admin/jobs/jobtype/"))
-    assert "mail" in shown
-    assert "sms" not in shown
-    assert page.get(reverse("admin:jobs_jobtype_add")).status_code == 403
-    assert page.get(reverse("admin:jobs_jobtype_change", args=[sms.pk])).status_code == 404
-    url = reverse("admin:jobs_jobtype_change", args=[mail.pk])
-    assert page.get(url).status_code == 200
-    answer: Any = page.post(url, {"handler": "sleep", "_save": "Save"})
-    assert answer.status_code == 403
-
-
-def test_workers_name_no_foreign_types(page: Client, foreign: Job) -> None:
-    worker = factories.worker(types=["mail", "sms"])
-
-    for url in ("/admin/jobs/worker/", f"/admin/jobs/worker/{worker.pk}/change/"):
-        text = text_of(page.get(url))
-        assert "mail" in text
-        assert "sms" not in text, url
 
 
 def test_keys_are_in_no_menu_no_list_no_search_and_no_link(page: Client, foreign: Job) -> None:

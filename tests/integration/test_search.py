@@ -96,12 +96,6 @@ def test_key_of_jobs_is_found_in_every_type_newest_first(admin_client: Client) -
     assert ask(admin_client, "order").context["groups"] == []
 
 
-def test_key_of_digits_and_a_number_are_both_found(admin_client: Client) -> None:
-    job_type()
-    [number] = jobs(1, key="4711")
-    assert leads_to(admin_client, "4711", Job.objects.get(pk=number))
-
-
 def test_user_or_trace_of_a_job_is_found_among_the_newest(
     admin_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -324,14 +318,6 @@ def test_hostile_terms_are_shown_as_text_and_find_nothing(admin_client: Client) 
         assert b"<script>alert" not in page.content
         assert len(page.context["term"]) <= 100
     assert admin_client.get(reverse("admin:search"), {"page": "abc", "s": "x"}).status_code == 200
-
-
-def test_search_is_on_every_page_and_says_what_it_takes(admin_client: Client) -> None:
-    for url in (reverse("admin:index"), reverse("admin:jobs_job_changelist")):
-        page = admin_client.get(url).content.decode()
-        assert 'name="term"' in page and "Number, uid, title…" in page, url
-    assert "What can be searched for" in text_of(ask(admin_client, ""))
-    assert "Nothing was found for" in text_of(ask(admin_client, "no such thing"))
 
 
 # --- what it costs ------------------------------------------------------------------------------

@@ -310,12 +310,6 @@ VALUE = {
     "token": f"{SECRET}3",
 }
 SHOWN = {"note": f"token={MASK} and more", "list": [f"--token={MASK}", "--quiet"], "token": MASK}
-EDITS: tuple[Any, ...] = (
-    SHOWN,
-    {**SHOWN, "note": f"x {MASK}", "name": MASK},
-    {**SHOWN, "list": ["--quiet", f"--token={MASK}"]},
-    {**SHOWN, "token": "new", "list": [MASK]},
-)
 
 
 # The schema, the edit, and whether that is saved.

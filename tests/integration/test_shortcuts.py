@@ -51,13 +51,3 @@ def test_who_turns_them_off_gets_none_in_later_sessions_either(db: None) -> None
     assert offered(again) == {}
     again.post(reverse("preferences"), {"time_zone": "", "shortcuts": "on"})
     assert offered(again)
-
-
-def test_refused_zone_changes_nothing(admin_client: Client) -> None:
-    answer = admin_client.post(reverse("preferences"), {"time_zone": "Mars/Base"})
-    assert answer.status_code == 400
-    assert offered(admin_client)
-
-
-def test_sign_in_has_no_keys(client: Client) -> None:
-    assert 'id="keys"' not in client.get(reverse("admin:login")).content.decode()

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.auth.models import User
 from django.test import Client, override_settings
 from django.urls import reverse
@@ -20,7 +19,7 @@ from apps.reports.services import rollup
 from apps.schedules.models import Schedule
 from tests import factories
 from tests.frozen import FrozenClock
-from tests.pages import form_of, tables_of, text_of
+from tests.pages import form_of, text_of
 
 PASSWORD = "correct horse battery"
 START = datetime(2026, 3, 2, 18, 30, tzinfo=UTC)
@@ -111,18 +110,6 @@ def test_empty_zone_is_that_of_the_server_and_stays_so(olga: User) -> None:
     assert Preference.objects.get().time_zone == ""
 
 
-def test_settings_are_for_who_is_signed_in(db: None) -> None:
-    answer = Client().get(reverse("preferences"))
-    assert answer.status_code == 302
-    assert reverse("admin:login") in answer["Location"]
-
-
-def test_account_menu_leads_to_the_settings(admin_client: Client) -> None:
-    page = admin_client.get("/admin/").content.decode()
-    assert f'href="{reverse("preferences")}"' in page
-    assert f'href="{reverse("admin:password_change")}"' in page
-
-
 def test_typed_times_are_of_the_zone_that_the_form_names(
     olga: User, frozen_clock: FrozenClock
 ) -> None:
@@ -204,32 +191,6 @@ def test_rotation_shows_its_instants_in_its_own_zone_too(
         text = text_of(client.get(address))
         assert "2026-03-03 09:00:00 UTC+8" in text, address
         assert "02:00:00 UTC+1 Europe/Berlin" in text, address
-
-
-def test_rotation_in_the_zone_of_its_reader_says_each_instant_once(
-    olga: User, frozen_clock: FrozenClock
-) -> None:
-    factories.rotation(
-        factories.user("uid_ann"),
-        rule={"every_days": 1, "at": "02:00"},
-        time_zone="Europe/Berlin",
-        start_at=START,
-    )
-    client = sign_in("olga", time_zone="Europe/Berlin")
-    page = client.get(reverse("admin:dispatch_rotatetask_changelist"))
-    [[_head, *rows]] = tables_of(page)[-1:]
-    due = [cell.text for cell in rows[0] if "02:00:00" in cell.text]
-    assert due == ["2026-03-03 02:00:00 UTC+1"]
-
-
-def test_times_that_no_column_of_ours_shows_have_their_offset_too(
-    olga: User, frozen_clock: FrozenClock
-) -> None:
-    """Such as those on a page of Django's own."""
-    client = sign_in("olga", time_zone="Asia/Kolkata")
-    LogEntry.objects.log_actions(olga.pk, [olga], CHANGE, "[]", single_object=True)
-    page = text_of(client.get(reverse("admin:auth_user_history", args=[olga.pk])))
-    assert "UTC+0530" in page
 
 
 def test_times_of_accounts_and_sign_ins_are_shown_as_all_others(
