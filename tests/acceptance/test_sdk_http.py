@@ -14,20 +14,34 @@ from pathlib import Path
 import pytest
 
 from taskplatform import sdk
-from tests.acceptance.conftest import Template
+from tests.acceptance.conftest import Template, platform_with, processes_of
 from tests.processes import RunningProcess, eventually, free_port
 from tests.serving import Web
 
 Manage = Callable[..., subprocess.CompletedProcess[str]]
 Start = Callable[..., RunningProcess]
 
-BEN, CHLOE = "uid_ben", "uid_chloe"
+# Each test has members of its own of the group that checks photos.
+BEN, CHLOE, DIEGO, EMMA = (f"uid_{name}" for name in ("ben", "chloe", "diego", "emma"))
 HOUR = timedelta(hours=1)
 
 
+@pytest.fixture(scope="module")
+def platform(
+    planned_database: Template, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[dict[str, str], Start]]:
+    """The environment of one platform for all of these tests, and what starts its processes."""
+    folder = tmp_path_factory.mktemp("sdk")
+    with (
+        platform_with(planned_database.url, folder) as environment,
+        processes_of(environment, folder) as start,
+    ):
+        yield environment, start
+
+
 @pytest.fixture
-def template_database(planned_database: Template) -> str:
-    return planned_database.url
+def environment(platform: tuple[dict[str, str], Start]) -> dict[str, str]:
+    return platform[0]
 
 
 @pytest.fixture
@@ -35,9 +49,9 @@ def key(planned_database: Template) -> str:
     return planned_database.key
 
 
-@pytest.fixture
-def web(start: Start, key: str) -> Web:
-    return Web(start, free_port())
+@pytest.fixture(scope="module")
+def web(platform: tuple[dict[str, str], Start]) -> Web:
+    return Web(platform[1], free_port())
 
 
 @pytest.fixture
@@ -87,20 +101,20 @@ def test_refusals_name_what_is_wrong(web: Web, key: str, client: sdk.Client) -> 
         assert caught.value.request_id
         return caught.value.status, caught.value.code
 
-    number = pulled(client, BEN).number
-    assert client.release(BEN, number, "rain").state == "released"
-    assert client.release(BEN, number, "rain").state == "released"
-    assert refusal(lambda: client.callback(BEN, number, "succeeded")) == (409, "closed")
+    number = pulled(client, DIEGO).number
+    assert client.release(DIEGO, number, "rain").state == "released"
+    assert client.release(DIEGO, number, "rain").state == "released"
+    assert refusal(lambda: client.callback(DIEGO, number, "succeeded")) == (409, "closed")
     assert refusal(lambda: client.callback(CHLOE, number, "succeeded")) == (404, "not_found")
     assert refusal(lambda: client.pull("uid_nobody")) == (404, "not_found")
     assert refusal(lambda: client.pull("gid_photo_check")) == (400, "invalid")
     with pytest.raises(sdk.ApiError) as wrong:
-        client.extend(BEN, number, 0)
+        client.extend(DIEGO, number, 0)
     assert wrong.value.errors[0]["field"] == "seconds"
     with sdk.Client(web.url, "nobody.knows-it") as stranger:
-        assert refusal(lambda: stranger.pull(BEN)) == (401, "not_authenticated")
+        assert refusal(lambda: stranger.pull(DIEGO)) == (401, "not_authenticated")
     with sdk.Client(f"{web.url}/somewhere", key) as lost, pytest.raises(sdk.PlatformError):
-        lost.pull(BEN)
+        lost.pull(DIEGO)
 
 
 def test_loop_survives_a_web_process_killed_between_pull_and_callback(
@@ -138,14 +152,14 @@ def test_device_killed_at_work_goes_on_with_the_same_task(
         "def work(dispatch):\n"
         "    print('at work on', dispatch.number, flush=True)\n"
         "    threading.Event().wait()\n"
-        "Client(os.environ['URL'], os.environ['KEY']).run('uid_ben', work)\n"
+        "Client(os.environ['URL'], os.environ['KEY']).run('uid_emma', work)\n"
     )
     device = start(*(sys.executable, "-I", "-S", str(tmp_path / "device.py")), URL=web.url, KEY=key)
     device.await_output("at work on")
     os.kill(device.pid, signal.SIGKILL)
     eventually(lambda: not device.lives())
 
-    dispatch = pulled(client, BEN)
+    dispatch = pulled(client, EMMA)
     assert f"at work on {dispatch.number}" in device.output
     assert dispatch.redo == 1
 
