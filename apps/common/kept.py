@@ -10,11 +10,15 @@ ValueT = TypeVar("ValueT")
 
 
 class Kept(Generic[ValueT]):
-    """Values by key, each at most `seconds` old; beyond `most` of them all are forgotten."""
+    """Values by key, each at most `seconds` old; beyond `most` of them all are forgotten.
 
-    def __init__(self, seconds: float, *, most: int = 100) -> None:
+    One that takes long to find out is kept longer: `times_as_long` as that took.
+    """
+
+    def __init__(self, seconds: float, *, most: int = 100, times_as_long: float = 0) -> None:
         self.seconds = seconds
         self._most = most
+        self._times_as_long = times_as_long
         # Each with the monotonic second from which on it is too old.
         self._found: dict[Hashable, tuple[ValueT, float]] = {}
 
@@ -23,7 +27,10 @@ class Kept(Generic[ValueT]):
         kept = self._found.get(key)
         if kept is not None and time.monotonic() < kept[1]:
             return kept[0]
-        until, value = time.monotonic() + self.seconds, make()
+        began = time.monotonic()
+        value = make()
+        taken = time.monotonic() - began
+        until = began + max(self.seconds, taken * self._times_as_long)
         if len(self._found) >= self._most:
             self._found.clear()
         self._found[key] = value, until

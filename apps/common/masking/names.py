@@ -12,19 +12,26 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from apps.common.conf import conf
+from apps.common.errors import Invalid
 from apps.common.kept import Kept
 from apps.common.masking.patterns import Patterns
+from apps.common.messages import Message as _
 
 Schemas = Callable[[], Iterable[Any]]
 
 # How long a process goes by what it has read, as with the settings of types.
 SECONDS = 1.0
+# What schemas may declare. All texts are searched for all of it, by regular expressions: MariaDB
+# takes none that is much longer, and Python needs a second to make it ready.
+MAX_LETTERS = 1000
+MAX_NAME = 64
 # Keywords of a schema whose values are no schemas.
 _VALUES = {"const", "enum", "default", "examples", "required", "dependentRequired"}
 _DEFINITIONS = {"$defs", "definitions"}
 
 _sources: list[Schemas] = []
-_declared: Kept[frozenset[str]] = Kept(SECONDS)
+# Reading takes a tenth of the time at most, whatever there is to be read.
+_declared: Kept[frozenset[str]] = Kept(SECONDS, times_as_long=10)
 # What was read last, however old.
 _latest: frozenset[str] = frozenset()
 
@@ -37,6 +44,34 @@ def declared_in(schemas: Schemas) -> None:
 def forget_declared() -> None:
     """Read the schemas anew: one has changed in this process."""
     _declared.forget()
+
+
+def check_declared(schema: Any, *, field: str) -> None:
+    """Invalid when the schema declares names that are too long, or too many with all others."""
+    known = _read() if (wanted := secret_properties(schema)) else frozenset[str]()
+    new = wanted - known
+    if too_long := sorted(name for name in new if len(name) > MAX_NAME):
+        raise Invalid.field(
+            field,
+            _(
+                'The property {name} is too long for one that is "secret": true; use at most '
+                "{limit} characters.",
+                name=too_long[0][:MAX_NAME] + "…",
+                limit=MAX_NAME,
+            ),
+        )
+    letters = sum(map(len, new | known))
+    if new and letters > MAX_LETTERS:
+        raise Invalid.field(
+            field,
+            _(
+                'The names of all properties that are "secret": true would have {letters} letters '
+                "together, and {limit} is the most; use names that are declared already, or put "
+                "such properties into an object that is secret as a whole.",
+                letters=letters,
+                limit=MAX_LETTERS,
+            ),
+        )
 
 
 def patterns() -> Patterns:
@@ -75,8 +110,11 @@ def secret_properties(schema: Any) -> set[str]:
     return set(_secrets(schema, schema, "", set()))
 
 
-def _secrets(root: Any, node: Any, name: str, seen: set[tuple[int, str]]) -> Iterator[str]:
-    """Those within a part of the schema, which is about the property of that name."""
+def _secrets(root: Any, node: Any, name: str, seen: set[tuple[int, str | None]]) -> Iterator[str]:
+    """Those within a part of the schema, which is about the property of that name.
+
+    `seen` has the parts by the names they are about, and those whose own properties were looked at.
+    """
     if isinstance(node, list):
         for each in node:
             yield from _secrets(root, each, name, seen)
@@ -87,6 +125,9 @@ def _secrets(root: Any, node: Any, name: str, seen: set[tuple[int, str]]) -> Ite
         yield name
     for keyword, below in node.items():
         if keyword == "properties" and isinstance(below, Mapping):
+            if (id(below), None) in seen:
+                continue
+            seen.add((id(below), None))
             for each, part in below.items():
                 yield from _secrets(root, part, each, seen)
         elif keyword == "$ref":

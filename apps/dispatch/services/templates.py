@@ -13,7 +13,7 @@ from apps.common.errors import Conflict, Invalid, Mistakes, NotFound
 from apps.common.fields import KEY_PATTERN
 from apps.common.json_rules import check_json, is_same
 from apps.common.json_schema import check_schema
-from apps.common.masking.names import forget_declared
+from apps.common.masking.names import check_declared, forget_declared
 from apps.common.messages import Message as _
 from apps.common.names import fits_address
 from apps.dispatch.models import Template
@@ -60,6 +60,7 @@ def check(name: str, schema: dict[str, Any]) -> None:
     with mistakes:
         check_json(schema, field="schema")
         check_schema(schema)
+        check_declared(schema, field="schema")
     mistakes.raise_all()
 
 

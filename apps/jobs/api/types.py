@@ -6,9 +6,10 @@ from typing import Any
 
 from rest_framework.request import Request
 
-from apps.access.bindings import actor_of, job_types_of
+from apps.access.bindings import actor_of, job_types_of, masks_payload
 from apps.access.rules.clients import Binding
 from apps.common.errors import Forbidden, Invalid
+from apps.common.masking.names import secret_properties
 from apps.common.paging import KeysetPage, PageQuery
 from apps.common.serializers import (
     Boolean,
@@ -163,6 +164,7 @@ class JobTypesView(ApiView):
         if bound is not None and body["name"] not in bound:
             raise Invalid.field("name", f"This API key is not bound to the type {body['name']}.")
         _keep_handler(request, "", body["handler"])
+        _keep_secrets(request, {}, body["params_schema"])
         made = types.create_type(**body, actor=actor_of(request))
         return JsonAnswer(JobTypeOut.of(made), status=201)
 
@@ -187,6 +189,8 @@ class JobTypeView(ApiView):
         body = self.read_body()
         if "handler" in body:
             _keep_handler(request, job_type.handler, body["handler"])
+        if "params_schema" in body:
+            _keep_secrets(request, job_type.params_schema, body["params_schema"])
         changed = types.update_type(
             job_type=job_type,
             version=body.pop("version", None),
@@ -198,6 +202,7 @@ class JobTypeView(ApiView):
     def delete(self, request: Request, name: str) -> NoContent:
         job_type = types.find(name, bound=job_types_of(request))
         _keep_handler(request, job_type.handler, "")
+        _keep_secrets(request, job_type.params_schema, {})
         types.delete_type(job_type=job_type, actor=actor_of(request))
         return NoContent()
 
@@ -208,6 +213,22 @@ def _keep_handler(request: Request, handler: str, wanted: str) -> None:
         raise Forbidden(
             "A key that is bound to job types chooses no handler, because it decides what runs on "
             "the workers; use a key without that binding."
+        )
+
+
+def _keep_secrets(request: Request, schema: Any, wanted: Any) -> None:
+    """Forbidden when a key would change what is masked, of which it may not decide: the names that
+    a type declares count in all jobs and tasks."""
+    before, after = secret_properties(schema), secret_properties(wanted)
+    if job_types_of(request) is not None and before != after:
+        raise Forbidden(
+            'A key that is bound to job types keeps what their schemas declare "secret": true, '
+            "because it is masked in all jobs and tasks; use a key without that binding."
+        )
+    if masks_payload(request) and (shown := before - after):
+        raise Forbidden(
+            f'Without "secret": true the values of {min(shown)} would be shown; use a key with the '
+            "scope payload."
         )
 
 

@@ -14,7 +14,7 @@ from apps.common.db import take_version, transactional
 from apps.common.errors import Conflict, FieldError, Invalid, NotFound
 from apps.common.json_rules import is_same
 from apps.common.json_search import saying
-from apps.common.masking.names import forget_declared
+from apps.common.masking.names import check_declared, forget_declared
 from apps.common.messages import Message, joined
 from apps.common.messages import Message as _
 from apps.jobs import wakeup
@@ -301,6 +301,8 @@ def _alter(
         errors += _unkept(job_type.retention_days)
     if errors:
         raise Invalid(joined(error.named for error in errors[:3]), errors=errors)
+    if "params_schema" in changed:
+        check_declared(job_type.params_schema, field="params_schema")
     job_type.updated_at, job_type.updated_by = now, actor[:160]
     return changed
 

@@ -130,6 +130,42 @@ def test_key_bound_to_a_type_does_not_choose_its_handler(
             assert rows
 
 
+DOOR = {"type": "object", "properties": {"door": {"secret": True}}}
+OPEN_DOOR = {"type": "object", "properties": {"door": {}}}
+
+
+def test_key_changes_what_is_masked_only_where_that_is_its_own_and_none_sees_it_by_that(
+    db: None, api_for: ApiFor, subtests: pytest.Subtests
+) -> None:
+    """What a type declares is masked in all jobs and tasks, and else shown."""
+    factories.job_type("safe", params_schema=DOOR)
+    factories.job_type("plain")
+    scopes = ["read", "operate"]
+    keys = {
+        "bound": api_for(scopes=[*scopes, "payload"], job_types=["safe", "plain", "new"]),
+        "blind": api_for(scopes=scopes),
+        "seeing": api_for(scopes=[*scopes, "payload"]),
+    }
+    for method, path, body, allowed in (
+        ("PATCH", "safe/", {"params_schema": OPEN_DOOR}, ["seeing"]),
+        ("PATCH", "safe/", {"params_schema": {}}, ["seeing"]),
+        ("PUT", "safe/", {"paused": False}, ["seeing"]),
+        ("DELETE", "safe/", None, ["seeing"]),
+        ("PATCH", "plain/", {"params_schema": DOOR}, ["blind", "seeing"]),
+        ("POST", "", {"name": "new", "params_schema": DOOR}, ["blind", "seeing"]),
+        ("PATCH", "safe/", {"title": "Safe", "params_schema": DOOR}, [*keys]),
+    ):
+        for name, client in keys.items():
+            with subtests.test(f"{method} {path} {body}", key=name), undone(), Untouched() as rows:
+                answer = client.request(method, f"/api/v1/job-types/{path}", body)
+
+                assert (answer.status_code < 300) == (name in allowed), answer.content
+                if name not in allowed:
+                    assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
+                    assert '"secret": true' in answer.json()["detail"]
+                    assert rows
+
+
 def test_key_bound_to_a_type_changes_its_other_settings(world: World, api_for: ApiFor) -> None:
     client = api_for(job_types=["mail"])
 

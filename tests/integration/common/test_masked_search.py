@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 from django.db.models import F
 
+from apps.common.errors import Invalid
 from apps.common.masking import MASK, redact
-from apps.common.masking.names import forget_declared
+from apps.common.masking.names import MAX_LETTERS, MAX_NAME, forget_declared
 from apps.common.masking.search import Masked, says
+from apps.dispatch.services.templates import put_template
 from apps.jobs.models import Job
+from apps.jobs.services.types import create_type, update_type
 from tests.jobs import job_type, jobs
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
@@ -90,6 +93,37 @@ def test_names_that_schemas_declare_are_masked_in_texts(declared_secrets: None) 
     job_type("doors", params_schema=schema)
     forget_declared()
     assert (found("4711"), found("4712"), found(f"code={MASK} refused")) == ([], [pk], [pk])
+
+
+def test_all_that_schemas_may_declare_can_be_searched_for_and_no_more(
+    declared_secrets: None, subtests: pytest.Subtests
+) -> None:
+    """A pattern that MariaDB finds too long would refuse each search of each person."""
+    names = [f"ÄöÜ{number:04}Pin{number:04}" for number in range(80)]
+    shortest = next(end for end in range(80) if len("".join(names[:end])) > MAX_LETTERS - 20)
+    made = create_type(name="full", params_schema=_declaring(*names[:shortest]), actor="ann")
+    [pk] = jobs(1, "full", memo=f"{names[0]}=4711 refused")
+
+    assert (found("4711"), found("refused")) == ([], [pk])
+    for name, door in {
+        "a type": lambda schema: create_type(name="one-more", params_schema=schema, actor="ann"),
+        "a template": lambda schema: put_template(name="one-more", schema=schema, actor="ann"),
+        # At the end: then less is declared.
+        "a change": lambda schema: update_type(
+            job_type=made, changes={"params_schema": schema}, actor="ann"
+        ),
+    }.items():
+        with subtests.test(name):
+            with pytest.raises(Invalid, match=f"letters together, and {MAX_LETTERS} is the most"):
+                door(_declaring("a" * 21, "b" * 21))
+            with pytest.raises(Invalid, match="too long"):
+                door(_declaring("a" * (MAX_NAME + 1)))
+            # What is declared already costs nothing.
+            door(_declaring(*names[:3]))
+
+
+def _declaring(*names: str) -> dict[str, Any]:
+    return {"type": "object", "properties": {name: {"secret": True} for name in names}}
 
 
 def test_names_are_those_of_the_settings(settings: Any) -> None:

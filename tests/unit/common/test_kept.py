@@ -36,3 +36,14 @@ def test_each_key_has_its_own_value_and_no_more_than_the_most_are_kept(
     assert [values.get(key, lambda: next(made)) for key in "abab"] == [0, 1, 0, 1]
     assert values.get("c", lambda: next(made)) == 2
     assert values.get("a", lambda: next(made)) == 3
+
+
+def test_what_takes_long_to_find_out_is_kept_longer(seconds: list[float]) -> None:
+    def slow() -> int:
+        seconds[0] += 3.0
+        return next(made)
+
+    made, values = count(), Kept[int](2.0, times_as_long=10)
+    for at, expected in ((0.0, 0), (29.9, 0), (30.0, 1)):
+        seconds[0] = at
+        assert values.get("a", slow) == expected

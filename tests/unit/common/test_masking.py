@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -62,6 +63,13 @@ def test_schemas_name_secrets_wherever_they_say_so() -> None:
     }
     assert secret_properties(schema) == {"door", "lock", "next", "dial", "codes"}
     assert secret_properties({"properties": {"a": {"$ref": "#/nowhere"}}}) == set()
+
+
+def test_a_schema_whose_properties_all_refer_to_all_is_read_at_once() -> None:
+    every = {f"p{number}": {"$ref": "#"} for number in range(480)}
+    began = time.process_time()
+    assert secret_properties({"properties": every, "secret": True}) == every.keys()
+    assert time.process_time() - began < 0.1
 
 
 def test_name_of_a_schema_is_the_whole_name() -> None:
