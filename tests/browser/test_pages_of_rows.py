@@ -11,8 +11,6 @@ from playwright.sync_api import Page, Route, expect
 
 from apps.jobs.admin import jobs as jobs_admin
 from apps.jobs.models import Job
-from tests import factories
-from tests.callback import take_next
 from tests.jobs import HERE, end, job_type, jobs, take
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -70,22 +68,3 @@ def test_end_of_a_job_does_not_hold_back_who_leaves_its_page(
     asked[0].continue_()
 
     expect(page).to_have_title(re.compile("^Failures"))
-
-
-def test_full_task_counts_members_and_why_nothing_names_what_is_in_hand(
-    page_as: Callable[[str | None], Page],
-) -> None:
-    names = [f"uid_{letter}" for letter in "abcdefgh"]
-    group = factories.group("gid_shops", names)
-    task = factories.once_task(group, "Shelf check", mode="multi", dispatch_times=None)
-    for name in names:
-        take_next(factories.member(name))
-    page = page_as("viewer")
-
-    page.goto(reverse("admin:dispatch_oncetask_change", args=[task.pk]))
-    expect(page.locator(".panel-body").first).to_contain_text("Full 8 of 8 members")
-
-    user = factories.member("uid_a")
-    page.goto(reverse("admin:dispatch_executor_change", args=[user.pk]))
-    page.get_by_role("link", name="Why nothing?").click()
-    expect(page.get_by_role("status")).to_contain_text("uid_a: has Shelf check in hand until")

@@ -5,12 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from axes.models import AccessAttempt
-from django.conf import settings
 from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
-
-from tests.browser.conftest import Watch
 
 PASSWORD = "a-password-of-olga"
 
@@ -20,33 +16,6 @@ def send_login(page: Page, name: str, password: str) -> None:
     page.locator("[name=password]").fill(password)
     with page.expect_navigation():
         page.locator("#login-form [type=submit]").click()
-
-
-def test_wrong_passwords_lock_a_name_even_against_the_right_one(
-    page_as: Callable[[str | None], Page], role_user: Callable[[str], User], watch: Watch
-) -> None:
-    watch.allow("429")
-    user = role_user("operator")
-    user.set_password(PASSWORD)
-    user.save()
-    page = page_as(None)
-    page.goto("/admin/")
-
-    for _ in range(settings.AXES_FAILURE_LIMIT - 1):
-        send_login(page, "operator", "wrong")
-        expect(page.get_by_text("Please enter the correct username")).to_be_visible()
-    send_login(page, "operator", "wrong")
-
-    expect(page.get_by_text("Locked out")).to_be_visible()
-    expect(page.get_by_text("Try again in 15 minutes")).to_be_visible()
-    page.get_by_role("link", name="Back to the login page").click()
-    send_login(page, "operator", PASSWORD)
-    expect(page.get_by_text("Locked out")).to_be_visible()
-
-    AccessAttempt.objects.all().delete()
-    page.goto("/admin/")
-    send_login(page, "operator", PASSWORD)
-    expect(page).to_have_url(re.compile("/admin/$"))
 
 
 def test_language_chosen_in_the_header_stays_until_another_is_chosen(

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
 
-import pytest
 from django.urls import reverse
 from playwright.sync_api import Page, expect
 
-from apps.jobs.models import Job
 from apps.schedules.models import Schedule
 from tests import factories
 from tests.frozen import FrozenClock
@@ -65,24 +62,3 @@ def test_recurring_job_is_planned_from_the_page_of_once_tasks(
     expect(page.get_by_text("1 schedule resumed.")).to_be_visible()
     assert sweep() == 0
     expect(page.locator(".plain-table tbody tr")).to_have_count(3)
-
-
-@pytest.mark.parametrize(("misfire", "count"), [("skip", 1), ("once", 2)])
-def test_page_shows_what_three_minutes_without_a_sweep_have_left(
-    page_as: Callable[[str | None], Page], frozen_clock: FrozenClock, misfire: str, count: int
-) -> None:
-    start = frozen_clock() + timedelta(minutes=1)
-    made = factories.schedule(start_at=start, misfire=misfire)
-    frozen_clock.advance(minutes=4, seconds=20)
-    # Another beat sweeps, too, and makes none again.
-    assert sweep() + sweep() == count
-    frozen_clock.advance(seconds=36)
-    assert sweep() + sweep() == 1
-
-    page = page_as("viewer")
-    page.goto(reverse("admin:schedules_schedule_change", args=[made.pk]))
-    rows = page.locator(".plain-table tbody tr")
-    expect(rows).to_have_count(count + 1)
-    # The newest was made ahead, for the second of its occurrence.
-    expect(rows.first).to_contain_text("09:05:00")
-    assert Job.objects.latest("id").run_at == start + timedelta(minutes=4)
