@@ -61,3 +61,13 @@ def test_only_the_newest_are_counted(
     text = text_of(admin_client.get(address))
     assert "Open 1 among the newest 1 dispatches" in text
     assert "Cancelled 1" not in text
+
+
+def test_members_of_a_full_task_are_counted(admin_client: Client) -> None:
+    names = ["uid_c", "uid_d"]
+    group = factories.group("gid_shops", names)
+    task = factories.once_task(group, mode="multi", dispatch_times=None)
+    for name in names:
+        callback.take_next(factories.member(name))
+    page = admin_client.get(reverse("admin:dispatch_oncetask_change", args=[task.pk]))
+    assert "Full 2 of 2 members" in text_of(page)
