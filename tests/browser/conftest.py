@@ -7,12 +7,10 @@ the console or lets a script fail makes its test fail.
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import shutil
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -30,7 +28,6 @@ from playwright.sync_api import (
     ConsoleMessage,
     Page,
     Request,
-    ViewportSize,
     expect,
     sync_playwright,
 )
@@ -331,45 +328,3 @@ def _session_cookie(user: User) -> dict[str, Any]:
 def browser_page(page_as: Callable[[str | None], Page]) -> Page:
     """A page signed in as superuser: `browser_page.goto("/admin/")`."""
     return page_as("superuser")
-
-
-@pytest.fixture(scope="session")
-def screenshots(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = Path(os.environ.get("SCREENSHOTS") or tmp_path_factory.mktemp("screenshots"))
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-@pytest.fixture
-def shoot(browser_page: Page, screenshots: Path) -> Callable[..., Path]:
-    """`shoot("queue", width=390, dark=True, language="zh-hans")` writes queue.png; its path.
-
-    It shows the page as it stands or, when dark or a language is asked for, its address opened
-    anew: the theme and the language are chosen while a page loads.
-    """
-
-    def shoot(
-        name: str,
-        *,
-        page: Page = browser_page,
-        width: int = 1280,
-        height: int = 900,
-        dark: bool = False,
-        language: str | None = None,
-        full_page: bool = False,
-    ) -> Path:
-        opened_anew = dark or language is not None
-        shown = page.context.new_page() if opened_anew else page
-        shown.set_viewport_size(ViewportSize(width=width, height=height))
-        shown.emulate_media(color_scheme="dark" if dark else "light", reduced_motion="reduce")
-        if opened_anew:
-            shown.set_extra_http_headers({"Accept-Language": language} if language else {})
-            shown.goto(page.url)
-        shown.wait_for_load_state("networkidle")
-        path = screenshots / f"{name}.png"
-        shown.screenshot(path=path, full_page=full_page, animations="disabled")
-        if opened_anew:
-            shown.close()
-        return path
-
-    return shoot

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from playwright.sync_api import Page
 
@@ -26,6 +26,15 @@ _READ_TEXTS = """
   }
   return texts.filter(text => text);
 }
+"""
+# Of rows: the height, of each cell that is shown its name, and whether its text is cut.
+_READ_ROWS = r"""
+() => [...document.querySelectorAll("#result_list .data-row")].slice(0, 8).map(row => [
+  row.getBoundingClientRect().height,
+  [...row.children].filter(cell => cell.offsetParent).map(cell => [
+    cell.className.match(/field-\w+|action-checkbox/)[0], cell.scrollWidth > cell.clientWidth + 1
+  ])
+])
 """
 _CHINESE = re.compile(r"[\u4e00-\u9fff]")
 _WORD = re.compile(r"[A-Za-z]{2,}")
@@ -50,6 +59,17 @@ def sideways(page: Page) -> int:
         "document.documentElement.scrollWidth - document.documentElement.clientWidth"
     )
     return width
+
+
+def cut_rows(page: Page) -> Iterator[str]:
+    """What is wrong with the first rows of a list on a phone: each takes two lines, or three when
+    a title or an error is long, and cuts nothing."""
+    rows: list[tuple[float, list[tuple[str, bool]]]] = page.evaluate(_READ_ROWS)
+    for _height, cells in rows:
+        yield from (f"{cell} is cut" for cell, is_cut in cells if is_cut)
+    heights = [height for height, _cells in rows]
+    if rows and (max(heights) > 190 or (len(rows) > 1 and min(heights) > 80)):
+        yield f"rows are too high: {heights}"
 
 
 def english_texts(page: Page, known: Iterable[str]) -> set[str]:

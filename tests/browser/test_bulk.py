@@ -104,33 +104,3 @@ def test_run_is_stopped_and_goes_on_without_any_script(
     expect(page.get_by_role("link", name="Take back: Retry…")).to_be_visible()
     ends = JournalEntry.objects.filter(subject_id__in=numbers, event="cancelled")
     assert ends.count() == ends.values("subject_id").distinct().count() == 100
-
-
-@pytest.mark.parametrize("width", [1280, 390])
-def test_pages_fit_the_screen(page_as: Callable[[str | None], Page], width: int) -> None:
-    job_type("mail")
-    jobs(30, key="order-with-a-rather-long-key-of-some-shop-in-the-north")
-    jobs(3, status=t.SUCCEEDED)
-    page = page_as("operator")
-    page.set_viewport_size({"width": width, "height": 900})
-
-    page.goto("/admin/bulk/new/jobs/priority/?type=mail&set-priority=40")
-    page.get_by_text("The newest and the oldest of them").click()
-    assert beyond(page) <= 0
-    page.get_by_label("Reason").fill("The campaign begins")
-    page.get_by_role("button", name="Start: Change priority").click()
-    expect(page.locator("#live")).to_be_visible()
-    assert beyond(page) <= 0
-    carry_out(BulkRun.objects.get())
-    expect(page.locator("#live")).to_have_attribute("data-final", "")
-    assert beyond(page) <= 0
-    page.goto("/admin/bulk/bulkrun/")
-    assert beyond(page) <= 0
-    page.goto("/admin/jobs/job/?type=mail")
-    page.get_by_text("Act on all that match").click()
-    assert beyond(page) <= 0
-
-
-def beyond(page: Page) -> int:
-    """How far the page reaches beyond the screen, in pixels."""
-    return int(page.evaluate("document.documentElement.scrollWidth - innerWidth"))

@@ -1,11 +1,11 @@
-"""The menu without a mouse, and titles beside many buttons on a narrow page."""
+"""The menu without a mouse, and titles and lists on a narrow page."""
 
 from __future__ import annotations
 
 from django.urls import reverse
 from playwright.sync_api import Page, expect
 
-from tests.browser.appearance.test_pages import NARROW, WIDE
+from tests.browser.looks import NARROW, WIDE
 from tests.factories import once_task, user
 
 
@@ -50,3 +50,21 @@ def test_title_of_a_page_with_buttons_can_be_read_when_it_is_narrow(browser_page
     expect(title).to_be_visible()
     shown = title.evaluate("e => [e.parentElement.clientWidth, e.parentElement.scrollWidth]")
     assert shown[0] >= shown[1] > 0
+
+
+def test_cells_show_their_headings_as_these_are_written(
+    browser_page: Page,
+) -> None:
+    once_task(user("uid_ann"))
+    page = browser_page
+    page.goto(reverse("admin:journal_journalentry_changelist"))
+    headings = page.locator("#result_list thead th").all_inner_texts()
+    page.set_viewport_size({"width": 800, "height": 900})
+    labels = page.locator("#result_list tbody tr").first.evaluate(
+        """row => [...row.querySelectorAll("[data-label]")].map(cell => {
+            const { content, textTransform } = getComputedStyle(cell, "::before");
+            return [content, textTransform];
+        })"""
+    )
+    assert "Type or task" in headings
+    assert labels == [[f'"{heading.strip()}"', "none"] for heading in headings]

@@ -1,49 +1,47 @@
 """Every main page fits narrow and wide screens and shuts nobody out, in both themes and languages.
 
-With SCREENSHOTS=<folder> each is kept there as `<page>-<data>-<language>-<theme>-<width>.png`.
+A run walks each page once: a quarter of them in each look, and half of them for barriers. Its seed
+draws in which look, with which data and which half; `make test-long` walks all in all looks.
 """
 
 from __future__ import annotations
 
 import inspect
-import os
 import random
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import AnonymousUser, Group, User
 from django.urls import reverse
-from playwright.sync_api import Page, ViewportSize
+from playwright.sync_api import Page
 
 from apps.access.models import ApiClient
+from apps.bulk.models import BulkRun
+from apps.bulk.services import runs
+from apps.bulk.services.selection import stored
+from apps.bulk.services.targets import target_of
 from apps.dispatch.models import Executor, OnceTask, OperatorScope, RotateTask, Template
 from apps.jobs.handlers import registry
-from apps.jobs.models import Job, JobScope, JobType, Worker
+from apps.jobs.models import Job, JobScope, JobType, Worker, bounds_of
 from apps.jobs.services import register
 from apps.journal.models import JournalEntry
 from apps.reports.services import rollup
 from taskplatform import beat
-from tests.browser.barriers import barriers
-from tests.browser.layout import english_texts, sideways
+from tests.browser.layout import english_texts
+from tests.browser.looks import Theme, faults
 from tests.frozen import FrozenClock
+from tests.integration.bulk.conftest import carry_out
 from tests.job_scenes import Yard, fill_yard
 from tests.jobs import Holder, job_type, jobs, share
 from tests.pools import OPERATOR, OURS, assign, pool
 from tests.scenes import Morning, play_morning
 
-# With which data, in which language and theme.
-Scene = tuple[str, str, Literal["light", "dark"]]
-SCENES: list[Scene] = [
-    (data, language, theme)
-    for data, language in (("full", "en"), ("full", "zh-hans"), ("empty", "zh-hans"))
-    for theme in ("light", "dark")
-]
-WIDE, NARROW = ViewportSize(width=1280, height=900), ViewportSize(width=390, height=844)
-# Once for each page and theme: every colour is met so, and every width.
-BARRIERS_AT = {"light": WIDE, "dark": NARROW}
+# In which language and theme.
+Look = tuple[str, Theme]
+LOOKS: list[Look] = [("en", "light"), ("zh-hans", "dark"), ("en", "dark"), ("zh-hans", "light")]
+DATA = ("full", "full", "empty")
 LISTS = (
     "dispatch_oncetask",
     "dispatch_rotatetask",
@@ -178,7 +176,26 @@ def pages_of_jobs(yard: Yard) -> dict[str, str]:
         "pause": reverse("admin:jobs_jobtype_act", args=["pause"]) + f"?ids={yard.type.pk}",
         "one-worker": page("worker", yard.worker.pk),
         "fix": reverse("governance_fix", args=["G7"]) + f"?subject={yard.type.name}",
+        "new-bulk-run": reverse("bulk_new", args=["jobs", "priority"])
+        + "?type=webhook&set-priority=40",
+        "one-bulk-run": reverse("admin:bulk_bulkrun_change", args=[bulk_run().pk]),
     }
+
+
+def bulk_run() -> BulkRun:
+    """One that is over, of jobs with a long key."""
+    jobs(3, "webhook", key="order-with-a-rather-long-key-of-some-shop-in-the-north")
+    run = runs.start(
+        selection=stored(target_of("jobs"), {"type": "webhook"}),
+        verb="priority",
+        params={"priority": 7},
+        at_most=None,
+        actor="admin:admin",
+        reason="The campaign begins",
+        bounds=bounds_of(AnonymousUser()),
+    )
+    carry_out(run)
+    return run
 
 
 def pages_of_outside() -> dict[str, str]:
@@ -237,31 +254,35 @@ def menu(page: Page) -> dict[str, str]:
     return {address: address for address in {*filter(None, links), reverse("preferences")}}
 
 
+@pytest.mark.parametrize("part", range(len(LOOKS)))
 def test_pages_fit_speak_one_language_and_shut_nobody_out(
-    walk: Callable[[Scene], list[str]],
+    walk: Callable[..., list[str]], part: int, pytestconfig: pytest.Config
 ) -> None:
-    """In one of the scenes, which the seed of the run draws."""
-    assert walk(random.choice(SCENES)) == []
+    # The same for all parts, wherever they run.
+    seed = random.Random(pytestconfig.getoption("randomly_seed", None))
+    turn, data = seed.randrange(len(LOOKS)), seed.choice(DATA)
+    look, some = LOOKS[(turn + part) % len(LOOKS)], slice(part, None, len(LOOKS))
+    assert walk(data, look, some, heard=slice(seed.randrange(2), None, 2)) == []
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("scene", SCENES, ids="-".join)
-def test_pages_do_so_in_each_scene(walk: Callable[[Scene], list[str]], scene: Scene) -> None:
-    assert walk(scene) == []
+@pytest.mark.parametrize("data", sorted(set(DATA)))
+@pytest.mark.parametrize("look", LOOKS, ids="-".join)
+def test_pages_do_so_in_each_look(walk: Callable[..., list[str]], data: str, look: Look) -> None:
+    assert walk(data, look, slice(None), heard=slice(None)) == []
 
 
 @pytest.fixture
-def walk(
-    browser_page: Page, frozen_clock: FrozenClock, screenshots: Path
-) -> Callable[[Scene], list[str]]:
-    """`walk(scene)` opens every page in it, and says what is wrong."""
-    return partial(look_at_all, browser_page, frozen_clock, screenshots)
+def walk(browser_page: Page, frozen_clock: FrozenClock) -> Callable[..., list[str]]:
+    """`walk(data, look, some, heard=…)` opens some of the pages so, looks for barriers on those of
+    them that are heard, and says what is wrong."""
+    return partial(look_at, browser_page, frozen_clock)
 
 
-def look_at_all(
-    browser_page: Page, frozen_clock: FrozenClock, screenshots: Path, scene: Scene
+def look_at(
+    page: Page, frozen_clock: FrozenClock, data: str, look: Look, some: slice, *, heard: slice
 ) -> list[str]:
-    data, language, theme = scene
+    language, theme = look
     pages = lists()
     if data == "full":
         pages = pages_of(play_morning(frozen_clock)) | pages_of_jobs(fill_yard(frozen_clock))
@@ -270,44 +291,24 @@ def look_at_all(
         rollup.roll_up(until=frozen_clock() + rollup.MAX_TIME)
     known_addresses = set(pages.values())
     pages |= {
-        name: address
-        for name, address in menu(browser_page).items()
-        if address not in known_addresses
+        name: address for name, address in menu(page).items() if address not in known_addresses
     }
     # Sweeps are named as logs and metrics name them.
     known = written() | {*SAME, *beat.periods()} | told_by_programs()
-    browser_page.set_extra_http_headers({"Accept-Language": language})
+    page.set_extra_http_headers({"Accept-Language": language})
+    # The theme is chosen while a page loads.
+    page.emulate_media(color_scheme=theme, reduced_motion="reduce")
     wrong: list[str] = []
 
-    for name, address in pages.items():
-        show(browser_page, address, theme)
-        assert browser_page.locator("html").get_attribute("lang") == language
+    names = sorted(pages)[some]
+    for name in names:
+        page.goto(pages[name])
+        root = page.locator("html")
+        assert root.get_attribute("lang") == language
+        assert ("dark" in (root.get_attribute("class") or "").split()) == (theme == "dark")
         if language == "zh-hans":
-            wrong += [f"{name} says {text!r}" for text in english_texts(browser_page, known)]
-        for size in (NARROW, WIDE):
-            browser_page.set_viewport_size(size)
-            if over := sideways(browser_page):
-                wrong.append(f"{name} is {over} px wider than {size['width']}")
-            if size is BARRIERS_AT[theme]:
-                wrong += [f"{name}: {barrier}" for barrier in barriers(browser_page)]
-        if os.environ.get("SCREENSHOTS"):
-            file = name.strip("/").replace("/", "-")
-            keep(browser_page, screenshots / f"{file}-{data}-{language}")
+            wrong += [f"{name} says {text!r}" for text in english_texts(page, known)]
+        wrong += [
+            f"{name}: {fault}" for fault in faults(page, theme, with_barriers=name in names[heard])
+        ]
     return wrong
-
-
-def show(page: Page, address: str, theme: Literal["light", "dark"]) -> None:
-    """Open the page in a theme, which is chosen while it loads."""
-    page.emulate_media(color_scheme=theme, reduced_motion="reduce")
-    page.goto(address)
-    is_dark = "dark" in (page.locator("html").get_attribute("class") or "").split()
-    assert is_dark == (theme == "dark"), f"{address} is not {theme}"
-
-
-def keep(page: Page, path: Path) -> None:
-    for theme in ("light", "dark"):
-        show(page, page.url, theme)
-        for size in (NARROW, WIDE):
-            page.set_viewport_size(size)
-            shot = path.with_name(f"{path.name}-{theme}-{size['width']}.png")
-            page.screenshot(path=shot, animations="disabled", full_page=True)
