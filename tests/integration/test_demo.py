@@ -28,7 +28,7 @@ from taskplatform.demo.work import work_at_hand
 from tests import callback
 from tests.frozen import FrozenClock
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 
 def demo(*arguments: str, **options: Any) -> str:
@@ -104,6 +104,7 @@ class TestPlanning:
         assert hand_out(ANN).title == "Entrance photo, Nanjing Road"
 
 
+@pytest.mark.both
 class TestWorkAtHand:
     def test_task_given_back_is_left_out_while_somebody_may_not_have_it(
         self, frozen_clock: FrozenClock
@@ -137,6 +138,7 @@ class TestWorkAtHand:
         ]
 
 
+@pytest.mark.both
 class TestProofs:
     """I1, I5: the proofs after a run find what they are there for."""
 

@@ -19,8 +19,6 @@ from apps.dispatch.models import Executor, OnceTask
 from taskplatform import startup
 from taskplatform.startup import CannotStart
 
-pytestmark = pytest.mark.both
-
 # --- The folder ---------------------------------------------------------------------------------
 
 
@@ -98,6 +96,7 @@ class Server:
         self.now += seconds
 
 
+@pytest.mark.both
 def test_database_that_is_still_starting_is_awaited_with_one_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -109,6 +108,7 @@ def test_database_that_is_still_starting_is_awaited_with_one_line(
     assert shown == [f"Waiting for the database {startup.database_address()} to answer."]
 
 
+@pytest.mark.both
 @pytest.mark.parametrize(
     "error", [(1045, "Access denied for user 'u'@'h'"), (1049, "Unknown database 'x'")]
 )
@@ -127,6 +127,7 @@ def test_database_that_refuses_is_reported_at_once(
     assert server.now == 0
 
 
+@pytest.mark.both
 def test_database_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server(monkeypatch, *[(2002, "Connection refused")] * 1000)
 
@@ -157,6 +158,7 @@ def test_second_machine_waits_while_the_first_sets_up(monkeypatch: pytest.Monkey
 # --- Redis --------------------------------------------------------------------------------------
 
 
+@pytest.mark.both
 def test_redis_that_does_not_answer_is_reported_without_its_password(settings: Any) -> None:
     settings.REDIS_URL = "redis://:secret@127.0.0.1:1/0"
 
@@ -229,6 +231,7 @@ def test_collection_that_broke_off_is_repeated(
 # --- Login and key ------------------------------------------------------------------------------
 
 
+@pytest.mark.both
 @pytest.mark.django_db
 def test_admin_is_made_once_with_a_password_that_is_kept(tmp_path: Path) -> None:
     password = startup.ensure_admin(tmp_path)
@@ -240,6 +243,7 @@ def test_admin_is_made_once_with_a_password_that_is_kept(tmp_path: Path) -> None
     assert len(password) >= 16 and again == ""
 
 
+@pytest.mark.both
 @pytest.mark.django_db
 def test_admin_of_an_older_database_keeps_its_password(tmp_path: Path) -> None:
     """A second machine, or a lost folder: nothing is reset and nothing is pretended."""
@@ -254,6 +258,7 @@ def demo(settings: Any) -> None:
     settings.DEMO = True
 
 
+@pytest.mark.both
 @pytest.mark.django_db
 def test_demo_key_and_data_are_made_once(demo: None, tmp_path: Path) -> None:
     key = startup.ensure_demo(tmp_path)

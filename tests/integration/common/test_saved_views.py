@@ -20,7 +20,7 @@ from tests.jobs import job_type, jobs
 from tests.pages import text_of
 from tests.statements import sent_by
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 JOBS = "/admin/jobs/job/"
 VIEWS = f"{JOBS}views/"
@@ -116,6 +116,7 @@ def text_of_forms(page: Any) -> str:
     return " ".join(re.findall(r'<form[^>]*action="([^"]*)"', page.content.decode()))
 
 
+@pytest.mark.both
 def test_mistake_is_named_and_nothing_is_kept(
     admin_client: Client, subtests: pytest.Subtests
 ) -> None:
@@ -135,6 +136,7 @@ def test_mistake_is_named_and_nothing_is_kept(
             assert SavedView.objects.count() == 1
 
 
+@pytest.mark.both
 def test_views_of_one_person_are_limited(
     admin_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -224,6 +226,7 @@ def test_head_costs_one_statement(admin_client: Client) -> None:
     assert (len(views.links), len(views.folded)) == (8, 4)
 
 
+@pytest.mark.both
 def test_own_views_come_before_however_many_others_share(
     admin_client: Client, role_client: Callable[[str], Client], monkeypatch: Any
 ) -> None:

@@ -18,7 +18,7 @@ from taskplatform import startup
 from taskplatform.startup import CannotStart
 from tests.jobs import job_type
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(autouse=True)
@@ -123,6 +123,7 @@ def test_type_whose_name_fits_no_address_is_warned_of() -> None:
     worker.verify()
 
 
+@pytest.mark.both
 def test_start_of_a_worker_makes_the_types_of_its_handlers() -> None:
     handler("mail", lane="slow", max_attempts=7, title="Mail")(one)
 
@@ -149,6 +150,7 @@ def test_types_of_ready_made_handlers_are_made_on_wish(settings: Any) -> None:
     assert {*JobType.objects.values_list("name", flat=True)} == every
 
 
+@pytest.mark.both
 def test_worker_that_cannot_make_the_types_does_not_start_without_them(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

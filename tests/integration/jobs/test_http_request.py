@@ -22,8 +22,6 @@ from apps.jobs.handlers.contract import MAX_WAIT
 from apps.jobs.handlers.http import http_request
 from tests.frozen import FrozenClock
 
-pytestmark = pytest.mark.both
-
 CTX = SimpleNamespace(job_id=42)
 
 

@@ -18,7 +18,7 @@ from tests.jobs import end, job_type, jobs, take
 from tests.pages import form_of, text_of
 from tests.statements import analyze, explained, sent_by
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 REFUSED = "ConnectionRefusedError: [Errno 111] 10.0.0.{}:5432"
 KEY = error_key(REFUSED.format(1))
@@ -91,6 +91,7 @@ def test_waiting_retries_of_a_group_are_cancelled_and_failed_ones_are_not(role_c
     assert statuses(done + untouched) == [t.FAILED, t.READY]
 
 
+@pytest.mark.both
 def test_more_than_one_go_takes_the_newest_and_says_that_there_are_more(
     role_client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,6 +106,7 @@ def test_more_than_one_go_takes_the_newest_and_says_that_there_are_more(
     assert statuses(numbers) == [t.READY] * 5
 
 
+@pytest.mark.both
 def test_a_limited_number_of_jobs_is_searched(
     role_client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,6 +137,7 @@ def test_group_that_cannot_be_leads_back_to_the_list(
         leads_back(error_key=error)
 
 
+@pytest.mark.both
 @pytest.mark.django_db(transaction=True)
 def test_group_is_found_by_an_index_however_many_other_jobs_there_are(admin_client: Client) -> None:
     numbers = failed(3)
