@@ -48,12 +48,11 @@ def new_database(folder: Path) -> AbstractContextManager[str]:
 def installed(
     tmp_path_factory: pytest.TempPathFactory, database_url: str
 ) -> Iterator[tuple[Platform, list[str]]]:
-    """A platform after its first start, stopped again, and what that start has shown."""
+    """A platform after its first start, and what that start has shown."""
     platform = Platform(tmp_path_factory.mktemp("serve"), database_url)
     platform.var.chmod(0o755)
     shown = platform.start()
     print(f"first start: {platform.seconds:.1f} s")  # noqa: T201
-    platform.end()
     yield platform, shown
     platform.end(signal.SIGKILL)
 
@@ -68,11 +67,10 @@ def platform(installed: tuple[Platform, list[str]]) -> Platform:
 
 @pytest.fixture
 def running(installed: tuple[Platform, list[str]]) -> Platform:
-    """The platform after a later start; that of the test before when it left it running."""
+    """The platform after its first start, or a later one when the test before has stopped it."""
     platform = installed[0]
     if not platform.is_up:
         platform.start()
-        print(f"second start: {platform.seconds:.1f} s")  # noqa: T201
     return platform
 
 
@@ -130,13 +128,6 @@ def test_password_and_key_are_kept_for_their_owner_alone(
         kept = platform.var / name
         assert any(kept.read_text() in line for line in shown)
         assert stat.S_IMODE(kept.stat().st_mode) == 0o600
-
-
-def test_later_start_shows_where_the_password_is_and_not_the_password(running: Platform) -> None:
-    kept = running.var / "admin_password"
-
-    assert f"            login admin, password in {kept}" in running.shown
-    assert not any(kept.read_text() in line for line in running.shown)
 
 
 def test_pages_and_health_answer(running: Platform) -> None:
@@ -222,19 +213,30 @@ def test_drain_worker_waits_for_work(running: Platform) -> None:
 # --- The end --------------------------------------------------------------------------------------
 
 
-def test_stop_leaves_nothing_running(platform: Platform) -> None:
+def test_end_leaves_nothing_running_and_the_next_start_shows_no_password(
+    running: Platform,
+) -> None:
     """Other signals than SIGTERM: tests/acceptance/test_serve_supervisor.py."""
-    platform.start()
     # A worker that is still starting hears of the stop only when it has started.
-    eventually(platform.works, seconds=WAIT_SECONDS)
-    assert len(platform.processes()) >= 4
-    shown = list(platform.shown)
+    eventually(running.works, seconds=WAIT_SECONDS)
+    assert len(running.processes()) >= 4
+    shown = list(running.shown)
 
-    code = platform.end(signal.SIGTERM)
+    code = running.end(signal.SIGTERM)
 
     assert code == 0
-    assert platform.processes() == {}
-    assert platform.shown == shown
+    assert running.processes() == {}
+    assert running.shown == shown
+
+    running.start()
+    print(f"second start: {running.seconds:.1f} s")  # noqa: T201
+    kept = running.var / "admin_password"
+    assert f"            login admin, password in {kept}" in running.shown
+    assert not any(kept.read_text() in line for line in running.shown)
+
+    running.end(signal.SIGKILL)
+
+    eventually(lambda: running.processes() == {}, seconds=WAIT_SECONDS)
 
 
 def has_started(platform: Platform, query: str) -> bool:
@@ -269,16 +271,14 @@ def test_two_sigterms_to_every_process_let_the_work_in_hand_finish(platform: Pla
     assert platform.rows(job)[0][0] == "succeeded"
 
 
-def test_killed_supervisor_leaves_nothing_running(running: Platform) -> None:
-    running.end(signal.SIGKILL)
-
-    eventually(lambda: running.processes() == {}, seconds=WAIT_SECONDS)
-
-
-def test_stop_during_the_set_up_leaves_nothing_running(platform: Platform) -> None:
+def test_stop_during_the_set_up_leaves_nothing_running(
+    tmp_path: Path, installed: tuple[Platform, list[str]]
+) -> None:
+    platform = Platform(tmp_path, installed[0].environment["DATABASE_URL"])
+    lock = tmp_path / "serve.lock"
     process = subprocess.Popen(SERVE, env=platform.environment, stderr=subprocess.PIPE, text=True)
     eventually(
-        lambda: (platform.var / "serve.lock").read_text().startswith(f"process {process.pid} "),
+        lambda: lock.exists() and lock.read_text().startswith(f"process {process.pid} "),
         seconds=WAIT_SECONDS,
     )
 
