@@ -345,7 +345,7 @@ def test_doors_take_masks_at_their_places_alone(world: World, subtests: pytest.S
 
 
 # Shrinking would take minutes.
-@settings(max_examples=4, phases=[Phase.generate], suppress_health_check=[*HealthCheck])
+@settings(max_examples=2, phases=[Phase.generate], suppress_health_check=[*HealthCheck])
 @given(value=values, schema=st.sampled_from(SCHEMAS), data=st.data())
 def test_no_door_shows_a_secret_or_moves_one(
     world: World, value: Any, schema: Any, data: st.DataObject
