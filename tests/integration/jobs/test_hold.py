@@ -11,10 +11,12 @@ import pytest
 from django.db import OperationalError, connection
 
 from apps.common import clock
+from apps.jobs.errors import LeaseLost
 from apps.jobs.models import Job, JobType
 from apps.jobs.services import claim
 from apps.jobs.services.discard import discard_exhausted
 from apps.jobs.services.hold import due_types
+from apps.jobs.services.leases import Sign, renew
 from apps.jobs.services.promote import promote_due
 from apps.jobs.services.rescue import free_hosts
 from tests.frozen import FrozenClock
@@ -275,6 +277,21 @@ def test_job_lost_twice_in_a_row_waits_for_the_delay_of_its_type(frozen_clock: F
         frozen_clock.advance(seconds=waits[-1])
 
     assert waits == [0, 10, 10, 0, 0, 10, 0]
+
+
+def test_attempt_past_its_deadline_is_a_timeout(frozen_clock: FrozenClock) -> None:
+    job_type(lease_seconds=30, max_processing_seconds=40)
+    [number] = jobs(1)
+    [held] = take()
+    frozen_clock.advance(seconds=20)
+    assert renew(signs=[Sign(id=held.id, token=held.token)]) == [(held.hard_end_at, False, None)]
+    assert row(held.id).lease_until == held.hard_end_at
+    frozen_clock.advance(seconds=20)
+
+    [answer] = renew(signs=[Sign(id=held.id, token=held.token)])
+    assert isinstance(answer, LeaseLost)
+    assert rescue(frozen_clock) == 1
+    assert row(number).last_end == "timed_out"
 
 
 def test_running_job_of_a_type_that_is_gone_ends_when_its_lease_does(

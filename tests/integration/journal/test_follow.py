@@ -55,6 +55,19 @@ def follower(frozen_clock: FrozenClock) -> Follower:
     return Follower(frozen_clock)
 
 
+def test_entries_wait_for_those_with_lower_ids(follower: Follower) -> None:
+    now = follower.clock.instant
+    slow, fast = made(now), made(now + timedelta(seconds=1))
+    commit(fast)
+    follower.later(seconds=4)
+    assert follower.sink.ids == []
+
+    commit(slow)
+    follower.later(seconds=3)
+
+    assert follower.sink.ids == [slow.pk, fast.pk]
+
+
 def test_another_process_sends_the_minute_of_a_late_commit_again_once(follower: Follower) -> None:
     now = follower.clock.instant
     late, early = made(now), made(now + timedelta(seconds=1))
