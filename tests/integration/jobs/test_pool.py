@@ -1,4 +1,4 @@
-"""Buckets of pools, their order, reports and status. S3.1-S3.3, S3.5, S3.6, S3.8-S3.10."""
+"""Buckets of pools, their order, reports and slices. S3.1-S3.3, S3.5, S3.6, S3.8-S3.10."""
 
 from __future__ import annotations
 
@@ -170,6 +170,26 @@ def test_key_that_was_taken_away_is_refused(frozen_clock: FrozenClock) -> None:
     assert report("succeeded", "a", "b") == ([], {"a": "lease_lost", "b": "lease_lost"})
 
 
+def test_each_call_renews_the_whole_bucket(frozen_clock: FrozenClock) -> None:
+    """S3.9."""
+    pool(FIVE, retry_delay_seconds=0)
+    assign(limit=4)
+    calls = [
+        lambda: check(),
+        lambda: report("succeeded", "a"),
+        lambda: report("failed", "b"),
+        lambda: report("released", "b", "zz"),
+        lambda: assign(limit=3),
+    ]
+
+    for call in calls:
+        frozen_clock.advance(seconds=20)
+        call()
+        assert rescue(frozen_clock) == 0
+        leases = Job.objects.filter(status="running").values_list("lease_until", flat=True)
+        assert set(leases) == {frozen_clock.instant + timedelta(seconds=30)}
+
+
 def test_deadline_of_an_attempt_is_not_renewed(frozen_clock: FrozenClock) -> None:
     pool(FIVE, lease_seconds=60, max_processing_seconds=100)
     assign(limit=2)
@@ -268,7 +288,7 @@ def test_pool_is_not_made_of_a_type_that_is_never_unique(frozen_clock: FrozenClo
         types.create_type(name=NAME, pool=True, unique="never", actor=OPERATOR)
 
 
-# --- status and audit ---------------------------------------------------------------------------
+# --- slices ---------------------------------------------------------------------------------------
 
 
 def test_pool_goes_by_scores_though_workers_share_it(frozen_clock: FrozenClock) -> None:
