@@ -106,7 +106,7 @@ def test_copy_plans_each_task_once_more_and_paused(start: Start, ann: Executor, 
 def test_shift_moves_start_and_end_and_back_again(start: Start, ann: Executor) -> None:
     end_at = clock.now() + timedelta(days=1)
     task = factories.once_task(ann, end_at=end_at)
-    run_of(start, "shift", {}, params={"shift_seconds": 3600})
+    run_of(start, "shift", {"executor": "uid_ann"}, params={"shift_seconds": 3600})
     moved = OnceTask.objects.get()
     assert (moved.start_at, moved.end_at) == (
         task.start_at + timedelta(hours=1),
