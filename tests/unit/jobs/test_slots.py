@@ -96,6 +96,11 @@ def test_single_slots_rotate_by_weight() -> None:
     assert given_out == {"mail": 300, "bill": 100}
 
 
+def test_no_slots_or_no_types_share_nothing() -> None:
+    assert shares(0, {"mail": 1}) == {}
+    assert shares(10, {}) == {}
+
+
 @given(slots=st.integers(1, 1000), weights=WEIGHTS, rotation=st.integers(0, 10**9))
 def test_shares_add_up_to_the_slots(slots: int, weights: dict[str, int], rotation: int) -> None:
     assert sum(shares(slots, weights, rotation=rotation).values()) == slots

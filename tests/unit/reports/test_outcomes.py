@@ -10,6 +10,48 @@ from apps.jobs.rules import outcome
 from apps.jobs.rules import transitions as t
 from apps.reports.rules.outcomes import DISPATCH_ENDS, ENDS, JOB_ENDS, RETRIES, success_rate
 
+ENDINGS = [
+    # (event, state before, state after, counts as)
+    ("succeeded", "running", "succeeded", "succeeded"),
+    ("failed", "running", "failed", "failed"),
+    ("failed", "running", "ready", "retried"),
+    ("failed", "running", "scheduled", "retried"),
+    ("failed", "running", "cancelled", "cancelled"),
+    ("timed_out", "running", "failed", "timed_out"),
+    ("timed_out", "running", "ready", "retried"),
+    ("timed_out", "running", "scheduled", "retried"),
+    ("timed_out", "running", "cancelled", "cancelled"),
+    ("lost", "running", "failed", "failed"),
+    ("lost", "running", "ready", "retried"),
+    ("lost", "running", "scheduled", "retried"),
+    ("lost", "running", "cancelled", "cancelled"),
+    ("stage_done", "running", "ready", "stage_done"),
+    ("stage_done", "running", "scheduled", "stage_done"),
+    ("stage_done", "running", "cancelled", "cancelled"),
+    ("released", "running", "ready", "released"),
+    ("released", "running", "scheduled", "released"),
+    ("released", "running", "cancelled", "cancelled"),
+    ("yielded", "running", "ready", "released"),
+    ("yielded", "running", "scheduled", "released"),
+    ("yielded", "running", "cancelled", "cancelled"),
+    ("cancelled", "running", "cancelled", "cancelled"),
+    ("gave_up", "ready", "failed", "failed"),
+    ("gave_up", "scheduled", "failed", "failed"),
+    ("edited", "ready", "failed", "failed"),
+    ("edited", "scheduled", "failed", "failed"),
+    ("expired", "ready", "failed", "expired"),
+    ("expired", "scheduled", "failed", "expired"),
+    ("cancelled", "ready", "cancelled", "cancelled"),
+    ("cancelled", "scheduled", "cancelled", "cancelled"),
+    ("marked_done", "ready", "succeeded", "succeeded"),
+    ("marked_done", "scheduled", "succeeded", "succeeded"),
+    ("marked_done", "failed", "succeeded", "succeeded"),
+]
+
+
+def test_ends_of_jobs() -> None:
+    assert sorted((*entry, counts_as) for entry, counts_as in JOB_ENDS.items()) == sorted(ENDINGS)
+
 
 def test_every_end_of_an_attempt_that_can_be_is_counted() -> None:
     events = {t.END_CANCELLED, *outcome.OUTCOMES, *outcome.LOSSES}
