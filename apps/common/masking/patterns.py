@@ -19,7 +19,9 @@ _IN_NAME = rf"[^\x00-\x20!\"#\$\&'\(\)\*\+,/:;<=>\?@\\\^`\{{\|\}}~\x7F{_DIVIDERS
 _REST = rf"{_IN_NAME}{{0,80}}"
 # Where words of a name begin and end, also in `apiKey`, `APIKey` and `password2`.
 _HUMP = r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])"
-_BEGIN, _END = rf"(?:(?<![A-Za-z])|{_HUMP})", rf"(?:(?![A-Za-z])|{_HUMP})"
+# Before a name there may also be the escape of a line in a JSON text.
+_BEGIN = rf"(?:(?<![A-Za-z])|(?<=\\[nrt])|{_HUMP})"
+_END = rf"(?:(?![A-Za-z])|{_HUMP})"
 _GAP = r"[_.%\[\]\-]{0,2}"
 _WIDE_GAP = r"[_.%\[\]\-\x20]{0,2}"
 # Shorter ones would be found in too much.
@@ -44,8 +46,8 @@ _COLON, _EQUALS = "[:：]", "[:=＝]?[=＝]>?"
 _CLOSING, _OPENING = r"\\{0,7}[\"'`]", r"[bBuUrR]{0,2}\\{0,7}[\"'`]"
 
 # No secret begins in a text without any of these.
-_SIGN = re.compile(r"[:=@：＝]|bearer|basic", re.IGNORECASE)
-_NO_LETTERS = re.compile(r"[_.%\[\]\- ]+")
+_SIGN = re.compile(r"[:=@：＝>]|--|bearer|basic", re.IGNORECASE)
+_NO_LETTERS = re.compile(r"[_.%\[\]\\\- ]+")
 
 
 class Patterns:
@@ -54,7 +56,8 @@ class Patterns:
 
     def __init__(self, words: Iterable[str], whole: Iterable[str]) -> None:
         words, whole = [*filter(_letters, words)], [*filter(_letters, sorted(whole))]
-        self._letters = [_letters(name) for name in (*words, *whole)]
+        letters = [_letters(name) for name in (*words, *whole)]
+        self._letters = [*letters, *("".join(map(_escape, each)) for each in letters)]
         name = _name(words, whole)
         self._name = re.compile(name)
         self.sources = tuple(_sources(name))
@@ -104,11 +107,20 @@ def _either(letter: str) -> str:
     return f"[{both}]" if len(both) > 1 else re.escape(letter)
 
 
+def _escape(letter: str) -> str:
+    """As JSON in ASCII has it, without the backslash: `u5bc6`."""
+    return letter if letter.isascii() else f"u{ord(letter):04x}"
+
+
 def _name(words: list[str], whole: list[str]) -> str:
     """The name of a secret, or the begin of it: the rest is in the text behind."""
     about = rf"(?:{_WIDE_GAP}(?:{'|'.join(map(_spread, _ABOUT))}))+(?!{_IN_NAME})"
-    found = [rf"{_BEGIN}(?:{_any(words, is_ascii=True)}){_END}", _any(words, is_ascii=False)]
-    declared = rf"(?<!{_IN_NAME})(?:{_any(whole)})(?!{_IN_NAME})"
+    found = [
+        rf"{_BEGIN}(?:{_any(words, is_ascii=True)}){_END}",
+        _any(words, is_ascii=False),
+        _any_escaped(words),
+    ]
+    declared = rf"(?<!{_IN_NAME})(?:{_any(whole)}|{_any_escaped(whole)})(?!{_IN_NAME})"
     return rf"(?:(?:{'|'.join(found)})(?!{about})|{declared})"
 
 
@@ -118,6 +130,17 @@ def _any(names: list[str], *, is_ascii: bool | None = None) -> str:
     return "|".join(map(_spread, some)) or "(?!)"
 
 
+def _any_escaped(names: list[str]) -> str:
+    """One of those with other letters, as JSON in ASCII has them, also within a JSON text."""
+    some = (
+        r"\\{1,7}".join(f"(?i:{_escape(letter)})" for letter in _letters(name))
+        for name in names
+        if not any(map(str.isascii, _letters(name)))
+    )
+    # Begins with one letter, so that most places are passed over at once.
+    return rf"\\(?:\\{{0,6}}(?:{'|'.join(some) or '(?!)'}))"
+
+
 def _sources(name: str) -> Iterable[str]:
     """What hides secrets, one after another; the first group of each stays."""
     blank, some = _BLANK, rf"[^{_BLANK}\"'<>]"
@@ -125,6 +148,7 @@ def _sources(name: str) -> Iterable[str]:
     # Up to the last @: many a password has one.
     yield rf"(://)[^{blank}/?#\"'<>]+(?=@)"
     yield rf"([?&;#](?i:{'|'.join(_IN_QUERY)})=)[^{blank}&;#\"'<>]+"
+    yield r"(-----BEGIN[A-Z\x20]{0,40}\x20PRIVATE\x20KEY-----)(?:(?!-----END)[\s\S])+"
 
     sign = rf"{_SPACE}(?:{_COLON}|{_EQUALS}){_SPACE}"
     named = rf"{name}{_REST}(?:{_CLOSING})?{sign}"
@@ -144,6 +168,10 @@ def _sources(name: str) -> Iterable[str]:
         rf"{begin}(?:[^{blank}&;#\"'<>]*[:：=][{blank}]+){{0,20}}[^{blank}&;#\"'<>]+)"
     )
 
+    # Options of a command, and XML.
+    yield rf"((?<![A-Za-z0-9])--{_REST}{name}{_REST}[{blank}]+)(?!-)[^{blank}\"'<>]+"
+    yield rf"(<[^<>/{blank}]{{0,80}}{name}{_REST}(?:[{blank}][^<>]{{0,200}})?>)[^<>]+"
+
 
 # How many of them need no name.
-_UNNAMED = 3
+_UNNAMED = 4

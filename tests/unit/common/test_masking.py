@@ -128,7 +128,25 @@ TEXTS = (
     ('{"pin":12345,"n":1}', '{"pin":…,"n":1}'),
     ('{"credentials": {"user": "ann", "pass": ["b"]}}', '{"credentials": …'),
     ('"{\\"token\\": \\"a\\\\\\"b\\", \\"n\\": 1}"', '"{\\"token\\": \\"…\\", \\"n\\": 1}"'),
+    # Several lines.
+    ("a\npassword: b\n  token = c\nd", "a\npassword: …\n  token = …\nd"),
+    ("password:\nabc", "password:\n…"),
+    ('{"note": "x\\npassword: abc\\ny", "n": 1}', '{"note": "x\\npassword: …", "n": 1}'),
+    (
+        "k -----BEGIN RSA PRIVATE KEY-----\nab\ncd\n-----END RSA PRIVATE KEY----- n",
+        "k -----BEGIN RSA PRIVATE KEY-----…-----END RSA PRIVATE KEY----- n",
+    ),
+    ('"-----BEGIN PRIVATE KEY-----\\nab', '"-----BEGIN PRIVATE KEY-----…'),
+    # JSON in ASCII, commands and XML.
+    ('{"\\u5bc6\\u7801": "abc"}', '{"\\u5bc6\\u7801": "…"}'),
+    ('"{\\"\\\\u5BC6\\\\u7801\\": \\"abc\\"}"', '"{\\"\\\\u5BC6\\\\u7801\\": \\"…\\"}"'),
+    ("mysql --db-password abc -n 1", "mysql --db-password … -n 1"),
+    ("<a><password>abc</password></a>", "<a><password>…</password></a>"),
+    ('<ns:apiKey kind="x">abc</ns:apiKey>', '<ns:apiKey kind="x">…</ns:apiKey>'),
     # What is none.
+    ("-----BEGIN PUBLIC KEY----- ab", "-----BEGIN PUBLIC KEY----- ab"),
+    ("run --token --n=1", "run --token --n=1"),
+    ("<token/>abc", "<token/>abc"),
     ("key=order-1 stays", "key=order-1 stays"),
     ("https://shop.example/a?page=2", "https://shop.example/a?page=2"),
     ("mail ann@shop.example", "mail ann@shop.example"),
