@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import logging
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -20,13 +21,13 @@ from apps.bulk.models import BulkRun
 from apps.common import clock
 from apps.common.logs import JsonFormatter, TextFormatter
 from apps.common.masking import MASK, redact
-from apps.dispatch.models import OnceTask, RotateTask
+from apps.dispatch.models import Executor, OnceTask, RotateTask
 from apps.jobs.models import Job, JobType
 from apps.jobs.services.type_snapshots import forget_type_snapshots
 from apps.journal.models import JournalEntry, Sink, SinkReject
 from apps.journal.services.lines import next_lines
 from apps.schedules.models import Schedule
-from tests import factories
+from tests import callback, factories
 from tests.clients import JsonClient
 from tests.integration.bulk.conftest import carry_out
 from tests.jobs import end, take
@@ -272,7 +273,7 @@ def logged() -> Iterator[Callable[[], str]]:
 def text_of(answer: Any) -> str:
     content = b"".join(answer.streaming_content) if answer.streaming else answer.content
     assert answer.status_code < 500
-    return str(content.decode("unicode_escape" if b"\\u" in content else "utf-8", "replace"))
+    return str(content.decode("utf-8", "replace"))
 
 
 @pytest.fixture
@@ -354,6 +355,56 @@ def test_no_door_shows_a_secret_or_moves_one(
         world.store(value, schema)
         go_through(world, door, value, data.draw(edits(redact(value)), label=door.__name__))
     read_all(world)
+
+
+# One of each kind, numbered, so that a failure says which one is shown.
+KINDS: tuple[Any, ...] = (
+    {"token": f"{SECRET}1", "list": [{"credentials": {"x": [f"{SECRET}2"]}}]},
+    f"login failed, password: {SECRET}3 and pwd = '{SECRET}4 a'",
+    f"GET https://u:{SECRET}5@h.example/a?token={SECRET}6&n=1",
+    f"Authorization: Bearer {SECRET}7aaaa\r\nX-Api-Key: {SECRET}8\r\nCookie: a={SECRET}9",
+    json.dumps({"n": 1, "api_key": f"{SECRET}10", "密码": f"{SECRET}11"}),
+    json.dumps({"text": json.dumps({"line": f"a\npin={SECRET}12"})}),
+    f"first line\npassword:\n{SECRET}13\n  secret={SECRET}14\nlast",
+    f"-----BEGIN PRIVATE KEY-----\n{SECRET}15\n-----END PRIVATE KEY-----",
+    repr({"otp": f"{SECRET}16"}),
+    f"run --password {SECRET}17 <pin>{SECRET}18</pin>",
+)
+
+
+def test_no_kind_of_secret_is_seen_at_any_door(
+    world: World, client: Client, settings: Any, subtests: pytest.Subtests
+) -> None:
+    """As params, context, result, checkpoint, error, message and reason, in all that is read."""
+    settings.EMBEDDED = True
+    text = "\n".join(each for each in KINDS if isinstance(each, str))
+    world.store({"note": [*KINDS]}, None)
+    factories.job("mail")
+    end(take()[0], "failed", error=text, retry="never")
+    ann = Executor.objects.get(name="uid_ann")
+    ended, words = callback.taken(ann), {"message": text, "result": {"note": [*KINDS]}}
+    callback.call_back(executor=ann, number=ended.pk, outcome="failed", **words)
+
+    with logged() as lines:
+        logging.getLogger("handler").error("%s", text)
+        doors = {answer.request["PATH_INFO"]: text_of(answer) for answer in everything(world)}
+        for path in (f"dispatches/{ended.pk}/", "dispatches/", "executors/uid_ann/preview/"):
+            doors[path] = text_of(world.api.get(f"/api/v1/{path}"))
+        for path in (
+            *(f"dispatch/dispatch/{ended.pk}/change/", "dispatch/dispatch/", ""),
+            *("dispatch/dispatch/export/", "search/?term=uid_ann", "search/?term=login+failed"),
+        ):  # fmt: skip
+            doors[path] = text_of(world.admin.get(f"/admin/{path}", follow=True))
+        for answer in bulk(world, None):
+            doors[f"{answer.request['PATH_INFO']} {answer.status_code}"] = text_of(answer)
+    doors["metrics"] = text_of(client.get("/metrics"))
+    doors["sinks"] = "".join(line.text for line in next_lines(0, 2**63 - 1))
+    doors["log"] = lines()
+    for door, shown in doors.items():
+        with subtests.test(door):
+            assert re.findall(rf"{SECRET}\d+", shown) == []
+    # None was missed because nothing was there to be read.
+    assert sum("login failed" in shown for shown in doors.values()) >= 10
 
 
 def test_secret_of_a_schema_is_masked_everywhere(world: World, declared_secrets: None) -> None:
