@@ -4,13 +4,34 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from django.db import connection, models
 
 from apps.common.db import execute, placeholders, repeatable, table
+
+# Of all texts in one statement, unless it has a single row: MariaDB closes the connection of one
+# that is longer than 16 MB (max_allowed_packet), and a letter takes up to four bytes there.
+MAX_LETTERS = 2_000_000
+RowT = TypeVar("RowT")
+
+
+def letters_of(values: Iterable[Any]) -> int:
+    """How many letters their texts have."""
+    return sum([len(value) for value in values if type(value) is str])
+
+
+def _parts(rows: Sequence[RowT], letters: Iterable[int]) -> Iterator[Sequence[RowT]]:
+    """The rows in statements that no database finds too long."""
+    begin = total = 0
+    for position, more in enumerate(letters):
+        total += more
+        if total > MAX_LETTERS and position > begin:
+            yield rows[begin:position]
+            begin, total = position, more
+    yield rows[begin:]
 
 
 @functools.cache
@@ -80,7 +101,8 @@ def _conversion(field: models.Field[Any, Any]) -> Callable[[Any], Any] | None:
 
 
 def insert_rows(model: type[models.Model], rows: Sequence[Mapping[str, Any]]) -> None:
-    """Insert rows in one statement; every row names the same columns (by attname).
+    """Insert rows, in one statement unless that would be too long; every row names the same columns
+    (by attname).
 
     `bulk_create` takes six times as long. VALUES holds placeholders only,
     because the driver joins rows only then. Columns left out take their model default.
@@ -88,11 +110,17 @@ def insert_rows(model: type[models.Model], rows: Sequence[Mapping[str, Any]]) ->
     if not rows:
         return
     shape = _shape(model, tuple(rows[0]))
-    values: list[Any] = []
-    for row in rows:
-        values += [row[n] if convert is None else convert(row[n]) for n, convert in shape.given]
-        values += [default() for default in shape.left_out]
-    execute(shape.insert + ", ".join([shape.one] * len(rows)), values)
+    written = [
+        [row[n] if convert is None else convert(row[n]) for n, convert in shape.given]
+        + [default() for default in shape.left_out]
+        for row in rows
+    ]
+    _insert(shape.insert, shape.one, written)
+
+
+def _insert(insert: str, one: str, rows: Sequence[Sequence[Any]]) -> None:
+    for some in _parts(rows, map(letters_of, rows)):
+        execute(insert + ", ".join([one] * len(some)), list(chain.from_iterable(some)))
 
 
 def update_rows(
@@ -103,7 +131,8 @@ def update_rows(
     parameters: Sequence[Any] = (),
     raised: Sequence[str] = (),
 ) -> int:
-    """Change rows by id in one statement, each to values of its own; returns how many it changed.
+    """Change rows by id, each to values of its own, in one statement unless that would be too long;
+    returns how many it changed.
 
     All changes name the same columns (by attname). Values that are equal in all changes are
     written once, others by CASE: `bulk_update` takes eight times as long. `guard` is a further
@@ -114,13 +143,36 @@ def update_rows(
     fields, ids = _columns(model), sorted(changes)
     first = changes[ids[0]]
     are_one = all(each is first for each in changes.values())
-    key = _quoted(fields[model._meta.pk.attname])
-    sets, values = [], list[Any]()
+    written: dict[str, list[Any]] = {}
     for name in first:
         convert = _conversion(fields[name])
         given = [first[name]] if are_one else [changes[pk][name] for pk in ids]
-        if convert is not None:
-            given = [convert(each) for each in given]
+        written[name] = given if convert is None else [convert(each) for each in given]
+    if are_one:
+        # Its values are written once, however many rows.
+        return _update(model, ids, written, guard, parameters, raised)
+    changed = 0
+    columns = [*zip(*written.values(), strict=True)]
+    for some in _parts(range(len(ids)), map(letters_of, columns)):
+        part = {name: given[some[0] : some[-1] + 1] for name, given in written.items()}
+        changed += _update(model, ids[some[0] : some[-1] + 1], part, guard, parameters, raised)
+    return changed
+
+
+def _update(
+    model: type[models.Model],
+    ids: Sequence[Any],
+    written: Mapping[str, list[Any]],
+    guard: str,
+    parameters: Sequence[Any],
+    raised: Sequence[str],
+) -> int:
+    """The same in one statement, with the values of each column in the order of the ids, or the one
+    value of all."""
+    fields = _columns(model)
+    key = _quoted(fields[model._meta.pk.attname])
+    sets, values = [], list[Any]()
+    for name, given in written.items():
         column = _quoted(fields[name])
         if given.count(given[0]) == len(given):
             sets.append(f"{column} = %s")
@@ -143,14 +195,14 @@ def insert_values(
     names: tuple[str, ...],
     rows: Sequence[Sequence[Any]],
 ) -> None:
-    """Insert rows given as values in the order of the names, in one statement.
+    """Insert rows given as values in the order of the names, in one statement unless that would be
+    too long.
 
     The values are as the driver takes them: JSON as text, times `written`. Columns left out take
     their model default, a constant, which costs nothing per row.
     """
     if rows:
-        insert, one = _constant_shape(model, names)
-        execute(insert + ", ".join([one] * len(rows)), list(chain.from_iterable(rows)))
+        _insert(*_constant_shape(model, names), rows)
 
 
 @functools.cache

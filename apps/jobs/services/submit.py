@@ -27,7 +27,7 @@ from apps.common.json_rules import MAX_BYTES, check_size
 from apps.common.json_schema import MAX_COST
 from apps.common.messages import Message
 from apps.common.messages import Message as _
-from apps.common.rows import ensure_row, insert_values
+from apps.common.rows import MAX_LETTERS, ensure_row, insert_values, letters_of
 from apps.jobs import wakeup
 from apps.jobs.conf import conf
 from apps.jobs.handlers import registry
@@ -66,7 +66,7 @@ _COLUMNS = (
     "submitted_by",
     "created_at",
 )
-_ID, _UNIQUE_KEY, _STATUS = (_COLUMNS.index(name) for name in ("id", "unique_key", "status"))
+_ID, _UNIQUE_KEY, _CONTEXT, _STATUS = map(_COLUMNS.index, ("id", "unique_key", "context", "status"))
 Row = tuple[Any, ...]
 _PLATFORM = Bounds()
 _FOREIGN_USER = _(
@@ -318,7 +318,7 @@ def _run_at(job: Submission, now: datetime) -> datetime:
 
 def _insert(rows: list[Row]) -> None:
     """All rows or none; one statement needs no transaction of its own for that."""
-    if len(rows) > MAX_AT_ONCE:
+    if len(rows) > MAX_AT_ONCE or letters_of(row[_CONTEXT] for row in rows) > MAX_LETTERS:
         _insert_together(rows)
         return
     try:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from apps.common.serializers import MAX_NAMED
+from tests import factories
 from tests.benchmark import costly
 from tests.benchmark.costly import Body
 from tests.clients import JsonClient
@@ -48,3 +50,43 @@ def test_no_body_keeps_the_process_busy(
             # Fills caches.
             send(body, body.largest // SMALLEST)
             assert_linear(partial(send, body), body.largest // SMALL)
+
+
+@pytest.mark.both
+def test_all_letters_that_a_body_may_have_are_stored(
+    make_key: Callable[..., str], db: None
+) -> None:
+    """Chinese takes twice as many bytes in the database as on the wire, which is more than a
+    statement of MariaDB may have."""
+    text = {"text": "字" * 80_000}
+    factories.job_type("mail")
+    factories.job_type("points", pool=True)
+    api = JsonClient(make_key())
+
+    def post(address: str, **body: Any) -> Any:
+        raw = json.dumps(body, ensure_ascii=False).encode()
+        answer = api.post(f"/api/v1/{address}", raw=raw)
+        assert answer.status_code in {200, 201}, answer.content[:300]
+        assert b'"ok":false' not in answer.content
+        return answer.json()
+
+    post("jobs/", jobs=[{"type": "mail", "context": text}] * 33)
+    held: list[Any] = []
+    while len(held) < 33:
+        held += post("jobs/hold/", worker="pi-1", types=["mail"])["jobs"]
+    reports = [{"id": job["id"], "lease_token": job["lease_token"]} for job in held]
+    leases = [{**each, "checkpoint": text, "sequence": 1} for each in reports]
+    assert all(
+        each["ok"] for each in post("jobs/heartbeat/", worker="pi-1", leases=leases)["leases"]
+    )
+    outcomes = [{**each, "outcome": "succeeded", "result": text} for each in reports]
+    assert all(
+        each["ok"] for each in post("jobs/settle/", worker="pi-1", outcomes=outcomes)["results"]
+    )
+    keys = [f"point-{number}" for number in range(33)]
+    for _again in range(2):
+        post(
+            "pools/points/rebuild/",
+            items=dict.fromkeys(keys, 1),
+            contexts=dict.fromkeys(keys, text),
+        )

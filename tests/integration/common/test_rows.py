@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from apps.common.rows import ensure_row, insert_rows, insert_values
+from apps.common import rows as rows_module
+from apps.common.rows import ensure_row, insert_rows, insert_values, update_rows
 from apps.dispatch.models import Stock
 from apps.jobs.models import Job
 from apps.journal.models import JournalEntry
@@ -35,6 +36,23 @@ def test_insert_rows_is_one_statement(django_assert_num_queries: Any) -> None:
         )
     insert_rows(Stock, [])
     assert Stock.objects.count() == 300
+
+
+def test_rows_that_are_too_long_together_are_written_in_statements_that_are_not(
+    monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Any
+) -> None:
+    monkeypatch.setattr(rows_module, "MAX_LETTERS", 25)
+    made = [
+        {"id": n, "at": "2026-03-02T09:00:00Z", "source": "job", "event": "e", "reason": "r" * long}
+        for n, long in enumerate((1, 60, 1, 1, 9))
+    ]
+    changes = {n: {"reason": letter * 12} for n, letter in enumerate("abcde")}
+    with django_assert_num_queries(3):
+        insert_rows(JournalEntry, [{**row, "subject_id": 1} for row in made])
+    with django_assert_num_queries(3):
+        assert update_rows(JournalEntry, changes, guard="event = %s", parameters=["e"]) == 5
+    found = JournalEntry.objects.order_by("id").values_list("reason", flat=True)
+    assert list(found) == [letter * 12 for letter in "abcde"]
 
 
 def test_values_are_inserted_with_constant_defaults() -> None:
