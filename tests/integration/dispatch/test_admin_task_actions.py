@@ -6,9 +6,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Permission
 from django.test import Client
 
-from apps.dispatch.models import OnceTask
+from apps.dispatch.models import OnceTask, RotateTask
 from apps.journal.models import JournalEntry
 from tests import factories
 from tests.frozen import FrozenClock
@@ -206,6 +207,27 @@ def test_operator_with_limits_copies_only_what_and_to_whom_may_be_seen(limited: 
 
     page = send(operator, "copy", other, executors="gid_other")
     assert "There is no executor 'gid_other'." in text_of(page)
+
+
+def test_each_action_needs_its_own_permission(
+    role_client: Any, role_user: Any, subtests: pytest.Subtests
+) -> None:
+    task = factories.rotation(factories.user())
+    viewer, typed = role_client("viewer"), {"ids": task.pk, "reason": "x", "by": "1h"}
+    for name, needed in (
+        ("pause", "change_rotatetask"),
+        ("resume", "change_rotatetask"),
+        ("shift", "change_rotatetask"),
+        ("copy", "add_rotatetask"),
+        ("delete_task", "delete_rotatetask"),
+    ):
+        with subtests.test(name=name):
+            role_user("viewer").user_permissions.clear()
+            assert ask(viewer, name, task, address=ROTATE).status_code == 403
+            assert viewer.post(f"{ROTATE}act/{name}/", typed).status_code == 403
+            assert RotateTask.objects.get().version == 1
+            role_user("viewer").user_permissions.add(Permission.objects.get(codename=needed))
+            assert ask(viewer, name, task, address=ROTATE).status_code == 200
 
 
 def test_deleted_task_offers_no_action_and_refuses_all(admin_client: Client) -> None:
