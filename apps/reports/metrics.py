@@ -28,6 +28,7 @@ from prometheus_client.registry import Collector
 from rest_framework.request import Request
 
 from apps.access.rules.clients import Binding
+from apps.access.rules.local import is_of_this_machine
 from apps.common import ids
 from apps.common.views import ApiView
 from apps.jobs.models import Worker
@@ -338,7 +339,8 @@ def _age(since: datetime | None, now: datetime) -> float:
 class MetricsView(ApiView):
     """The metrics in Prometheus' text format, for keys with the scope `metrics` and no binding.
 
-    A platform that serves only its own machine needs no key.
+    A platform that serves only its own machine needs no key for programs there; jobs and proxies
+    ask for others.
     """
 
     scopes = {"GET": "metrics"}
@@ -349,7 +351,8 @@ class MetricsView(ApiView):
     others: Sequence[Source] = ()
 
     def check_permissions(self, request: Request) -> None:
-        if not (settings.EMBEDDED and request.auth is None):
+        is_own = settings.EMBEDDED and is_of_this_machine(request.META)
+        if not (is_own and request.auth is None):
             super().check_permissions(request)
 
     def get(self, request: Request) -> HttpResponse:

@@ -18,6 +18,7 @@ from rest_framework.request import Request
 from apps.access.authentication import ApiKeyAuthentication, without_secret
 from apps.access.bindings import actor_of, client_of, job_types_of, masks_payload, users_of
 from apps.access.rules.clients import Binding, Client, Scope
+from apps.access.rules.local import is_of_this_machine
 from apps.common.errors import NotAuthenticated, PlatformError
 from apps.common.json_rules import MAX_BYTES
 from apps.common.parsers import parse_json, read_body
@@ -29,12 +30,8 @@ from apps.jobs.wire.calls import CALLS, Ask, Call
 from apps.jobs.wire.dialects import BODY, BY_NAME, INPUT, OWN_PORT, PREFIX, Dialect, Route
 from apps.jobs.wire.translate import Refused, readable
 
-_LOOPBACK = {"127.0.0.1", "::1"}
-# What proxies add, which may stand for anybody, and browsers, whose pages may be anybody's.
-_FOREIGN_HEADERS = (
-    *("HTTP_X_FORWARDED_FOR", "HTTP_FORWARDED", "HTTP_X_REAL_IP", "HTTP_VIA"),
-    *("HTTP_ORIGIN", "HTTP_SEC_FETCH_SITE"),
-)
+# What browsers add, whose pages may be anybody's.
+_OF_BROWSERS = ("HTTP_ORIGIN", "HTTP_SEC_FETCH_SITE")
 _NO_KEY = (
     "Write a key into the address of this server: http://<client-id>:<secret>@<host>/asyncflow/…"
 )
@@ -48,17 +45,15 @@ class WireAuthentication(ApiKeyAuthentication):
 
     def authenticate(self, request: Request) -> tuple[Client, Client] | None:
         found = super().authenticate(request)
-        if found or not _is_of_this_machine(request.META):
+        if found or not _is_vouched_for(request.META):
             return found
         local = without_secret(conf.ASYNCFLOW_LOOPBACK_CLIENT)
         return (local, local) if local else None
 
 
-def _is_of_this_machine(meta: Mapping[str, Any]) -> bool:
-    is_direct = OWN_PORT in meta and not any(header in meta for header in _FOREIGN_HEADERS)
-    return (
-        bool(conf.ASYNCFLOW_LOOPBACK_CLIENT) and is_direct and meta.get("REMOTE_ADDR") in _LOOPBACK
-    )
+def _is_vouched_for(meta: Mapping[str, Any]) -> bool:
+    is_direct = OWN_PORT in meta and not any(header in meta for header in _OF_BROWSERS)
+    return bool(conf.ASYNCFLOW_LOOPBACK_CLIENT) and is_direct and is_of_this_machine(meta)
 
 
 class WireParser(BaseParser):

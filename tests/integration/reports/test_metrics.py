@@ -66,6 +66,17 @@ def test_metrics_need_a_key_for_them_that_is_bound_to_nothing(
     assert status(make_key(scopes=["metrics"], executors=["uid_alice"])) == 403
 
 
+def test_metrics_of_a_machine_need_a_key_when_they_are_for_somebody_else(client: Client) -> None:
+    """As a job does that calls the platform itself: who submits it may not read them."""
+    assert client.get("/metrics").status_code == 200
+    for name, value in (
+        *(("Via", "1.1 taskplatform"), ("X-Forwarded-For", "192.0.2.1")),
+        *(("Forwarded", "for=192.0.2.1"), ("X-Real-IP", "192.0.2.1")),
+    ):
+        assert client.get("/metrics", headers={name: value}).status_code == 401, name
+    assert client.get("/metrics", REMOTE_ADDR="192.0.2.1").status_code == 401
+
+
 def test_wrong_key_is_refused_where_none_is_needed(client: Client) -> None:
     assert client.get("/metrics", headers={"Authorization": "Bearer a.b"}).status_code == 401
 
