@@ -24,7 +24,7 @@ from apps.alerts.services.record import label_of
 from apps.alerts.services.targets import unknown_target
 from apps.common.admin import ServiceForm, ServiceModelAdmin
 from apps.common.admin.base import Panel, in_pairs
-from apps.common.admin.display import column, label, shown_text, state_label
+from apps.common.admin.display import column, duration_of, label, shown_text, state_label
 from apps.common.admin.filters import ChoiceFilter
 from apps.common.admin.timeline import Moment
 from apps.common.errors import FieldError
@@ -130,7 +130,8 @@ class RuleAdmin(ForAllOrNobodyAdmin, ServiceModelAdmin):
     def shown_limit(self, rule: AlertRule) -> str:
         terms = rule.terms
         limit = "" if terms.threshold is None else shown_value(rule.kind, terms.threshold)
-        wait = gettext("for %d s") % terms.for_seconds if terms.for_seconds else ""
+        seconds = terms.for_seconds
+        wait = gettext("for %s") % duration_of(seconds * 1000) if seconds else ""
         return " · ".join(each for each in (limit, wait) if each) or "–"
 
     def create(self, request: HttpRequest, form: Any, *, actor: str) -> AlertRule:

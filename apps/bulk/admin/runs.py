@@ -16,7 +16,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
-from django.utils.translation import gettext, ngettext_lazy
+from django.utils.translation import gettext, ngettext_lazy, pgettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.bulk.admin import words
@@ -275,7 +275,7 @@ class BulkRunAdmin(LiveAdmin, MachineRowAdmin):
         return [Panel(_("Progress"), SafeString(drawn))]
 
     def panels(self, request: HttpRequest, row: BulkRun) -> list[Panel]:
-        return [Panel(_("Rows"), _rows(request, row))]
+        return [Panel(pgettext("one by one", "Rows"), _rows(request, row))]
 
     def buttons(self, request: HttpRequest, row: BulkRun) -> list[Button]:
         found = super().buttons(request, row)

@@ -21,7 +21,7 @@ from apps.common.admin.display import (
     label,
     pretty_json,
     progress_bar,
-    shown_text,
+    shown_actor,
     shown_time,
 )
 from apps.jobs.admin import labels
@@ -39,7 +39,6 @@ _MADE_FOR = tuple(
         (r"deliver (?P<subject>delivery:(?P<number>[0-9]{1,18}))$", "admin:alerts_delivery_change"),
     )
 )
-MAX_SUBMITTER = 160
 
 
 # --- in both --------------------------------------------------------------------------------------
@@ -131,7 +130,7 @@ def next_run(job: AnyJob) -> SafeString | None:
 
 @column(_("submitted by"))
 def submitted_by(job: AnyJob) -> str:
-    return shown_text(job.submitted_by, limit=MAX_SUBMITTER)
+    return shown_actor(job.submitted_by)
 
 
 @column(_("made for"))

@@ -243,17 +243,17 @@ class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
         )
 
     @column(_("by"))
-    def shown_actor(self, entry: JournalEntry) -> str | SafeString:
+    def shown_actor(self, entry: JournalEntry) -> str | SafeString | None:
         """Who it was; an account or a key leads to all that it has done."""
         text = shown_actor(entry.actor)
         if not entry.person:
-            return text
+            return text or None
         url = f"{self.changelist_url()}?{urlencode({'by': entry.person})}"
         return format_html('<a class="text-link" href="{}">{}</a>', url, text)
 
     @column(_("reason"))
-    def shown_reason(self, entry: JournalEntry) -> str:
-        return shown_text(words.reason_of(entry.reason), limit=MAX_REASON)
+    def shown_reason(self, entry: JournalEntry) -> str | None:
+        return shown_text(words.reason_of(entry.reason), limit=MAX_REASON) or None
 
     @column(_("state"))
     def arrow(self, entry: JournalEntry) -> str | None:
