@@ -90,12 +90,12 @@ def delete_rule(*, rule: AlertRule, actor: str) -> None:
     current.delete()
 
 
-@transactional
 def unheard() -> QuerySet[AlertRule]:
     """The rules that watch, and have no enabled channel."""
     return AlertRule.objects.filter(enabled=True).exclude(channels__enabled=True)
 
 
+@transactional
 def create_channel(*, actor: str, **values: Any) -> Channel:
     """A new channel; see `create_rule`."""
     now = clock.now()
