@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import resource
+import shutil
 import sys
+from pathlib import Path
 
 from django.conf import settings
 
@@ -40,6 +42,15 @@ def problem_of(connections: int) -> str:
         f"Only {connections} connections at a time: the system allows this process few open files. "
         "Raise the limit (ulimit -Hn, LimitNOFILE=)."
     )
+
+
+def folder_of_counts(port: int) -> Path:
+    """The empty folder in which the processes of a server count their answers together."""
+    folder = Path(settings.VAR_DIR, "answers", str(port))
+    if folder.exists():
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True)
+    return folder
 
 
 def local_command(dialect: str, port: int, *options: str, connections: int) -> list[str]:

@@ -1,8 +1,9 @@
 """`/metrics`: the state of the platform for Prometheus, read from the database at each scrape.
 
-So every process answers the same. The present comes from services.standing; ends and times come
-from the rollups, a minute late. What can be counted or be wrong is there from the start, as 0: of a
-series that begins with 1, Prometheus never sees an increase.
+So every process answers the same, but for the requests that were answered. The present comes from
+services.standing; ends and times come from the rollups, a minute late. What can be counted or be
+wrong is there from the start, as 0: of a series that begins with 1, Prometheus never sees an
+increase.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from rest_framework.request import Request
 
 from apps.access.rules.clients import Binding
 from apps.access.rules.local import is_of_this_machine
-from apps.common import ids
+from apps.common import http_metrics, ids
 from apps.common.views import ApiView
 from apps.jobs.models import Worker
 from apps.jobs.rules import breaker
@@ -103,6 +104,7 @@ class PlatformCollector(Collector):
         yield from _ends(found, status)
         yield from _times(found)
         yield from _latencies(status.stored, status.now)
+        yield from http_metrics.collect()
 
 
 def _types(status: Standing) -> Iterator[Metric]:

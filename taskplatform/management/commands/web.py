@@ -9,6 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
+from apps.common.http_metrics import SHARED_FOLDER
 from apps.jobs.conf import conf
 from taskplatform import web
 
@@ -38,10 +39,12 @@ class Command(BaseCommand):
             *("--workers-kill-timeout", str(web.STOP_SECONDS)),
             *(["--access-log"] if options["access_log"] else []),
         ]
-        if dialect := options["asyncflow"]:
-            port = dict(conf.ASYNCFLOW_PORTS)[dialect]
+        dialect = options["asyncflow"]
+        port = dict(conf.ASYNCFLOW_PORTS)[dialect] if dialect else options["port"]
+        if options["workers"] > 1 and SHARED_FOLDER not in os.environ:
+            os.environ[SHARED_FOLDER] = str(web.folder_of_counts(port))
+        if dialect:
             command = web.local_command(dialect, port, *chosen, connections=connections)
         else:
-            host, port = options["host"], options["port"]
-            command = web.command(*chosen, host=host, port=port, connections=connections)
+            command = web.command(*chosen, host=options["host"], port=port, connections=connections)
         os.execv(command[0], command)  # noqa: S606
