@@ -330,6 +330,7 @@ EDITED: tuple[tuple[Door, tuple[Any, ...]], ...] = (
 )
 
 
+@pytest.mark.both
 def test_doors_take_masks_at_their_places_alone(world: World, subtests: pytest.Subtests) -> None:
     for schema, edited, is_saved in CASES:
         for door, models in EDITED:

@@ -98,6 +98,7 @@ def test_default_view_of_a_filter_that_is_no_more_ends_at_the_plain_list(
         assert (f"This list has no filter '{query.split('=')[0]}'." in text) == (query != "_view=9")
 
 
+@pytest.mark.both
 def test_owner_renames_replaces_and_deletes(admin_client: Client) -> None:
     keep(admin_client)
     view = SavedView.objects.get()

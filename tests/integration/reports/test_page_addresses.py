@@ -107,6 +107,7 @@ def test_finest_times_that_are_no_longer_kept_are_shown(
 # --- who may --------------------------------------------------------------------------------------
 
 
+@pytest.mark.both
 def test_operator_with_limits_sees_those_executors_only(
     role_client: Any, role_user: Callable[[str], User], now: FrozenClock
 ) -> None:

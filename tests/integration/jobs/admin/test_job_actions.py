@@ -143,6 +143,7 @@ def test_running_job_is_asked_once_and_can_then_only_be_forced(admin_client: Cli
 
 
 # --- hosts --------------------------------------------------------------------------------------
+@pytest.mark.both
 def test_retry_on_a_host_offers_the_hosts_of_registered_workers(admin_client: Client) -> None:
     """S1.8: "rerun on host…" is an action."""
     number = job_in(t.FAILED).pk
