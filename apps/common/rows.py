@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
@@ -12,9 +13,11 @@ from django.db import connection, models
 
 from apps.common.db import execute, placeholders, repeatable, table
 
-# Of all texts in one statement, unless it has a single row: MariaDB closes the connection of one
-# that is longer than 16 MB (max_allowed_packet), and a letter takes up to four bytes there.
+# Of all long texts in one statement, unless it has a single row: MariaDB closes the connection of
+# one that is longer than 16 MB (max_allowed_packet), and a letter takes up to four bytes there.
 MAX_LETTERS = 2_000_000
+# Those of columns that take more than this; others are not worth counting.
+_LONG = 1_000
 RowT = TypeVar("RowT")
 
 
@@ -34,6 +37,11 @@ def _parts(rows: Sequence[RowT], letters: Iterable[int]) -> Iterator[Sequence[Ro
     yield rows[begin:]
 
 
+def _is_long(field: models.Field[Any, Any]) -> bool:
+    is_text = isinstance(field, models.JSONField | models.TextField | models.CharField)
+    return is_text and (field.max_length or math.inf) > _LONG
+
+
 @functools.cache
 def _columns(model: type[models.Model]) -> dict[str, models.Field[Any, Any]]:
     return {field.attname: field for field in model._meta.concrete_fields}
@@ -45,13 +53,14 @@ def _quoted(field: models.Field[Any, Any]) -> str:
 
 class _Shape(NamedTuple):
     """How rows that name certain columns are inserted: the statement up to its VALUES, the
-    placeholders of one row, the columns with their conversions, and what makes the values of the
-    columns that are left out."""
+    placeholders of one row, the columns with their conversions, what makes the values of those
+    that are left out, and the places of columns with long texts."""
 
     insert: str
     one: str
     given: list[tuple[str, Callable[[Any], Any] | None]]
     left_out: list[Callable[[], Any]]
+    long: list[int]
 
 
 @functools.cache
@@ -64,7 +73,12 @@ def _shape(model: type[models.Model], given: tuple[str, ...]) -> _Shape:
         f"({placeholders(len(given) + len(left_out))})",
         [(name, _conversion(fields[name])) for name in given],
         [_default_of(fields[name]) for name in left_out],
+        _long_ones([fields[name] for name in given]),
     )
+
+
+def _long_ones(fields: Iterable[models.Field[Any, Any]]) -> list[int]:
+    return [place for place, field in enumerate(fields) if _is_long(field)]
 
 
 def _default_of(field: models.Field[Any, Any]) -> Callable[[], Any]:
@@ -115,11 +129,12 @@ def insert_rows(model: type[models.Model], rows: Sequence[Mapping[str, Any]]) ->
         + [default() for default in shape.left_out]
         for row in rows
     ]
-    _insert(shape.insert, shape.one, written)
+    _insert(shape.insert, shape.one, written, shape.long)
 
 
-def _insert(insert: str, one: str, rows: Sequence[Sequence[Any]]) -> None:
-    for some in _parts(rows, map(letters_of, rows)):
+def _insert(insert: str, one: str, rows: Sequence[Sequence[Any]], long: Sequence[int]) -> None:
+    letters = (letters_of([row[place] for place in long]) for row in rows)
+    for some in _parts(rows, letters) if long else [rows]:
         execute(insert + ", ".join([one] * len(some)), list(chain.from_iterable(some)))
 
 
@@ -148,12 +163,12 @@ def update_rows(
         convert = _conversion(fields[name])
         given = [first[name]] if are_one else [changes[pk][name] for pk in ids]
         written[name] = given if convert is None else [convert(each) for each in given]
-    if are_one:
-        # Its values are written once, however many rows.
+    long = [given for name, given in written.items() if _is_long(fields[name])]
+    if are_one or not long:
+        # What is equal is written once, however many rows.
         return _update(model, ids, written, guard, parameters, raised)
     changed = 0
-    columns = [*zip(*written.values(), strict=True)]
-    for some in _parts(range(len(ids)), map(letters_of, columns)):
+    for some in _parts(range(len(ids)), map(letters_of, zip(*long, strict=True))):
         part = {name: given[some[0] : some[-1] + 1] for name, given in written.items()}
         changed += _update(model, ids[some[0] : some[-1] + 1], part, guard, parameters, raised)
     return changed
@@ -202,11 +217,14 @@ def insert_values(
     their model default, a constant, which costs nothing per row.
     """
     if rows:
-        _insert(*_constant_shape(model, names), rows)
+        insert, one, long = _constant_shape(model, names)
+        _insert(insert, one, rows, long)
 
 
 @functools.cache
-def _constant_shape(model: type[models.Model], names: tuple[str, ...]) -> tuple[str, str]:
+def _constant_shape(
+    model: type[models.Model], names: tuple[str, ...]
+) -> tuple[str, str, list[int]]:
     """The statement up to its VALUES, and one row of them with the constants written out."""
     fields = _columns(model)
     left_out = [f for n, f in fields.items() if n not in names and not f.primary_key]
@@ -215,6 +233,7 @@ def _constant_shape(model: type[models.Model], names: tuple[str, ...]) -> tuple[
     return (
         f"INSERT INTO {table(model)} ({columns}) VALUES ",
         f"({placeholders(len(names))}{constants})",
+        _long_ones([fields[name] for name in names]),
     )
 
 

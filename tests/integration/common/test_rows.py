@@ -43,15 +43,15 @@ def test_rows_that_are_too_long_together_are_written_in_statements_that_are_not(
 ) -> None:
     monkeypatch.setattr(rows_module, "MAX_LETTERS", 25)
     made = [
-        {"id": n, "at": "2026-03-02T09:00:00Z", "source": "job", "event": "e", "reason": "r" * long}
+        {"id": n, "at": "2026-03-02T09:00:00Z", "source": "job", "event": "e", "error": "r" * long}
         for n, long in enumerate((1, 60, 1, 1, 9))
     ]
-    changes = {n: {"reason": letter * 12} for n, letter in enumerate("abcde")}
+    changes = {n: {"error": letter * 12} for n, letter in enumerate("abcde")}
     with django_assert_num_queries(3):
         insert_rows(JournalEntry, [{**row, "subject_id": 1} for row in made])
     with django_assert_num_queries(3):
         assert update_rows(JournalEntry, changes, guard="event = %s", parameters=["e"]) == 5
-    found = JournalEntry.objects.order_by("id").values_list("reason", flat=True)
+    found = JournalEntry.objects.order_by("id").values_list("error", flat=True)
     assert list(found) == [letter * 12 for letter in "abcde"]
 
 
