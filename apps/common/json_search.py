@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -16,6 +17,8 @@ from apps.common.messages import Message
 from apps.common.messages import Message as _
 
 RowsT = TypeVar("RowsT", bound=QuerySet[Any])
+# A number as Python shows those that are very small or large, such as 1e-07.
+_POWER = re.compile(r"-?[0-9](\.[0-9]+)?e[-+][0-9]{2,3}")
 # The SQL that a column meets a condition, its keys as they are or escaped, and the values.
 _Meets = Callable[[str, bool], tuple[str, tuple[Any, ...]]]
 
@@ -97,11 +100,17 @@ class _Holds(Func):
 
     def _in_mysql(self, column: str, escaped: bool) -> tuple[str, tuple[Any, ...]]:
         path = self._condition.in_sql(escaped=escaped)
-        parts = [
-            f"CAST(JSON_UNQUOTE(JSON_EXTRACT({column}, %s)) AS BINARY) = CAST(%s AS BINARY)",
-            f"JSON_TYPE(JSON_EXTRACT({column}, %s)) NOT IN ('OBJECT', 'ARRAY')",
-        ]
-        values = [path, self._condition.value, path]
+        value = self._condition.value
+        is_it = f"CAST(JSON_UNQUOTE(JSON_EXTRACT({column}, %s)) AS BINARY) = CAST(%s AS BINARY)"
+        values = [path, value]
+        if _POWER.fullmatch(value):
+            # MySQL writes numbers in its own way, such as 0.0000001.
+            is_number = f"JSON_TYPE(JSON_EXTRACT({column}, %s)) = 'DOUBLE'"
+            same = f"JSON_EXTRACT({column}, %s) = CAST(%s AS DOUBLE)"
+            is_it = f"({is_it} OR {is_number} AND {same})"
+            values += [path, path, value]
+        parts = [is_it, f"JSON_TYPE(JSON_EXTRACT({column}, %s)) NOT IN ('OBJECT', 'ARRAY')"]
+        values.append(path)
         for depth, part in enumerate(self._condition.path):
             if part == 0:
                 # What is no list would be taken for a list of one.

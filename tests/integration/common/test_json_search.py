@@ -56,6 +56,7 @@ CASES: list[tuple[str, Any, str, bool]] = [
     ("tiny", {"a": 1e-7}, "context.a:1e-07", True),
     ("beyond doubles", {"a": 2**53 + 1}, "context.a:9007199254740993", True),
     ("beyond columns", {"a": 2**70}, f"context.a:{2**70}", True),
+    ("large", {"a": 2.0**70}, "context.a:1.1805916207174113e+21", True),
     ("two numbers", {"a": 1}, "context.a:1,1", False),
     ("true", {"a": True}, "context.a:true", True),
     ("true is no number", {"a": True}, "context.a:1", False),
@@ -105,7 +106,9 @@ def test_value_at_a_path_is_compared_as_text(escaped: bool) -> None:
     expected, actual = {}, {}
     for name, value, condition, holds in CASES:
         pk = stored(json.dumps(value, ensure_ascii=escaped))
-        expected[name], actual[name] = holds, pk in found(condition)
+        # MySQL keeps such numbers as 1.1805916207174113e+21, and they are shown so.
+        is_rounded = name == "beyond columns" and not getattr(connection, "mysql_is_mariadb", True)
+        expected[name], actual[name] = holds and not is_rounded, pk in found(condition)
 
     assert actual == expected
 
