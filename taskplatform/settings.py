@@ -94,7 +94,7 @@ INSTALLED_APPS = [
 # Apps of the platform itself whose `handlers.py` runs jobs.
 HANDLER_APPS = ["apps.alerts", "apps.bulk"]
 MIDDLEWARE = [
-    "apps.common.http_metrics.CountingMiddleware",
+    "apps.common.middleware.CountingMiddleware",
     "apps.common.middleware.RequestIdMiddleware",
     "apps.common.middleware.HeadersMiddleware",
     # Outside of those that write answers.

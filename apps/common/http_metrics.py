@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import os
 import re
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
-from typing import TypeAlias
 
 from django.http import HttpRequest
-from django.http.response import HttpResponseBase
 from django.urls import URLPattern, URLResolver, get_resolver
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
 from prometheus_client.core import Metric
@@ -27,53 +24,44 @@ STATUSES = ("2xx", "3xx", "4xx", "5xx")
 # The upper bounds (s) of the histogram.
 BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
-GetResponse: TypeAlias = Callable[[HttpRequest], HttpResponseBase]
 _API = "api/v1/"
 _PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
 
 # The time of their making would be a series more for each.
 disable_created_metrics()  # type: ignore[no-untyped-call]
-_registry = CollectorRegistry()
+_counted = CollectorRegistry()
 _requests = Counter(
     "taskplatform_http_requests",
     "Answers of the web processes of this machine since they began",
     ["route", "status"],
-    registry=_registry,
+    registry=_counted,
 )
 _seconds = Histogram(
     "taskplatform_http_request_seconds",
     "The time from a request, once it is read, to its answer",
     ["route"],
     buckets=BOUNDS,
-    registry=_registry,
+    registry=_counted,
 )
 
 
-class CountingMiddleware:
-    """Counts each answer; the outermost, so that it sees those of all others."""
-
-    def __init__(self, get_response: GetResponse) -> None:
-        self.get_response = get_response
-
-    def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        began = time.perf_counter()
-        response = self.get_response(request)
-        route = OTHER
-        if request.resolver_match is not None:
-            route = name_of(request.resolver_match.route)
-        _seconds.labels(route).observe(time.perf_counter() - began)
-        _requests.labels(route, f"{response.status_code // 100}xx").inc()
-        return response
+def count(request: HttpRequest, status: int, seconds: float) -> None:
+    """Count the answer to the request, with the status, which took so long."""
+    route = OTHER
+    if request.resolver_match is not None:
+        route = name_of(request.resolver_match.route)
+    _seconds.labels(route).observe(seconds)
+    _requests.labels(route, f"{status // 100}xx").inc()
 
 
 def collect() -> Iterator[Metric]:
     """What was counted; what was not yet, as 0."""
     _begin()
-    registry = _registry
+    found = _counted
     if SHARED_FOLDER in os.environ:
-        registry = CollectorRegistry()
-        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
-    return iter(registry.collect())
+        found = CollectorRegistry()
+        MultiProcessCollector(found)  # type: ignore[no-untyped-call]
+    return iter(found.collect())
 
 
 @cache

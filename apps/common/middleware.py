@@ -1,8 +1,9 @@
-"""Middleware: request ids, security headers, and errors outside of views."""
+"""Middleware: counts, request ids, security headers, and errors outside of views."""
 
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterable
 from random import getrandbits
 from typing import Any, TypeAlias
@@ -14,7 +15,7 @@ from django.middleware.locale import LocaleMiddleware
 from django.utils import timezone, translation
 from django.utils.http import parse_header_parameters
 
-from apps.common import logs
+from apps.common import http_metrics, logs
 from apps.common.errors import Forbidden, NotFound
 from apps.common.preferences import chosen_zone
 from apps.common.problems import (
@@ -98,6 +99,19 @@ def _is_readable(header: str) -> bool:
     except ValueError:
         return False
     return "charset" not in parameters
+
+
+class CountingMiddleware:
+    """Counts each answer for the metrics; the outermost, so that it sees those of all others."""
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        began = time.perf_counter()
+        response = self.get_response(request)
+        http_metrics.count(request, response.status_code, time.perf_counter() - began)
+        return response
 
 
 class RequestIdMiddleware:
