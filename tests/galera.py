@@ -1,4 +1,4 @@
-"""A private MariaDB Galera cluster: three nodes and haproxy, set up as taskplatform/README.md says.
+"""A private MariaDB Galera cluster: three nodes and haproxy, as docs/deployment.md sets them up.
 
 Everything listens on free loopback ports and keeps its data in a temporary folder.
 """
@@ -28,8 +28,8 @@ USER = "mysql"
 
 
 def readme_block(language: str) -> str:
-    """The only block of this language in taskplatform/README.md."""
-    readme = (ROOT / "taskplatform" / "README.md").read_text()
+    """The only block of this language in taskplatform/docs/deployment.md."""
+    readme = (ROOT / "taskplatform" / "docs" / "deployment.md").read_text()
     (text,) = re.findall(rf"```{language}\n(.*?)```", readme, re.DOTALL)
     return str(text)
 

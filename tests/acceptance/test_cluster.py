@@ -1,6 +1,6 @@
 """The platform on a three-node Galera cluster, through the faults of its writing node.
 
-`make test-cluster` runs it; the set-up is that of taskplatform/README.md.
+`make test-cluster` runs it; the set-up is that of taskplatform/docs/deployment.md.
 """
 
 from __future__ import annotations

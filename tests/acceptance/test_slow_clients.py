@@ -1,5 +1,5 @@
 """Callers who send slowly or not at all delay nobody else: at the web server, and at the proxy in
-front of it as taskplatform/README.md has it."""
+front of it as taskplatform/docs/deployment.md has it."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def proxy(start: Start, tmp_path: Path, clear: int) -> int:
 
 def proxy_configuration(folder: Path, port: int, behind: int, clear: int) -> str:
     """That of the README, without TLS, and with places where everybody may write."""
-    readme = (ROOT / "taskplatform" / "README.md").read_text()
+    readme = (ROOT / "taskplatform" / "docs" / "deployment.md").read_text()
     (text,) = re.findall(r"```nginx\n(.*?)```", readme, re.DOTALL)
     temporary = "".join(
         f"    {kind}_temp_path {folder / kind};\n"

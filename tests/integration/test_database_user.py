@@ -1,4 +1,4 @@
-"""The platform as the database user of its README, who cannot change or delete the journal."""
+"""The platform as the database user of its docs, who cannot change or delete the journal."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.history import ended
 from tests.jobs import end, rescue, take
 
 pytestmark = [pytest.mark.mariadb, pytest.mark.django_db(transaction=True)]
-README = Path(__file__).parents[2] / "taskplatform" / "README.md"
+README = Path(__file__).parents[2] / "taskplatform/docs/deployment.md"
 HOST = "127.0.0.1"
 PASSWORD = "not-the-owners-1"
 

@@ -111,7 +111,7 @@ def test_file_that_the_readme_shows_for_production_starts(started: Any) -> None:
     class Read(Env):
         ENVIRON: ClassVar[dict[str, str]] = {}
 
-    readme = (settings.BASE_DIR / "taskplatform" / "README.md").read_text()
+    readme = (settings.BASE_DIR / "taskplatform/docs/deployment.md").read_text()
     section = readme.partition("## In production")[2]
     [shown] = re.findall(r"```ini\n(.*?)```", section.partition("\n## ")[0], re.DOTALL)
     Read.read_env(io.StringIO(shown.replace("…", "secret" * 10)))
