@@ -174,6 +174,8 @@ def plain_settings() -> Iterator[None]:
         cache = {**cache, "OPTIONS": {**cache["OPTIONS"], **patience}}
     with override_settings(
         STORAGES={**django_settings.STORAGES, "staticfiles": staticfiles},
+        # Each client of a test would read the whole folder of collected files.
+        WHITENOISE_AUTOREFRESH=True,
         PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"],
         JOB_HTTP_HOSTS=(),
         JOB_HTTP_NETWORKS=(),
