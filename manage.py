@@ -29,7 +29,7 @@ def main() -> None:
     from django.core.management import execute_from_command_line
 
     from apps.common.acting import acting
-    from taskplatform.environment import require_platform
+    from taskplatform.conf import require_platform
 
     try:
         command = sys.argv[1] if len(sys.argv) > 1 else ""

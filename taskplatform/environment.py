@@ -1,16 +1,13 @@
-"""Reads and validates what differs between machines: variables of the environment or of `.env`.
+"""How variables of the environment or of `.env` are written; conf.py says what each one means.
 
-An empty variable counts as absent. An invalid one stops the start with a sentence that says what is
-allowed.
+Each parser takes a text and raises ValueError with what is wrong about it.
 """
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import re
 import secrets
-from collections.abc import Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,7 +17,7 @@ from urllib.parse import urlsplit
 from django.core.exceptions import ImproperlyConfigured
 from environ import Env
 
-from apps.common.conf import parse_flag
+from apps.common.conf import parse_names
 from apps.common.errors import Invalid
 from apps.common.zones import parse_zone
 
@@ -29,127 +26,59 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 DATABASE_FILE = "taskplatform.sqlite3"
 Env.read_env(BASE_DIR / ".env")
 
-_MIN_SECRET = 50
+MIN_SECRET = 50
 # As Django compares them: a name, a name with all subdomains, an address, or everything.
 _HOST = re.compile(r"\*|\.?[a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\]", re.ASCII | re.IGNORECASE)
 _QUEUE = re.compile(r"[A-Za-z0-9_.:@/+-]+")
-_DATABASES = (
-    "for example mysql://user:password@127.0.0.1:3306/taskplatform or "
-    "sqlite:////srv/tasks/taskplatform.sqlite3"
-)
 _ESCAPES = "write / ? # % and @ of a password as %2F %3F %23 %25 and %40"
 # The usual port of each way to a mail server.
 _MAIL = {"smtp": 25, "smtp+tls": 587, "smtp+ssl": 465}
-_REDIS = "for example redis://:password@127.0.0.1:6379/0"
 _OWNER = "start as its owner, or change the owner of all its files (chown -R)"
 
 
-def text(name: str, default: str = "") -> str:
-    """The variable without surrounding blanks."""
-    return os.environ.get(name, "").strip() or default
-
-
-def flag(name: str, *, default: bool = False) -> bool:
-    """An on/off variable."""
-    value = text(name)
-    if not value:
-        return default
-    try:
-        return parse_flag(value)
-    except ValueError as error:
-        raise ImproperlyConfigured(
-            f"{name}={value} is neither yes nor no; write {name}=1 or {name}=0"
-        ) from error
-
-
-def number(name: str, default: int, *, lowest: int, highest: int) -> int:
-    """A whole number within bounds."""
-    value = text(name, str(default))
-    if not (re.fullmatch(r"[0-9]{1,9}", value) and lowest <= int(value) <= highest):
-        raise ImproperlyConfigured(f"{name}={value} is not a number from {lowest} to {highest}")
-    return int(value)
-
-
-def names(name: str, default: Sequence[str] = ()) -> list[str]:
-    """A list, separated by commas."""
-    return [part.strip() for part in text(name).split(",") if part.strip()] or list(default)
-
-
-def queues(name: str, default: Sequence[str]) -> list[str]:
+def parse_queues(text: str) -> tuple[str, ...]:
     """Names of queues, which are parts of names of job types."""
-    found = names(name, default)
+    found = parse_names(text)
     for each in found:
         if not _QUEUE.fullmatch(each):
-            raise ImproperlyConfigured(
-                f"{name}: {each!r} is no name; write queues separated by commas, such as "
-                "default,mails"
-            )
+            raise ValueError(f"{each!r} is no name")
     return found
 
 
-def one_of(name: str, default: str, allowed: Sequence[str]) -> str:
-    """One of the words, in any mix of upper and lower case."""
-    value = text(name, default)
-    words = {word.lower(): word for word in allowed}
-    if value.lower() not in words:
-        raise ImproperlyConfigured(
-            f"{name}={value} is not one of {', '.join(allowed[:-1])} and {allowed[-1]}"
-        )
-    return words[value.lower()]
-
-
-def hosts(name: str, default: Sequence[str]) -> list[str]:
+def parse_hosts(text: str) -> tuple[str, ...]:
     """Host names that the Host header of a request is compared with."""
-    found = names(name, default)
+    found = parse_names(text)
     for host in found:
         if not _HOST.fullmatch(host):
-            raise ImproperlyConfigured(
-                f"{name}: {host} is not a host name; write names such as tasks.example.org, "
-                ".example.org for all subdomains, 192.0.2.7 or [2001:db8::7], separated by "
-                "commas, without https:// and without a port"
-            )
+            raise ValueError(f"{host} is not a host name")
     return found
 
 
-def networks(name: str) -> list[str]:
-    """IP addresses and networks."""
-    found = names(name)
-    for each in found:
-        try:
-            ipaddress.ip_network(each)
-        except ValueError as error:
-            raise ImproperlyConfigured(
-                f"{name}: {error}; write addresses such as 10.0.0.4 or networks such as "
-                "10.0.0.0/24, separated by commas"
-            ) from error
-    return found
-
-
-def apps(name: str) -> list[str]:
+def parse_apps(text: str) -> tuple[str, ...]:
     """Names of installed Django applications."""
-    found = names(name)
+    found = parse_names(text)
     for app in found:
         if find_spec(app.partition(".")[0]) is None:
-            raise ImproperlyConfigured(
-                f"{name}: there is no app {app}; name Django apps that are installed or in "
-                f"{BASE_DIR}, separated by commas"
-            )
+            raise ValueError(f"there is no app {app}, neither installed nor in {BASE_DIR}")
     return found
 
 
-def zone(name: str, default: str) -> str:
+def parse_zone_name(text: str) -> str:
     """The name of a time zone."""
-    value = text(name, default)
     try:
-        parse_zone(value)
+        parse_zone(text)
     except Invalid as error:
-        raise ImproperlyConfigured(f"{name}={value}: {error.detail}") from error
-    return value
+        raise ValueError(str(error.detail).rstrip(".")) from error
+    return text
 
 
-def folder(name: str, default: str) -> Path:
-    """A folder, created if absent. A relative path starts at the folder of the platform."""
-    path = (BASE_DIR / text(name, default)).resolve()
+def parse_folder(text: str) -> Path:
+    """A path; a relative one starts at the folder of the platform."""
+    return (BASE_DIR / text).resolve()
+
+
+def make_folder(name: str, path: Path) -> Path:
+    """Create the folder if it is absent; ImproperlyConfigured when nothing can be written there."""
     try:
         # It holds keys, sessions and password hashes.
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -162,110 +91,82 @@ def folder(name: str, default: str) -> Path:
     return path
 
 
-def require_platform(command: str) -> None:
-    """Stop a command that works on the data of a platform where there is none.
-
-    Before the settings are read, which create the folder.
-    """
-    path = (BASE_DIR / text("VAR_DIR", "var")).resolve()
-    if text("DATABASE_URL") or (path / DATABASE_FILE).exists():
-        return
-    asked = f"VAR_DIR={path}" if text("VAR_DIR") else f"{path}, which is used without VAR_DIR"
-    raise ImproperlyConfigured(
-        f"There is no platform in {asked}: it has no database. Name the folder of the platform "
-        f"(VAR_DIR=/srv/tasks … manage.py {command}, or VAR_DIR in .env) or its DATABASE_URL; or "
-        "make one there with: make run"
-    )
-
-
-def database(name: str, kept_in: Path) -> dict[str, Any]:
-    """Django's description of the database; without the variable, the SQLite file `kept_in`.
+def parse_database(text: str) -> dict[str, Any]:
+    """Django's description of the database, {} for "".
 
     A relative path of SQLite starts at the folder of the platform, wherever a command runs.
     """
-    url = text(name)
-    if not url:
-        return {"ENGINE": "django.db.backends.sqlite3", "NAME": str(kept_in)}
-    if not url.startswith(("mysql://", "sqlite:///")):
-        raise ImproperlyConfigured(f"{name} must start with mysql:// or sqlite:///; {_DATABASES}")
+    if not text:
+        return {}
+    if not text.startswith(("mysql://", "sqlite:///")):
+        raise ValueError("it must start with mysql:// or sqlite:///")
     try:
-        found: dict[str, Any] = Env.db_url_config(url)
+        found: dict[str, Any] = Env.db_url_config(text)
     except ValueError:
-        # Without the cause, which may contain a part of the password.
-        raise ImproperlyConfigured(
-            f"{name} is not a valid address; {_ESCAPES}; {_DATABASES}"
-        ) from None
+        raise ValueError(f"it is not a valid address; {_ESCAPES}") from None
     if found["NAME"] in {"", ":memory:"}:
-        raise ImproperlyConfigured(f"{name} does not end with a database; {_DATABASES}")
-    if url.startswith("sqlite"):
+        raise ValueError("it does not end with a database")
+    if text.startswith("sqlite"):
         found["NAME"] = str(BASE_DIR / found["NAME"])
     return found
 
 
-def redis(name: str) -> str:
-    """The URL of Redis, "" for none. Messages never contain it, because it may hold a password."""
-    url = text(name)
-    if not url:
+def parse_redis(text: str) -> str:
+    """The URL of Redis, "" for none."""
+    if not text:
         return ""
-    if not url.startswith(("redis://", "rediss://")):
+    if not text.startswith(("redis://", "rediss://")):
         # Celery would use another kind of broker.
-        raise ImproperlyConfigured(f"{name} must start with redis:// or rediss://; {_REDIS}")
+        raise ValueError("it must start with redis:// or rediss://")
     try:
-        parts = urlsplit(url)
+        parts = urlsplit(text)
         is_address = bool(parts.hostname) and parts.port != 0 and not parts.fragment
     except ValueError:
         is_address = False
     # With another path, the cache would use database 0 and no worker would start.
     if not is_address or not re.fullmatch(r"/?|/\d{1,5}", parts.path, re.ASCII):
-        raise ImproperlyConfigured(
-            f"{name} is not an address that ends with a database number; {_ESCAPES}; {_REDIS}"
-        )
-    return url
+        raise ValueError(f"it is not an address that ends with a database number; {_ESCAPES}")
+    return text
 
 
-def web_address(name: str, default: str) -> str:
+def parse_web_address(text: str) -> str:
     """`https://tasks.example.org`, without a slash at its end."""
-    value = text(name, default).rstrip("/")
+    value = text.rstrip("/")
     parts = urlsplit(value)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
-        raise ImproperlyConfigured(
-            f"{name}={value} is no address of the web; write for example https://tasks.example.org"
-        )
+        raise ValueError(f"{text} is no address of the web")
     return value
 
 
-def mail(name: str) -> dict[str, Any]:
-    """The mail server as Django's EMAIL_ settings; {} without one. The value may hold a password,
-    so errors leave it out."""
-    value = text(name)
-    if not value:
+def parse_mail(text: str) -> dict[str, Any]:
+    """The mail server as Django's EMAIL_ settings; {} without one."""
+    if not text:
         return {}
-    scheme = value.partition(":")[0]
+    scheme = text.partition(":")[0]
     try:
-        if scheme not in _MAIL or not urlsplit(value).hostname:
+        if scheme not in _MAIL or not urlsplit(text).hostname:
             raise ValueError(scheme)
-        found: dict[str, Any] = Env.email_url_config(value)
+        found: dict[str, Any] = Env.email_url_config(text)
     except (ValueError, ImproperlyConfigured) as error:
-        raise ImproperlyConfigured(
-            f"{name} is no mail server; write for example "
-            "smtp+tls://user:password@mail.example.org:587 or smtp+ssl://mail.example.org:465; "
-            f"{_ESCAPES}"
-        ) from error
+        raise ValueError(f"it is no mail server; {_ESCAPES}") from error
     return {**found, "EMAIL_PORT": found["EMAIL_PORT"] or _MAIL[scheme]}
 
 
-def secret(name: str, kept_in: Path) -> str:
-    """The secret key; without the variable, the one in the file, created at the first start."""
-    try:
-        value = text(name) or _kept_secret(kept_in)
-    except PermissionError as error:
-        raise ImproperlyConfigured(f"{error.filename} is not readable; {_OWNER}") from error
-    if len(value) < _MIN_SECRET:
-        raise ImproperlyConfigured(
-            f"{name} is shorter than {_MIN_SECRET} characters; make one with "
+def parse_secret(text: str) -> str:
+    if len(text) < MIN_SECRET:
+        raise ValueError(
+            f"it is shorter than {MIN_SECRET} characters; make one with "
             "python3 -c 'import secrets; print(secrets.token_urlsafe(64))'"
         )
-    return value
+    return text
+
+
+def kept_secret(path: Path) -> str:
+    """The secret key in the file, which is created at the first start."""
+    try:
+        return _kept_secret(path)
+    except PermissionError as error:
+        raise ImproperlyConfigured(f"{error.filename} is not readable; {_OWNER}") from error
 
 
 def _kept_secret(path: Path) -> str:

@@ -1,5 +1,5 @@
 """Settings of the task platform; every value that differs between machines comes from the
-environment or `.env`. README lists them all."""
+environment or `.env`, as conf.py declares it."""
 
 from __future__ import annotations
 
@@ -11,49 +11,46 @@ from typing import Any
 from django.urls import reverse_lazy
 from whitenoise.compress import Compressor
 
-from apps.access.conf import AccessConf
-from apps.alerts.conf import AlertsConf
-from apps.bulk.conf import BulkConf
-from apps.common.conf import CommonConf
 from apps.common.fields import COLLATION
-from apps.dispatch.conf import DispatchConf
 from apps.jobs.conf import JobsConf
-from apps.journal.conf import JournalConf
-from apps.reports.conf import ReportsConf
 from taskplatform import environment, theme
+from taskplatform.conf import (
+    OF_APPS,
+    AppsConf,
+    PeopleConf,
+    SecurityConf,
+    StorageConf,
+    WebConf,
+)
 from taskplatform.environment import BASE_DIR
 
-VAR_DIR = environment.folder("VAR_DIR", "var")
+VAR_DIR = environment.make_folder("VAR_DIR", StorageConf.VAR_DIR.given())
 RELEASE: str = tomllib.loads((BASE_DIR / "pyproject.toml").read_text())["project"]["version"]
 
 # --- Security -------------------------------------------------------------------------------
-DEBUG = environment.flag("DEBUG")
-SECRET_KEY = environment.secret("SECRET_KEY", kept_in=VAR_DIR / "secret_key")
-SECRET_KEY_FALLBACKS = environment.names("SECRET_KEY_FALLBACKS")
-ALLOWED_HOSTS = environment.hosts("ALLOWED_HOSTS", ["127.0.0.1", "localhost", "[::1]"])
+DEBUG = SecurityConf.DEBUG.given()
+SECRET_KEY = SecurityConf.SECRET_KEY.read(
+    SecurityConf.SECRET_KEY.text() or environment.kept_secret(VAR_DIR / "secret_key")
+)
+SECRET_KEY_FALLBACKS = [*SecurityConf.SECRET_KEY_FALLBACKS.given()]
+ALLOWED_HOSTS = [*WebConf.ALLOWED_HOSTS.given()]
 CSRF_FAILURE_VIEW = "apps.common.problems.csrf_failure"
-CSRF_TRUSTED_ORIGINS = environment.names("CSRF_TRUSTED_ORIGINS")
-PORT = environment.number("PORT", 8000, lowest=1, highest=65_535)
-HOST = environment.text("HOST", "127.0.0.1")
-# How many requests each web process works on at once.
-WEB_THREADS = environment.number("WEB_THREADS", 4, lowest=1, highest=100)
-
-# Where people reach the platform, for links in messages.
-PUBLIC_URL = environment.web_address("PUBLIC_URL", f"http://127.0.0.1:{PORT}")
-
-# Proxies whose X-Forwarded-For is trusted. Otherwise all people behind a proxy share one address,
-# and wrong passwords of one lock a login name on all devices that it has not signed in on.
-TRUSTED_PROXIES = environment.networks("TRUSTED_PROXIES")
+CSRF_TRUSTED_ORIGINS = [*WebConf.CSRF_TRUSTED_ORIGINS.given()]
+PORT = WebConf.PORT.given()
+HOST = WebConf.HOST.given()
+WEB_THREADS = WebConf.WEB_THREADS.given()
+PUBLIC_URL = WebConf.PUBLIC_URL.given(default=f"http://127.0.0.1:{PORT}")
+TRUSTED_PROXIES = WebConf.TRUSTED_PROXIES.given()
 
 # One switch for all settings that require TLS.
-HTTPS = environment.flag("HTTPS")
+HTTPS = WebConf.HTTPS.given()
 SECURE_SSL_REDIRECT = HTTPS
 # Load balancers check each process directly, without TLS.
 SECURE_REDIRECT_EXEMPT = [r"^health/"]
 SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS
 # A list inside of browsers, which a domain does not leave for months: never by itself.
-SECURE_HSTS_PRELOAD = environment.flag("HSTS_PRELOAD")
+SECURE_HSTS_PRELOAD = WebConf.HSTS_PRELOAD.given()
 SESSION_COOKIE_SECURE = HTTPS
 CSRF_COOKIE_SECURE = HTTPS
 SESSION_COOKIE_NAME = "__Host-sessionid" if HTTPS else "sessionid"
@@ -63,7 +60,7 @@ MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
 
 # --- Applications ---------------------------------------------------------------------------
-EXTRA_APPS = environment.apps("EXTRA_APPS")
+EXTRA_APPS = AppsConf.EXTRA_APPS.given()
 INSTALLED_APPS = [
     # Basic: we have our own site, so the theme must not install its own.
     "unfold.apps.BasicAppConfig",
@@ -134,7 +131,11 @@ TEMPLATES: list[dict[str, Any]] = [
 
 # --- Database: SQLite here, MariaDB/MySQL by DATABASE_URL --------------------------------------
 IDLE_TRANSACTION_SECONDS = 300
-DATABASES = {"default": environment.database("DATABASE_URL", VAR_DIR / environment.DATABASE_FILE)}
+_sqlite = {
+    "ENGINE": "django.db.backends.sqlite3",
+    "NAME": str(VAR_DIR / environment.DATABASE_FILE),
+}
+DATABASES: dict[str, dict[str, Any]] = {"default": StorageConf.DATABASE_URL.given() or _sqlite}
 _database = DATABASES["default"]
 _database["CONN_MAX_AGE"] = None
 _database["CONN_HEALTH_CHECKS"] = True
@@ -166,14 +167,14 @@ else:
 EMBEDDED = _engine.endswith("sqlite3") and HOST in {"127.0.0.1", "localhost", "::1"} and not HTTPS
 
 # Elsewhere the data may be real, and nobody wants a key with many scopes beside them.
-DEMO = environment.flag("DEMO", default=EMBEDDED)
+DEMO = StorageConf.DEMO.given(default="1" if EMBEDDED else "0")
 
 # MariaDB and MySQL have no partial indexes; VendorIndex makes another one there. HSTS_PRELOAD is a
 # choice.
 SILENCED_SYSTEM_CHECKS = ["models.W037", "security.W021"]
 
 # --- Redis: cache, broker and wake-ups; without it local memory and files ------------------------
-REDIS_URL = environment.redis("REDIS_URL")
+REDIS_URL = StorageConf.REDIS_URL.given()
 if REDIS_URL:
     CACHES: dict[str, dict[str, Any]] = {
         "default": {
@@ -201,8 +202,8 @@ else:
 TASKS = {
     "default": {
         "BACKEND": "apps.jobs.tasks_backend.JobsBackend",
-        "QUEUES": environment.queues("TASK_QUEUES", ["default"]),
-        "OPTIONS": {"OPEN": environment.queues("OPEN_TASK_QUEUES", [])},
+        "QUEUES": [*AppsConf.TASK_QUEUES.given()],
+        "OPTIONS": {"OPEN": [*AppsConf.OPEN_TASK_QUEUES.given()]},
     }
 }
 
@@ -264,7 +265,7 @@ AXES_ENABLE_ADMIN = False  # taskplatform/admin.py registers its models in the t
 AXES_VERBOSE = False
 
 # --- Mail: alerts only; without a server none is sent -------------------------------------------
-_mail = environment.mail("EMAIL_URL")
+_mail = PeopleConf.EMAIL_URL.given()
 EMAIL_HOST = _mail.get("EMAIL_HOST", "")
 EMAIL_PORT = _mail.get("EMAIL_PORT", 25)
 EMAIL_HOST_USER = _mail.get("EMAIL_HOST_USER", "")
@@ -272,18 +273,18 @@ EMAIL_HOST_PASSWORD = _mail.get("EMAIL_HOST_PASSWORD", "")
 EMAIL_USE_TLS = _mail.get("EMAIL_USE_TLS", False)
 EMAIL_USE_SSL = _mail.get("EMAIL_USE_SSL", False)
 EMAIL_TIMEOUT = 10
-DEFAULT_FROM_EMAIL = environment.text("EMAIL_FROM", "taskplatform@localhost")
+DEFAULT_FROM_EMAIL = PeopleConf.EMAIL_FROM.given()
 
 # --- Language and time --------------------------------------------------------------------------
 LANGUAGES = [("en", "English"), ("zh-hans", "简体中文")]
-LANGUAGE_CODE = environment.one_of("LANGUAGE_CODE", "en", list(dict(LANGUAGES)))
+LANGUAGE_CODE = PeopleConf.LANGUAGE_CODE.given()
 LOCALE_PATHS = [
     BASE_DIR / "taskplatform" / "locale",
     # What installed packages leave in English.
     BASE_DIR / "taskplatform" / "package_locale",
 ]
 FORMAT_MODULE_PATH = ["taskplatform.formats"]
-TIME_ZONE = environment.zone("TIME_ZONE", "UTC")
+TIME_ZONE = PeopleConf.TIME_ZONE.given()
 
 # --- Files --------------------------------------------------------------------------------------
 STATIC_URL = "static/"
@@ -344,10 +345,8 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
 UNFOLD = theme.UNFOLD
 
 # --- Logs on standard error: for people at their own machine, for programs elsewhere -------------
-LOG_LEVEL = environment.one_of(
-    "LOG_LEVEL", "INFO", ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
-)
-LOG_FORMAT = environment.one_of("LOG_FORMAT", "text" if EMBEDDED else "json", ("text", "json"))
+LOG_LEVEL = SecurityConf.LOG_LEVEL.given()
+LOG_FORMAT = SecurityConf.LOG_FORMAT.given(default="text" if EMBEDDED else "json")
 LOGGING: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
@@ -375,18 +374,9 @@ LOGGING: dict[str, Any] = {
 _given = dict(os.environ)
 _http = {"JOB_HTTP_HOSTS": f"127.0.0.1:{PORT}", "JOB_HTTP_NETWORKS": "127.0.0.1/32"}
 _is_own = _engine.endswith("sqlite3") and HOST in {"127.0.0.1", "localhost"}
-if _is_own and not any(map(environment.text, _http)):
+if _is_own and not (JobsConf.JOB_HTTP_HOSTS.text() or JobsConf.JOB_HTTP_NETWORKS.text()):
     _given |= _http
-for _conf in (
-    CommonConf,
-    AccessConf,
-    AlertsConf,
-    BulkConf,
-    DispatchConf,
-    JobsConf,
-    JournalConf,
-    ReportsConf,
-):
+for _conf in OF_APPS:
     globals().update(_conf.from_environment(_given))
 if globals()["ASYNCFLOW_PORTS"]:
     # By these names their clients know this machine, whatever others call it.

@@ -7,19 +7,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from apps.access.conf import AccessConf
-from apps.alerts.conf import AlertsConf
-from apps.bulk.conf import BulkConf
-from apps.common.conf import CommonConf
-from apps.dispatch.conf import DispatchConf
-from apps.jobs.conf import JobsConf
-from apps.journal.conf import JournalConf
-from apps.reports.conf import ReportsConf
+from taskplatform.conf import ALL
 
-_CONF = (
-    *(CommonConf, AccessConf, AlertsConf, BulkConf, DispatchConf, JobsConf, JournalConf),
-    ReportsConf,
-)
 _MEMORY = Path("/dev/shm")  # noqa: S108
 _MEMORY_BYTES = 2 * 2**30
 
@@ -41,35 +30,17 @@ def examples(number: int) -> int:
 
 
 def neutral(var_dir: Path) -> dict[str, str]:
-    """Every variable that changes what the settings do, but for DATABASE_URL and REDIS_URL.
+    """Every variable that changes what the settings do, but for DATABASE_URL and REDIS_URL, which
+    the command of the tests sets.
 
     All are named, so that neither the shell nor a .env of the developer decides anything.
     """
-    return {
+    declared = dict.fromkeys((name for conf in ALL for name in conf.declared()), "")
+    del declared["DATABASE_URL"], declared["REDIS_URL"]
+    return declared | {
         "VAR_DIR": str(var_dir),
         "SECRET_KEY": "a-key-for-tests-" * 4,
-        "SECRET_KEY_FALLBACKS": "",
         "ALLOWED_HOSTS": "127.0.0.1,localhost",
-        "CSRF_TRUSTED_ORIGINS": "",
-        "DEBUG": "0",
-        "HTTPS": "0",
-        "HSTS_PRELOAD": "0",
-        "TRUSTED_PROXIES": "",
-        "PUBLIC_URL": "",
-        "EMAIL_URL": "",
-        "EMAIL_FROM": "",
-        "WEB_THREADS": "",
-        "HOST": "",
-        "PORT": "",
-        "TASK_QUEUES": "",
-        "OPEN_TASK_QUEUES": "",
-        "DEMO": "",
-        "EXTRA_APPS": "",
-        "TIME_ZONE": "UTC",
-        "LANGUAGE_CODE": "en",
-        "LOG_LEVEL": "INFO",
-        "LOG_FORMAT": "",
-        **{name: "" for conf in _CONF for name in conf.declared()},
         # Types that tests of workers submit jobs of.
         "JOB_READY_MADE": "echo,sleep,management_command,http_request",
     }

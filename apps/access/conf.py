@@ -6,6 +6,8 @@ from apps.common.conf import Conf, integer
 
 
 class AccessConf(Conf):
+    title = "Keys and sign-ins"
+
     FAILED_KEY_LIMIT = integer(
         20,
         "Wrong API keys per address and minute before that address has to wait.",

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from apps.common.conf import Conf, Setting, duration
-from apps.jobs.conf import parse_hosts
+from apps.jobs.conf import HOSTS, parse_hosts
 
 
 class AlertsConf(Conf):
-    ALERT_HOSTS = Setting[tuple[str, ...]](
-        (
-            "oapi.dingtalk.com",
-            "qyapi.weixin.qq.com",
-            "open.feishu.cn",
-            "open.larksuite.com",
-            "hooks.slack.com",
-        ),
+    title = "Alerts"
+
+    ALERT_HOSTS = Setting(
+        "oapi.dingtalk.com,qyapi.weixin.qq.com,open.feishu.cn,open.larksuite.com,hooks.slack.com",
         parse_hosts,
-        "Hosts that channels of alerts may call: alerts.example.com, *.example.com, host:8443.",
+        HOSTS,
+        "Hosts that channels of alerts may call; a list of yours replaces that of the bots. "
+        "Addresses that are not public also need `JOB_HTTP_NETWORKS`.",
+        usual="those of the known bots",
     )
     ALERT_RETENTION = duration(
         "90d",

@@ -1,16 +1,19 @@
-"""Settings with a type, a default, a range and a meaning; each app declares its own in `conf.py`.
+"""Settings with a default, what is allowed and a meaning; each app declares its own in `conf.py`.
 
 A value comes from the Django setting of the same name, which settings.py fills from the
-environment. Durations are written `90`, `90s`, `15m`, `6h` or `7d`.
+environment. `manage.py settings` prints all of them. Durations are written `90`, `90s`, `15m`, `6h`
+or `7d`.
 """
 
 from __future__ import annotations
 
+import ipaddress
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, ClassVar, Generic, TypeVar, overload
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
@@ -54,7 +57,7 @@ def parse_flag(text: str) -> bool:
         return False
     if value in {"1", "yes", "true", "on"}:
         return True
-    raise ValueError(f"{text!r} is neither yes nor no; write 1 or 0")
+    raise ValueError(f"{text!r} is neither yes nor no")
 
 
 def parse_names(text: str) -> tuple[str, ...]:
@@ -62,15 +65,29 @@ def parse_names(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
+def parse_networks(text: str) -> tuple[str, ...]:
+    """Networks, `10.1.0.0/16`; an address is a network of one, `10.0.0.4/32`."""
+    return tuple(str(ipaddress.ip_network(each)) for each in parse_names(text))
+
+
 @dataclass
 class Setting(Generic[T]):
-    """One setting, read at each use, so that changes take effect at once."""
+    """One variable, read at each use, so that changes take effect at once.
 
-    default: T
+    `default` is written as in the environment, "" for none; `usual` says it in words where other
+    variables decide it. `allowed` and `meaning` are for people. A text that may hold a password
+    (`is_secret`) is quoted nowhere.
+    """
+
+    default: str
     parse: Callable[[str], T]
+    allowed: str
     meaning: str
     minimum: T | None = None
     maximum: T | None = None
+    usual: str = ""
+    example: str = ""
+    is_secret: bool = False
     name: str = ""
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -83,22 +100,30 @@ class Setting(Generic[T]):
     def __get__(self, instance: object | None, owner: type) -> Setting[T] | T:
         if instance is None:
             return self
-        value: T = getattr(settings, self.name, self.default)
+        value: T = getattr(settings, self.name)
         return value
 
+    def text(self, environment: Mapping[str, str] = os.environ) -> str:
+        """The variable without blanks around it; an empty one counts as absent."""
+        return environment.get(self.name, "").strip()
+
+    def given(self, environment: Mapping[str, str] = os.environ, *, default: str = "") -> T:
+        """The value of the environment, otherwise the default."""
+        return self.read(self.text(environment) or default or self.default)
+
     def read(self, text: str) -> T:
-        """Parse the text; ImproperlyConfigured names the allowed values."""
+        """Parse the text; ImproperlyConfigured says what is allowed."""
         try:
             value = self.parse(text)
-        except ValueError as exc:
-            raise ImproperlyConfigured(f"{self.name}: {exc}. {self.meaning}") from exc
-        too_small = self.minimum is not None and value < self.minimum  # type: ignore[operator]
-        too_large = self.maximum is not None and value > self.maximum  # type: ignore[operator]
-        if too_small or too_large:
+            too_small = self.minimum is not None and value < self.minimum  # type: ignore[operator]
+            too_large = self.maximum is not None and value > self.maximum  # type: ignore[operator]
+            if too_small or too_large:
+                raise ValueError(f"{text} is out of range")
+        except ValueError as error:
+            # A cause may quote a part of a password.
             raise ImproperlyConfigured(
-                f"{self.name}={text} is out of range: {self.minimum} to {self.maximum}. "
-                f"{self.meaning}"
-            )
+                f"{self.name}: {error}. Allowed: {self.allowed}. {self.meaning}"
+            ) from (None if self.is_secret else error)
         return value
 
 
@@ -106,8 +131,9 @@ def duration(
     default: str, meaning: str, *, minimum: str = "0", maximum: str = "365d"
 ) -> Setting[timedelta]:
     return Setting(
-        parse_duration(default),
+        default,
         parse_duration,
+        f"{minimum} to {maximum}",
         meaning,
         parse_duration(minimum),
         parse_duration(maximum),
@@ -115,20 +141,25 @@ def duration(
 
 
 def integer(default: int, meaning: str, *, minimum: int, maximum: int) -> Setting[int]:
-    return Setting(default, parse_integer, meaning, minimum, maximum)
+    allowed = f"{minimum} to {maximum}"
+    return Setting(str(default), parse_integer, allowed, meaning, minimum, maximum)
 
 
-def flag(meaning: str) -> Setting[bool]:
+def flag(meaning: str, *, usual: str = "") -> Setting[bool]:
     """Off unless it is switched on."""
-    return Setting(False, parse_flag, meaning)
+    return Setting("0", parse_flag, "0 or 1", meaning, usual=usual)
 
 
-def names(default: tuple[str, ...], meaning: str) -> Setting[tuple[str, ...]]:
-    return Setting(default, parse_names, meaning)
+def names(
+    default: tuple[str, ...], allowed: str, meaning: str, *, usual: str = ""
+) -> Setting[tuple[str, ...]]:
+    return Setting(",".join(default), parse_names, allowed, meaning, usual=usual)
 
 
 class Conf:
     """Base of the settings of an app, which are its attributes: `conf.DISPATCH_LOOKBACK`."""
+
+    title: ClassVar[str]
 
     @classmethod
     def declared(cls) -> dict[str, Setting[Any]]:
@@ -138,13 +169,12 @@ class Conf:
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> dict[str, Any]:
         """All values: from the environment, parsed and range-checked, or the defaults."""
-        return {
-            name: setting.read(environment[name]) if environment.get(name) else setting.default
-            for name, setting in cls.declared().items()
-        }
+        return {name: each.given(environment) for name, each in cls.declared().items()}
 
 
 class CommonConf(Conf):
+    title = "Masking"
+
     MASKED_KEYS = names(
         (
             *("password", "passwords", "passwd", "pwd", "passphrase", "passwort", "kennwort"),
@@ -154,8 +184,10 @@ class CommonConf(Conf):
             *("access_token", "refresh_token", "auth_token", "csrf_token", "id_token"),
             *("密码", "口令", "密钥", "令牌", "验证码", "凭证", "凭据"),
         ),
-        "Words in keys of params, results and contexts whose values nobody is shown in admin, nor "
-        "by the API without the scope payload.",
+        "words, separated by commas",
+        "Names of secrets, whose values nobody is shown in params, results and texts without the "
+        "scope payload; a list of yours replaces the usual one.",
+        usual="password, secret, token, 密码, …",
     )
 
 

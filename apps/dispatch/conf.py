@@ -12,18 +12,20 @@ from apps.common.conf import Conf, days, duration, integer
 
 
 class DispatchConf(Conf):
+    title = "Dispatch"
+
     DISPATCH_LOOKBACK = duration(
         "7d", "How long after its due time a task can be had.", minimum="1h"
     )
     DISPATCH_WINDOW_HOURS = integer(
         6,
-        "Hours that the personal queue looks ahead.",
+        "Hours that a cached queue of a person looks ahead.",
         minimum=1,
         maximum=23,
     )
     TASK_OVERDUE_HOURS = integer(
         24,
-        "Hours after which a due task is overdue while none of it is handed out.",
+        "Hours after which a due task is *overdue* while none of it is handed out.",
         minimum=1,
         maximum=8760,
     )
@@ -42,28 +44,28 @@ class DispatchConf(Conf):
     DISPATCH_ARCHIVE_AFTER = duration(
         "30d",
         "How long ended dispatches stay with the others before they go to the archive; at least a "
-        "day more than DISPATCH_LOOKBACK. Those of a once task stay until it is deleted.",
+        "day more than `DISPATCH_LOOKBACK`. Those of a once task stay until it is deleted or over.",
         minimum="1d",
         maximum="36500d",
     )
     DISPATCH_RETENTION = duration(
         "400d",
-        "How long ended dispatches are kept, in the archive as well; 0 = forever. Longer than "
-        "DISPATCH_ARCHIVE_AFTER.",
+        "How long ended dispatches are kept, in the archive as well; 0 = for ever. Longer than "
+        "`DISPATCH_ARCHIVE_AFTER`.",
         maximum="36500d",
     )
     TASK_ARCHIVE_AFTER = duration(
         "30d",
         "How long tasks stay with the others after they were deleted or have ended, before they "
-        "go to the archive; at least a day more than DISPATCH_LOOKBACK. They also stay while "
+        "go to the archive; at least a day more than `DISPATCH_LOOKBACK`. They also stay while "
         "dispatches of them do.",
         minimum="1d",
         maximum="36500d",
     )
     TASK_RETENTION = duration(
         "400d",
-        "How long such tasks are kept, in the archive as well; 0 = forever. Longer than "
-        "TASK_ARCHIVE_AFTER. They also stay while dispatches of them are kept.",
+        "How long such tasks are kept, in the archive as well; 0 = for ever. Longer than "
+        "`TASK_ARCHIVE_AFTER`. They also stay while dispatches of them are kept.",
         maximum="36500d",
     )
     PURGE_SWEEP_SECONDS = integer(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -10,17 +9,24 @@ from typing import Any
 from django.core.exceptions import ImproperlyConfigured
 
 from apps.access.rules.keys import is_client_id
-from apps.common.conf import Conf, Setting, days, duration, flag, integer, names, parse_names
+from apps.common.conf import (
+    Conf,
+    Setting,
+    days,
+    duration,
+    flag,
+    integer,
+    names,
+    parse_names,
+    parse_networks,
+)
 
 # The dialects of asyncflow that are served, by the names of their addresses.
 DIALECTS = ("g2", "g1", "java", "api")
 # The handlers that come with the platform and are for everybody.
 READY_MADE = ("http_request", "management_command", "sleep", "echo")
 _HOST = re.compile(r"(\*\.)?[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*(:(?P<port>\d{1,5}))?")
-
-
-def parse_networks(text: str) -> tuple[str, ...]:
-    return tuple(str(ipaddress.ip_network(each)) for each in parse_names(text))
+HOSTS = "hosts such as `api.example.com`, `*.example.com`, `host:8443`"
 
 
 def parse_hosts(text: str) -> tuple[str, ...]:
@@ -39,7 +45,7 @@ def parse_ports(text: str) -> tuple[tuple[str, int], ...]:
         name, _, port = each.partition(":")
         is_port = re.fullmatch(r"[0-9]{1,5}", port) and 0 < int(port) < 65_536
         if name not in DIALECTS or not is_port:
-            raise ValueError(f"{each!r} is no dialect with a port; known: {', '.join(DIALECTS)}")
+            raise ValueError(f"{each!r} is no dialect with a port")
         if name in found or int(port) in found.values():
             raise ValueError(f"{each!r} has a dialect or a port that another one has already")
         found[name] = int(port)
@@ -50,18 +56,24 @@ def parse_ready_made(text: str) -> tuple[str, ...]:
     found = parse_names(text)
     for each in found:
         if each not in READY_MADE:
-            raise ValueError(f"{each!r} is no ready-made handler; known: {', '.join(READY_MADE)}")
+            raise ValueError(f"{each!r} is no ready-made handler")
     return found
 
 
 def parse_client(text: str) -> str:
     client = text.strip()
-    if not is_client_id(client):
-        raise ValueError(f"{client[:80]!r} is no client id, the part of a key before its dot")
+    if client and not is_client_id(client):
+        raise ValueError(f"{client[:80]!r} is no client id")
     return client
 
 
+# On SQLite with HOST 127.0.0.1, for the demo; settings.py decides it.
+_OWN = "none, or this platform *"
+
+
 class JobsConf(Conf):
+    title = "Jobs"
+
     JOB_PRIORITY_WEIGHT_MS = integer(
         60_000,
         "How many milliseconds of waiting one step of priority is worth; 0 = age alone decides, "
@@ -89,13 +101,13 @@ class JobsConf(Conf):
     )
     JOB_STARVATION_SECONDS = integer(
         600,
-        "How long a ready job may wait before logs and admin warn of it.",
+        "Seconds that a ready job may wait before logs and admin warn of it.",
         minimum=1,
         maximum=365 * 86_400,
     )
     JOB_WORKER_SILENCE = duration(
         "25s",
-        "A worker without a heartbeat for this long counts as lost.",
+        "A worker that sends no heartbeat for this long counts as lost.",
         minimum="5s",
         maximum="1h",
     )
@@ -106,7 +118,10 @@ class JobsConf(Conf):
         maximum=100_000,
     )
     JOB_STOP_SECONDS = integer(
-        8, "How long a stopping worker lets its handlers go on.", minimum=0, maximum=3600
+        8,
+        "Seconds that the handlers of a worker may run on after it was asked to stop.",
+        minimum=0,
+        maximum=3600,
     )
     JOB_ARCHIVE_AFTER = duration(
         "7d",
@@ -117,38 +132,54 @@ class JobsConf(Conf):
     )
     JOB_RETENTION = duration(
         "400d",
-        "How long ended jobs are kept, in the archive as well; 0 = forever. Longer than "
-        "JOB_ARCHIVE_AFTER. A job type can have a shorter time.",
+        "How long ended jobs are kept, in the archive as well; 0 = for ever. Longer than "
+        "`JOB_ARCHIVE_AFTER`. *Kept for* of a job type can only be shorter.",
         maximum="36500d",
     )
-    JOB_READY_MADE = Setting[tuple[str, ...]](
-        (),
+    JOB_READY_MADE = Setting(
+        "",
         parse_ready_made,
-        "Ready-made handlers that get a job type of the same name: http_request,sleep.",
+        ", ".join(READY_MADE),
+        "Ready-made handlers that workers make a job type of the same name for.",
+        example="http_request,sleep",
     )
-    JOB_COMMANDS = names((), "Commands that the handler management_command may run.")
-    JOB_HTTP_HOSTS = Setting[tuple[str, ...]](
+    JOB_COMMANDS = names(
         (),
+        "names of commands of manage.py",
+        "Commands that the handler `management_command` may run.",
+    )
+    JOB_HTTP_HOSTS = Setting(
+        "",
         parse_hosts,
-        "Hosts that the handler http_request may call: api.example.com, *.example.com, host:8443.",
+        HOSTS,
+        "Hosts that the handler `http_request` may call.",
+        usual=_OWN,
+        example="api.example.com,*.example.org",
     )
-    JOB_HTTP_NETWORKS = Setting[tuple[str, ...]](
-        (),
+    JOB_HTTP_NETWORKS = Setting(
+        "",
         parse_networks,
-        "Networks that it may call although they are not public: 10.1.0.0/16, one address.",
+        "networks and addresses such as `10.1.0.0/16`, `10.2.0.4`",
+        "Networks that it may call although they are not public.",
+        usual=_OWN,
+        example="10.1.0.0/16",
     )
-    ASYNCFLOW_PORTS = Setting[tuple[tuple[str, int], ...]](
-        (),
+    ASYNCFLOW_PORTS = Setting(
+        "",
         parse_ports,
-        "Ports of 127.0.0.1 at whose root dialects of asyncflow are served: g1:41555,java:8081.",
+        f"dialects ({', '.join(DIALECTS)}) with a port each, such as `g1:41555,java:8081`",
+        "Ports of 127.0.0.1 at whose root dialects of asyncflow are served.",
+        example="g1:41555,java:8081",
     )
-    ASYNCFLOW_LOOPBACK_CLIENT = Setting[str](
+    ASYNCFLOW_LOOPBACK_CLIENT = Setting(
         "",
         parse_client,
-        "The client id that calls from 127.0.0.1 at ASYNCFLOW_PORTS have which carry no key.",
+        "a client id, the part of a key before its dot",
+        "Client id that calls of asyncflow from 127.0.0.1 without a key have at `ASYNCFLOW_PORTS`.",
+        example="legacy-workers",
     )
     ASYNCFLOW_LIST_HOLDS = flag(
-        "Whether the list of waiting tasks holds what it returns, for workers of the dialect g1 "
+        "Whether the list of waiting tasks of the dialect `g1` holds what it returns, for workers "
         "that take their work from it."
     )
     ASYNCFLOW_INTERVAL = integer(

@@ -80,6 +80,8 @@ def _unsaid(text: str) -> str:
 
 
 class JournalConf(Conf):
+    title = "Journal"
+
     JOURNAL_GRACE = duration(
         "5s",
         "How long after its end a minute of the journal is added up for reports, and after which "
@@ -96,15 +98,18 @@ class JournalConf(Conf):
     )
     JOURNAL_RETENTION = duration(
         "400d",
-        "How long entries of the journal are kept, at least REPORT_MINUTES_KEPT; 0 = for ever. "
+        "How long entries of the journal are kept, at least `REPORT_MINUTES_KEPT`; 0 = for ever. "
         "Figures of reports stay.",
         maximum="36500d",
     )
-    JOURNAL_SINKS = Setting[tuple[SinkAddress, ...]](
-        (),
+    JOURNAL_SINKS = Setting(
+        "",
         parse_sinks,
-        "Where each entry of the journal is sent, as NAME=ADDRESS with blanks between several: "
-        + "; ".join(_NEEDED[each] for each in ("file", "redis", "https", "kafka")),
+        "`NAME=ADDRESS` with blanks between several; an address has "
+        + ", ".join(_NEEDED[each] for each in ("file", "redis", "https", "kafka")),
+        "Where each entry of the journal is sent.",
+        example="files=file:///var/lib/journal",
+        is_secret=True,
     )
 
 

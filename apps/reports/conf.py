@@ -12,6 +12,8 @@ from apps.journal.conf import JournalConf
 
 
 class ReportsConf(Conf):
+    title = "Reports"
+
     REPORT_SWEEP_SECONDS = integer(
         10, "Period of the sweep that adds up the journal for reports.", minimum=1, maximum=60
     )
@@ -21,28 +23,30 @@ class ReportsConf(Conf):
     REPORT_QUARTERS_KEPT = duration(
         "100d",
         "How long reports can be cut at quarters of an hour, which time zones 30 or 45 minutes off "
-        "need; at least REPORT_MINUTES_KEPT.",
+        "need; at least `REPORT_MINUTES_KEPT`.",
         minimum="3d",
         maximum="36500d",
     )
     REPORT_HOURS_KEPT = duration(
         "800d",
-        "How long reports can be cut at hours, as local days need; days (UTC) stay forever. "
-        "At least REPORT_QUARTERS_KEPT.",
+        "How long reports can be cut at hours, as local days need; days (UTC) stay for ever. "
+        "At least `REPORT_QUARTERS_KEPT`.",
         minimum="3d",
         maximum="36500d",
     )
     REPORT_ERRORS_KEPT = duration(
         "400d",
-        "How long after it was last seen an error stays on the page of failures.",
+        "How long after it was last seen an error stays on the page of failures; at most the "
+        "200,000 seen last.",
         minimum="1d",
         maximum="36500d",
     )
-    DATABASE_MAX_SIZE = Setting[int](
-        0,
+    DATABASE_MAX_SIZE = Setting(
+        "0",
         parse_size,
-        "How large the database may get, such as 80GB: the page of capacity says when it will be. "
-        "0 = not known.",
+        "a size such as 500MB, 80GB or 2TB",
+        "How large the database may get: *Capacity* says when it will be; 0 = not known.",
+        example="80GB",
     )
 
     @classmethod

@@ -14,7 +14,7 @@ from tests.environment import neutral
 
 ROOT = Path(manage.__file__).parent
 # They make a platform, serve one, or bring databases of their own.
-BEFORE_A_PLATFORM = {"serve", "web", "benchmark"}
+BEFORE_A_PLATFORM = {"serve", "web", "benchmark", "settings", "datamodel"}
 
 
 def test_it_says_where_it_looked_and_leaves_nothing(tmp_path: Path) -> None:
