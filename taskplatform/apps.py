@@ -4,6 +4,7 @@ from axes.apps import AppConfig as AxesConfig
 from django.apps import AppConfig, apps
 from django.contrib.admin.apps import AdminConfig
 from django.contrib.staticfiles.apps import StaticFilesConfig
+from django.core.checks import register
 from django.db.models.signals import post_migrate
 from django.utils.translation import gettext_lazy as _
 
@@ -16,13 +17,14 @@ class TaskPlatformConfig(AppConfig):
 
     def ready(self) -> None:
         from apps.alerts.services import sheet
-        from taskplatform import beat, collation, forgetting
+        from taskplatform import beat, collation, forgetting, upgrades
         from taskplatform.roles import make_roles
 
         # As the menu has it. A class of its own would hide Django's users from the type checker.
         apps.get_app_config("auth").verbose_name = _("People")
         sheet.use(beat.periods)
         forgetting.connect()
+        register(upgrades.check_migrations, "upgrades", deploy=True)
         # Once: the signal comes for each app with models.
         common = apps.get_app_config("common")
         post_migrate.connect(collation.hold, sender=common, dispatch_uid="taskplatform.collation")

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from functools import cached_property
 from itertools import islice
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -20,7 +20,7 @@ from django.utils.translation import pgettext_lazy
 from apps.alerts.rules import kinds
 from apps.alerts.rules.judge import Open, Terms
 from apps.alerts.rules.quiet import QuietHours
-from apps.common.fields import KeyField
+from apps.common.fields import KeyField, References
 from apps.common.messages import Message
 from apps.common.models import Edited
 from apps.common.sealed import SealedField, Unreadable
@@ -360,6 +360,8 @@ class Delivery(models.Model):
         WAITING = "waiting", _("waiting")
         SENT = "sent", _("sent")
         FAILED = "failed", _("failed")
+
+    refers_to: ClassVar[References] = {"job": ("jobs.Job",)}
 
     alert = models.ForeignKey(
         Alert, models.CASCADE, null=True, related_name="deliveries", verbose_name=_("alert")

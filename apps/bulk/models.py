@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.fields import KeyField
+from apps.common.fields import KeyField, References
 from apps.jobs.models import bounds_of
 
 
@@ -36,6 +36,8 @@ class BulkRun(models.Model):
         DONE = "done", _("done")
         STOPPED = "stopped", _("stopped")  # may be continued
         FAILED = "failed", _("failed")  # nothing was changed
+
+    refers_to: ClassVar[References] = {"job": ("jobs.Job",)}
 
     kind = KeyField(_("of"), max_length=16)
     verb = KeyField(_("action"), max_length=16)
@@ -92,6 +94,10 @@ class BulkRow(models.Model):
         DONE = "done", _("done")
         SKIPPED = "skipped", _("skipped")  # its state did not allow it
         FAILED = "failed", _("failed")  # the database refused it
+
+    refers_to: ClassVar[References] = {
+        "target": ("jobs.Job", "dispatch.Dispatch", "dispatch.OnceTask", "dispatch.RotateTask")
+    }
 
     id = models.BigAutoField(primary_key=True)
     # Written by the thousand: a constraint would make each wait for changes of the run.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from django.core.validators import RegexValidator
 from django.db import models
@@ -17,6 +18,9 @@ else:
 
 # Of every text column on MariaDB and MySQL, and of connections: equal is what is the same.
 COLLATION = "utf8mb4_bin"
+# Columns that name a row of other models ("jobs.JobType") without a foreign key, because an insert
+# would wait for the writers of that row or because it may be gone.
+References: TypeAlias = Mapping[str, tuple[str, ...]]
 KEY_PATTERN = r"[A-Za-z0-9_.:@/+-]*"
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.error_lines import line_of_text
-from apps.common.fields import KeyField
+from apps.common.fields import KeyField, References
 
 
 class Source(models.TextChoices):
@@ -119,6 +121,11 @@ class Sink(models.Model):
 
 class SinkReject(models.Model):
     """An entry that a sink refused for good, with the line that it refused."""
+
+    refers_to: ClassVar[References] = {
+        "sink": ("journal.Sink",),
+        "entry_id": ("journal.JournalEntry",),
+    }
 
     sink = KeyField(_("sink"), max_length=32)
     entry_id = models.BigIntegerField(_("journal entry"))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.fields import KeyField
+from apps.common.fields import KeyField, References
 
 
 class Rollup(models.Model):
@@ -75,6 +77,8 @@ class ErrorGroup(models.Model):
     `first_entry` and `last_entry` are journal ids, which contain their instants. `sample` and
     `subject_id` (of a job or dispatch) belong to the last one.
     """
+
+    refers_to: ClassVar[References] = {"last_entry": ("journal.JournalEntry",)}
 
     source = KeyField(max_length=8)
     type_or_task = KeyField(max_length=128)

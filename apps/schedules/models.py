@@ -16,7 +16,7 @@ from django.utils.functional import classproperty
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
-from apps.common.fields import KeyField
+from apps.common.fields import KeyField, References
 from apps.common.messages import Message
 from apps.common.models import Edited
 from apps.common.zones import parse_zone
@@ -80,6 +80,8 @@ class Schedule(Edited):
 
     # An edit of these means another series.
     rule_fields = ("rule", "time_zone", "start_at")
+
+    refers_to: ClassVar[References] = {"job_type": ("jobs.JobType",), "last_job": ("jobs.Job",)}
 
     title = models.CharField(_("title"), max_length=MAX_TITLE)
     job_type = KeyField(_("job type"), max_length=MAX_NAME)
@@ -203,6 +205,8 @@ class ScheduleRun(models.Model):
     `occurrence` is the UTC second, 0 for a schedule without a rule, and minus the number of the
     job for a run that a person began. `outcome` is open until it is noted how the job ended.
     """
+
+    refers_to: ClassVar[References] = {"job": ("jobs.Job",)}
 
     schedule = models.ForeignKey(
         Schedule, models.PROTECT, related_name="runs", verbose_name=_("schedule")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
@@ -17,6 +19,8 @@ class ArchivedDispatch(DispatchColumns):
 
     On MariaDB and MySQL it is partitioned by id.
     """
+
+    archive_of: ClassVar[tuple[str, ...]] = ("dispatch.Dispatch",)
 
     archived_at = models.DateTimeField(_("archived"))
 
@@ -41,6 +45,8 @@ class ArchivedTask(models.Model):
     `task` is its id among the tasks of its source, `body` its columns by name, instants in ISO
     8601. Ids ascend in the order of archiving.
     """
+
+    archive_of: ClassVar[tuple[str, ...]] = ("dispatch.OnceTask", "dispatch.RotateTask")
 
     source = KeyField(_("source"), max_length=8, choices=Source.choices)
     task = models.BigIntegerField(_("task"))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import models
 from django.db.models import OuterRef
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.fields import KeyField
+from apps.common.fields import KeyField, References
 from apps.dispatch.models.executor import Executor, OperatorScope
 from apps.dispatch.models.task import Source
 from apps.dispatch.rules import policy
@@ -43,6 +43,11 @@ class DispatchColumns(models.Model):
         EXPIRED = policy.EXPIRED, _("expired")  # no callback before the deadline
         RELEASED = policy.RELEASED, _("released")  # given back by its executor or an operator
         CANCELLED = policy.CANCELLED, _("cancelled")  # taken away by an operator
+
+    refers_to: ClassVar[References] = {
+        "task": ("dispatch.OnceTask", "dispatch.RotateTask"),
+        "template_name": ("dispatch.Template",),
+    }
 
     id = models.BigIntegerField(_("number"), primary_key=True)
     executor = models.ForeignKey(

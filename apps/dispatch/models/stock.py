@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import chain
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from django.db import models
 from django.db.models import OuterRef, Q
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.db import exclusive_lock, execute, fetch, table
-from apps.common.fields import KeyField
+from apps.common.fields import KeyField, References
 from apps.common.rows import ensure_row, insert_values, update_rows
 from apps.dispatch.models.task import Source
 
@@ -75,6 +75,8 @@ class StockQuerySet(models.QuerySet["Stock"]):
 
 class Stock(models.Model):
     """The hand-outs of one occurrence that count: `handed` = its dispatches with holds_stock."""
+
+    refers_to: ClassVar[References] = {"task": ("dispatch.OnceTask", "dispatch.RotateTask")}
 
     source = KeyField(max_length=8, choices=Source.choices)
     task = models.BigIntegerField(_("task"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
@@ -13,6 +15,8 @@ class ArchivedJob(JobColumns):
 
     What a job needs to wait, to be held and to be unique is left behind.
     """
+
+    archive_of: ClassVar[tuple[str, ...]] = ("jobs.Job",)
 
     archived_at = models.DateTimeField(_("archived"))
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.fields import KeyField
+from apps.common.fields import KeyField, References
 from apps.jobs.models.job_type import MAX_NAME
 
 
@@ -14,6 +16,8 @@ class Bucket(models.Model):
 
     `job_ids` only says where to look: which of these jobs the worker holds stands in their rows.
     """
+
+    refers_to: ClassVar[References] = {"type": ("jobs.JobType",), "worker": ("jobs.Worker",)}
 
     type = KeyField(_("type"), max_length=MAX_NAME)
     client = KeyField(_("API key"), max_length=64, blank=True)

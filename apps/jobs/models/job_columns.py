@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.fields import KeyField
+from apps.common.fields import KeyField, References
 from apps.jobs.models.bounds import Bounds
 from apps.jobs.models.job_type import MAX_NAME
 from apps.jobs.models.scope import bounds_of
@@ -55,6 +55,8 @@ class JobColumns(models.Model):
         RELEASED = transitions.END_RELEASED, _("released")
         YIELDED = transitions.END_YIELDED, _("yielded")  # its worker put it off
         CANCELLED = transitions.END_CANCELLED, _("cancelled")
+
+    refers_to: ClassVar[References] = {"type": ("jobs.JobType",)}
 
     id = models.BigIntegerField(_("number"), primary_key=True)
     type = KeyField(_("type"), max_length=MAX_NAME)

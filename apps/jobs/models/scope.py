@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.access.members import users_seen_by
 from apps.access.models import Limited
-from apps.common.fields import KeyField
+from apps.common.fields import KeyField, References
 from apps.jobs.models.bounds import Bounds
 from apps.jobs.rules.type_settings import MAX_NAME
 
@@ -25,6 +25,8 @@ class JobScope(models.Model):
         related_name="job_scopes",
         verbose_name=_("operator"),
     )
+    refers_to: ClassVar[References] = {"type": ("jobs.JobType",)}
+
     type = KeyField(_("job type"), max_length=MAX_NAME)
 
     class Meta:

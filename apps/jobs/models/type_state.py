@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.fields import KeyField
+from apps.common.fields import KeyField, References
 from apps.jobs.models.job_type import MAX_NAME
 from apps.jobs.rules import breaker as rules
 
@@ -20,6 +22,8 @@ class TypeState(models.Model):
         CLOSED = rules.CLOSED, _("closed")  # everything runs
         OPEN = rules.OPEN, _("open")  # nothing runs for a while
         HALF_OPEN = rules.HALF_OPEN, _("half open")  # one probe at a time
+
+    refers_to: ClassVar[References] = {"type": ("jobs.JobType",)}
 
     type = KeyField(_("type"), max_length=MAX_NAME, primary_key=True)
     tokens = models.FloatField(_("tokens"), null=True)
