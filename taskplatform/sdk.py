@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: MIT
+# Copyright (c) 2026 The task platform authors
 """A client of the task platform for other machines: copy this one file and import from it.
 
 Python 3.9 or later, standard library only; one file on purpose.

@@ -316,7 +316,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "TITLE": "Task platform",
     "DESCRIPTION": "Pull tasks, call back, plan work, submit jobs. Ids of dispatches and jobs are "
     "decimal strings.",
-    "VERSION": "1",
+    "VERSION": RELEASE,
     "SERVERS": [
         # First, as the page of the document calls it, and may call no other host.
         {"url": "/", "description": "The host that this document comes from."},

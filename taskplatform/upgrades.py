@@ -28,7 +28,7 @@ from apps.bulk.models import BulkRow
 from apps.journal.models import SinkReject
 from apps.reports.services.capacity import GROWING
 
-# The last migration of each box in the last release, with digest_of() it; set anew with a release.
+# Of release 0.3.0: the last migration of each box and digest_of() it. A release sets them anew.
 RELEASED: Mapping[str, tuple[str, str]] = {
     "access": ("0002_limited", "38d0b9348f19b7a0"),
     "alerts": ("0005_sealed", "a324ba6fa0839a12"),

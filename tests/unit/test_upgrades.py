@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.core.checks import run_checks
 from django.db import models
 from django.db.migrations import Migration
@@ -91,3 +93,11 @@ def test_released_migrations_stay_as_they_are_and_later_ones_are_checked(
     monkeypatch.setattr(upgrades, "RELEASED", {**before, "jobs": earlier})
     # It makes partitions by code of its own.
     assert "jobs.0005_archive_rolls: Raw Python" in upgrades.check_migrations()[0].msg
+
+
+def test_changes_say_what_the_present_release_brings() -> None:
+    changes = (settings.BASE_DIR / "CHANGELOG.md").read_text()
+    releases = re.findall(r"^## (\d+\.\d+\.\d+)", changes, re.M)
+
+    assert releases[0] == settings.RELEASE
+    assert f"`release/{settings.RELEASE}`" in changes

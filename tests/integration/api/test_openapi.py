@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from django.conf import settings
 from django.core.management import call_command
 from django.test import Client
 
@@ -196,6 +197,7 @@ def test_document_is_made_once_and_sent_once_to_who_keeps_it(
     assert (again.status_code, again.content) == (304, b"")
     as_json = client.get("/api/schema/", headers={"accept": "application/json"})
     assert yaml.safe_load(answers[0].content) == json.loads(as_json.content)
+    assert as_json.json()["info"]["version"] == settings.RELEASE
     assert len(made) == 2
 
 
