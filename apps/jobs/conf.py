@@ -67,8 +67,8 @@ def parse_client(text: str) -> str:
     return client
 
 
-# On SQLite with HOST 127.0.0.1, for the demo; settings.py decides it.
-_OWN = "none, or this platform *"
+# For the demo; settings.py decides it.
+_OWN = "none, or with SQLite on 127.0.0.1 the platform itself"
 
 
 class JobsConf(Conf):
