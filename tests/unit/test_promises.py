@@ -16,8 +16,9 @@ from django.urls import Resolver404, resolve
 from tests.processes import ROOT
 
 READMES = sorted(
-    [*ROOT.glob("README*.md"), *ROOT.glob("apps/**/README.md"), *ROOT.glob("taskplatform/**/*.md")]
+    [*ROOT.glob("README*.md"), *ROOT.glob("apps/**/README*.md"), *ROOT.glob("taskplatform/**/*.md")]
 )
+IN_CHINESE = [path for path in READMES if path.name == "README.zh.md"]
 # Calls that the platform makes and does not take.
 OF_OTHERS = {"POST /index/_bulk"}
 
@@ -92,7 +93,7 @@ def links(readme: Path) -> Iterator[str]:
 
 
 def anchors(text: str) -> set[str]:
-    headings = re.findall(r"^#+ (.*)", text, re.M)
+    headings = re.findall(r"^#+ (.*)", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S), re.M)
     return {re.sub(r"[^\w -]", "", title).strip().lower().replace(" ", "-") for title in headings}
 
 
@@ -120,6 +121,47 @@ def test_links_of_readmes_lead_somewhere(subtests: pytest.Subtests, tmp_path: Pa
     shown = tmp_path / "README.md"
     shown.write_text("# A tea\n[tea](tea.md) [here](#a-tea) [there](README.md#milk)")
     assert list(links(shown)) == ["tea.md", "README.md#milk"]
+
+
+def test_chinese_and_english_readmes_lead_to_each_other(subtests: pytest.Subtests) -> None:
+    assert len(IN_CHINESE) == 5
+    for chinese in IN_CHINESE:
+        with subtests.test(readme=str(chinese.relative_to(ROOT))):
+            english = chinese.with_name("README.md").read_text()
+            assert "\n\n[中文](README.zh.md)\n\n" in english
+            assert "\n\n[English](README.md)\n\n" in chinese.read_text()
+
+
+def test_chinese_readmes_show_the_code_of_the_english_ones(subtests: pytest.Subtests) -> None:
+    for chinese in IN_CHINESE:
+        folder = chinese.parent
+        english = [folder / "README.md", *folder.glob("docs/*.md")]
+        known = {line for each in english for line in code(each.read_text())}
+        with subtests.test(readme=str(chinese.relative_to(ROOT))):
+            assert [line for line in code(chinese.read_text()) if line not in known] == []
+
+
+def code(text: str) -> Iterator[str]:
+    """The lines to type, without comments."""
+    for language, block in re.findall(r"^```(\w+)\n(.*?)^```", text, re.M | re.S):
+        for line in block.splitlines():
+            line = re.sub(r"(^| +)# .*", "", line)
+            if line and language != "text" and (language != "console" or line.startswith("$ ")):
+                yield line
+
+
+def test_chinese_readmes_have_chinese_punctuation(subtests: pytest.Subtests) -> None:
+    for readme in IN_CHINESE:
+        text = re.sub(r"^```.*?^```", "", readme.read_text(), flags=re.M | re.S)
+        prose = re.sub(r"`[^`\n]*`|\]\([^)]*\)", "", text)
+        with subtests.test(readme=str(readme.relative_to(ROOT))):
+            assert re.findall(r"[\u4e00-\u9fff] ?[,;:?!()]|[,;?!()][\u4e00-\u9fff]", prose) == []
+
+
+def test_first_pages_fit_on_200_lines(subtests: pytest.Subtests) -> None:
+    for name in ("README.md", "README.zh.md"):
+        with subtests.test(name=name):
+            assert len((ROOT / name).read_text().splitlines()) <= 200
 
 
 def test_what_is_not_there_is_noticed() -> None:

@@ -55,6 +55,7 @@ def test_formats_are_asserted(subtests: pytest.Subtests) -> None:
         with subtests.test(name):
             assert [text for text in fitting if not fits({"format": name}, text)] == []
             assert [text for text in other if fits({"format": name}, text)] == []
+            assert fits({"format": name}, 5)
 
 
 # --- patterns -------------------------------------------------------------------------------------
@@ -104,6 +105,9 @@ def test_pattern_means_what_json_schema_says(subtests: pytest.Subtests) -> None:
         (r"^[\u4e00-\u9fff]+$", "任务", "task"),
         (r"^C:\\users$", r"C:\users", "C:"),
         (r"b", "abc", "acd"),
+        (r"^\d\w$", "3_", "٣_"),
+        (r"^\d\w$", "3a", "3é"),
+        (r"^\p{Han}$", "中", "中\n"),
         (r"^(?<year>\d+)/(?i:x)$", "7/X", "x/7"),
         (r"^\p{Lu}", "Ä", "ä"),
         (r"^\p{Letter}\p{Script=Han}$", "a任", "1任"),

@@ -121,20 +121,43 @@ def test_step_that_is_none_is_refused_where_it_is_written(subtests: pytest.Subte
             assert said in str(refusal.value)
 
 
+NAMES = ("minute", "hour", "day", "month", "weekday")
+README = (Path(__file__).parents[3] / "apps/dispatch/README.md").read_text()
+IN_CHINESE = (Path(__file__).parents[3] / "apps/dispatch/README.zh.md").read_text()
+
+
 def test_readme_states_the_dialect(subtests: pytest.Subtests) -> None:
     """Each example of its table, by the days of March 2026 or by the numbers of its field."""
-    text = (Path(__file__).parents[3] / "apps/dispatch/README.md").read_text()
-    rows = re.findall(r"^\| `([^`]+)` \| (\w+) \| ([0-9, ]+) \|", text, re.MULTILINE)
+    rows = re.findall(r"^\| `([^`]+)` \| (\w+) \| ([0-9, ]+) \|", README, re.MULTILINE)
     assert len(rows) == 12
-    fields_by_name = ("minute", "hour", "day", "month", "weekday")
+    assert re.findall(r"^\| `([^`]+)` \| [分时日月星].* \| ([0-9, ]+) \|", IN_CHINESE, re.M) == [
+        (field, values) for field, _name, values in rows
+    ]
     for field, name, values in rows:
         with subtests.test(field=field):
-            parts = ["0", "0", "*", "*", "*"]
-            parts[fields_by_name.index(name)] = field
-            fields = fields_of(" ".join(parts))
+            fields = fields_of(_with(name, field))
             numbers = {"minute": fields.minutes, "hour": fields.hours, "month": fields.months}
             found = sorted(numbers.get(name, fields.days_of(2026, 3)))
             assert found == [int(value) for value in values.split(",")]
+
+
+def _with(name: str, field: str) -> str:
+    parts = ["0", "0", "*", "*", "*"]
+    parts[NAMES.index(name)] = field
+    return " ".join(parts)
+
+
+def test_readme_says_what_is_refused_on_purpose(subtests: pytest.Subtests) -> None:
+    table = README.partition("| refused | write instead |\n|---|---|\n")[2].partition("\n\n")[0]
+    refused = [
+        each for row in table.splitlines() for each in re.findall("`([^`]+)`", row.split("|")[1])
+    ]
+    assert len(refused) == 11
+    assert [each for each in refused if f"`{each}`" not in IN_CHINESE] == []
+    for each in refused:
+        for expression in {each} if " " in each else {_with(name, each) for name in NAMES}:
+            with subtests.test(expression=expression), pytest.raises(Invalid):
+                require_meaning(parse_cron(expression, field="cron"), field="cron")
 
 
 @given(st.text(st.sampled_from("0123456789*/,-#LW @\x00é²") | st.characters(), max_size=110))
