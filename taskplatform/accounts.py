@@ -26,7 +26,7 @@ from apps.dispatch.models import OperatorScope
 from apps.jobs.models import JobScope, bounds_of
 from taskplatform.abilities import abilities, role_rows
 from taskplatform.new_account import NewAccountForm, NewMemberForm
-from taskplatform.roles import ROLES
+from taskplatform.roles import ROLES, title_of
 
 if TYPE_CHECKING:
     # unfold has no types; its classes are Django's with more templates.
@@ -123,6 +123,7 @@ class PermissionsField(ModelMultipleChoiceField):  # type: ignore[type-arg]
 _OF_ROLES: tuple[Any, Any] = (Group._meta, User._meta.get_field("groups"))
 _OF_ROLES[0].verbose_name, _OF_ROLES[0].verbose_name_plural = _("role"), _("roles")
 _OF_ROLES[1].verbose_name = _("roles")
+Group.add_to_class("__str__", lambda role: title_of(role.name))
 
 
 class _PeopleAdmin(PlatformModelAdmin):
@@ -249,7 +250,7 @@ class UserAdmin(DjangoUserAdmin, _PeopleAdmin):  # type: ignore[type-arg]
         self, request: Any, context: dict[str, Any], *args: Any, **kwargs: Any
     ) -> HttpResponse:
         if kwargs.get("obj") is None and request.user.is_superuser:
-            context |= {"roles": list(ROLES), "role_rows": role_rows()}
+            context |= {"roles": [*map(title_of, ROLES)], "role_rows": role_rows()}
         return super().render_change_form(request, context, *args, **kwargs)
 
     def top_panels(self, request: HttpRequest, row: User) -> list[Panel]:
@@ -266,7 +267,8 @@ class GroupAdmin(DjangoGroupAdmin, _PeopleAdmin):
     """Roles: viewer, operator and configurer are remade by every migrate; only a superuser hands
     out permissions."""
 
-    list_mobile = (("name",), ())
+    list_display = ("__str__",)
+    list_mobile = (("__str__",), ())
     search_help_text = _("Part of a name")
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:

@@ -130,6 +130,11 @@ class AccessAttemptAdmin(MachineRowAdmin):
         return bool(request.user.is_superuser)
 
 
+for _model in (AccessAttempt, AccessLog):
+    # Theirs are English sentences.
+    _model.add_to_class("__str__", lambda row: row.username or "–")
+
+
 class AccessLogAdmin(MachineRowAdmin):
     """Who signed in, from where, and when the session ended."""
 

@@ -34,7 +34,7 @@ class RolesField(ModelMultipleChoiceField):  # type: ignore[type-arg]
 
     def label_from_instance(self, role: Group) -> str:
         description = DESCRIPTIONS.get(role.name)
-        return f"{role.name} – {description}" if description else role.name
+        return f"{role} – {description}" if description else str(role)
 
 
 class NewAccountForm(UserCreationForm):  # type: ignore[misc]

@@ -114,11 +114,21 @@ ROLES: dict[str, list[str]] = {
     "operator": _OPERATOR,
     "configurer": _CONFIGURER,
 }
+TITLES: dict[str, str | Promise] = {
+    "viewer": _("viewer"),
+    "operator": _("operator"),
+    "configurer": _("configurer"),
+}
 DESCRIPTIONS: dict[str, str | Promise] = {
     "viewer": _("reads all but params, contexts and results"),
     "operator": _("also plans tasks, submits jobs and steps in"),
     "configurer": _("also manages templates, job types and keys, and reads everything"),
 }
+
+
+def title_of(name: str) -> str:
+    """The name of a role; of one that comes with the platform in the language of the page."""
+    return str(TITLES.get(name, name))
 
 
 def make_roles(

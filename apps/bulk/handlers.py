@@ -9,19 +9,24 @@ from typing import Any
 from apps.bulk.models import BulkRun
 from apps.bulk.rules.pace import Pace
 from apps.bulk.rules.settings import TYPE, TYPE_SETTINGS
-from apps.bulk.services.carry import Carrier, note_stopped
+from apps.bulk.services.carry import AS_ASKED, NO_RUN, Carrier, note_stopped
+from apps.common.messages import Message
+from apps.common.messages import Message as _
 from apps.jobs.handlers import Cancelled, Context, Fail, Later, handler
 
 # How soon a pause between two rounds notices that it should end.
 _NAP_SECONDS = 0.2
 
 
-@handler(TYPE, **TYPE_SETTINGS)
+@handler(
+    TYPE,
+    about=_("Carry out a bulk run at its rate; an attempt goes on where the one before it ended."),
+    **TYPE_SETTINGS,
+)
 def bulk(context: Any, ctx: Context) -> Any:
-    """Carry out a bulk run at its rate; an attempt goes on where the one before it ended."""
     run = BulkRun.objects.filter(pk=context["run"], job=ctx.job_id).first()
     if run is None:
-        raise Fail(f"There is no bulk run {context['run']} of this job; start runs by their page.")
+        raise Fail(Message(NO_RUN, run=context["run"]))
     carrier, pace = Carrier(run), Pace(run.rate, time.monotonic())
     while run.is_under_way:
         if ctx.cancelled:
@@ -33,7 +38,7 @@ def bulk(context: Any, ctx: Context) -> Any:
         ctx.progress(int(100 * run.handled / run.collected) if run.handled else 0)
         _sleep(pace.wait(run.handled - before, time.monotonic()), ctx)
     if run.state == BulkRun.State.STOPPED:
-        raise Cancelled(run.why or "stopped as asked for")
+        raise Cancelled(run.why or AS_ASKED)
     return {
         name: getattr(run, name) for name in ("state", "collected", "done", "skipped", "failed")
     }

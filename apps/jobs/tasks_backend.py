@@ -27,9 +27,13 @@ from django_tasks.signals import task_enqueued, task_finished, task_started
 from django_tasks.utils import get_exception_traceback, get_module_path, normalize_json
 
 from apps.common import clock
+from apps.common.messages import Message
+from apps.common.messages import Message as _
 from apps.jobs.handlers import Context, Fail, Later, handler
 from apps.jobs.handlers.registry import find as find_handler
 from apps.jobs.models import AnyJob, Job
+from apps.jobs.models.job_type import OF_QUEUE
+from apps.jobs.rules import failures
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.outcome import FAILURES
 from apps.jobs.services.find import find
@@ -69,7 +73,7 @@ def type_of(alias: str, queue: str) -> str:
 
 def _settings_of(queue: str) -> dict[str, Any]:
     """What the job type of a queue begins with. Django's tasks are tried once."""
-    return {"title": f"Tasks: {queue}"[:100], "max_attempts": 1, "params_schema": _SCHEMA}
+    return {"title": f"{OF_QUEUE}{queue}"[:100], "max_attempts": 1, "params_schema": _SCHEMA}
 
 
 def register_queues() -> None:
@@ -79,7 +83,12 @@ def register_queues() -> None:
             opened = params.get("OPTIONS", {}).get("OPEN", ())
             for queue in params.get("QUEUES") or ["default"]:
                 is_closed = queue not in opened
-                handler(type_of(alias, queue), for_code=is_closed, **_settings_of(queue))(run)
+                handler(
+                    type_of(alias, queue),
+                    for_code=is_closed,
+                    about=_("Call the task of the job; what it returns must be JSON."),
+                    **_settings_of(queue),
+                )(run)
 
 
 class JobsBackend(BaseTaskBackend):
@@ -144,13 +153,14 @@ def find_task(job: AnyJob) -> Task[Any, Any]:
     """
     path = str(job.context.get("task", ""))
     if apps.get_containing_app_config(path) is None:
-        raise LookupError(f"{path!r} is in no installed app.")
+        raise LookupError(Message(failures.NO_APP, path=repr(path)))
     try:
         task = import_string(path)
     except ImportError as error:
-        raise LookupError(f"There is no task {path!r}: {error}") from error
+        reason = Message(failures.NO_TASK, path=repr(path), error=str(error))
+        raise LookupError(reason) from error
     if not isinstance(task, Task):
-        raise LookupError(f"{path!r} is no task; decorate it with @task.")
+        raise LookupError(Message(failures.NOT_A_TASK, path=repr(path)))
     return task.using(
         priority=job.priority,
         backend=str(job.context.get("backend", "")),
@@ -159,10 +169,9 @@ def find_task(job: AnyJob) -> Task[Any, Any]:
 
 
 def run(context: dict[str, Any], ctx: Context) -> Any:
-    """Call the task of the job; what it returns must be JSON."""
     job = Job.objects.get(pk=ctx.job_id)
     if (entry := find_handler(job.type)) is None or entry.function is not run:
-        raise Fail(f"{job.type} is no queue of TASKS; enqueue it in code.")
+        raise Fail(Message(failures.NO_QUEUE, type=job.type))
     try:
         task = find_task(job)
         backend = type(task_backends[task.backend])

@@ -12,7 +12,7 @@ from __future__ import annotations
 import gettext
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,20 @@ import pytest
 from django.apps import apps
 from django.conf import settings
 from django.contrib import admin
+from django.contrib.auth.models import Group
 from django.test import RequestFactory
 from django.utils import translation
 from django.utils.functional import Promise
 from django.utils.translation import trans_real
 
+from apps.alerts.models import AlertRule
+from apps.common.admin.display import translate
+from apps.common.messages import Message as _
+from apps.jobs.handlers import registry
+from apps.jobs.models import JobType
+from apps.jobs.rules import failures
+from apps.journal.admin.words import MESSAGES, reason_of
+from taskplatform import roles
 from tests.catalogue import (
     Marks,
     Message,
@@ -69,11 +78,10 @@ FOR_PROGRAMS = (
     "apps/common/serializers.py",
     "apps/dispatch/services/pull.py",
     "apps/dispatch/checks.py",
-    "apps/*/handlers.py",
-    "apps/jobs/handlers/*.py",
+    "apps/jobs/handlers/checks.py",
+    "apps/jobs/handlers/registry.py",
     "apps/jobs/runner/*.py",
     "apps/jobs/services/leases.py",
-    "apps/jobs/rules/outcome.py",
     "apps/jobs/rules/report.py",
     "apps/jobs/tasks_backend.py",
     "apps/journal/checks.py",
@@ -253,6 +261,51 @@ def test_sentences_that_a_page_can_say_are_marked() -> None:
     assert [rule for rule, paths in for_programs.items() if not paths] == []
     known = {path for paths in for_programs.values() for path in paths}
     assert {path: texts for path, texts in said.items() if path not in known} == {}
+
+
+# --- what comes with the platform and is stored in English ----------------------------------------
+# They say in jobs and deliveries why an attempt failed.
+STORED = (
+    *("apps/alerts/handlers.py", "apps/bulk/handlers.py", "apps/alerts/services/waiting.py"),
+    *("apps/jobs/handlers/*.py", "apps/jobs/rules/failures.py", "apps/alerts/services/sending.py"),
+)
+
+
+def built_in() -> Iterator[tuple[str, Callable[[], str]]]:
+    """The name of each text, and the text as a page shows it."""
+    for kind in AlertRule.Kind:
+        yield f"rule {kind}", lambda kind=kind: str(AlertRule.Kind(kind).label)
+    for name in roles.ROLES:
+        yield f"role {name}", lambda name=name: str(Group(name=name))
+        yield f"role {name} can", lambda name=name: str(roles.DESCRIPTIONS[name])
+    for each in registry.known.handlers.values():
+        if each.location.startswith("apps."):
+            kind = JobType(name=each.name, title=each.settings["title"])
+            yield f"title of {each.name}", lambda kind=kind: kind.shown_title
+            yield f"{each.name} does", lambda each=each: translate(each.about)
+    for template in MESSAGES.values():
+        text = re.sub(r"\{\w+\}", "7", template)
+        yield template, lambda text=text: reason_of(text)
+
+
+def test_what_comes_with_the_platform_is_chinese(subtests: pytest.Subtests) -> None:
+    texts = dict(built_in())
+    assert len(texts) > 60
+    for name, shown in texts.items():
+        with subtests.test(name), translation.override("zh-hans"):
+            assert re.search(r"[\u4e00-\u9fff]", shown())
+
+
+def test_stored_messages_are_found_again_by_their_templates() -> None:
+    files = [path for rule in STORED for path in ROOT.glob(rule)]
+    marked = {message.text for message in marks_in(files).messages}
+    abouts = {each.about for each in registry.known.handlers.values()}
+
+    assert sorted(marked - abouts - {*MESSAGES.values()}) == []
+    made = _(failures.NOT_ALLOWED, host="a.b", port=81, setting="ALERT_HOSTS", hosts="{c}, %d\n")
+    with translation.override("zh-hans"):
+        assert reason_of(str(made)) == translate(made) != made
+        assert reason_of(f"{made} And more") == f"{made} And more"
 
 
 # --- the reading of sources -----------------------------------------------------------------------

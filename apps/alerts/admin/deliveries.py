@@ -14,10 +14,10 @@ from apps.alerts.admin.base import ForAllOrNobodyAdmin
 from apps.alerts.models import MAX_ANSWER, Delivery
 from apps.common.admin import MachineRowAdmin
 from apps.common.admin.base import Panel
-from apps.common.admin.display import column, error_column, shown_text, state_label, time_column
+from apps.common.admin.display import column, shown_text, state_label, time_column
 from apps.common.admin.filters import ChoiceFilter, NumberFilter
 from apps.common.admin.live import LiveAdmin
-from apps.common.masking import redact
+from apps.journal.admin.words import reason_of
 
 LIVE_SECONDS = 1.0
 STATE_COLOURS = {Delivery.State.SENT: "success", Delivery.State.FAILED: "danger"}
@@ -67,7 +67,6 @@ class DeliveryAdmin(ForAllOrNobodyAdmin, LiveAdmin, MachineRowAdmin):
     shown_created = time_column("created_at", _("created"))
     shown_ended = time_column("ended_at", _("ended"))
     shown_state = state_label("state", STATE_COLOURS, _("state"), ordering=False)
-    shown_answer = error_column("answer", _("answer"), limit=80)
 
     # --- the page ---------------------------------------------------------------------------------
     def live_seconds(self, row: Delivery) -> float | None:
@@ -77,7 +76,7 @@ class DeliveryAdmin(ForAllOrNobodyAdmin, LiveAdmin, MachineRowAdmin):
         context = {
             "state": self.shown_state(row),
             "code": row.code,
-            "answer": shown_text(redact(row.answer), limit=MAX_ANSWER),
+            "answer": shown_text(reason_of(row.answer), limit=MAX_ANSWER),
         }
         drawn = render_to_string("admin/includes/delivery_state.html", context)
         return [Panel(_("Now"), SafeString(drawn))]
@@ -110,6 +109,10 @@ class DeliveryAdmin(ForAllOrNobodyAdmin, LiveAdmin, MachineRowAdmin):
             return "–"
         url = reverse("admin:jobs_job_change", args=[delivery.job])
         return format_html('<a class="text-link" href="{}">{}</a>', url, delivery.job)
+
+    @column(_("answer"))
+    def shown_answer(self, delivery: Delivery) -> str:
+        return shown_text(reason_of(delivery.answer), limit=80)
 
     @column(_("title"))
     def shown_title(self, delivery: Delivery) -> str:

@@ -6,6 +6,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.alerts.admin.rules import WEEK
 from apps.alerts.models import Alert, AlertRule, Channel, ReportPlan
+from apps.alerts.services import report_runs, sending, waiting
 from apps.common.admin.display import listed
 from apps.journal.admin.words import Event, register
 
@@ -35,4 +36,10 @@ register(
         "report_sent": Event(_("Report sent by hand"), "send", "info"),
     },
     names={"channels": _("channels"), "owner": _("owner")},
+    messages=(
+        *(sending.GONE, sending.BEING_SENT, sending.NOT_TAKEN, sending.REFUSED),
+        *(sending.NO_SERVER, sending.UNREADABLE),
+        *(waiting.TOO_LATE, waiting.NEVER_ENDED, waiting.JOB_ENDED),
+        *(report_runs.DELETED, report_runs.DISABLED, report_runs.FORBIDDEN),
+    ),
 )

@@ -35,6 +35,11 @@ UNREADABLE = _(
     "SECRET_KEY was changed, so the address and secret of the channel cannot be read. Add the old "
     "key to SECRET_KEY_FALLBACKS and start anew, or type both again."
 )
+GONE = _("The delivery does not exist any more: its rule or channel was deleted.")
+BEING_SENT = _("Somebody else is sending it.")
+NOT_TAKEN = _("The message was not taken.")
+REFUSED = _("The message was refused.")
+NO_SERVER = _("There is no server for mail; set EMAIL_URL and start anew.")
 # Attempts at what the other side refuses for a reason that its documentation leaves open.
 UNSURE_TRIES = 3
 
@@ -151,7 +156,7 @@ def _sent(channel: Channel, message: Message, now: datetime) -> tuple[int | None
 
 def _mailed(channel: Channel, message: Message) -> tuple[int | None, Verdict]:
     if not settings.EMAIL_HOST:
-        return None, Verdict(FAIL, _("There is no server for mail; set EMAIL_URL and start anew."))
+        return None, Verdict(FAIL, NO_SERVER)
     # A line break would begin another header.
     subject = " ".join(message.title.split())
     longer = message.mail

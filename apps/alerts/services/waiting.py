@@ -23,6 +23,9 @@ WAITS = timedelta(seconds=60)
 # Older news are none: nothing waits longer, such as that of a platform that stood still.
 LONGEST = timedelta(days=1)
 _AT_ONCE = 200
+TOO_LATE = _("It was not sent within a day.")
+NEVER_ENDED = _("It was not sent: none of its tries came to an end; the log says why.")
+JOB_ENDED = _("It was not sent: somebody ended its job.")
 
 
 def send_waiting(*, until: datetime) -> int:
@@ -61,12 +64,12 @@ def _carry_out(delivery: Delivery) -> bool:
 def _why_not(delivery: Delivery, most: int) -> Message | None:
     """Why it is not sent any more."""
     if delivery.created_at < clock.now() - LONGEST:
-        return _("It was not sent within a day.")
+        return TOO_LATE
     if delivery.tries >= most:
-        return _("It was not sent: none of its tries came to an end; the log says why.")
+        return NEVER_ENDED
     jobs = find_each([delivery.job or 0], only=("status",))
     if any(job.status in (t.CANCELLED, t.SUCCEEDED) for job in jobs.values()):
-        return _("It was not sent: somebody ended its job.")
+        return JOB_ENDED
     return None
 
 

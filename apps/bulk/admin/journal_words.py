@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 from django.utils.translation import gettext_lazy as _
 
 from apps.bulk.models import BulkRun
 from apps.bulk.services import runs
-from apps.bulk.services.carry import MASKED_NOW
+from apps.bulk.services.carry import AS_ASKED, MASKED_NOW, NO_RUN
 from apps.journal.admin.words import Event, register
 
 register(
@@ -25,9 +23,6 @@ register(
         r"number[.]": _(
             "More than %(most)s rows match. Nothing was changed; start again with a higher number."
         ),
-        re.escape(MASKED_NOW): _(
-            "The filter searches for a value that is masked now. The rows that are left stay as "
-            "they are; start a new run with another filter."
-        ),
     },
+    messages=(NO_RUN, AS_ASKED, MASKED_NOW),
 )

@@ -30,6 +30,8 @@ from apps.common.rows import insert_values
 logger = logging.getLogger(__name__)
 
 NO_MATCH = _("does not match the filter any more")
+NO_RUN = _("There is no bulk run {run} of this job; start runs by their page.")
+AS_ASKED = _("stopped as asked for")
 MASKED_NOW = _(
     "The filter searches for a value that is masked now. The rows that are left stay as they are; "
     "start a new run with another filter."

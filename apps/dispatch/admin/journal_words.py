@@ -78,6 +78,7 @@ register(
         "retired": _("retired"),
     },
     names={
+        "version": _("version"),
         "add": _("add"),
         "archived_dispatches": _("archived dispatches"),
         "archived_tasks": _("archived tasks"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections import defaultdict
 from typing import Any
 
@@ -10,7 +9,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.admin.display import shown_text
+from apps.common.admin.display import shown_text, translate
 from apps.jobs.handlers import registry
 from apps.jobs.models import JobType
 
@@ -102,11 +101,10 @@ def handlers_view(request: HttpRequest, *, model_admin: Any) -> HttpResponse:
 
 
 def _shown(handler: registry.Handler, types: list[dict[str, str]]) -> dict[str, Any]:
-    about = (inspect.getdoc(handler.function) or "").partition("\n")[0]
     return {
         "name": handler.name,
         "location": handler.location,
-        "about": shown_text(about, limit=160),
+        "about": shown_text(translate(handler.about), limit=160),
         **_listed(types),
     }
 

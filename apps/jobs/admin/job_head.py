@@ -182,7 +182,7 @@ def _running(job: AnyJob, workers: WorkerLinks, now: datetime) -> Iterable[_Atte
 
 def _ended(entry: Any, workers: WorkerLinks) -> _Attempt:
     """Of an entry beside the `summary` of its data."""
-    error = redact(line_of(entry.error, entry.summary)) or reason_of(entry.reason)
+    error = reason_of(line_of(entry.error, entry.summary) or entry.reason)
     event = event_of(entry.event)
     return _Attempt(
         number=entry.attempt or 0,

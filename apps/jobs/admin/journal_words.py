@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.utils.translation import gettext_lazy as _
 
 from apps.jobs.models import Job, JobType, TypeState, Worker
+from apps.jobs.rules import failures
 from apps.journal.admin.words import Event, register
 from apps.journal.models import Source
 
@@ -95,5 +96,6 @@ register(
     },
     choices={"end": _STATES},
     reasons=REASONS,
+    messages=failures.ALL,
     pages={Source.JOB: lambda entry: "jobs_job"},
 )

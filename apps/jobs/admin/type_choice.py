@@ -18,7 +18,7 @@ def offer_types(form: BaseForm, name: str, bounds: Bounds, *, kept: str = "") ->
     """Let the field offer the types within the bounds, and the one that the row has; nothing is
     chosen yet where there are several."""
     choices = [
-        (type_.name, f"{type_.name} · {shown_text(type_.title, limit=80)}")
+        (type_.name, f"{type_.name} · {shown_text(type_.shown_title, limit=80)}")
         if type_.title
         else (type_.name, type_.name)
         for type_ in open_types(bounds.types).only("name", "title")

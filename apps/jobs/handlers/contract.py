@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from apps.jobs.errors import LeaseLost
+from apps.jobs.rules import failures
 from apps.jobs.rules.outcome import HeldJob
 
 MAX_WAIT = timedelta(days=366)
@@ -132,7 +133,7 @@ class Fail(Exception):
 class Cancelled(Exception):
     """The handler saw `ctx.cancelled` and stopped."""
 
-    def __init__(self, reason: str = "cancelled as asked for") -> None:
+    def __init__(self, reason: str = failures.AS_ASKED) -> None:
         super().__init__(reason)
 
 

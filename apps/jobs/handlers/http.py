@@ -18,10 +18,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from apps.common import clock
+from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.jobs.conf import conf
 from apps.jobs.handlers.contract import Context, Fail, Retry
 from apps.jobs.handlers.registry import handler
+from apps.jobs.rules import failures
 from apps.jobs.rules.addresses import host_is_listed, is_allowed, network_of
 
 PORTS = {"http": 80, "https": 443}
@@ -52,6 +54,9 @@ class Target:
 @handler(
     "http_request",
     title="HTTP request",
+    about=_(
+        "One request to a host of JOB_HTTP_HOSTS; no redirects, no proxies, time and size bounded."
+    ),
     lane="slow",
     lease_seconds=60,
     max_processing_seconds=MAX_SECONDS + 60,
@@ -70,15 +75,14 @@ class Target:
     },
 )
 def http_request(context: Any, ctx: Context) -> Any:
-    """One request to a host of JOB_HTTP_HOSTS; no redirects, no proxies, time and size bounded.
-
-    A 2xx is success, 5xx and 429 are retried, everything else is final. The number of
-    the job goes along as Idempotency-Key.
+    """No redirects, no proxies. A 2xx is success, 5xx and 429 are retried, everything else is
+    final. The number of the job goes along as Idempotency-Key.
     """
     target = resolved(target_of(str(context["url"])))
     method = context.get("method", "GET")
     if method not in METHODS:
-        raise Fail(f"{method!r} is no method; use {', '.join(METHODS)}.")
+        known = ", ".join(METHODS)
+        raise Fail(Message(failures.NO_METHOD, method=repr(method), methods=known))
     own = {"Idempotency-Key": str(ctx.job_id), "User-Agent": "taskplatform"}
     body = None
     if "json" in context:
@@ -98,7 +102,8 @@ def http_request(context: Any, ctx: Context) -> Any:
     if 200 <= status < 300:
         return shown
     # The body may hold anything; whoever sees the job reads the text.
-    text, detail = f"{target.host} answered {status}", {"body": shown_body[:MAX_SHOWN]}
+    text = Message(failures.ANSWERED, host=target.host, status=status)
+    detail = {"body": shown_body[:MAX_SHOWN]}
     if status >= 500 or status in _PASSING:
         raise Retry(wait_of(answer_headers), text, detail=detail, is_asked=True)
     raise Fail(text, detail=detail)
@@ -136,18 +141,17 @@ def target_of(
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise Fail(f"{url!r} is no address: {error}.") from error
+        raise Fail(Message(failures.NO_ADDRESS, url=repr(url), error=str(error))) from error
     if parts.scheme not in PORTS or not parts.hostname:
-        raise Fail(f"{url!r} is no address of the web; write https://host/path.")
+        raise Fail(Message(failures.NOT_OF_THE_WEB, url=repr(url)))
     if parts.username is not None or parts.password is not None:
-        raise Fail("An address with a user or password in it is not called; use headers.")
+        raise Fail(failures.WITH_USER)
     host = parts.hostname.rstrip(".").lower()
     usual = PORTS[parts.scheme]
     if not host_is_listed(host, port or usual, usual, hosts):
         raise Fail(
-            _(
-                "{host} port {port} is not allowed. Add it to {setting}, which has: {hosts}; then "
-                "start anew.",
+            Message(
+                failures.NOT_ALLOWED,
                 host=host,
                 port=port or usual,
                 setting=setting,
@@ -158,7 +162,7 @@ def target_of(
     if parts.query:
         path += f"?{parts.query}"
     if not path.isascii() or any(sign <= " " for sign in path):
-        raise Fail("The path of an address is ASCII without blanks; quote the rest with %.")
+        raise Fail(failures.PATH_NOT_QUOTED)
     return Target(parts.scheme, host, port or usual, path)
 
 
@@ -168,30 +172,24 @@ def resolved(target: Target) -> Target:
     try:
         found = socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise Retry(reason=f"{target.host} cannot be looked up: {error}") from error
+        reason = Message(failures.NOT_FOUND, host=target.host, error=str(error))
+        raise Retry(reason=reason) from error
     networks = [network_of(each) for each in conf.JOB_HTTP_NETWORKS]
     addresses = [str(each[4][0]) for each in found]
     for address in addresses:
         if not is_allowed(ipaddress.ip_address(address), networks):
-            raise Fail(
-                _(
-                    "{host} is at {address}, which is not public; name its network in "
-                    "JOB_HTTP_NETWORKS if it may be called.",
-                    host=target.host,
-                    address=address,
-                )
-            )
+            raise Fail(Message(failures.NOT_PUBLIC, host=target.host, address=address))
     return Target(target.scheme, target.host, target.port, target.path, addresses[0])
 
 
 def _checked(headers: Any) -> dict[str, str]:
     if not isinstance(headers, dict):
-        raise Fail("headers must be an object of texts.")
+        raise Fail(failures.NO_HEADERS)
     for name in headers:
         lower = str(name).lower()
         is_ours = lower in _OURS or lower in _OF_PROXIES
         if is_ours or lower.startswith(("proxy-", "x-forwarded-")):
-            raise Fail(f"The header {name} is not for jobs to set.")
+            raise Fail(Message(failures.HEADER_OF_OURS, name=str(name)))
     return {str(name): str(value) for name, value in headers.items()}
 
 
@@ -227,13 +225,17 @@ def send(
             named = {name.lower(): value for name, value in response.getheaders()}
             return response.status, named, answer
     except ssl.SSLCertVerificationError as error:
-        raise Fail(f"{target.host} shows no certificate that is trusted: {error}") from error
+        said = Message(failures.NOT_TRUSTED, host=target.host, error=str(error))
+        raise Fail(said) from error
     except (OSError, http.client.HTTPException) as error:
         late = time.monotonic() - began >= seconds
-        what = f"did not answer within {seconds:g} s" if late else f"broke off: {_said(error)}"
-        raise Retry(reason=f"{target.host} {what}") from error
+        if late:
+            said = Message(failures.TOO_LATE, host=target.host, seconds=f"{seconds:g}")
+        else:
+            said = Message(failures.BROKE_OFF, host=target.host, error=_said(error))
+        raise Retry(reason=said) from error
     except ValueError as error:
-        raise Fail(f"The request cannot be sent: {error}") from error
+        raise Fail(Message(failures.NOT_SENT, error=str(error))) from error
 
 
 @contextmanager

@@ -10,23 +10,26 @@ from typing import Any
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
+from apps.common.messages import Message
+from apps.common.messages import Message as _
 from apps.jobs.conf import conf
 from apps.jobs.handlers.contract import Cancelled, Context, Fail, Later
 from apps.jobs.handlers.registry import handler
+from apps.jobs.rules import failures
 
 MAX_SLEEP = 3600
 MAX_OUTPUT = 20_000
 
 
-@handler("echo", title="Echo")
+@handler("echo", title="Echo", about=_("Return the context."))
 def echo(context: Any) -> Any:
-    """Return the context."""
     return context
 
 
 @handler(
     "sleep",
     title="Sleep",
+    about=_("Do nothing for some seconds, for tests; continues where an earlier attempt ended."),
     lane="slow",
     max_processing_seconds=MAX_SLEEP + 60,
     params_schema={
@@ -37,7 +40,6 @@ def echo(context: Any) -> Any:
     },
 )
 def sleep(context: Any, ctx: Context) -> Any:
-    """Do nothing for some seconds, for tests; continues where an earlier attempt ended."""
     seconds = float(context["seconds"])
     slept = float(ctx.saved or 0)
     while slept < seconds:
@@ -56,6 +58,9 @@ def sleep(context: Any, ctx: Context) -> Any:
 @handler(
     "management_command",
     title="Management command",
+    about=_(
+        "Run one of the commands of JOB_COMMANDS with arguments as in a shell; keeps its output."
+    ),
     lane="slow",
     max_attempts=1,
     params_schema={
@@ -69,13 +74,10 @@ def sleep(context: Any, ctx: Context) -> Any:
     },
 )
 def management_command(context: Any) -> Any:
-    """Run one of the commands of JOB_COMMANDS with arguments as in a shell; keeps its output."""
     name = context.get("command")
     if name not in conf.JOB_COMMANDS:
-        raise Fail(
-            f"The command {name!r} is not allowed; JOB_COMMANDS has: "
-            f"{', '.join(conf.JOB_COMMANDS) or 'none'}."
-        )
+        commands = ", ".join(conf.JOB_COMMANDS) or "none"
+        raise Fail(Message(failures.NO_COMMAND, name=repr(name), commands=commands))
     output = io.StringIO()
     try:
         call_command(name, *context.get("arguments", ()), stdout=output, stderr=output)

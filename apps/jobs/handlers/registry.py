@@ -21,14 +21,15 @@ _OWN = ("id", "name", "handler", "version", "created_at", "created_by", "updated
 @dataclass(frozen=True, slots=True)
 class Handler:
     """A function under its name; `is_long` ones take a Context too. `settings` are those of the
-    job type that is made for it. Jobs of a type that is `for_code` are submitted by code alone,
-    which chooses what they do."""
+    job type that is made for it, `about` says on a page what it does. Jobs of a type that is
+    `for_code` are submitted by code alone, which chooses what they do."""
 
     name: str
     function: Callable[..., Any]
     is_long: bool
     settings: Mapping[str, Any] = field(default_factory=dict)
     for_code: bool = False
+    about: str = ""
 
     @property
     def location(self) -> str:
@@ -65,17 +66,20 @@ class Registry:
 known = Registry()
 
 
-def handler(name: str, *, for_code: bool = False, **type_settings: Any) -> Callable[[F], F]:
+def handler(
+    name: str, *, for_code: bool = False, about: str = "", **type_settings: Any
+) -> Callable[[F], F]:
     """Run the jobs of type `name` by the function: `def mail(context)` or `def mail(context, ctx)`.
 
     The settings (`lane`, `max_attempts`, `title`, `params_schema`, …) are those that its job type
     begins with; later an operator may change them. What is `for_code` cannot be submitted by keys
-    and on pages.
+    and on pages. `about`, a line for people, is by default the first one of the docstring.
     """
 
     def register(function: F) -> F:
         count = _argument_count(function)
-        entry = Handler(name, function, count == 2, type_settings, for_code)
+        line = about or (inspect.getdoc(function) or "").partition("\n")[0]
+        entry = Handler(name, function, count == 2, type_settings, for_code, line)
         known.add(entry, _problem(entry, count))
         return function
 

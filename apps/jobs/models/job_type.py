@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import models
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.fields import KeyField
@@ -26,6 +27,8 @@ BUILT_IN = {
     "Management command": _("Management command"),
     "Sleep": _("Sleep"),
 }
+# That of a queue of Django's Tasks API, whose type is `task.<queue>`.
+OF_QUEUE = "Tasks: "
 
 
 class JobTypeQuerySet(models.QuerySet["JobType"]):
@@ -111,6 +114,8 @@ class JobType(Edited):
     @property
     def shown_title(self) -> str:
         """The title; one that comes with the platform in the language of the page."""
+        if self.name.startswith("task.") and self.title.startswith(OF_QUEUE):
+            return gettext("Tasks: %s") % self.title.removeprefix(OF_QUEUE)
         return str(BUILT_IN.get(self.title, self.title))
 
     @property

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from apps.common.error_lines import line_of_text
+from apps.jobs.rules import failures
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.backoff import backoff_seconds
 from apps.jobs.rules.order import order_key
@@ -30,9 +31,7 @@ RETRY_AS_ASKED = "asked"
 LOSSES = {t.END_LOST: "its worker was lost", t.END_TIMED_OUT: "past its deadline"}
 FAILURES = frozenset({t.END_FAILED, *LOSSES})
 MAX_MEMO = 2000
-_NO_REASON = "it failed without saying why"
 _NOT_STARTED = "its worker was lost before it started"
-_RESULT_LOST = "The worker was lost before the result was stored."
 _ARROWS = {
     t.END_SUCCEEDED: "succeed",
     t.END_FAILED: "fail",
@@ -141,7 +140,7 @@ class Outcome:
         if self.end in LOSSES:
             return LOSSES[self.end]
         if self.end == t.END_FAILED:
-            return self.error or self.memo or _NO_REASON
+            return self.error or self.memo or failures.NO_REASON
         return self.error
 
     @property
@@ -318,7 +317,7 @@ def found_outcome(job: LockedJob, end: str, records: Records) -> Outcome:
     if not seen.has_ended:
         return lost
     return seen.outcome or replace(
-        lost, end=t.END_FAILED, error=_RESULT_LOST, retry_after=timedelta()
+        lost, end=t.END_FAILED, error=failures.RESULT_LOST, retry_after=timedelta()
     )
 
 

@@ -13,8 +13,10 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from apps.common import clock, logs
 from apps.common.error_lines import line_of_error
+from apps.common.messages import Message
 from apps.jobs.handlers.contract import Cancelled, Context, Fail, Later, NextStage, Retry
 from apps.jobs.handlers.registry import Handler
+from apps.jobs.rules import failures
 from apps.jobs.rules.outcome import (
     MAX_MEMO,
     RETRY_AS_ASKED,
@@ -54,7 +56,7 @@ def run(handler: Handler | None, job: HeldJob, is_stopping: Callable[[], bool]) 
 
 def _called(handler: Handler | None, job: HeldJob, is_stopping: Callable[[], bool]) -> Outcome:
     if handler is None:
-        return _failed(job, f"No handler runs jobs of type {job.type} here.", retry=RETRY_NEVER)
+        return _failed(job, Message(failures.NO_HANDLER, type=job.type), retry=RETRY_NEVER)
     were_inside = [
         each.alias for each in connections.all(initialized_only=True) if _is_inside(each)
     ]

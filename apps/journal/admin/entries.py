@@ -78,7 +78,7 @@ def _moment(entry: JournalEntry, shows_payload: bool) -> Moment:
         facts.append((gettext("host"), entry.host))
     error = redact(entry.error.strip())
     if error:
-        named = redact(entry.error_line)
+        named = words.reason_of(entry.error_line)
         facts.append((gettext("error"), shown_text(named, limit=MAX_VALUE)))
     is_long = "\n" in error or len(error) > MAX_VALUE
     facts += _changes(entry.data or {}, shows_payload)

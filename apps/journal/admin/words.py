@@ -7,9 +7,10 @@ names that it writes; a name without a label is shown with blanks for underscore
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import zip_longest
 from typing import Any
 
 from django.db.models import Model
@@ -17,8 +18,9 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.admin.display import plain_time
+from apps.common.admin.display import plain_time, translate
 from apps.common.masking import redact
+from apps.common.messages import Message
 from apps.journal.models import JournalEntry
 
 Words = str | Promise
@@ -42,6 +44,8 @@ CHOICES: dict[str, dict[Any, Words]] = {}
 TOLD: dict[str, Callable[[Any], str]] = {}
 # Reasons that the platform writes: a pattern of the stored text → the text with its groups.
 REASONS: dict[str, Words] = {}
+# Messages that are stored as text: a pattern of the text → the template, as the catalogue has it.
+MESSAGES: dict[re.Pattern[str], str] = {}
 # By source, the URL name of the admin page of an entry's subject ("dispatch_dispatch"), or "".
 PAGES: dict[str, Callable[[JournalEntry], str]] = {}
 
@@ -54,6 +58,7 @@ def register(
     choices: Mapping[str, Mapping[Any, Words]] | None = None,
     told: Mapping[str, Callable[[Any], str]] | None = None,
     reasons: Mapping[str, Words] | None = None,
+    messages: Iterable[str] = (),
     pages: Mapping[str, Callable[[JournalEntry], str]] | None = None,
 ) -> None:
     """Add the words of an app; facts named like a field of its models have the field's labels."""
@@ -62,6 +67,7 @@ def register(
     NAMES.update(names or {})
     TOLD.update(told or {})
     REASONS.update(reasons or {})
+    MESSAGES.update((_pattern_of(template), template) for template in messages)
     PAGES.update(pages or {})
     for name, labels in (choices or {}).items():
         CHOICES.setdefault(name, {}).update(labels)
@@ -92,7 +98,17 @@ def reason_of(reason: str) -> str:
         if match := re.fullmatch(pattern, reason):
             params = {name: value_of(name, value) for name, value in match.groupdict().items()}
             return str(redact(str(text) % params))
+    for made_by, template in MESSAGES.items():
+        if match := made_by.fullmatch(reason):
+            return str(redact(translate(Message(template, **match.groupdict()))))
     return str(redact(reason))
+
+
+def _pattern_of(template: str) -> re.Pattern[str]:
+    """What matches the texts that the template makes; its params are the groups."""
+    parts = re.split(r"\{(\w+)\}", template)
+    texts, names = map(re.escape, parts[::2]), (f"(?P<{name}>.*?)" for name in parts[1::2])
+    return re.compile("".join(map("".join, zip_longest(texts, names, fillvalue=""))), re.DOTALL)
 
 
 def value_of(name: str, value: object) -> str:

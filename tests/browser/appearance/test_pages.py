@@ -79,9 +79,6 @@ SAME = (
     "GB",
     "Asyncflow",
     "admin",
-    "viewer",
-    "operator",
-    "configurer",
     "demo",
 )
 

@@ -252,6 +252,18 @@ def test_page_of_a_test_shows_code_and_answer(role_client: Any, site: Receiver) 
     assert len(site.taken) == 1
 
 
+def test_why_a_message_was_not_sent_is_told_in_the_language_of_the_page(
+    admin_client: Client,
+) -> None:
+    admin_client.post(address("channel", "test", channel().pk))
+    Delivery.objects.update(answer="hook.example.org cannot be looked up: Name not known")
+    page = address("delivery", "change", Delivery.objects.get().pk)
+
+    for url in (address("delivery", "changelist"), page):
+        shown = text_of(admin_client.get(url, headers={"accept-language": "zh-hans"}))
+        assert "无法解析 hook.example.org：Name not known" in shown
+
+
 # --- alerts ---------------------------------------------------------------------------------------
 
 

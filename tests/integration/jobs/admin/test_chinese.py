@@ -171,5 +171,7 @@ def test_titles_of_types_that_come_with_the_platform_are_chinese(admin_client: C
     for url, query in ((TYPES, {}), (reverse("admin:search"), {"term": "sle"})):
         page = admin_client.get(url, query, headers=headers)
         assert "休眠" in text_of(page)
-    assert "Sleep well" in text_of(admin_client.get(TYPES, headers=headers))
+    for url in (TYPES, ADD):
+        assert "Sleep well" in text_of(admin_client.get(url, headers=headers))
+    assert "sleep · 休眠" in text_of(admin_client.get(ADD, headers=headers))
     assert "Sleep" in text_of(admin_client.get(TYPES))
