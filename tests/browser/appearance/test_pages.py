@@ -6,7 +6,6 @@ draws in which look, with which data and which half; `make test-long` walks all 
 
 from __future__ import annotations
 
-import inspect
 import random
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -216,17 +215,17 @@ def pages_of_outside() -> dict[str, str]:
 def written() -> set[str]:
     """Every text that stands in the rows, and the ids that go with it."""
     rows: list[Any] = []
-    own = (Executor, OnceTask, RotateTask, Template, JournalEntry, ApiClient)
+    own = (Executor, OnceTask, RotateTask, Template, JournalEntry, ApiClient, User)
     for model in (*own, Job, JobType, Worker):
         rows += model.objects.values()  # type: ignore[attr-defined]
     return {text for row in rows for value in row.values() for text in _texts(value)}
 
 
 def told_by_programs() -> set[str]:
-    """The names of handlers, and what those who wrote them say of them."""
+    """The names of handlers, and what those who wrote others than ours say of them."""
     handlers = registry.known.handlers
-    said = {(inspect.getdoc(each.function) or "").partition("\n")[0] for each in handlers.values()}
-    return said | set(handlers)
+    others = [each for each in handlers.values() if not each.location.startswith("apps.")]
+    return {each.about for each in others} | set(handlers)
 
 
 def _texts(value: Any) -> Iterator[str]:
