@@ -343,8 +343,9 @@ def write(path: "str", text: "str") -> "None":
 def start() -> "int":
     """Install what running needs and become `manage.py serve`; returns only on a failure."""
     install([RUN_LOCK])
-    database, var = settings("DATABASE_URL", "VAR_DIR")
-    if database.startswith("mysql"):
+    database, database_file, var = settings("DATABASE_URL", "DATABASE_URL_FILE", "VAR_DIR")
+    # An address without a password, as that of SQLite, needs no file of its own.
+    if database.startswith("mysql") or database_file:
         install([RUN_LOCK, MYSQL_LOCK])
     require_space(os.path.join(ROOT, var or "var"), VAR_MEGABYTES)
     # Replaces this process, so that signals go straight to the supervisor.

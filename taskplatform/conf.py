@@ -52,6 +52,22 @@ class WebConf(Conf):
         "an address of this machine, 0.0.0.0 for all of them",
         "Address at which the web processes listen.",
     )
+    WEB_WORKERS = integer(
+        1,
+        "Web processes of this machine; without Redis each counts wrong keys, passwords and calls "
+        "by itself, so that limits let through as many times as much.",
+        minimum=1,
+        maximum=64,
+        usual="half the cores with Redis, 1 without it",
+    )
+    WORKER_SLOTS = integer(
+        4,
+        "How many jobs this machine runs at once: `make run` shares them among processes of 4 to "
+        "7, any other Celery worker without `--concurrency` has so many.",
+        minimum=1,
+        maximum=512,
+        usual="twice the cores, at least 4",
+    )
     WEB_THREADS = integer(
         4,
         "How many requests each web process works on at once; one more hashes passwords.",

@@ -38,6 +38,12 @@ CSRF_FAILURE_VIEW = "apps.common.problems.csrf_failure"
 CSRF_TRUSTED_ORIGINS = [*WebConf.CSRF_TRUSTED_ORIGINS.given()]
 PORT = WebConf.PORT.given()
 HOST = WebConf.HOST.given()
+# Processes and slots of this machine. Without Redis each web process counts wrong keys, passwords
+# and calls by itself, so there are several only where they are wanted.
+_cores = os.cpu_count() or 1
+_web_workers = max(1, _cores // 2) if StorageConf.REDIS_URL.given() else 1
+WEB_WORKERS = WebConf.WEB_WORKERS.given(default=str(_web_workers))
+WORKER_SLOTS = WebConf.WORKER_SLOTS.given(default=str(max(4, _cores * 2)))
 WEB_THREADS = WebConf.WEB_THREADS.given()
 PUBLIC_URL = WebConf.PUBLIC_URL.given(default=f"http://127.0.0.1:{PORT}")
 TRUSTED_PROXIES = WebConf.TRUSTED_PROXIES.given()
@@ -233,6 +239,7 @@ if not REDIS_URL:
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_PUBLISH_RETRY = False
 CELERY_TASK_DEFAULT_QUEUE = "sweeps"
+CELERY_WORKER_CONCURRENCY = WORKER_SLOTS
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True

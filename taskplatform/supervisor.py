@@ -16,9 +16,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from threading import Thread
@@ -59,11 +59,15 @@ _PR_SET_PDEATHSIG = 1
 
 @dataclass(frozen=True)
 class Part:
-    """One process to keep running. Leading parts start and stop before the others."""
+    """One process to keep running. Leading parts start and stop before the others.
+
+    `variables` are those of the environment that only this part has.
+    """
 
     name: str
     command: Sequence[str]
     leads: bool = False
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 class PartLog(RotatingFileHandler):
@@ -119,6 +123,7 @@ class Child:
             return
         self._process = subprocess.Popen(  # noqa: S603
             self.part.command,
+            env={**os.environ, **self.part.variables},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

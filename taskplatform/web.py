@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import shutil
 import sys
 from pathlib import Path
 
 from django.conf import settings
+
+from apps.common.http_metrics import SHARED_FOLDER
 
 APPLICATION = "taskplatform.rsgi:application"
 # Where a dialect of asyncflow is served at a port of its own: on this machine alone.
@@ -44,13 +47,29 @@ def problem_of(connections: int) -> str:
     )
 
 
-def folder_of_counts(port: int) -> Path:
-    """The empty folder in which the processes of a server count their answers together."""
+def limits_problem(processes: int) -> str:
+    """What several processes without Redis cannot do; empty if nothing."""
+    if processes == 1 or settings.REDIS_URL:
+        return ""
+    return (
+        f"Each of the {processes} web processes counts wrong keys, passwords and calls by itself, "
+        f"so limits let through up to {processes} times as much: REDIS_URL or WEB_WORKERS=1 keeps "
+        "them."
+    )
+
+
+def several(processes: int, port: int) -> tuple[list[str], dict[str, str]]:
+    """Options and variables of a server of several processes, each of which is started again when
+    it dies. They count their answers together, in a folder that is emptied here."""
+    options = ["--workers", str(processes), "--respawn-failed-workers"]
+    options += ["--workers-kill-timeout", str(STOP_SECONDS)]
+    if processes == 1 or SHARED_FOLDER in os.environ:
+        return options, {}
     folder = Path(settings.VAR_DIR, "answers", str(port))
     if folder.exists():
         shutil.rmtree(folder)
     folder.mkdir(parents=True)
-    return folder
+    return options, {SHARED_FOLDER: str(folder)}
 
 
 def local_command(dialect: str, port: int, *options: str, connections: int) -> list[str]:

@@ -35,12 +35,20 @@ def neutral(var_dir: Path) -> dict[str, str]:
 
     All are named, so that neither the shell nor a .env of the developer decides anything.
     """
-    declared = dict.fromkeys((name for conf in ALL for name in conf.declared()), "")
+    declared: dict[str, str] = {}
+    for conf in ALL:
+        for name, setting in conf.declared().items():
+            declared[name] = ""
+            if setting.is_secret:
+                declared[f"{name}_FILE"] = ""
     del declared["DATABASE_URL"], declared["REDIS_URL"]
     return declared | {
         "VAR_DIR": str(var_dir),
         "SECRET_KEY": "a-key-for-tests-" * 4,
         "ALLOWED_HOSTS": "127.0.0.1,localhost",
+        # Whatever the number of cores.
+        "WEB_WORKERS": "1",
+        "WORKER_SLOTS": "4",
         # Types that tests of workers submit jobs of.
         "JOB_READY_MADE": "echo,sleep,management_command,http_request",
     }

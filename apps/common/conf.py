@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar, overload
 
 from django.conf import settings
@@ -20,6 +21,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 T = TypeVar("T")
 
+_ROOT = Path(__file__).resolve().parents[2]
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _SIZES = {"": 1, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
@@ -76,7 +78,7 @@ class Setting(Generic[T]):
 
     `default` is written as in the environment, "" for none; `usual` says it in words where other
     variables decide it. `allowed` and `meaning` are for people. A text that may hold a password
-    (`is_secret`) is quoted nowhere.
+    (`is_secret`) is quoted nowhere, and may stand in a file of its own.
     """
 
     default: str
@@ -104,8 +106,31 @@ class Setting(Generic[T]):
         return value
 
     def text(self, environment: Mapping[str, str] = os.environ) -> str:
-        """The variable without blanks around it; an empty one counts as absent."""
-        return environment.get(self.name, "").strip()
+        """The variable without blanks around it; an empty one counts as absent. A secret may stand
+        in the file that `NAME_FILE` names."""
+        value = environment.get(self.name, "").strip()
+        if self.is_secret and (file := environment.get(f"{self.name}_FILE", "").strip()):
+            if value:
+                raise ImproperlyConfigured(
+                    f"{self.name} and {self.name}_FILE are both set; keep one of them"
+                )
+            value = self._content(_ROOT / file)
+        return value
+
+    def _content(self, file: Path) -> str:
+        try:
+            value = file.read_text().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "it is no text"
+            raise ImproperlyConfigured(
+                f"{self.name}_FILE={file} cannot be read: {reason}; name a file that holds the "
+                f"value of {self.name} and that the user who runs the platform may read"
+            ) from error
+        if not value:
+            raise ImproperlyConfigured(
+                f"{self.name}_FILE={file} is empty; write the value of {self.name} into it"
+            )
+        return value
 
     def given(self, environment: Mapping[str, str] = os.environ, *, default: str = "") -> T:
         """The value of the environment, otherwise the default."""
@@ -140,9 +165,11 @@ def duration(
     )
 
 
-def integer(default: int, meaning: str, *, minimum: int, maximum: int) -> Setting[int]:
+def integer(
+    default: int, meaning: str, *, minimum: int, maximum: int, usual: str = ""
+) -> Setting[int]:
     allowed = f"{minimum} to {maximum}"
-    return Setting(str(default), parse_integer, allowed, meaning, minimum, maximum)
+    return Setting(str(default), parse_integer, allowed, meaning, minimum, maximum, usual=usual)
 
 
 def flag(meaning: str, *, usual: str = "") -> Setting[bool]:

@@ -217,6 +217,9 @@ def test_start_on_mariadb_named_by_the_environment_installs_mysqlclient(
 ) -> None:
     monkeypatch.setenv("DATABASE_URL", "mysql://u:p@127.0.0.1/x")
     assert started() == [RUN_LOCK, RUN_LOCK, MYSQL_LOCK, "serve"]
+    monkeypatch.setenv("DATABASE_URL", "")
+    monkeypatch.setenv("DATABASE_URL_FILE", "/run/secrets/database_url")
+    assert started() == [RUN_LOCK, RUN_LOCK, MYSQL_LOCK, "serve"]
 
 
 def test_start_on_mariadb_named_by_the_env_file_installs_mysqlclient(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,6 +30,34 @@ def test_address_shown_is_one_that_the_settings_let_in(
             command = serve.Command()
             settings.HOST, command.port = host, 8000
             assert command.url == url
+
+
+def test_slots_are_shared_by_as_few_processes_as_keep_the_cores_busy(
+    subtests: pytest.Subtests,
+) -> None:
+    for slots, shared in ((1, [1]), (4, [4]), (7, [7]), (8, [4, 4]), (18, [5, 5, 4, 4])):
+        with subtests.test(slots=slots):
+            found = serve.drains(slots)
+            assert [each for _name, each in found] == shared
+            assert [name for name, _each in found][:2] == ["drains", "drains-2"][: len(found)]
+
+
+def test_several_web_processes_count_together(settings: Any, tmp_path: Path) -> None:
+    settings.VAR_DIR, settings.WORKER_SLOTS = tmp_path, 8
+    command = serve.Command()
+    command.host, command.port = "127.0.0.1", 8000
+    for workers in (1, 3):
+        settings.WEB_WORKERS = workers
+        found = {part.name: part for part in command._parts()}
+        assert ("--workers" in found["web"].command) == (workers > 1)
+        folders = found["web"].variables.values()
+        assert [Path(each).is_dir() for each in folders] == [True] * (workers > 1)
+    assert found["drains-2"].variables == {}
+    settings.REDIS_URL = ""
+    assert "3 web processes counts wrong keys" in web.limits_problem(3)
+    assert web.limits_problem(1) == ""
+    settings.REDIS_URL = "redis://127.0.0.1"
+    assert web.limits_problem(3) == ""
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from environ import Env
 
+from taskplatform.conf import ALL
 from tests.environment import neutral
 
 SOURCE = settings.BASE_DIR / "taskplatform" / "settings.py"
@@ -64,6 +65,58 @@ def test_lists_bear_blanks(started: Any) -> None:
     assert found["INSTALLED_APPS"][-1] == "json"
 
 
+def test_machine_is_used_by_its_cores(
+    subtests: pytest.Subtests, started: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for cores, redis, web, slots in (
+        (1, "redis://127.0.0.1", 1, 4),
+        (2, "redis://127.0.0.1", 1, 4),
+        (8, "redis://127.0.0.1", 4, 16),
+        # Limits are counted by one process.
+        (8, "", 1, 16),
+        (None, "", 1, 4),
+    ):
+        with subtests.test(cores=cores, redis=redis):
+            monkeypatch.setattr(os, "cpu_count", lambda cores=cores: cores)
+            found = started(WEB_WORKERS="", WORKER_SLOTS="", REDIS_URL=redis)
+            assert (found["WEB_WORKERS"], found["WORKER_SLOTS"]) == (web, slots)
+    chosen = started(WEB_WORKERS="3", WORKER_SLOTS="7")
+    assert (chosen["WEB_WORKERS"], chosen["WORKER_SLOTS"]) == (3, 7)
+    assert chosen["CELERY_WORKER_CONCURRENCY"] == 7
+
+
+def test_secrets_stand_in_files_of_their_own(
+    subtests: pytest.Subtests, started: Any, tmp_path: Path
+) -> None:
+    values = {
+        "SECRET_KEY": "k" * 60,
+        "SECRET_KEY_FALLBACKS": "old",
+        "DATABASE_URL": "mysql://u:p@127.0.0.1/t",
+        "REDIS_URL": "redis://:p@127.0.0.1:6379/0",
+        "EMAIL_URL": "smtp://ann:p@mail.example.org",
+        "JOURNAL_SINKS": "files=file:///var/lib/journal",
+    }
+    secrets = (each for conf in ALL for each in conf.declared().values() if each.is_secret)
+    assert set(values) == {each.name for each in secrets}
+    for name, value in values.items():
+        with subtests.test(name=name):
+            file = tmp_path / name.lower()
+            file.write_text(f"{value}\n")
+            kept = started(**{name: "", f"{name}_FILE": str(file)})
+            told = started(**{name: value})
+            names = [each for each in told if each.isupper()]
+            assert {each: kept[each] for each in names} == {each: told[each] for each in names}
+
+            with pytest.raises(ImproperlyConfigured, match=f"{name} and {name}_FILE are both set"):
+                started(**{name: value, f"{name}_FILE": str(file)})
+            file.write_text("\n")
+            with pytest.raises(ImproperlyConfigured, match=f"{name}_FILE=.* is empty; write the"):
+                started(**{name: "", f"{name}_FILE": str(file)})
+            file.unlink()
+            with pytest.raises(ImproperlyConfigured, match="cannot be read: No such file or dir"):
+                started(**{name: "", f"{name}_FILE": str(file)})
+
+
 def test_secret_is_taken_letter_by_letter(started: Any) -> None:
     assert started(SECRET_KEY="$" + "k" * 60)["SECRET_KEY"] == "$" + "k" * 60
 
@@ -77,6 +130,8 @@ def test_value_that_makes_no_sense_stops_the_start(subtests: pytest.Subtests, st
         ("PORT", "80x", "PORT: '80x' is not a whole number. Allowed: 1 to 65535"),
         ("PORT", "65536", "PORT: 65536 is out of range. Allowed: 1 to 65535"),
         ("WEB_THREADS", "0", "Allowed: 1 to 100. How many requests"),
+        ("WEB_WORKERS", "0", "WEB_WORKERS: 0 is out of range. Allowed: 1 to 64"),
+        ("WORKER_SLOTS", "many", "WORKER_SLOTS: 'many' is not a whole number. Allowed: 1 to 512"),
         ("SECRET_KEY", "short", "SECRET_KEY: it is shorter than 50 characters; make one"),
         ("EXTRA_APPS", "json,nowhere.to.be", "there is no app nowhere.to.be"),
         (

@@ -29,8 +29,8 @@ from taskplatform.startup import CannotStart
 from taskplatform.supervisor import Part, Supervisor, on_stop
 
 SWEEP_THREADS = 3
-# For fast jobs, for the platform itself, and for three slow ones.
-DRAIN_THREADS = 5
+# Threads of one process share a core, and a slot of each is for fast jobs, one for the platform.
+SLOTS_OF_A_PROCESS = 4
 
 
 class Command(BaseCommand):
@@ -101,8 +101,13 @@ class Command(BaseCommand):
         startup.collect_static(self.var)
         if problem := startup.redis_problem():
             self.show(f"{problem}. The platform works without it, but slower.")
-        if problem := web.problem_of(web.raise_file_limit()):
-            self.show(problem)
+        connections_at_most = web.raise_file_limit()
+        for problem in (
+            web.problem_of(connections_at_most),
+            web.limits_problem(settings.WEB_WORKERS),
+        ):
+            if problem:
+                self.show(problem)
         # The parts have connections of their own.
         connections.close_all()
         return password, key
@@ -196,11 +201,16 @@ class Command(BaseCommand):
         worker += ["--without-gossip", "--without-mingle", "--without-heartbeat"]
         node = f"{self.port}@%h"
         connections = web.raise_file_limit()
+        # This supervisor starts a single process again by itself, and says so.
+        options, variables = (
+            web.several(settings.WEB_WORKERS, self.port) if settings.WEB_WORKERS > 1 else ([], {})
+        )
         return [
             Part(
                 "web",
-                web.command(host=self.host, port=self.port, connections=connections),
+                web.command(*options, host=self.host, port=self.port, connections=connections),
                 leads=True,
+                variables=variables,
             ),
             *(
                 Part(f"asyncflow-{name}", web.local_command(name, port, connections=connections))
@@ -214,13 +224,16 @@ class Command(BaseCommand):
                     *("--hostname", f"sweeps-{node}"),
                 ],
             ),
-            Part(
-                "drains",
-                [
-                    *worker,
-                    *("--queues", "fast,slow", "--concurrency", str(DRAIN_THREADS)),
-                    *("--hostname", f"drains-{node}"),
-                ],
+            *(
+                Part(
+                    name,
+                    [
+                        *worker,
+                        *("--queues", "fast,slow", "--concurrency", str(slots)),
+                        *("--hostname", f"{name}-{node}"),
+                    ],
+                )
+                for name, slots in drains(settings.WORKER_SLOTS)
             ),
         ]
 
@@ -294,6 +307,17 @@ class Command(BaseCommand):
             "Nothing comes when all is handed out; in the same environment, this plans more:",
             shlex.join([sys.executable, str(settings.BASE_DIR / "manage.py"), "demo", "--fresh"]),
         ]
+
+
+def drains(slots: int) -> list[tuple[str, int]]:
+    """The processes that share so many slots, with the slots of each: as few as keep the cores
+    busy."""
+    processes = max(1, slots // SLOTS_OF_A_PROCESS)
+    each, left = divmod(slots, processes)
+    return [
+        (f"drains-{number + 1}" if number else "drains", each + (number < left))
+        for number in range(processes)
+    ]
 
 
 def _exit_now() -> None:

@@ -9,7 +9,6 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
-from apps.common.http_metrics import SHARED_FOLDER
 from apps.jobs.conf import conf
 from taskplatform import web
 
@@ -27,22 +26,25 @@ class Command(BaseCommand):
             choices=dict(conf.ASYNCFLOW_PORTS),
             help="one dialect alone, on this machine at its port of ASYNCFLOW_PORTS",
         )
-        parser.add_argument("--workers", type=int, default=1, help="number of processes (1)")
+        parser.add_argument(
+            "--workers",
+            type=int,
+            default=settings.WEB_WORKERS,
+            help="number of processes (WEB_WORKERS)",
+        )
         parser.add_argument("--access-log", action="store_true", help="log each request")
 
     def handle(self, *args: Any, **options: Any) -> None:
         connections = web.raise_file_limit()
-        if problem := web.problem_of(connections):
-            self.stderr.write(problem)
-        chosen = [
-            *("--workers", str(options["workers"]), "--respawn-failed-workers"),
-            *("--workers-kill-timeout", str(web.STOP_SECONDS)),
-            *(["--access-log"] if options["access_log"] else []),
-        ]
+        workers = options["workers"]
+        for problem in (web.problem_of(connections), web.limits_problem(workers)):
+            if problem:
+                self.stderr.write(problem)
         dialect = options["asyncflow"]
         port = dict(conf.ASYNCFLOW_PORTS)[dialect] if dialect else options["port"]
-        if options["workers"] > 1 and SHARED_FOLDER not in os.environ:
-            os.environ[SHARED_FOLDER] = str(web.folder_of_counts(port))
+        chosen, variables = web.several(workers, port)
+        os.environ.update(variables)
+        chosen += ["--access-log"] if options["access_log"] else []
         if dialect:
             command = web.local_command(dialect, port, *chosen, connections=connections)
         else:
