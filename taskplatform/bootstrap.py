@@ -37,6 +37,8 @@ LOCK_MEGABYTES = {RUN_LOCK: 250, MYSQL_LOCK: 50, DEV_LOCK: 450}
 VAR_MEGABYTES = 50
 BUILD_PACKAGES = ["pkg-config", "default-libmysqlclient-dev", "gcc", "python3-dev"]
 TEST_PACKAGES = ["mariadb-server", "redis-server", "nginx", "chromium", "fonts-noto-cjk", "curl"]
+# What the files of taskplatform/deploy are checked by.
+TEST_PACKAGES += ["openssl", "systemd"]
 CLUSTER_PACKAGES = ["mariadb-server", "galera-4", "rsync", "haproxy", "redis-server"]
 GALERA = "/usr/lib/galera/libgalera_smm.so"
 # Users other than root often have no sbin folder in their PATH.
@@ -123,6 +125,8 @@ def has_package(package: "str") -> "bool":
         return os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h"))
     if package == "mariadb-server":
         return has_program("mariadbd", "mariadb-install-db")
+    if package == "systemd":
+        return has_program("systemd-analyze")
     if package == "galera-4":
         return os.path.exists(GALERA)
     if package == "fonts-noto-cjk":

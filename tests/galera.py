@@ -1,4 +1,4 @@
-"""A private MariaDB Galera cluster: three nodes and haproxy, as docs/deployment.md sets them up.
+"""A private MariaDB Galera cluster: three nodes and haproxy, by the files of taskplatform/deploy.
 
 Everything listens on free loopback ports and keeps its data in a temporary folder.
 """
@@ -7,39 +7,25 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shutil
 import signal
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.deploy import DEPLOY, replaced
 from tests.environment import new_folder
-from tests.processes import ROOT, eventually, free_port
+from tests.processes import eventually, free_port
 from tests.servers import MariaDBServer, PrivateServer, binary, greets
 
+FILES = DEPLOY / "galera"
 NODES = 3
 # The users of the check and of the nodes see each other as this host.
 HOST = "127.0.0.1"
 SYNCED = "4"
 # A state transfer by rsync fails under root.
 USER = "mysql"
-
-
-def readme_block(language: str) -> str:
-    """The only block of this language in taskplatform/docs/deployment.md."""
-    readme = (ROOT / "taskplatform" / "docs" / "deployment.md").read_text()
-    (text,) = re.findall(rf"```{language}\n(.*?)```", readme, re.DOTALL)
-    return str(text)
-
-
-def replaced(text: str, replacements: Mapping[str, str]) -> str:
-    """The text with each replacement made; AssertionError for one that does not occur in it."""
-    for old, new in replacements.items():
-        assert old in text, old
-        text = text.replace(old, new)
-    return text
 
 
 class GaleraNode(MariaDBServer):
@@ -79,7 +65,7 @@ class GaleraNode(MariaDBServer):
             "gcache.size=64M",
         )
         configuration = replaced(
-            readme_block("cnf"),
+            (FILES / "70-galera.cnf").read_text(),
             {
                 "gcomm://10.0.0.11,10.0.0.12,10.0.0.13": f"gcomm://{members}",
                 "wsrep_node_name = n1": f"wsrep_node_name = {self.name}",
@@ -149,9 +135,7 @@ class HAProxy(PrivateServer):
         return first.url.replace(f":{first.port}/", f":{self.port}/")
 
     def _command(self) -> list[str]:
-        check = self.folder / "galera-check"
-        check.write_text(readme_block("sh"))
-        check.chmod(0o755)
+        check = shutil.copy(FILES / "galera-check", self.folder)
         addresses = {
             f"10.0.0.{11 + place}:3306": f"{HOST}:{node.port}"
             for place, node in enumerate(self.nodes)
@@ -160,11 +144,11 @@ class HAProxy(PrivateServer):
         may_change = os.getuid() == 0
         configuration.write_text(
             replaced(
-                readme_block("haproxy"),
+                (FILES / "haproxy.cfg").read_text(),
                 {
                     **({} if may_change else {"user haproxy\n": "", "group haproxy\n": ""}),
                     "10.0.0.10:3306": f"{HOST}:{self.port}",
-                    "/usr/local/bin/galera-check": str(check),
+                    "command /usr/local/bin/galera-check": f"command {check}",
                     **addresses,
                 },
             )

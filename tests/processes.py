@@ -56,7 +56,7 @@ def usual_signals(ignored: signal.Signals | None = None) -> Callable[[], None]:
 
 
 class RunningProcess:
-    """A command in the project's folder, in a process group of its own; output goes to a file.
+    """A command in the folder, in a process group of its own; output goes to a file.
 
     `prepare` is what it runs before the command, `usual_signals` if there is nothing else.
     """
@@ -67,12 +67,13 @@ class RunningProcess:
         environment: Mapping[str, str],
         log: Path,
         prepare: Callable[[], None] | None = None,
+        folder: Path = ROOT,
     ) -> None:
         self._log = log
         with log.open("wb") as output:
             self.process = subprocess.Popen(
                 command,
-                cwd=ROOT,
+                cwd=folder,
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=output,

@@ -30,7 +30,7 @@ from typing import Any, TypeVar
 from tests.environment import new_folder
 from tests.processes import free_port
 
-INSTALL = "apt-get install --yes mariadb-server redis-server nginx"
+INSTALL = "apt-get install --yes mariadb-server redis-server nginx openssl systemd"
 START_SECONDS = 120.0
 STOP_SECONDS = 20.0
 # Users other than root often have no sbin folder in their PATH.

@@ -160,7 +160,7 @@ def test_missing_server_is_reported_with_the_command_that_installs_it(
 
     assert str(caught.value) == (
         "mariadb-install-db is not installed; "
-        "as root run: apt-get install --yes mariadb-server redis-server nginx"
+        "as root run: apt-get install --yes mariadb-server redis-server nginx openssl systemd"
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import io
 import os
-import re
 import runpy
 from pathlib import Path
 from typing import Any, ClassVar
@@ -168,16 +167,14 @@ def test_value_that_makes_no_sense_stops_the_start(subtests: pytest.Subtests, st
                 started(**{name: value})
 
 
-def test_file_that_the_readme_shows_for_production_starts(started: Any) -> None:
+def test_file_for_production_starts(started: Any, tmp_path: Path) -> None:
     class Read(Env):
         ENVIRON: ClassVar[dict[str, str]] = {}
 
-    readme = (settings.BASE_DIR / "taskplatform/docs/deployment.md").read_text()
-    section = readme.partition("## In production")[2]
-    [shown] = re.findall(r"```ini\n(.*?)```", section.partition("\n## ")[0], re.DOTALL)
+    shown = (settings.BASE_DIR / "taskplatform/deploy/production.env").read_text()
     Read.read_env(io.StringIO(shown.replace("…", "secret" * 10)))
 
-    found = started(**Read.ENVIRON)
+    found = started(**Read.ENVIRON | {"VAR_DIR": str(tmp_path)})
 
     assert found["SECRET_KEY"] == "secret" * 10
     assert found["HTTPS"] and found["ALLOWED_HOSTS"][0] == "tasks.example.org"
