@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from itertools import pairwise, product
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -21,12 +21,12 @@ from urllib.parse import urlsplit
 import pytest
 
 from taskplatform import sdk
-from taskplatform.demo import clients
 from taskplatform.demo.company import PEOPLE
 from tests.acceptance.conftest import SCOPES, make_key, new_environment
 from tests.acceptance.test_sdk_deaths import MANY, runs
 from tests.databases import empty_database, run_manage
 from tests.galera import Cluster, GaleraNode, cluster
+from tests.load import PLAN, Executors, Submitter, harm
 from tests.processes import RunningProcess, eventually
 from tests.servers import mariadb_server, redis_server
 from tests.workers import Workers, make_type
@@ -42,13 +42,6 @@ EXECUTORS = 20
 ENOUGH = 150
 # At rest when all is done; then the same on every node.
 TABLES = ("jobs_job", "dispatch_dispatch", "dispatch_stock")
-# The tasks of the demo, with a quota that nobody uses up.
-PLAN = """
-from apps.dispatch.models import OnceTask
-from taskplatform.demo.planning import plan
-plan()
-OnceTask.objects.filter(mode="blocking").update(dispatch_times=100_000)
-"""
 PROVE = """
 import json
 from apps.common import clock
@@ -128,60 +121,20 @@ def test_node_answers_only_when_it_has_applied_what_another_has_acknowledged(
 # --- The load -------------------------------------------------------------------------------------
 
 
-class Submitter(threading.Thread):
-    """Submits jobs, each under a key of its own, and never repeats a call that was not answered."""
-
-    def __init__(self, url: str, key: str, kind: str, *, batch: int, pause: float) -> None:
-        super().__init__()
-        self._client = sdk.Client(url, key, timeout=2.0, give_up_after=0.0)
-        self._kind, self._batch, self._pause = kind, batch, pause
-        self._ended = threading.Event()
-        self.acknowledged: list[str] = []
-        self.answered_at: list[float] = []
-        self.failures = 0
-
-    def run(self) -> None:
-        number = 0
-        while not self._ended.wait(self._pause):
-            number += 1
-            keys = [f"{number}-{place}" for place in range(self._batch)]
-            try:
-                made = self._client.submit_many(
-                    [{"type": self._kind, "key": key, "unique": True} for key in keys]
-                )
-            except sdk.Unavailable:
-                self.failures += 1
-                continue
-            self.acknowledged += [each.id for each in made]
-            self.answered_at.append(time.monotonic())
-
-    def end(self) -> None:
-        self._ended.set()
-        self.join()
-        self._client.close()
-
-    def longest_gap(self, since: float, until: float) -> float:
-        """Between two answers that came then, in seconds."""
-        times = [since, *(at for at in self.answered_at if since <= at <= until)]
-        return max(later - earlier for earlier, later in pairwise(times))
-
-
 class Load(NamedTuple):
     """What works while the fault comes: a part of each kind."""
 
     in_house: Submitter
     outside: Submitter
-    executors: clients.Clients
+    executors: Executors
     workers: list[RunningProcess]
-    # The states that were the answers to callbacks, by number.
-    ended: dict[str, str]
 
     def done(self) -> Counter[str]:
         return Counter(
             {
                 "in-house jobs submitted": len(self.in_house.answered_at),
                 "jobs of outside workers begun": sum(len(runs(each)) for each in self.workers),
-                "dispatches ended": len(self.ended),
+                "dispatches ended": len(self.executors.ended),
             }
         )
 
@@ -190,7 +143,7 @@ class Load(NamedTuple):
         before = self.done()
 
         def have_done() -> bool:
-            assert not self.executors.trouble, self.executors.trouble
+            assert self.executors.trouble == []
             now = self.done()
             return all(now[kind] >= before[kind] + ENOUGH for kind in now)
 
@@ -204,7 +157,6 @@ def load(
     outside: Outside,
     workers: Workers,
     manage: Manage,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Load]:
     """Dispatch, in-house jobs and jobs of workers over HTTP, all at once; ended by the test."""
     planned = manage("shell", "--verbosity", "0", "--command", PLAN)
@@ -217,28 +169,17 @@ def load(
     workers.drains()
     with sdk.Client(url, key) as client:
         make_type(client, "many", lease_seconds=120)
-    ended: dict[str, str] = {}
-
-    class Recording(clients.ForgetfulClient):
-        def callback(self, uid: str, number: str, *args: Any, **kwargs: Any) -> sdk.Ending:
-            ending = super().callback(uid, number, *args, **kwargs)
-            ended[number] = ending.state
-            return ending
-
-    monkeypatch.setattr(clients, "ForgetfulClient", Recording)
     uids = list(PEOPLE)[:EXECUTORS]
     made = Load(
-        Submitter(url, key, "echo", batch=1, pause=0.05),
-        Submitter(url, key, "many", batch=20, pause=0.5),
-        clients.Clients(url, device, uids, pace=0.5, mishaps={}),
+        Submitter(sdk, url, key, {"type": "echo"}, batch=1, pause=0.05, timeout=2.0),
+        Submitter(sdk, url, key, {"type": "many"}, batch=20, pause=0.5, timeout=2.0),
+        Executors(sdk, url, device, uids),
         [outside(MANY, name) for name in ("one", "two")],
-        ended,
     )
     with contextlib.ExitStack() as ends:
-        for each in (made.in_house, made.outside):
+        for each in (made.in_house, made.outside, made.executors):
             each.start()
             ends.callback(each.end)
-        ends.enter_context(made.executors)
         made.await_more()
         yield made
 
@@ -285,19 +226,13 @@ def test_writing_node_that_fails_under_load_loses_and_doubles_nothing(
     eventually(lambda: galera.writer() == "n1")
     load.await_more()
     over_at = time.monotonic()
-    for part in (load.in_house, load.outside):
+    for part in (load.in_house, load.outside, load.executors):
         part.end()
-    load.executors.__exit__()
     statuses = workers.settled(seconds=180)
 
-    acknowledged = {int(number) for each in load[:2] for number in each.acknowledged}
-    kept = dict(workers.rows("SELECT id, status FROM jobs_job"))
-    ends = workers.ends()
-    doubled_keys = workers.rows(
-        "SELECT type, `key` FROM jobs_job GROUP BY type, `key` HAVING COUNT(*) > 1"
-    )
-    states = dict(workers.rows("SELECT CAST(id AS CHAR), state FROM dispatch_dispatch"))
     begun = Counter(number for each in load.workers for number in runs(each))
+    submitters = (load.in_house, load.outside)
+    found = harm(workers, submitters, [load.executors], begun)
     proofs = json.loads(manage("shell", "--verbosity", "0", "--command", PROVE).stdout)
     audit = manage("audit", "--recent", "1000000")
     gaps = [
@@ -306,24 +241,17 @@ def test_writing_node_that_fails_under_load_loses_and_doubles_nothing(
     database = urlsplit(workers.environment["DATABASE_URL"]).path[1:]
     checksums = ", ".join(f"{database}.{table}" for table in TABLES)
     eventually(lambda: len({str(n.rows(f"CHECKSUM TABLE {checksums}")) for n in galera.nodes}) == 1)
-    lost = [number for number in acknowledged if number not in kept]
-    twice = [number for number in kept if ends[number] != 1]
     with capsys.disabled():
         print(  # noqa: T201
             f"\n{fault.name}: longest gap {gaps[0]:.1f} s, at the node's return {gaps[1]:.1f} s; "
-            f"{load.in_house.failures + load.outside.failures} calls failed; "
-            f"jobs: {len(acknowledged):,} acknowledged, {len(lost)} lost, {len(twice)} ended not "
-            f"once, {sum(n > 1 for n in begun.values())} begun twice; dispatches: "
-            f"{len(load.ended):,} ended and acknowledged; "
+            f"{sum(len(each.failures) for each in submitters)} calls failed; jobs: "
+            f"{sum(len(each.acknowledged) for each in submitters):,} acknowledged; dispatches: "
+            f"{len(load.executors.ended):,} ended and acknowledged; lost or twice: {found}; "
             f"audit: {audit.stdout.strip() or audit.stderr.strip()}"
         )
 
-    assert lost == []
+    assert found == {}
     assert set(statuses) == {"succeeded"}
-    assert twice == [] and doubled_keys == []
-    assert max(begun.values()) == 1
-    assert {number: states.get(number) for number in load.ended} == load.ended
-    assert load.executors.broken_repeats == []
     assert {promise: breaches for promise, breaches in proofs.items() if breaches} == {}
     assert audit.returncode == 0, audit.stdout
     assert max(gaps) <= LONGEST_GAP
