@@ -98,11 +98,11 @@ def run_folder(factory: pytest.TempPathFactory) -> Path:
 
 
 def run_manage(
-    environment: Mapping[str, str], *arguments: str, seconds: float = 600
+    environment: Mapping[str, str], *arguments: str, seconds: float = 600, root: Path = ROOT
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "manage.py", *arguments],
-        cwd=ROOT,
+        cwd=root,
         env=environment,
         capture_output=True,
         text=True,

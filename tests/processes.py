@@ -56,9 +56,10 @@ def usual_signals(ignored: signal.Signals | None = None) -> Callable[[], None]:
 
 
 class RunningProcess:
-    """A command in the folder, in a process group of its own; output goes to a file.
+    """A command in a process group of its own; output goes to a file.
 
-    `prepare` is what it runs before the command, `usual_signals` if there is nothing else.
+    `prepare` is what it runs before the command, `usual_signals` if there is nothing else; `root`
+    is the folder of the project whose code it runs.
     """
 
     def __init__(
@@ -67,13 +68,14 @@ class RunningProcess:
         environment: Mapping[str, str],
         log: Path,
         prepare: Callable[[], None] | None = None,
-        folder: Path = ROOT,
+        *,
+        root: Path = ROOT,
     ) -> None:
         self._log = log
         with log.open("wb") as output:
             self.process = subprocess.Popen(
                 command,
-                cwd=folder,
+                cwd=root,
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=output,

@@ -5,11 +5,14 @@ from __future__ import annotations
 import http.client
 import http.cookiejar
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
+import urllib.parse
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,7 +30,7 @@ WAIT_SECONDS = 180.0
 def web_command(port: int = 0) -> tuple[int, list[str]]:
     """The port and the command of a web server as production runs it."""
     port = port or free_port()
-    command = [sys.executable, str(ROOT / "manage.py"), "web", "--host", "127.0.0.1"]
+    command = [sys.executable, "manage.py", "web", "--host", "127.0.0.1"]
     return port, [*command, "--port", str(port)]
 
 
@@ -63,6 +66,19 @@ def status_of(port: int, path: str) -> int:
         return 0
     finally:
         client.close()
+
+
+def signed_in(url: str, name: str, password: str) -> urllib.request.OpenerDirector:
+    """A browser's cookies after its sign-in; AssertionError when that is refused."""
+    cookies = urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar())
+    opener = urllib.request.build_opener(cookies)
+    with opener.open(f"{url}/admin/login/") as page:
+        token = re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', page.read().decode())[0]
+    form = {"csrfmiddlewaretoken": token, "username": name, "password": password}
+    sent = urllib.parse.urlencode(form).encode()
+    with opener.open(f"{url}/admin/login/?next=/admin/", sent) as page:
+        assert page.url == f"{url}/admin/"
+    return opener
 
 
 class Web:

@@ -17,7 +17,7 @@ import pytest
 from taskplatform import sdk
 from tests.databases import copy_database, empty_database, migrated_once, run_folder, run_manage
 from tests.environment import neutral
-from tests.processes import RunningProcess
+from tests.processes import ROOT, RunningProcess
 from tests.serving import await_answer, server_command
 from tests.workers import Workers
 
@@ -45,9 +45,9 @@ class Template(NamedTuple):
     key: str
 
 
-def make_key(environment: Mapping[str, str], name: str, *scopes: str) -> str:
+def make_key(environment: Mapping[str, str], name: str, *scopes: str, root: Path = ROOT) -> str:
     options = [word for scope in scopes for word in ("--scope", scope)]
-    return run_manage(environment, "apiclient", "create", name, *options).stdout.strip()
+    return run_manage(environment, "apiclient", "create", name, *options, root=root).stdout.strip()
 
 
 @pytest.fixture(scope="session")
@@ -108,14 +108,15 @@ def manage(environment: Mapping[str, str]) -> Callable[..., subprocess.Completed
 
 @contextlib.contextmanager
 def processes_of(
-    environment: Mapping[str, str], folder: Path
+    environment: Mapping[str, str], folder: Path, root: Path = ROOT
 ) -> Iterator[Callable[..., RunningProcess]]:
-    """A function that starts commands, as the fixture `start` does, and stops them at the end."""
+    """A function that starts commands in the folder of a project, as the fixture `start` does, and
+    stops them at the end."""
     with contextlib.ExitStack() as ends:
 
         def start(*command: str, **variables: str) -> RunningProcess:
             log = folder / f"process-{secrets.token_hex(4)}.log"
-            process = RunningProcess(command, {**environment, **variables}, log)
+            process = RunningProcess(command, {**environment, **variables}, log, root=root)
             ends.callback(process.end)
             return process
 

@@ -103,7 +103,7 @@ def test_image_migrates_and_serves(tmp_path: Path) -> None:
             ["python", "manage.py", "migrate"], cwd=image.folder, env=variables, check=True
         )
         command = json.loads(image.said["CMD"])
-        web = RunningProcess(command, variables, tmp_path / "web.log", folder=image.folder)
+        web = RunningProcess(command, variables, tmp_path / "web.log", root=image.folder)
         try:
             await_answer(web, int(port))
             check = json.loads(image.said["HEALTHCHECK"].partition(" CMD ")[2])

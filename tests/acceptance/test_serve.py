@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
-import http.cookiejar
 import json
 import os
 import re
@@ -15,7 +13,6 @@ import subprocess
 import sys
 import time
 import urllib.parse
-import urllib.request
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
@@ -25,7 +22,7 @@ import pytest
 
 from tests.databases import empty_database
 from tests.processes import ROOT, eventually, free_port
-from tests.serving import SERVE, WAIT_SECONDS, Platform
+from tests.serving import SERVE, WAIT_SECONDS, Platform, signed_in
 
 SUBMIT = """
 from apps.jobs.services.submit import submit
@@ -99,17 +96,7 @@ def test_first_start_shows_a_password_that_opens_the_admin(
     installed: tuple[Platform, list[str]], running: Platform
 ) -> None:
     (password,) = re.findall(r"login admin, password (\S+)", "\n".join(installed[1]))
-    opener = urllib.request.build_opener(
-        urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar())
-    )
-    with opener.open(f"{running.url}/admin/login/") as page:
-        token = re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', page.read().decode())[0]
-    form = {"csrfmiddlewaretoken": token, "username": "admin", "password": password}
-
-    with opener.open(
-        f"{running.url}/admin/login/?next=/admin/", urllib.parse.urlencode(form).encode()
-    ) as page:
-        assert page.url == f"{running.url}/admin/"
+    signed_in(running.url, "admin", password)
 
 
 def test_files_are_their_owners_alone_in_a_folder_that_was_open(running: Platform) -> None:
