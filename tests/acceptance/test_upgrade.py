@@ -57,8 +57,8 @@ address = {{"url": "https://example.org/hook", "secret": "sealed"}}
 create_channel(actor="test", name="Nobody listens", kind="webhook", enabled=False, **address)
 {PLAN}
 """
-# In-house; of them there are more at a time than the workers of one release take.
-NAP = {"type": "demo-slow", "context": {"seconds": 0.2}}
+# In-house; of them there are more at a time than the slot for slow jobs of one release takes.
+NAP = {"type": "demo-slow", "context": {"seconds": 0.05}}
 MINUTELY = {"title": "Minutely", "job_type": "many", "rule": {"every_minutes": 1}}
 # What each kind of load has done before the next step, at least.
 ENOUGH = 25
