@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import django
 from django.core.exceptions import ImproperlyConfigured
 from environ import Env
 
@@ -139,7 +140,7 @@ def parse_web_address(text: str) -> str:
 
 
 def parse_mail(text: str) -> dict[str, Any]:
-    """The mail server as Django's EMAIL_ settings; {} without one."""
+    """The mail server as host, port, username, password, use_tls and use_ssl; {} without one."""
     if not text:
         return {}
     scheme = text.partition(":")[0]
@@ -149,7 +150,26 @@ def parse_mail(text: str) -> dict[str, Any]:
         found: dict[str, Any] = Env.email_url_config(text)
     except (ValueError, ImproperlyConfigured) as error:
         raise ValueError(f"it is no mail server; {_ESCAPES}") from error
-    return {**found, "EMAIL_PORT": found["EMAIL_PORT"] or _MAIL[scheme]}
+    return {
+        "host": found["EMAIL_HOST"],
+        "port": found["EMAIL_PORT"] or _MAIL[scheme],
+        "username": found["EMAIL_HOST_USER"] or "",
+        "password": found["EMAIL_HOST_PASSWORD"] or "",
+        "use_tls": found.get("EMAIL_USE_TLS", False),
+        "use_ssl": found.get("EMAIL_USE_SSL", False),
+    }
+
+
+def mail_settings(server: dict[str, Any]) -> dict[str, Any]:
+    """What Django's settings say of the mail server: MAILERS, or EMAIL_… before Django 6.1."""
+    if not server:
+        return {}
+    backend, options = "django.core.mail.backends.smtp.EmailBackend", {**server, "timeout": 10}
+    if django.VERSION >= (6, 1):
+        return {"MAILERS": {"default": {"BACKEND": backend, "OPTIONS": options}}}
+    users = {"username": "HOST_USER", "password": "HOST_PASSWORD"}
+    named = {f"EMAIL_{users.get(name, name.upper())}": text for name, text in options.items()}
+    return {"EMAIL_BACKEND": backend, **named}
 
 
 def parse_secret(text: str) -> str:

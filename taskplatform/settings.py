@@ -204,7 +204,7 @@ else:
         }
     }
 
-# Django's Tasks API, of the package django-tasks: what it enqueues are jobs.
+# Django's Tasks API, its own or of the package django-tasks: what it enqueues are jobs.
 TASKS = {
     "default": {
         "BACKEND": "apps.jobs.tasks_backend.JobsBackend",
@@ -273,13 +273,8 @@ AXES_VERBOSE = False
 
 # --- Mail: alerts only; without a server none is sent -------------------------------------------
 _mail = PeopleConf.EMAIL_URL.given()
-EMAIL_HOST = _mail.get("EMAIL_HOST", "")
-EMAIL_PORT = _mail.get("EMAIL_PORT", 25)
-EMAIL_HOST_USER = _mail.get("EMAIL_HOST_USER", "")
-EMAIL_HOST_PASSWORD = _mail.get("EMAIL_HOST_PASSWORD", "")
-EMAIL_USE_TLS = _mail.get("EMAIL_USE_TLS", False)
-EMAIL_USE_SSL = _mail.get("EMAIL_USE_SSL", False)
-EMAIL_TIMEOUT = 10
+MAIL_HOST: str = _mail.get("host", "")
+globals().update(environment.mail_settings(_mail))
 DEFAULT_FROM_EMAIL = PeopleConf.EMAIL_FROM.given()
 
 # --- Language and time --------------------------------------------------------------------------

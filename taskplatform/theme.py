@@ -19,7 +19,7 @@ UNFOLD: dict[str, Any] = {
     "SITE_FAVICONS": [
         {"rel": "icon", "type": "image/svg+xml", "href": _static("taskplatform/favicon.svg")}
     ],
-    "STYLES": [_static(f"taskplatform/{name}.css") for name in ("admin", "pages")],
+    "STYLES": [_static(f"taskplatform/{name}.css") for name in ("lists", "admin", "pages")],
     "SCRIPTS": [
         _static(f"taskplatform/{name}.js")
         for name in ("suggest", "search", "keys", "reach", "zone")

@@ -15,6 +15,7 @@ from apps.alerts.models import Alert, AlertRule, Channel, Delivery, ReportPlan
 from apps.alerts.services import report_plans, settings
 from apps.common import clock
 from apps.reports.services import standing
+from taskplatform.environment import mail_settings
 
 
 def address(model: str, page: str, *args: object) -> str:
@@ -136,6 +137,13 @@ class Mailbox:
         self.mails: list[str] = []
         self.to_recipient = "250 ok"
         self.port = 0
+
+
+def use_mail_server(settings: Any, port: int) -> None:
+    """Have the platform send mail by a server at this port of 127.0.0.1."""
+    settings.MAIL_HOST = "127.0.0.1"
+    for name, value in mail_settings({"host": "127.0.0.1", "port": port}).items():
+        setattr(settings, name, value)
 
 
 @contextmanager

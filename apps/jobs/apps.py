@@ -22,7 +22,7 @@ class JobsConfig(AppConfig):
         from apps.jobs.wire.checks import check_loopback, check_loopback_client
 
         discovery.discover()
-        if find_spec("django_tasks"):
+        if find_spec("django.tasks") or find_spec("django_tasks"):
             from apps.jobs import tasks_backend
 
             tasks_backend.register_queues()

@@ -10,21 +10,12 @@ code submits jobs of such a type; `"OPTIONS": {"OPEN": ["mails"]}` opens a queue
 from __future__ import annotations
 
 from collections.abc import Iterable
+from traceback import format_exception
 from typing import Any
 
 from django.apps import apps
 from django.conf import settings
 from django.utils.module_loading import import_string
-from django_tasks import TaskContext, TaskResult, TaskResultStatus, task_backends
-from django_tasks.backends.base import BaseTaskBackend
-from django_tasks.base import Task, TaskError
-from django_tasks.exceptions import (
-    InvalidTaskBackendError,
-    InvalidTaskError,
-    TaskResultDoesNotExist,
-)
-from django_tasks.signals import task_enqueued, task_finished, task_started
-from django_tasks.utils import get_exception_traceback, get_module_path, normalize_json
 
 from apps.common import clock
 from apps.common.messages import Message
@@ -40,6 +31,22 @@ from apps.jobs.services.find import find
 from apps.jobs.services.submit import submit
 from apps.jobs.services.type_snapshots import type_snapshots
 from apps.jobs.services.types import ensure_types
+from apps.jobs.tasks_api import (
+    BaseTaskBackend,
+    InvalidTaskBackendError,
+    InvalidTaskError,
+    Task,
+    TaskContext,
+    TaskError,
+    TaskResult,
+    TaskResultDoesNotExist,
+    TaskResultStatus,
+    normalize_json,
+    task_backends,
+    task_enqueued,
+    task_finished,
+    task_started,
+)
 from apps.journal.models import JournalEntry, Source
 
 PATH = "apps.jobs.tasks_backend.JobsBackend"
@@ -186,8 +193,8 @@ def run(context: dict[str, Any], ctx: Context) -> Any:
         is_last = ctx.attempt >= ctx.max_attempts or isinstance(error, Fail)
         if is_last and not isinstance(error, Later):
             failure = TaskError(
-                exception_class_path=get_module_path(type(error)),
-                traceback=get_exception_traceback(error),
+                exception_class_path=_path_of(type(error)),
+                traceback="".join(format_exception(error)),
             )
             result.errors.append(failure)
             _finish(backend, result, TaskResultStatus.FAILED)
@@ -229,6 +236,10 @@ def _result(job: AnyJob, task: Task[Any, Any]) -> TaskResult[Any]:
 def _error(entry: JournalEntry) -> TaskError:
     raised = (entry.data or {}).get("exception", "")
     # A worker that was lost, and time that was up, have raised nothing.
-    path = raised or get_module_path(TimeoutError)
+    path = raised or _path_of(TimeoutError)
     # Ends as Python's own does; the journal keeps no blanks at the end.
     return TaskError(exception_class_path=path, traceback=f"{entry.error or entry.reason}\n")
+
+
+def _path_of(raised: type[BaseException]) -> str:
+    return f"{raised.__module__}.{raised.__qualname__}"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from django_tasks import TaskContext, task
-
 from apps.jobs.handlers import Fail
+from apps.jobs.tasks_api import TaskContext, task
 
 
 @task

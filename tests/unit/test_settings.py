@@ -9,6 +9,7 @@ import runpy
 from pathlib import Path
 from typing import Any, ClassVar
 
+import django
 import pytest
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
@@ -321,6 +322,17 @@ def test_secret_is_made_once_and_kept_from_others(started: Any, tmp_path: Path) 
 
 
 # --- mail and links -------------------------------------------------------------------------------
+EMAIL_SETTINGS = {
+    "host": "EMAIL_HOST",
+    "port": "EMAIL_PORT",
+    "username": "EMAIL_HOST_USER",
+    "password": "EMAIL_HOST_PASSWORD",
+    "use_tls": "EMAIL_USE_TLS",
+    "use_ssl": "EMAIL_USE_SSL",
+    "timeout": "EMAIL_TIMEOUT",
+}
+
+
 def test_mail_server(subtests: pytest.Subtests, started: Any) -> None:
     for url, port, tls, ssl in (
         ("smtp://mail.example.org", 25, False, False),
@@ -330,10 +342,21 @@ def test_mail_server(subtests: pytest.Subtests, started: Any) -> None:
     ):
         with subtests.test(url=url):
             found = started(EMAIL_URL=url)
-            assert (found["EMAIL_HOST"], found["EMAIL_PORT"]) == ("mail.example.org", port)
-            assert (found["EMAIL_USE_TLS"], found["EMAIL_USE_SSL"]) == (tls, ssl)
-            if "@" in url:
-                assert (found["EMAIL_HOST_USER"], found["EMAIL_HOST_PASSWORD"]) == ("ann", "p@ss")
+            if django.VERSION >= (6, 1):
+                server = found["MAILERS"]["default"]["OPTIONS"]
+            else:
+                server = {name: found[setting] for name, setting in EMAIL_SETTINGS.items()}
+            assert server == {
+                "host": "mail.example.org",
+                "port": port,
+                "username": "ann" if "@" in url else "",
+                "password": "p@ss" if "@" in url else "",
+                "use_tls": tls,
+                "use_ssl": ssl,
+                "timeout": 10,
+            }
+            assert found["MAIL_HOST"] == "mail.example.org"
+    assert started()["MAIL_HOST"] == ""
 
 
 def test_links_begin_with_the_public_address(started: Any) -> None:

@@ -155,7 +155,7 @@ def _sent(channel: Channel, message: Message, now: datetime) -> tuple[int | None
 
 
 def _mailed(channel: Channel, message: Message) -> tuple[int | None, Verdict]:
-    if not settings.EMAIL_HOST:
+    if not settings.MAIL_HOST:
         return None, Verdict(FAIL, NO_SERVER)
     # A line break would begin another header.
     subject = " ".join(message.title.split())
@@ -176,7 +176,7 @@ def _mailed(channel: Channel, message: Message) -> tuple[int | None, Verdict]:
     except smtplib.SMTPResponseException as error:
         return error.smtp_code, _by_code(error.smtp_code, error.smtp_error)
     except (OSError, smtplib.SMTPException) as error:
-        return None, Verdict(RETRY, f"{settings.EMAIL_HOST}: {error}")
+        return None, Verdict(RETRY, f"{settings.MAIL_HOST}: {error}")
     return 250, Verdict(OK)
 
 

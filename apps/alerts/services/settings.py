@@ -47,7 +47,7 @@ def faults_of_rule(given: Mapping[str, Any]) -> list[FieldError]:
 def faults_of_channel(given: Mapping[str, Any]) -> list[FieldError]:
     """What is wrong with the values of a channel; left out ones are the usual ones."""
     values = {**_usual(Channel, CHANNEL_FIELDS), **given}
-    return list(channel_faults(values, has_mail=bool(settings.EMAIL_HOST)))
+    return list(channel_faults(values, has_mail=bool(settings.MAIL_HOST)))
 
 
 @transactional

@@ -180,7 +180,7 @@ class PlatformModelAdmin(ModelAdmin):
             context["views"] = views_page.head(self, request, views)
         return page  # type: ignore[no-any-return]
 
-    @admin_display(description=ModelAdmin.action_checkbox.short_description)  # type: ignore[attr-defined]
+    @admin_display(description=_("Select record"))
     def action_checkbox(self, obj: Any) -> SafeString:
         return row_box(obj.pk)
 

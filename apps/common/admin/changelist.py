@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from django.contrib import messages
 from django.contrib.admin.options import IS_POPUP_VAR, TO_FIELD_VAR, IncorrectLookupParameters
-from django.contrib.admin.views.main import ERROR_FLAG, ORDER_VAR, PAGE_VAR, SEARCH_VAR
+from django.contrib.admin.templatetags.admin_list import result_headers
+from django.contrib.admin.views.main import (
+    ERROR_FLAG,
+    ORDER_VAR,
+    PAGE_VAR,
+    SEARCH_VAR,
+    ChangeList,
+)
 from django.core.paginator import EmptyPage, Page, Paginator
 from django.db.models import QuerySet
 from django.http import HttpRequest, QueryDict
@@ -20,15 +27,6 @@ from django.utils.translation import ngettext
 from apps.common.admin import columns, list_head, list_rows
 from apps.common.admin.columns import COLUMNS
 from apps.common.admin.filters import FormFilter
-
-if TYPE_CHECKING:
-    # unfold has no types.
-    from django.contrib.admin.views.main import ChangeList
-
-    result_headers: Any
-else:
-    from unfold.templatetags.unfold_list import result_headers
-    from unfold.views import ChangeList
 
 # The row that a page of a KeysetAdmin begins below.
 BEFORE = "before"
@@ -154,6 +152,11 @@ class PlatformChangeList(ChangeList):
     def rows(self) -> Iterator[SafeString]:
         """The rows of the page as HTML."""
         return list_rows.rows(self)
+
+    @property
+    def page_box(self) -> SafeString:
+        """The box that selects all rows of the page."""
+        return list_rows.page_box()
 
     @cached_property
     def tabs(self) -> list[list_head.Tab]:

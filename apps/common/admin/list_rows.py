@@ -8,36 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from django.contrib.admin import helpers
-from django.contrib.admin.utils import lookup_field
+from django.contrib.admin.utils import display_for_field, display_for_value, lookup_field
 from django.core.exceptions import ObjectDoesNotExist
 from django.db import models
+from django.template.loader import render_to_string
 from django.utils.html import conditional_escape, escape, format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import get_language, gettext
-
-if TYPE_CHECKING:
-    # unfold has no types.
-    checkbox: Any
-    display_for_field: Any
-    display_for_value: Any
-    CHECKBOX_CLASSES: list[str]
-    LINK_CLASSES: list[str]
-    ROW_CLASSES: list[str]
-else:
-    from unfold.admin import checkbox
-    from unfold.templatetags.unfold_list import CHECKBOX_CLASSES, LINK_CLASSES, ROW_CLASSES
-    from unfold.utils import display_for_field, display_for_value
+from unfold.widgets import UnfoldBooleanWidget
 
 BOX = "action_checkbox"
-_BODY = "block relative lg:table-row-group"
-_STRIPES = ("", " bg-base-50 dark:bg-white/[.02]")
-_ROW = (
-    "data-row block border border-base-200 mb-3 relative rounded-default lg:table-row"
-    " lg:border-none lg:mb-0 lg:rounded-none dark:border-base-800"
-)
+_STRIPES = ("", ' class="list-stripe"')
 # In place of the key of a row; no key has a NUL.
 _KEY = "\0"
 
@@ -59,8 +43,8 @@ def rows(changelist: Any) -> Iterator[SafeString]:
         cells = "".join(
             f"{column.begin}{_cell(changelist, column, row)}{column.end}" for column in columns
         )
-        body = f"{_BODY}{_STRIPES[position % 2]}"
-        yield SafeString(f'<tbody class="{body}"><tr class="{_ROW}">{cells}</tr></tbody>')
+        stripe = _STRIPES[position % 2]
+        yield SafeString(f'<tbody{stripe}><tr class="data-row">{cells}</tr></tbody>')
 
 
 def row_box(key: object) -> SafeString:
@@ -70,7 +54,18 @@ def row_box(key: object) -> SafeString:
 
 @cache
 def _box(_language: str | None) -> str:
-    return str(checkbox.render(helpers.ACTION_CHECKBOX_NAME, _KEY))
+    attributes = {"class": "action-select", "aria-label": gettext("Select record")}
+    box = UnfoldBooleanWidget(attributes, check_test=lambda _value: False)
+    return str(box.render(helpers.ACTION_CHECKBOX_NAME, _KEY))
+
+
+def page_box() -> SafeString:
+    """The box that selects all rows of the page."""
+    label = gettext("Select all objects on this page for an action")
+    box = UnfoldBooleanWidget(
+        {"id": "action-toggle", "class": "action-toggle", "aria-label": label}
+    )
+    return SafeString(box.render("action-toggle", False))
 
 
 def _columns(changelist: Any) -> list[_Column]:
@@ -79,14 +74,14 @@ def _columns(changelist: Any) -> list[_Column]:
     found: list[_Column] = []
     for shown, header in zip(names, changelist.headers, strict=True):
         if shown == BOX:
-            classes, label = CHECKBOX_CLASSES, gettext("Select record")
+            name, label = "action-checkbox", gettext("Select record")
         else:
-            name = shown if isinstance(shown, str) else shown.__name__
-            classes, label = [f"field-{name}", *ROW_CLASSES], header["text"]
+            field = shown if isinstance(shown, str) else shown.__name__
+            name, label = f"field-{field}", header["text"]
         # As in Django, the first that leads to the row is the heading of the row.
         is_link = shown in links
         tag = "th" if is_link and not any(each.is_link for each in found) else "td"
-        begin = format_html('<{} class="{}" data-label="{}">', tag, " ".join(classes), label)
+        begin = format_html('<{} class="{}" data-label="{}">', tag, name, label)
         found.append(_Column(shown, begin, f"</{tag}>", is_link))
     return found
 
@@ -97,10 +92,7 @@ def _cell(changelist: Any, column: _Column, row: Any) -> str:
         return conditional_escape(value)
     url, kept = changelist.url_for_result(row), changelist.preserved_filters
     return format_html(
-        '<a href="{}" class="{}">{}</a>',
-        f"{url}?{kept}" if kept else url,
-        " ".join(LINK_CLASSES),
-        value,
+        '<a href="{}" class="row-link">{}</a>', f"{url}?{kept}" if kept else url, value
     )
 
 
@@ -113,8 +105,18 @@ def _shown(model_admin: Any, shown: Any, row: Any) -> Any:
         return empty
     empty = getattr(attribute, "empty_value_display", empty)
     if field is None or field.auto_created:
-        return display_for_value(value, empty, getattr(attribute, "boolean", False))
+        if getattr(attribute, "boolean", False):
+            return _sign(value, get_language())
+        return value if isinstance(value, str) else display_for_value(value, empty)
     if isinstance(field.remote_field, models.ManyToOneRel):
         related = getattr(row, field.name)
         return empty if related is None else related
-    return display_for_field(value, field, empty)
+    if isinstance(field, models.BooleanField) and not field.choices:
+        return _sign(value, get_language())
+    return display_for_field(value, field, empty, avoid_link=True)
+
+
+@cache
+def _sign(value: bool | None, _language: str | None) -> SafeString:
+    """Yes, no, or unknown."""
+    return render_to_string("unfold/helpers/boolean.html", {"value": value})

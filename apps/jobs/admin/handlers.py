@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+import django
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy as _
@@ -54,8 +55,7 @@ def video(job):
 
 worker.run()  # until SIGTERM"""
 
-_TASKS = """# shop/tasks.py, with EXTRA_APPS=shop in .env; pip install 'django-tasks>=0.12,<0.13'
-from django_tasks import task
+_TASKS = """# shop/tasks.py, with EXTRA_APPS=shop in .env%s
 
 
 @task(priority=10)
@@ -63,6 +63,12 @@ def send_receipt(order_id: int) -> str: ...
 
 
 send_receipt.enqueue(order.pk)  # a job of type task.default, in your transaction"""
+
+_NEEDED = (
+    "\nfrom django.tasks import task"
+    if django.VERSION >= (6,)
+    else "; pip install 'django-tasks>=0.12,<0.13'\nfrom django_tasks import task"
+)
 
 
 def handlers_view(request: HttpRequest, *, model_admin: Any) -> HttpResponse:
@@ -94,7 +100,7 @@ def handlers_view(request: HttpRequest, *, model_admin: Any) -> HttpResponse:
                 "id": "sdk",
                 "code": _SDK % {"site": site},
             },
-            {"title": _("Django's Tasks API"), "id": "tasks", "code": _TASKS},
+            {"title": _("Django's Tasks API"), "id": "tasks", "code": _TASKS % _NEEDED},
         ],
     )
     return page

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 
-from tests.alerts import Mailbox, Receiver, callable_receiver, mailbox
+from tests.alerts import Mailbox, Receiver, callable_receiver, mailbox, use_mail_server
 
 
 @pytest.fixture
@@ -21,8 +21,7 @@ def site(settings: Any) -> Iterator[Receiver]:
 def post(settings: Any) -> Iterator[Mailbox]:
     """A server of mail, which is that of the platform."""
     with mailbox() as server:
-        settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
-        settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", server.port
+        use_mail_server(settings, server.port)
         yield server
 
 

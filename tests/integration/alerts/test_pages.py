@@ -217,7 +217,7 @@ def test_channel_to_a_host_that_is_not_allowed_says_so(role_client: Any, setting
 
 
 def test_mail_needs_a_server_and_an_address(role_client: Any, settings: Any) -> None:
-    settings.EMAIL_HOST = ""
+    settings.MAIL_HOST = ""
     client = role_client("configurer")
     form = form_of(client.get(address("channel", "add")), "name")
 

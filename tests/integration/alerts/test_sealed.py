@@ -75,7 +75,7 @@ def test_rows_of_earlier_releases_are_read_and_sealed_by_the_sweep(
 ) -> None:
     """Not by `migrate`, after which parts of the earlier release still send for a while."""
     channel(url=URL, secret=SECRET)
-    settings.EMAIL_HOST = "mail.example.org"
+    settings.MAIL_HOST = "mail.example.org"
     channel("mail", kind="mail", url="", recipients=["a@example.org"])
     execute(f"UPDATE {table(Channel)} SET url = %s, secret = %s WHERE name = 'ops'", [URL, SECRET])
     assert Channel.objects.get(name="ops").url == URL

@@ -18,7 +18,7 @@ from apps.common import clock
 from apps.jobs.handlers import Fail, Retry
 from apps.jobs.models import Job
 from apps.journal.models import JournalEntry
-from tests.alerts import Attempt, Mailbox, Receiver, channel, evaluate, rule
+from tests.alerts import Attempt, Mailbox, Receiver, channel, evaluate, rule, use_mail_server
 from tests.frozen import FrozenClock
 from tests.jobs import job_type, jobs
 
@@ -186,12 +186,10 @@ def test_mail_server_that_refuses(
     assert Delivery.objects.get().code == int(answer[:3])
 
 
-def test_mail_server_that_is_away_is_tried_again(frozen_clock: Any, post: Mailbox) -> None:
+def test_mail_server_that_is_away_is_tried_again(frozen_clock: Any, settings: Any) -> None:
+    use_mail_server(settings, 1)
     made = channel(kind="mail", url="", recipients=["a@example.org"])
     firing(made)
-    from django.conf import settings
-
-    settings.EMAIL_PORT = 1
 
     with pytest.raises(Retry, match=r"127\.0\.0\.1"):
         carry_out()

@@ -10,14 +10,6 @@ from unittest.mock import patch
 
 import pytest
 from django.apps import AppConfig, apps
-from django_tasks import TaskResultStatus, task, task_backends
-from django_tasks.exceptions import (
-    InvalidTaskBackendError,
-    InvalidTaskError,
-    TaskResultDoesNotExist,
-    TaskResultMismatch,
-)
-from django_tasks.signals import task_enqueued, task_finished, task_started
 
 from apps.common import clock
 from apps.jobs.handlers import registry
@@ -25,6 +17,19 @@ from apps.jobs.models import Job, JobType
 from apps.jobs.runner.process import Process
 from apps.jobs.services import control
 from apps.jobs.services.submit import submit
+from apps.jobs.tasks_api import (
+    BaseTaskBackend,
+    InvalidTaskBackendError,
+    InvalidTaskError,
+    TaskResultDoesNotExist,
+    TaskResultMismatch,
+    TaskResultStatus,
+    task,
+    task_backends,
+    task_enqueued,
+    task_finished,
+    task_started,
+)
 from apps.jobs.tasks_backend import PATH, JobsBackend, register_queues, type_of
 from tests.jobs import drained, end, job_type, jobs, take
 from tests.shop import tasks as shop
@@ -34,6 +39,8 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both]
 READY, RUNNING = TaskResultStatus.READY, TaskResultStatus.RUNNING
 SUCCESSFUL, FAILED = TaskResultStatus.SUCCESSFUL, TaskResultStatus.FAILED
 TYPE = "task.default"
+# What runs a task where it is enqueued, of the same package.
+IMMEDIATE = BaseTaskBackend.__module__.replace("base", "immediate") + ".ImmediateBackend"
 
 
 @pytest.fixture(autouse=True)
@@ -270,7 +277,7 @@ def test_each_queue_of_each_backend_is_a_type_of_its_own(settings: Any) -> None:
     settings.TASKS = {
         "default": {"BACKEND": path, "QUEUES": ["default", "mails"]},
         "second": {"BACKEND": path},
-        "at_once": {"BACKEND": "django_tasks.backends.immediate.ImmediateBackend"},
+        "at_once": {"BACKEND": IMMEDIATE},
     }
     before = dict(registry.known.handlers)
     try:
