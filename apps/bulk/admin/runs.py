@@ -221,7 +221,7 @@ class BulkRunAdmin(LiveAdmin, MachineRowAdmin):
         needed = {each for target in TARGETS.values() for each in target.verbs.values()}
         return any(map(request.user.has_perm, needed))
 
-    def get_actions(self, request: HttpRequest) -> Any:
+    def list_actions(self, request: HttpRequest, found: dict[str, Any]) -> dict[str, Any]:
         # One by one, on the page of a run.
         return {}
 

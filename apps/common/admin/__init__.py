@@ -1,7 +1,8 @@
 """The bases of every admin page of the platform, on unfold."""
 
 from apps.common.admin.actions import ActionResult, OnceForm, ReasonForm, actor_of, reason_action
-from apps.common.admin.base import MachineRowAdmin, PlatformModelAdmin
+from apps.common.admin.base import PlatformModelAdmin
+from apps.common.admin.machine_rows import MachineRowAdmin
 from apps.common.admin.service import ServiceForm, ServiceModelAdmin
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -214,8 +214,24 @@ class PlatformModelAdmin(ModelAdmin):
     ) -> tuple[QuerySet[Any], bool]:
         return super().get_search_results(request, queryset, tidy_search(search_term))
 
+    def get_actions(self, request: HttpRequest, action_location: Any = None) -> Any:
+        """Of the list alone: the page of a row has buttons. `list_actions` says which."""
+        if getattr(action_location, "name", "CHANGE_LIST") != "CHANGE_LIST":
+            return {}
+        return self.list_actions(request, super().get_actions(request))
+
+    def list_actions(self, request: HttpRequest, found: dict[str, Any]) -> dict[str, Any]:
+        """Those of the actions found that the list offers this person."""
+        return found
+
+    def get_action_choices(
+        self, request: HttpRequest, default_choices: Any = None, action_location: Any = None
+    ) -> Any:
+        # Without the location, which the theme does not know yet.
+        return super().get_action_choices(request)
+
     def response_action(
-        self, request: HttpRequest, queryset: QuerySet[Any], *where: Any
+        self, request: HttpRequest, queryset: QuerySet[Any], *where: Any, **named: Any
     ) -> HttpResponse | None:
         selected = request.POST.getlist(helpers.ACTION_CHECKBOX_NAME)
         if len(selected) > MAX_SELECTED:
@@ -232,7 +248,7 @@ class PlatformModelAdmin(ModelAdmin):
             text = gettext("What was selected are not rows of this list. Nothing was changed.")
             self.message_user(request, text, messages.WARNING)
             return None
-        return super().response_action(request, queryset, *where)
+        return super().response_action(request, queryset, *where, **named)
 
     def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:
         """Load what the columns of one list page need, in one query for all rows."""
@@ -337,55 +353,3 @@ class PlatformModelAdmin(ModelAdmin):
             timeline=render_timeline(moments, self.when_no_history),
             back_url=self.change_url(row.pk),
         )
-
-
-class MachineRowAdmin(PlatformModelAdmin):
-    """Rows that the platform writes, read-only and newest first, in a list without a count.
-
-    `exact_search` names the columns that the search compares, most selective first, each with a
-    function from the typed text to a value or None. The first column with a value is searched.
-    """
-
-    list_is_counted = False
-    list_max_show_all = 0
-    list_disable_select_all = True
-    ordering = ("-pk",)
-    sortable_by = ()
-    exact_search: ClassVar[tuple[tuple[str, Callable[[str], Any]], ...]] = ()
-
-    def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> HttpResponse:
-        if type(self).timeline is PlatformModelAdmin.timeline:
-            # Nobody edits the row, so Django's own log has nothing of it.
-            context["show_history"] = False
-        return super().render_change_form(request, context, *args, **kwargs)
-
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:
-        # Django shows the search box if there are any.
-        return tuple(column for column, _read in self.exact_search)
-
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
-    ) -> tuple[QuerySet[Any], bool]:
-        term = tidy_search(search_term).strip()
-        if not term:
-            return queryset, False
-        for column, read in self.exact_search:
-            if (value := read(term)) is not None:
-                return queryset.filter(**{column: value}), False
-        self.message_user(
-            request,
-            _("Nothing can be named like that; the search compares whole names and numbers."),
-            messages.WARNING,
-        )
-        return queryset.none(), False

@@ -68,6 +68,11 @@ class FormFilter(admin.ListFilter):
                 self.used_parameters[name] = params.pop(name)[-1].strip()
 
     @property
+    def parameter_name(self) -> str:
+        """By which the theme may know a filter, as Django's own are known by it."""
+        return self.parameters[0]
+
+    @property
     def remark(self) -> str:
         """What the typed values are of, behind the title."""
         return ""

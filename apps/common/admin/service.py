@@ -201,11 +201,9 @@ class ServiceModelAdmin(PlatformModelAdmin, ServicesOwnTransactions):
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return self.is_removable and super().has_delete_permission(request, obj)
 
-    def get_actions(self, request: HttpRequest) -> Any:
+    def list_actions(self, request: HttpRequest, found: dict[str, Any]) -> dict[str, Any]:
         # It deletes without the service and its journal entry.
-        actions = super().get_actions(request)
-        actions.pop("delete_selected", None)
-        return actions
+        return {name: action for name, action in found.items() if name != "delete_selected"}
 
     def log_addition(self, *_args: Any) -> Any:
         """Nothing: the service has written the journal."""

@@ -60,8 +60,7 @@ class ArchivedJobAdmin(AnyJobAdmin):
     def has_operate_permission(self, request: HttpRequest, obj: object = None) -> bool:
         return self._has_own_permission(request, "operate_job")
 
-    def get_actions(self, request: HttpRequest) -> Any:
-        found = super().get_actions(request)
+    def list_actions(self, request: HttpRequest, found: dict[str, Any]) -> dict[str, Any]:
         return {name: action for name, action in found.items() if name == "retry"}
 
 

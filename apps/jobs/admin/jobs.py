@@ -215,8 +215,7 @@ class JobAdmin(LiveAdmin, AnyJobAdmin):
 
     # --- actions ----------------------------------------------------------------------------------
     # Which ones a page offers is read from the arrow table; the services guard by the same table.
-    def get_actions(self, request: HttpRequest) -> Any:
-        found = super().get_actions(request)
+    def list_actions(self, request: HttpRequest, found: dict[str, Any]) -> dict[str, Any]:
         return {name: action for name, action in found.items() if name in IN_BULK}
 
     @reason_action(

@@ -258,8 +258,8 @@ class WorkerAdmin(MachineRowAdmin):
     def buttons(self, request: HttpRequest, row: Worker) -> list[Button]:
         return super().buttons(request, row) if bounds_of(request.user).are_open else []
 
-    def get_actions(self, request: HttpRequest) -> Any:
-        return super().get_actions(request) if bounds_of(request.user).are_open else {}
+    def list_actions(self, request: HttpRequest, found: dict[str, Any]) -> dict[str, Any]:
+        return found if bounds_of(request.user).are_open else {}
 
     @reason_action(
         description=_("Quiet"),
