@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv/bin
 
-.PHONY: run test test-fast test-long test-cluster check requirements locks
+.PHONY: run test test-fast test-next test-long test-cluster check requirements locks
 
 run: ## start everything: web, beat, sweeps and drains, on SQLite or DATABASE_URL
 	@$(PYTHON) taskplatform/bootstrap.py run
@@ -13,7 +13,10 @@ test: ## every check and all short tests, on SQLite and on a private MariaDB + R
 test-fast: ## the suite on SQLite only, without browser
 	@$(PYTHON) taskplatform/bootstrap.py test-fast
 
-test-long: ## what `make test` leaves out: fuzz, kills, all pages, all time zones, a cluster
+test-next: ## the suite without browser, and one walk over all pages, on the newest Python, Django and theme
+	@$(PYTHON) taskplatform/bootstrap.py test-next
+
+test-long: ## what `make test` leaves out: fuzz, kills, all pages, all time zones, the newest packages, a cluster
 	@$(PYTHON) taskplatform/bootstrap.py test-long
 
 test-cluster: ## what a Galera cluster loses when its writing node fails under load; minutes

@@ -47,7 +47,10 @@ class OperatorScopeInline(TabularInline):
     model: Any = OperatorScope
     extra = 0
     # Rows say themselves what they limit to; the names of scopes are English.
-    hide_title = True
+    if hasattr(TabularInline, "show_title"):
+        show_title = False
+    else:
+        hide_title = True
     autocomplete_fields: ClassVar[Any] = ("executor",)
     verbose_name = _("executor in view")
     verbose_name_plural = _("Sees these executors only")

@@ -1,8 +1,8 @@
 """Sets the project up and starts its parts: `python3 taskplatform/bootstrap.py COMMAND`.
 
-COMMAND is run, check, test, test-fast, test-long, test-cluster or locks. Standard library only, and
-written in the syntax of Python 3.6, so that an old Python prints one clear line instead of a
-SyntaxError.
+COMMAND is run, check, test, test-fast, test-next, test-long, test-cluster or locks. Standard
+library only, and written in the syntax of Python 3.6, so that an old Python prints one clear line
+instead of a SyntaxError.
 """
 
 import collections.abc
@@ -312,8 +312,10 @@ def make_venv() -> "None":
         raise CannotGoOn(f"The virtual environment .venv could not be created: {last_line(output)}")
 
 
-def pip(arguments: "list[str]") -> "None":
-    command = [VENV_PYTHON, "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
+def pip(arguments: "list[str]", python: "str" = "") -> "None":
+    """Install with the Python of .venv, or with another one."""
+    command = [python or VENV_PYTHON, "-m", "pip", "install"]
+    command += ["--no-input", "--disable-pip-version-check"]
     environment = dict(os.environ, PIP_USER="0", PIP_REQUIRE_VIRTUALENV="0")
     code, output = run([*command, *arguments], environment, quiet=True)
     if code != 0:
@@ -379,6 +381,12 @@ def test() -> "int":
     return develop("tests.gate", "test")
 
 
+def test_next() -> "int":
+    """Install what the suite needs, then run it on the newest Python, Django and theme."""
+    require_packages(BUILD_PACKAGES + TEST_PACKAGES, "The test suite")
+    return develop("tests.gate", "test-next")
+
+
 def test_long() -> "int":
     """Install what both suites need, then run what `make test` leaves out."""
     packages = [package for package in CLUSTER_PACKAGES if package not in TEST_PACKAGES]
@@ -401,6 +409,7 @@ COMMANDS: "dict[str, collections.abc.Callable[[], int]]" = {
     "check": lambda: develop("tests.gate", "check"),
     "test": test,
     "test-fast": lambda: develop("tests.gate", "test-fast"),
+    "test-next": test_next,
     "test-long": test_long,
     "test-cluster": test_cluster,
     "locks": lambda: develop("tests.locks"),

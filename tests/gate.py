@@ -1,7 +1,7 @@
 """The gate that every change passes: `python -m tests.gate check | test | test-fast | …`.
 
-`make check`, `make test`, `make test-fast`, `make test-long` and `make test-cluster` install what
-it needs and then start it.
+`make check`, `make test`, `make test-fast`, `make test-next`, `make test-long` and
+`make test-cluster` install what it needs and then start it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from taskplatform.bootstrap import ROOT, CannotGoOn, end, run, say, tool
+from tests import newest
 from tests.environment import neutral
 
 MANAGE = [sys.executable, "manage.py"]
@@ -29,6 +30,7 @@ PYTEST += ["--no-loadscope-reorder"]
 ON_SERVERS = [sys.executable, "-m", "tests.servers", "--", *PYTEST]
 SHORT = "not long and not cluster"
 MARKED = "(both or mariadb)"
+WALK = "tests/browser/appearance/test_pages.py"
 CHECKS: list[tuple[str, list[str]]] = [
     ("ruff check", [tool("ruff"), "check", "."]),
     ("ruff format", [tool("ruff"), "format", "--check", "."]),
@@ -128,8 +130,18 @@ def test_fast() -> int:
     return suite("SQLite", [*PYTEST, "--ignore=tests/browser", "--ignore=tests/acceptance"])
 
 
+def test_next() -> int:
+    """On the newest Python, Django and theme: all short tests without a browser on SQLite, and one
+    walk over all pages."""
+    pytest = [newest.python(), *PYTEST[1:]]
+    return suite("SQLite and the newest packages", [*pytest, "--ignore=tests/browser"]) or suite(
+        "the newest packages in the browser", [*pytest, WALK]
+    )
+
+
 def test_long() -> int:
-    """What `make test` leaves out: what is long, all else once on MariaDB and Redis, a cluster."""
+    """What `make test` leaves out: what is long, all else once on MariaDB and Redis, the newest
+    packages, a cluster."""
     left_out = f"not cluster and (long or not {MARKED})"
     return (
         suite("SQLite: what is long", [*PYTEST, "-m", "long and not cluster"])
@@ -137,6 +149,7 @@ def test_long() -> int:
             "MariaDB and Redis: what is long or has run on SQLite alone",
             [*ON_SERVERS, "--ignore=tests/unit", "-m", left_out],
         )
+        or test_next()
         or test_cluster()
     )
 
@@ -151,6 +164,7 @@ COMMANDS = {
     "check": check,
     "test": test,
     "test-fast": test_fast,
+    "test-next": test_next,
     "test-long": test_long,
     "test-cluster": test_cluster,
 }

@@ -59,7 +59,7 @@ class _Reader(HTMLParser):
             self.forms.append(self._field)
         elif tag == "style":
             self._is_style = True
-        elif tag == "script" and "src" not in given:
+        elif tag == "script" and "src" not in given and given.get("type") != "application/json":
             self._script = []
         elif self._field is None or "disabled" in given:
             return

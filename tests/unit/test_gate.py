@@ -5,12 +5,13 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from itertools import product
+from pathlib import Path
 
 import pytest
 from _pytest.mark.expression import Expression
 
 from taskplatform.bootstrap import CannotGoOn
-from tests import gate, locks
+from tests import gate, locks, newest
 
 LOCK = """\
 amqp==5.4.2 \\
@@ -92,9 +93,13 @@ def test_every_test_runs_in_a_short_round_or_in_a_long_one(
 ) -> None:
     """On SQLite what is neither long nor of MariaDB, and everything on MariaDB in one of two."""
     monkeypatch.setattr(gate, "CHECKS", [])
+    monkeypatch.setattr(newest, "python", lambda: "python-next")
     assert [gate.main("test"), gate.main("test-long")] == [0, 0]
+    # Those of the newest packages are the short ones without a browser, and one walk in it.
+    again = [command for command in commands if command[0] == "python-next"]
+    assert [command[-1] for command in again] == ["--ignore=tests/browser", gate.WALK]
     marks = [gate.SHORT]
-    for command in commands[1:]:
+    for command in [each for each in commands[1:] if each not in again]:
         last = len(command) - 1 - command[::-1].index("-m")
         marks.append(command[last + 1])
     short, on_both, long, the_rest, cluster = map(Expression.compile, marks)
@@ -118,3 +123,34 @@ def test_lock_with_an_address_is_refused() -> None:
     locks.require_no_address("requirements.lock", LOCK)
     with pytest.raises(CannotGoOn, match=r"requirements\.lock would hold an address"):
         locks.require_no_address("requirements.lock", "x @ https://example.org/x.whl\n" + LOCK)
+
+
+# --- the newest packages --------------------------------------------------------------------------
+def test_newest_python_that_starts_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """3.14 in the PATH is a shim that knows no such version."""
+
+    def script(path: Path, code: int) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/sh\nexit {code}\n")
+        path.chmod(0o755)
+
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path / "pyenv"))
+    with pytest.raises(CannotGoOn, match=r"needs Python 3\.12 or newer .* none is there\. Install"):
+        newest.newest()
+    script(tmp_path / "bin/python3.14", 127)
+    script(tmp_path / "bin/python3.12", 0)
+    found = tmp_path / "pyenv/versions/3.13.0/bin/python3.13"
+    script(found, 0)
+
+    assert newest.newest() == ("3.13", str(found))
+
+
+def test_newest_packages_are_asked_for_by_name_alone() -> None:
+    asked = newest.requirements()
+
+    assert {"django>=6", "django-unfold>=0.92"} < {*asked}
+    assert any(each.startswith("pytest>") for each in asked)
+    assert [each for each in asked if "/" in each or "==" in each] == []

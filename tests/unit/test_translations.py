@@ -191,10 +191,6 @@ def test_every_text_of_the_packages_is_translated(of_packages: Marks) -> None:
     assert [message for message in of_packages.messages if not is_translated(message)] == []
 
 
-def test_catalogue_of_packages_names_only_what_they_say(of_packages: Marks) -> None:
-    assert sorted(read_po(OF_PACKAGES).keys() - of_packages.messages.keys()) == []
-
-
 def test_every_text_of_the_scripts_is_translated() -> None:
     folder = Path(apps.get_app_config("admin").path) / "static"
     scripts = [path for path in folder.rglob("*.js") if "vendor" not in path.parts]
