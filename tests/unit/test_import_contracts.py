@@ -106,3 +106,45 @@ def test_module_for_machines_without_packages_imports_the_standard_library_only(
         elif isinstance(node, ast.ImportFrom):
             imported.add("." * node.level + (node.module or "").partition(".")[0])
     assert imported - sys.stdlib_module_names == set()
+
+
+# --- the theme ------------------------------------------------------------------------------------
+# What its documentation names; everything else changes with any of its releases.
+OF_THE_THEME = {
+    "unfold.admin": "ModelAdmin|TabularInline|StackedInline",
+    "unfold.forms": r"\w+Form",
+    "unfold.sites": "UnfoldAdminSite",
+    "unfold.widgets": r"Unfold\w+Widget",
+}
+# Where it has neither a block nor a setting: the palette and the list of keys that are replaced by
+# those of the platform, the search of the menu, titles, and the sign for what is not there.
+REPLACED = {"command", "field_readonly_value", "header_title", "search", "shortcuts", "welcomemsg"}
+
+
+def private_names(source: str) -> list[str]:
+    """What the source imports of the theme and its documentation does not name."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found += [each.name for each in node.names if each.name.partition(".")[0] == "unfold"]
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "unfold":
+            public = OF_THE_THEME.get(node.module or "", "")
+            found += [
+                f"{node.module}.{each.name}"
+                for each in node.names
+                if not re.fullmatch(public, each.name)
+            ]
+    return found
+
+
+def test_of_the_theme_only_what_its_documentation_names_is_used() -> None:
+    bad = (
+        "from unfold.utils import display_for_value\nfrom unfold.admin import ModelAdmin, checkbox"
+    )
+    assert private_names(bad) == ["unfold.utils.display_for_value", "unfold.admin.checkbox"]
+    for folder in ("apps", "taskplatform"):
+        for path in (ROOT / folder).rglob("*.py"):
+            assert private_names(path.read_text()) == [], path
+    templates = [*(ROOT / "templates").rglob("*.html"), *(ROOT / "apps").rglob("*.html")]
+    assert [path for path in templates if "unfold_list" in path.read_text()] == []
+    assert {path.stem for path in (ROOT / "templates/unfold").rglob("*.html")} == REPLACED

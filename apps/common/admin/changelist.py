@@ -205,6 +205,16 @@ class PlatformChangeList(ChangeList):
         return ngettext("%s row", "%s rows", count) % list_head.capped(count)
 
     @property
+    def previous_url(self) -> str:
+        """The page before this one."""
+        return str(self.get_query_string({PAGE_VAR: self.page_num - 1}))
+
+    @property
+    def next_url(self) -> str:
+        """The page after this one."""
+        return str(self.get_query_string({PAGE_VAR: self.page_num + 1}))
+
+    @property
     def has_further_rows(self) -> bool:
         """Whether rows follow the page."""
         return bool(self.result_count > len(self.result_list))

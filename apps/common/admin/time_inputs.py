@@ -40,6 +40,13 @@ class SplitTimeInput(_Zoned, UnfoldAdminSplitDateTimeWidget):  # type: ignore[mi
 
     template_name = "admin/widgets/zoned_datetime.html"
 
+    def get_context(self, name: str, value: Any, attrs: Any) -> dict[str, Any]:
+        context = super().get_context(name, value, attrs)
+        for box in context["widget"]["subwidgets"]:
+            # The label of the field names neither.
+            box["attrs"]["aria-label"] = box["attrs"]["placeholder"]
+        return context
+
     def decompress(self, value: Any) -> Any:
         with timezone.override(self.zone or timezone.get_current_timezone()):
             return super().decompress(value)
