@@ -154,3 +154,10 @@ def test_newest_packages_are_asked_for_by_name_alone() -> None:
     assert {"django>=6", "django-unfold>=0.92"} < {*asked}
     assert any(each.startswith("pytest>") for each in asked)
     assert [each for each in asked if "/" in each or "==" in each] == []
+
+
+def test_locks_keep_one_version_of_django_and_of_the_theme() -> None:
+    text = Path(locks.ROOT, locks.RUN_LOCK).read_text()
+    kept = [each.partition("==")[0] for each in locks.entries(text) if each.startswith("django")]
+    assert [kept.count("django"), kept.count("django-unfold")] == [1, 1]
+    assert "django-unfold==0.91.0" in locks.HELD and "django-unfold==0.91.0" in text
