@@ -228,8 +228,8 @@ CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = (
         "data_folder_in": str(_QUEUE_DIR),
         "data_folder_out": str(_QUEUE_DIR),
         "control_folder": str(VAR_DIR / "queue-control"),
-        # With the default of a second the page seems broken.
-        "polling_interval": 0.05,
+        # What waits for a message is a sweep, or a drain that starts: neither is in a hurry.
+        "polling_interval": 0.25,
     }
 )
 if not REDIS_URL:

@@ -74,7 +74,8 @@ class Listener:
         if settings.REDIS_URL:
             return self._redis_has_message(seconds)
         if connection.vendor == "sqlite":
-            return self._file_has_changed(seconds)
+            # Sweeps write each second; one probe costs less than a poll that finds nothing.
+            return self._file_has_changed(seconds) and self._is_due()
         return self._probe(seconds)
 
     def _probe(self, seconds: float) -> bool:
