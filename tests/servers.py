@@ -408,6 +408,8 @@ def main(arguments: Sequence[str]) -> int:
             if signals.received is not None:
                 return 128 + signals.received
             environment = {**os.environ, "DATABASE_URL": mariadb.url, "REDIS_URL": redis.url}
+            # The Celery application sets it on import, and pytest is to begin from nothing.
+            environment.pop("DJANGO_SETTINGS_MODULE", None)
             code = _run(command, environment, signals)
     except ServerError as error:
         print(error, file=sys.stderr)  # noqa: T201
