@@ -44,7 +44,7 @@ class _Reader(HTMLParser):
         self._select: tuple[str, bool, list[tuple[str, bool]]] | None = None
         self._textarea: tuple[str, list[str]] | None = None
         self._script: list[str] | None = None
-        self._is_style = False
+        self._is_style = self._is_data = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = {name: value or "" for name, value in attrs}
@@ -59,8 +59,9 @@ class _Reader(HTMLParser):
             self.forms.append(self._field)
         elif tag == "style":
             self._is_style = True
-        elif tag == "script" and "src" not in given and given.get("type") != "application/json":
+        elif tag == "script" and "src" not in given:
             self._script = []
+            self._is_data = given.get("type") == "application/json"
         elif self._field is None or "disabled" in given:
             return
         elif given.get("form", self._id) != self._id:
@@ -83,7 +84,8 @@ class _Reader(HTMLParser):
         elif tag == "style":
             self._is_style = False
         elif tag == "script" and self._script is not None:
-            self.scripts.append("".join(self._script))
+            if not self._is_data:
+                self.scripts.append("".join(self._script))
             self._script = None
         elif tag == "textarea" and self._textarea is not None:
             name, parts = self._textarea

@@ -49,7 +49,8 @@ class Pair(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.savepoint = transaction.savepoint()
+        # Not transaction.savepoint(), which has another name from Django 6.1 on.
+        self.savepoint = connection.savepoint()
         self.clock.move_to(START)
         # Made anew, because ids never go back.
         ids._maker = id_maker(node=2)
