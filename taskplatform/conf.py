@@ -224,7 +224,8 @@ class AppsConf(Conf):
         "default",
         environment.parse_queues,
         "queues separated by commas, such as default,mails",
-        "Queues of Django's Tasks API (package `django-tasks`); each is a job type `task.<queue>`.",
+        "Queues of Django's Tasks API, which is the package `django-tasks` before Django 6; each "
+        "is a job type `task.<queue>`.",
     )
     OPEN_TASK_QUEUES = Setting(
         "",

@@ -23,7 +23,7 @@ from apps.common.messages import Message as _
 from apps.jobs.handlers import Context, Fail, Later, handler
 from apps.jobs.handlers.registry import find as find_handler
 from apps.jobs.models import AnyJob, Job
-from apps.jobs.models.job_type import OF_QUEUE
+from apps.jobs.models.job_type import QUEUE_PREFIX, QUEUE_TITLE
 from apps.jobs.rules import failures
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.outcome import FAILURES
@@ -75,12 +75,12 @@ _COUNTED = {t.END_SUCCEEDED, *FAILURES}
 
 def type_of(alias: str, queue: str) -> str:
     """The job type of a queue."""
-    return f"task.{queue}" if alias == "default" else f"task.{alias}.{queue}"
+    return f"{QUEUE_PREFIX}{queue}" if alias == "default" else f"{QUEUE_PREFIX}{alias}.{queue}"
 
 
 def _settings_of(queue: str) -> dict[str, Any]:
     """What the job type of a queue begins with. Django's tasks are tried once."""
-    return {"title": f"{OF_QUEUE}{queue}"[:100], "max_attempts": 1, "params_schema": _SCHEMA}
+    return {"title": f"{QUEUE_TITLE}{queue}"[:100], "max_attempts": 1, "params_schema": _SCHEMA}
 
 
 def register_queues() -> None:

@@ -27,8 +27,9 @@ BUILT_IN = {
     "Management command": _("Management command"),
     "Sleep": _("Sleep"),
 }
-# That of a queue of Django's Tasks API, whose type is `task.<queue>`.
-OF_QUEUE = "Tasks: "
+# Of a queue of Django's Tasks API: how the name of its type begins, and the title.
+QUEUE_PREFIX = "task."
+QUEUE_TITLE = "Tasks: "
 
 
 class JobTypeQuerySet(models.QuerySet["JobType"]):
@@ -114,8 +115,8 @@ class JobType(Edited):
     @property
     def shown_title(self) -> str:
         """The title; one that comes with the platform in the language of the page."""
-        if self.name.startswith("task.") and self.title.startswith(OF_QUEUE):
-            return gettext("Tasks: %s") % self.title.removeprefix(OF_QUEUE)
+        if self.name.startswith(QUEUE_PREFIX) and self.title.startswith(QUEUE_TITLE):
+            return gettext("Tasks: %s") % self.title.removeprefix(QUEUE_TITLE)
         return str(BUILT_IN.get(self.title, self.title))
 
     @property

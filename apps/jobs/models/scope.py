@@ -19,14 +19,14 @@ from apps.jobs.rules.type_settings import MAX_NAME
 class JobScope(models.Model):
     """Limits an operator to jobs of this type, by its name: it outlives the type."""
 
+    refers_to: ClassVar[References] = {"type": ("jobs.JobType",)}
+
     operator = models.ForeignKey(
         settings.AUTH_USER_MODEL,
         models.CASCADE,
         related_name="job_scopes",
         verbose_name=_("operator"),
     )
-    refers_to: ClassVar[References] = {"type": ("jobs.JobType",)}
-
     type = KeyField(_("job type"), max_length=MAX_NAME)
 
     class Meta:
