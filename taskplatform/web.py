@@ -6,6 +6,7 @@ import os
 import resource
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from django.conf import settings
@@ -37,25 +38,19 @@ def raise_file_limit() -> int:
     return max(limit - _OTHER_FILES, _FEWEST_CONNECTIONS)
 
 
-def problem_of(connections: int) -> str:
-    """What to do about so few connections; empty if they are enough."""
-    if connections >= MOST_CONNECTIONS // 5:
-        return ""
-    return (
-        f"Only {connections} connections at a time: the system allows this process few open files. "
-        "Raise the limit (ulimit -Hn, LimitNOFILE=)."
-    )
-
-
-def limits_problem(processes: int) -> str:
-    """What several processes without Redis cannot do; empty if nothing."""
-    if processes == 1 or settings.REDIS_URL:
-        return ""
-    return (
-        f"Each of the {processes} web processes counts wrong keys, passwords and calls by itself, "
-        f"so limits let through up to {processes} times as much: REDIS_URL or WEB_WORKERS=1 keeps "
-        "them."
-    )
+def problems(connections: int, processes: int) -> Iterator[str]:
+    """What so few connections and so many processes of a server cannot do, and what to do."""
+    if connections < MOST_CONNECTIONS // 5:
+        yield (
+            f"Only {connections} connections at a time: the system allows this process few open "
+            "files. Raise the limit (ulimit -Hn, LimitNOFILE=)."
+        )
+    if processes > 1 and not settings.REDIS_URL:
+        yield (
+            f"Each of the {processes} web processes counts wrong keys, passwords and calls by "
+            f"itself, so limits let through up to {processes} times as much: REDIS_URL or "
+            "WEB_WORKERS=1 keeps them."
+        )
 
 
 def several(processes: int, port: int) -> tuple[list[str], dict[str, str]]:

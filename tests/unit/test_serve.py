@@ -54,10 +54,12 @@ def test_several_web_processes_count_together(settings: Any, tmp_path: Path) -> 
         assert [Path(each).is_dir() for each in folders] == [True] * (workers > 1)
     assert found["drains-2"].variables == {}
     settings.REDIS_URL = ""
-    assert "3 web processes counts wrong keys" in web.limits_problem(3)
-    assert web.limits_problem(1) == ""
+    many = web.MOST_CONNECTIONS
+    [problem] = web.problems(many, 3)
+    assert "3 web processes counts wrong keys" in problem
+    assert list(web.problems(many, 1)) == []
     settings.REDIS_URL = "redis://127.0.0.1"
-    assert web.limits_problem(3) == ""
+    assert list(web.problems(many, 3)) == []
 
 
 @pytest.fixture

@@ -101,13 +101,8 @@ class Command(BaseCommand):
         startup.collect_static(self.var)
         if problem := startup.redis_problem():
             self.show(f"{problem}. The platform works without it, but slower.")
-        connections_at_most = web.raise_file_limit()
-        for problem in (
-            web.problem_of(connections_at_most),
-            web.limits_problem(settings.WEB_WORKERS),
-        ):
-            if problem:
-                self.show(problem)
+        for problem in web.problems(web.raise_file_limit(), settings.WEB_WORKERS):
+            self.show(problem)
         # The parts have connections of their own.
         connections.close_all()
         return password, key

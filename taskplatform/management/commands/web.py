@@ -37,9 +37,8 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         connections = web.raise_file_limit()
         workers = options["workers"]
-        for problem in (web.problem_of(connections), web.limits_problem(workers)):
-            if problem:
-                self.stderr.write(problem)
+        for problem in web.problems(connections, workers):
+            self.stderr.write(problem)
         dialect = options["asyncflow"]
         port = dict(conf.ASYNCFLOW_PORTS)[dialect] if dialect else options["port"]
         chosen, variables = web.several(workers, port)
