@@ -42,7 +42,9 @@ TEST_PACKAGES += ["openssl", "systemd"]
 CLUSTER_PACKAGES = ["mariadb-server", "galera-4", "rsync", "haproxy", "redis-server"]
 GALERA = "/usr/lib/galera/libgalera_smm.so"
 # Users other than root often have no sbin folder in their PATH.
-SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
+SEARCH_PATH = os.pathsep.join(
+    [os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin"]
+)
 SERVICE_POLICY = "/usr/sbin/policy-rc.d"
 # Held by a lock, because a command that is killed removes nothing, but loses its locks.
 NO_STARTS = """#!/bin/sh

@@ -27,16 +27,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVar
 
+from taskplatform.bootstrap import SEARCH_PATH, TEST_PACKAGES
 from tests.environment import new_folder
 from tests.processes import free_port
 
-INSTALL = "apt-get install --yes mariadb-server redis-server nginx openssl systemd"
+INSTALL = f"apt-get install --yes {' '.join(TEST_PACKAGES)}"
 START_SECONDS = 120.0
 STOP_SECONDS = 20.0
-# Users other than root often have no sbin folder in their PATH.
-_SEARCH_PATH = os.pathsep.join(
-    [os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin"]
-)
 
 
 class ServerError(Exception):
@@ -45,7 +42,7 @@ class ServerError(Exception):
 
 def binary(name: str) -> str:
     """The path of the program; ServerError with the command that installs it."""
-    path = shutil.which(name, path=_SEARCH_PATH)
+    path = shutil.which(name, path=SEARCH_PATH)
     if path is None:
         raise ServerError(f"{name} is not installed; as root run: {INSTALL}")
     return path

@@ -153,7 +153,7 @@ def test_server_that_cannot_start_shows_its_log(monkeypatch: pytest.MonkeyPatch)
 def test_missing_server_is_reported_with_the_command_that_installs_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(servers, "_SEARCH_PATH", str(tmp_path))
+    monkeypatch.setattr(servers, "SEARCH_PATH", str(tmp_path))
 
     with pytest.raises(ServerError) as caught, mariadb_server():
         pass
