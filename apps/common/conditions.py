@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from apps.common.json_path import MAX_CONDITION, MAX_CONDITIONS
-from apps.common.serializers import Texts
+from apps.common.serializer_fields import Texts
 
 
 class Where(Texts):

@@ -11,7 +11,8 @@ from django.db.models import Min, Model, QuerySet
 from rest_framework.request import Request
 
 from apps.common.errors import Invalid
-from apps.common.serializers import Integer, StrictSerializer, Text
+from apps.common.serializer_fields import Integer, Text
+from apps.common.serializers import StrictSerializer
 
 M = TypeVar("M", bound=Model)
 

@@ -15,7 +15,8 @@ from drf_spectacular.utils import Direction
 
 from apps.common.fields import KEY_PATTERN
 from apps.common.paging import PageQuery
-from apps.common.serializers import Name, StrictSerializer, Text
+from apps.common.serializer_fields import Name, Text
+from apps.common.serializers import StrictSerializer
 
 _TEXT = {"type": "string"}
 PROBLEM: dict[str, Any] = {

@@ -75,6 +75,7 @@ FOR_PROGRAMS = (
     "apps/common/problems.py",
     "apps/common/rolling.py",
     "apps/common/schema.py",
+    "apps/common/serializer_fields.py",
     "apps/common/serializers.py",
     "apps/dispatch/services/pull.py",
     "apps/dispatch/checks.py",

@@ -8,7 +8,7 @@ from drf_spectacular.utils import extend_schema_field
 
 from apps.bulk.rules.settings import MAX_RATE, MAX_REASON, RATE
 from apps.common.conditions import Where
-from apps.common.serializers import (
+from apps.common.serializer_fields import (
     Boolean,
     Choice,
     Instant,
@@ -16,9 +16,9 @@ from apps.common.serializers import (
     Name,
     Names,
     Reason,
-    StrictSerializer,
     Text,
 )
+from apps.common.serializers import StrictSerializer
 from apps.dispatch.models import Dispatch, Source, Task
 from apps.dispatch.rules import dispatch_filter, task_filter, task_verbs
 from apps.dispatch.rules import verbs as dispatch_verbs

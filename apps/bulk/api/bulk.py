@@ -26,7 +26,8 @@ from apps.common.errors import FieldError, Forbidden, Invalid, NotFound
 from apps.common.json_search import require_unmasked
 from apps.common.messages import joined
 from apps.common.paging import KeysetPage, PageQuery
-from apps.common.serializers import SAY_WHY, Answer, Choice, Instant
+from apps.common.serializer_fields import SAY_WHY, Choice, Instant
+from apps.common.serializers import Answer
 from apps.common.views import ApiView, JsonAnswer
 from apps.jobs.api.control import ReasonBody
 from apps.jobs.models import Bounds

@@ -16,15 +16,8 @@ from apps.common.conditions import Where
 from apps.common.errors import FieldError, Invalid, NotFound
 from apps.common.json_search import holding
 from apps.common.paging import MAX_EXAMINED, KeysetPage, PageQuery
-from apps.common.serializers import (
-    Boolean,
-    Choice,
-    Instant,
-    Integer,
-    Reason,
-    StrictSerializer,
-    Text,
-)
+from apps.common.serializer_fields import Boolean, Choice, Instant, Integer, Reason, Text
+from apps.common.serializers import StrictSerializer
 from apps.common.views import ApiView, JsonAnswer
 from apps.dispatch.api.shapes import DispatchDetailOut, EndedOut
 from apps.dispatch.models import AnyDispatch, ArchivedDispatch, Dispatch, Executor, Source

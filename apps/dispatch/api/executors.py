@@ -9,7 +9,8 @@ from apps.access.bindings import actor_of, executors_of
 from apps.access.rules.clients import Binding
 from apps.common.errors import Invalid
 from apps.common.paging import KeysetPage, PageQuery
-from apps.common.serializers import Boolean, Choice, Integer, Names, StrictSerializer, Text
+from apps.common.serializer_fields import Boolean, Choice, Integer, Names, Text
+from apps.common.serializers import StrictSerializer
 from apps.common.views import ApiView, JsonAnswer
 from apps.dispatch.api.shapes import ExecutorOut, MembersOut
 from apps.dispatch.models import Executor

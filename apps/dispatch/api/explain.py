@@ -11,7 +11,8 @@ from rest_framework.request import Request
 from apps.access.bindings import executors_of
 from apps.access.rules.clients import Binding
 from apps.common.errors import Invalid
-from apps.common.serializers import Answer, Choice, Instant, Integer, StrictSerializer, Text
+from apps.common.serializer_fields import Choice, Instant, Integer, Text
+from apps.common.serializers import Answer, StrictSerializer
 from apps.common.views import ApiView, JsonAnswer
 from apps.dispatch.models import Source
 from apps.dispatch.rules import names

@@ -11,7 +11,8 @@ from rest_framework.request import Request
 from apps.access.bindings import executors_of
 from apps.access.rules.clients import Binding
 from apps.common import clock
-from apps.common.serializers import Answer, Instant, StrictSerializer
+from apps.common.serializer_fields import Instant
+from apps.common.serializers import Answer, StrictSerializer
 from apps.common.views import ApiView, JsonAnswer
 from apps.dispatch.models import TASK_MODELS, Source
 from apps.dispatch.services import executors, preview

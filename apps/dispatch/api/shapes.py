@@ -10,7 +10,8 @@ from rest_framework import serializers
 from rest_framework.exceptions import ErrorDetail, ValidationError
 
 from apps.common.errors import WHOLE, PlatformError
-from apps.common.serializers import Answer, Choice, Instant, Integer, JsonObject, Text
+from apps.common.serializer_fields import Choice, Instant, Integer, JsonObject, Text
+from apps.common.serializers import Answer
 from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask, Source, Task, Template
 from apps.dispatch.rules.task import RANGES
 from apps.dispatch.services import pull

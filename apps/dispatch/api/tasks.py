@@ -15,13 +15,8 @@ from apps.common.errors import Invalid, Mistakes, NotFound
 from apps.common.json_path import Condition
 from apps.common.json_search import holding
 from apps.common.paging import KeysetPage, PageQuery
-from apps.common.serializers import (
-    Choice,
-    Integer,
-    Reason,
-    StrictSerializer,
-    Text,
-)
+from apps.common.serializer_fields import Choice, Integer, Reason, Text
+from apps.common.serializers import StrictSerializer
 from apps.common.views import ApiView, JsonAnswer, NoContent
 from apps.common.zones import parse_zone
 from apps.dispatch.api.shapes import (

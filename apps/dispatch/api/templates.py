@@ -10,7 +10,8 @@ from apps.access.bindings import actor_of
 from apps.access.rules.clients import Binding
 from apps.common.json_schema import check_schema
 from apps.common.paging import KeysetPage, PageQuery
-from apps.common.serializers import JsonObject, Name, StrictSerializer
+from apps.common.serializer_fields import JsonObject, Name
+from apps.common.serializers import StrictSerializer
 from apps.common.views import ApiView, JsonAnswer
 from apps.dispatch.api.executors import READ_AND_PLAN
 from apps.dispatch.api.shapes import TemplateOut, require

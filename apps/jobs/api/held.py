@@ -9,7 +9,7 @@ from typing import Any
 from rest_framework import serializers
 
 from apps.common.messages import wire_text
-from apps.common.serializers import Instant
+from apps.common.serializer_fields import Instant
 from apps.jobs.api.shapes import JobOut
 from apps.jobs.services.outside import HELD, HELD_TIMES
 

@@ -15,7 +15,7 @@ from apps.common import logs
 from apps.common.conditions import Where
 from apps.common.errors import FieldError, Invalid, Mistakes, NotFound, PlatformError
 from apps.common.paging import MAX_EXAMINED, KeysetPage, PageQuery
-from apps.common.serializers import (
+from apps.common.serializer_fields import (
     MISSING,
     Boolean,
     Choice,
@@ -24,9 +24,9 @@ from apps.common.serializers import (
     Items,
     JsonObject,
     Name,
-    StrictSerializer,
     Text,
 )
+from apps.common.serializers import StrictSerializer
 from apps.common.views import ApiView, JsonAnswer
 from apps.jobs.api.shapes import (
     EntryOut,

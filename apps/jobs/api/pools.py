@@ -18,8 +18,7 @@ from apps.common.json_rules import check_json
 from apps.common.masking import kind_of, quote
 from apps.common.messages import wire_time
 from apps.common.parsers import BATCH_ITEMS
-from apps.common.serializers import (
-    Answer,
+from apps.common.serializer_fields import (
     Boolean,
     Choice,
     Instant,
@@ -27,9 +26,9 @@ from apps.common.serializers import (
     JsonObject,
     Name,
     Names,
-    StrictSerializer,
     Text,
 )
+from apps.common.serializers import Answer, StrictSerializer
 from apps.common.views import ApiView, JsonAnswer
 from apps.jobs.api.work import MAX_ERROR, WorkerName, WorkView, caller_of
 from apps.jobs.rules import transitions as t

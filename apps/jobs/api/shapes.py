@@ -6,7 +6,8 @@ from typing import ClassVar
 
 from rest_framework import serializers
 
-from apps.common.serializers import Answer, Instant
+from apps.common.serializer_fields import Instant
+from apps.common.serializers import Answer
 from apps.jobs.models import Job, JobType
 
 

@@ -11,7 +11,7 @@ from apps.access.rules.clients import Binding
 from apps.common.errors import Forbidden, Invalid
 from apps.common.masking.names import secret_properties
 from apps.common.paging import KeysetPage, PageQuery
-from apps.common.serializers import (
+from apps.common.serializer_fields import (
     Boolean,
     Choice,
     Instant,
@@ -20,9 +20,9 @@ from apps.common.serializers import (
     Name,
     Names,
     Number,
-    StrictSerializer,
     Text,
 )
+from apps.common.serializers import StrictSerializer
 from apps.common.views import ApiView, JsonAnswer, NoContent
 from apps.jobs.api.shapes import JobTypeOut
 from apps.jobs.models import JobType

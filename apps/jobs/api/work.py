@@ -17,8 +17,7 @@ from apps.common import clock
 from apps.common.errors import Invalid, PlatformError
 from apps.common.messages import wire_time
 from apps.common.parsers import BATCH_ITEMS
-from apps.common.serializers import (
-    Answer,
+from apps.common.serializer_fields import (
     Choice,
     DecimalId,
     Instant,
@@ -29,9 +28,9 @@ from apps.common.serializers import (
     Name,
     Names,
     Number,
-    StrictSerializer,
     Text,
 )
+from apps.common.serializers import Answer, StrictSerializer
 from apps.common.views import ApiView, JsonAnswer
 from apps.jobs.api.held import HeldOut, held_json
 from apps.jobs.models import Job

@@ -11,16 +11,8 @@ from apps.common import clock
 from apps.common.errors import NotFound
 from apps.common.messages import Message as _
 from apps.common.messages import wire_time
-from apps.common.serializers import (
-    Answer,
-    Boolean,
-    Instant,
-    Integer,
-    Name,
-    Names,
-    StrictSerializer,
-    Text,
-)
+from apps.common.serializer_fields import Boolean, Instant, Integer, Name, Names, Text
+from apps.common.serializers import Answer, StrictSerializer
 from apps.common.views import JsonAnswer
 from apps.jobs.api.work import MAX_TYPES, WorkerName, WorkView, caller_of
 from apps.jobs.models import Worker

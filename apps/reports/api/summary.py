@@ -13,7 +13,8 @@ from apps.access.bindings import executors_of, is_bound_to_executors, job_types_
 from apps.access.rules.clients import Binding
 from apps.common import clock
 from apps.common.errors import Forbidden
-from apps.common.serializers import Answer, Choice, Instant, StrictSerializer, Text
+from apps.common.serializer_fields import Choice, Instant, Text
+from apps.common.serializers import Answer, StrictSerializer
 from apps.common.views import ApiView, JsonAnswer
 from apps.common.zones import parse_zone
 from apps.reports.rules.outcomes import JOB, SOURCES

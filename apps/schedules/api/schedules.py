@@ -16,15 +16,8 @@ from apps.access.bindings import (
 )
 from apps.access.rules.clients import Binding
 from apps.common.paging import KeysetPage, PageQuery
-from apps.common.serializers import (
-    Choice,
-    Instant,
-    Integer,
-    JsonObject,
-    Name,
-    StrictSerializer,
-    Text,
-)
+from apps.common.serializer_fields import Choice, Instant, Integer, JsonObject, Name, Text
+from apps.common.serializers import StrictSerializer
 from apps.common.views import ApiView, JsonAnswer, NoContent
 from apps.dispatch.api.tasks import RuleBody, ZoneName
 from apps.jobs.models import Bounds

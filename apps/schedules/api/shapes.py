@@ -6,7 +6,8 @@ from typing import ClassVar
 
 from rest_framework import serializers
 
-from apps.common.serializers import Answer, Instant, JsonObject
+from apps.common.serializer_fields import Instant, JsonObject
+from apps.common.serializers import Answer
 from apps.dispatch.api.shapes import RuleOut
 from apps.schedules.models import Schedule
 

@@ -15,16 +15,8 @@ from rest_framework.response import Response
 
 from apps.access.rules.clients import Binding
 from apps.common.paging import PageQuery
-from apps.common.serializers import (
-    Choice,
-    DecimalId,
-    Integer,
-    JsonObject,
-    Name,
-    Names,
-    StrictSerializer,
-    Text,
-)
+from apps.common.serializer_fields import Choice, DecimalId, Integer, JsonObject, Name, Names, Text
+from apps.common.serializers import StrictSerializer
 from apps.common.views import ApiView
 
 pytestmark = pytest.mark.both

@@ -6,7 +6,8 @@ import pytest
 from django.http import QueryDict
 
 from apps.common.errors import PlatformError
-from apps.common.serializers import Integer, Items, Number, StrictSerializer, Texts
+from apps.common.serializer_fields import Integer, Items, Number, Texts
+from apps.common.serializers import StrictSerializer
 
 
 class Line(StrictSerializer):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from apps.common.errors import Invalid, PlatformError
 from apps.common.messages import wire_time
-from apps.common.serializers import (
+from apps.common.serializer_fields import (
     MAX_NAMED,
     Boolean,
     Choice,
@@ -23,9 +23,9 @@ from apps.common.serializers import (
     JsonObject,
     Name,
     Names,
-    StrictSerializer,
     Text,
 )
+from apps.common.serializers import StrictSerializer
 
 
 class Inner(StrictSerializer):
