@@ -46,7 +46,8 @@ class OperatorScopeInline(TabularInline):
 
     model: Any = OperatorScope
     extra = 0
-    # Rows say themselves what they limit to; the names of scopes are English.
+    # Rows say themselves what they limit to; the names of scopes are English. Which name the theme
+    # has for it depends on its release.
     if hasattr(TabularInline, "show_title"):
         show_title = False
     else:

@@ -67,6 +67,7 @@ def test_operators_see_what_was_given_without_its_secrets(
 
     shown = capsys.readouterr().out
     assert "geheim" not in shown
+    assert "`" not in shown
     for line in (
         "PORT=8123  (default: 8000)",
         "WEB_THREADS: 4",

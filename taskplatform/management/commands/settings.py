@@ -36,7 +36,8 @@ class Command(BaseCommand):
         elif options["example"]:
             self.stdout.write(_example())
         else:
-            self.stdout.write(_now())
+            # Its signs of code are for the documentation.
+            self.stdout.write(_now().replace("`", ""))
 
 
 def _default(setting: Setting[Any]) -> str:
