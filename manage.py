@@ -18,6 +18,10 @@ OF_A_PLATFORM = {
 
 
 def main() -> None:
+    if sys.argv[1:3] == ["serve", "--plan"]:
+        from taskplatform.supervise import main as supervise
+
+        sys.exit(supervise(sys.argv[3]))
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "taskplatform.settings")
     try:
         from django.core.exceptions import ImproperlyConfigured

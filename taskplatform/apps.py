@@ -17,7 +17,9 @@ class TaskPlatformConfig(AppConfig):
 
     def ready(self) -> None:
         from apps.alerts.services import sheet
-        from taskplatform import beat, collation, forgetting, upgrades
+
+        # celery: the application whose the tasks of all apps are.
+        from taskplatform import beat, celery, collation, forgetting, upgrades  # noqa: F401
         from taskplatform.roles import make_roles
 
         # As the menu has it. A class of its own would hide Django's users from the type checker.

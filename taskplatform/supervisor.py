@@ -44,6 +44,7 @@ GONE_SECONDS = 5.0
 # Ctrl-C this soon after a stop signal is the same request: the terminal signals the whole group.
 SAME_REQUEST_SECONDS = 1.0
 LOG_BYTES = 5_000_000
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LOG_FILES = 4
 
 _POLL_SECONDS = 0.05
@@ -323,11 +324,13 @@ def on_stop(call: Callable[[], None]) -> None:
             requested_at = now
             call()
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in STOP_SIGNALS:
         # nohup ignores SIGHUP on purpose. A shell has background commands ignore SIGINT too, but
         # then kill -INT would do nothing.
         if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, handle)
+    # Those that came while nobody could take them.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
 
 
 def end_with_parent(parent: int) -> Callable[[], None]:
@@ -337,7 +340,7 @@ def end_with_parent(parent: int) -> Callable[[], None]:
     prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 
     def prepare() -> None:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in STOP_SIGNALS:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
         if prctl is not None:

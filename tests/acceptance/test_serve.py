@@ -315,6 +315,9 @@ def test_frozen_web_process_is_replaced(platform: Platform) -> None:
     """It lives and holds its port, and answers no health check."""
     patient = "supervisor.FROZEN_SECONDS, supervisor.CHECK_SECONDS = 10.0, 0.5"
     code = f"import manage; from taskplatform import supervisor; {patient}; manage.main()"
+    replacement = [sys.executable, "-c", code, "serve", "--plan"]
+    code = f"import manage; from taskplatform import supervise; supervise.COMMAND = {replacement}"
+    code += "; manage.main()"
     platform.command = [sys.executable, "-c", code, "serve"]
     platform.environment["PYTHONPATH"] = str(ROOT)
     try:

@@ -344,3 +344,22 @@ def test_errors_reach_the_terminal_once_and_everything_reaches_the_log(run: Run)
     # The part may be found ready before what it has printed is read.
     assert (code, sorted(shown)) == (0, ["READY", "web: the disk is on fire, try 1 of 100"])
     assert run.lines_of("web.log") == [first, "chatter", again]
+
+
+def test_signal_while_the_supervisor_replaces_the_set_up_ends_it_in_order(tmp_path: Path) -> None:
+    """Nothing handles it for a moment; it waits until somebody does."""
+    between = (
+        "import os, signal; os.kill(os.getpid(), signal.SIGTERM); import manage; manage.main()"
+    )
+    command = [sys.executable, "-c", between, "serve", "--plan"]
+    code = (
+        f"from taskplatform import supervise; supervise.COMMAND = {command}\n"
+        f"plan = supervise.Plan([], {str(tmp_path)!r}, '127.0.0.1', 1, {{}}, 'It runs.')\n"
+        "supervise.become_supervisor(plan, lock=1)"
+    )
+
+    ended = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")

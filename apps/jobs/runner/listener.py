@@ -20,6 +20,8 @@ logger = logging.getLogger(__name__)
 
 VERSION_SECONDS = 0.02
 PROBE_SECONDS = 0.1
+# Once nothing was due for so long, the file is looked at as seldom as a table is probed.
+BUSY_SECONDS = 30.0
 RECONNECT_SECONDS = 5.0
 # A drain of another lane waits this long, so that the lane's own drains take the job first.
 HELP_SECONDS = 0.005
@@ -48,6 +50,7 @@ class Listener:
         self._is_stopping = is_stopping
         self.new: dict[str, int] = {}
         self._version = -1
+        self._due_at = time.monotonic()
         # Referenced as long as the subscription: a collected client closes its connections.
         self._client: Any = None
         self._subscription: Any = None
@@ -75,7 +78,10 @@ class Listener:
             return self._redis_has_message(seconds)
         if connection.vendor == "sqlite":
             # Sweeps write each second; one probe costs less than a poll that finds nothing.
-            return self._file_has_changed(seconds) and self._is_due()
+            if not (self._file_has_changed(seconds) and self._is_due()):
+                return False
+            self._due_at = time.monotonic()
+            return True
         return self._probe(seconds)
 
     def _probe(self, seconds: float) -> bool:
@@ -84,7 +90,9 @@ class Listener:
 
     def _file_has_changed(self, seconds: float) -> bool:
         """Whether another connection has committed since the last call, which may be long ago."""
-        deadline = time.monotonic() + seconds
+        now = time.monotonic()
+        deadline = now + seconds
+        pause = VERSION_SECONDS if now - self._due_at < BUSY_SECONDS else PROBE_SECONDS
         while True:
             with connection.cursor() as cursor:
                 cursor.execute("PRAGMA data_version")
@@ -94,7 +102,7 @@ class Listener:
                 return True
             if time.monotonic() >= deadline:
                 return False
-            time.sleep(VERSION_SECONDS)
+            time.sleep(pause)
 
     def _redis_has_message(self, seconds: float) -> bool:
         now = time.monotonic()

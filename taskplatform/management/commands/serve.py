@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import http.client
 import logging
 import os
 import shlex
 import signal
 import socket
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from django.conf import settings
 from django.core.management import call_command
@@ -26,7 +24,8 @@ from apps.jobs.conf import conf as jobs_conf
 from taskplatform import startup, web
 from taskplatform.demo.company import ANN
 from taskplatform.startup import CannotStart
-from taskplatform.supervisor import Part, Supervisor, on_stop
+from taskplatform.supervise import Plan, become_supervisor, show
+from taskplatform.supervisor import Part, on_stop
 
 SWEEP_THREADS = 3
 # Threads of one process share a core, and a slot of each is for fast jobs, one for the platform.
@@ -53,46 +52,41 @@ class Command(BaseCommand):
         self.host: str = settings.HOST
         self.port: int = settings.PORT
         try:
-            code = self._serve()
+            self._serve()
         except CannotStart as reason:
-            code = self._refuse(str(reason))
+            self._refuse(str(reason))
         except DatabaseError as error:
-            code = self._refuse(f"The database {startup.database_address()} refused: {error}")
+            self._refuse(f"The database {startup.database_address()} refused: {error}")
         except OSError as error:
-            code = self._refuse(f"{error.filename or self.var}: {error.strerror or error}")
+            self._refuse(f"{error.filename or self.var}: {error.strerror or error}")
+
+    def _refuse(self, reason: str) -> NoReturn:
+        show(" ".join(reason.split()))
         # While the interpreter ends, one more would be the exit code.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        sys.exit(code)
+        sys.exit(1)
 
-    def _refuse(self, reason: str) -> int:
-        self.show(" ".join(reason.split()))
-        return 1
-
-    def show(self, line: str) -> None:
-        """Print a line on the terminal. A closed terminal does not stop the parts."""
-        with suppress(OSError):
-            print(line, file=sys.stderr, flush=True)
-
-    def _serve(self) -> int:
-        with self._only_one():
+    def _serve(self) -> NoReturn:
+        with self._only_one() as lock:
             self._require_ports()
             if problem := startup.protect(self.var):
-                self.show(f"{problem}. The platform runs all the same.")
+                show(f"{problem}. The platform runs all the same.")
             password, key = self._set_up()
             logs = self.var / "logs"
             logs.mkdir(exist_ok=True)
-            supervisor = Supervisor(
+            plan = Plan(
                 self._parts(),
-                logs=logs,
-                show=lambda line: self.show(f"{time.strftime('%H:%M:%S')} {line}"),
+                logs=str(logs),
+                host=startup.reachable_host(),
+                port=self.port,
+                headers=self._headers,
+                greeting=self._greeting(password, key),
             )
-            return supervisor.run(
-                is_ready=self._answers, on_ready=lambda: self._greet(password, key)
-            )
+            become_supervisor(plan, lock=lock)
 
     def _set_up(self) -> tuple[str, str]:
         """The password of a login just made or "", and the demo key or ""."""
-        startup.await_database(self.show)
+        startup.await_database(show)
         with startup.setup_lock():
             self._migrate()
             startup.ensure_handlers()
@@ -100,9 +94,9 @@ class Command(BaseCommand):
             key = startup.ensure_demo(self.var)
         startup.collect_static(self.var)
         if problem := startup.redis_problem():
-            self.show(f"{problem}. The platform works without it, but slower.")
+            show(f"{problem}. The platform works without it, but slower.")
         for problem in web.problems(web.raise_file_limit(), settings.WEB_WORKERS):
-            self.show(problem)
+            show(problem)
         # The parts have connections of their own.
         connections.close_all()
         return password, key
@@ -122,7 +116,7 @@ class Command(BaseCommand):
         if self._stop_requested or not self._is_migrating:
             _exit_now()
         self._stop_requested = True
-        self.show(
+        show(
             "Stopping after the migrations. A second Ctrl-C stops now; you may then have to repair "
             "the tables by hand."
         )
@@ -130,8 +124,9 @@ class Command(BaseCommand):
     # --- One at a time ------------------------------------------------------------------------
 
     @contextmanager
-    def _only_one(self) -> Iterator[None]:
-        """Lock VAR_DIR: two supervisors would share its queue folder and logs."""
+    def _only_one(self) -> Iterator[int]:
+        """Lock VAR_DIR: two supervisors would share its queue folder and logs. Yields the
+        file that holds the lock."""
         with (self.var / "serve.lock").open("a+") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -145,7 +140,7 @@ class Command(BaseCommand):
             file.truncate(0)
             file.write(f"process {os.getpid()} on port {self.port}")
             file.flush()
-            yield
+            yield file.fileno()
 
     def _require_ports(self) -> None:
         self._require_port()
@@ -248,21 +243,13 @@ class Command(BaseCommand):
         host = self._allowed_host
         return f"https://{host}" if settings.HTTPS else f"http://{host}:{self.port}"
 
-    def _answers(self) -> bool:
-        """Whether the web process answers; it does so before it is ready for everything."""
-        headers = {"Host": self._allowed_host}
-        if settings.HTTPS:
-            headers["X-Forwarded-Proto"] = "https"
-        client = http.client.HTTPConnection(startup.reachable_host(), self.port, timeout=2.0)
-        try:
-            client.request("GET", "/health/live", headers=headers)
-            return client.getresponse().status < 500
-        except (OSError, http.client.HTTPException):
-            return False
-        finally:
-            client.close()
+    @property
+    def _headers(self) -> dict[str, str]:
+        """Those with which the web process answers this machine as it would a browser."""
+        https = {"X-Forwarded-Proto": "https"} if settings.HTTPS else {}
+        return {"Host": self._allowed_host, **https}
 
-    def _greet(self, password: str, key: str) -> None:
+    def _greeting(self, password: str, key: str) -> str:
         url = self.url
         kept = self.var / "admin_password"
         login = f"password {password}  (kept in {kept})"
@@ -284,8 +271,7 @@ class Command(BaseCommand):
             "",
             "Ctrl-C stops everything.",
         ]
-        with suppress(OSError):
-            print("\n".join(lines), flush=True)
+        return "\n".join(lines)
 
     def _first_steps(self, url: str, key: str) -> list[str]:
         curl = f"curl -s -H 'Authorization: Bearer {key}' -H 'Content-Type: application/json'"
