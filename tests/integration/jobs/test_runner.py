@@ -177,6 +177,22 @@ def test_waiting_drain_is_woken_by_a_commit(monkeypatch: pytest.MonkeyPatch) -> 
     assert woken == bool(wakes)
 
 
+@pytest.mark.sqlite
+def test_drain_without_work_looks_seldom_at_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An idle machine is left alone; who has just worked looks often."""
+    pauses: list[float] = []
+    monkeypatch.setattr(listener_module.time, "sleep", pauses.append)
+    listener = Listener(lambda: False, lambda: False)
+
+    for busy in (3600.0, 0.0):
+        monkeypatch.setattr(listener_module, "BUSY_SECONDS", busy)
+        listener.wait(0.01)
+        listener.wait(0.01)
+
+    assert set(pauses) == {listener_module.VERSION_SECONDS, listener_module.PROBE_SECONDS}
+    assert pauses == sorted(pauses)
+
+
 @pytest.mark.mariadb
 @pytest.mark.parametrize("redis", ["", "redis://127.0.0.1:1/0"], ids=["none", "away"])
 def test_without_redis_the_table_is_probed(redis: str, monkeypatch: pytest.MonkeyPatch) -> None:
