@@ -165,6 +165,8 @@ def test_rule_is_deleted_with_its_alerts(firing: Alert, role_client: Any) -> Non
 def test_channel_keeps_its_secrets_when_they_are_left_empty(role_client: Any) -> None:
     made, client = secret_channel(), role_client("configurer")
     page = address("channel", "change", made.pk)
+    assert "Empty: as it is." in client.get(page).content.decode()
+    assert "Empty: as it is." not in client.get(address("channel", "add")).content.decode()
     form = form_of(client.get(page), "name")
 
     assert client.post(page, {**form, "name": "Night shift"}).status_code == 302

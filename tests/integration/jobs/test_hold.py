@@ -253,6 +253,8 @@ def test_retry_waits_for_its_host_while_that_lives_and_the_grace_lasts(
     assert take(by=THERE) == []
     assert free_hosts(alive=["host-a"], now=frozen_clock.advance(seconds=59)) == 0
     assert free_hosts(alive=["host-a"], now=frozen_clock.advance(seconds=1)) == 1
+    # What waits for no host is left alone.
+    assert free_hosts(alive=["host-a"], now=frozen_clock.instant) == 0
     [held] = take(by=THERE)
     assert held.id == number
     end(held, "failed")

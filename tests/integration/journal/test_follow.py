@@ -12,7 +12,7 @@ from django.test import override_settings
 from apps.common import clock
 from apps.journal.models import JournalEntry
 from apps.journal.services.follow import Position, Seen, follow
-from apps.journal.services.minutes import MINUTE
+from apps.journal.services.minutes import MINUTE, counted, first_id, second_of
 from apps.journal.sinks import Unavailable
 from tests.frozen import FrozenClock
 from tests.journal import Remembering, commit, made
@@ -157,3 +157,12 @@ def test_later_than_the_limit_is_not_found(follower: Follower) -> None:
     follower.later(minutes=5)
 
     assert follower.sink.ids == [early.pk]
+
+
+def test_entry_counts_in_the_minute_of_its_id() -> None:
+    start = second_of(clock.now()) // MINUTE * MINUTE
+    numbers = [first_id(start), first_id(start + MINUTE) - 1, first_id(start + MINUTE)]
+    for number in numbers:
+        commit(JournalEntry(id=number, at=clock.now(), source="job", subject_id=1, event="lost"))
+
+    assert counted([start, start + MINUTE]) == {start: 2, start + MINUTE: 1}
