@@ -35,7 +35,8 @@ from apps.dispatch.models import (
     RotateTask,
     Source,
 )
-from apps.dispatch.services.preview import NO_ID, Item, Period, period_of, preview
+from apps.dispatch.rules.preview import NO_ID, Item
+from apps.dispatch.services.preview import Period, period_of, preview
 
 PERIODS: dict[str, tuple[timedelta, str | Promise]] = {
     "1": (timedelta(days=1), _("24 hours")),

@@ -15,8 +15,9 @@ from apps.common.serializer_fields import Instant
 from apps.common.serializers import Answer, StrictSerializer
 from apps.common.views import ApiView, JsonAnswer
 from apps.dispatch.models import TASK_MODELS, Source
+from apps.dispatch.rules.preview import NO_ID
 from apps.dispatch.services import executors, preview
-from apps.dispatch.services.preview import NO_ID, Period, Preview, period_of
+from apps.dispatch.services.preview import Period, Preview, period_of
 
 
 class InPeriod(StrictSerializer):

@@ -10,11 +10,10 @@ from typing import NamedTuple
 from apps.common.errors import Invalid
 from apps.common.messages import Message, Reason
 from apps.common.messages import Message as _
-from apps.dispatch.rules.plan import ONLY, Planned
+from apps.dispatch.rules.past import Held, Past
+from apps.dispatch.rules.plan import Planned
 from apps.dispatch.rules.policy import ALREADY_TAKEN, COOLING_DOWN, OK, PastDispatch
-from apps.dispatch.rules.preview import Held, Past
-from apps.dispatch.rules.queue import Identity
-from apps.dispatch.rules.recurrence import occurrence_of
+from apps.dispatch.rules.queue import Identity, candidate_of
 
 NOT_DUE = "not_due"
 ENDED = "ended"
@@ -85,17 +84,6 @@ class Case:
     past: Past
     held: Held | None
     given_back_at: datetime | None = None
-
-    @property
-    def identity(self) -> Identity:
-        source, task = self.planned.source, self.planned.task
-        return (source, task, occurrence_number(self.planned, self.occurrence_at))
-
-
-def occurrence_number(planned: Planned, occurrence_at: datetime | None) -> int:
-    if planned.recurrence is None or occurrence_at is None:
-        return ONLY
-    return occurrence_of(occurrence_at)
 
 
 def chosen_occurrence(planned: Planned, asked: datetime | None, now: datetime) -> datetime | None:
@@ -173,7 +161,7 @@ def _of_the_time(case: Case, now: datetime) -> Iterator[Reason]:
         yield Reason(NOT_DUE, _("The task has no future occurrence."))
     elif at > now:
         yield Reason(NOT_DUE, _("It is due at {at}.", at=at), at)
-    elif planned.due_at(occurrence_number(planned, at), now) is None:
+    elif planned.due_at(planned.number_of(at), now) is None:
         yield _skipped(planned, at)
     if at is not None and at + case.lookback <= now:
         message = _(
@@ -198,19 +186,19 @@ def _skipped(planned: Planned, at: datetime) -> Reason:
 
 
 def _of_the_past(case: Case, now: datetime) -> Iterator[Reason]:
-    identity, policy = case.identity, case.planned.policy
+    candidate = candidate_of(case.planned, case.occurrence_at)
+    identity = candidate.identity
     last = case.past.latest.get(identity)
     if case.held is not None:
         yield _in_flight(case.executor, case.held, identity)
     carried = None
-    if case.held is None or case.held.identity != identity:
-        answer = case.past.verdict_of(identity, policy, now)
+    if case.held is None or case.held.candidate.identity != identity:
+        answer = case.past.verdict_on(candidate, now)
         carried = answer.carried
         if last is not None and not answer.allows:
             yield _had(case.executor, last, answer.code, answer.until)
-    if case.past.left(identity, policy) == 0 and carried is None:
-        times = policy.dispatch_times or 0
-        detail = _("Its quota of {times} is used up.", times=times)
+    if case.past.is_used_up(candidate) and carried is None:
+        detail = _("Its quota of {times} is used up.", times=case.past.quota(candidate))
         yield Reason(QUOTA_USED, detail, case.given_back_at)
 
 
@@ -224,7 +212,7 @@ def _in_flight(executor: str, held: Held, identity: Identity) -> Reason:
             number=number,
         )
         return Reason(IN_FLIGHT, message)
-    if held.identity == identity:
+    if held.candidate.identity == identity:
         message = _(
             "{executor} holds it as dispatch {number}; a pull returns the same one.",
             executor=executor,

@@ -14,6 +14,7 @@ from apps.dispatch.rules.recurrence import (
     due_and_next,
     how_many_due,
     instant_of,
+    occurrence_of,
 )
 
 ONCE = "once"
@@ -64,6 +65,11 @@ class Planned(NamedTuple):
                 return DueOccurrences(instants, instant)
             instants.append(instant)
         return DueOccurrences(instants, None)
+
+    def number_of(self, due_at: datetime | None) -> int:
+        """The number of the occurrence that is due then; without an instant, of one that nobody
+        gets."""
+        return ONLY if self.recurrence is None or due_at is None else occurrence_of(due_at)
 
     def until(self, due_at: datetime, lookback: timedelta) -> datetime:
         """From when on the occurrence that is due then can no longer be had."""

@@ -243,6 +243,11 @@ def _without(some: list[Candidate], closed: Collection[Identity]) -> list[Candid
     return kept
 
 
+def candidate_of(planned: Planned, due_at: datetime | None) -> Candidate:
+    """The occurrence that is due then, whether anybody can get it or not."""
+    return _candidate(planned, due_at or planned.start_at, planned.number_of(due_at))
+
+
 def _candidate(planned: Planned, instant: datetime, occurrence: int) -> Candidate:
     return Candidate(
         planned.priority,

@@ -14,16 +14,11 @@ from apps.common.messages import Message as _
 from apps.dispatch.conf import conf
 from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, Membership, OnceTask, RotateTask
 from apps.dispatch.rules import policy
-from apps.dispatch.rules.explain import (
-    Case,
-    Explanation,
-    chosen_occurrence,
-    occurrence_number,
-)
+from apps.dispatch.rules.explain import Case, Explanation, chosen_occurrence
 from apps.dispatch.rules.explain import explain as explain_case
-from apps.dispatch.rules.plan import Planned
-from apps.dispatch.rules.queue import Candidate, Identity
-from apps.dispatch.services.outlook import candidates_of, held_of, pasts_of
+from apps.dispatch.rules.queue import Candidate, Identity, candidate_of
+from apps.dispatch.services.outlook import candidates_of, held_of
+from apps.dispatch.services.past import past_of
 from apps.dispatch.services.state import ExecutorState, state_of
 from apps.dispatch.services.tasks import no_such_task
 
@@ -64,13 +59,11 @@ def explained(
 ) -> list[Explanation]:
     """The explanations of tasks at these occurrences for a user, in their order, with one read of
     each kind of fact for all of them."""
-    candidates = [_candidate(task.planned, at) for task, at in tasks]
+    candidates = [candidate_of(task.planned, at) for task, at in tasks]
     held = held_of([state]).get(executor.pk)
-    known = {executor.pk: [*candidates, *candidates_of(held)]}
-    past = pasts_of([executor.pk], known)[executor.pk]
+    past = past_of(executor.pk, [*candidates, *candidates_of(held)])
     held = past.close_if_expired(held, now)
-    used_up = [each for each in candidates if past.left(each.identity, each.policy) == 0]
-    given_back = _given_back(used_up, now)
+    given_back = _given_back(filter(past.is_used_up, candidates), now)
     groups = Membership.objects.filter(user=executor).values_list("group", flat=True)
     reached = {executor.pk, *groups}
     return [
@@ -93,20 +86,6 @@ def explained(
         )
         for (task, at), candidate in zip(tasks, candidates, strict=True)
     ]
-
-
-def _candidate(planned: Planned, at: datetime | None) -> Candidate:
-    return Candidate(
-        planned.priority,
-        at or planned.start_at,
-        planned.source,
-        planned.task,
-        occurrence_number(planned, at),
-        planned.end_at,
-        planned.policy,
-        planned.owner,
-        planned.version,
-    )
 
 
 def find_task(source: str, pk: int, *, bound: Iterable[str] | None = None) -> OnceTask | RotateTask:

@@ -5,25 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import chain, islice
-from typing import TypeVar
+from itertools import chain
 
 from apps.common.db import fetch_each, instant, placeholders, table
 from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, OnceTask, Task
+from apps.dispatch.rules.past import Held, Past
 from apps.dispatch.rules.plan import Planned
 from apps.dispatch.rules.policy import FINISH, KEEP, SINGLE, Policy
-from apps.dispatch.rules.preview import Held, Past, Step, steps_of_group, steps_of_user
-from apps.dispatch.rules.queue import Candidate, Identity, Queue
+from apps.dispatch.rules.preview import Item, steps_of_group, steps_of_user
+from apps.dispatch.rules.queue import Candidate, Queue
 from apps.dispatch.rules.window import Window
-from apps.dispatch.services.candidates import facts_of_each, handed_of
+from apps.dispatch.services.past import past_in_all, pasts_of
 from apps.dispatch.services.queue import plan_of, window_at
-from apps.dispatch.services.standing import had_by_members, members_of
 from apps.dispatch.services.state import ExecutorState, states_of
 
 # Once tasks of an executor read beyond those that are due already.
 MAX_AHEAD = 2000
-_CHUNK = 512
-T = TypeVar("T")
 # Of a dispatch whose task is gone: nothing more is to be handed out.
 _NO_POLICY = Policy(
     mode=SINGLE,
@@ -59,10 +56,10 @@ class Outlook:
         plan = tuple(each for each in self.plan if (each.source, each.task) != key)
         if is_planned and task.executor_id in self.owners:
             plan = (*plan, planned)
-        held = None if self.held is None else _held_by(self.held, [planned])
+        held = None if self.held is None else self.held.under(planned)
         return replace(self, plan=plan, held=held)
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[Item]:
         """Hand-out by hand-out, lazily."""
         queue = Queue(self.plan, frame=self.frame, now=self.now)
         past = self.past.copy()
@@ -78,9 +75,9 @@ def outlooks(
     *,
     until: datetime,
     now: datetime,
-    besides: Sequence[Planned] = (),
+    besides: Planned | None = None,
 ) -> list[Outlook]:
-    """Those of the executors, in their order, with the past of the tasks `besides`.
+    """Those of the executors, in their order, with the past of the task `besides`.
 
     However many they are, each kind of fact is read once for all, in blocks.
     """
@@ -91,15 +88,17 @@ def outlooks(
     ends = _ends_of_reading(owners, now, until)
     frames = {pk: Window(window_at(now).lower, end) for pk, end in ends.items()}
     plans = _plans_of(owners, frames, now)
+    changed = [] if besides is None else [besides]
     known = {
         pk: [
-            *Queue([*plan, *besides], frame=frames[pk], now=now),
+            *Queue([*plan, *changed], frame=frames[pk], now=now),
             *candidates_of(held.get(pk), besides),
         ]
         for pk, plan in plans.items()
     }
-    pasts = pasts_of(users, known)
-    _count_members(pasts, known, [*besides, *(each for plan in plans.values() for each in plan)])
+    planned = chain(changed, *plans.values())
+    in_all = past_in_all([*chain.from_iterable(known.values())], planned)
+    pasts = pasts_of({pk: known[pk] for pk in users}, in_all)
     return [
         Outlook(
             now=now,
@@ -109,7 +108,7 @@ def outlooks(
             owners=frozenset(owners[each.pk]),
             plan=plans[each.pk],
             frame=frames[each.pk],
-            past=pasts[each.pk],
+            past=pasts.get(each.pk, in_all),
             held=held.get(each.pk),
         )
         for each in executors
@@ -158,54 +157,6 @@ def _plans_of(
     return plans
 
 
-# --- what has been handed out --------------------------------------------------------------------
-def pasts_of(users: Iterable[int], known: Mapping[int, Sequence[Candidate]]) -> dict[int, Past]:
-    """What has been handed out of the candidates known of each executor, in all, which they share,
-    and to those that are users."""
-    every = {each.identity: each for some in known.values() for each in some}
-    handed: dict[Identity, int] = {}
-    for chunk in _chunks(every.values()):
-        handed.update(handed_of(chunk))
-    # Whatever was handed out has a stock row.
-    asked = (
-        (user, chunk)
-        for user in users
-        for chunk in _chunks(each for each in known[user] if each.identity in handed)
-    )
-    facts = facts_of_each(asked)
-    return {pk: Past(handed=handed, latest=facts[pk].latest if pk in facts else {}) for pk in known}
-
-
-def _count_members(
-    pasts: Mapping[int, Past],
-    known: Mapping[int, Sequence[Candidate]],
-    planned: Iterable[Planned],
-) -> None:
-    """Of what goes to every member, count the members, and who of them has had it."""
-    candidates = [each for some in known.values() for each in some]
-    owners = {_owner_of_all(each) for each in chain[Planned | Candidate](planned, candidates)}
-    to_all = {
-        (each.identity, owner)
-        for pk, some in known.items()
-        for each in some
-        if (owner := _owner_of_all(each)) and pasts[pk].handed.get(each.identity)
-    }
-    people, had = members_of(owners), had_by_members(sorted(to_all))
-    for past in pasts.values():
-        past.people, past.had = people, had
-
-
-def _owner_of_all(task: Planned | Candidate) -> int | None:
-    """The executor whose members all get the task, once each; None for other tasks."""
-    return task.owner if task.policy.dispatch_times is None else None
-
-
-def _chunks(some: Iterable[T]) -> Iterator[list[T]]:
-    rest = iter(some)
-    while chunk := list(islice(rest, _CHUNK)):
-        yield chunk
-
-
 # --- open dispatches -----------------------------------------------------------------------------
 def held_of(states: Iterable[ExecutorState]) -> dict[int, Held]:
     """The open dispatches of users as the rules see them, by user, with the present policies of
@@ -227,37 +178,21 @@ def held_of(states: Iterable[ExecutorState]) -> dict[int, Held]:
 
 
 def _held(dispatch: Dispatch, task: Task | None) -> Held:
+    of = Candidate(0, dispatch.occurrence_at, *dispatch.identity, None, _NO_POLICY, None, 0)
+    if task is not None:
+        of = of._replace(policy=task.policy, priority=task.priority, owner=task.executor_id)
     return Held(
         number=dispatch.pk,
         title=dispatch.title,
-        identity=dispatch.identity,
-        occurrence_at=dispatch.occurrence_at,
+        candidate=of,
         deadline_at=dispatch.deadline_at,
         rounds=dispatch.round + 1,
-        policy=_NO_POLICY if task is None else task.policy,
-        priority=0 if task is None else task.priority,
-        owner=None if task is None else task.executor_id,
         can_expire=task is not None,
     )
 
 
-def _held_by(held: Held, changed: Iterable[Planned]) -> Held:
-    """The open dispatch under the changed version of its task, if it is among these."""
-    for planned in changed:
-        if (planned.source, planned.task) == held.identity[:2]:
-            held = replace(
-                held, policy=planned.policy, priority=planned.priority, owner=planned.owner
-            )
-    return held
-
-
-def candidates_of(held: Held | None, changed: Sequence[Planned] = ()) -> list[Candidate]:
+def candidates_of(held: Held | None, changed: Planned | None = None) -> list[Candidate]:
     """The open dispatch, whose task the plan may no longer have, as it is and as changed."""
     if held is None:
         return []
-    return [
-        Candidate(
-            each.priority, each.occurrence_at, *each.identity, None, each.policy, each.owner, 0
-        )
-        for each in {held, _held_by(held, changed)}
-    ]
+    return [held.candidate, *([] if changed is None else [held.under(changed).candidate])]

@@ -10,7 +10,7 @@ from apps.common import clock
 from apps.common.errors import Invalid
 from apps.common.messages import Message as _
 from apps.dispatch.models import TASK_MODELS, Executor
-from apps.dispatch.rules.preview import Step
+from apps.dispatch.rules.preview import Item
 from apps.dispatch.services.outlook import Outlook, outlooks
 
 USUAL = timedelta(days=7)
@@ -28,28 +28,6 @@ class Period(NamedTuple):
 
     start: datetime
     end: datetime
-
-
-# The id of a task that is not saved yet; it comes after all others of the same rank.
-NO_ID = 2**63 - 1
-
-
-class Item(NamedTuple):
-    """One hand-out: `at` is when the executor would get it, `remaining` what is left just before,
-    `number` that of a dispatch that is open already."""
-
-    at: datetime
-    source: str
-    task: int
-    occurrence_at: datetime
-    title: str
-    priority: int
-    remaining: int
-    number: int | None
-
-    @property
-    def saved_task(self) -> int | None:
-        return None if self.task == NO_ID else self.task
 
 
 class Preview(NamedTuple):
@@ -92,39 +70,33 @@ def previews(
     of: Sequence[Outlook], period: Period, titles: Titles | None = None, *, limit: int = MAX_ITEMS
 ) -> list[Preview]:
     """The first `limit` items of the period of each; `titles` of tasks that no table has yet."""
-    shown = [_steps(outlook, period, limit) for outlook in of]
-    known = {**_titles_of(step for steps, _more in shown for step in steps), **(titles or {})}
-    return [Preview([_item(step, known) for step in steps], more) for steps, more in shown]
+    shown = [_items(outlook, period, limit) for outlook in of]
+    known = {**_titles_of(item for each in shown for item in each.items), **(titles or {})}
+    return [each._replace(items=[_titled(item, known) for item in each.items]) for each in shown]
 
 
-def _steps(outlook: Outlook, period: Period, limit: int) -> tuple[list[Step], bool]:
-    """The first steps within the period, and whether there are more."""
-    shown: list[Step] = []
-    for played, step in enumerate(outlook.steps(), start=1):
+def _items(outlook: Outlook, period: Period, limit: int) -> Preview:
+    """The first items within the period."""
+    shown: list[Item] = []
+    for played, item in enumerate(outlook.steps(), start=1):
         if len(shown) == limit or played > MAX_STEPS:
-            return shown, True
-        if step.at >= period.start:
-            shown.append(step)
-    return shown, outlook.is_cut
+            return Preview(shown, more=True)
+        if item.at >= period.start:
+            shown.append(item)
+    return Preview(shown, outlook.is_cut)
 
 
-def _item(step: Step, titles: Titles) -> Item:
-    return Item(
-        step.at,
-        step.source,
-        step.task,
-        step.occurrence_at,
-        titles.get((step.source, step.task), "") if step.title is None else step.title,
-        step.priority,
-        step.left,
-        step.number,
-    )
+def _titled(item: Item, titles: Titles) -> Item:
+    """With the title that its task has now; that of an open dispatch stays."""
+    if item.number is not None:
+        return item
+    return item._replace(title=titles.get((item.source, item.task), ""))
 
 
-def _titles_of(steps: Iterable[Step]) -> dict[tuple[str, int], str]:
+def _titles_of(items: Iterable[Item]) -> dict[tuple[str, int], str]:
     wanted: dict[str, set[int]] = {}
-    for step in steps:
-        wanted.setdefault(step.source, set()).add(step.task)
+    for item in items:
+        wanted.setdefault(item.source, set()).add(item.task)
     return {
         (source, pk): title
         for source, pks in wanted.items()

@@ -11,9 +11,10 @@ from apps.common import clock
 from apps.common.db import take_version, transactional
 from apps.dispatch.models import Executor, OnceTask, RotateTask, Task
 from apps.dispatch.rules.plan import Planned
+from apps.dispatch.rules.preview import NO_ID
 from apps.dispatch.services import tasks
 from apps.dispatch.services.outlook import outlooks
-from apps.dispatch.services.preview import NO_ID, Period, Preview, previews
+from apps.dispatch.services.preview import Period, Preview, previews
 
 MAX_MEMBERS = 20
 # Of each queue; there are many of them in one answer.
@@ -110,7 +111,7 @@ def _changes(
 ) -> list[Change]:
     """How the queue of each executor changes, in their order."""
     planned: Planned = task.planned
-    today = outlooks(executors, until=period.end, now=now, besides=[planned])
+    today = outlooks(executors, until=period.end, now=now, besides=planned)
     is_planned = task.status == Task.Status.ACTIVE
     changed = [each.changed(task, planned, is_planned=is_planned) for each in today]
     titles = {(planned.source, planned.task): task.title}

@@ -17,7 +17,7 @@ from django.utils.safestring import SafeString
 from apps.common.admin.display import quota_bar, shown_text
 from apps.common.db import fetch_each, table
 from apps.dispatch.models import TASK_MODELS, Source, Stock
-from apps.dispatch.services.standing import members_of
+from apps.dispatch.services.past import members_of
 from apps.reports.services.summary import Summary
 from apps.reports.services.titles import MAX_TITLE, numbers_of
 

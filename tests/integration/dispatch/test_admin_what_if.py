@@ -13,8 +13,8 @@ from django.urls import reverse
 from apps.dispatch.admin.preview import runs
 from apps.dispatch.admin.what_if import compared
 from apps.dispatch.models import Executor, OnceTask
+from apps.dispatch.rules.preview import Item
 from apps.dispatch.services import tasks
-from apps.dispatch.services.preview import Item
 from tests import factories
 from tests.frozen import FrozenClock
 from tests.integration.api.world import checksum

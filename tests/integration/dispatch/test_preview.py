@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from apps.common.errors import Invalid
 from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, Stock
+from apps.dispatch.rules.preview import Item
 from apps.dispatch.services import outlook, preview
-from apps.dispatch.services.preview import Item, Period, period_of
+from apps.dispatch.services.preview import Period, period_of
 from tests import callback, factories
 from tests.callback import take_next
 from tests.frozen import FrozenClock

@@ -139,12 +139,12 @@ class TestAfterChanges:
     ) -> None:
         """S0.28: another pull, which read its clock long ago, was done between two reads."""
         alice = factories.user()
-        facts_of, now = candidates.facts_of, clock.now()
+        past_of, now = candidates.past_of, clock.now()
         start = now - timedelta(hours=1)
         factories.once_task(alice, mode="multi", dispatch_times=3, lease_seconds=60, start_at=start)
 
         def overtaken(*args: Any) -> Any:
-            monkeypatch.setattr(candidates, "facts_of", facts_of)
+            monkeypatch.setattr(candidates, "past_of", past_of)
             with monkeypatch.context() as elsewhere:
                 elsewhere.setattr(ids, "_maker", id_maker(node=3))
                 frozen_clock.move_to(now - timedelta(seconds=5))
@@ -152,9 +152,9 @@ class TestAfterChanges:
                 take_next(alice)
                 processes.swap()
             frozen_clock.move_to(now)
-            return facts_of(*args)
+            return past_of(*args)
 
-        monkeypatch.setattr(candidates, "facts_of", overtaken)
+        monkeypatch.setattr(candidates, "past_of", overtaken)
         taken = callback.taken(alice)
         assert taken.redo == 1
         callback.release(executor=alice, number=taken.pk)

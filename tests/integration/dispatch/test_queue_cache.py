@@ -16,7 +16,7 @@ from apps.common import clock
 from apps.common.db import fetch
 from apps.dispatch import cache
 from apps.dispatch.models import Dispatch, Executor
-from apps.dispatch.services import candidates, executors, pull, queue, tasks
+from apps.dispatch.services import candidates, executors, past, pull, queue, tasks
 from apps.dispatch.services.claim import claim
 from apps.dispatch.services.state import state_of
 from tests import factories
@@ -195,14 +195,14 @@ def test_a_pull_that_another_overtakes_answers_the_same_task(
     """I4, I15: two pulls of one user, the second done while the first checks what is free."""
     alice = factories.user()
     factories.once_task(alice)
-    facts_of, overtaking = candidates.facts_of, []
+    past_of, overtaking = candidates.past_of, []
 
     def overtaken(*args: Any) -> Any:
-        monkeypatch.setattr(candidates, "facts_of", facts_of)
+        monkeypatch.setattr(candidates, "past_of", past_of)
         overtaking.append(take_next(alice))
-        return facts_of(*args)
+        return past_of(*args)
 
-    monkeypatch.setattr(candidates, "facts_of", overtaken)
+    monkeypatch.setattr(candidates, "past_of", overtaken)
     assert take_next(alice) == overtaking[0]
 
 
@@ -275,11 +275,11 @@ def test_what_is_read_does_not_grow_with_the_rounds(monkeypatch: pytest.MonkeyPa
         rows.extend(found := fetch(*args))
         return found
 
-    monkeypatch.setattr(candidates, "fetch", counted)
-    facts = candidates.facts_of(alice.pk, [candidate])
-    past = facts.latest[candidate.identity]
-    assert (past.rounds, past.earlier_counts) == (30, True)
-    assert facts.handed == {candidate.identity: 30}
+    monkeypatch.setattr(past, "fetch", counted)
+    found = past.past_of(alice.pk, [candidate])
+    last = found.latest[candidate.identity]
+    assert (last.rounds, last.earlier_counts) == (30, True)
+    assert found.handed == {candidate.identity: 30}
     assert len(rows) == 1
 
 

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from apps.common.errors import Conflict, Invalid, PlatformError
 from apps.dispatch.models import TASK_MODELS, OnceTask, RotateTask
+from apps.dispatch.rules.preview import NO_ID
 from apps.dispatch.services import preview, tasks, what_if
-from apps.dispatch.services.preview import NO_ID, Period
+from apps.dispatch.services.preview import Period
 from apps.dispatch.services.what_if import WhatIf
 from tests import callback, factories
 from tests.frozen import FrozenClock

@@ -10,10 +10,11 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from apps.dispatch.rules.past import Held, Past
 from apps.dispatch.rules.plan import Planned
 from apps.dispatch.rules.policy import PastDispatch, Policy
-from apps.dispatch.rules.preview import Held, Past, Step, steps_of_group, steps_of_user
-from apps.dispatch.rules.queue import Queue
+from apps.dispatch.rules.preview import Item, steps_of_group, steps_of_user
+from apps.dispatch.rules.queue import Queue, candidate_of
 from apps.dispatch.rules.recurrence import EveryMinutes, Recurrence
 from apps.dispatch.rules.window import Window, window
 from tests.unit.dispatch import POLICY
@@ -64,30 +65,28 @@ def past_of(task: int, state: str, *, holds: bool, ago: float = 1, rounds: int =
     return Past(handed={key: int(holds)}, latest={key: last})
 
 
-def played(*plan: Planned, hours: float = 1, **fields: Any) -> Iterator[Step]:
+def played(*plan: Planned, hours: float = 1, **fields: Any) -> Iterator[Item]:
     frame = Window(NOW - LOOKBACK, NOW + timedelta(hours=hours))
     queue = Queue(plan, frame=frame, now=NOW)
-    past = fields.pop("past", None) or Past(handed={}, latest={})
+    past = fields.pop("past", None) or Past()
     return steps_of_user(
         queue, past, fields.pop("held", None), now=NOW, until=frame.upper, windows=windows
     )
 
 
-def given(steps: Iterator[Step]) -> list[tuple[int, float]]:
+def given(steps: Iterator[Item]) -> list[tuple[int, float]]:
     """Which task, and how many minutes from now."""
     return [(step.task, (step.at - NOW) / timedelta(minutes=1)) for step in steps]
 
 
 def held(task: int, *, deadline: float, minutes: float = -5, **fields: Any) -> Held:
+    planned = once(task, minutes, **fields)
     return Held(
         number=7,
         title="Held",
-        identity=("once", task, 0),
-        occurrence_at=after(minutes),
+        candidate=candidate_of(planned, planned.start_at),
         deadline_at=after(deadline),
         rounds=1,
-        policy=policy(**fields),
-        priority=0,
     )
 
 
@@ -116,15 +115,15 @@ def test_missed_occurrences_come_first_and_are_not_repeated() -> None:
 
 def test_blocking_task_comes_as_often_as_there_is_stock() -> None:
     steps = list(played(once(1, -5, mode="blocking", dispatch_times=3), once(2, -4)))
-    assert [(step.task, step.left) for step in steps] == [(1, 3), (1, 2), (1, 1), (2, 1)]
+    assert [(step.task, step.remaining) for step in steps] == [(1, 3), (1, 2), (1, 1), (2, 1)]
 
 
 def test_each_member_has_it_once() -> None:
     """S0.12: what is left are the members who have not had it."""
     had = {(("once", 1, 0), 1): 3}
-    past = Past(handed={("once", 1, 0): 4}, latest={}, people={1: 8}, had=had)
+    past = Past(handed={("once", 1, 0): 4}, people={1: 8}, had=had)
     steps = list(played(once(1, mode="multi", dispatch_times=None), past=past))
-    assert [step.left for step in steps] == [5]
+    assert [step.remaining for step in steps] == [5]
 
 
 def test_earlier_dispatches_exclude_or_cool_down(subtests: pytest.Subtests) -> None:
@@ -147,12 +146,12 @@ def test_cooling_down_past_its_end_is_left_out() -> None:
 def test_failed_round_is_tried_again_with_its_stock(rounds: int, count: int) -> None:
     past = past_of(1, "failed", holds=True, rounds=rounds)
     steps = list(played(once(1, on_failure="retry_same"), past=past))
-    assert [step.left for step in steps] == [0] * count
+    assert [step.remaining for step in steps] == [0] * count
     assert past.handed == {("once", 1, 0): 1}
 
 
 def test_open_dispatch_is_first_and_done_then() -> None:
-    past = Past(handed={("once", 1, 0): 1}, latest={})
+    past = Past(handed={("once", 1, 0): 1})
     steps = list(played(once(1), once(2, priority=9), held=held(1, deadline=5), past=past))
     assert [(step.task, step.number) for step in steps] == [(1, 7), (2, None)]
 
@@ -163,7 +162,7 @@ def test_open_dispatch_is_first_and_done_then() -> None:
 def test_open_dispatch_past_its_deadline_is_ended_by_its_policy(
     on_expiry: str, expected: list[tuple[int, float]]
 ) -> None:
-    past = Past(handed={("once", 1, 0): 1}, latest={})
+    past = Past(handed={("once", 1, 0): 1})
     taken = held(1, deadline=0, on_expiry=on_expiry)
     assert given(played(once(1, on_expiry=on_expiry), once(2), held=taken, past=past)) == expected
 
@@ -191,11 +190,11 @@ def test_group_is_shown_each_occurrence_once_with_its_stock() -> None:
     ]
     frame = Window(NOW - LOOKBACK, after(30))
     handed = {("once", 1, 0): 1, ("once", 3, 0): 1, ("once", 5, 0): 6}
-    past = Past(handed=handed, latest={}, people={1: 6}, had={(("once", 5, 0), 1): 6})
+    past = Past(handed=handed, people={1: 6}, had={(("once", 5, 0), 1): 6})
     steps = steps_of_group(
         Queue(plan, frame=frame, now=NOW), past, now=NOW, until=frame.upper, windows=windows
     )
-    assert [(s.task, s.left, s.at) for s in steps] == [
+    assert [(s.task, s.remaining, s.at) for s in steps] == [
         (4, 1, NOW),
         (1, 2, NOW),
         (2, 6, after(10)),
