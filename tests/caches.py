@@ -25,7 +25,7 @@ def clear_caches() -> None:
     looks.clear()
     forget_type_snapshots()
     forget_slice_map()
-    for kept in (planning.outlooks, lately.hours, standing.longest_dues, standing.sheets):
+    for kept in (planning.counted, lately.hours, standing.longest_dues, standing.sheets):
         kept.forget()
 
 

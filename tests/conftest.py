@@ -201,7 +201,7 @@ def patched_product() -> Iterator[None]:
         patch.setattr(clock, "RESYNC_SECONDS", 3600.0)
         patch.setattr(names, "_sources", [])
         # Each page of a test shows what the test has just done.
-        for kept in (planning.outlooks, lately.hours, standing.longest_dues, standing.sheets):
+        for kept in (planning.counted, lately.hours, standing.longest_dues, standing.sheets):
             patch.setattr(kept, "seconds", 0.0)
         # After each test that commits.
         patch.setattr(TransactionTestCase, "_fixture_teardown", empty_database)

@@ -23,10 +23,9 @@ from apps.dispatch.services.planning import (
     ENDING_WITHIN,
     MAX_LOOKED_AT,
     UNFILLED_WITHIN,
-    ending_within,
     silent_holders,
 )
-from apps.dispatch.services.standing import in_state, once_by_time, once_in_state
+from apps.dispatch.services.standing import ending_within, in_state, once_by_time, once_in_state
 
 # Tasks that are looked at for a list of one state.
 MAX_ONCE = MAX_EXAMINED

@@ -24,9 +24,8 @@ ACTIVE = "active"
 PAUSED = "paused"
 DELETED = "deleted"
 
-# Of active tasks, then of the others.
+# The states of active tasks.
 OF_ACTIVE = (WAITING, OPEN, OVERDUE, FULL, OVER)
-STATES = (*OF_ACTIVE, PAUSED, DELETED)
 # Several states at once: the quota is not used up and still can be, now or later.
 UNFILLED = "unfilled"
 _MEANT = {UNFILLED: (WAITING, OPEN, OVERDUE)}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import F, Q, QuerySet
+from django.db.models import F, QuerySet
 
 from apps.common import clock
 from apps.common.kept import Kept
@@ -16,7 +16,7 @@ from apps.dispatch.models import Dispatch, Executor, OnceTask
 from apps.dispatch.models.dispatch import DispatchQuerySet
 from apps.dispatch.rules import life
 from apps.dispatch.rules.silence import is_silent
-from apps.dispatch.services.standing import once_by_time, once_in_state
+from apps.dispatch.services.standing import ends_within, once_by_time, once_in_state
 
 # A quota that is to be full is looked at a day ahead, a task that ends a shift ahead.
 UNFILLED_WITHIN = timedelta(hours=24)
@@ -36,7 +36,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Outlook:
+class Numbers:
     """Of once tasks: those that end within UNFILLED_WITHIN while their quota is not used up, those
     that end within ENDING_WITHIN, and those overdue; and the executors that are silent with work
     in hand."""
@@ -48,16 +48,16 @@ class Outlook:
 
 
 # By the executors that a person is limited to.
-outlooks: Kept[Outlook] = Kept(30.0)
+counted: Kept[Numbers] = Kept(30.0)
 
 
-def outlook(bound: Iterable[str] | None = None) -> Outlook:
-    """The numbers for somebody who sees all executors or those in `bound`, up to 30 seconds old."""
+def numbers(bound: Iterable[str] | None = None) -> Numbers:
+    """Those for somebody who sees all executors or those in `bound`, up to 30 seconds old."""
     key = None if bound is None else frozenset(bound)
-    return outlooks.get(key, lambda: _count(key, clock.now()))
+    return counted.get(key, lambda: _count(key, clock.now()))
 
 
-def _count(bound: frozenset[str] | None, now: datetime) -> Outlook:
+def _count(bound: frozenset[str] | None, now: datetime) -> Numbers:
     tasks, dispatches = OnceTask.objects.all(), Dispatch.objects.all()
     if bound is not None:
         seen: Any = Executor.objects.within(bound).values("pk")
@@ -66,58 +66,41 @@ def _count(bound: frozenset[str] | None, now: datetime) -> Outlook:
             # As plain ids: the index that starts with the executor is used for nothing else.
             seen = first
         tasks, dispatches = tasks.filter(executor__in=seen), dispatches.filter(executor__in=seen)
-    ends = _next_ends(tasks, now)
-    looked_at, is_whole = ends[:MAX_LOOKED_AT], len(ends) <= MAX_LOOKED_AT
-    soon = now + ENDING_WITHIN
+    ends, soon = _next_ends(tasks, now), now + ENDING_WITHIN
     late = once_by_time(tasks, life.OVERDUE, now=now).order_by("start_at")
-    late_ones = list(late.values_list("pk", flat=True)[: MAX_LOOKED_AT + 1])
     silent, all_holders = silent_holders(dispatches, now=now)
-    return Outlook(
-        unfilled=Found(_in_state([pk for _end, pk in looked_at], life.UNFILLED, now), is_whole),
+    return Numbers(
+        unfilled=_in_state([pk for _end, pk in ends], life.UNFILLED, now),
         ending=Found(
-            sum(end <= soon for end, _pk in looked_at), is_whole or ends[MAX_LOOKED_AT][0] > soon
+            sum(end <= soon for end, _pk in ends[:MAX_LOOKED_AT]),
+            len(ends) <= MAX_LOOKED_AT or ends[MAX_LOOKED_AT][0] > soon,
         ),
-        overdue=Found(
-            _in_state(late_ones[:MAX_LOOKED_AT], life.OVERDUE, now),
-            len(late_ones) <= MAX_LOOKED_AT,
+        overdue=_in_state(
+            late.values_list("pk", flat=True)[: MAX_LOOKED_AT + 1], life.OVERDUE, now
         ),
         silent=Found(len(silent), all_holders),
     )
 
 
-def _in_state(pks: Sequence[int], state: str, now: datetime) -> int:
-    return once_in_state(OnceTask.objects.filter(pk__in=pks), state, now=now).count() if pks else 0
-
-
-# --- the rows themselves --------------------------------------------------------------------------
-def ending_within(
-    rows: QuerySet[OnceTask], within: timedelta, *, now: datetime | None = None
-) -> QuerySet[OnceTask]:
-    """Those that can be had now or later, and no longer once that time has passed."""
-    now = clock.now() if now is None else now
-    last, reach = now + within, conf.DISPATCH_LOOKBACK
-    return rows.filter(
-        Q(end_at=None) | Q(end_at__gt=now),
-        Q(end_at__lte=last) | Q(start_at__lte=last - reach),
-        start_at__gt=now - reach,
-    )
+def _in_state(pks: Iterable[int], state: str, now: datetime) -> Found:
+    """How many of the first of these tasks are in the state."""
+    found = list(pks)
+    first = OnceTask.objects.filter(pk__in=found[:MAX_LOOKED_AT])
+    return Found(once_in_state(first, state, now=now).count(), len(found) <= MAX_LOOKED_AT)
 
 
 def _next_ends(rows: QuerySet[OnceTask], now: datetime) -> list[tuple[datetime, int]]:
     """The first active tasks to end within UNFILLED_WITHIN, in order: until when each can be had,
     and its number. One more than MAX_LOOKED_AT when there are more."""
-    last, reach = now + UNFILLED_WITHIN, conf.DISPATCH_LOOKBACK
-    active = rows.filter(status=life.ACTIVE, start_at__gt=now - reach)
-    # Each an index in its order; an "or" between them would follow neither.
-    by_end = active.filter(end_at__gt=now, end_at__lte=last).order_by("end_at")
-    by_reach = active.filter(
-        Q(end_at=None) | Q(end_at__gt=last), start_at__lte=last - reach
-    ).order_by("start_at")
-    most = MAX_LOOKED_AT + 1
+    reach, most = conf.DISPATCH_LOOKBACK, MAX_LOOKED_AT + 1
+    active = rows.filter(status=life.ACTIVE)
+    by_end, by_reach = ends_within(UNFILLED_WITHIN, now)
     found = [
         (min(end, start + reach) if end else start + reach, pk)
-        for some in (by_end, by_reach)
-        for end, start, pk in some.values_list("end_at", "start_at", "pk")[:most]
+        for condition, order in ((by_end, "end_at"), (by_reach, "start_at"))
+        for end, start, pk in active.filter(condition)
+        .order_by(order)
+        .values_list("end_at", "start_at", "pk")[:most]
     ]
     return sorted(found)[:most]
 

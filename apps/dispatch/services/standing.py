@@ -57,49 +57,46 @@ def _overdue_after() -> timedelta:
     return timedelta(hours=conf.TASK_OVERDUE_HOURS)
 
 
-# --- lists of one state --------------------------------------------------------------------------
-def once_in_state(
-    rows: QuerySet[OnceTask], state: str, *, now: datetime | None = None
-) -> QuerySet[OnceTask]:
-    """The once tasks that `read_standings` would give this state, found by the database."""
-    now = clock.now() if now is None else now
-    stock = Stock.objects.of(OnceTask.source, OuterRef("pk"), ONLY)
-    is_handed_out = Exists(stock.filter(handed__gt=0))
-    is_full = Exists(stock.filter(handed__gte=OuterRef("dispatch_times"))) | (
-        Q(dispatch_times=None) & is_handed_out & _everybody_has_it()
-    )
-    conditions: dict[str, Any] = {
-        life.FULL: is_full,
-        life.UNFILLED: ~is_full,
-        life.OVER: ~is_full,
-        life.WAITING: ~is_full,
-        life.OVERDUE: ~is_handed_out,
-        life.OPEN: (Q(start_at__gt=now - _overdue_after()) | is_handed_out) & ~is_full,
-    }
-    rows = once_by_time(rows, state, now=now)
-    return rows.filter(conditions[state]) if state in conditions else rows
-
-
+# --- once tasks, found by the database -----------------------------------------------------------
 def once_by_time(
     rows: QuerySet[OnceTask], state: str, *, now: datetime | None = None
 ) -> QuerySet[OnceTask]:
     """The once tasks that can be in this state as far as their own rows show."""
-    now = clock.now() if now is None else now
-    reach = now - conf.DISPATCH_LOOKBACK
+    by_time, _by_stock = _conditions(state, clock.now() if now is None else now)
+    return rows.filter(by_time)
+
+
+def once_in_state(
+    rows: QuerySet[OnceTask], state: str, *, now: datetime | None = None
+) -> QuerySet[OnceTask]:
+    """The once tasks that `read_standings` would give this state."""
+    return rows.filter(*_conditions(state, clock.now() if now is None else now))
+
+
+def _conditions(state: str, now: datetime) -> tuple[Q, Q]:
+    """The state as far as the row of a task shows it, and what its hand-outs have to say."""
+    reach, overdue_since = now - conf.DISPATCH_LOOKBACK, now - _overdue_after()
+    is_active = Q(status=OnceTask.Status.ACTIVE)
     is_over = Q(start_at__lte=reach) | Q(end_at__lte=now)
     # In words that an index of starts can follow, which it cannot for the opposite of the above.
-    is_there = Q(start_at__gt=reach) & (Q(end_at=None) | Q(end_at__gt=now))
+    is_there = is_active & Q(start_at__gt=reach) & (Q(end_at=None) | Q(end_at__gt=now))
+    stock = Stock.objects.of(OnceTask.source, OuterRef("pk"), ONLY)
+    is_handed_out = Q(Exists(stock.filter(handed__gt=0)))
+    is_full = Q(Exists(stock.filter(handed__gte=OuterRef("dispatch_times")))) | (
+        Q(dispatch_times=None) & is_handed_out & _everybody_has_it()
+    )
     conditions = {
-        life.FULL: Q(),
-        life.OVER: is_over,
-        life.WAITING: Q(start_at__gt=now),
-        life.OVERDUE: Q(start_at__lte=now - _overdue_after()) & is_there,
-        life.OPEN: Q(start_at__lte=now) & is_there,
-        life.UNFILLED: is_there,
+        life.FULL: (is_active, is_full),
+        life.UNFILLED: (is_there, ~is_full),
+        life.OVER: (is_active & is_over, ~is_full),
+        life.WAITING: (is_active & Q(start_at__gt=now), ~is_full),
+        life.OVERDUE: (is_there & Q(start_at__lte=overdue_since), ~is_handed_out),
+        life.OPEN: (
+            is_there & Q(start_at__lte=now),
+            (Q(start_at__gt=overdue_since) | is_handed_out) & ~is_full,
+        ),
     }
-    if state not in conditions:
-        return rows.filter(status=state)
-    return rows.filter(conditions[state], status=OnceTask.Status.ACTIVE)
+    return conditions.get(state, (Q(status=state), Q()))
 
 
 def _everybody_has_it() -> Any:
@@ -113,6 +110,24 @@ def _everybody_has_it() -> Any:
     return ~Exists(lacks_it) & (is_group | has_it("executor_id", OuterRef("pk")))
 
 
+def ending_within(
+    rows: QuerySet[OnceTask], within: timedelta, *, now: datetime | None = None
+) -> QuerySet[OnceTask]:
+    """Those that can be had now or later, and no longer once that time has passed."""
+    by_end, by_reach = ends_within(within, clock.now() if now is None else now)
+    return rows.filter(by_end | by_reach)
+
+
+def ends_within(within: timedelta, now: datetime) -> tuple[Q, Q]:
+    """The conditions of `ending_within`, by end and by start: each has an index, which an "or"
+    between them would not follow."""
+    last, reach = now + within, conf.DISPATCH_LOOKBACK
+    is_there = Q(start_at__gt=now - reach)
+    by_reach = Q(start_at__lte=last - reach) & (Q(end_at=None) | Q(end_at__gt=last))
+    return is_there & Q(end_at__gt=now, end_at__lte=last), is_there & by_reach
+
+
+# --- both kinds -----------------------------------------------------------------------------------
 def in_state(tasks: Sequence[AnyTask], state: str) -> list[AnyTask]:
     """Those of the tasks that are in this state, with their standings."""
     read_standings(tasks)

@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from apps.common import clock
 from apps.common.messages import wire_time
 from apps.dispatch.admin import filters
 from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, OnceTask, Stock
-from apps.dispatch.rules.life import OF_ACTIVE, Standing
-from apps.dispatch.services import executors
-from apps.dispatch.services.standing import in_state, once_in_state, read_standings
+from apps.dispatch.rules.life import DELETED, OF_ACTIVE, OVERDUE, PAUSED, UNFILLED, Standing
+from apps.dispatch.services import executors, planning
+from apps.dispatch.services.standing import ending_within, in_state, once_in_state, read_standings
 from tests import factories
 from tests.callback import take_next
 from tests.frozen import FrozenClock
@@ -28,6 +29,7 @@ from tests.pages import text_of
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+OTHERS = (PAUSED, DELETED)
 ONCE, ROTATE = "/admin/dispatch/oncetask/", "/admin/dispatch/rotatetask/"
 
 
@@ -125,13 +127,21 @@ def test_the_database_finds_the_state_that_is_shown(
             remove=["uid_bob"],
             actor="test",
         )
-        every = list(OnceTask.objects.all())
-        read_standings(every)
-        for state in (*OF_ACTIVE, "paused", "deleted"):
-            found = once_in_state(OnceTask.objects.all(), state)
-            assert {task.pk for task in found} == {
-                task.pk for task in every if task.standing.state == state
-            }, state
+        rows, now = OnceTask.objects.all(), clock.now()
+        every = list(rows)
+        found = {state: in_state(every, state) for state in (*OF_ACTIVE, UNFILLED, *OTHERS)}
+        for state, tasks in found.items():
+            assert {*once_in_state(rows, state)} == {*tasks}, state
+        for within in (6 * HOUR, DAY):
+            ending = {*ending_within(rows, within)}
+            assert ending == {
+                task
+                for task in every
+                if task.standing.until and now < task.standing.until <= now + within
+            }
+        counts = planning.numbers()
+        assert counts.unfilled.count == len(ending.intersection(found[UNFILLED]))
+        assert counts.overdue.count == len(found[OVERDUE])
 
 
 @plans.in_worlds(30)

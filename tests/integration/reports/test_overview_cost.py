@@ -31,7 +31,7 @@ def test_as_many_statements_however_much_there_is(
     admin_client: Client, scene: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As in production, where they are read anew once a minute and twice.
-    for kept in (lately.hours, planning.outlooks):
+    for kept in (lately.hours, planning.counted):
         monkeypatch.setattr(kept, "seconds", 600.0)
     jobs(1)
     # Nobody serves it, so each refresh asks whether something of it waits.

@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy as _
 from apps.dispatch.admin.executor_blockers import FIRST_DAY
 from apps.dispatch.models import Executor, OnceTask
 from apps.dispatch.rules import life
-from apps.dispatch.services.planning import Found, outlook
+from apps.dispatch.services.planning import Found, numbers
 from apps.reports.admin.overview.sight import Sight
 from apps.reports.admin.overview.tiles import WARNING, Tile, listed
 
@@ -21,7 +21,7 @@ def tiles(sight: Sight) -> Iterator[Tile]:
     )
     if not sees_tasks and not sees_executors:
         return
-    found = outlook(sight.bound)
+    found = numbers(sight.bound)
     if sees_tasks:
         yield Tile(
             key="tasks-unfilled",

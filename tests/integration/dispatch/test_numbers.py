@@ -10,14 +10,11 @@ from django.test import Client
 
 from apps.common import clock
 from apps.dispatch.models import Dispatch, OnceTask
-from apps.dispatch.rules import life
 from apps.dispatch.services import executors, planning, pull
-from apps.dispatch.services.planning import Found, Outlook, ending_within, outlook
-from apps.dispatch.services.standing import once_in_state, read_standings
+from apps.dispatch.services.planning import Found, Numbers, numbers
 from tests import factories
 from tests.callback import take_next
 from tests.frozen import FrozenClock
-from tests.integration.dispatch import plans
 from tests.integration.dispatch.taken import finish
 from tests.pages import nothing_drawn, text_of
 from tests.statements import analyze, indexes_on, is_read, is_sorted, parameters_up_to, sent_by
@@ -29,8 +26,8 @@ TASKS, EXECUTORS = "/admin/dispatch/oncetask/", "/admin/dispatch/executor/"
 ALL_DAYS = {"from_day": "1970-01-01"}
 
 
-def counted(found: Outlook) -> dict[str, int]:
-    return {name: getattr(found, name).count for name in Outlook.__dataclass_fields__}
+def counted(found: Numbers) -> dict[str, int]:
+    return {name: getattr(found, name).count for name in Numbers.__dataclass_fields__}
 
 
 def listed(client: Client) -> dict[str, int]:
@@ -72,8 +69,8 @@ def test_numbers_are_those_of_the_rows_in_their_lists(
     some: dict[str, OnceTask], admin_client: Client
 ) -> None:
     # What is out of reach soon has been due for long, too.
-    assert counted(outlook()) == {"unfilled": 4, "ending": 4, "overdue": 2, "silent": 0}
-    assert listed(admin_client) == counted(outlook())
+    assert counted(numbers()) == {"unfilled": 4, "ending": 4, "overdue": 2, "silent": 0}
+    assert listed(admin_client) == counted(numbers())
     titles = [
         {
             task.title
@@ -94,13 +91,13 @@ def test_executor_is_silent_after_half_of_its_lease(
         pull.answer_pull(name)
     frozen_clock.advance(minutes=29)
     pull.answer_pull("uid_bob")
-    assert counted(outlook())["silent"] == listed(admin_client)["silent"] == 0
+    assert counted(numbers())["silent"] == listed(admin_client)["silent"] == 0
     frozen_clock.advance(minutes=1)
-    assert counted(outlook())["silent"] == 1
+    assert counted(numbers())["silent"] == 1
     page = admin_client.get(EXECUTORS, {"silent": "True"})
     assert [row.name for row in page.context["cl"].result_list] == ["uid_ann"]
     finish(Dispatch.objects.get(executor__name="uid_ann"))
-    assert counted(outlook())["silent"] == 0
+    assert counted(numbers())["silent"] == 0
 
 
 def test_limited_people_get_the_numbers_of_their_executors(
@@ -108,9 +105,9 @@ def test_limited_people_get_the_numbers_of_their_executors(
 ) -> None:
     mine = factories.group("gid_mine", ["uid_max"])
     factories.once_task(mine, "Mine", end_at=clock.now() + HOUR)
-    assert counted(outlook(["gid_mine"])) == {"unfilled": 1, "ending": 1, "overdue": 0, "silent": 0}
-    assert listed(limited(mine)) == counted(outlook(["gid_mine"]))
-    assert counted(outlook([])) == {"unfilled": 0, "ending": 0, "overdue": 0, "silent": 0}
+    assert counted(numbers(["gid_mine"])) == {"unfilled": 1, "ending": 1, "overdue": 0, "silent": 0}
+    assert listed(limited(mine)) == counted(numbers(["gid_mine"]))
+    assert counted(numbers([])) == {"unfilled": 0, "ending": 0, "overdue": 0, "silent": 0}
 
 
 def test_limit_to_a_very_large_group(some: dict[str, OnceTask]) -> None:
@@ -121,7 +118,7 @@ def test_limit_to_a_very_large_group(some: dict[str, OnceTask]) -> None:
         executors.change_members(group=large, add=names, actor=factories.OPERATOR)
     factories.once_task(factories.member("uid_7"), "Ours", end_at=clock.now() + HOUR)
     with parameters_up_to(1_200):
-        found = outlook(["gid_large"])
+        found = numbers(["gid_large"])
     assert counted(found) == {"unfilled": 1, "ending": 1, "overdue": 0, "silent": 0}
 
 
@@ -129,13 +126,13 @@ def test_numbers_say_when_there_was_more_to_look_at(
     some: dict[str, OnceTask], admin_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(planning, "MAX_LOOKED_AT", 4)
-    found = outlook()
+    found = numbers()
     # The first four to end: three can be had, and all end within six hours.
     assert found.unfilled == Found(3, is_whole=False)
     assert found.ending == Found(4, is_whole=True)
     assert found.overdue == Found(2, is_whole=True)
     monkeypatch.setattr(planning, "MAX_LOOKED_AT", 3)
-    assert outlook().ending == Found(3, is_whole=False)
+    assert numbers().ending == Found(3, is_whole=False)
     monkeypatch.setattr("apps.dispatch.admin.filters.MAX_LOOKED_AT", 0)
     monkeypatch.setattr(planning, "MAX_LOOKED_AT", 0)
     page = admin_client.get(EXECUTORS, {"silent": "True"})
@@ -149,32 +146,6 @@ def test_bulk_runs_are_not_offered_for_what_they_could_not_find_again(
     assert page.context["bulk_links"]
     for query in ({"ends": "6h"}, {"status": "unfilled"}):
         assert not admin_client.get(TASKS, {**query, **ALL_DAYS}).context["bulk_links"]
-
-
-@plans.in_worlds(25)
-def test_the_database_finds_what_the_rule_of_states_says(
-    world: dict[str, Any], frozen_clock: FrozenClock
-) -> None:
-    with plans.built(world, frozen_clock):
-        every, now = list(OnceTask.objects.all()), clock.now()
-        read_standings(every)
-        found = once_in_state(OnceTask.objects.all(), life.UNFILLED)
-        can_fill = {
-            task.pk for task in every if task.standing.state in ("waiting", "open", "overdue")
-        }
-        assert {task.pk for task in found} == can_fill
-        for within in (6 * HOUR, DAY):
-            ending = ending_within(OnceTask.objects.all(), within)
-            assert {task.pk for task in ending} == {
-                task.pk
-                for task in every
-                if task.standing.until and now < task.standing.until <= now + within
-            }
-        numbers = counted(outlook())
-        assert numbers["unfilled"] == len(
-            can_fill & {task.pk for task in ending_within(OnceTask.objects.all(), DAY)}
-        )
-        assert numbers["overdue"] == sum(task.standing.state == "overdue" for task in every)
 
 
 @pytest.mark.django_db(transaction=True)  # ANALYZE TABLE commits
@@ -195,7 +166,7 @@ def test_tasks_are_found_by_indexes_of_their_ends_and_starts(frozen_clock: Froze
         for n in range(1500)
     )
     analyze(OnceTask)
-    reads = [sql for sql in sent_by(outlook) if is_read(OnceTask, sql) and "LIMIT 1001" in sql]
+    reads = [sql for sql in sent_by(numbers) if is_read(OnceTask, sql) and "LIMIT 1001" in sql]
     assert len(reads) == 3
     for sql in reads:
         assert indexes_on(OnceTask, sql) <= {"oncetask_ending", "oncetask_due"}, sql
