@@ -20,19 +20,22 @@ FIRST_DAY = "1970-01-01"
 
 def blocker_sentences(executor: Executor) -> list[SafeString]:
     """A sentence for each kind of blocker, with a link to its rows; empty when there are none."""
-    sentences = [_linked(kind, translate(sentence)) for kind, sentence in blockers(executor)]
+    sentences = [
+        _linked(executor, kind, translate(sentence)) for kind, sentence in blockers(executor)
+    ]
     if sentences:
         sentences.append(format_html("{}", translate(INSTEAD)))
     return sentences
 
 
-def _linked(kind: Kind, sentence: str) -> SafeString:
-    if not admin.site.is_registered(kind.model):
+def _linked(executor: Executor, kind: Kind, sentence: str) -> SafeString:
+    model = kind.listed or kind.model
+    if not admin.site.is_registered(model):
         return format_html("{}", sentence)
-    filters = dict(kind.filters)
-    if kind.model is OnceTask:
+    filters = {kind.column: executor.name, **kind.filters}
+    if model is OnceTask:
         filters["from_day"] = FIRST_DAY
-    url = reverse(f"admin:dispatch_{kind.model._meta.model_name}_changelist")
+    url = reverse(f"admin:dispatch_{model._meta.model_name}_changelist")
     return format_html(
         '{} <a class="text-link" href="{}?{}">{}</a>',
         sentence,

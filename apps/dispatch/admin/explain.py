@@ -23,17 +23,18 @@ from apps.common import clock
 from apps.common.admin.base import OtherForm, Panel
 from apps.common.admin.display import label, shown_text, shown_time, translate
 from apps.common.admin.key_choice import KeyChoiceField, KeyInput
-from apps.common.errors import Invalid
+from apps.common.errors import Invalid, NotFound
 from apps.common.messages import Reason
 from apps.common.times import read_instant
 from apps.dispatch.admin.filters import NAMES_URL
 from apps.dispatch.admin.preview import may_view
-from apps.dispatch.models import TASK_MODELS, Executor, OnceTask, RotateTask, Task
+from apps.dispatch.models import TASK_MODELS, Executor, OperatorScope, RotateTask, Task
 from apps.dispatch.rules import explain as rules
 from apps.dispatch.rules import policy
 from apps.dispatch.rules.explain import Explanation
 from apps.dispatch.services.explain import explain
 from apps.dispatch.services.state import state_of
+from apps.dispatch.services.tasks import find_task
 
 EXPLAIN_URL = "admin:dispatch_executor_explain"
 FORM = "why-not"
@@ -76,10 +77,14 @@ class TaskField(forms.CharField):
         if match is None:
             raise ValidationError(gettext("Write kind and number, like once:12 or rotate:3."))
         source, pk = match[1], int(match[2])
-        task = visible_task(source, pk, self.user)
-        if task is None:
-            raise ValidationError(gettext("There is no task %s.") % f"{source}:{pk}")
-        return task
+        model, bound = TASK_MODELS[source], OperatorScope.names_of(self.user)
+        unknown = gettext("There is no task %s.") % f"{source}:{pk}"
+        if not may_view(self.user, model):
+            raise ValidationError(unknown)
+        try:
+            return find_task(model, pk, bound=bound, also_deleted=True)
+        except NotFound as error:
+            raise ValidationError(unknown) from error
 
 
 class ExplainForm(forms.Form):
@@ -100,16 +105,6 @@ class ReasonLine(NamedTuple):
     word: SafeString
     detail: str
     until: SafeString | None
-
-
-def visible_task(source: str, pk: int, user: Any) -> OnceTask | RotateTask | None:
-    """The task, deleted or not, if the user may see it."""
-    model = TASK_MODELS[source]
-    if not may_view(user, model):
-        return None
-    tasks: Any = model.objects.visible_to(user)
-    found: OnceTask | RotateTask | None = tasks.select_related("executor").filter(pk=pk).first()
-    return found
 
 
 def explain_url(**given: Any) -> str:

@@ -36,7 +36,7 @@ from apps.dispatch.models import (
     Source,
 )
 from apps.dispatch.rules.preview import NO_ID, Item
-from apps.dispatch.services.preview import Period, period_of, preview
+from apps.dispatch.services.preview import Period, period_of, preview, seen_tasks
 
 PERIODS: dict[str, tuple[timedelta, str | Promise]] = {
     "1": (timedelta(days=1), _("24 hours")),
@@ -118,20 +118,9 @@ def visible_tasks(
     keys: set[tuple[str, int]], user: AbstractBaseUser | AnonymousUser
 ) -> set[tuple[str, int]]:
     """The tasks among these that the person may see."""
-    # What is not saved yet, its planner has written.
-    found = {key for key in keys if key[1] == NO_ID}
-    is_limited = OperatorScope.names_of(user) is not None
-    for source, model in TASK_MODELS.items():
-        pks = [pk for of, pk in keys if of == source]
-        if not may_view(user, model):
-            continue
-        if not is_limited:
-            found |= {(source, pk) for pk in pks}
-            continue
-        tasks: Any = model.objects.visible_to(user)
-        visible = tasks.filter(pk__in=pks).values_list("pk", flat=True)
-        found |= {(source, pk) for pk in visible}
-    return found
+    hidden = {source for source, model in TASK_MODELS.items() if not may_view(user, model)}
+    shown = {key for key in keys if key[0] not in hidden or key[1] == NO_ID}
+    return seen_tasks(shown, OperatorScope.names_of(user))
 
 
 def _line(run: RepeatedItem, is_visible: bool, zone: ZoneInfo | None, now: datetime) -> Line:

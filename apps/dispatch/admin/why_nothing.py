@@ -65,5 +65,5 @@ def _example(executor: Executor, example: Example, visible: set[tuple[str, int]]
         "title": shown_text(task.title, limit=60),
         "label": task_label(task),
         "url": explain_url(executor=executor.name, task=task_label(task)),
-        "detail": translate(example.explanation.reasons[0].detail),
+        "detail": translate(example.explanation.first.detail),
     }

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from drf_spectacular.utils import PolymorphicProxySerializer
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -14,11 +12,13 @@ from apps.common.errors import Invalid
 from apps.common.serializer_fields import Choice, Instant, Integer, Text
 from apps.common.serializers import Answer, StrictSerializer
 from apps.common.views import ApiView, JsonAnswer
-from apps.dispatch.models import Source
+from apps.dispatch.models import TASK_MODELS, Source
 from apps.dispatch.rules import names
 from apps.dispatch.rules.explain import CODES
-from apps.dispatch.services import executors, explain
-from apps.dispatch.services.why_nothing import Example, Group, why_nothing
+from apps.dispatch.services import executors
+from apps.dispatch.services.explain import explain
+from apps.dispatch.services.tasks import find_task
+from apps.dispatch.services.why_nothing import why_nothing
 
 
 class ExplainQuery(StrictSerializer):
@@ -47,11 +47,11 @@ class ExplanationOut(Answer):
 
 
 class ExampleOut(Answer):
-    source = serializers.ChoiceField(choices=Source.choices)  # type: ignore[assignment]
-    task = serializers.IntegerField()
-    title = serializers.CharField()
-    occurrence_at = Instant(allow_null=True)
-    detail = serializers.CharField(help_text="The first reason.")
+    source = serializers.ChoiceField(source="task.source", choices=Source.choices)  # type: ignore[assignment]
+    task = serializers.IntegerField(source="task.pk")
+    title = serializers.CharField(source="task.title")
+    occurrence_at = Instant(source="explanation.occurrence_at", allow_null=True)
+    detail = serializers.CharField(source="explanation.first.detail", help_text="The first reason.")
 
 
 class GroupOut(Answer):
@@ -60,7 +60,7 @@ class GroupOut(Answer):
     until = Instant(
         allow_null=True, help_text="When a pull could first hand one out; null: not by waiting."
     )
-    tasks = ExampleOut(many=True, help_text="The first five.")
+    tasks = ExampleOut(many=True, source="examples", help_text="The first five.")
 
 
 class AllOut(Answer):
@@ -96,32 +96,11 @@ class ExplainView(ApiView):
                 raise Invalid.field(name, f"Send it together with {other}.")
         executor = executors.find(query["executor"], bound=bound)
         if "task" not in query:
-            found = why_nothing(executor, bound=bound)
-            groups = [_group(each) for each in found.groups]
-            return JsonAnswer(AllOut.of({**found._asdict(), "groups": groups}))
-        explanation = explain.explain(
+            return JsonAnswer(AllOut.of(why_nothing(executor, bound=bound)))
+        model = TASK_MODELS[query["source"]]
+        explanation = explain(
             executor=executor,
-            task=explain.find_task(query["source"], query["task"], bound=bound),
+            task=find_task(model, query["task"], bound=bound, also_deleted=True),
             occurrence_at=query.get("occurrence_at"),
         )
         return JsonAnswer(ExplanationOut.of(explanation))
-
-
-def _group(group: Group) -> dict[str, Any]:
-    return {
-        "code": group.code,
-        "count": group.count,
-        "until": group.until,
-        "tasks": [_example(each) for each in group.examples],
-    }
-
-
-def _example(example: Example) -> dict[str, Any]:
-    task, explanation = example
-    return {
-        "source": task.source,
-        "task": task.pk,
-        "title": task.title,
-        "occurrence_at": explanation.occurrence_at,
-        "detail": explanation.reasons[0].detail,
-    }

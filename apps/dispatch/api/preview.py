@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, cast
+from typing import Any
 
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -14,10 +14,9 @@ from apps.common import clock
 from apps.common.serializer_fields import Instant
 from apps.common.serializers import Answer, StrictSerializer
 from apps.common.views import ApiView, JsonAnswer
-from apps.dispatch.models import TASK_MODELS, Source
-from apps.dispatch.rules.preview import NO_ID
+from apps.dispatch.models import Source
 from apps.dispatch.services import executors, preview
-from apps.dispatch.services.preview import Period, Preview, period_of
+from apps.dispatch.services.preview import Period, Preview, period_of, seen_tasks
 
 
 class InPeriod(StrictSerializer):
@@ -77,19 +76,10 @@ class PreviewView(ApiView):
 def concealed(preview: Preview, bound: Collection[str] | None) -> Preview:
     """Without the titles of tasks that answer 404 to a key that is bound to these executors; an
     open dispatch is one that it sees."""
-    if bound is None:
-        return preview
-    seen = {
-        (source, pk)
-        for source, model in TASK_MODELS.items()
-        for pk in cast(Any, model.objects)
-        .within(bound)
-        .filter(pk__in={item.task for item in preview.items if item.source == source})
-        .values_list("pk", flat=True)
-    }
+    seen = seen_tasks({(item.source, item.task) for item in preview.items}, bound)
     items = [
         item
-        if (item.source, item.task) in seen or item.task == NO_ID or item.number is not None
+        if (item.source, item.task) in seen or item.number is not None
         else item._replace(title="")
         for item in preview.items
     ]

@@ -59,8 +59,12 @@ class Explanation(NamedTuple):
     reasons: list[Reason]
 
     @property
+    def first(self) -> Reason:
+        return self.reasons[0]
+
+    @property
     def eligible(self) -> bool:
-        return [reason.code for reason in self.reasons] == [OK]
+        return self.first.code == OK
 
 
 @dataclass(frozen=True, kw_only=True)

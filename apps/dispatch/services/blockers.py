@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from django.db.models import Model, QuerySet
+from django.db.models import Model, Q
 
 from apps.common.messages import Message
 from apps.common.messages import Message as _
@@ -29,84 +28,72 @@ INSTEAD = _("Or disable it: it then gets no new tasks.")
 
 @dataclass(frozen=True)
 class Kind:
-    """Rows that name an executor, the sentence that counts them and says what to do first, and
-    the model whose list in the admin shows them with these filters."""
+    """Rows of the model that name an executor in a column, and the sentence that counts them and
+    says what to do first. The list of `listed`, else of the model, shows them in the admin by that
+    name and these filters."""
 
-    rows: QuerySet[Any]
-    sentence: Message
     model: type[Model]
+    sentence: Message
+    condition: Q = field(default_factory=Q)
     filters: Mapping[str, str] = field(default_factory=dict)
+    column: str = "executor"
+    listed: type[Model] | None = None
 
-    @property
-    def counted(self) -> Message | None:
+    def counted(self, executor: Executor) -> Message | None:
         """The sentence with how many there are now, `1000+` beyond that; None without any."""
-        count = len(self.rows.values_list("pk")[: MAX_COUNTED + 1])
+        rows = self.model._default_manager.filter(self.condition, **{self.column: executor})
+        count = len(rows.values_list("pk")[: MAX_COUNTED + 1])
         shown = f"{MAX_COUNTED}+" if count > MAX_COUNTED else count
         return Message(self.sentence.template, count=shown) if count else None
 
 
+_DELETED = {"status": life.DELETED}
+# Every kind of rows that may name an executor, but for its own memberships, which go along with it.
+KINDS = (
+    Kind(
+        OnceTask,
+        _("Once tasks addressed to it: {count}; address them to another executor first."),
+        ~Q(**_DELETED),
+    ),
+    Kind(
+        RotateTask,
+        _("Rotations addressed to it: {count}; address them to another executor first."),
+        ~Q(**_DELETED),
+    ),
+    Kind(
+        OnceTask,
+        _("Deleted once tasks that were addressed to it: {count}; they stay for TASK_RETENTION."),
+        Q(**_DELETED),
+        _DELETED,
+    ),
+    Kind(
+        RotateTask,
+        _("Deleted rotations that were addressed to it: {count}; they stay for TASK_RETENTION."),
+        Q(**_DELETED),
+        _DELETED,
+    ),
+    Kind(
+        ArchivedTask,
+        _("Archived tasks that were addressed to it: {count}; they stay for TASK_RETENTION."),
+    ),
+    Kind(
+        Dispatch, _("Dispatches that were made to it: {count}; they stay for DISPATCH_RETENTION.")
+    ),
+    Kind(
+        ArchivedDispatch,
+        _("Archived dispatches that were made to it: {count}; they stay for DISPATCH_RETENTION."),
+    ),
+    Kind(
+        Membership,
+        _("Users that are its members: {count}; remove them from the group first."),
+        column="group",
+        listed=Executor,
+    ),
+    # Without any scope left they would see nothing at all, and nobody would know why.
+    Kind(OperatorScope, _("Operators that are limited to it: {count}; change their limits first.")),
+)
+
+
 def blockers(executor: Executor) -> list[tuple[Kind, Message]]:
     """The kinds that name the executor now, each with its sentence; empty when none does."""
-    return [(kind, counted) for kind in kinds(executor) if (counted := kind.counted)]
-
-
-def kinds(executor: Executor) -> Iterator[Kind]:
-    """Every kind of rows that may name the executor, but for its own memberships, which go along
-    with it."""
-    own = {"executor": executor.name}
-    deleted = {**own, "status": life.DELETED}
-    once, rotate = (model.objects.filter(executor=executor) for model in (OnceTask, RotateTask))
-    yield Kind(
-        once.not_deleted(),
-        _("Once tasks addressed to it: {count}; address them to another executor first."),
-        OnceTask,
-        own,
-    )
-    yield Kind(
-        rotate.not_deleted(),
-        _("Rotations addressed to it: {count}; address them to another executor first."),
-        RotateTask,
-        own,
-    )
-    yield Kind(
-        once.filter(status=life.DELETED),
-        _("Deleted once tasks that were addressed to it: {count}; they stay for TASK_RETENTION."),
-        OnceTask,
-        deleted,
-    )
-    yield Kind(
-        rotate.filter(status=life.DELETED),
-        _("Deleted rotations that were addressed to it: {count}; they stay for TASK_RETENTION."),
-        RotateTask,
-        deleted,
-    )
-    yield Kind(
-        ArchivedTask.objects.filter(executor=executor),
-        _("Archived tasks that were addressed to it: {count}; they stay for TASK_RETENTION."),
-        ArchivedTask,
-        own,
-    )
-    yield Kind(
-        Dispatch.objects.filter(executor=executor),
-        _("Dispatches that were made to it: {count}; they stay for DISPATCH_RETENTION."),
-        Dispatch,
-        own,
-    )
-    yield Kind(
-        ArchivedDispatch.objects.filter(executor=executor),
-        _("Archived dispatches that were made to it: {count}; they stay for DISPATCH_RETENTION."),
-        ArchivedDispatch,
-        own,
-    )
-    yield Kind(
-        Membership.objects.filter(group=executor),
-        _("Users that are its members: {count}; remove them from the group first."),
-        Executor,
-        {"group": executor.name},
-    )
-    # Without any scope left they would see nothing at all, and nobody would know why.
-    yield Kind(
-        OperatorScope.objects.filter(executor=executor),
-        _("Operators that are limited to it: {count}; change their limits first."),
-        OperatorScope,
-    )
+    return [(kind, counted) for kind in KINDS if (counted := kind.counted(executor))]

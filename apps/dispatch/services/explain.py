@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any
 
 from django.db.models import Min
 
 from apps.common import clock
-from apps.common.errors import Invalid, NotFound
+from apps.common.errors import Invalid
 from apps.common.messages import Message as _
 from apps.dispatch.conf import conf
-from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, Membership, OnceTask, RotateTask
+from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask
 from apps.dispatch.rules import policy
 from apps.dispatch.rules.explain import Case, Explanation, chosen_occurrence
 from apps.dispatch.rules.explain import explain as explain_case
 from apps.dispatch.rules.queue import Candidate, Identity, candidate_of
+from apps.dispatch.services.filtered import reaching
 from apps.dispatch.services.outlook import candidates_of, held_of
 from apps.dispatch.services.past import past_of
 from apps.dispatch.services.state import ExecutorState, state_of
-from apps.dispatch.services.tasks import no_such_task
 
 
 def explain(
@@ -64,8 +63,7 @@ def explained(
     past = past_of(executor.pk, [*candidates, *candidates_of(held)])
     held = past.close_if_expired(held, now)
     given_back = _given_back(filter(past.is_used_up, candidates), now)
-    groups = Membership.objects.filter(user=executor).values_list("group", flat=True)
-    reached = {executor.pk, *groups}
+    reached = reaching(executor.name)
     return [
         explain_case(
             Case(
@@ -86,17 +84,6 @@ def explained(
         )
         for (task, at), candidate in zip(tasks, candidates, strict=True)
     ]
-
-
-def find_task(source: str, pk: int, *, bound: Iterable[str] | None = None) -> OnceTask | RotateTask:
-    """The task, deleted or not; NotFound also when outside the executors in `bound`."""
-    tasks: Any = TASK_MODELS[source].objects.select_related("executor")
-    if bound is not None:
-        tasks = tasks.within(bound)
-    task: OnceTask | RotateTask | None = tasks.filter(pk=pk).first() if pk < 2**63 else None
-    if task is None:
-        raise NotFound(no_such_task(source, pk))
-    return task
 
 
 def _given_back(used_up: Iterable[Candidate], now: datetime) -> dict[Identity, datetime]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from apps.common import clock
 from apps.common.errors import Invalid
 from apps.common.messages import Message as _
 from apps.dispatch.models import TASK_MODELS, Executor
-from apps.dispatch.rules.preview import Item
+from apps.dispatch.rules.preview import NO_ID, Item
 from apps.dispatch.services.outlook import Outlook, outlooks
 
 USUAL = timedelta(days=7)
@@ -102,3 +102,17 @@ def _titles_of(items: Iterable[Item]) -> dict[tuple[str, int], str]:
         for source, pks in wanted.items()
         for pk, title in TASK_MODELS[source].objects.filter(pk__in=pks).values_list("pk", "title")
     }
+
+
+def seen_tasks(
+    keys: Collection[tuple[str, int]], bound: Iterable[str] | None
+) -> set[tuple[str, int]]:
+    """Those of the tasks that lie within the executors in `bound`, and what is not saved yet, which
+    its planner has written."""
+    seen = {key for key in keys if bound is None or key[1] == NO_ID}
+    if bound is not None:
+        for source, model in TASK_MODELS.items():
+            tasks: Any = model.objects.within(bound)
+            found = tasks.filter(pk__in=[pk for of, pk in keys if of == source])
+            seen |= {(source, pk) for pk in found.values_list("pk", flat=True)}
+    return seen

@@ -244,9 +244,13 @@ def mark_deleted(current: TaskT, *, now: datetime, actor: str, **logged: Any) ->
 
 
 # --- reading ------------------------------------------------------------------------------------
-def find_task(model: type[TaskT], pk: int, *, bound: Iterable[str] | None = None) -> TaskT:
+def find_task(
+    model: type[TaskT], pk: int, *, bound: Iterable[str] | None = None, also_deleted: bool = False
+) -> TaskT:
     """The task, unless deleted; NotFound also when outside the executors in `bound`."""
-    tasks: Any = model.objects.not_deleted().select_related("executor", "template")
+    tasks: Any = model.objects.select_related("executor", "template")
+    if not also_deleted:
+        tasks = tasks.not_deleted()
     if bound is not None:
         tasks = tasks.within(bound)
     task: TaskT | None = tasks.filter(pk=pk).first() if pk < 2**63 else None

@@ -14,10 +14,11 @@ from django.db.models import Q
 
 from apps.common import clock
 from apps.dispatch.conf import conf
-from apps.dispatch.models import Executor, Membership, OnceTask, RotateTask, Task
+from apps.dispatch.models import Executor, OnceTask, RotateTask, Task
 from apps.dispatch.rules.explain import Explanation, chosen_occurrence
 from apps.dispatch.rules.policy import OK
 from apps.dispatch.services.explain import check_is_user, explained
+from apps.dispatch.services.filtered import reaching
 from apps.dispatch.services.state import state_of
 
 # Of each kind: of once tasks, those due first.
@@ -71,13 +72,12 @@ def why_nothing(executor: Executor, *, bound: Iterable[str] | None = None) -> Wh
     """
     check_is_user(executor)
     now = clock.now()
-    groups = Membership.objects.filter(user=executor).values_list("group", flat=True)
-    tasks, more = _tasks([executor.pk, *groups], bound, now)
+    tasks, more = _tasks(reaching(executor.name), bound, now)
     chosen = [(task, chosen_occurrence(task.planned, None, now)) for task in tasks]
     answers = explained(executor, chosen, state=state_of(executor.pk), now=now)
     found: dict[str, list[Example]] = {}
     for task, explanation in zip(tasks, answers, strict=True):
-        found.setdefault(explanation.reasons[0].code, []).append(Example(task, explanation))
+        found.setdefault(explanation.first.code, []).append(Example(task, explanation))
     made = [_group(code, examples) for code, examples in found.items()]
     made.sort(key=lambda group: (group.code != OK, -group.count, group.code))
     until = min((group.until for group in made if group.until), default=None)

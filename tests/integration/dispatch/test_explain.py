@@ -28,9 +28,8 @@ def after(minutes: float) -> datetime:
 
 
 def explained(executor: Executor, task: Any, at: datetime | None = None) -> Explanation:
-    return explain.explain(
-        executor=executor, task=explain.find_task(task.source, task.pk), occurrence_at=at
-    )
+    fresh = tasks.find_task(type(task), task.pk, also_deleted=True)
+    return explain.explain(executor=executor, task=fresh, occurrence_at=at)
 
 
 def reasons(executor: Executor, task: Any, at: datetime | None = None) -> Any:
@@ -186,9 +185,9 @@ def test_what_there_is_not_is_refused(alice: Executor) -> None:
     with pytest.raises(Invalid, match="no occurrence at 2026-03-02T09:01:00Z"):
         explained(alice, series, after(1))
     with pytest.raises(NotFound, match="no once task 9999"):
-        explain.find_task("once", 9999)
+        tasks.find_task(OnceTask, 9999, also_deleted=True)
     with pytest.raises(NotFound):
-        explain.find_task("once", once.pk, bound=["gid_a"])
+        tasks.find_task(OnceTask, once.pk, bound=["gid_a"], also_deleted=True)
 
 
 @plans.in_worlds(30)
