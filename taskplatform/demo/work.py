@@ -16,8 +16,7 @@ from django.utils import timezone
 from apps.common import clock
 from apps.dispatch.conf import conf
 from apps.dispatch.models import Dispatch, Membership, OnceTask, RotateTask, Stock
-from apps.dispatch.rules.queue import Identity
-from apps.dispatch.rules.recurrence import occurrence_of
+from apps.dispatch.rules.queue import Identity, candidate_of
 from taskplatform.demo.company import ACTOR, ROTATIONS, ROUND
 from taskplatform.demo.terminal import fit
 
@@ -40,9 +39,7 @@ class Occurrence:
 
     @property
     def identity(self) -> Identity:
-        task = self.task
-        number = occurrence_of(self.at) if isinstance(task, RotateTask) else task.occurrence
-        return (task.source, task.pk, number)
+        return candidate_of(self.task.planned, self.at).identity
 
     @property
     def title(self) -> str:

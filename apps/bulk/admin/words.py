@@ -35,7 +35,15 @@ class Kind:
     labels: Mapping[str, type[Choices]]
 
 
-_OF_TASKS: Mapping[str, type[Choices]] = {"statuses": Task.Status, "mode": Task.Mode}
+def _of_tasks(source: str) -> Kind:
+    return Kind(
+        of_dispatches.TASK_WORDS,
+        f"admin:dispatch_{source}task_changelist",
+        f"admin:dispatch_{source}task_change",
+        lambda given: task_filter.read_list(source, given, _zone()),
+        {"statuses": Task.Status, "mode": Task.Mode},
+    )
+
 
 OF: Mapping[str, Kind] = {
     "jobs": Kind(
@@ -52,20 +60,8 @@ OF: Mapping[str, Kind] = {
         lambda given: dispatch_filter.read(given, dispatch_filter.admin_names(_zone())),
         {"states": Dispatch.State, "source": Source},
     ),
-    "once-tasks": Kind(
-        of_dispatches.TASK_WORDS,
-        "admin:dispatch_oncetask_changelist",
-        "admin:dispatch_oncetask_change",
-        lambda given: task_filter.read_list(plan.ONCE, given, _zone()),
-        _OF_TASKS,
-    ),
-    "rotate-tasks": Kind(
-        of_dispatches.TASK_WORDS,
-        "admin:dispatch_rotatetask_changelist",
-        "admin:dispatch_rotatetask_change",
-        lambda given: task_filter.read_list(plan.ROTATE, given, _zone()),
-        _OF_TASKS,
-    ),
+    "once-tasks": _of_tasks(plan.ONCE),
+    "rotate-tasks": _of_tasks(plan.ROTATE),
 }
 
 

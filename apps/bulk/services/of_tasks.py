@@ -15,7 +15,7 @@ from apps.common.errors import Conflict, FieldError
 from apps.common.messages import Message as _
 from apps.dispatch.models import OnceTask, RotateTask
 from apps.dispatch.rules import task_verbs as of
-from apps.dispatch.rules.task_filter import OnceTaskFilter, RotateTaskFilter, TaskFilter, read
+from apps.dispatch.rules.task_filter import TaskFilter, read
 from apps.dispatch.services import bulk, filtered, tasks
 from apps.jobs.models import Bounds
 
@@ -26,7 +26,7 @@ def _verbs(model: str) -> Mapping[str, str]:
 
 
 class Tasks(Target):
-    """What both kinds share; a subclass finds the rows of its model."""
+    """What both kinds share; a subclass names its model."""
 
     model: ClassVar[type[OnceTask] | type[RotateTask]]
     label = ("title",)
@@ -36,6 +36,9 @@ class Tasks(Target):
 
     def read(self, given: Mapping[str, Any]) -> TaskFilter:
         return read(self.model.source, given)
+
+    def rows(self, wanted: TaskFilter, bounds: Bounds) -> QuerySet[Any]:
+        return self.within(filtered.tasks_meant(self.model, wanted), bounds)
 
     def within(self, rows: QuerySet[Any], bounds: Bounds) -> QuerySet[Any]:
         if bounds.users is None:
@@ -93,18 +96,12 @@ class OnceTasks(Tasks):
     model = OnceTask
     verbs = _verbs("oncetask")
 
-    def rows(self, wanted: OnceTaskFilter, bounds: Bounds) -> QuerySet[Any]:
-        return self.within(filtered.once_tasks(wanted), bounds)
-
 
 class RotateTasks(Tasks):
     kind = "rotate-tasks"
     model = RotateTask
     verbs = _verbs("rotatetask")
     facts = of.RULE_FACTS
-
-    def rows(self, wanted: RotateTaskFilter, bounds: Bounds) -> QuerySet[Any]:
-        return self.within(filtered.rotate_tasks(wanted), bounds)
 
 
 for target in (OnceTasks(), RotateTasks()):

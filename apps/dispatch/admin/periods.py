@@ -8,7 +8,7 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 from django.contrib.admin.views.main import SEARCH_VAR
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.formats import date_format
 from django.utils.timezone import localdate
@@ -17,6 +17,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock, filtering
 from apps.common.admin.filters import DayFilter
+from apps.dispatch.services.filtered import tasks_before, tasks_since
 
 PERIOD = timedelta(days=7)
 
@@ -46,25 +47,20 @@ class PeriodFilter(DayFilter):
             return None, None
         return first, last
 
+    def bounded(self, rows: QuerySet[Any], side: str, instant: datetime) -> QuerySet[Any]:
+        return tasks_before(rows, instant) if side == "lt" else tasks_since(rows, instant)
+
 
 class StartsIn(PeriodFilter):
-    """The tasks that start within the period."""
+    """The once tasks that start within the period."""
 
     title = _("start")
-
-    def bounded(self, rows: QuerySet[Any], side: str, instant: datetime) -> QuerySet[Any]:
-        return rows.filter(**{f"start_at__{side}": instant})
 
 
 class RunsIn(PeriodFilter):
     """The rotations that run at some time within the period."""
 
     title = _("period")
-
-    def bounded(self, rows: QuerySet[Any], side: str, instant: datetime) -> QuerySet[Any]:
-        if side == "lt":
-            return rows.filter(start_at__lt=instant)
-        return rows.filter(Q(end_at=None) | Q(end_at__gt=instant))
 
 
 @dataclass(frozen=True)

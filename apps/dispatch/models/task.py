@@ -225,7 +225,6 @@ class OnceTask(Task):
     """A task with one occurrence, due at start_at; its occurrence number is 0."""
 
     source = Source.ONCE
-    occurrence = plan.ONLY
 
     objects: ClassVar[TaskQuerySet[OnceTask]] = TaskQuerySet.as_manager()  # type: ignore[assignment]
 

@@ -46,3 +46,15 @@ def require_user(name: str, *, field: str) -> None:
     """Invalid unless the name is one user's: a group has no groups among its members."""
     if kind_of(name, field=field) != USER:
         raise Invalid.field(field, _("{name} is a group; name a user (uid_…).", name=name))
+
+
+def require_puller(name: str, *, field: str) -> None:
+    """Invalid for a group: those do not work themselves."""
+    if is_group(name):
+        raise Invalid.field(
+            field,
+            _(
+                "{name} is a group; a task is pulled by one of its users, so name a uid_….",
+                name=name[:80],
+            ),
+        )

@@ -8,11 +8,9 @@ from datetime import datetime
 from django.db.models import Min
 
 from apps.common import clock
-from apps.common.errors import Invalid
-from apps.common.messages import Message as _
 from apps.dispatch.conf import conf
 from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask
-from apps.dispatch.rules import policy
+from apps.dispatch.rules import names, policy
 from apps.dispatch.rules.explain import Case, Explanation, chosen_occurrence
 from apps.dispatch.rules.explain import explain as explain_case
 from apps.dispatch.rules.queue import Candidate, Identity, candidate_of
@@ -30,23 +28,11 @@ def explain(
     Without `occurrence_at` it is about the current occurrence, else the next one. Invalid for a
     group, and for an instant at which the task has no occurrence.
     """
-    check_is_user(executor)
+    names.require_puller(executor.name, field="executor")
     now = clock.now()
     at = chosen_occurrence(task.planned, occurrence_at, now)
     [explanation] = explained(executor, [(task, at)], state=state_of(executor.pk), now=now)
     return explanation
-
-
-def check_is_user(executor: Executor) -> None:
-    """Invalid for a group."""
-    if executor.is_group:
-        raise Invalid.field(
-            "executor",
-            _(
-                "{name} is a group; a task is pulled by one of its users, so name a uid_….",
-                name=executor.name,
-            ),
-        )
 
 
 def explained(

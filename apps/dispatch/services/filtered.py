@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import Q, QuerySet, TextField
@@ -13,10 +13,9 @@ from apps.common import ids
 from apps.common.json_search import holding
 from apps.dispatch.models import Executor, Membership, OnceTask, RotateTask, Source
 from apps.dispatch.models.dispatch import DispatchQuerySet
-from apps.dispatch.models.task import TaskQuerySet, TaskT
 from apps.dispatch.rules import names, policy
 from apps.dispatch.rules.dispatch_filter import DispatchFilter
-from apps.dispatch.rules.task_filter import OnceTaskFilter, RotateTaskFilter, TaskFilter
+from apps.dispatch.rules.task_filter import TaskFilter
 
 # An id is made after the instant its row names, and waiting for locks may lie between the two.
 _ID_SLACK = ids.lowest_id_at(ids.EPOCH + timedelta(minutes=10))
@@ -38,28 +37,10 @@ def reaching(name: str) -> list[int]:
     return list(reached.values_list("pk", flat=True))
 
 
-def once_tasks(wanted: OnceTaskFilter) -> TaskQuerySet[OnceTask]:
-    """The once tasks that the filter means; Invalid when it is about what is masked."""
-    rows = _tasks(OnceTask.objects.all(), wanted)
-    if wanted.start_after is not None:
-        rows = rows.filter(start_at__gte=wanted.start_after)
-    if wanted.start_before is not None:
-        rows = rows.filter(start_at__lt=wanted.start_before)
-    return rows
-
-
-def rotate_tasks(wanted: RotateTaskFilter) -> QuerySet[Any]:
-    """The rotations that the filter means, each with its rule as text in `rule_json`; Invalid as
-    `once_tasks`."""
-    rows = _tasks(RotateTask.objects.all(), wanted)
-    if wanted.runs_after is not None:
-        rows = rows.filter(Q(end_at=None) | Q(end_at__gt=wanted.runs_after))
-    if wanted.runs_before is not None:
-        rows = rows.filter(start_at__lt=wanted.runs_before)
-    return rows.annotate(rule_json=Cast("rule", TextField()))
-
-
-def _tasks(rows: TaskQuerySet[TaskT], wanted: TaskFilter) -> TaskQuerySet[TaskT]:
+def tasks_meant(model: type[OnceTask] | type[RotateTask], wanted: TaskFilter) -> QuerySet[Any]:
+    """The tasks that the filter means, rotations with their rule as text in `rule_json`; Invalid
+    when it is about what is masked."""
+    rows: QuerySet[Any] = model.objects.all()
     if wanted.ids:
         rows = rows.filter(pk__in=wanted.ids)
     if wanted.executor:
@@ -71,7 +52,24 @@ def _tasks(rows: TaskQuerySet[TaskT], wanted: TaskFilter) -> TaskQuerySet[TaskT]
     # As the search of a list has it.
     for word in wanted.text.split():
         rows = rows.filter(title__icontains=word)
+    for name, bounded in zip(wanted.PERIOD, (tasks_since, tasks_before), strict=True):
+        if (instant := getattr(wanted, name)) is not None:
+            rows = bounded(rows, instant)
+    if model is RotateTask:
+        rows = rows.annotate(rule_json=Cast("rule", TextField()))
     return holding(rows, wanted.where)
+
+
+def tasks_since(rows: QuerySet[Any], instant: datetime) -> QuerySet[Any]:
+    """The once tasks that start then or later; the rotations that do not end by then."""
+    if rows.model is OnceTask:
+        return rows.filter(start_at__gte=instant)
+    return rows.filter(Q(end_at=None) | Q(end_at__gt=instant))
+
+
+def tasks_before(rows: QuerySet[Any], instant: datetime) -> QuerySet[Any]:
+    """The tasks of either kind that start before it."""
+    return rows.filter(start_at__lt=instant)
 
 
 def narrowed(rows: DispatchQuerySet, wanted: DispatchFilter) -> DispatchQuerySet:

@@ -10,7 +10,7 @@ from typing import Any
 
 from apps.common import clock
 from apps.common.db import fetch, instant, placeholders, table, transactional, unlikely
-from apps.common.errors import Invalid, NotFound
+from apps.common.errors import NotFound
 from apps.common.messages import Message as _
 from apps.dispatch.models import Dispatch, Executor, Membership
 from apps.dispatch.rules import names
@@ -62,7 +62,7 @@ def states_of(pks: Sequence[int]) -> dict[int, ExecutorState]:
 def state_by_name(uid: str, *, bound: Iterable[str] | None = None) -> ExecutorState:
     """The state of a user; NotFound when unknown or outside the names in `bound`, Invalid for a
     group."""
-    check_user(uid)
+    names.require_puller(uid, field="uid")
     found = next(iter(_read("e.name = %s", [uid])), None) if names.is_name(uid) else None
     if found is not None and bound is not None:
         if not Executor.objects.within(bound).filter(pk=found.pk).exists():
@@ -81,18 +81,6 @@ def caller(uid: str, *, bound: Iterable[str] | None = None) -> ExecutorState:
         return state
     _store_seen(state.pk, before, now)
     return replace(state, last_seen_at=now)
-
-
-def check_user(uid: str) -> None:
-    """Invalid for a group: those do not work themselves."""
-    if names.is_group(uid):
-        raise Invalid.field(
-            "uid",
-            _(
-                "{name} is a group; a task is pulled by one of its users, so name a uid_….",
-                name=uid[:80],
-            ),
-        )
 
 
 @transactional

@@ -15,9 +15,10 @@ from django.db.models import Q
 from apps.common import clock
 from apps.dispatch.conf import conf
 from apps.dispatch.models import Executor, OnceTask, RotateTask, Task
+from apps.dispatch.rules import names
 from apps.dispatch.rules.explain import Explanation, chosen_occurrence
 from apps.dispatch.rules.policy import OK
-from apps.dispatch.services.explain import check_is_user, explained
+from apps.dispatch.services.explain import explained
 from apps.dispatch.services.filtered import reaching
 from apps.dispatch.services.state import state_of
 
@@ -70,7 +71,7 @@ def why_nothing(executor: Executor, *, bound: Iterable[str] | None = None) -> Wh
 
     Invalid for a group.
     """
-    check_is_user(executor)
+    names.require_puller(executor.name, field="executor")
     now = clock.now()
     tasks, more = _tasks(reaching(executor.name), bound, now)
     chosen = [(task, chosen_occurrence(task.planned, None, now)) for task in tasks]
