@@ -27,9 +27,8 @@ from apps.common.admin.timeline import Moment
 from apps.dispatch.admin.executor_blockers import FIRST_DAY, blocker_sentences
 from apps.dispatch.admin.executor_csv import ExecutorCsvPages
 from apps.dispatch.admin.executor_page import executor_panels, rebuild_view
-from apps.dispatch.admin.explain import explain_view
+from apps.dispatch.admin.explain import explain_view, why_nothing_view
 from apps.dispatch.admin.filters import MembersOf, SilentFilter
-from apps.dispatch.admin.why_nothing import why_nothing_view
 from apps.dispatch.models import Executor, Membership, OnceTask
 from apps.dispatch.rules import names
 from apps.dispatch.services import executors

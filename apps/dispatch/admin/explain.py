@@ -1,4 +1,5 @@
-"""Why not: the page that explains a task for a user, and the panels that lead to it."""
+"""Why not: the page that explains a task for a user, and the panels that lead to it; and why
+nothing: the page that groups the tasks of a user by what stands against them."""
 
 from __future__ import annotations
 
@@ -27,12 +28,12 @@ from apps.common.errors import Invalid, NotFound
 from apps.common.messages import Reason
 from apps.common.times import read_instant
 from apps.dispatch.admin.filters import NAMES_URL
-from apps.dispatch.admin.preview import may_view
-from apps.dispatch.models import TASK_MODELS, Executor, OperatorScope, RotateTask, Task
+from apps.dispatch.admin.preview import may_view, title_of, visible_tasks
+from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, OperatorScope, RotateTask, Task
 from apps.dispatch.rules import explain as rules
-from apps.dispatch.rules import policy
+from apps.dispatch.rules import life, policy
 from apps.dispatch.rules.explain import Explanation
-from apps.dispatch.services.explain import explain
+from apps.dispatch.services.explain import Example, Group, explain, why_nothing
 from apps.dispatch.services.state import state_of
 from apps.dispatch.services.tasks import find_task
 
@@ -45,19 +46,19 @@ WORDS = {
     policy.OK: _("can have it"),
     rules.NOT_DUE: _("not due"),
     rules.ENDED: _("ended"),
-    rules.PAUSED: _("paused"),
-    rules.DELETED: _("deleted"),
+    life.PAUSED: _("paused"),
+    life.DELETED: _("deleted"),
     rules.EXECUTOR_DISABLED: _("executor disabled"),
     rules.NOT_MEMBER: _("not addressed"),
     rules.QUOTA_USED: _("quota used up"),
     policy.ALREADY_TAKEN: _("had already"),
     policy.COOLING_DOWN: _("cooling down"),
-    rules.IN_FLIGHT: _("open dispatch"),
+    policy.IN_FLIGHT: _("open dispatch"),
     rules.OUTSIDE_WINDOW: _("outside the window"),
     rules.MISFIRE_SKIPPED: _("missed"),
 }
 # Time alone does away with these.
-PASSING = {rules.NOT_DUE, policy.COOLING_DOWN, rules.IN_FLIGHT}
+PASSING = {rules.NOT_DUE, policy.COOLING_DOWN, policy.IN_FLIGHT}
 
 
 class TaskField(forms.CharField):
@@ -207,23 +208,15 @@ def _instant(text: str | None) -> datetime | None:
     return at
 
 
-def word_of(code: str) -> str:
-    """The reason in a word or two."""
-    return str(WORDS[code])
-
-
-def colour_of(code: str) -> str:
-    """Green for none, yellow for what passes by itself."""
-    if code == policy.OK:
-        return "success"
-    return "warning" if code in PASSING else "danger"
+def _labelled(code: str) -> SafeString:
+    """The reason in a word or two: green for none, yellow for what passes by itself."""
+    colour = "success" if code == policy.OK else "warning" if code in PASSING else "danger"
+    return label(str(WORDS[code]), colour)
 
 
 def _line(reason: Reason) -> ReasonLine:
     until = None if reason.until is None else shown_time(reason.until)
-    return ReasonLine(
-        label(word_of(reason.code), colour_of(reason.code)), translate(reason.detail), until
-    )
+    return ReasonLine(_labelled(reason.code), translate(reason.detail), until)
 
 
 def _others(
@@ -245,3 +238,56 @@ def _others(
         for at in instants
         if at != explanation.occurrence_at
     ]
+
+
+# --- why nothing --------------------------------------------------------------------------------
+def why_nothing_view(request: HttpRequest, *, model_admin: Any, pk: int) -> HttpResponse:
+    """Every task that could be meant, by its first reason, and when that could change."""
+    row: Executor | None = model_admin.get_object(request, str(pk))
+    if row is None or not model_admin.has_view_permission(request, row) or row.is_group:
+        raise PermissionDenied
+    found = why_nothing(row)
+    shown = [(str(each.task.source), each.task.pk) for one in found.groups for each in one.examples]
+    visible = visible_tasks(set(shown), request.user)
+    coming = found.next and _example(row, found.next, visible)
+    dispatch = Dispatch.objects.defer("params", "result").open_of(row.pk)
+    page: HttpResponse = model_admin.page(
+        request,
+        "admin/why_nothing.html",
+        title=_("Why nothing?"),
+        executor=row,
+        executor_url=model_admin.change_url(row.pk),
+        dispatch=dispatch,
+        dispatch_title=dispatch and title_of(dispatch, request.user),
+        dispatch_url=dispatch and reverse("admin:dispatch_dispatch_change", args=[dispatch.pk]),
+        deadline=dispatch and shown_time(dispatch.deadline_at),
+        groups=[_shown(row, group, visible) for group in found.groups],
+        # One that is hidden has no address.
+        next=coming if coming and "url" in coming else None,
+        is_something=found.is_something,
+        until=found.until and shown_time(found.until),
+        more=found.more,
+    )
+    return page
+
+
+def _shown(executor: Executor, group: Group, visible: set[tuple[str, int]]) -> dict[str, Any]:
+    return {
+        "word": _labelled(group.code),
+        "count": group.count,
+        "until": group.until and shown_time(group.until),
+        "examples": [_example(executor, each, visible) for each in group.examples],
+        "left_out": group.count - len(group.examples),
+    }
+
+
+def _example(executor: Executor, example: Example, visible: set[tuple[str, int]]) -> dict[str, str]:
+    task = example.task
+    if (str(task.source), task.pk) not in visible:
+        return {"title": gettext("not yours to see")}
+    return {
+        "title": shown_text(task.title, limit=60),
+        "label": task_label(task),
+        "url": explain_url(executor=executor.name, task=task_label(task)),
+        "detail": translate(example.explanation.first.detail),
+    }

@@ -16,9 +16,8 @@ from apps.dispatch.models import TASK_MODELS, Source
 from apps.dispatch.rules import names
 from apps.dispatch.rules.explain import CODES
 from apps.dispatch.services import executors
-from apps.dispatch.services.explain import explain
+from apps.dispatch.services.explain import explain, why_nothing
 from apps.dispatch.services.tasks import find_task
-from apps.dispatch.services.why_nothing import why_nothing
 
 
 class ExplainQuery(StrictSerializer):

@@ -10,19 +10,23 @@ from typing import NamedTuple
 from apps.common.errors import Invalid
 from apps.common.messages import Message, Reason
 from apps.common.messages import Message as _
+from apps.dispatch.rules.life import DELETED, PAUSED
 from apps.dispatch.rules.past import Held, Past
 from apps.dispatch.rules.plan import Planned
-from apps.dispatch.rules.policy import ALREADY_TAKEN, COOLING_DOWN, OK, PastDispatch
+from apps.dispatch.rules.policy import (
+    ALREADY_TAKEN,
+    COOLING_DOWN,
+    IN_FLIGHT,
+    OK,
+    PastDispatch,
+)
 from apps.dispatch.rules.queue import Identity, candidate_of
 
 NOT_DUE = "not_due"
 ENDED = "ended"
-PAUSED = "paused"
-DELETED = "deleted"
 EXECUTOR_DISABLED = "executor_disabled"
 NOT_MEMBER = "not_member"
 QUOTA_USED = "quota_used"
-IN_FLIGHT = "in_flight"
 OUTSIDE_WINDOW = "outside_window"
 MISFIRE_SKIPPED = "misfire_skipped"
 

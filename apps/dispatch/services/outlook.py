@@ -50,11 +50,11 @@ class Outlook:
     past: Past
     held: Held | None
 
-    def changed(self, task: Task, planned: Planned, *, is_planned: bool) -> Outlook:
+    def changed(self, planned: Planned, *, is_active: bool) -> Outlook:
         """The same with another version of that task, if it reaches this executor at all."""
         key = (planned.source, planned.task)
         plan = tuple(each for each in self.plan if (each.source, each.task) != key)
-        if is_planned and task.executor_id in self.owners:
+        if is_active and planned.owner in self.owners:
             plan = (*plan, planned)
         held = None if self.held is None else self.held.under(planned)
         return replace(self, plan=plan, held=held)

@@ -112,8 +112,8 @@ def _changes(
     """How the queue of each executor changes, in their order."""
     planned: Planned = task.planned
     today = outlooks(executors, until=period.end, now=now, besides=planned)
-    is_planned = task.status == Task.Status.ACTIVE
-    changed = [each.changed(task, planned, is_planned=is_planned) for each in today]
+    is_active = task.status == Task.Status.ACTIVE
+    changed = [each.changed(planned, is_active=is_active) for each in today]
     titles = {(planned.source, planned.task): task.title}
     before = previews(today, period, limit=MAX_ITEMS)
     after = previews(changed, period, titles, limit=MAX_ITEMS)
