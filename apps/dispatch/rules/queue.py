@@ -43,7 +43,8 @@ class Candidate(NamedTuple):
 
     @property
     def identity(self) -> Identity:
-        return (self.source, self.task, self.occurrence)
+        # Source, task and occurrence: asked for most often of all.
+        return self[2:5]
 
 
 def _order(candidate: Candidate) -> tuple[int, datetime, str, int]:

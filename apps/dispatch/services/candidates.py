@@ -80,17 +80,16 @@ class Candidates:
         ]
 
     def _checked(self, candidate: Candidate, past: Past) -> Eligible | None:
-        identity = candidate.identity
         answer = past.verdict_on(candidate, self._now)
         self._note(answer.until)
-        if answer.code == ALREADY_TAKEN:
-            self._closed.add(identity)
         if not answer.allows:
+            if answer.code == ALREADY_TAKEN:
+                self._closed.add(candidate.identity)
             return None
         if answer.carried is None and past.is_used_up(candidate):
             return None
-        last, has_stock = past.latest.get(identity), identity in past.handed
-        return Eligible(candidate, last, answer.carried, has_stock)
+        last = past.latest.get(candidate.identity)
+        return Eligible(candidate, last, answer.carried, candidate.identity in past.handed)
 
     def _note(self, at: datetime | None) -> None:
         if at is not None and (self.next_at is None or at < self.next_at):
