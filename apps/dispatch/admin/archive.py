@@ -22,7 +22,7 @@ from apps.common.admin.timeline import Moment
 from apps.common.admin.two_tables import TwoTablesAdmin
 from apps.dispatch.admin.dispatches import DispatchAdmin, StateFilter
 from apps.dispatch.admin.filters import ExecutorFilter, SourceFilter
-from apps.dispatch.models import ArchivedDispatch, ArchivedTask, Dispatch, OnceTask, RotateTask
+from apps.dispatch.models import TASK_MODELS, ArchivedDispatch, ArchivedTask, Dispatch
 from apps.dispatch.services.archive import restore_task
 from apps.journal.admin import latest_moments
 from apps.journal.models import JournalEntry, Source
@@ -118,7 +118,7 @@ class ArchivedTaskAdmin(TwoTablesAdmin, MachineRowAdmin):
         return self._may_with_both(request, "change")
 
     def _may_with_both(self, request: HttpRequest, verb: str) -> bool:
-        names = (f"{verb}_{model._meta.model_name}" for model in (OnceTask, RotateTask))
+        names = (f"{verb}_{model._meta.model_name}" for model in TASK_MODELS.values())
         return all(self._has_own_permission(request, name) for name in names)
 
     @column(_("executor"))
@@ -153,7 +153,7 @@ class ArchivedTaskAdmin(TwoTablesAdmin, MachineRowAdmin):
         icon="unarchive",
     )
     def restore(self, row: ArchivedTask, *, reason: str, actor: str) -> object:
-        model = OnceTask if row.source == OnceTask.source else RotateTask
+        model = TASK_MODELS[row.source]
         return restore_task(model, number=row.task, actor=actor, reason=reason)
 
 

@@ -234,7 +234,7 @@ class TaskAdmin(TwoTablesAdmin, ServiceModelAdmin):
         words = gettext("%(handed)d of %(times)d handed out, %(left)d left")
         if task.dispatch_times is None:
             words = gettext("%(handed)d of %(times)d members")
-        count = {"handed": handed, "times": quota, "left": max(0, quota - handed)}
+        count = {"handed": handed, "times": quota, "left": task.standing.left}
         line = format_html("{} {}", self.shown_state(task), words % count)
         return format_html("<p>{}</p><p>{}</p>", line, _reach(task))
 
