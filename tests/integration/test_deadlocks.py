@@ -112,7 +112,7 @@ def _copy(clock: FrozenClock) -> Callable[[], object]:
 
 def _pause(clock: FrozenClock) -> Callable[[], object]:
     task = factories.once_task(person())
-    return lambda: bulk.set_status(OnceTask.objects.filter(pk=task.pk), "paused", **WHY)
+    return lambda: bulk.change(OnceTask.objects.filter(pk=task.pk), "pause", **WHY)
 
 
 def _make_group(clock: FrozenClock) -> Callable[[], object]:

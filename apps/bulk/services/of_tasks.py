@@ -76,19 +76,10 @@ class Tasks(Target):
     def act(
         self, row: Any, verb: str, params: Mapping[str, Any], *, actor: str, reason: str
     ) -> None:
-        tasks.publish(_edits(row, verb, params, now=clock.now(), actor=actor, reason=reason))
-
-
-def _edits(row: Any, verb: str, params: Mapping[str, Any], **logged: Any) -> list[tasks.Edit]:
-    if verb == of.COPY:
-        return bulk.copy_paused(row, **logged)
-    if verb == of.DELETE:
-        edit = tasks.mark_deleted(row, **logged)
-    else:
-        edit = tasks.change(row, of.changes(verb, row.__dict__, params), locks=False, **logged)
-    if edit is None:
-        raise Conflict(_("nothing to change"))
-    return [edit]
+        edits = bulk.edits_of(row, verb, params, now=clock.now(), actor=actor, reason=reason)
+        if not edits:
+            raise Conflict(_("nothing to change"))
+        tasks.publish(edits)
 
 
 class OnceTasks(Tasks):

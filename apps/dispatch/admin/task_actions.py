@@ -19,6 +19,7 @@ from apps.common.admin.key_choice import KeyChoicesField
 from apps.common.errors import Invalid
 from apps.dispatch.admin.filters import NAMES_URL
 from apps.dispatch.models import Executor, Task
+from apps.dispatch.rules import task_verbs as verbs
 from apps.dispatch.rules.shift import parse_shift
 from apps.dispatch.services import bulk
 
@@ -68,7 +69,9 @@ def shift_action(question: str | Promise) -> Any:
         actor: str,
         once: str,
     ) -> ActionResult:
-        return _named(admin, rows, bulk.shift(rows, by, actor=actor, reason=reason, once=once))
+        params = {"shift_seconds": round(by.total_seconds())}
+        outcome = bulk.change(rows, verbs.SHIFT, params, actor=actor, reason=reason, once=once)
+        return _named(admin, rows, outcome)
 
     return reason_action(
         description=_("Shift"),
@@ -90,9 +93,7 @@ def shift_action(question: str | Promise) -> Any:
     at_once=True,
 )
 def pause(admin: Any, rows: QuerySet[Any], *, reason: str, actor: str) -> ActionResult:
-    return _named(
-        admin, rows, bulk.set_status(rows, Task.Status.PAUSED, actor=actor, reason=reason)
-    )
+    return _named(admin, rows, bulk.change(rows, verbs.PAUSE, actor=actor, reason=reason))
 
 
 @reason_action(
@@ -105,9 +106,7 @@ def pause(admin: Any, rows: QuerySet[Any], *, reason: str, actor: str) -> Action
     is_harmless=True,
 )
 def resume(admin: Any, rows: QuerySet[Any], *, reason: str, actor: str) -> ActionResult:
-    return _named(
-        admin, rows, bulk.set_status(rows, Task.Status.ACTIVE, actor=actor, reason=reason)
-    )
+    return _named(admin, rows, bulk.change(rows, verbs.RESUME, actor=actor, reason=reason))
 
 
 @reason_action(
@@ -144,7 +143,7 @@ def copy(
     at_once=True,
 )
 def delete_task(admin: Any, rows: QuerySet[Any], *, reason: str, actor: str) -> ActionResult:
-    return _named(admin, rows, bulk.delete(rows, actor=actor, reason=reason))
+    return _named(admin, rows, bulk.change(rows, verbs.DELETE, actor=actor, reason=reason))
 
 
 def _named(admin: Any, rows: QuerySet[Any], outcome: bulk.BulkResult) -> ActionResult:

@@ -4,7 +4,7 @@ executor once and writes the journal in one statement. A refused row does not st
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -17,8 +17,8 @@ from apps.common.db import transactional
 from apps.common.errors import Conflict, LimitReached, PlatformError
 from apps.common.messages import Message as _
 from apps.dispatch.models import Executor, OnceTask, RotateTask, Task
-from apps.dispatch.rules.recurrence import Recurrence
-from apps.dispatch.rules.shift import is_moved, shifted
+from apps.dispatch.rules import task_verbs as verbs
+from apps.dispatch.rules.shift import is_moved
 from apps.dispatch.services import tasks
 from apps.dispatch.services.audit import edit_entry
 from apps.dispatch.services.tasks import Edit
@@ -55,44 +55,26 @@ class BulkResult:
         return self
 
 
-def set_status(rows: QuerySet[TaskT], status: str, *, actor: str, reason: str) -> BulkResult:
-    """Pause or resume the tasks; rotations beyond the limit of their executor are refused."""
-    logged: dict[str, Any] = {"actor": actor, "reason": reason}
-    return _in_batches(
-        rows,
-        _one_each(
-            lambda task, now: tasks.change(task, {"status": status}, now=now, locks=False, **logged)
-        ),
-    )
-
-
-def delete(rows: QuerySet[TaskT], *, actor: str, reason: str) -> BulkResult:
-    """Mark the tasks deleted."""
-    logged = {"actor": actor, "reason": reason}
-    return _in_batches(
-        rows, _one_each(lambda task, now: tasks.mark_deleted(task, now=now, **logged))
-    )
-
-
-def shift(
-    rows: QuerySet[TaskT], by: timedelta, *, actor: str, reason: str, once: str = ""
+def change(
+    rows: QuerySet[TaskT],
+    verb: str,
+    params: Mapping[str, Any] | None = None,
+    *,
+    actor: str,
+    reason: str,
+    once: str = "",
 ) -> BulkResult:
-    """Move start and end of the tasks; what has been handed out of a once task stays counted.
+    """Do what the verb of rules.task_verbs says to the tasks. A repeat with the same `once` changes
+    nothing."""
+    logged = {"actor": actor, "reason": reason, "trace_id": once}
 
-    A rotation is another series from this moment on, as after any edit of its start; one that would
-    not be due at any other time is refused. A repeat with the same `once` changes nothing.
-    """
+    def changed(task: TaskT, now: datetime) -> Iterator[Edit | Refusal]:
+        edits = edits_of(task, verb, params or {}, now=now, **logged)
+        yield from edits
+        if not edits:
+            yield Refusal(task.pk, None)
 
-    def moved(task: TaskT, now: datetime) -> Edit | None:
-        start_at, end_at = shifted(task.start_at, task.end_at, by)
-        changes = {"start_at": start_at, "end_at": end_at}
-        if isinstance(task, RotateTask) and task.status != Task.Status.DELETED:
-            _require_difference(task.recurrence, by, now)
-        return tasks.change(
-            task, changes, now=now, locks=False, actor=actor, reason=reason, trace_id=once
-        )
-
-    return _in_batches(rows, _one_each(moved), once=once)
+    return _in_batches(rows, changed, once=once)
 
 
 def copy(
@@ -130,24 +112,31 @@ def copy(
     return _in_batches(rows, copied, once=once, executors=executors, batch=batch)
 
 
-def copy_paused(
-    task: OnceTask | RotateTask, *, now: datetime, actor: str, reason: str
+def edits_of(
+    task: Any, verb: str, params: Mapping[str, Any], *, now: datetime, **logged: Any
 ) -> list[Edit]:
-    """Plan the task once more, paused, for the same executor, which the caller has locked."""
-    logged = {"actor": actor, "reason": reason}
-    edit = _copy(task, {"status": Task.Status.PAUSED}, now=now, **logged)
-    return [edit, _note_copies(task, [task.executor.name], now=now, **logged)]
+    """What the verb makes of the task, which the caller has locked with its executor; empty when it
+    changes nothing.
+
+    What has been handed out of a shifted once task stays counted. A shifted rotation is another
+    series from this moment on, as after any edit of its start; Conflict when it would not be due at
+    any other time. LimitReached when a resumed one is one too many for its executor.
+    """
+    if verb == verbs.COPY:
+        paused = _copy(task, {"status": Task.Status.PAUSED}, now=now, **logged)
+        return [paused, _note_copies(task, [task.executor.name], now=now, **logged)]
+    if verb == verbs.DELETE:
+        edit = tasks.mark_deleted(task, now=now, **logged)
+    else:
+        if verb == verbs.SHIFT and isinstance(task, RotateTask):
+            _require_difference(task, timedelta(seconds=params["shift_seconds"]), now)
+        changes = verbs.changes(verb, task.__dict__, params)
+        edit = tasks.change(task, changes, now=now, locks=False, **logged)
+    return [] if edit is None else [edit]
 
 
 # --- batches --------------------------------------------------------------------------------------
 Act = Callable[[Any, datetime], Iterator[Edit | Refusal]]
-
-
-def _one_each(act: Callable[[Any, datetime], Edit | None]) -> Act:
-    def acted(task: Any, now: datetime) -> Iterator[Edit | Refusal]:
-        yield act(task, now) or Refusal(task.pk, None)
-
-    return acted
 
 
 def _in_batches(
@@ -239,8 +228,8 @@ def _done_before(found: Sequence[Task], once: str) -> set[int]:
 
 
 # --- what is done to one task -------------------------------------------------------------------
-def _require_difference(series: Recurrence, by: timedelta, now: datetime) -> None:
-    if not is_moved(series, by, now):
+def _require_difference(task: RotateTask, by: timedelta, now: datetime) -> None:
+    if task.status != Task.Status.DELETED and not is_moved(task.recurrence, by, now):
         raise Conflict(
             _(
                 "It would be due at the same times as before, because its rule goes by the clock "

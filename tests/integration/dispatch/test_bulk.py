@@ -42,9 +42,7 @@ def test_many_are_paused_with_one_rise_of_each_plan_and_an_entry_each() -> None:
     once_tasks(1, carl)
     versions = plan_versions()
 
-    outcome = bulk.set_status(
-        OnceTask.objects.filter(pk__in=[t.pk for t in mine]), "paused", **BY_OLGA
-    )
+    outcome = bulk.change(OnceTask.objects.filter(pk__in=[t.pk for t in mine]), "pause", **BY_OLGA)
 
     assert (outcome.done, outcome.refused) == (5, [])
     assert OnceTask.objects.filter(status="paused", version=2).count() == 5
@@ -61,13 +59,13 @@ def test_batches_are_bounded_and_the_statements_of_one_few(
     """A batch costs one UPDATE a row and some ten statements besides."""
     once_tasks(20)
     with django_assert_max_num_queries(20 + 12):
-        bulk.set_status(OnceTask.objects.all(), "paused", **BY_OLGA)
+        bulk.change(OnceTask.objects.all(), "pause", **BY_OLGA)
     sizes: list[int] = []
     publish = tasks.publish
     monkeypatch.setattr(tasks, "publish", lambda edits: sizes.append(len(edits)) or publish(edits))
     monkeypatch.setattr(bulk, "BATCH", 8)
 
-    assert bulk.delete(OnceTask.objects.all(), **BY_OLGA).done == 20
+    assert bulk.change(OnceTask.objects.all(), "delete", **BY_OLGA).done == 20
 
     assert sizes == [8, 8, 4]
 
@@ -83,7 +81,7 @@ def test_row_that_the_database_does_not_take_fails_alone(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(OnceTask, "save", fail)
 
-    outcome = bulk.set_status(OnceTask.objects.all(), "paused", **BY_OLGA)
+    outcome = bulk.change(OnceTask.objects.all(), "pause", **BY_OLGA)
 
     assert outcome.done == 2
     assert refused(outcome) == {bad.pk: "The database did not take it; try again."}
@@ -98,7 +96,7 @@ def test_only_the_given_rows_are_touched_however_they_change_meanwhile() -> None
     pks = sorted(rows.values_list("pk", flat=True))
     tasks.update_task(task=moved, changes={"executor": factories.user("uid_bob")}, actor="x")
 
-    outcome = bulk._surely(rows, pks, bulk._one_each(lambda task, now: None), "", ())
+    outcome = bulk._surely(rows, pks, lambda task, now: iter([Refusal(task.pk, None)]), "", ())
 
     assert refused(outcome) == {kept.pk: None, moved.pk: "It does not exist any more."}
 
@@ -110,7 +108,7 @@ def test_as_many_rotations_are_resumed_as_their_executor_has_room_for(settings: 
     factories.rotation(alice)
     resting = [factories.rotation(alice, status="paused") for _ in range(4)]
 
-    outcome = bulk.set_status(RotateTask.objects.filter(status="paused"), "active", **BY_OLGA)
+    outcome = bulk.change(RotateTask.objects.filter(status="paused"), "resume", **BY_OLGA)
 
     assert outcome.done == 2
     assert [refusal.task for refusal in outcome.refused] == [task.pk for task in resting[2:]]
@@ -131,7 +129,7 @@ def test_shifted_once_task_keeps_its_stock(frozen_clock: FrozenClock) -> None:
     )
     callback.taken(factories.member("uid_alice"))
 
-    outcome = bulk.shift(OnceTask.objects.all(), timedelta(hours=2), **BY_OLGA)
+    outcome = bulk.change(OnceTask.objects.all(), "shift", {"shift_seconds": 7200}, **BY_OLGA)
 
     assert outcome.done == 1
     task.refresh_from_db()
@@ -225,10 +223,12 @@ def test_batches_that_meet_wait_for_each_other_and_all_edits_are_made(racers: An
     executors = [factories.user(f"uid_{n}") for n in range(4)]
     for n in range(24):
         factories.once_task(executors[n % 4], title=f"Task {n}")
-    steps = [timedelta(minutes=n) for n in range(1, 7)]
+    steps = [{"shift_seconds": 60 * n} for n in range(1, 7)]
     start = OnceTask.objects.order_by("pk")[0].start_at
 
-    race = racers([lambda by=by: bulk.shift(OnceTask.objects.all(), by, **BY_OLGA) for by in steps])
+    race = racers(
+        [lambda by=by: bulk.change(OnceTask.objects.all(), "shift", by, **BY_OLGA) for by in steps]
+    )
 
     assert [outcome.done for outcome in race.results] == [24] * 6
     assert OnceTask.objects.order_by("pk")[0].start_at == start + timedelta(minutes=21)
