@@ -27,7 +27,7 @@ class Item(NamedTuple):
     """One hand-out: `at` is when the executor would get it, `remaining` how often it was yet to be
     handed out just before, `number` that of a dispatch that is open already.
 
-    The rules name what is open; they know no other title.
+    `title` is empty until a service reads it, but for what is open.
     """
 
     at: datetime
