@@ -34,9 +34,8 @@ from apps.common.admin.base import Panel
 from apps.common.admin.buttons import Button
 from apps.common.admin.display import column, label, plain_time, shown_text, time_column, translate
 from apps.common.admin.filters import ChoiceFilter
-from apps.common.admin.timeline import Moment
 from apps.common.errors import FieldError, PlatformError
-from apps.journal.admin import latest_moments
+from apps.journal.admin import RecordedAdmin
 from apps.journal.admin.words import Event, register
 from apps.journal.models import JournalEntry, Source
 
@@ -171,7 +170,7 @@ def _bound_to(row: Any, field: str) -> SafeString:
 
 
 @admin.register(ApiClient)
-class ApiClientAdmin(ServiceModelAdmin):
+class ApiClientAdmin(RecordedAdmin, ServiceModelAdmin):
     """Creates, changes, rotates and revokes keys through the services; a new key is shown once.
 
     The page with the key is the response to the form. A redirect would have to store the key in
@@ -392,6 +391,3 @@ class ApiClientAdmin(ServiceModelAdmin):
         )
 
     # --- history --------------------------------------------------------------------------------
-    def timeline(self, request: HttpRequest, row: ApiClient) -> Sequence[Moment]:
-        entries = JournalEntry.objects.timeline(Source.ACCESS, row.pk)
-        return latest_moments(entries, shows_payload=True)

@@ -14,6 +14,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.access.rules.clients import Client, ClientTerms, Rate
 from apps.common.fields import KeyField
+from apps.journal.models import Recorded, Source
 
 
 class State(models.TextChoices):
@@ -22,12 +23,14 @@ class State(models.TextChoices):
     REVOKED = "revoked", _("revoked")  # final
 
 
-class ApiClient(models.Model):
+class ApiClient(Recorded):
     """One caller and the hashes of its secret. The secret itself is shown once and never stored.
 
     While a rotation is under way two secrets open: the new one, and the previous one until
     `previous_valid_until`. `version` grows with every edit, so that a stale form is detected.
     """
+
+    journal_source = Source.ACCESS
 
     client_id = KeyField(_("client id"), max_length=64, unique=True, editable=False)
     name = models.CharField(_("name"), max_length=100)
@@ -55,6 +58,10 @@ class ApiClient(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} ({self.client_id})"
+
+    @property
+    def journal_name(self) -> str:
+        return self.client_id
 
     def state(self, now: datetime) -> State:
         if self.revoked_at is not None:

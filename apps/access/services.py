@@ -17,8 +17,7 @@ from apps.common import clock
 from apps.common.db import transactional
 from apps.common.errors import Conflict, Invalid, NotFound
 from apps.common.messages import Message as _
-from apps.journal import services as journal
-from apps.journal.models import Source
+from apps.journal.services.edit import record_edit, require_version
 
 KEEP_OLD = timedelta(hours=24)
 MAX_KEEP_OLD = timedelta(days=30)
@@ -96,16 +95,7 @@ def edit_client(
     """
     now = clock.now()
     current = _locked(client)
-    if current.version != version:
-        raise Conflict(
-            _(
-                "{id} was changed since you read it (version {version}, now {current}); "
-                "read it again and repeat your change.",
-                id=current.client_id,
-                version=version,
-                current=current.version,
-            )
-        )
+    require_version(current, version)
     _require_not_revoked(current)
     before = current.terms()
     after = validated(
@@ -284,23 +274,15 @@ def _record(
 ) -> None:
     old, new = _as_data(before), _as_data(after)
     changed = {key for key in new if old.get(key) != new[key]}
-    journal.write(
-        [
-            journal.Entry(
-                at=now,
-                source=Source.ACCESS,
-                subject_id=client.pk,
-                event=event,
-                from_state=from_state,
-                to_state=to_state,
-                type_or_task=client.client_id,
-                actor=actor,
-                reason=reason,
-                data={
-                    "before": {key: value for key, value in old.items() if key in changed},
-                    "after": {key: new[key] for key in new if key in changed},
-                    **(extra or {}),
-                },
-            )
-        ]
+    record_edit(
+        client,
+        event,
+        now=now,
+        actor=actor,
+        reason=reason,
+        from_state=from_state,
+        to_state=to_state,
+        before={key: value for key, value in old.items() if key in changed},
+        after={key: new[key] for key in new if key in changed},
+        more=extra,
     )

@@ -22,12 +22,12 @@ from apps.alerts.rules.judge import Open, Terms
 from apps.alerts.rules.quiet import QuietHours
 from apps.common.fields import KeyField, References
 from apps.common.messages import Message
-from apps.common.models import Edited
 from apps.common.sealed import SealedField, Unreadable
 from apps.common.zones import parse_zone
 from apps.dispatch.rules.recurrence import Recurrence, parse_rule
 from apps.dispatch.rules.summary import summary
 from apps.jobs.models import bounds_of
+from apps.journal.models import Edited, Recorded
 from apps.schedules.models import Schedule
 
 MAX_NAME = 100
@@ -61,6 +61,9 @@ class Channel(Edited):
         FEISHU = "feishu", _("Feishu")
         SLACK = "slack", _("Slack")
 
+    # Never shown, not even in the journal.
+    secrets = ("url", "secret")
+
     name = models.CharField(_("name"), max_length=MAX_NAME, unique=True)
     kind = KeyField(_("kind"), max_length=16, choices=Kind.choices)
     url = SealedField(_("address"), blank=True)
@@ -77,6 +80,15 @@ class Channel(Edited):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def journal_name(self) -> str:
+        return f"channel:{self.pk}"
+
+    def told(self, name: str) -> Any:
+        if name in self.secrets:
+            return "…" if getattr(self, name) else ""
+        return super().told(name)
 
     @property
     def is_readable(self) -> bool:
@@ -135,6 +147,10 @@ class AlertRule(Edited):
         return self.name
 
     @property
+    def journal_name(self) -> str:
+        return f"alert-rule:{self.pk}"
+
+    @property
     def terms(self) -> Terms:
         """What decides, with the usual values of its kind where it names none."""
         usual = kinds.KINDS[self.kind]
@@ -176,7 +192,7 @@ def names_of(subjects: Iterable[str]) -> dict[str, str]:
     return {**names, **named}
 
 
-class Alert(models.Model):
+class Alert(Recorded):
     """One subject of a rule that is wrong: pending → firing → resolved; pending ones go again.
 
     `open_key` is NULL once it is resolved and unique until then, so a subject has one open alert
@@ -223,6 +239,10 @@ class Alert(models.Model):
 
     def __str__(self) -> str:
         return f"{self.rule}: {self.name}"
+
+    @property
+    def journal_name(self) -> str:
+        return f"alert:{self.pk}"
 
     @cached_property
     def name(self) -> str:
@@ -297,6 +317,10 @@ class ReportPlan(Edited):
 
     def __str__(self) -> str:
         return self.title
+
+    @property
+    def journal_name(self) -> str:
+        return f"report-plan:{self.pk}"
 
     @cached_property
     def recurrence(self) -> Recurrence:

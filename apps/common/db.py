@@ -23,15 +23,10 @@ from django.db import (
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
-from apps.common.errors import Conflict, NotFound
-from apps.common.messages import Message
-from apps.common.messages import Message as _
-
 logger = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 R = TypeVar("R")
-RowT = TypeVar("RowT", bound=models.Model)
 
 MAX_TRIES = 5
 RECENT_SECONDS = 1.0
@@ -331,26 +326,3 @@ def placeholders(count: int) -> str:
 def table(model: type[models.Model]) -> str:
     """The quoted name of its table."""
     return connection.ops.quote_name(model._meta.db_table)
-
-
-def take_version(model: type[RowT], pk: int, version: int | None) -> RowT:
-    """The row, locked for the rest of the transaction.
-
-    Conflict when the caller's version is not the current one; None means "whatever is there".
-    """
-    row = model._default_manager.select_for_update().filter(pk=pk).first()
-    if row is None:
-        what = Message(model._meta.verbose_name_raw)
-        raise NotFound(_("{what} {number} does not exist any more.", what=what, number=pk))
-    current: int = row.version  # type: ignore[attr-defined]
-    if version is not None and version != current:
-        raise Conflict(
-            _(
-                "It was changed by {actor} since you read it (version {version}, now {current}); "
-                "read it again and repeat your change.",
-                actor=getattr(row, "updated_by", "") or _("somebody else"),
-                version=version,
-                current=current,
-            )
-        )
-    return row

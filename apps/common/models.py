@@ -1,4 +1,4 @@
-"""Leases of processes, what each person has chosen and kept, and the columns of edited rows."""
+"""Leases of processes, and what each person has chosen and kept."""
 
 from __future__ import annotations
 
@@ -112,16 +112,3 @@ class SavedView(models.Model):
 
     def __str__(self) -> str:
         return self.title
-
-
-class Edited(models.Model):
-    """What people and programs edit: by whom and when. `version` grows by one with every edit."""
-
-    version = models.PositiveIntegerField(default=1, editable=False)
-    created_at = models.DateTimeField(_("created"), editable=False)
-    created_by = models.CharField(max_length=160, blank=True, editable=False)
-    updated_at = models.DateTimeField(_("changed"), editable=False)
-    updated_by = models.CharField(max_length=160, blank=True, editable=False)
-
-    class Meta:
-        abstract = True

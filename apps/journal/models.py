@@ -1,10 +1,13 @@
-"""The append-only log of every state change; reports, sinks and timelines read it."""
+"""The append-only log of every state change, which reports, sinks and timelines read; and the rows
+whose edits it records."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from datetime import datetime, time
+from typing import Any, ClassVar, Self
 
 from django.db import models
+from django.utils.functional import classproperty
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.error_lines import line_of_text
@@ -28,10 +31,74 @@ def line_of(error: str, summary: str | None) -> str:
     return summary or line_of_text(error)
 
 
+class Recorded(models.Model):
+    """A row whose edits the journal records: where, and by what names."""
+
+    journal_source: ClassVar[str] = Source.PLAN
+    # The name of the executor that it is, or is for.
+    journal_executor = ""
+
+    class Meta:
+        abstract = True
+
+    @property
+    def journal_name(self) -> str:
+        """What its entries call it; sources have rows of several tables with the same keys."""
+        return str(self._meta.model_name)
+
+    @classproperty
+    def editable(cls) -> tuple[str, ...]:  # noqa: N805
+        """The fields that people and programs set: the list for API, CSV, copies and history."""
+        fields = (*cls._meta.concrete_fields, *cls._meta.many_to_many)
+        return tuple(field.name for field in fields if field.editable and not field.primary_key)
+
+    def told(self, name: str) -> Any:
+        """The value of a field as the journal keeps it: rows by their names, instants as text."""
+        value = getattr(self, name)
+        if isinstance(value, models.Manager):
+            return sorted(map(str, value.all()))
+        if isinstance(value, models.Model):
+            return str(value)
+        return value.isoformat() if isinstance(value, datetime | time) else value
+
+    def told_all(self) -> dict[str, Any]:
+        """All editable fields as the journal keeps them."""
+        return {name: self.told(name) for name in self.editable}
+
+
+class Edited(Recorded):
+    """What people and programs edit: by whom and when. `version` grows by one with every edit."""
+
+    version = models.PositiveIntegerField(default=1, editable=False)
+    created_at = models.DateTimeField(_("created"), editable=False)
+    created_by = models.CharField(max_length=160, blank=True, editable=False)
+    updated_at = models.DateTimeField(_("changed"), editable=False)
+    updated_by = models.CharField(max_length=160, blank=True, editable=False)
+
+    class Meta:
+        abstract = True
+
+    @classmethod
+    def made(cls, *, now: datetime, actor: str, **fields: Any) -> Self:
+        """A new row that is not written."""
+        by = actor[:160]
+        return cls(**fields, created_at=now, created_by=by, updated_at=now, updated_by=by)
+
+    def next_version(self, *, now: datetime, actor: str) -> None:
+        """Count the edit; writes nothing."""
+        self.version += 1
+        self.updated_at, self.updated_by = now, actor[:160]
+
+
 class JournalQuerySet(models.QuerySet["JournalEntry"]):
     def timeline(self, source: str, subject_id: int) -> JournalQuerySet:
         """The entries about one subject, oldest first."""
         return self.filter(source=source, subject_id=subject_id).order_by("id")
+
+    def about(self, row: Recorded) -> JournalQuerySet:
+        """The entries about the row, oldest first."""
+        entries = self.timeline(row.journal_source, row.pk)
+        return entries.filter(type_or_task=row.journal_name)
 
 
 class JournalEntry(models.Model):

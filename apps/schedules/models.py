@@ -12,19 +12,18 @@ from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import models
 from django.db.models import F, Q
-from django.utils.functional import classproperty
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
 from apps.common.fields import KeyField, References
 from apps.common.messages import Message
-from apps.common.models import Edited
 from apps.common.zones import parse_zone
 from apps.dispatch.rules import recurrence as misfires
 from apps.dispatch.rules.recurrence import Recurrence, parse_rule
 from apps.dispatch.rules.summary import summary
 from apps.jobs.models import JobScope
 from apps.jobs.models.job_type import MAX_NAME
+from apps.journal.models import Edited, Source
 from apps.schedules.rules import occurrences, trouble
 from apps.schedules.rules.limits import MAX_TITLE
 
@@ -78,6 +77,7 @@ class Schedule(Edited):
         UNMADE = trouble.UNMADE, _("last run made no job")
         FAILING = trouble.FAILING, _("last three jobs failed")
 
+    journal_source = Source.SCHEDULE
     # An edit of these means another series.
     rule_fields = ("rule", "time_zone", "start_at")
 
@@ -148,16 +148,14 @@ class Schedule(Edited):
     def __str__(self) -> str:
         return self.title
 
-    @classproperty
-    def editable(cls) -> tuple[str, ...]:  # noqa: N805
-        """The fields that a planner sets."""
-        fields = cls._meta.concrete_fields
-        return tuple(field.name for field in fields if field.editable and not field.primary_key)
-
     @property
     def subject(self) -> str:
         """Its name in the journal and on its jobs: `schedule:7`."""
         return f"schedule:{self.pk}"
+
+    @property
+    def journal_name(self) -> str:
+        return self.subject
 
     def key_of(self, occurrence: int) -> str:
         """The key of the job of an occurrence."""

@@ -20,7 +20,6 @@ from apps.alerts.admin.base import ForAllOrNobodyAdmin, subject_link
 from apps.alerts.models import Alert, AlertRule, Delivery, names_of
 from apps.alerts.services import alerts
 from apps.alerts.services.messages import sentence, shown_value
-from apps.alerts.services.record import label_of
 from apps.common import clock
 from apps.common.admin import MachineRowAdmin, reason_action
 from apps.common.admin.base import Panel
@@ -33,9 +32,7 @@ from apps.common.admin.display import (
     time_column,
 )
 from apps.common.admin.filters import ChoiceFilter
-from apps.common.admin.timeline import Moment
-from apps.journal.admin import latest_moments
-from apps.journal.models import JournalEntry, Source
+from apps.journal.admin import RecordedAdmin
 
 STATE_COLOURS = {
     Alert.State.PENDING: "info",
@@ -67,7 +64,7 @@ class SeverityFilter(ChoiceFilter):
         return rows.filter(rule__severity=given["severity"])
 
 
-class AlertAdmin(ForAllOrNobodyAdmin, MachineRowAdmin):
+class AlertAdmin(ForAllOrNobodyAdmin, RecordedAdmin, MachineRowAdmin):
     when_no_history = _("Nobody has acted on it yet.")
     when_empty = _("Nothing is wrong, or no rule watches it: see the alert rules.")
     list_display = ("shown_what", "shown_state", "shown_rule", "shown_value", "shown_since")
@@ -157,10 +154,6 @@ class AlertAdmin(ForAllOrNobodyAdmin, MachineRowAdmin):
         lines = format_html_join("", "<li>{}</li>", ((delivery_line(each),) for each in sent))
         messages = format_html("<ul>{}</ul>", lines) if lines else SafeString("–")
         return [Panel(_("Messages"), messages), *super().panels(request, row)]
-
-    def timeline(self, request: HttpRequest, row: Alert) -> Sequence[Moment]:
-        entries = JournalEntry.objects.timeline(Source.PLAN, row.pk)
-        return latest_moments(entries.filter(type_or_task=label_of(row)), shows_payload=True)
 
     # --- actions ----------------------------------------------------------------------------------
     def has_snooze_permission(self, request: HttpRequest, obj: object = None) -> bool:

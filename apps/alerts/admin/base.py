@@ -5,14 +5,18 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlencode
 
+from django.contrib import messages
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from apps.alerts.rules import kinds
-from apps.common.admin.display import shown_text
+from apps.alerts.services import settings
+from apps.common.admin import ServiceModelAdmin
+from apps.common.admin.display import shown_text, translate
 from apps.jobs.models import bounds_of
+from apps.journal.admin import RecordedAdmin
 
 
 class ForAllOrNobodyAdmin:
@@ -32,6 +36,32 @@ class ForAllOrNobodyAdmin:
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         return super().has_module_permission(request) and _is_open(request)  # type: ignore[misc]
+
+
+class SettingAdmin(ForAllOrNobodyAdmin, RecordedAdmin, ServiceModelAdmin):
+    """Of rules and channels."""
+
+    is_removable = True
+
+    def create(self, request: HttpRequest, form: Any, *, actor: str) -> Any:
+        return self._warned(request, settings.create(self.model, actor=actor, **form.values))
+
+    def update(self, request: HttpRequest, row: Any, form: Any, *, version: int, actor: str) -> Any:
+        changed = settings.update(row, form.changes, version=version, actor=actor)
+        return self._warned(request, changed)
+
+    def remove(self, request: HttpRequest, row: Any, *, actor: str) -> None:
+        settings.delete(row, actor=actor)
+
+    def _warned(self, request: HttpRequest, row: Any) -> Any:
+        """The row, after a warning if it cannot do what it is for."""
+        if why := self.trouble(row):
+            self.message_user(request, shown_text(translate(why)), messages.WARNING)
+        return row
+
+    def trouble(self, row: Any) -> str:
+        """Why it cannot do what it is for, if so."""
+        raise NotImplementedError(f"{type(self).__name__} must define trouble()")
 
 
 def _is_open(request: HttpRequest) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 from django import forms
 from django.conf import settings as django_settings
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect
@@ -16,25 +16,19 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminSelectWidget
 
-from apps.alerts.admin.base import ForAllOrNobodyAdmin
+from apps.alerts.admin.base import SettingAdmin
 from apps.alerts.conf import conf
 from apps.alerts.models import Channel
 from apps.alerts.services import settings
 from apps.alerts.services.notify import send_test
-from apps.alerts.services.record import label_of
 from apps.alerts.services.sending import why_not_called
-from apps.common.admin import ServiceForm, ServiceModelAdmin, actor_of
+from apps.common.admin import ServiceForm, actor_of
 from apps.common.admin.actions import CustomUrls
 from apps.common.admin.base import Panel
 from apps.common.admin.buttons import Button
 from apps.common.admin.display import column, shown_text, translate
 from apps.common.admin.schema_fields import Lines
-from apps.common.admin.timeline import Moment
 from apps.common.errors import FieldError
-from apps.journal.admin import latest_moments
-from apps.journal.models import JournalEntry, Source
-
-SECRETS = ("url", "secret")
 
 
 def secret_field(title: Any, help_text: Any) -> forms.CharField:
@@ -71,11 +65,11 @@ class ChannelForm(ServiceForm):
 
     class Meta:
         model = Channel
-        fields = settings.CHANNEL_FIELDS
+        fields = Channel.editable
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        for name in SECRETS:
+        for name in Channel.secrets:
             self.initial[name] = ""
             if self.instance.pk and name in self.fields:
                 self._explain(name, gettext("Empty: as it is."))
@@ -88,22 +82,14 @@ class ChannelForm(ServiceForm):
         self.fields[name].help_text = f"{self.fields[name].help_text} {escape(text)}"
 
     def rule_errors(self) -> Sequence[FieldError]:
-        known = {name: getattr(self.instance, name) for name in settings.CHANNEL_FIELDS}
-        return settings.faults_of_channel({**known, **self.typed})
-
-    @property
-    def typed(self) -> dict[str, Any]:
-        """The values of the form; secrets that were left empty are left out."""
-        return {
-            name: value
-            for name, value in self.cleaned_data.items()
-            if name in settings.CHANNEL_FIELDS and (value or name not in SECRETS)
-        }
+        # Secrets that were left empty stay as they are.
+        typed = self.cleaned_data.items()
+        given = {name: value for name, value in typed if value or name not in Channel.secrets}
+        return settings.faults(self.instance, given)
 
 
-class ChannelAdmin(ForAllOrNobodyAdmin, ServiceModelAdmin):
+class ChannelAdmin(SettingAdmin):
     form = ChannelForm
-    is_removable = True
     when_empty = _("A channel is where people are notified: a mail address, a bot or a webhook.")
     list_display = ("name", "kind", "shown_host", "shown_language", "enabled")
     list_mobile = (("kind", "name"), ("shown_host", "enabled"))
@@ -119,7 +105,7 @@ class ChannelAdmin(ForAllOrNobodyAdmin, ServiceModelAdmin):
         # Nobody reads them; who may not change the channel has no field for them.
         may = self.has_add_permission(request) if obj is None else False
         if may or self.has_change_permission(request, obj):
-            names[names.index("recipients") : names.index("recipients")] = SECRETS
+            names[names.index("recipients") : names.index("recipients")] = Channel.secrets
         return [(None, {"fields": names})]
 
     @column(_("host"))
@@ -130,27 +116,8 @@ class ChannelAdmin(ForAllOrNobodyAdmin, ServiceModelAdmin):
     def shown_language(self, row: Channel) -> str:
         return str(dict(django_settings.LANGUAGES).get(row.language, row.language))
 
-    def create(self, request: HttpRequest, form: ChannelForm, *, actor: str) -> Channel:
-        made = settings.create_channel(actor=actor, **form.typed)
-        self._warn(request, made)
-        return made
-
-    def update(
-        self, request: HttpRequest, row: Channel, form: Any, *, version: int, actor: str
-    ) -> Channel:
-        changes = form.changes
-        changed = settings.update_channel(
-            channel=row, changes=changes, version=version, actor=actor
-        )
-        self._warn(request, changed)
-        return changed
-
-    def _warn(self, request: HttpRequest, row: Channel) -> None:
-        if why := why_not_called(row):
-            self.message_user(request, shown_text(translate(why)), messages.WARNING)
-
-    def remove(self, request: HttpRequest, row: Channel, *, actor: str) -> None:
-        settings.delete_channel(channel=row, actor=actor)
+    def trouble(self, row: Channel) -> str:
+        return why_not_called(row)
 
     def top_panels(self, request: HttpRequest, row: Channel) -> list[Panel]:
         why = why_not_called(row)
@@ -158,10 +125,6 @@ class ChannelAdmin(ForAllOrNobodyAdmin, ServiceModelAdmin):
             return []
         body = format_html('<p role="note">{}</p>', shown_text(translate(why)))
         return [Panel(_("No message can be sent"), body)]
-
-    def timeline(self, request: HttpRequest, row: Channel) -> Sequence[Moment]:
-        entries = JournalEntry.objects.timeline(Source.PLAN, row.pk)
-        return latest_moments(entries.filter(type_or_task=label_of(row)), shows_payload=True)
 
     # --- test -------------------------------------------------------------------------------------
     def get_custom_urls(self) -> CustomUrls:

@@ -24,7 +24,6 @@ from apps.alerts.admin.alerts import delivery_line
 from apps.alerts.admin.base import ForAllOrNobodyAdmin
 from apps.alerts.models import MAX_QUERY, Channel, ReportPlan, ReportRun
 from apps.alerts.services import report_plans, report_runs
-from apps.alerts.services.record import label_of
 from apps.common import clock
 from apps.common.admin import ServiceModelAdmin, reason_action
 from apps.common.admin.base import Panel
@@ -36,11 +35,9 @@ from apps.common.admin.display import (
     text_column,
     translate,
 )
-from apps.common.admin.timeline import Moment
 from apps.common.errors import FieldError
 from apps.common.messages import Message
-from apps.journal.admin import latest_moments
-from apps.journal.models import JournalEntry, Source
+from apps.journal.admin import RecordedAdmin
 from apps.reports.services.choice import PRESETS, SOURCES, TABS
 from apps.reports.services.sheet import View
 from apps.schedules.admin.panels import due_list
@@ -123,7 +120,7 @@ class PlanForm(RuleForm):
         return own if rule == self.instance.rule else {**own, "rule": rule}
 
 
-class ReportPlanAdmin(ForAllOrNobodyAdmin, ServiceModelAdmin):
+class ReportPlanAdmin(ForAllOrNobodyAdmin, RecordedAdmin, ServiceModelAdmin):
     form = PlanForm
     is_removable = True
     when_empty = _(
@@ -227,10 +224,6 @@ class ReportPlanAdmin(ForAllOrNobodyAdmin, ServiceModelAdmin):
         lines = format_html_join("", "<li>{}</li>", ((_run_line(run),) for run in runs))
         sent = format_html('<ul class="plain-list">{}</ul>', lines) if lines else _("None yet.")
         return [Panel(_("Sent"), format_html("{}", sent)), *super().panels(request, row)]
-
-    def timeline(self, request: HttpRequest, row: ReportPlan) -> Sequence[Moment]:
-        entries = JournalEntry.objects.timeline(Source.PLAN, row.pk)
-        return latest_moments(entries.filter(type_or_task=label_of(row)), shows_payload=True)
 
     # --- actions ----------------------------------------------------------------------------------
     @reason_action(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from django import forms
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.http import HttpRequest
 from django.utils.html import escape, format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -15,21 +15,17 @@ from django.utils.translation import gettext, pgettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
-from apps.alerts.admin.base import ForAllOrNobodyAdmin, subject_link
+from apps.alerts.admin.base import SettingAdmin, subject_link
 from apps.alerts.models import EVERY_DAY, AlertRule, Channel, names_of
 from apps.alerts.rules import kinds
 from apps.alerts.services import judging, settings
 from apps.alerts.services.messages import shown_value
-from apps.alerts.services.record import label_of
 from apps.alerts.services.targets import unknown_target
-from apps.common.admin import ServiceForm, ServiceModelAdmin
+from apps.common.admin import ServiceForm
 from apps.common.admin.base import Panel, in_pairs
 from apps.common.admin.display import column, duration_of, label, shown_text, state_label
 from apps.common.admin.filters import ChoiceFilter
-from apps.common.admin.timeline import Moment
 from apps.common.errors import FieldError
-from apps.journal.admin import latest_moments
-from apps.journal.models import JournalEntry, Source
 
 SEVERITY_COLOURS = {AlertRule.Severity.WARNING: "warning", AlertRule.Severity.CRITICAL: "danger"}
 MAX_READ = 50
@@ -78,7 +74,7 @@ class RuleForm(ServiceForm):
 
     class Meta:
         model = AlertRule
-        fields = (*settings.RULE_FIELDS, "channels")
+        fields = AlertRule.editable
         help_texts = {name: escape(text) for name, text in HELP.items()}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -89,9 +85,7 @@ class RuleForm(ServiceForm):
         return "".join(sorted(self.cleaned_data["quiet_days"]))
 
     def rule_errors(self) -> Sequence[FieldError]:
-        known = {name: getattr(self.instance, name) for name in settings.RULE_FIELDS}
-        given = {name: value for name, value in self.cleaned_data.items() if name in known}
-        return settings.faults_of_rule({**known, **given})
+        return settings.faults(self.instance, self.cleaned_data)
 
 
 class KindFilter(ChoiceFilter):
@@ -100,9 +94,8 @@ class KindFilter(ChoiceFilter):
     options = AlertRule.Kind.choices
 
 
-class RuleAdmin(ForAllOrNobodyAdmin, ServiceModelAdmin):
+class RuleAdmin(SettingAdmin):
     form = RuleForm
-    is_removable = True
     when_empty = _("A rule watches the platform and notifies people when work stops flowing.")
     list_display = ("name", "shown_kind", "target", "shown_limit", "shown_severity", "enabled")
     list_mobile = (("shown_severity", "name"), ("shown_kind", "shown_limit"))
@@ -134,26 +127,8 @@ class RuleAdmin(ForAllOrNobodyAdmin, ServiceModelAdmin):
         wait = gettext("for %s") % duration_of(seconds * 1000) if seconds else ""
         return " · ".join(each for each in (limit, wait) if each) or "–"
 
-    def create(self, request: HttpRequest, form: Any, *, actor: str) -> AlertRule:
-        values = form.values
-        made = settings.create_rule(actor=actor, **values)
-        self._warn(request, made)
-        return made
-
-    def update(
-        self, request: HttpRequest, row: AlertRule, form: Any, *, version: int, actor: str
-    ) -> AlertRule:
-        changes = form.changes
-        changed = settings.update_rule(rule=row, changes=changes, version=version, actor=actor)
-        self._warn(request, changed)
-        return changed
-
-    def _warn(self, request: HttpRequest, rule: AlertRule) -> None:
-        if unknown := unknown_target(rule):
-            self.message_user(request, shown_text(unknown), messages.WARNING)
-
-    def remove(self, request: HttpRequest, row: AlertRule, *, actor: str) -> None:
-        settings.delete_rule(rule=row, actor=actor)
+    def trouble(self, row: AlertRule) -> str:
+        return unknown_target(row)
 
     def top_panels(self, request: HttpRequest, row: AlertRule) -> list[Panel]:
         panels = [Panel(_("Would it fire now?"), _would(row))]
@@ -161,10 +136,6 @@ class RuleAdmin(ForAllOrNobodyAdmin, ServiceModelAdmin):
             said = shown_text(gettext("Nobody is notified: it has no enabled channel."))
             panels.insert(0, Panel("", format_html("<p>{}</p>", said)))
         return panels
-
-    def timeline(self, request: HttpRequest, row: AlertRule) -> Sequence[Moment]:
-        entries = JournalEntry.objects.timeline(Source.PLAN, row.pk)
-        return latest_moments(entries.filter(type_or_task=label_of(row)), shows_payload=True)
 
 
 def _would(rule: AlertRule) -> SafeString:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 
 from apps.alerts.models import Alert
-from apps.alerts.services.record import record
 from apps.common import clock
 from apps.common.db import transactional
 from apps.common.errors import Conflict, NotFound
 from apps.common.messages import Message as _
+from apps.journal.services.edit import record_edit
 
 
 @transactional
@@ -27,7 +27,7 @@ def snooze(*, alert: Alert, time: timedelta, actor: str, reason: str) -> Alert:
     current.snoozed_until, current.snoozed_by = now + time, actor[:160]
     current.save(update_fields=["snoozed_until", "snoozed_by"])
     until = current.snoozed_until.isoformat()
-    record(
+    record_edit(
         current,
         "alert_snoozed",
         now=now,

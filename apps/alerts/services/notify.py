@@ -12,7 +12,6 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from apps.alerts.models import Alert, AlertRule, Channel, Delivery, Event, ReportRun
 from apps.alerts.services.messages import digest_of, message_of, test_of
-from apps.alerts.services.record import record
 from apps.common import clock
 from apps.common.db import apart, transactional
 from apps.common.errors import PlatformError
@@ -21,6 +20,7 @@ from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.submit import submit
 from apps.jobs.services.type_snapshots import type_snapshots
 from apps.jobs.services.types import ensure_types
+from apps.journal.services.edit import record_edit
 
 logger = logging.getLogger(__name__)
 
@@ -169,7 +169,7 @@ def _job_of(delivery: Delivery, max_attempts: int | None) -> int:
 def send_test(channel: Channel, *, actor: str) -> Delivery:
     """A test message, which is tried once: its delivery shows what the other side answers."""
     now = clock.now()
-    record(channel, "channel_tested", now=now, actor=actor)
+    record_edit(channel, "channel_tested", now=now, actor=actor)
     return deliver(channel, Event.TEST, test_of(channel, now), now=now, max_attempts=1)
 
 

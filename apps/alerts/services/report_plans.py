@@ -12,11 +12,11 @@ from django.http import QueryDict
 
 from apps.alerts.models import MAX_QUERY, Channel, ReportPlan
 from apps.alerts.rules.faults import plan_faults
-from apps.alerts.services.record import record
 from apps.common import clock
-from apps.common.db import take_version, transactional
+from apps.common.db import transactional
 from apps.common.errors import FieldError, Invalid, refusal
 from apps.common.messages import Message as _
+from apps.journal.services.edit import Revision, record_edit, take_version
 from apps.reports.services.choice import PARAMETERS, Choice
 from apps.reports.services.sheet import View
 
@@ -77,11 +77,13 @@ def create_plan(
 ) -> ReportPlan:
     """A new plan; values left out take their defaults. Invalid names every wrong one."""
     now = clock.now()
-    plan = ReportPlan(created_at=now, created_by=actor[:160], start_at=_start_at(now))
-    _fill(plan, values, owner=owner, now=now, actor=actor)
+    checked = _checked(values, owner=owner, now=now)
+    plan = ReportPlan.made(**checked, start_at=_start_at(now), now=now, actor=actor)
+    plan.next_at = _next_at(plan, now)
     plan.save(force_insert=True)
     plan.channels.set(channels)
-    record(plan, "report_planned", now=now, actor=actor, after=_shown(plan))
+    after = {**plan.told_all(), "owner": plan.told("owner")}
+    record_edit(plan, "report_planned", now=now, actor=actor, after=after)
     return plan
 
 
@@ -92,36 +94,22 @@ def update_plan(
     """Change the named values, `channels` among them, and the owner, and nothing else; nothing of
     the past is sent. Conflict when `version` is not the current one."""
     now = clock.now()
-    current = take_version(ReportPlan, plan.pk, version)
-    before = _shown(current)
-    given = {name: value for name, value in changes.items() if name != "channels"}
-    if not {*_WHEN}.isdisjoint(given) or (given.get("enabled") and not current.enabled):
+    revision = Revision.of(plan, version)
+    current = revision.row
+    if not {*_WHEN}.isdisjoint(changes) or (changes.get("enabled") and not current.enabled):
         current.start_at = _start_at(now)
-    current.version += 1
-    _fill(current, {**_values(current), **given}, owner=owner, now=now, actor=actor)
-    current.save()
-    if "channels" in changes:
-        current.channels.set(changes["channels"])
-    after = _shown(current)
-    changed = [name for name in after if after[name] != before[name]]
-    if changed:
-        record(
-            current,
-            "report_plan_changed",
-            now=now,
-            actor=actor,
-            before={name: before[name] for name in changed},
-            after={name: after[name] for name in changed},
-        )
+    revision.fill(_checked({**_values(current), **changes}, owner=owner, now=now))
+    current.next_at = _next_at(current, now)
+    revision.write("report_plan_changed", now=now, actor=actor)
     return current
 
 
 @transactional
 def delete_plan(*, plan: ReportPlan, actor: str) -> None:
     """Delete a plan with its runs and their deliveries."""
-    current = take_version(ReportPlan, plan.pk, None)
+    current = take_version(plan)
     before = {"title": current.title}
-    record(current, "report_plan_deleted", now=clock.now(), actor=actor, before=before)
+    record_edit(current, "report_plan_deleted", now=clock.now(), actor=actor, before=before)
     current.delete()
 
 
@@ -137,26 +125,18 @@ def _start_at(now: datetime) -> datetime:
     return now.replace(microsecond=0)
 
 
-def _fill(
-    plan: ReportPlan, values: Mapping[str, Any], *, owner: Any, now: datetime, actor: str
-) -> None:
-    if found := faults(values, owner=owner):
+def _checked(given: Mapping[str, Any], *, owner: Any, now: datetime) -> dict[str, Any]:
+    """The values with their owner, and the query as it is kept. Invalid names every wrong one."""
+    if found := faults(given, owner=owner):
         raise refusal(found)
-    for name, value in values.items():
-        setattr(plan, name, value)
+    query = choice_of(query_of(given["query"]), owner, now).query()[1:]
+    return {**given, "query": query, "owner": owner}
+
+
+def _next_at(plan: ReportPlan, now: datetime) -> datetime | None:
     plan.__dict__.pop("recurrence", None)
-    plan.query = choice_of(query_of(plan.query), owner, now).query()[1:]
-    plan.owner = owner
-    plan.updated_at, plan.updated_by = now, actor[:160]
-    plan.next_at = next(iter(plan.times_after(now, 1)), None) if plan.enabled else None
+    return next(iter(plan.times_after(now, 1)), None) if plan.enabled else None
 
 
 def _values(plan: ReportPlan) -> dict[str, Any]:
     return {name: getattr(plan, name) for name in FIELDS}
-
-
-def _shown(plan: ReportPlan) -> dict[str, Any]:
-    """As the journal keeps them."""
-    channels = sorted(plan.channels.values_list("name", flat=True)) if plan.pk else []
-    owner = "" if plan.owner is None else plan.owner.get_username()
-    return {**_values(plan), "channels": channels, "owner": owner}

@@ -11,13 +11,13 @@ from django.urls import reverse
 
 from apps.alerts.models import Channel, Event, ReportPlan, ReportRun
 from apps.alerts.services.notify import deliver
-from apps.alerts.services.record import record
 from apps.common import clock
 from apps.common.db import apart, transactional
 from apps.common.errors import Conflict, Invalid, NotFound
 from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.dispatch.rules.recurrence import occurrence_of
+from apps.journal.services.edit import record_edit
 from apps.reports.permissions import may_report
 
 logger = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ def send_now(*, plan: ReportPlan, actor: str, reason: str = "") -> ReportRun:
         raise Conflict(why)
     occurrence = -int(now.timestamp() * 1000)
     _begin(current, occurrence, at=now, now=now)
-    record(current, "report_sent", now=now, actor=actor, reason=reason)
+    record_edit(current, "report_sent", now=now, actor=actor, reason=reason)
     return ReportRun.objects.get(plan=current, occurrence=occurrence)
 
 

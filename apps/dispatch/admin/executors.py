@@ -23,7 +23,6 @@ from apps.common.admin.base import Panel
 from apps.common.admin.changelist import tidy_search
 from apps.common.admin.display import column, state_label, text_column, time_column
 from apps.common.admin.filters import ChoiceFilter
-from apps.common.admin.timeline import Moment
 from apps.dispatch.admin.executor_blockers import FIRST_DAY, blocker_sentences
 from apps.dispatch.admin.executor_csv import ExecutorCsvPages
 from apps.dispatch.admin.executor_page import executor_panels, rebuild_view
@@ -32,8 +31,7 @@ from apps.dispatch.admin.filters import MembersOf, SilentFilter
 from apps.dispatch.models import Executor, Membership, OnceTask
 from apps.dispatch.rules import names
 from apps.dispatch.services import executors
-from apps.journal.admin import latest_moments
-from apps.journal.models import JournalEntry, Source
+from apps.journal.admin import RecordedAdmin
 
 KIND_COLOURS = {Executor.Kind.USER: "info", Executor.Kind.GROUP: "primary"}
 MAX_SUGGESTIONS = 20
@@ -110,7 +108,7 @@ def names_view(request: HttpRequest, *, model_admin: Any) -> JsonResponse:
     return JsonResponse({"names": list(found)})
 
 
-class ExecutorAdmin(ServiceModelAdmin):
+class ExecutorAdmin(RecordedAdmin, ServiceModelAdmin):
     form = ExecutorForm
     csv_pages = ExecutorCsvPages
     custom_urls = (
@@ -233,10 +231,6 @@ class ExecutorAdmin(ServiceModelAdmin):
         may_rebuild = self.has_change_permission(request, row)
         history = super().panels(request, row)
         return executor_panels(request, row, history, may_rebuild=may_rebuild)
-
-    def timeline(self, request: HttpRequest, row: Executor) -> Sequence[Moment]:
-        entries = JournalEntry.objects.timeline(Source.PLAN, row.pk)
-        return latest_moments(entries.filter(type_or_task="executor"), shows_payload=True)
 
     # --- actions ----------------------------------------------------------------------------------
     @reason_action(

@@ -23,7 +23,6 @@ from apps.common.admin.csv_text import plain_cell, read_cell
 from apps.common.admin.display import shown_text
 from apps.common.admin.filters import read_number
 from apps.common.admin.json_text import read_json
-from apps.common.db import take_version
 from apps.common.errors import FieldError, Invalid, Mistakes, PlatformError
 from apps.common.masking import merge, redact
 from apps.common.messages import wire_time
@@ -36,6 +35,7 @@ from apps.dispatch.services.validation import validate
 from apps.journal import services as journal
 from apps.journal.admin.words import name_of, value_of
 from apps.journal.models import Source
+from apps.journal.services.edit import take_version
 
 RULE_PARTS = ("every_minutes", "every_days", "at", "cron")
 RULE_NUMBERS = {"every_minutes", "every_days"}
@@ -173,7 +173,7 @@ class TaskResource(CsvResource):
         mistakes, version = Mistakes(), task.version
         with mistakes:
             version = _number(row["version"], "version") if row.get("version") else task.version
-        current = take_version(self.model, task.pk, version)
+        current = take_version(task, version)
         with self._hidden_params():
             changes = self._fields(fields, row, current, mistakes)
         if not {"executor", "status"}.isdisjoint(changes):

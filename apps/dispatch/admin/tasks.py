@@ -27,7 +27,6 @@ from apps.common.admin.display import (
     time_column,
 )
 from apps.common.admin.filters import read_number
-from apps.common.admin.timeline import Moment
 from apps.common.admin.two_tables import TwoTablesAdmin
 from apps.dispatch.admin import what_if
 from apps.dispatch.admin.bulk_links import task_links
@@ -41,8 +40,7 @@ from apps.dispatch.admin.task_form import TaskForm
 from apps.dispatch.admin.task_head import ends_of
 from apps.dispatch.models import ArchivedTask, Dispatch, Executor, Task
 from apps.dispatch.services import standing, tasks
-from apps.journal.admin import latest_moments
-from apps.journal.models import JournalEntry, Source
+from apps.journal.admin import RecordedAdmin
 
 STATE_COLOURS = {
     Task.State.WAITING: "info",
@@ -76,7 +74,7 @@ def _reach(task: Task) -> SafeString | str:
     return format_html(words, due=shown_time(due_at), until=shown_time(until))
 
 
-class TaskAdmin(TwoTablesAdmin, ServiceModelAdmin):
+class TaskAdmin(TwoTablesAdmin, RecordedAdmin, ServiceModelAdmin):
     """A subclass names its form and columns, and has the action `shift`.
 
     `when` are the fields that say when a task is due, and `when_read_only` the same ones for who
@@ -199,13 +197,13 @@ class TaskAdmin(TwoTablesAdmin, ServiceModelAdmin):
         fields = {n: value for n, value in form.cleaned_data.items() if n in self.model.editable}
         fields["params"] = form.params_form.params
         if what_if.BUTTON in request.POST:
-            form.what_if = what_if.of_new(request, self.model, fields, actor=actor)
+            form.what_if = what_if.of_new(request, self.model, fields)
             return None
         return tasks.create_task(self.model, **fields, actor=actor)
 
     def update(self, request: HttpRequest, row: Any, form: Any, *, version: int, actor: str) -> Any:
         if what_if.BUTTON in request.POST:
-            form.what_if = what_if.of_edit(request, row, form.changes, version=version, actor=actor)
+            form.what_if = what_if.of_edit(request, row, form.changes, version=version)
             return None
         return tasks.update_task(task=row, changes=form.changes, version=version, actor=actor)
 
@@ -274,11 +272,4 @@ class TaskAdmin(TwoTablesAdmin, ServiceModelAdmin):
             task.source,
             task.pk,
             _("All dispatches of this task"),
-        )
-
-    def timeline(self, request: HttpRequest, row: Any) -> Sequence[Moment]:
-        entries = JournalEntry.objects.timeline(Source.PLAN, row.pk)
-        return latest_moments(
-            entries.filter(type_or_task=f"{row.source}:{row.pk}"),
-            shows_payload=self.has_payload_permission(request),
         )

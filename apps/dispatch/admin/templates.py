@@ -22,12 +22,10 @@ from apps.common.admin.base import Panel
 from apps.common.admin.display import column, label, state_label, time_column
 from apps.common.admin.filters import ChoiceFilter
 from apps.common.admin.json_text import JsonTextField
-from apps.common.admin.timeline import Moment
 from apps.common.errors import FieldError, PlatformError
 from apps.dispatch.models import OnceTask, OperatorScope, RotateTask, Template
 from apps.dispatch.services import templates
-from apps.journal.admin import latest_moments
-from apps.journal.models import JournalEntry, Source
+from apps.journal.admin import RecordedAdmin
 
 STATE_COLOURS = {Template.Status.ACTIVE: "success", Template.Status.RETIRED: "warning"}
 MAX_VERSIONS = 50
@@ -82,7 +80,7 @@ class VersionFilter(ChoiceFilter):
         return rows.filter(is_newest=True)
 
 
-class TemplateAdmin(ServiceModelAdmin):
+class TemplateAdmin(RecordedAdmin, ServiceModelAdmin):
     """One row a version. Only the newest can be edited, and saving it makes the next one."""
 
     form = TemplateForm
@@ -222,10 +220,6 @@ class TemplateAdmin(ServiceModelAdmin):
         )
         body = format_html('<ul class="plain-list">{}</ul>', listed)
         return [Panel(_("Versions"), body), *super().panels(request, row)]
-
-    def timeline(self, request: HttpRequest, row: Template) -> Sequence[Moment]:
-        entries = JournalEntry.objects.timeline(Source.PLAN, row.pk)
-        return latest_moments(entries.filter(type_or_task="template"), shows_payload=True)
 
     @reason_action(
         description=_("Retire"),

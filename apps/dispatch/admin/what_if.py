@@ -119,11 +119,9 @@ def of_new(
     request: HttpRequest,
     model: type[OnceTask] | type[RotateTask],
     fields: dict[str, Any],
-    *,
-    actor: str,
 ) -> dict[str, Any]:
     """What planning a task with these fields would change, for the page."""
-    return _compared(request, partial(what_if_created, model, fields=fields), actor)
+    return _compared(request, partial(what_if_created, model, fields=fields))
 
 
 def of_edit(
@@ -132,20 +130,19 @@ def of_edit(
     changes: dict[str, Any],
     *,
     version: int,
-    actor: str,
 ) -> dict[str, Any]:
     """What these changes of the task would change, for the page."""
     compare = partial(what_if_updated, task=task, changes=changes, version=version)
-    return _compared(request, compare, actor)
+    return _compared(request, compare)
 
 
-def _compared(request: HttpRequest, compare: Callable[..., WhatIf], actor: str) -> dict[str, Any]:
+def _compared(request: HttpRequest, compare: Callable[..., WhatIf]) -> dict[str, Any]:
     """The comparison for the period of the button."""
     chosen = request.POST.get(BUTTON, "")
     chosen = chosen if chosen in PERIODS else USUAL
     now = clock.now()
     period = Period(now, now + PERIODS[chosen][0])
-    return _shown(request, compare(period=period, actor=actor, now=now), chosen, now)
+    return _shown(request, compare(period=period, now=now), chosen, now)
 
 
 def _shown(request: HttpRequest, comparison: WhatIf, chosen: str, now: datetime) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from apps.access.bindings import actor_of, executors_of
+from apps.access.bindings import executors_of
 from apps.access.rules.clients import Binding
 from apps.common import clock
 from apps.common.serializers import Answer
@@ -94,9 +94,7 @@ class WhatIfNewView(ApiView):
         body, now = self.read_body(), clock.now()
         period = period_from(body, now=now)
         fields = resolved(self.model, body, request)
-        comparison = what_if.what_if_created(
-            self.model, fields=fields, period=period, actor=actor_of(request), now=now
-        )
+        comparison = what_if.what_if_created(self.model, fields=fields, period=period, now=now)
         return _answer(request, comparison)
 
 
@@ -119,7 +117,6 @@ class WhatIfView(ApiView):
             task=task,
             changes=changes,
             period=period,
-            actor=actor_of(request),
             version=version,
             now=now,
         )

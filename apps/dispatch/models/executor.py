@@ -13,8 +13,8 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.access.models import Limited
 from apps.common.fields import KeyField
-from apps.common.models import Edited
 from apps.dispatch.rules import names
+from apps.journal.models import Edited
 
 
 class ExecutorQuerySet(models.QuerySet["Executor"]):
@@ -63,6 +63,9 @@ class Executor(Edited):
         USER = names.USER, _("user")
         GROUP = names.GROUP, _("group")
 
+    # The kind follows from the name.
+    editable = ("name", "title", "enabled")
+
     name = KeyField(_("name"), max_length=names.MAX_CHARACTERS, unique=True)
     kind = KeyField(_("kind"), max_length=8, choices=Kind.choices)
     title = models.CharField(_("title"), max_length=200, blank=True)
@@ -78,6 +81,10 @@ class Executor(Edited):
         ordering = ["name"]
 
     def __str__(self) -> str:
+        return self.name
+
+    @property
+    def journal_executor(self) -> str:  # type: ignore[override]
         return self.name
 
     @property

@@ -13,14 +13,12 @@ from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import models
 from django.db.models import F, Q
-from django.utils.functional import classproperty
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
 from apps.common import clock
 from apps.common.fields import KeyField
 from apps.common.messages import Message
-from apps.common.models import Edited
 from apps.dispatch.models.executor import Executor, OperatorScope
 from apps.dispatch.models.template import Template
 from apps.dispatch.rules import life, plan, policy
@@ -29,6 +27,7 @@ from apps.dispatch.rules.life import Standing
 from apps.dispatch.rules.recurrence import DueOccurrences, Recurrence
 from apps.dispatch.rules.summary import summary
 from apps.dispatch.rules.task import MAX_TITLE, RANGES
+from apps.journal.models import Edited
 
 TaskT = TypeVar("TaskT", bound="Task")
 
@@ -185,11 +184,13 @@ class Task(Edited):
     def __str__(self) -> str:
         return self.title
 
-    @classproperty
-    def editable(cls) -> tuple[str, ...]:  # noqa: N805
-        """The fields that a planner sets: the list for API, CSV, copies and history."""
-        fields = cls._meta.concrete_fields
-        return tuple(field.name for field in fields if field.editable and not field.primary_key)
+    @property
+    def journal_name(self) -> str:
+        return f"{self.source}:{self.pk}"
+
+    @property
+    def journal_executor(self) -> str:  # type: ignore[override]
+        return self.executor.name
 
     @property
     def planned(self) -> plan.Planned:

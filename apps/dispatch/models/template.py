@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common.fields import KeyField
 from apps.common.json_search import saying
+from apps.journal.models import Recorded
 
 
 class TemplateQuerySet(models.QuerySet["Template"]):
@@ -33,7 +34,7 @@ class TemplateQuerySet(models.QuerySet["Template"]):
         return self.filter(~Exists(earlier))
 
 
-class Template(models.Model):
+class Template(Recorded):
     """One version of a template. A version never changes; an edit makes the next one.
 
     active → retired | retired → active. A version that a task has used is kept for ever.

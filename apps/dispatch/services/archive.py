@@ -35,7 +35,6 @@ from apps.dispatch.models.dispatch_columns import COLUMNS
 from apps.dispatch.models.stock import Occurrence
 from apps.dispatch.rules import policy
 from apps.dispatch.rules import retention as rules
-from apps.dispatch.services.audit import edit_entry
 from apps.dispatch.services.tasks import (
     Edit,
     find_task,
@@ -45,6 +44,7 @@ from apps.dispatch.services.tasks import (
 )
 from apps.journal import services as journal
 from apps.journal.models import Source as JournalSource
+from apps.journal.services.edit import edit_entry
 
 ARCHIVED, RESTORED = "archived", "restored"
 OVER = "over since %s"
@@ -247,8 +247,7 @@ def restore_task(model: type[TaskT], *, number: int, actor: str, reason: str) ->
     task = task_of(row, model)
     before = task.status
     task.status = Task.Status.PAUSED
-    task.version += 1
-    task.updated_at, task.updated_by = now, actor
+    task.next_version(now=now, actor=actor)
     if isinstance(task, RotateTask):
         task.effective_from = now
     task.save(force_insert=True)

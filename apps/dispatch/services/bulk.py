@@ -20,9 +20,9 @@ from apps.dispatch.models import Executor, OnceTask, RotateTask, Task
 from apps.dispatch.rules import task_verbs as verbs
 from apps.dispatch.rules.shift import is_moved
 from apps.dispatch.services import tasks
-from apps.dispatch.services.audit import edit_entry
 from apps.dispatch.services.tasks import Edit
 from apps.journal.models import JournalEntry, Source
+from apps.journal.services.edit import edit_entry
 
 logger = logging.getLogger(__name__)
 

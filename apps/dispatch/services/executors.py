@@ -7,18 +7,22 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from django.db import IntegrityError
-
 from apps.common import clock
-from apps.common.db import fetch, shared_lock, table, take_version, transactional
+from apps.common.db import fetch, shared_lock, table, transactional
 from apps.common.errors import Conflict, Invalid, Mistakes, NotFound
 from apps.common.messages import Message as _
 from apps.common.messages import joined
 from apps.dispatch.models import Executor, Membership
 from apps.dispatch.rules import names
-from apps.dispatch.services.audit import edit_entry, record_edit
 from apps.dispatch.services.blockers import INSTEAD, blockers
 from apps.journal import services as journal
+from apps.journal.services.edit import (
+    Revision,
+    edit_entry,
+    record_edit,
+    take_version,
+    unless_taken,
+)
 
 MAX_MEMBERS_AT_ONCE = 1000
 MAX_TITLE = 200
@@ -53,12 +57,9 @@ def create_executor(
     executor = _new_executor(name, now=now, actor=actor, title=title, enabled=enabled)
     if Executor.objects.filter(name=name).exists():
         raise Invalid.field("name", _("{name} exists already; edit it instead.", name=name))
-    try:
+    with unless_taken(_("Somebody else has just created {name}; edit it instead.", name=name)):
         executor.save(force_insert=True)
-    except IntegrityError as error:
-        message = _("Somebody else has just created {name}; edit it instead.", name=name)
-        raise Conflict(message) from error
-    record_edit(executor, "executor_created", now=now, actor=actor, after=_shown(executor))
+    record_edit(executor, "executor_created", now=now, actor=actor, after=executor.told_all())
     if members:
         change_members(group=executor, add=members, actor=actor)
     return executor
@@ -83,42 +84,16 @@ def update_executor(
     if unknown:
         message = _("{field} of an executor cannot be changed.", field=min(unknown))
         raise Invalid.field(min(unknown), message)
-    current = take_version(Executor, executor.pk, version)
-    before = _shown(current)
-    changed = {key: value for key, value in changes.items() if getattr(current, key) != value}
-    if changed:
-        _write(current, before, changed, actor=actor, reason=reason)
+    revision = Revision.of(executor, version)
+    current = revision.row
+    changed = revision.fill(changes)
+    _check_title(current.title)
+    if "enabled" in changed:
+        Executor.objects.filter(pk=current.pk).raise_plan_version()
+    revision.write("executor_changed", now=clock.now(), actor=actor, reason=reason)
     if add or remove:
         change_members(group=current, add=add, remove=remove, actor=actor)
     return current
-
-
-def _write(
-    current: Executor,
-    before: dict[str, Any],
-    changed: dict[str, Any],
-    *,
-    actor: str,
-    reason: str,
-) -> None:
-    _check_title(changed.get("title", ""))
-    now = clock.now()
-    for key, value in changed.items():
-        setattr(current, key, value)
-    current.version += 1
-    current.updated_at, current.updated_by = now, actor
-    current.save(update_fields=[*changed, "version", "updated_at", "updated_by"])
-    if "enabled" in changed:
-        Executor.objects.filter(pk=current.pk).raise_plan_version()
-    record_edit(
-        current,
-        "executor_changed",
-        now=now,
-        actor=actor,
-        reason=reason,
-        before={key: before[key] for key in changed},
-        after=changed,
-    )
 
 
 @transactional
@@ -152,17 +127,14 @@ def change_members(
             raise Conflict(_("Somebody else has just deleted one of the members; repeat it."))
         known |= _make_users(set(joining) - set(known), now=now, actor=actor)
         Membership.objects.filter(pk__in=sorted(have[name] for name in leaving)).delete()
-        try:
+        raced = _(
+            "Somebody else has just changed the members of {group}; read them and repeat.",
+            group=group.name,
+        )
+        with unless_taken(raced):
             Membership.objects.bulk_create(
                 Membership(user=known[name], group=group, created_at=now) for name in joining
             )
-        except IntegrityError as error:
-            raise Conflict(
-                _(
-                    "Somebody else has just changed the members of {group}; read them and repeat.",
-                    group=group.name,
-                )
-            ) from error
         record_edit(
             group,
             "members_changed",
@@ -187,16 +159,16 @@ def _make_users(missing: Collection[str], *, now: datetime, actor: str) -> dict[
     """New user executors by name, in a constant number of statements."""
     # Joining is the first change of their plan.
     rows = [_new_executor(name, now=now, actor=actor, plan_version=1) for name in sorted(missing)]
-    try:
+    raced = _("Somebody else has just created some of the new members; repeat the request.")
+    with unless_taken(raced):
         Executor.objects.bulk_create(rows)
-    except IntegrityError as error:
-        message = _("Somebody else has just created some of the new members; repeat the request.")
-        raise Conflict(message) from error
     # Read again, because MySQL returns no keys for several inserted rows.
     made = {executor.name: executor for executor in Executor.objects.filter(name__in=missing)}
     journal.write(
         [
-            edit_entry(made[row.name], "executor_created", now=now, actor=actor, after=_shown(row))
+            edit_entry(
+                made[row.name], "executor_created", now=now, actor=actor, after=row.told_all()
+            )
             for row in rows
         ]
     )
@@ -218,7 +190,7 @@ def remove_executor(*, executor: Executor, actor: str) -> None:
 
     Waits for hand-outs in flight, because they hold its row, and no later one finds it.
     """
-    executor = take_version(Executor, executor.pk, None)
+    executor = take_version(executor)
     if found := blockers(executor):
         raise Conflict(
             _(
@@ -229,27 +201,17 @@ def remove_executor(*, executor: Executor, actor: str) -> None:
             )
         )
     now = clock.now()
-    record_edit(executor, "executor_deleted", now=now, actor=actor, before=_shown(executor))
-    try:
+    record_edit(executor, "executor_deleted", now=now, actor=actor, before=executor.told_all())
+    raced = _(
+        "Somebody else has just assigned something to {executor}; read it again.",
+        executor=executor.name,
+    )
+    with unless_taken(raced):
         executor.delete()
-    except IntegrityError as error:
-        message = _(
-            "Somebody else has just assigned something to {executor}; read it again.",
-            executor=executor.name,
-        )
-        raise Conflict(message) from error
 
 
 def _new_executor(name: str, *, now: datetime, actor: str, **fields: Any) -> Executor:
-    return Executor(
-        name=name,
-        kind=names.kind_of(name),
-        created_at=now,
-        created_by=actor,
-        updated_at=now,
-        updated_by=actor,
-        **fields,
-    )
+    return Executor.made(name=name, kind=names.kind_of(name), now=now, actor=actor, **fields)
 
 
 def _check_title(title: str) -> None:
@@ -289,7 +251,3 @@ def _require_visible(bound: Iterable[str], listed: Sequence[str]) -> None:
     members = Executor.objects.within(bound).filter(name__in=listed)
     for stranger in sorted(set(listed) - bound - set(members.values_list("name", flat=True))):
         raise NotFound(_("There is no executor {name!r}.", name=stranger))
-
-
-def _shown(executor: Executor) -> dict[str, Any]:
-    return {"name": executor.name, "title": executor.title, "enabled": executor.enabled}

@@ -11,16 +11,15 @@ from typing import Any, TypeVar
 from django.db.models import Count
 
 from apps.common import clock
-from apps.common.db import take_version, transactional
+from apps.common.db import transactional
 from apps.common.errors import Conflict, FieldError, LimitReached, NotFound
-from apps.common.json_rules import is_same
 from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.dispatch.conf import conf
 from apps.dispatch.models import Executor, OnceTask, RotateTask, Task, Template
-from apps.dispatch.services.audit import edit_entry
 from apps.dispatch.services.validation import check, check_names
 from apps.journal import services as journal
+from apps.journal.services.edit import Revision, edit_entry, take_version
 
 TaskT = TypeVar("TaskT", bound=OnceTask | RotateTask)
 
@@ -59,7 +58,7 @@ def update_task(
     had ended, has no occurrences before this moment. Conflict when `version` is given and no longer
     current, or the task is deleted.
     """
-    current = take_version(type(task), task.pk, version)
+    current = take_version(task, version)
     edit = change(current, changes, now=clock.now(), actor=actor, reason=reason)
     if edit is not None:
         publish([edit])
@@ -72,7 +71,7 @@ def delete_task(*, task: TaskT, actor: str, version: int | None = None, reason: 
 
     Waits for hand-outs in flight, because they hold the task's row; open dispatches go on.
     """
-    current = take_version(type(task), task.pk, version)
+    current = take_version(task, version)
     edit = mark_deleted(current, now=clock.now(), actor=actor, reason=reason)
     if edit is not None:
         publish([edit])
@@ -116,7 +115,7 @@ def plan(
     task = draft(model, fields, now=now, actor=actor, effective_from=effective_from)
     _use_template(task.template, now)
     task.save(force_insert=True)
-    after = {**_shown(task), **logged.pop("after", {})}
+    after = {**task.told_all(), **logged.pop("after", {})}
     entry = edit_entry(task, "task_created", now=now, actor=actor, after=after, **logged)
     return task, Edit(frozenset({task.executor_id}), entry)
 
@@ -132,12 +131,8 @@ def draft(
     """A valid new task that is not written."""
     check_names(model, fields)
     start_at = fields.get("start_at") or now
-    task = model(
-        **{**fields, "start_at": start_at},
-        created_at=now,
-        created_by=actor,
-        updated_at=now,
-        updated_by=actor,
+    task: TaskT = model.made(  # type: ignore[assignment]
+        **{**fields, "start_at": start_at}, now=now, actor=actor
     )
     if isinstance(task, RotateTask):
         task.effective_from = effective_from or start_at
@@ -161,58 +156,43 @@ def change(
     """
     if locks and not {"executor", "status"}.isdisjoint(changes):
         lock_executors([current.executor_id, changes.get("executor", current.executor).pk])
-    before, old_executor = _shown(current), current.executor_id
-    changed = alter(current, changes, now=now, actor=actor)
-    if not changed:
+    old_executor = current.executor_id
+    revision = altered(current, changes, now=now)
+    if not revision.changed:
         return None
     _use_template(current.template, now)
-    current.save(update_fields=[*changed, "version", "updated_at", "updated_by"])
-    after = _shown(current)
-    names = [name for name in changed if name in before]
-    entry = edit_entry(
-        current,
-        "task_changed",
-        now=now,
-        actor=actor,
-        before={name: before[name] for name in names},
-        after={name: after[name] for name in names},
-        **logged,
-    )
-    return Edit(frozenset({old_executor, current.executor_id}), entry)
+    return _saved(revision, "task_changed", old_executor, now=now, actor=actor, **logged)
 
 
-def alter(current: TaskT, changes: dict[str, Any], *, now: datetime, actor: str) -> list[str]:
-    """Set the changes on the locked row and validate them; writes nothing.
+def _saved(revision: Revision[Any], event: str, old_executor: int, **logged: Any) -> Edit | None:
+    entry = revision.save(event, **logged)
+    executors = frozenset({old_executor, revision.row.executor_id})
+    return None if entry is None else Edit(executors, entry)
 
-    Returns the names of the fields that have another value now.
-    """
+
+def altered(current: TaskT, changes: dict[str, Any], *, now: datetime) -> Revision[TaskT]:
+    """Set the changes on the locked row and validate them; writes nothing."""
     model = type(current)
     check_names(model, changes)
     if current.status == DELETED:
         raise Conflict(_("Task {number} is deleted; plan a new one.", number=current.pk))
-    before = _shown(current)
+    was_active = current.status == ACTIVE
     old_executor, old_template = current.executor_id, current.template_id
     had_ended = current.end_at is not None and current.end_at <= now
-    for name, value in changes.items():
-        setattr(current, name, value)
-    after = _shown(current)
-    changed: list[str] = [name for name in model.editable if not is_same(before[name], after[name])]
+    revision = Revision(current)
+    changed = revision.fill(changes)
     if not changed:
-        return []
+        return revision
     is_new = not set(changed).isdisjoint(RotateTask.rule_fields)
     check(
         current,
         template_is_new=current.template_id != old_template,
         due_since=now if is_new else None,
     )
-    was_counted = before["status"] == ACTIVE and old_executor == current.executor_id
-    _require_limit(current, was_counted=was_counted)
+    _require_limit(current, was_counted=was_active and old_executor == current.executor_id)
     if isinstance(current, RotateTask) and _is_another_series(current, changed, had_ended):
         current.effective_from = now
-        changed.append("effective_from")
-    current.version += 1
-    current.updated_at, current.updated_by = now, actor
-    return changed
+    return revision
 
 
 def _is_another_series(task: RotateTask, changed: list[str], had_ended: bool) -> bool:
@@ -224,23 +204,9 @@ def _is_another_series(task: RotateTask, changed: list[str], had_ended: bool) ->
 
 def mark_deleted(current: TaskT, *, now: datetime, actor: str, **logged: Any) -> Edit | None:
     """Mark the locked row deleted; None when it is already."""
-    if current.status == DELETED:
-        return None
-    before = current.status
-    current.status = DELETED
-    current.version += 1
-    current.updated_at, current.updated_by = now, actor
-    current.save(update_fields=["status", "version", "updated_at", "updated_by"])
-    entry = edit_entry(
-        current,
-        "task_deleted",
-        now=now,
-        actor=actor,
-        before={"status": before},
-        after={"status": current.status},
-        **logged,
-    )
-    return Edit(frozenset({current.executor_id}), entry)
+    revision = Revision(current)
+    revision.fill({"status": DELETED})
+    return _saved(revision, "task_deleted", current.executor_id, now=now, actor=actor, **logged)
 
 
 # --- reading ------------------------------------------------------------------------------------
@@ -329,13 +295,3 @@ def _use_template(template: Template | None, now: datetime) -> None:
     if not same.filter(first_used_at=None).update(first_used_at=now) and not same.exists():
         message = _("{template} was deleted just now; choose another one.", template=str(template))
         raise Conflict(message, errors=[FieldError("template", "conflict", message)])
-
-
-def _shown(task: Task) -> dict[str, Any]:
-    """The editable fields as the journal keeps them."""
-    shown = {name: getattr(task, name) for name in task.editable}
-    shown["executor"] = task.executor.name
-    shown["template"] = None if task.template is None else str(task.template)
-    for name in ("start_at", "end_at"):
-        shown[name] = None if shown[name] is None else shown[name].isoformat()
-    return shown

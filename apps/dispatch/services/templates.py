@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from django.db import IntegrityError
-
 from apps.common import clock
 from apps.common.db import transactional
 from apps.common.errors import Conflict, Invalid, Mistakes, NotFound
@@ -17,7 +15,7 @@ from apps.common.masking.names import check_declared, forget_declared
 from apps.common.messages import Message as _
 from apps.common.names import fits_address
 from apps.dispatch.models import Template
-from apps.dispatch.services.audit import record_edit
+from apps.journal.services.edit import record_edit, unless_taken
 
 MAX_NAME = 100
 
@@ -98,7 +96,8 @@ def put_template(
     if latest is not None and is_active and is_same(latest.schema, schema):
         return latest
     now = clock.now()
-    try:
+    raced = _("Somebody else made a version of {name} just now; read it and repeat.", name=name)
+    with unless_taken(raced):
         template = Template.objects.create(
             name=name,
             version=newest + 1,
@@ -106,11 +105,6 @@ def put_template(
             created_at=now,
             created_by=actor,
         )
-    except IntegrityError as error:
-        message = _(
-            "Somebody else made a version of {name} just now; read it and repeat.", name=name
-        )
-        raise Conflict(message) from error
     forget_declared()
     record_edit(
         template, "template_version", now=now, actor=actor, after={"version": template.version}

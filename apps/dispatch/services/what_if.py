@@ -8,13 +8,14 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from apps.common import clock
-from apps.common.db import take_version, transactional
+from apps.common.db import transactional
 from apps.dispatch.models import Executor, OnceTask, RotateTask, Task
 from apps.dispatch.rules.plan import Planned
 from apps.dispatch.rules.preview import NO_ID
 from apps.dispatch.services import tasks
 from apps.dispatch.services.outlook import outlooks
 from apps.dispatch.services.preview import Period, Preview, previews
+from apps.journal.services.edit import take_version
 
 MAX_MEMBERS = 20
 # Of each queue; there are many of them in one answer.
@@ -51,12 +52,11 @@ def what_if_created(
     *,
     fields: dict[str, Any],
     period: Period,
-    actor: str,
     now: datetime | None = None,
 ) -> WhatIf:
     """What `create_task` with these fields would change; it raises what that would raise."""
     now = clock.now() if now is None else now
-    task = _drafted(model, fields, now, actor)
+    task = _drafted(model, fields, now)
     task.pk = NO_ID
     return _compared(task, [task.executor], period, now)
 
@@ -66,29 +66,28 @@ def what_if_updated(
     task: OnceTask | RotateTask,
     changes: dict[str, Any],
     period: Period,
-    actor: str,
     version: int | None = None,
     now: datetime | None = None,
 ) -> WhatIf:
     """What `update_task` with these changes would change; it raises what that would raise."""
     now = clock.now() if now is None else now
-    current, old_executor = _altered(task, changes, version, now, actor)
+    current, old_executor = _altered(task, changes, version, now)
     return _compared(current, [old_executor, current.executor], period, now)
 
 
 # The locks of a save are held only while the draft is validated.
 @transactional
-def _drafted(model: Any, fields: dict[str, Any], now: datetime, actor: str) -> Any:
-    return tasks.draft(model, fields, now=now, actor=actor)
+def _drafted(model: Any, fields: dict[str, Any], now: datetime) -> Any:
+    return tasks.draft(model, fields, now=now, actor="")
 
 
 @transactional
 def _altered(
-    task: Any, changes: dict[str, Any], version: int | None, now: datetime, actor: str
+    task: Any, changes: dict[str, Any], version: int | None, now: datetime
 ) -> tuple[Any, Executor]:
-    current: Any = take_version(type(task), task.pk, version)
+    current = take_version(task, version)
     old_executor: Executor = current.executor
-    tasks.alter(current, changes, now=now, actor=actor)
+    tasks.altered(current, changes, now=now)
     return current, old_executor
 
 

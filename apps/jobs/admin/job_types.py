@@ -30,7 +30,6 @@ from apps.common.admin.display import (
 )
 from apps.common.admin.filters import ChoiceFilter
 from apps.common.admin.time_inputs import InstantField
-from apps.common.admin.timeline import Moment
 from apps.common.errors import Conflict
 from apps.common.masking import redact
 from apps.jobs.admin import labels
@@ -49,8 +48,7 @@ from apps.jobs.services.counts import MAX_COUNTED, Counts, counts_of
 from apps.jobs.services.living import active_workers, alive, missing, serves, takes_jobs, unserved
 from apps.jobs.services.protection import breakers
 from apps.jobs.services.type_snapshots import all_types
-from apps.journal.admin import latest_moments
-from apps.journal.models import JournalEntry, Source
+from apps.journal.admin import RecordedAdmin
 
 BREAKER_COLOURS = {rules.CLOSED: "success", rules.OPEN: "danger", rules.HALF_OPEN: "warning"}
 MAX_SERVING = 20
@@ -96,7 +94,7 @@ def _may_pause(job_type: JobType) -> bool:
     return not is_own and not job_type.snapshot.is_paused(clock.now())
 
 
-class JobTypeAdmin(ServiceModelAdmin):
+class JobTypeAdmin(RecordedAdmin, ServiceModelAdmin):
     form = JobTypeForm
     is_removable = True
     when_empty = _(
@@ -246,10 +244,6 @@ class JobTypeAdmin(ServiceModelAdmin):
 
     def buttons(self, request: HttpRequest, row: JobType) -> list[Button]:
         return [*pool_buttons(request, self, row), *super().buttons(request, row)]
-
-    def timeline(self, request: HttpRequest, row: JobType) -> Sequence[Moment]:
-        entries = JournalEntry.objects.timeline(Source.PLAN, row.pk)
-        return latest_moments(entries.filter(type_or_task=row.name), shows_payload=True)
 
     # --- actions ----------------------------------------------------------------------------------
     @reason_action(

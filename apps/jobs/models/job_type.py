@@ -10,11 +10,12 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.fields import KeyField
-from apps.common.models import Edited
 from apps.jobs.models.scope import JobScope
 from apps.jobs.rules import type_snapshot as rules
 from apps.jobs.rules.backoff import Backoff
 from apps.jobs.rules.breaker import BreakerPolicy
+from apps.jobs.rules.type_settings import SETTINGS
+from apps.journal.models import Edited
 
 MAX_NAME = 64
 
@@ -61,6 +62,9 @@ class JobType(Edited):
     class Settle(models.TextChoices):
         BATCH = rules.BATCH, _("in batches")  # a result waits some milliseconds for others
         EACH = rules.EACH, _("each at once")  # one commit per result
+
+    # Its name is for ever.
+    editable = SETTINGS
 
     name = KeyField(_("name"), max_length=MAX_NAME, unique=True)
     title = models.CharField(_("title"), max_length=200, blank=True)
@@ -110,6 +114,10 @@ class JobType(Edited):
         permissions = [("operate_jobtype", _("Can pause and resume job types"))]
 
     def __str__(self) -> str:
+        return self.name
+
+    @property
+    def journal_name(self) -> str:
         return self.name
 
     @property

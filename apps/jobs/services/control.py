@@ -11,7 +11,7 @@ from typing import Any
 
 from apps.common import clock
 from apps.common.db import transactional
-from apps.common.errors import Conflict, FieldError, Invalid, NotFound, PlatformError
+from apps.common.errors import FieldError, Invalid, NotFound, PlatformError
 from apps.common.messages import Message as _
 from apps.jobs import wakeup
 from apps.jobs.errors import Archived
@@ -24,6 +24,7 @@ from apps.jobs.services.acts import Act
 from apps.jobs.services.archive import restore
 from apps.jobs.services.move import entry_of, move
 from apps.jobs.services.submit import Submitted, open_twins
+from apps.journal.services.edit import require_version
 
 MAX_NAMED = 100
 # What these do is undone by one more action, so nobody has to say why.
@@ -82,16 +83,7 @@ def edit(*, job: AnyJob, version: int, changes: Mapping[str, Any], actor: str, r
     longer current; equal values change nothing.
     """
     now, current = clock.now(), _locked(job)
-    if current.version != version:
-        raise Conflict(
-            _(
-                "Job {number} was changed since you read it (version {version}, now {current}); "
-                "read it again and repeat your change.",
-                number=current.pk,
-                version=version,
-                current=current.version,
-            )
-        )
+    require_version(current, version)
     act = acts.edit(current, now, changes)
     if changes.get("affinity_host"):
         require_host(changes["affinity_host"], field="affinity_host")

@@ -40,8 +40,8 @@ from apps.jobs.services.move import entry_of, lock_jobs, move
 from apps.jobs.services.pool_status import status_of
 from apps.jobs.services.protection import lock_states
 from apps.jobs.services.submit import MAX_AT_ONCE, MAX_ERRORS, open_twins, submit_many
-from apps.jobs.services.types import entry_of_type
 from apps.journal import services as journal
+from apps.journal.models import Source
 
 # In one transaction, and how long one call goes on.
 BLOCK = 5_000
@@ -279,7 +279,16 @@ def _withdraw_block(pool: TypeSnapshot, epoch: _Epoch, actor: str) -> int | None
     if not unnamed:
         status = status_of(pool.name)
         facts = {"rebuild": epoch.stamp, "waiting": status.waiting, "held": status.held}
-        journal.write([entry_of_type(pool, EVENT, facts, now=now, actor=actor)])
+        entry = journal.Entry(
+            at=now,
+            source=Source.PLAN,
+            subject_id=pool.pk,
+            event=EVENT,
+            type_or_task=pool.name,
+            actor=actor,
+            data=facts,
+        )
+        journal.write([entry])
         return None
     cancelled, asked = [], []
     over = {

@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from django.db import IntegrityError, transaction
+from django.db import transaction
 from django.db.models import QuerySet
 
 from apps.common import clock
-from apps.common.db import take_version, transactional
+from apps.common.db import transactional
 from apps.common.errors import Conflict, FieldError, Invalid, NotFound
 from apps.common.json_rules import is_same
 from apps.common.json_search import saying
@@ -25,10 +25,8 @@ from apps.jobs.rules import breaker, retention, type_settings
 from apps.jobs.rules.submission import is_key
 from apps.jobs.rules.transitions import OPEN
 from apps.jobs.rules.type_settings import SETTINGS
-from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.type_snapshots import forget_type_snapshots
-from apps.journal import services as journal
-from apps.journal.models import Source
+from apps.journal.services.edit import Revision, record_edit, take_version, unless_taken
 
 MAX_NAMED = 30
 _OWN = _("The platform itself needs the type {type} as it is; choose another one.")
@@ -84,17 +82,13 @@ def create_type(*, name: str, actor: str, **settings: Any) -> JobType:
 def _create(name: str, settings: Mapping[str, Any], *, actor: str) -> JobType:
     now = clock.now()
     errors = list(type_settings.name_faults(name))
-    job_type = JobType(name=name, created_at=now, created_by=actor[:160])
-    _alter(job_type, settings, now=now, actor=actor, errors=errors)
-    try:
-        with transaction.atomic():
-            job_type.save(force_insert=True)
-    except IntegrityError as error:
-        message = _(
-            "{name} exists already; change it by PATCH /api/v1/job-types/{name}/.", name=name
-        )
-        raise Conflict(message, errors=[FieldError("name", Conflict.code, message)]) from error
-    _write_entry(job_type, "type_created", now=now, actor=actor, after=_shown(job_type))
+    job_type = JobType.made(name=name, now=now, actor=actor)
+    _fill(Revision(job_type), settings, errors=errors)
+    there = _("{name} exists already; change it by PATCH /api/v1/job-types/{name}/.", name=name)
+    with unless_taken(there, field="name"):
+        job_type.save(force_insert=True)
+    record_edit(job_type, "type_created", now=now, actor=actor, after=job_type.told_all())
+    _forget()
     return job_type
 
 
@@ -111,9 +105,8 @@ def update_type(
 
     Conflict when `version` is given and no longer current.
     """
-    current = take_version(JobType, job_type.pk, version)
-    _change(current, changes, "type_changed", now=clock.now(), actor=actor, reason=reason)
-    return current
+    revision = Revision.of(job_type, version)
+    return _change(revision, changes, "type_changed", now=clock.now(), actor=actor, reason=reason)
 
 
 @transactional
@@ -130,10 +123,9 @@ def pause_type(
         raise Invalid.field("reason", _("Say why the type is paused; its page and lists show it."))
     if until is not None and until.tzinfo is not None and until <= now:
         raise Invalid.field("until", _("{at} is past; choose a later time.", at=until))
-    current = take_version(JobType, job_type.pk, None)
     changes = {"paused": True, "pause_reason": reason, "paused_until": until}
-    _change(current, changes, "type_paused", now=now, actor=actor, reason=reason)
-    return current
+    revision = Revision.of(job_type)
+    return _change(revision, changes, "type_paused", now=now, actor=actor, reason=reason)
 
 
 def require_not_own(name: str) -> None:
@@ -145,10 +137,9 @@ def require_not_own(name: str) -> None:
 @transactional
 def resume_type(*, job_type: JobType, actor: str, reason: str = "") -> JobType:
     """Hold its jobs again; a type that is not paused does not change."""
-    current = take_version(JobType, job_type.pk, None)
     changes = {"paused": False, "pause_reason": "", "paused_until": None}
-    _change(current, changes, "type_resumed", now=clock.now(), actor=actor, reason=reason)
-    return current
+    revision = Revision.of(job_type)
+    return _change(revision, changes, "type_resumed", now=clock.now(), actor=actor, reason=reason)
 
 
 @transactional
@@ -161,7 +152,7 @@ def reset_breaker(*, job_type: JobType, actor: str, reason: str) -> bool:
     before = state.breaker
     state.breaker_state = breaker.BreakerState(since=now)
     state.save()
-    _write_entry(
+    record_edit(
         job_type,
         "breaker_reset",
         now=now,
@@ -170,6 +161,7 @@ def reset_breaker(*, job_type: JobType, actor: str, reason: str) -> bool:
         before={"breaker": before},
         after={"breaker": state.breaker},
     )
+    _forget()
     wakeup.announce()
     return True
 
@@ -180,7 +172,7 @@ def delete_type(
 ) -> None:
     """Delete a type without jobs, or with archived ones only; Conflict otherwise, and when it is
     one of the platform itself."""
-    current = take_version(JobType, job_type.pk, version)
+    current = take_version(job_type, version)
     require_not_own(current.name)
     if Job.objects.filter(type=current.name).exists():
         raise Conflict(
@@ -190,14 +182,9 @@ def delete_type(
                 type=current.name,
             )
         )
-    _write_entry(
-        current,
-        "type_deleted",
-        now=clock.now(),
-        actor=actor,
-        reason=reason,
-        before=_shown(current),
-    )
+    before = current.told_all()
+    record_edit(current, "type_deleted", now=clock.now(), actor=actor, reason=reason, before=before)
+    _forget()
     TypeState.objects.filter(type=current.name).delete()
     current.delete()
 
@@ -229,64 +216,31 @@ def ensure_types(
 
 # --- the steps ----------------------------------------------------------------------------------
 def _change(
-    current: JobType,
-    changes: Mapping[str, Any],
-    event: str,
-    *,
-    now: datetime,
-    actor: str,
-    reason: str,
+    revision: Revision[JobType], changes: Mapping[str, Any], event: str, **logged: Any
+) -> JobType:
+    """Validate the changes and write them, if they change anything."""
+    _fill(revision, changes, errors=[])
+    if revision.write(event, **logged):
+        _forget()
+        # More may run now than before.
+        wakeup.announce()
+    return revision.row
+
+
+def _fill(
+    revision: Revision[JobType], changes: Mapping[str, Any], *, errors: list[FieldError]
 ) -> None:
-    """Validate the changes and write them to the locked row, if they change anything."""
-    before = _shown(current)
-    changed = _alter(current, changes, now=now, actor=actor, errors=[])
-    if not changed:
-        return
-    current.version += 1
-    current.save(update_fields=[*changed, "version", "updated_at", "updated_by"])
-    after = _shown(current)
-    _write_entry(
-        current,
-        event,
-        now=now,
-        actor=actor,
-        reason=reason,
-        before={name: before[name] for name in changed},
-        after={name: after[name] for name in changed},
-    )
-    # More may run now than before.
-    wakeup.announce()
-
-
-def _alter(
-    job_type: JobType,
-    changes: Mapping[str, Any],
-    *,
-    now: datetime,
-    actor: str,
-    errors: list[FieldError],
-) -> list[str]:
-    """Set the changes on the row without saving it; returns the names of those that differ.
-
-    Invalid lists every error, those in `errors` included.
-    """
+    """Set the changes on the row. Invalid lists every error, those in `errors` included."""
+    job_type = revision.row
     for name in changes.keys() - set(SETTINGS):
         errors.append(
             FieldError(name, "invalid", _("A job type has no setting {name}.", name=name))
         )
-    changed = [
-        name
-        for name in SETTINGS
-        if name in changes and not is_same(changes[name], getattr(job_type, name))
-    ]
-    for name in changed:
-        setattr(job_type, name, changes[name])
+    changed = revision.fill({name: changes[name] for name in SETTINGS if name in changes})
     if "paused" in changed and not job_type.paused:
         # Resuming clears the reason and the end of the pause, unless they are given.
-        for name, value in (("pause_reason", ""), ("paused_until", None)):
-            if name not in changes and getattr(job_type, name) != value:
-                setattr(job_type, name, value)
-                changed.append(name)
+        usual = {"pause_reason": "", "paused_until": None}
+        changed = revision.fill({name: usual[name] for name in usual if name not in changes})
     if "pool" in changed and _has_open_jobs(job_type):
         open_jobs = _("{type} has open jobs, whose order would mean something else.")
         errors.append(FieldError("pool", "invalid", Message(open_jobs, type=job_type.name)))
@@ -303,8 +257,6 @@ def _alter(
         raise Invalid(joined(error.named for error in errors[:3]), errors=errors)
     if "params_schema" in changed:
         check_declared(job_type.params_schema, field="params_schema")
-    job_type.updated_at, job_type.updated_by = now, actor[:160]
-    return changed
 
 
 def _has_open_jobs(job_type: JobType) -> bool:
@@ -367,49 +319,8 @@ def _unkept(days: int | None) -> Iterator[FieldError]:
     yield FieldError("retention_days", "invalid", message)
 
 
-def _shown(job_type: JobType) -> dict[str, Any]:
-    """The settings as the journal keeps them."""
-    shown = {name: getattr(job_type, name) for name in SETTINGS}
-    until = shown["paused_until"]
-    shown["paused_until"] = None if until is None else until.isoformat()
-    return shown
-
-
-def entry_of_type(
-    type_: JobType | TypeSnapshot,
-    event: str,
-    data: Mapping[str, Any],
-    *,
-    now: datetime,
-    actor: str,
-    reason: str = "",
-) -> journal.Entry:
-    """An event in the life of a type, for its timeline."""
-    return journal.Entry(
-        at=now,
-        source=Source.PLAN,
-        subject_id=type_.pk,
-        event=event,
-        type_or_task=type_.name,
-        actor=actor,
-        reason=reason,
-        data=data,
-    )
-
-
-def _write_entry(
-    job_type: JobType,
-    event: str,
-    *,
-    now: datetime,
-    actor: str,
-    reason: str = "",
-    before: Mapping[str, Any] | None = None,
-    after: Mapping[str, Any] | None = None,
-) -> None:
-    data = {"before": dict(before or {}), "after": dict(after or {})}
-    journal.write([entry_of_type(job_type, event, data, now=now, actor=actor, reason=reason)])
-    # Here at once; elsewhere within a second.
+def _forget() -> None:
+    """Read the types anew: here at once, elsewhere within a second."""
     for forget in (forget_type_snapshots, forget_declared):
         forget()
         transaction.on_commit(forget)

@@ -26,12 +26,10 @@ from apps.common.admin.display import (
     zoned_time_column,
 )
 from apps.common.admin.filters import ChoiceFilter
-from apps.common.admin.timeline import Moment
 from apps.dispatch.admin.for_whom import for_whom
 from apps.jobs.admin.filters import TypeFilter
 from apps.jobs.models import JobType, bounds_of
-from apps.journal.admin import latest_moments
-from apps.journal.models import JournalEntry, Source
+from apps.journal.admin import RecordedAdmin
 from apps.schedules.admin.panels import MAX_RUNS, due_list, jobs_of, outcome, runs_table
 from apps.schedules.admin.schedule_form import ScheduleForm
 from apps.schedules.models import Schedule
@@ -65,7 +63,7 @@ class StatusFilter(ChoiceFilter):
         return super().queryset(request, queryset)
 
 
-class ScheduleAdmin(ServiceModelAdmin):
+class ScheduleAdmin(RecordedAdmin, ServiceModelAdmin):
     form = ScheduleForm
     when_empty = _("A schedule makes a job of a type at each time of its rule. Add one here.")
     list_display = (
@@ -211,12 +209,6 @@ class ScheduleAdmin(ServiceModelAdmin):
         table = runs_table(row, bounds_of(request.user))
         title = gettext("Last %(count)d runs") % {"count": MAX_RUNS}
         return [Panel(title, table), *super().panels(request, row)]
-
-    def timeline(self, request: HttpRequest, row: Any) -> Sequence[Moment]:
-        return latest_moments(
-            JournalEntry.objects.timeline(Source.SCHEDULE, row.pk),
-            shows_payload=self.has_payload_permission(request),
-        )
 
     # --- actions ----------------------------------------------------------------------------------
     @reason_action(

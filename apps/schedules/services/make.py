@@ -24,10 +24,10 @@ from apps.jobs.models import Job
 from apps.jobs.rules.transitions import OPEN
 from apps.jobs.services.submit import Submission, submit_many
 from apps.journal import services as journal
+from apps.journal.services.edit import entry_of
 from apps.schedules.models import MAX_WHY, Schedule, ScheduleRun
 from apps.schedules.rules import trouble as rules
 from apps.schedules.rules.occurrences import ONLY, SKIP_OPEN, Due
-from apps.schedules.services.audit import entry
 
 logger = logging.getLogger(__name__)
 
@@ -211,7 +211,7 @@ def _reason(error: PlatformError) -> str:
 
 def _refused(schedule: Schedule, why: str, *, now: datetime, **data: str) -> journal.Entry:
     logger.warning("%s made no job: %s", schedule.subject, why)
-    return entry(schedule, "run_refused", now=now, error=why, **data)
+    return entry_of(schedule, "run_refused", now=now, error=why, data=data)
 
 
 def _write(batch: _Batch, jobs: dict[_Run, int | str], now: datetime) -> None:

@@ -8,16 +8,15 @@ from itertools import islice
 from typing import Any
 
 from apps.common import clock
-from apps.common.db import take_version, transactional
+from apps.common.db import transactional
 from apps.common.errors import Conflict, Invalid, NotFound
-from apps.common.json_rules import is_same
 from apps.common.messages import Message as _
 from apps.jobs.models import Bounds
 from apps.jobs.services.submit import submit
+from apps.journal.services.edit import Revision, record_edit
 from apps.schedules.models import Schedule, ScheduleRun
 from apps.schedules.rules.limits import MAX_TITLE
 from apps.schedules.rules.occurrences import ONLY
-from apps.schedules.services.audit import record_edit, shown
 from apps.schedules.services.validation import check, check_names
 
 ACTIVE, PAUSED, DELETED = Schedule.Status.ACTIVE, Schedule.Status.PAUSED, Schedule.Status.DELETED
@@ -38,7 +37,7 @@ def create_schedule(
     check(schedule, bounds or Bounds(), due_since=schedule.start_at)
     schedule.next_at = _first_from(schedule, _after_missed(schedule, now))
     schedule.save(force_insert=True)
-    record_edit(schedule, "schedule_created", now=now, actor=actor, after=shown(schedule))
+    record_edit(schedule, "schedule_created", now=now, actor=actor, after=schedule.told_all())
     return schedule
 
 
@@ -46,13 +45,7 @@ def _draft(fields: dict[str, Any], *, now: datetime, actor: str) -> Schedule:
     check_names(fields)
     # Forms show and send back whole seconds.
     start_at = fields.get("start_at") or now.replace(microsecond=0)
-    return Schedule(
-        **{**fields, "start_at": start_at},
-        created_at=now,
-        created_by=actor,
-        updated_at=now,
-        updated_by=actor,
-    )
+    return Schedule.made(**{**fields, "start_at": start_at}, now=now, actor=actor)
 
 
 @transactional
@@ -73,13 +66,10 @@ def update_schedule(
     """
     now = clock.now()
     check_names(changes)
-    current = _kept(schedule.pk, version)
-    before = shown(current)
+    revision = _kept(schedule, version)
+    current = revision.row
     had_ended = current.end_at is not None and current.end_at <= now
-    for name, value in changes.items():
-        setattr(current, name, value)
-    after = shown(current)
-    changed = [name for name in Schedule.editable if not is_same(before[name], after[name])]
+    changed = revision.fill(changes)
     if not changed:
         return current
     is_new = not set(changed).isdisjoint(Schedule.rule_fields)
@@ -91,16 +81,7 @@ def update_schedule(
         since = now
     if current.status == ACTIVE:
         current.next_at = _first_from(current, since)
-    _save(current, [*changed, "next_at"], now=now, actor=actor)
-    record_edit(
-        current,
-        "schedule_changed",
-        now=now,
-        actor=actor,
-        reason=reason,
-        before={name: before[name] for name in changed},
-        after={name: after[name] for name in changed},
-    )
+    revision.write("schedule_changed", now=now, actor=actor, reason=reason)
     return current
 
 
@@ -114,13 +95,13 @@ def _require_another_run(schedule: Schedule) -> None:
 @transactional
 def pause(*, schedule: Schedule, actor: str, version: int | None = None, reason: str = "") -> bool:
     """Make no jobs until it is resumed; False when it is paused already."""
-    return _set_status(_kept(schedule.pk, version), PAUSED, actor=actor, reason=reason)
+    return _set_status(_kept(schedule, version), PAUSED, actor=actor, reason=reason)
 
 
 @transactional
 def resume(*, schedule: Schedule, actor: str, version: int | None = None, reason: str = "") -> bool:
     """Make jobs again, for no occurrence of the past; False when it is active already."""
-    return _set_status(_kept(schedule.pk, version), ACTIVE, actor=actor, reason=reason)
+    return _set_status(_kept(schedule, version), ACTIVE, actor=actor, reason=reason)
 
 
 @transactional
@@ -128,8 +109,7 @@ def delete_schedule(
     *, schedule: Schedule, actor: str, version: int | None = None, reason: str = ""
 ) -> bool:
     """Mark it deleted, so that it makes no more jobs; False when it was already."""
-    current = take_version(Schedule, schedule.pk, version)
-    return _set_status(current, DELETED, actor=actor, reason=reason)
+    return _set_status(Revision.of(schedule, version), DELETED, actor=actor, reason=reason)
 
 
 _EVENTS = {
@@ -139,24 +119,13 @@ _EVENTS = {
 }
 
 
-def _set_status(current: Schedule, status: Schedule.Status, *, actor: str, reason: str) -> bool:
-    if current.status == status:
-        return False
-    now = clock.now()
-    before, current.status, current.next_at = current.status, status, None
-    if status == ACTIVE:
-        current.next_at = _first_from(current, now)
-    _save(current, ["status", "next_at"], now=now, actor=actor)
-    record_edit(
-        current,
-        _EVENTS[status],
-        now=now,
-        actor=actor,
-        reason=reason,
-        before={"status": before},
-        after={"status": status},
-    )
-    return True
+def _set_status(
+    revision: Revision[Schedule], status: Schedule.Status, *, actor: str, reason: str
+) -> bool:
+    now, current = clock.now(), revision.row
+    if revision.fill({"status": status}):
+        current.next_at = _first_from(current, now) if status == ACTIVE else None
+    return revision.write(_EVENTS[status], now=now, actor=actor, reason=reason)
 
 
 @transactional
@@ -174,8 +143,8 @@ def copy(*, schedule: Schedule, actor: str, reason: str = "") -> Schedule:
         now=now,
         actor=actor,
         reason=reason,
-        after=shown(made),
-        copied_from=schedule.subject,
+        after=made.told_all(),
+        more={"copied_from": schedule.subject},
     )
     return made
 
@@ -192,7 +161,7 @@ def run_now(
     Conflict when it is deleted; Invalid when its type is gone or refuses the context.
     """
     now = clock.now()
-    current = _kept(schedule.pk, None)
+    current = _kept(schedule).row
     made = submit(
         current.job_type,
         current.context,
@@ -232,18 +201,12 @@ def next_runs(fields: dict[str, Any], limit: int, *, is_new: bool) -> list[datet
 
 
 # --- steps --------------------------------------------------------------------------------------
-def _kept(pk: int, version: int | None) -> Schedule:
-    """The locked row; Conflict when it is deleted."""
-    current = take_version(Schedule, pk, version)
-    if current.status == DELETED:
-        raise Conflict(_("Schedule {number} is deleted; plan a new one.", number=pk))
-    return current
-
-
-def _save(current: Schedule, names: list[str], *, now: datetime, actor: str) -> None:
-    current.version += 1
-    current.updated_at, current.updated_by = now, actor
-    current.save(update_fields=[*names, "version", "updated_at", "updated_by"])
+def _kept(schedule: Schedule, version: int | None = None) -> Revision[Schedule]:
+    """The revision of the locked row; Conflict when it is deleted."""
+    revision = Revision.of(schedule, version)
+    if revision.row.status == DELETED:
+        raise Conflict(_("Schedule {number} is deleted; plan a new one.", number=schedule.pk))
+    return revision
 
 
 def _first_from(schedule: Schedule, instant: datetime) -> datetime | None:

@@ -148,22 +148,6 @@ def test_form_changes_what_was_edited_and_logs_it(
     assert entry.data == {"before": {"scopes": ["pull", "read"]}, "after": {"scopes": ["read"]}}
 
 
-def test_stale_form_is_answered_by_the_conflict_page(admin_client: Client) -> None:
-    """I57: nothing of the stale form is saved, and the page names who was first."""
-    client, _ = make(executors=["gid_a", "uid_b"])
-    stale = form_of(client, name="Second")
-    services.edit_client(
-        client, **{**vars(client.terms()), "name": "First"}, version=1, actor="admin:bob"
-    )
-
-    response = admin_client.post(page_of(client), stale)
-
-    assert response.status_code == 409
-    assert b"bob changed this" in response.content
-    assert [difference.label for difference in response.context["differences"]] == ["Name"]
-    assert ApiClient.objects.get().name == "First"
-
-
 def test_revoked_client_is_read_only(admin_client: Client) -> None:
     client, _ = make(executors=["uid_a"])
     services.revoke(client, actor="admin:bob")

@@ -226,20 +226,6 @@ def test_revocation_counts_whatever_was_changed_meanwhile() -> None:
     assert ApiClient.objects.get().name == "Renamed"
 
 
-def test_journal_that_cannot_be_written_undoes_the_change(monkeypatch: pytest.MonkeyPatch) -> None:
-    """I55: change and entry are one transaction."""
-    client, _ = make()
-
-    def away(entries: object) -> None:
-        raise RuntimeError("no journal")
-
-    monkeypatch.setattr(services.journal, "write", away)
-    with pytest.raises(RuntimeError, match="no journal"):
-        services.revoke(client, actor="ada")
-
-    assert ApiClient.objects.get().revoked_at is None
-
-
 def test_unknown_client_id_is_not_found(subtests: pytest.Subtests) -> None:
     make()
     for client_id in ("", "nobody-222222", "NOBODY", "a b", "x" * 65, "á", "\ud800"):

@@ -105,7 +105,7 @@ def test_two_open_alerts_about_one_subject_cannot_be(due: FrozenClock) -> None:
 def test_rule_that_is_switched_off_ends_its_alerts(due: FrozenClock) -> None:
     made = late()
     evaluate()
-    settings.update_rule(rule=made, changes={"enabled": False}, version=1, actor="test")
+    settings.update(made, {"enabled": False}, version=1, actor="test")
 
     evaluate()
 

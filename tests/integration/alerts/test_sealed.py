@@ -49,7 +49,7 @@ def rekey(settings: Any, *, keeps: bool) -> None:
 
 def test_no_row_and_no_dump_holds_them(frozen_clock: FrozenClock, tmp_path: Path) -> None:
     made = channel(url=URL, secret=SECRET)
-    services.update_channel(channel=made, changes={"language": "en"}, version=1, actor="test")
+    services.update(made, {"language": "en"}, version=1, actor="test")
     send_test(made, actor="admin:olga")
     out = StringIO()
 
@@ -133,7 +133,7 @@ def test_typed_anew_it_is_sealed_by_the_present_key(
     rekey(settings, keeps=False)
 
     typed = {"url": "https://new.example.org/", "secret": "new"}
-    services.update_channel(channel=made, changes=typed, version=1, actor="test")
+    services.update(made, typed, version=1, actor="test")
 
     assert known() == ("https://new.example.org/", "new")
 

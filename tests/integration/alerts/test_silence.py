@@ -45,7 +45,7 @@ def late(name: str = "late", **values: Any) -> AlertRule:
 
 def change(row: AlertRule, **changes: Any) -> None:
     row.refresh_from_db()
-    settings.update_rule(rule=row, changes=changes, version=row.version, actor="test")
+    settings.update(row, changes, version=row.version, actor="test")
 
 
 def sent() -> list[str]:
@@ -135,7 +135,7 @@ def with_one_that_is_off() -> tuple[AlertRule, Callable[[], None]]:
 
 
 def _enable(row: Channel) -> None:
-    settings.update_channel(channel=row, changes={"enabled": True}, version=1, actor="test")
+    settings.update(row, {"enabled": True}, version=1, actor="test")
 
 
 @pytest.mark.parametrize("lacking", [without_channels, with_one_that_is_off])

@@ -102,18 +102,6 @@ def test_put_sets_what_it_leaves_out_to_the_defaults(api: ContractClient) -> Non
     assert (body["title"], body["enabled"], body["version"]) == ("", True, 2)
 
 
-def test_edit_of_an_older_version_is_a_conflict(api: ContractClient) -> None:
-    """I57: with `version` an edit never overwrites one it has not seen."""
-    api.post(EXECUTORS, {"name": "uid_alice"})
-    api.patch(ALICE, {"title": "First", "version": 1})
-    before = checksum()
-
-    answer = api.patch(ALICE, {"title": "Second", "version": 1})
-
-    assert (answer.status_code, answer.json()["code"]) == (409, "conflict")
-    assert checksum() == before
-
-
 def test_unknown_name_is_not_found(api: ContractClient, subtests: pytest.Subtests) -> None:
     """S0.5: twins by case, blank and accent are other names, on every database."""
     factories.user()

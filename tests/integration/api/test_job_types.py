@@ -100,17 +100,6 @@ def test_put_is_the_whole_and_patch_what_it_names(api: ContractClient) -> None:
     assert (patched["version"], put["version"]) == (2, 3)
 
 
-def test_stale_version_is_a_conflict(api: ContractClient) -> None:
-    """I57"""
-    factories.job_type("mail")
-    assert api.patch(f"{TYPES}mail/", {"weight": 2, "version": 1}).status_code == 200
-
-    answer = api.patch(f"{TYPES}mail/", {"weight": 3, "version": 1})
-
-    assert (answer.status_code, answer.json()["code"]) == (409, "conflict")
-    assert JobType.objects.get().weight == 2
-
-
 def test_all_mistakes_are_reported_at_once(api: ContractClient) -> None:
     body = {"name": "mail", "weight": 0, "params_schema": {"type": "array"}, "lane": "side"}
 

@@ -237,18 +237,6 @@ class TestEdit:
         assert api.post(PULL, {"uid": "uid_alice"}).status_code == 204
         assert api.post(PULL, {"uid": "uid_bob"}).json()["task"] == task["id"]
 
-    def test_edit_of_an_older_version_is_a_conflict(self, api: ContractClient) -> None:
-        """I57: nothing is saved; without `version` the last edit wins."""
-        task = planned(api)
-        api.patch(at(task), {"priority": 1, "version": 1})
-        before = checksum()
-
-        stale = api.patch(at(task), {"priority": 2, "version": 1})
-
-        assert (stale.status_code, stale.json()["code"]) == (409, "conflict")
-        assert checksum() == before
-        assert api.patch(at(task), {"priority": 2}).status_code == 200
-
     def test_edit_is_checked_with_what_it_leaves_as_it_is(self, api: ContractClient) -> None:
         """S0.7: the plan as a whole must make sense."""
         task = planned(api, **WHOLE)

@@ -40,11 +40,11 @@ def every_row() -> dict[str, Any]:
 
 
 def what_if_new(model: Any = OnceTask, **fields: Any) -> WhatIf:
-    return what_if.what_if_created(model, fields=fields, period=DAY, actor="test")
+    return what_if.what_if_created(model, fields=fields, period=DAY)
 
 
 def what_if_changed(task: Any, **changes: Any) -> WhatIf:
-    return what_if.what_if_updated(task=task, changes=changes, period=DAY, actor="test")
+    return what_if.what_if_updated(task=task, changes=changes, period=DAY)
 
 
 def titles(answer: WhatIf) -> dict[str, tuple[list[str], list[str]]]:
@@ -152,7 +152,7 @@ class TestRefusals:
     def test_another_version_and_a_deleted_task(self, frozen_clock: FrozenClock) -> None:
         task = factories.once_task(factories.user())
         with pytest.raises(Conflict, match="version 9, now 1"):
-            what_if.what_if_updated(task=task, changes={}, period=DAY, actor="test", version=9)
+            what_if.what_if_updated(task=task, changes={}, period=DAY, version=9)
         tasks.delete_task(task=task, actor="test")
         with pytest.raises(Conflict, match="is deleted"):
             what_if_changed(task, priority=1)
@@ -207,9 +207,7 @@ def test_what_members_have_had_counts_for_the_executor_of_each_version(
     period = Period(frozen_clock.instant, frozen_clock.instant + timedelta(hours=14))
 
     for who in (ann, bob):
-        answer = what_if.what_if_updated(
-            task=task, changes={"executor": who}, period=period, actor="test"
-        )
+        answer = what_if.what_if_updated(task=task, changes={"executor": who}, period=period)
         before = [preview.preview(change.executor, period) for change in answer.changes]
         assert [change.before for change in answer.changes] == before
         tasks.update_task(task=task, changes={"executor": who}, actor="test")
@@ -249,7 +247,7 @@ def test_edit_is_shown_and_not_done(
         period = Period(frozen_clock.instant, frozen_clock.instant + timedelta(hours=14))
         rows = every_row()
         try:
-            answer = what_if.what_if_updated(task=task, changes=fields, period=period, actor="test")
+            answer = what_if.what_if_updated(task=task, changes=fields, period=period)
         except Invalid:
             with pytest.raises(Invalid):
                 tasks.update_task(task=task, changes=fields, actor="test")
@@ -274,7 +272,7 @@ def test_new_task_is_shown_and_not_planned(
         period = Period(frozen_clock.instant, frozen_clock.instant + timedelta(hours=14))
         rows = every_row()
         try:
-            answer = what_if.what_if_created(model, fields=values, period=period, actor="test")
+            answer = what_if.what_if_created(model, fields=values, period=period)
         except Invalid:
             # A rotation that is never due.
             hypothesis.reject()

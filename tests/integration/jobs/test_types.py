@@ -116,16 +116,6 @@ def test_true_is_another_word_of_a_schema_than_1() -> None:
     assert JobType.objects.get().params_schema["properties"]["n"]["const"] is True
 
 
-def test_stale_change_saves_nothing() -> None:
-    """I57: and one without a version takes what is there."""
-    mail = factories.job_type("mail")
-    types.update_type(job_type=mail, changes={"weight": 2}, actor="admin:otto", version=1)
-    with pytest.raises(Conflict, match="changed by admin:otto"):
-        types.update_type(job_type=mail, changes={"weight": 3}, actor=ACTOR, version=1)
-    assert JobType.objects.get().weight == 2
-    assert types.update_type(job_type=mail, changes={"lane": "slow"}, actor=ACTOR).weight == 2
-
-
 def test_pause_needs_a_reason_and_a_coming_end() -> None:
     mail = factories.job_type("mail")
     with pytest.raises(Invalid, match="Say why"):

@@ -180,16 +180,3 @@ def test_operator_without_the_right_to_see_contexts_edits_all_else(role_client: 
     assert "context" not in form
     client.post(url, {**form, "context": "{}"})
     assert (row(number).priority, row(number).context) == (2, {"to": "Main Street 5"})
-
-
-def test_stale_form_is_a_conflict_and_overwrites_nothing(admin_client: Client) -> None:
-    """I57: somebody else was faster; both values are shown, and nothing is saved."""
-    number = scheduled()
-    url = edit_url(number)
-    stale = filled(admin_client, url, "priority", priority="9", reason="Mine")
-    fresh = filled(admin_client, url, "priority", max_attempts="7", reason="Theirs")
-    admin_client.post(url, fresh)
-    page = admin_client.post(url, stale)
-    assert page.status_code == 409
-    assert "admin changed this" in text_of(page)
-    assert (row(number).priority, row(number).max_attempts) == (0, 7)
