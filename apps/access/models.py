@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.access.rules.clients import Client, ClientTerms, Rate
 from apps.common.fields import KeyField
-from apps.journal.models import Recorded, Source
+from apps.journal.models import Source, Versioned
 
 
 class State(models.TextChoices):
@@ -23,11 +23,11 @@ class State(models.TextChoices):
     REVOKED = "revoked", _("revoked")  # final
 
 
-class ApiClient(Recorded):
+class ApiClient(Versioned):
     """One caller and the hashes of its secret. The secret itself is shown once and never stored.
 
     While a rotation is under way two secrets open: the new one, and the previous one until
-    `previous_valid_until`. `version` grows with every edit, so that a stale form is detected.
+    `previous_valid_until`.
     """
 
     journal_source = Source.ACCESS
@@ -48,7 +48,6 @@ class ApiClient(Recorded):
     last_used_at = models.DateTimeField(_("last used at"), null=True, editable=False)
     created_at = models.DateTimeField(_("created at"), editable=False)
     created_by = models.CharField(_("created by"), max_length=160, editable=False)
-    version = models.PositiveIntegerField(default=1, editable=False)
 
     class Meta:
         verbose_name = _("API client")

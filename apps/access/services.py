@@ -5,7 +5,7 @@ A secret is returned once and neither stored nor logged.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,7 +17,7 @@ from apps.common import clock
 from apps.common.db import transactional
 from apps.common.errors import Conflict, Invalid, NotFound
 from apps.common.messages import Message as _
-from apps.journal.services.edit import record_edit, require_version
+from apps.journal.services.edit import Revision, record_edit
 
 KEEP_OLD = timedelta(hours=24)
 MAX_KEEP_OLD = timedelta(days=30)
@@ -71,7 +71,8 @@ def create_client(
         created_by=actor[:160],
         **_columns(terms),
     )
-    _record(client, "client_created", now=now, actor=actor, to_state=State.LIVE, after=terms)
+    live = {"to_state": State.LIVE}
+    record_edit(client, "client_created", now=now, actor=actor, after=client.told_all(), **live)
     return client, keys.key_text(client.client_id, secret)
 
 
@@ -94,37 +95,21 @@ def edit_client(
     revoked.
     """
     now = clock.now()
-    current = _locked(client)
-    require_version(current, version)
+    revision = Revision.of(client, version)
+    current = revision.row
     _require_not_revoked(current)
-    before = current.terms()
-    after = validated(
-        ClientTerms(
-            name=name,
-            scopes=tuple(scopes),
-            executors=tuple(executors),
-            job_types=tuple(job_types),
-            expires_at=expires_at,
-            rate=rate,
-        ),
-        now=now,
-        agreed=before,
+    from_state = current.state(now)
+    terms = ClientTerms(
+        name=name,
+        scopes=tuple(scopes),
+        executors=tuple(executors),
+        job_types=tuple(job_types),
+        expires_at=expires_at,
+        rate=rate,
     )
-    old, new = _columns(before), _columns(after)
-    changed = {column: value for column, value in new.items() if value != old[column]}
-    if changed:
-        from_state = current.state(now)
-        _write(current, changed)
-        _record(
-            current,
-            "client_changed",
-            now=now,
-            actor=actor,
-            from_state=from_state,
-            to_state=current.state(now),
-            before=before,
-            after=after,
-        )
+    revision.fill(_columns(validated(terms, now=now, agreed=current.terms())))
+    states = {"from_state": from_state, "to_state": current.state(now)}
+    revision.write("client_changed", now=now, actor=actor, **states)
     return current
 
 
@@ -147,7 +132,8 @@ def rotate(
             ),
         )
     now = clock.now()
-    current = _locked(client)
+    revision = Revision.of(client)
+    current = revision.row
     _require_not_revoked(current)
     if current.expires_at is not None and current.state(now) == State.EXPIRED:
         raise Conflict(
@@ -166,23 +152,16 @@ def rotate(
             )
         )
     secret = keys.new_secret()
-    _write(
-        current,
-        {
-            "secret_hash": keys.digest_of(secret),
-            "previous_hash": current.secret_hash,
-            "previous_valid_until": now + keep_old,
-        },
-    )
-    _record(
-        current,
+    current.previous_hash, current.secret_hash = current.secret_hash, keys.digest_of(secret)
+    current.previous_valid_until = now + keep_old
+    revision.write(
         "client_rotated",
         now=now,
         actor=actor,
         reason=reason,
         from_state=State.LIVE,
         to_state=State.LIVE,
-        extra={"previous_valid_until": _text(current.previous_valid_until)},
+        more={"previous_valid_until": current.told("previous_valid_until")},
     )
     return keys.key_text(current.client_id, secret)
 
@@ -194,21 +173,13 @@ def revoke(client: ApiClient, *, actor: str, reason: str = "") -> bool:
     There is no check of the version: a revocation always counts.
     """
     now = clock.now()
-    current = _locked(client)
+    revision = Revision.of(client)
+    current = revision.row
     if current.revoked_at is not None:
         return False
-    from_state = current.state(now)
-    _write(current, {"revoked_at": now})
-    _record(
-        current,
-        "client_revoked",
-        now=now,
-        actor=actor,
-        reason=reason,
-        from_state=from_state,
-        to_state=State.REVOKED,
-    )
-    return True
+    states = {"from_state": current.state(now), "to_state": State.REVOKED}
+    current.revoked_at = now
+    return revision.write("client_revoked", now=now, actor=actor, reason=reason, **states)
 
 
 def _free_client_id(name: str) -> str:
@@ -216,10 +187,6 @@ def _free_client_id(name: str) -> str:
         client_id = keys.new_client_id(name)
         if not ApiClient.objects.filter(client_id=client_id).exists():
             return client_id
-
-
-def _locked(client: ApiClient) -> ApiClient:
-    return ApiClient.objects.select_for_update().get(pk=client.pk)
 
 
 def _require_not_revoked(client: ApiClient) -> None:
@@ -233,56 +200,9 @@ def _require_not_revoked(client: ApiClient) -> None:
         )
 
 
-def _write(client: ApiClient, changes: Mapping[str, Any]) -> None:
-    for column, value in changes.items():
-        setattr(client, column, value)
-    client.version += 1
-    client.save(update_fields=[*changes, "version"])
-
-
 def _columns(terms: ClientTerms) -> dict[str, Any]:
     """The terms as the model keeps them: JSON has lists, not tuples."""
     return {
         column: list(value) if isinstance(value, tuple) else value
         for column, value in asdict(terms).items()
     }
-
-
-def _as_data(terms: ClientTerms | None) -> dict[str, Any]:
-    """The terms as the journal keeps them."""
-    return (
-        {} if terms is None else {**_columns(terms), "expires_at": _text(terms.expires_at) or None}
-    )
-
-
-def _text(instant: datetime | None) -> str:
-    return "" if instant is None else instant.isoformat(timespec="seconds")
-
-
-def _record(
-    client: ApiClient,
-    event: str,
-    *,
-    now: datetime,
-    actor: str,
-    reason: str = "",
-    from_state: str = "",
-    to_state: str,
-    before: ClientTerms | None = None,
-    after: ClientTerms | None = None,
-    extra: Mapping[str, Any] | None = None,
-) -> None:
-    old, new = _as_data(before), _as_data(after)
-    changed = {key for key in new if old.get(key) != new[key]}
-    record_edit(
-        client,
-        event,
-        now=now,
-        actor=actor,
-        reason=reason,
-        from_state=from_state,
-        to_state=to_state,
-        before={key: value for key, value in old.items() if key in changed},
-        after={key: new[key] for key in new if key in changed},
-        more=extra,
-    )

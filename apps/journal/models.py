@@ -66,10 +66,23 @@ class Recorded(models.Model):
         return {name: self.told(name) for name in self.editable}
 
 
-class Edited(Recorded):
-    """What people and programs edit: by whom and when. `version` grows by one with every edit."""
+class Versioned(Recorded):
+    """A row whose `version` grows by one with every edit, so that a stale form is detected."""
 
     version = models.PositiveIntegerField(default=1, editable=False)
+
+    class Meta:
+        abstract = True
+
+    def next_version(self, *, now: datetime, actor: str) -> tuple[str, ...]:
+        """Count the edit; returns the names of the columns that say so, and writes nothing."""
+        self.version += 1
+        return ("version",)
+
+
+class Edited(Versioned):
+    """What people and programs edit: by whom and when."""
+
     created_at = models.DateTimeField(_("created"), editable=False)
     created_by = models.CharField(max_length=160, blank=True, editable=False)
     updated_at = models.DateTimeField(_("changed"), editable=False)
@@ -84,10 +97,9 @@ class Edited(Recorded):
         by = actor[:160]
         return cls(**fields, created_at=now, created_by=by, updated_at=now, updated_by=by)
 
-    def next_version(self, *, now: datetime, actor: str) -> None:
-        """Count the edit; writes nothing."""
-        self.version += 1
+    def next_version(self, *, now: datetime, actor: str) -> tuple[str, ...]:
         self.updated_at, self.updated_by = now, actor[:160]
+        return (*super().next_version(now=now, actor=actor), "updated_at", "updated_by")
 
 
 class JournalQuerySet(models.QuerySet["JournalEntry"]):

@@ -16,10 +16,10 @@ from apps.common.errors import Conflict, FieldError, NotFound
 from apps.common.json_rules import is_same
 from apps.common.messages import Message
 from apps.common.messages import Message as _
-from apps.journal.models import Edited, Recorded
+from apps.journal.models import Recorded, Versioned
 from apps.journal.services.writing import Entry, write
 
-RowT = TypeVar("RowT", bound=Edited)
+RowT = TypeVar("RowT", bound=Versioned)
 
 
 class Revision(Generic[RowT]):
@@ -70,8 +70,8 @@ class Revision(Generic[RowT]):
         changed = self.changed
         if not columns and not changed:
             return None
-        self.row.next_version(now=now, actor=actor)
-        self.row.save(update_fields=[*columns, "version", "updated_at", "updated_by"])
+        stamps = self.row.next_version(now=now, actor=actor)
+        self.row.save(update_fields=[*columns, *stamps])
         return edit_entry(
             self.row,
             event,
