@@ -141,7 +141,7 @@ def test_edit_of_an_older_version_is_refused_by_the_service(subtests: pytest.Sub
             edited = as_it_is(row, kind)
             assert edited[:2] == (first, 2)
             entry = JournalEntry.objects.latest("id")
-            assert entry.actor == VERA
+            assert (entry.actor, entry.subject_id) == (VERA, row.pk)
             if label != "jobs.Job":
                 assert entry.data == {"before": {kind.field: old}, "after": {kind.field: first}}
 
@@ -184,6 +184,7 @@ def test_edit_of_an_older_version_is_refused_over_rest(
             path, (first, second) = f"/api/v1/{kind.path.format(row=row)}", kind.values
             body = {kind.field: first, "version": 1, **kind.more}
             assert api.patch(path, body).status_code == 200
+            assert JournalEntry.objects.latest("id").actor.startswith("key:")
             edited = as_it_is(row, kind)
 
             stale = api.patch(path, {**body, kind.field: second})

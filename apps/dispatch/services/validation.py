@@ -17,6 +17,7 @@ from apps.dispatch.models import OnceTask, RotateTask, Task
 from apps.dispatch.rules.recurrence import Recurrence, parse_rule, require_due
 from apps.dispatch.rules.task import RANGES, check_task
 from apps.dispatch.services.templates import check_usable
+from apps.journal.services.edit import choice_faults
 
 
 def validate(model: type[Task], fields: Mapping[str, Any], *, current: Task | None) -> None:
@@ -92,17 +93,8 @@ def _recurrence(task: RotateTask) -> Recurrence:
 
 
 def _check_choices(task: OnceTask | RotateTask, mistakes: Mistakes) -> None:
-    for field in task._meta.concrete_fields:
-        value = getattr(task, field.attname)
-        allowed = [word for word, _label in field.choices or ()]
-        if allowed and value not in allowed:
-            message = _(
-                "{value!r} is no {field}; choose one of {allowed}.",
-                value=value,
-                field=field.name,
-                allowed=", ".join(allowed),
-            )
-            mistakes.add(Invalid.field(field.name, message))
+    for fault in choice_faults(task):
+        mistakes.add(Invalid.field(fault.field, fault.message))
     if task.status == Task.Status.DELETED:
         message = (
             _("A new task is active or paused.")

@@ -118,6 +118,21 @@ def require_version(current: Any, version: int | None) -> None:
     )
 
 
+def choice_faults(row: Recorded) -> Iterator[FieldError]:
+    """The fields with choices whose value is none of them."""
+    for field in row._meta.concrete_fields:
+        value = getattr(row, field.attname)
+        allowed = [word for word, _label in field.choices or ()]
+        if allowed and value not in allowed:
+            message = _(
+                "{value!r} is no {field}; choose one of {allowed}.",
+                value=value,
+                field=field.name,
+                allowed=", ".join(allowed),
+            )
+            yield FieldError(field.name, "invalid", message)
+
+
 @contextmanager
 def unless_taken(message: Message, *, field: str = "") -> Iterator[None]:
     """Conflict, of the field if it names one, when the database refuses what is written as it is

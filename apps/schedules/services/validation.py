@@ -16,6 +16,7 @@ from apps.common.zones import parse_zone
 from apps.dispatch.rules.recurrence import parse_rule, require_due
 from apps.jobs.models import Bounds
 from apps.jobs.services.submit import Submission, field_errors
+from apps.journal.services.edit import choice_faults
 from apps.schedules.models import Schedule
 from apps.schedules.rules import limits
 from apps.schedules.rules.occurrences import recurrence_of
@@ -55,7 +56,7 @@ def check(schedule: Schedule, bounds: Bounds, *, due_since: datetime | None) -> 
     It must be due at some time from `due_since` on; None when its rule is as it was.
     """
     mistakes = Mistakes()
-    for errors in (_choice_faults(schedule), _own_faults(schedule), _job_faults(schedule, bounds)):
+    for errors in (choice_faults(schedule), _own_faults(schedule), _job_faults(schedule, bounds)):
         with mistakes:
             if found := [*errors]:
                 raise refusal(found)
@@ -81,20 +82,6 @@ def check(schedule: Schedule, bounds: Bounds, *, due_since: datetime | None) -> 
                 due_since,
             )
     mistakes.raise_all()
-
-
-def _choice_faults(schedule: Schedule) -> Iterator[FieldError]:
-    for field in schedule._meta.concrete_fields:
-        value = getattr(schedule, field.attname)
-        allowed = [word for word, _label in field.choices or ()]
-        if allowed and value not in allowed:
-            message = _(
-                "{value!r} is no {field}; choose one of {allowed}.",
-                value=value,
-                field=field.name,
-                allowed=", ".join(allowed),
-            )
-            yield FieldError(field.name, "invalid", message)
 
 
 def _own_faults(schedule: Schedule) -> Iterator[FieldError]:

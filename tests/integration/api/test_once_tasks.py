@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from apps.dispatch.models import OnceTask
-from apps.journal.models import JournalEntry
 from tests import factories
 from tests.integration.api.contract import ContractClient, mistakes
 from tests.integration.api.world import checksum
@@ -251,15 +250,6 @@ class TestEdit:
             answer = api.patch(at(task), body)
             assert mistakes(answer) == [field]
         assert checksum() == before
-
-    def test_edit_is_journaled_with_before_and_after(self, api: ContractClient) -> None:
-        """I55: one entry, by the key, with the changed values."""
-        task = planned(api)
-        api.patch(at(task), {"priority": 7, "title": "Check the shelf"})
-
-        entry = JournalEntry.objects.get(event="task_changed")
-        assert entry.actor.startswith("key:")
-        assert entry.data == {"before": {"priority": 0}, "after": {"priority": 7}}
 
 
 @pytest.mark.usefixtures("people")

@@ -118,19 +118,6 @@ def test_name_that_is_none_is_refused_beside_its_field(
             assert Executor.objects.count() == 1
 
 
-def test_edit_writes_only_what_was_changed_with_one_journal_entry(admin_client: Client) -> None:
-    """I55, I57: before and after of the changed column, and a higher version."""
-    user = factories.user(title="Old")
-    entries = JournalEntry.objects.count()
-    assert save(admin_client, user, title="New").status_code == 302
-    user.refresh_from_db()
-    assert (user.title, user.enabled, user.version) == ("New", True, 2)
-    assert JournalEntry.objects.count() == entries + 1
-    entry = JournalEntry.objects.latest("id")
-    assert entry.data == {"before": {"title": "Old"}, "after": {"title": "New"}}
-    assert entry.actor == "admin:admin"
-
-
 def test_form_without_the_true_version_is_stale(
     admin_client: Client, subtests: pytest.Subtests
 ) -> None:

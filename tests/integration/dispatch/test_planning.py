@@ -38,26 +38,6 @@ class TestExecutors:
         assert (plan_version("uid_a"), plan_version("gid_a")) == before
         assert plan_version("uid_b") == 1
 
-    def test_edit_writes_one_journal_entry_with_before_and_after(self) -> None:
-        """I55: who, when, before, after and why, in the same transaction."""
-        executor = factories.user("uid_a", title="Ann")
-        entries = JournalEntry.objects.count()
-        executors.update_executor(
-            executor=executor,
-            changes={"title": "Anna", "enabled": True},
-            actor=OLGA,
-            reason="married",
-        )
-        assert JournalEntry.objects.count() == entries + 1
-        entry = last_entry()
-        assert (entry.event, entry.actor, entry.reason, entry.executor) == (
-            "executor_changed",
-            OLGA,
-            "married",
-            "uid_a",
-        )
-        assert entry.data == {"before": {"title": "Ann"}, "after": {"title": "Anna"}}
-
 
 class TestTemplates:
     def test_true_is_another_word_of_a_schema_than_1(self) -> None:
