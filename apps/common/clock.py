@@ -9,8 +9,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -88,17 +86,6 @@ class DatabaseClock:
         self._due_at = 0.0
 
 
-class PlayedClock(DatabaseClock):
-    """Stands at an instant (aware, UTC) until somebody moves it on."""
-
-    def __init__(self, at: datetime) -> None:
-        super().__init__()
-        self.at = at
-
-    def now(self) -> datetime:
-        return self.at
-
-
 _clock = DatabaseClock()
 connection_created.connect(_clock.resync, dispatch_uid="common.clock")
 
@@ -106,17 +93,6 @@ connection_created.connect(_clock.resync, dispatch_uid="common.clock")
 def now() -> datetime:
     """The present instant by the database's clock (aware, UTC)."""
     return _clock.now()
-
-
-@contextmanager
-def playing(played: PlayedClock) -> Iterator[None]:
-    """Let this process go by another clock: a demo plays the past, and nothing else runs beside."""
-    global _clock
-    kept, _clock = _clock, played
-    try:
-        yield
-    finally:
-        _clock = kept
 
 
 def drift() -> timedelta:

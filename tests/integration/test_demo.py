@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import timedelta
 from io import StringIO
 from pathlib import Path
@@ -217,3 +218,14 @@ class TestRefusals:
         with pytest.raises(CommandError, match=r"answers at http://127\.0\.0\.1:1\. .*same PORT"):
             demo("--clients", "20")
         assert not OnceTask.objects.exists()
+
+    def test_command_whose_code_lives_with_the_tests_says_so_without_them(
+        self, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+    ) -> None:
+        for module, command in (
+            ("tests.years", ["demo", "--years", "1"]),
+            ("tests.benchmark.run", ["benchmark", "jobs"]),
+        ):
+            monkeypatch.setitem(sys.modules, module, None)
+            with subtests.test(command=command), pytest.raises(CommandError, match="a checkout"):
+                call_command(*command)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import pytest
 
 from apps.common import clock
-from apps.jobs.models import ArchivedJob, Job
-from taskplatform.demo.years_proofs import Ledger, kept_jobs
+from apps.jobs.models import Job
 from tests.frozen import FrozenClock
 from tests.history import archived, ended
 from tests.jobs import job_type
+from tests.years_proofs import Ledger, kept_jobs
 
 pytestmark = pytest.mark.django_db
 
@@ -25,46 +25,37 @@ def mail(frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch) -> None:
     job_type("mail")
 
 
-def breaches(jobs: Mapping[int, datetime]) -> list[str]:
-    return list(kept_jobs().breaches(jobs, clock.now()))
-
-
 def aged(days: int, numbers: list[int]) -> dict[int, datetime]:
     return dict.fromkeys(numbers, clock.now() - days * DAY)
 
 
-def test_jobs_where_their_age_puts_them_break_nothing() -> None:
-    """S4.16"""
-    there = aged(20, archived(2, ago=20 * DAY)) | aged(1, ended(2, ago=DAY))
-    assert breaches(there | aged(900, [17])) == []
+def in_both() -> list[int]:
+    [number] = archived(ago=20 * DAY)
+    Job.objects.filter(pk__in=ended(ago=20 * DAY)).update(id=number)
+    return [number]
 
 
-@pytest.mark.parametrize(
-    ("days", "numbers", "words"),
-    [
+def test_jobs_that_are_elsewhere_than_their_age_puts_them_are_told(
+    subtests: pytest.Subtests,
+) -> None:
+    """S4.16, I61"""
+    cases: list[tuple[int, Callable[[], list[int]], str]] = [
+        (20, lambda: archived(2, ago=20 * DAY), ""),
+        (1, lambda: ended(2, ago=DAY), ""),
+        (900, lambda: [17], ""),
         (1, lambda: [17], "is kept nowhere"),
         (399, lambda: [17], "is kept nowhere"),
         (20, lambda: ended(ago=20 * DAY), "is not in the archive"),
         (900, lambda: archived(ago=900 * DAY), "is not forgotten"),
         (2, lambda: archived(ago=20 * DAY), "is in the archive too early"),
-    ],
-)
-def test_jobs_that_are_elsewhere_are_told(days: int, numbers: object, words: str) -> None:
-    """S4.16"""
-    [number] = numbers()  # type: ignore[operator]
-    [breach] = breaches(aged(days, [number]))
-    assert breach.startswith(f"job {number} ended at ")
-    assert breach.endswith(f"and {words}")
-
-
-def test_job_in_both_tables_is_told() -> None:
-    """I61"""
-    [number] = archived(ago=20 * DAY)
-    [other] = ended(ago=20 * DAY)
-    Job.objects.filter(pk=other).update(id=number)
-    assert ArchivedJob.objects.filter(pk=number).exists()
-    [breach] = breaches(aged(20, [number]))
-    assert breach.endswith("is live and in the archive")
+        (20, in_both, "is live and in the archive"),
+    ]
+    for days, make, words in cases:
+        with subtests.test(days=days, words=words):
+            ends = aged(days, make())
+            told = list(kept_jobs().breaches(ends, clock.now()))
+            assert len(told) == (1 if words else 0)
+            assert all(each.endswith(f"and {words}") for each in told)
 
 
 def test_job_that_never_ended_and_lost_entries_are_told() -> None:

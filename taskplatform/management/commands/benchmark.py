@@ -5,7 +5,9 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand
+
+from taskplatform.management.checkout import load
 
 
 class Command(BaseCommand):
@@ -28,14 +30,7 @@ class Command(BaseCommand):
         parser.add_argument("--quick", action="store_true", help="fewer rows and rounds")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        try:
-            from tests.benchmark.run import run
-        except ModuleNotFoundError as error:
-            raise CommandError(
-                f"The benchmark needs {error.name}, which is not here. It is part of the tests: "
-                "run it in a checkout of the repository that `make test` has set up."
-            ) from error
-        run(
+        load("tests.benchmark.run").run(
             options["name"],
             options["parts"],
             quick=options["quick"],

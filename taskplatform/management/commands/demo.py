@@ -16,12 +16,13 @@ from django.core.management.base import BaseCommand, CommandError, OutputWrapper
 from apps.common import clock
 from apps.common.errors import PlatformError
 from taskplatform import sdk
-from taskplatform.demo import alerts, bulk, jobs, work, workers, years
+from taskplatform.demo import alerts, bulk, jobs, work, workers
 from taskplatform.demo.clients import Clients
 from taskplatform.demo.company import GROUPS, PEOPLE
 from taskplatform.demo.planning import plan, plan_round
 from taskplatform.demo.proofs import Proof, proofs_of
 from taskplatform.demo.terminal import bar, table, watch
+from taskplatform.management.checkout import load
 from taskplatform.startup import reachable_host
 
 EVERYBODY = len(PEOPLE)
@@ -164,6 +165,7 @@ class Command(BaseCommand):
         self._report(run.proofs(), time_was_up=took >= seconds)
 
     def _run_years(self, number: float, seconds: int) -> None:
+        years = load("tests.years")
         years.require_new()
         run = years.Years(round(number * years.YEAR.days))
         self.stdout.write(f"The company works from {run.first:%Y-%m-%d} to the present.")

@@ -9,7 +9,7 @@ import pytest
 from django.db import DatabaseError
 
 from apps.common import clock
-from apps.common.clock import DatabaseClock, PlayedClock
+from apps.common.clock import DatabaseClock
 
 pytestmark = pytest.mark.both
 
@@ -114,14 +114,3 @@ def test_reconnect_resyncs(monkeypatch: pytest.MonkeyPatch) -> None:
     connection.ensure_connection()
     clock.now()
     assert asked == [1]
-
-
-@pytest.mark.django_db
-def test_played_clock_stands_until_it_is_moved_and_then_the_real_one_goes_on() -> None:
-    before = clock.now()
-    played = PlayedClock(START)
-    with clock.playing(played):
-        assert clock.now() == clock.now() == START
-        played.at += timedelta(days=1)
-        assert clock.now() == START + timedelta(days=1)
-    assert before <= clock.now() < before + timedelta(minutes=1)

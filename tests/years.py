@@ -1,13 +1,15 @@
 """`demo --years`: some years of the company, played on a new platform up to the present.
 
 The clock of this process stands at moments of the past, one after the other. What happens then, the
-services and sweeps of the platform do, so that rows get the ids and times of those days.
+services and sweeps of the platform do, so that rows get the ids and times of those days. Rows by
+the million, which need not come from services, are written by tests/benchmark/weeks.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from unittest.mock import patch
 
 from django.core.management.base import CommandError
 
@@ -31,7 +33,8 @@ from taskplatform.demo.jobs import FAILING, counts_of, submit_jobs
 from taskplatform.demo.planning import plan, plan_round
 from taskplatform.demo.proofs import Proof
 from taskplatform.demo.terminal import bar
-from taskplatform.demo.years_proofs import Ledger
+from tests.frozen import FrozenClock
+from tests.years_proofs import Ledger
 
 DAY = timedelta(days=1)
 YEAR = 365 * DAY
@@ -83,7 +86,7 @@ class Years:
         # Ids tell no time before their epoch.
         self.first = self._day = max(midnight - days * DAY, ids.EPOCH)
         self._days = (midnight - self.first) // DAY
-        self._clock = clock.PlayedClock(self._day)
+        self._clock = FrozenClock(self._day)
         self._ledger = Ledger()
         self._rows: list[list[str]] = []
         self._left: list[int] = []
@@ -93,7 +96,7 @@ class Years:
         """Play the next stretch; a line of progress, and whether the present is reached."""
         start = self._day
         end = min(start + STRETCH, self.first + self._days * DAY)
-        with clock.playing(self._clock):
+        with patch.object(clock, "now", self._clock):
             if start == self.first:
                 self._sweep()
                 plan()
@@ -102,7 +105,7 @@ class Years:
                 self._day += DAY
             is_over = end == self.first + self._days * DAY
             if is_over:
-                self._clock.at = self._present
+                self._clock.move_to(self._present)
                 self._sweep()
             self._ledger.count_entries(start, end)
         self._rows.append(self._row())
@@ -134,7 +137,7 @@ class Years:
         self._sweep()
 
     def _move_to(self, time_of_day: timedelta) -> None:
-        self._clock.at = self._day + time_of_day
+        self._clock.move_to(self._day + time_of_day)
 
     def _sweep(self) -> None:
         for sweep in SWEEPS:
@@ -151,11 +154,11 @@ class Years:
         while held := hold(
             holder=WORKER, types=list(JOB_TYPES), limit=BATCH, rotation=self._turn()
         ):
-            self._clock.at += timedelta(seconds=2)
+            self._clock.advance(seconds=2)
             answers = settle(outcomes=[_outcome(job) for job in held])
             for job, answer in zip(held, answers, strict=True):
                 if answer in t.FINAL:
-                    self._ledger.jobs[job.id] = self._clock.at
+                    self._ledger.jobs[job.id] = self._clock.instant
 
     def _turn(self) -> int:
         self._rotation += 1
@@ -179,7 +182,7 @@ class Years:
                 release(uid, number)
             else:
                 call_back(uid, number, "failed" if mishap == 2 else "succeeded")
-            self._ledger.dispatches[number] = self._clock.at
+            self._ledger.dispatches[number] = self._clock.instant
 
     def _row(self) -> list[str]:
         live, archived = Job.objects.count(), ArchivedJob.objects.count()
