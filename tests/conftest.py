@@ -189,7 +189,7 @@ def patched_product() -> Iterator[None]:
     """What would disturb all tests. In one fixture, because each costs every test some time."""
     from django.test import TransactionTestCase
 
-    from apps.common import clock
+    from apps.common import clock, tidy
     from apps.common.masking import names
     from apps.dispatch.services import planning
     from apps.reports.services import lately, standing
@@ -200,6 +200,7 @@ def patched_product() -> Iterator[None]:
         # (tests of them use `declared_secrets`): not while a test counts statements.
         patch.setattr(clock, "RESYNC_SECONDS", 3600.0)
         patch.setattr(names, "_sources", [])
+        patch.setattr(tidy, "LONGEST_REST", 0.0)
         # Each page of a test shows what the test has just done.
         for kept in (planning.counted, lately.hours, standing.longest_dues, standing.sheets):
             patch.setattr(kept, "seconds", 0.0)

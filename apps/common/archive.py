@@ -13,10 +13,7 @@ from django.db import connection, models
 from apps.common import clock
 from apps.common.db import exclusive_lock, execute, fetch, placeholders, table
 from apps.common.leases import load_position, save_position
-
-# After each chunk it rests twice as long as that took: a third of a connection at most.
-RESTS = 2
-LONGEST_REST = 1.0
+from apps.common.tidy import rest
 
 
 # --- going through a table ----------------------------------------------------------------------
@@ -64,7 +61,7 @@ def step(place: dict[str, Any], take: Callable[[int], Chunk], *, again_after: ti
     place["after"] = chunk.last
     place["ended"] = place["ended"] or chunk.is_end
     if chunk.taken and not chunk.is_end:
-        time.sleep(min(LONGEST_REST, RESTS * (time.monotonic() - begun)))
+        rest(begun)
     return chunk
 
 

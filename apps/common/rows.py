@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from django.db import connection, models
 
@@ -51,48 +51,6 @@ def _quoted(field: models.Field[Any, Any]) -> str:
     return connection.ops.quote_name(str(field.column))
 
 
-class _Shape(NamedTuple):
-    """How rows that name certain columns are inserted: the statement up to its VALUES, the
-    placeholders of one row, the columns with their conversions, what makes the values of those
-    that are left out, and the places of columns with long texts."""
-
-    insert: str
-    one: str
-    given: list[tuple[str, Callable[[Any], Any] | None]]
-    left_out: list[Callable[[], Any]]
-    long: list[int]
-
-
-@functools.cache
-def _shape(model: type[models.Model], given: tuple[str, ...]) -> _Shape:
-    fields = _columns(model)
-    left_out = [n for n, f in fields.items() if n not in given and not f.primary_key]
-    columns = ", ".join(_quoted(fields[name]) for name in (*given, *left_out))
-    return _Shape(
-        f"INSERT INTO {table(model)} ({columns}) VALUES ",
-        f"({placeholders(len(given) + len(left_out))})",
-        [(name, _conversion(fields[name])) for name in given],
-        [_default_of(fields[name]) for name in left_out],
-        _long_ones([fields[name] for name in given]),
-    )
-
-
-def _long_ones(fields: Iterable[models.Field[Any, Any]]) -> list[int]:
-    return [place for place, field in enumerate(fields) if _is_long(field)]
-
-
-def _default_of(field: models.Field[Any, Any]) -> Callable[[], Any]:
-    def make() -> Any:
-        value = field.get_default()
-        return value if convert is None else convert(value)
-
-    convert = _conversion(field)
-    if callable(field.default):
-        return make
-    constant = make()
-    return lambda: constant
-
-
 _PLAIN = (
     models.CharField,
     models.TextField,
@@ -114,28 +72,84 @@ def _conversion(field: models.Field[Any, Any]) -> Callable[[Any], Any] | None:
     return lambda value: field.get_db_prep_save(value, connection)
 
 
+def _constant(field: models.Field[Any, Any]) -> str:
+    """The default in SQL; "" unless it is a constant that needs no quotes."""
+    if field.has_default() and callable(field.default):
+        return ""
+    value = field.get_default()
+    if value is None:
+        return "NULL"
+    if value == "":
+        return "''"
+    return str(int(value)) if isinstance(value, int) else ""
+
+
+def _default(field: models.Field[Any, Any]) -> Any:
+    value, convert = field.get_default(), _conversion(field)
+    return value if convert is None else convert(value)
+
+
 def insert_rows(model: type[models.Model], rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert rows, in one statement unless that would be too long; every row names the same columns
-    (by attname).
+    (by attname), with values as models have them. Columns left out take their model default."""
+    if rows:
+        names, conversions, made = _filling(model, tuple(rows[0]))
+        written = [
+            [row[n] if convert is None else convert(row[n]) for n, convert in conversions]
+            + [_default(field) for field in made]
+            for row in rows
+        ]
+        insert_values(model, names, written)
 
-    `bulk_create` takes six times as long. VALUES holds placeholders only,
-    because the driver joins rows only then. Columns left out take their model default.
+
+@functools.cache
+def _filling(
+    model: type[models.Model], given: tuple[str, ...]
+) -> tuple[
+    tuple[str, ...],
+    list[tuple[str, Callable[[Any], Any] | None]],
+    list[models.Field[Any, Any]],
+]:
+    """The columns that rows which name these fill, how the given values are converted, and the
+    fields of the others: those whose default is no constant."""
+    fields = _columns(model)
+    left_out = [f for n, f in fields.items() if n not in given and not f.primary_key]
+    made = [field for field in left_out if not _constant(field)]
+    conversions = [(name, _conversion(fields[name])) for name in given]
+    return (*given, *(field.attname for field in made)), conversions, made
+
+
+def insert_values(
+    model: type[models.Model], names: tuple[str, ...], rows: Sequence[Sequence[Any]]
+) -> None:
+    """Insert rows given as values in the order of the names, in one statement unless that would be
+    too long. `bulk_create` takes six times as long.
+
+    The values are as the driver takes them: JSON as text, times `written`. Columns left out take
+    their model default, a constant, which costs nothing per row.
     """
-    if not rows:
-        return
-    shape = _shape(model, tuple(rows[0]))
-    written = [
-        [row[n] if convert is None else convert(row[n]) for n, convert in shape.given]
-        + [default() for default in shape.left_out]
-        for row in rows
-    ]
-    _insert(shape.insert, shape.one, written, shape.long)
+    if rows:
+        insert, one, long = _statement(model, names)
+        letters = (letters_of([row[place] for place in long]) for row in rows)
+        for some in _parts(rows, letters) if long else [rows]:
+            execute(insert + ", ".join([one] * len(some)), list(chain.from_iterable(some)))
 
 
-def _insert(insert: str, one: str, rows: Sequence[Sequence[Any]], long: Sequence[int]) -> None:
-    letters = (letters_of([row[place] for place in long]) for row in rows)
-    for some in _parts(rows, letters) if long else [rows]:
-        execute(insert + ", ".join([one] * len(some)), list(chain.from_iterable(some)))
+@functools.cache
+def _statement(model: type[models.Model], names: tuple[str, ...]) -> tuple[str, str, list[int]]:
+    """The statement up to its VALUES, one row of them with the constants written out, and the
+    places of columns with long texts."""
+    fields = _columns(model)
+    left_out = {f: _constant(f) for n, f in fields.items() if n not in names and not f.primary_key}
+    for field, constant in left_out.items():
+        if not constant:
+            raise TypeError(f"{field} has no constant default; name it among the columns")
+    columns = ", ".join(_quoted(field) for field in [*(fields[n] for n in names), *left_out])
+    return (
+        f"INSERT INTO {table(model)} ({columns}) VALUES ",
+        f"({', '.join([*['%s'] * len(names), *left_out.values()])})",
+        [place for place, name in enumerate(names) if _is_long(fields[name])],
+    )
 
 
 def update_rows(
@@ -203,49 +217,6 @@ def _update(
         + (f" AND {guard}" if guard else "")
     )
     return execute(sql, [*values, *ids, *parameters])
-
-
-def insert_values(
-    model: type[models.Model],
-    names: tuple[str, ...],
-    rows: Sequence[Sequence[Any]],
-) -> None:
-    """Insert rows given as values in the order of the names, in one statement unless that would be
-    too long.
-
-    The values are as the driver takes them: JSON as text, times `written`. Columns left out take
-    their model default, a constant, which costs nothing per row.
-    """
-    if rows:
-        insert, one, long = _constant_shape(model, names)
-        _insert(insert, one, rows, long)
-
-
-@functools.cache
-def _constant_shape(
-    model: type[models.Model], names: tuple[str, ...]
-) -> tuple[str, str, list[int]]:
-    """The statement up to its VALUES, and one row of them with the constants written out."""
-    fields = _columns(model)
-    left_out = [f for n, f in fields.items() if n not in names and not f.primary_key]
-    columns = ", ".join(_quoted(field) for field in [*(fields[n] for n in names), *left_out])
-    constants = "".join(f", {_constant(field)}" for field in left_out)
-    return (
-        f"INSERT INTO {table(model)} ({columns}) VALUES ",
-        f"({placeholders(len(names))}{constants})",
-        _long_ones([fields[name] for name in names]),
-    )
-
-
-def _constant(field: models.Field[Any, Any]) -> str:
-    value = field.get_default()
-    if value is None:
-        return "NULL"
-    if value == "":
-        return "''"
-    if isinstance(value, int):
-        return str(int(value))
-    raise TypeError(f"{field} has no constant default; name it among the columns")
 
 
 def ensure_row(model: type[models.Model], unique: Sequence[str], row: Mapping[str, Any]) -> None:

@@ -20,8 +20,9 @@ from apps.common.models import SweepLease
 SWEEP = "common.tidy"
 # Rows that go at once.
 CHUNK = 500
-# After each chunk it rests three times as long as that took.
-_RESTS = 3
+# After each chunk a sweep rests twice as long as that took: a third of a connection at most.
+_RESTS = 2
+LONGEST_REST = 1.0
 # A sweep that has not run for so long is none any more, such as that of a removed sink.
 _LEASES_KEPT = timedelta(days=30)
 
@@ -54,8 +55,13 @@ def tidy(*, until: datetime) -> Counter[str]:
         if gone == CHUNK:
             waiting.append((name, forget))
         if gone:
-            time.sleep(_RESTS * (time.monotonic() - begun))
+            rest(begun)
     return +removed
+
+
+def rest(begun: float) -> None:
+    """Give way to others after a chunk of any sweep, which began at this monotonic second."""
+    time.sleep(min(LONGEST_REST, _RESTS * (time.monotonic() - begun)))
 
 
 @repeatable

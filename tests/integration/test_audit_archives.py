@@ -36,8 +36,7 @@ class TestArchive:
     """I61: what has ended is in one of two tables, until its time is over."""
 
     @pytest.fixture
-    def ended(self, frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch) -> int:
-        monkeypatch.setattr("apps.common.archive.LONGEST_REST", 0.0)
+    def ended(self, frozen_clock: FrozenClock) -> int:
         factories.job_type(max_attempts=3)
         number = submit("mail").id
         [held] = hold(holder=Holder("w:1", "w"), types=["mail"], limit=1)
@@ -89,9 +88,8 @@ class TestArchiveOfDispatches:
     """I63: what has ended or is over is in one of two tables, until its time is over."""
 
     @pytest.fixture
-    def task(self, frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch) -> OnceTask:
+    def task(self, frozen_clock: FrozenClock) -> OnceTask:
         """With a dispatch that ended a month ago."""
-        monkeypatch.setattr("apps.common.archive.LONGEST_REST", 0.0)
         alice = factories.user()
         task = factories.once_task(alice)
         callback.finish(alice)

@@ -20,8 +20,7 @@ DAY = timedelta(days=1)
 
 
 @pytest.fixture(autouse=True)
-def mail(frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apps.common.archive.LONGEST_REST", 0.0)
+def mail(frozen_clock: FrozenClock) -> None:
     job_type("mail")
 
 

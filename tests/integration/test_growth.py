@@ -203,7 +203,7 @@ SMALL: dict[Callable[[datetime], Model], timedelta] = {
 
 @pytest.mark.django_db
 def test_small_table_keeps_what_is_young_and_loses_what_is_old(
-    frozen_clock: FrozenClock, no_rest: None, subtests: pytest.Subtests
+    frozen_clock: FrozenClock, subtests: pytest.Subtests
 ) -> None:
     """S2.8."""
     for make, kept in SMALL.items():
@@ -230,7 +230,7 @@ def test_all_tables_that_are_tidied_are_tried_here() -> None:
 
 @pytest.mark.django_db
 def test_many_rows_go_chunk_by_chunk_until_the_time_is_over(
-    frozen_clock: FrozenClock, no_rest: None, monkeypatch: pytest.MonkeyPatch
+    frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tidy, "CHUNK", 2)
     for n in range(5):
@@ -265,8 +265,3 @@ def test_sweep_keeps_the_lease_of_another_that_has_a_place_or_runs(
         assert tidy_up() == 1
     names = {*SweepLease.objects.values_list("name", flat=True)}
     assert names == {"jobs.archive", "old", tidy.SWEEP}
-
-
-@pytest.fixture
-def no_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tidy.time, "sleep", lambda _seconds: None)

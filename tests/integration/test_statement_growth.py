@@ -167,11 +167,8 @@ def test_adding_and_removing_members(known: bool) -> None:
     assert removing[0] == removing[1]
 
 
-def test_purge_of_what_is_over(
-    frozen_clock: FrozenClock, settings: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_purge_of_what_is_over(frozen_clock: FrozenClock, settings: Any) -> None:
     """Tasks with and without a dispatch, rotations, dispatches and stocks."""
-    monkeypatch.setattr("apps.common.archive.LONGEST_REST", 0.0)
     settings.TASK_RETENTION = settings.DISPATCH_RETENTION = timedelta(days=120)
 
     def make(number: int) -> None:

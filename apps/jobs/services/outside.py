@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -17,6 +16,7 @@ from django.db.models import DateTimeField
 from apps.common import clock
 from apps.common.db import fetch, instant, placeholders, table, time_text
 from apps.common.errors import Invalid, NotFound, PlatformError
+from apps.common.kept import Kept
 from apps.common.messages import Message as _
 from apps.jobs.handlers import registry
 from apps.jobs.models import Job
@@ -253,19 +253,14 @@ def _look(types: frozenset[str], host: str) -> tuple[Look, count[int]]:
 
 
 # --- when to ask again ----------------------------------------------------------------------------
-_poll: tuple[float, float, datetime | None] = (0.0, 0.0, None)
+# How long a worker should wait at least, and when the first scheduled job becomes due.
+_poll: Kept[tuple[float, datetime | None]] = Kept(_KNOWN_SECONDS)
 
 
 def retry_after() -> float:
     """The seconds after which a worker that got nothing should ask again."""
-    global _poll
-    until, poll, due = _poll
     now = clock.now()
-    if time.monotonic() >= until:
-        least, most = POLL_SECONDS
-        poll = min(most, max(least, living.outsiders(now) / ASKS_PER_SECOND))
-        due = _next_due()
-        _poll = time.monotonic() + _KNOWN_SECONDS, poll, due
+    poll, due = _poll.get("", lambda: (_pause(now), _next_due()))
     if due is not None and (left := (due - now).total_seconds()) < poll:
         # One after the other from then on: the job is one, and any of them may have its type.
         return max(0.0, left) + random.uniform(0.0, poll)  # noqa: S311
@@ -274,9 +269,13 @@ def retry_after() -> float:
 
 def forget() -> None:
     """Look anew for every worker at its next call."""
-    global _poll
-    _poll = (0.0, 0.0, None)
+    _poll.forget()
     _look.cache_clear()
+
+
+def _pause(now: datetime) -> float:
+    least, most = POLL_SECONDS
+    return min(most, max(least, living.outsiders(now) / ASKS_PER_SECOND))
 
 
 def _next_due() -> datetime | None:

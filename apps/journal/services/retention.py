@@ -12,6 +12,7 @@ from apps.common import clock, ids, partitions
 from apps.common.db import execute, fetch, table
 from apps.common.partitions import Partition
 from apps.common.rolling import cut_ahead
+from apps.common.tidy import CHUNK, rest
 from apps.journal.conf import conf
 from apps.journal.models import JournalEntry, Sink
 from apps.journal.services.carry import sinks
@@ -20,9 +21,6 @@ logger = logging.getLogger(__name__)
 
 # Longer than this nobody waits for a sink that takes nothing.
 SINK_KEEPS = timedelta(days=30)
-CHUNK = 500
-# After each chunk it rests three times as long as that took.
-_RESTS = 3
 
 # What has to read entries before they go: the id up to which each has, None for nothing to read.
 readers: list[Callable[[], int | None]] = []
@@ -86,7 +84,7 @@ def _delete_old(now: datetime, until: datetime) -> int:
             break
         sql = f"DELETE FROM {table(JournalEntry)} WHERE id <= %s"
         deleted += execute(sql, [rows[-1][0]])
-        time.sleep(_RESTS * (time.monotonic() - begun))
+        rest(begun)
     return deleted
 
 

@@ -18,8 +18,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 @pytest.fixture(autouse=True)
-def mail(frozen_clock: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr("apps.common.archive.LONGEST_REST", 0.0)
+def mail(frozen_clock: Any) -> Any:
     return factories.job_type("mail", max_attempts=3)
 
 

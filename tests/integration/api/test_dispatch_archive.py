@@ -20,8 +20,7 @@ REASON = {"reason": "The shop asks again"}
 
 
 @pytest.fixture(autouse=True)
-def ann(frozen_clock: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr("apps.common.archive.LONGEST_REST", 0.0)
+def ann(frozen_clock: Any) -> Any:
     return factories.user("uid_ann")
 
 

@@ -24,9 +24,8 @@ SHANGHAI: dict[str, Any] = {"order": {"city": "上海"}}
 
 
 @pytest.fixture(autouse=True)
-def world(frozen_clock: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def world(frozen_clock: Any) -> None:
     """Of each list two rows that differ by the city, the older one in Beijing."""
-    monkeypatch.setattr("apps.common.archive.LONGEST_REST", 0.0)
     job_type("mail")
     job_type("web")
     ann = factories.user("uid_ann")

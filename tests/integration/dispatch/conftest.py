@@ -14,12 +14,6 @@ from tests.caches import TwoProcesses
 
 
 @pytest.fixture
-def short_rests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A purge does not rest between its chunks."""
-    monkeypatch.setattr("apps.common.archive.LONGEST_REST", 0.0)
-
-
-@pytest.fixture
 def processes() -> Iterator[TwoProcesses]:
     """Two that share the database and the cache, and nothing else."""
     both = TwoProcesses()

@@ -9,7 +9,7 @@ from django.urls import reverse
 from apps.dispatch.models import Executor
 from tests.integration.dispatch.housekeeping import archived, ended
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("short_rests"), pytest.mark.both]
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 LIST = "admin:dispatch_archiveddispatch_changelist"
 PAGE, LIVE_PAGE = "admin:dispatch_archiveddispatch_change", "admin:dispatch_dispatch_change"

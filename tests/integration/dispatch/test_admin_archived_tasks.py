@@ -13,7 +13,7 @@ from apps.journal.models import JournalEntry
 from tests import factories
 from tests.pages import text_of
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("short_rests")]
+pytestmark = [pytest.mark.django_db]
 
 ARCHIVE = "/admin/dispatch/archiveddispatch/"
 TASKS = "/admin/dispatch/archivedtask/"

@@ -19,7 +19,7 @@ from tests.pages import nothing_drawn, text_of
 
 pytestmark = [
     pytest.mark.django_db,
-    pytest.mark.usefixtures("short_rests", "frozen_clock"),
+    pytest.mark.usefixtures("frozen_clock"),
     pytest.mark.both,
 ]
 DISPATCHES = "admin:dispatch_dispatch_changelist"

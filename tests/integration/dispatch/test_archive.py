@@ -46,7 +46,7 @@ WHO: Any = {"actor": OLGA, "reason": "The shop asks again"}
 LIVE, ARCHIVE = ["dispatch_dispatch"], ["dispatch_archived"]
 LIVE_TASK, TASK_ARCHIVE = ["dispatch_oncetask"], ["dispatch_archived_task"]
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("short_rests"), pytest.mark.both]
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 @pytest.fixture

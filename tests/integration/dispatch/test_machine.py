@@ -238,7 +238,6 @@ def world(db: None, frozen_clock: FrozenClock, settings: Any, monkeypatch: Any) 
     # As short as the settings allow: all that the lookback does not protect goes.
     settings.DISPATCH_ARCHIVE_AFTER = settings.TASK_ARCHIVE_AFTER = timedelta(seconds=1)
     settings.DISPATCH_RETENTION = settings.TASK_RETENTION = timedelta(seconds=2)
-    monkeypatch.setattr("apps.common.archive.LONGEST_REST", 0.0)
     monkeypatch.setattr(ids, "_maker", id_maker(node=1))
     monkeypatch.setattr(DispatchMachine, "clock", frozen_clock, raising=False)
     for user in USERS:

@@ -29,7 +29,7 @@ from tests.kills import killed_at
 
 OLGA = factories.OPERATOR
 
-pytestmark = [pytest.mark.usefixtures("short_rests"), pytest.mark.both]
+pytestmark = [pytest.mark.both]
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from tests.integration.dispatch.housekeeping import audit, coming, is_idle, purg
 
 OLGA = factories.OPERATOR
 
-pytestmark = [pytest.mark.usefixtures("short_rests"), pytest.mark.both]
+pytestmark = [pytest.mark.both]
 
 
 class TestDispatches:

@@ -36,7 +36,7 @@ pytestmark = pytest.mark.both
 pytestmark = [
     pytest.mark.mariadb,
     pytest.mark.django_db(transaction=True),
-    pytest.mark.usefixtures("short_rests", "united", "alice"),
+    pytest.mark.usefixtures("united", "alice"),
 ]
 
 ARCHIVE = ["dispatch_archived"]

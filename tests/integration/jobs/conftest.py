@@ -26,8 +26,7 @@ def process() -> Process:
 
 
 @pytest.fixture
-def mail(frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch) -> FrozenClock:
+def mail(frozen_clock: FrozenClock) -> FrozenClock:
     """The clock, beside a type whose ended jobs the archive looks at in every run."""
-    monkeypatch.setattr("apps.common.archive.LONGEST_REST", 0.0)
     job_type("mail")
     return frozen_clock

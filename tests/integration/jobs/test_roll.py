@@ -29,9 +29,8 @@ DAY = timedelta(days=1)
 
 
 @pytest.fixture(autouse=True)
-def mail(frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch) -> Iterator[FrozenClock]:
+def mail(frozen_clock: FrozenClock) -> Iterator[FrozenClock]:
     """The archive has one partition before and after each test, as `migrate` leaves it."""
-    monkeypatch.setattr("apps.common.archive.LONGEST_REST", 0.0)
     unite_archive()
     job_type("mail")
     yield frozen_clock

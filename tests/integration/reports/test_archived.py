@@ -24,8 +24,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 @pytest.fixture(autouse=True)
-def mail(frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch) -> FrozenClock:
-    monkeypatch.setattr("apps.common.archive.LONGEST_REST", 0.0)
+def mail(frozen_clock: FrozenClock) -> FrozenClock:
     job_type("mail")
     return frozen_clock
 

@@ -48,7 +48,6 @@ def quiet(
     frozen_clock.move_to(NOW)
     settings.JOURNAL_SINKS = ()
     monkeypatch.setattr(retention, "readers", [])
-    monkeypatch.setattr("apps.common.archive.LONGEST_REST", 0.0)
     monkeypatch.setattr(clock, "drift", timedelta)
     yield frozen_clock
 

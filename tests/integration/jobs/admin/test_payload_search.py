@@ -23,8 +23,7 @@ BEIJING: dict[str, Any] = {"order": {"city": "北京"}, "items": [{"sku": "S7"}]
 
 
 @pytest.fixture(autouse=True)
-def mail(frozen_clock: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apps.common.archive.LONGEST_REST", 0.0)
+def mail(frozen_clock: Any) -> None:
     job_type("mail")
 
 
