@@ -20,6 +20,7 @@ from environ import Env
 
 from apps.common.conf import parse_names
 from apps.common.errors import Invalid
+from apps.common.readers import read_key
 from apps.common.zones import parse_zone
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -30,7 +31,6 @@ Env.read_env(BASE_DIR / ".env")
 MIN_SECRET = 50
 # As Django compares them: a name, a name with all subdomains, an address, or everything.
 _HOST = re.compile(r"\*|\.?[a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\]", re.ASCII | re.IGNORECASE)
-_QUEUE = re.compile(r"[A-Za-z0-9_.:@/+-]+")
 _ESCAPES = "write / ? # % and @ of a password as %2F %3F %23 %25 and %40"
 # The usual port of each way to a mail server.
 _MAIL = {"smtp": 25, "smtp+tls": 587, "smtp+ssl": 465}
@@ -41,7 +41,7 @@ def parse_queues(text: str) -> tuple[str, ...]:
     """Names of queues, which are parts of names of job types."""
     found = parse_names(text)
     for each in found:
-        if not _QUEUE.fullmatch(each):
+        if read_key(each) is None:
             raise ValueError(f"{each!r} is no name")
     return found
 

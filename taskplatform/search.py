@@ -22,10 +22,10 @@ from apps.access.models import ApiClient
 from apps.common.admin import PlatformModelAdmin
 from apps.common.admin.changelist import tidy_search
 from apps.common.admin.display import plain_time, shown_text
-from apps.common.admin.filters import read_key, read_number
 from apps.common.lookups import folding
 from apps.common.masking import redact
 from apps.common.masking.search import says
+from apps.common.readers import read_key, read_number
 from apps.dispatch.models import (
     ArchivedDispatch,
     ArchivedTask,
@@ -35,6 +35,7 @@ from apps.dispatch.models import (
     RotateTask,
     Template,
 )
+from apps.dispatch.rules.task import read_label
 from apps.jobs.models import ArchivedJob, Job, JobType, Worker
 from apps.jobs.services.find import with_key
 from apps.journal.models import JournalEntry, Source
@@ -51,7 +52,6 @@ MAX_ENTRIES = 20_000
 MIN_TEXT = 3
 # Two Chinese characters are a word.
 MIN_WIDE_TEXT = 2
-_LABEL = re.compile(r"(once|rotate):([0-9]{1,18})")
 _UIDS = ("", "uid_", "gid_")
 
 
@@ -67,12 +67,11 @@ class Term:
     @classmethod
     def read(cls, typed: str) -> Term:
         text = tidy_search(typed).strip()
-        label = _LABEL.fullmatch(text)
         return cls(
             text,
             read_number(text),
             read_key(text) or None,
-            (label[1], int(label[2])) if label else None,
+            read_label(text),
         )
 
     @property

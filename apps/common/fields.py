@@ -10,6 +10,8 @@ from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils.translation import gettext_lazy as _
 
+from apps.common.readers import KEY_PATTERN
+
 if TYPE_CHECKING:
     TextField = models.CharField[str, str]
 else:
@@ -21,7 +23,6 @@ COLLATION = "utf8mb4_bin"
 # Columns that name a row of other models ("jobs.JobType") without a foreign key, because an insert
 # would wait for the writers of that row or because it may be gone.
 References: TypeAlias = Mapping[str, tuple[str, ...]]
-KEY_PATTERN = r"[A-Za-z0-9_.:@/+-]*"
 
 
 class KeyField(TextField):

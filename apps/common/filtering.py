@@ -5,7 +5,6 @@ Each app defines its own: a frozen dataclass with this base, and tables of the n
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
@@ -16,16 +15,13 @@ from apps.common.errors import FieldError, Invalid
 from apps.common.json_path import Condition
 from apps.common.messages import Message, joined, wire_time
 from apps.common.messages import Message as _
-from apps.common.times import read_instant
+from apps.common.readers import is_key, read_instant, read_number
 
 MAX_IDS = 1_000
 MAX_TEXT = 200
 MAX_NAME = 160
-_MAX_NUMBER = 2**63 - 1
 # No row is older or younger, and databases and ids take any instant between.
 _EARLIEST, _LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
-# What KeyField stores.
-_KEY = re.compile(r"[A-Za-z0-9_.:@/+-]+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +112,7 @@ def _narrower(name: str) -> Callable[..., Any]:
 # --- readers of values ----------------------------------------------------------------------------
 def key(value: Any) -> str:
     """What a KeyField can hold."""
-    if isinstance(value, str) and len(value) <= MAX_NAME and _KEY.fullmatch(value):
+    if isinstance(value, str) and is_key(value, MAX_NAME):
         return value
     raise ValueError(
         _(
@@ -151,12 +147,12 @@ def each(one: Callable[[Any], Any], most: int = MAX_IDS) -> Callable[[Any], tupl
     return some
 
 
-def number(value: Any) -> int:
-    """The number of a row."""
-    text = str(value)
-    if re.fullmatch(r"[0-9]{1,19}", text) and 0 < int(text) <= _MAX_NUMBER:
-        return int(text)
-    raise ValueError(_("{text} is not a number; write digits only.", text=text[:80]))
+def number(value: Any, least: int = 1) -> int:
+    """The number of a row, or any other from `least`."""
+    found = read_number(str(value))
+    if found is not None and found >= least:
+        return found
+    raise ValueError(_("{text} is not a number; write digits only.", text=str(value)[:80]))
 
 
 def numbers(value: Any) -> tuple[int, ...]:

@@ -13,8 +13,8 @@ from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import ComponentRegistry, ResolvedComponent
 from drf_spectacular.utils import Direction
 
-from apps.common.fields import KEY_PATTERN
 from apps.common.paging import PageQuery
+from apps.common.readers import KEY_PATTERN
 from apps.common.serializer_fields import Name, Text
 from apps.common.serializers import StrictSerializer
 

@@ -14,21 +14,19 @@ from rest_framework.exceptions import ValidationError
 from rest_framework.validators import ProhibitSurrogateCharactersValidator
 
 from apps.common.errors import PlatformError
-from apps.common.fields import KEY_PATTERN
-from apps.common.json_rules import INTEGERS, check_json, check_text
+from apps.common.json_rules import check_json, check_text
 from apps.common.masking import kind_of, quote
 from apps.common.messages import wire_time
+from apps.common.readers import read_integer, read_key, read_number
 
 _INSTANT = re.compile(
     r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)", re.ASCII
 )
-_KEY = re.compile(KEY_PATTERN)
 # With so many errors no more are looked for: a body may be wrong in each of its parts.
 MAX_NAMED = 100
 MISSING = "This field is missing; it has no default."
 SAY_WHY = "Say why; the journal keeps it."
 _TEXT_VALIDATORS = (ProhibitNullCharactersValidator, ProhibitSurrogateCharactersValidator)
-_DECIMAL = re.compile(r"-?\d{1,19}", re.ASCII)
 
 
 class StrictField(serializers.Field[Any, Any, Any, Any]):
@@ -91,7 +89,7 @@ class Name(Text):
 
     def to_internal_value(self, data: Any) -> str:
         name = super().to_internal_value(data)
-        if not _KEY.fullmatch(name):
+        if read_key(name) is None:
             raise self.refuse(f"{quote(name)} is no name: use letters, digits and _ . : @ / + -")
         return name
 
@@ -108,7 +106,8 @@ class Integer(StrictField, serializers.IntegerField):
         super().__init__(min_value=min_value, max_value=max_value, **kwargs)
 
     def from_text(self, text: str) -> Any:
-        return int(text) if _DECIMAL.fullmatch(text) else text
+        number = read_integer(text)
+        return text if number is None else number
 
     def to_internal_value(self, data: Any) -> int:
         if type(data) is int:
@@ -277,11 +276,10 @@ class DecimalId(StrictField):
     """The id of a dispatch or job, on the wire a decimal string → int of 63 bits."""
 
     def to_internal_value(self, data: Any) -> int:
-        if isinstance(data, str) and not data.startswith("-") and _DECIMAL.fullmatch(data):
-            number = int(data)
-            if number <= INTEGERS[1]:
-                return number
-        raise self.refuse(f'{quote(data)} is not an id; write the decimal string, like "7012".')
+        number = read_number(data) if isinstance(data, str) else None
+        if number is None:
+            raise self.refuse(f'{quote(data)} is not an id; write the decimal string, like "7012".')
+        return number
 
     def to_representation(self, value: Any) -> str:
         return str(value)

@@ -10,7 +10,7 @@ from django.db import DatabaseError
 from django.db.models import Q
 
 from apps.common.json_schema import Checker
-from apps.common.names import fits_address
+from apps.common.readers import fits_address
 from apps.dispatch.models import OnceTask, RotateTask, Template
 
 

@@ -20,6 +20,7 @@ from django.utils.module_loading import import_string
 from apps.common import clock
 from apps.common.messages import Message
 from apps.common.messages import Message as _
+from apps.common.readers import read_number
 from apps.jobs.handlers import Context, Fail, Later, handler
 from apps.jobs.handlers.registry import find as find_handler
 from apps.jobs.models import AnyJob, Job
@@ -141,8 +142,8 @@ class JobsBackend(BaseTaskBackend):
 
     def get_result(self, result_id: str) -> TaskResult[Any]:
         """TaskResultDoesNotExist also when its function is gone."""
-        is_number = result_id.isascii() and result_id.isdecimal() and len(result_id) < 19
-        job = find(int(result_id)) if is_number else None
+        number = read_number(result_id)
+        job = None if number is None else find(number)
         names = {type_of(self.alias, queue): queue for queue in self.queues}
         if job is None or job.type not in names or job.context.get("backend") != self.alias:
             raise TaskResultDoesNotExist(result_id)

@@ -11,13 +11,13 @@ from enum import StrEnum
 from apps.common.errors import FieldError, Invalid
 from apps.common.messages import Message as _
 from apps.common.messages import joined
+from apps.common.readers import is_key
 
 MAX_NAME_CHARACTERS = 100
 MAX_NAMES = 1000
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _RATE = re.compile(r"([1-9][0-9]{0,8})/([smhd])")
 _EXECUTOR = re.compile(r"[ug]id_[A-Za-z0-9_.@-]{1,124}")
-_JOB_TYPE = re.compile(r"[A-Za-z0-9_.:@/+-]{1,128}")
 
 
 class Scope(StrEnum):
@@ -156,7 +156,7 @@ def _errors(terms: ClientTerms, now: datetime, agreed: ClientTerms | None) -> It
     yield from _wrong_names(
         "job_types",
         terms.job_types,
-        lambda text: _JOB_TYPE.fullmatch(text) is not None,
+        lambda text: is_key(text, 128),
         _("a job type has 1 to 128 letters, digits and _ . : @ / + -, without blanks"),
     )
     if terms.rate:

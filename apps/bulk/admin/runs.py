@@ -43,10 +43,11 @@ from apps.common.admin.display import (
     time_column,
     translate,
 )
-from apps.common.admin.filters import ChoiceFilter, read_number
+from apps.common.admin.filters import ChoiceFilter
 from apps.common.admin.live import LiveAdmin
 from apps.common.masking import redact
 from apps.common.messages import Message
+from apps.common.readers import read_number
 from apps.journal.admin.words import reason_of
 
 _COLOURS = {

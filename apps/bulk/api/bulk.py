@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, ClassVar
 
 from rest_framework import serializers
@@ -26,6 +25,7 @@ from apps.common.errors import FieldError, Forbidden, Invalid, NotFound
 from apps.common.json_search import require_unmasked
 from apps.common.messages import joined
 from apps.common.paging import KeysetPage, PageQuery
+from apps.common.readers import read_id
 from apps.common.serializer_fields import SAY_WHY, Choice, Instant
 from apps.common.serializers import Answer
 from apps.common.views import ApiView, JsonAnswer
@@ -249,8 +249,8 @@ def _bounds(request: Request) -> Bounds:
 
 def _find(request: Request, number: str) -> BulkRun:
     """The run; NotFound for none."""
-    is_number = re.fullmatch(r"[1-9][0-9]{0,18}", number) and int(number) < 2**63
-    run = _covered(request, int(number)) if is_number else None
+    pk = read_id(number)
+    run = None if pk is None else _covered(request, pk)
     if run is None:
         raise NotFound(f"There is no bulk run {number[:40]!r}.")
     return run

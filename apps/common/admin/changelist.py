@@ -27,6 +27,7 @@ from django.utils.translation import ngettext
 from apps.common.admin import columns, list_head, list_rows
 from apps.common.admin.columns import COLUMNS
 from apps.common.admin.filters import FormFilter
+from apps.common.readers import read_number
 
 # The row that a page of a KeysetAdmin begins below.
 BEFORE = "before"
@@ -269,10 +270,10 @@ class PlatformChangeList(ChangeList):
         return super().get_ordering(request, queryset)
 
     def _is_sortable(self, part: str) -> bool:
-        position = part.removeprefix("-")
-        if not position.isdecimal() or int(position) >= len(self.list_display):
+        position = read_number(part.removeprefix("-"))
+        if position is None or position >= len(self.list_display):
             return False
-        return self.sortable_by is None or self.list_display[int(position)] in self.sortable_by
+        return self.sortable_by is None or self.list_display[position] in self.sortable_by
 
 
 class CountFreePaginator(Paginator):  # type: ignore[type-arg]
@@ -316,6 +317,4 @@ class CountFreePaginator(Paginator):  # type: ignore[type-arg]
         cls, request: HttpRequest, queryset: QuerySet[Any], per_page: int
     ) -> CountFreePaginator:
         """The paginator of the page that the address names; page 1 for anything else."""
-        page = request.GET.get("p", "1")
-        number = int(page) if page.isascii() and page.isdigit() and len(page) < 9 else 1
-        return cls(queryset, per_page, number=number)
+        return cls(queryset, per_page, number=read_number(request.GET.get("p", "")) or 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from datetime import date, datetime, time, timedelta
 from typing import Any, ClassVar, TypeVar
@@ -24,24 +23,9 @@ from unfold.widgets import (
 
 from apps.common import filtering
 from apps.common.admin.display import translate
-from apps.common.fields import KEY_PATTERN
 from apps.common.ids import lowest_id_at
 
 ValueT = TypeVar("ValueT")
-
-MAX_NUMBER = 2**63 - 1
-
-
-def read_key(text: str) -> str | None:
-    """The text when it can be a key (uid, gid, type), else None."""
-    return text if re.fullmatch(KEY_PATTERN, text) else None
-
-
-def read_number(text: str) -> int | None:
-    """The text when it is a whole number that an id can be, else None."""
-    if not re.fullmatch(r"[0-9]{1,19}", text) or int(text) > MAX_NUMBER:
-        return None
-    return int(text)
 
 
 class FormFilter(admin.ListFilter):
@@ -129,14 +113,7 @@ class KeyFilter(FormFilter):
         }
 
     def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
-        key = read_key(given[self.parameter])
-        if key is None:
-            raise ValueError(
-                gettext(
-                    "%(text)s is not a name; names have letters, digits and _ . : @ / + - only."
-                )
-                % {"text": given[self.parameter][:80]}
-            )
+        key = read_parameter(filtering.key, given[self.parameter])
         return rows.filter(**{self.lookup or self.parameter: key})
 
 
@@ -148,12 +125,7 @@ class NumberFilter(FormFilter):
         return {self.parameter: forms.CharField(label="", required=False, widget=widget)}
 
     def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
-        number = read_number(given[self.parameter])
-        if number is None:
-            raise ValueError(
-                gettext("%(text)s is not a number; write digits only.")
-                % {"text": given[self.parameter][:80]}
-            )
+        number = read_parameter(filtering.number, given[self.parameter])
         return rows.filter(**{self.parameter: number})
 
 
@@ -178,11 +150,9 @@ class ChoiceFilter(FormFilter):
         return {self.parameter: field}
 
     def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
-        if given[self.parameter] not in {str(value) for value, _label in self.options}:
-            raise ValueError(
-                gettext("%(text)s is none of the choices.") % {"text": given[self.parameter][:80]}
-            )
-        return rows.filter(**{self.parameter: given[self.parameter]})
+        known = [str(value) for value, _label in self.options]
+        chosen = read_parameter(filtering.one_of(known), given[self.parameter])
+        return rows.filter(**{self.parameter: chosen})
 
 
 class DayFilter(FormFilter):
@@ -210,7 +180,7 @@ class DayFilter(FormFilter):
         return {"from_day": day(_("From")), "to_day": day(_("To"))}
 
     def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
-        days = {name: _read(filtering.day, text) for name, text in given.items()}
+        days = {name: read_parameter(filtering.day, text) for name, text in given.items()}
         start, end = days.get("from_day"), days.get("to_day")
         if start and end and end < start:
             raise ValueError(gettext("The last day lies before the first; exchange them."))
@@ -250,14 +220,14 @@ class InstantFilter(DayFilter):
         return {"since": instant(_("From")), "until": instant(_("To"))}
 
     def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
-        instants = {name: _read(filtering.instant, text) for name, text in given.items()}
+        instants = {name: read_parameter(filtering.instant, text) for name, text in given.items()}
         for name, side in (("since", "gte"), ("until", "lt")):
             if name in instants:
                 rows = self.bounded(rows, side, instants[name])
         return rows
 
 
-def _read(reader: Callable[[Any], ValueT], text: str) -> ValueT:
+def read_parameter(reader: Callable[[Any], ValueT], text: str) -> ValueT:
     """The value of a parameter; ValueError in the language of the page."""
     try:
         return reader(text)

@@ -23,8 +23,9 @@ from apps.common.admin.base import PlatformModelAdmin
 from apps.common.admin.changelist import BEFORE, PlatformChangeList, tidy_search
 from apps.common.admin.display import plain_time
 from apps.common.admin.export import export_view
-from apps.common.admin.filters import DayFilter, read_number
+from apps.common.admin.filters import DayFilter
 from apps.common.admin.payload_filter import PAYLOAD
+from apps.common.readers import read_number
 
 
 @dataclass(frozen=True, kw_only=True)

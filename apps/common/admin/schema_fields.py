@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -27,6 +26,7 @@ from apps.common.admin.json_text import JsonTextField, Typed, read_json, unmaske
 from apps.common.admin.time_inputs import InstantField
 from apps.common.json_rules import canonical
 from apps.common.masking import is_secret, redact
+from apps.common.readers import read_integer
 
 Path = tuple[str, ...]
 Schema = Mapping[str, Any]
@@ -217,8 +217,8 @@ class Number(forms.FloatField):
 
     def to_python(self, value: Any) -> Any:
         number = super().to_python(value)
-        whole = re.fullmatch(r"[+-]?[0-9]{1,19}", str(value).strip())
-        return int(whole[0]) if number is not None and whole else number
+        whole = None if number is None else read_integer(str(value).strip())
+        return number if whole is None else whole
 
 
 class Truth(forms.BooleanField):
@@ -280,18 +280,13 @@ class Day(forms.DateField):
 class Instant(InstantField):
     """A date and time, typed in the time zone of the page, kept as RFC 3339 text with offset."""
 
-    _formats = ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M")
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(input_formats=list(self._formats), **kwargs)
-
     def prepare_value(self, value: Any) -> Any:
         try:
             instant = datetime.fromisoformat(value) if isinstance(value, str) else value
         except ValueError:
             return value
         if isinstance(instant, datetime) and instant.tzinfo is not None:
-            return timezone.localtime(instant).strftime(self._formats[0])
+            return timezone.localtime(instant).strftime("%Y-%m-%dT%H:%M:%S")
         return value
 
     def clean(self, value: Any) -> Any:

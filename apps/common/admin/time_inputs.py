@@ -17,7 +17,8 @@ from unfold.widgets import UnfoldAdminSplitDateTimeWidget, UnfoldAdminTextInputW
 
 from apps.common.admin.display import translate
 from apps.common.errors import Invalid
-from apps.common.zones import first_instant, zone_names
+from apps.common.readers import read_instant
+from apps.common.zones import zone_names
 
 # Django reads texts in it, so that it finds nothing unclear about them.
 _NOWHERE = fixed_offset(timedelta(), "nowhere")
@@ -69,28 +70,25 @@ class SplitInstantField(forms.SplitDateTimeField):
     def compress(self, data_list: Any) -> Any:
         with timezone.override(_NOWHERE):
             typed = super().compress(data_list)
-        return _instant(typed, self.widget.zone)
+        return typed and _instant(typed.replace(tzinfo=None).isoformat(), self.widget.zone)
 
 
 class InstantField(forms.DateTimeField):
-    """An instant, typed in one box."""
+    """An instant, typed in one box as in any address or file; of a local time the zone counts."""
 
     widget = TimeInput
 
     def to_python(self, value: Any) -> Any:
-        with timezone.override(_NOWHERE):
-            typed = super().to_python(value)
-        return _instant(typed, self.widget.zone)
+        return (
+            None if value in self.empty_values else _instant(str(value).strip(), self.widget.zone)
+        )
 
 
-def _instant(typed: datetime | None, zone: tzinfo | None) -> datetime | None:
-    if typed is None or typed.tzinfo is not _NOWHERE:
-        # Nothing, or a text with an offset.
-        return typed
+def _instant(text: str, zone: tzinfo | None) -> datetime:
     try:
-        return first_instant(zone or timezone.get_current_timezone(), typed.replace(tzinfo=None))
+        return read_instant(text, zone or timezone.get_current_timezone())
     except Invalid as error:
-        raise forms.ValidationError(translate(error.detail), code="skipped") from error
+        raise forms.ValidationError(translate(error.detail), code="invalid") from error
 
 
 def use_zone_of_form(form: forms.BaseForm, chooser: str, names: Iterable[str]) -> None:

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
 from apps.common.admin.base import PlatformModelAdmin
-from apps.common.admin.filters import read_number
+from apps.common.readers import read_number
 
 
 class TwoTablesAdmin(PlatformModelAdmin):

@@ -17,9 +17,9 @@ from django.utils.translation import gettext_lazy as _
 from apps.common import saved_views
 from apps.common.admin.changelist import BEFORE, NO_VIEW, VIEW
 from apps.common.admin.display import shown_text, translate
-from apps.common.admin.filters import read_number
 from apps.common.errors import PlatformError
 from apps.common.models import SavedView
+from apps.common.readers import read_number
 
 # What an address has beside filters, search, order and columns.
 _NOT_KEPT = {ALL_VAR, BEFORE, ERROR_FLAG, IS_POPUP_VAR, PAGE_VAR, TO_FIELD_VAR, VIEW}

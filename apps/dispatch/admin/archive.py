@@ -17,9 +17,9 @@ from django.utils.translation import ngettext_lazy
 from apps.common.admin import MachineRowAdmin, reason_action
 from apps.common.admin.columns import ListColumn
 from apps.common.admin.display import column, json_field, state_label, text_column, time_column
-from apps.common.admin.filters import read_key, read_number
 from apps.common.admin.timeline import Moment
 from apps.common.admin.two_tables import TwoTablesAdmin
+from apps.common.readers import read_key, read_number
 from apps.dispatch.admin.dispatches import DispatchAdmin, StateFilter
 from apps.dispatch.admin.filters import ExecutorFilter, SourceFilter
 from apps.dispatch.models import TASK_MODELS, ArchivedDispatch, ArchivedTask, Dispatch

@@ -27,11 +27,12 @@ from apps.common.admin.display import (
     text_column,
     time_column,
 )
-from apps.common.admin.filters import ChoiceFilter, DayFilter, InstantFilter, read_key, read_number
+from apps.common.admin.filters import ChoiceFilter, DayFilter, InstantFilter
 from apps.common.admin.keyset import KeysetAdmin
 from apps.common.admin.list_head import MAX_COUNTED
 from apps.common.admin.timeline import Moment
 from apps.common.admin.two_tables import TwoTablesAdmin
+from apps.common.readers import read_key, read_number
 from apps.dispatch.admin.bulk_links import bulk_links
 from apps.dispatch.admin.filters import DispatchesOf, DispatchPayload, SourceFilter, TaskFilter
 from apps.dispatch.models import AnyDispatch, ArchivedDispatch, Dispatch, Source

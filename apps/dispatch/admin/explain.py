@@ -3,7 +3,6 @@ nothing: the page that groups the tasks of a user by what stands against them.""
 
 from __future__ import annotations
 
-import re
 from datetime import datetime
 from itertools import islice
 from typing import Any, NamedTuple
@@ -26,13 +25,14 @@ from apps.common.admin.display import label, shown_text, shown_time, translate
 from apps.common.admin.key_choice import KeyChoiceField, KeyInput
 from apps.common.errors import Invalid, NotFound
 from apps.common.messages import Reason
-from apps.common.times import read_instant
+from apps.common.readers import read_instant
 from apps.dispatch.admin.filters import NAMES_URL
 from apps.dispatch.admin.preview import may_view, title_of, visible_tasks
 from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, OperatorScope, RotateTask, Task
 from apps.dispatch.rules import explain as rules
 from apps.dispatch.rules import life, policy
 from apps.dispatch.rules.explain import Explanation
+from apps.dispatch.rules.task import read_label
 from apps.dispatch.services.explain import Example, Group, explain, why_nothing
 from apps.dispatch.services.state import state_of
 from apps.dispatch.services.tasks import find_task
@@ -74,10 +74,10 @@ class TaskField(forms.CharField):
 
     def clean(self, value: Any) -> Any:
         text = super().clean(value)
-        match = re.fullmatch(r"(once|rotate)[: ]?([0-9]{1,18})", text)
-        if match is None:
+        label = read_label(text)
+        if label is None:
             raise ValidationError(gettext("Write kind and number, like once:12 or rotate:3."))
-        source, pk = match[1], int(match[2])
+        source, pk = label
         model, bound = TASK_MODELS[source], OperatorScope.names_of(self.user)
         unknown = gettext("There is no task %s.") % f"{source}:{pk}"
         if not may_view(self.user, model):

@@ -12,7 +12,6 @@ from zoneinfo import ZoneInfo
 from django import forms
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.core.exceptions import ValidationError
-from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db.models import Model
 from django.http import HttpRequest
 from django.template.loader import render_to_string
@@ -24,8 +23,9 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminSingleDateWidget
 
-from apps.common import clock
+from apps.common import clock, filtering
 from apps.common.admin.display import shown_text, shown_time, translate
+from apps.common.admin.filters import read_parameter
 from apps.common.errors import Invalid
 from apps.dispatch.models import (
     TASK_MODELS,
@@ -144,14 +144,13 @@ def _line(run: RepeatedItem, is_visible: bool, zone: ZoneInfo | None, now: datet
 class _DayField(forms.DateField):
     def __init__(self, **kwargs: Any) -> None:
         widget = UnfoldAdminSingleDateWidget(attrs={"type": "date", "form": PERIOD_FORM})
-        limits = [MinValueValidator(date(1970, 1, 1)), MaxValueValidator(date(2200, 12, 31))]
-        super().__init__(
-            required=False,
-            widget=widget,
-            validators=limits,
-            input_formats=["%Y-%m-%d"],
-            **kwargs,
-        )
+        super().__init__(required=False, widget=widget, **kwargs)
+
+    def to_python(self, value: Any) -> date | None:
+        try:
+            return read_parameter(filtering.day, value) if value else None
+        except ValueError as error:
+            raise ValidationError(str(error)) from error
 
 
 class PeriodForm(forms.Form):

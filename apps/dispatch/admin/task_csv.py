@@ -21,12 +21,11 @@ from apps.common.admin import actor_of
 from apps.common.admin.csv_pages import CHANGED, NEW, UNCHANGED, CsvPages, CsvResource
 from apps.common.admin.csv_text import plain_cell, read_cell
 from apps.common.admin.display import shown_text
-from apps.common.admin.filters import read_number
 from apps.common.admin.json_text import read_json
 from apps.common.errors import FieldError, Invalid, Mistakes, PlatformError
 from apps.common.masking import merge, redact
 from apps.common.messages import wire_time
-from apps.common.times import read_instant
+from apps.common.readers import read_instant, read_integer, read_number
 from apps.common.zones import zone_names
 from apps.dispatch.models import Executor, OnceTask, RotateTask, Template
 from apps.dispatch.services import tasks, templates
@@ -312,11 +311,12 @@ def _difference(edit: Edit) -> str:
 
 
 def _number(text: str, field: str) -> int:
-    if not re.fullmatch(r"[+-]?[0-9]{1,18}", text):
+    number = read_integer(text)
+    if number is None:
         raise Invalid.field(
             field, gettext("%(text)s is not a whole number.") % {"text": repr(text[:40])}
         )
-    return int(text)
+    return number
 
 
 def _params(text: str, stored: Any) -> dict[str, Any]:

@@ -26,8 +26,8 @@ from apps.common.admin.display import (
     text_column,
     time_column,
 )
-from apps.common.admin.filters import read_number
 from apps.common.admin.two_tables import TwoTablesAdmin
+from apps.common.readers import read_number
 from apps.dispatch.admin import what_if
 from apps.dispatch.admin.bulk_links import task_links
 from apps.dispatch.admin.dispatches import STATE_COLOURS as DISPATCH_COLOURS

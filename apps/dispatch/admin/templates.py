@@ -17,10 +17,11 @@ from django.utils.timezone import localtime
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
+from apps.common import filtering
 from apps.common.admin import ServiceForm, ServiceModelAdmin, reason_action
 from apps.common.admin.base import Panel
 from apps.common.admin.display import column, label, state_label, time_column
-from apps.common.admin.filters import ChoiceFilter
+from apps.common.admin.filters import ChoiceFilter, read_parameter
 from apps.common.admin.json_text import JsonTextField
 from apps.common.errors import FieldError, PlatformError
 from apps.dispatch.models import OnceTask, OperatorScope, RotateTask, Template
@@ -75,8 +76,7 @@ class VersionFilter(ChoiceFilter):
     options = (("newest", _("newest only")),)
 
     def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
-        if given[self.parameter] != "newest":
-            raise ValueError(gettext("%s is none of the choices.") % given[self.parameter][:80])
+        read_parameter(filtering.one_of(["newest"]), given[self.parameter])
         return rows.filter(is_newest=True)
 
 

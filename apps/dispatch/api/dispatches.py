@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 from datetime import timedelta
 from typing import Any
@@ -16,6 +15,7 @@ from apps.common.conditions import Where
 from apps.common.errors import FieldError, Invalid, NotFound
 from apps.common.json_search import holding
 from apps.common.paging import MAX_EXAMINED, KeysetPage, PageQuery
+from apps.common.readers import read_id
 from apps.common.serializer_fields import Boolean, Choice, Instant, Integer, Reason, Text
 from apps.common.serializers import StrictSerializer
 from apps.common.views import ApiView, JsonAnswer
@@ -161,7 +161,8 @@ class CancelView(ApiView):
 
 
 def _find(request: Request, number: str) -> AnyDispatch:
-    if not re.fullmatch(r"[1-9][0-9]{0,18}", number) or int(number) >= 2**63:
+    pk = read_id(number)
+    if pk is None:
         raise NotFound(f"There is no dispatch {number[:40]!r}.")
     logs.note(dispatch=number)
-    return existing_dispatch(int(number), bound=executors_of(request))
+    return existing_dispatch(pk, bound=executors_of(request))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
@@ -22,6 +23,13 @@ RANGES = {
 # Near the ends of the calendar a time cannot be shown in every zone.
 YEARS = (1970, 9998)
 _EARLIEST, _TOO_LATE = (datetime(year, 1, 1, tzinfo=UTC) for year in (YEARS[0], YEARS[1] + 1))
+_LABEL = re.compile(r"(once|rotate)[: ]?([0-9]{1,18})")
+
+
+def read_label(text: str) -> tuple[str, int] | None:
+    """The kind and number of a task that is called `once:12`; None for any other text."""
+    label = _LABEL.fullmatch(text)
+    return None if label is None else (label[1], int(label[2]))
 
 
 def check_task(
@@ -69,10 +77,7 @@ def _of_times(mode: str, times: int | None) -> Iterator[FieldError]:
 
 
 def _of_period(start_at: datetime, end_at: datetime | None) -> Iterator[FieldError]:
-    first, last = YEARS
-    if not _EARLIEST <= start_at < _TOO_LATE:
-        message = _("Choose a start in the years {first} to {last}.", first=first, last=last)
-        yield _wrong("start_at", message)
+    yield from start_faults(start_at)
     if end_at is None:
         return
     wrong = [*end_faults(end_at)]
@@ -82,6 +87,14 @@ def _of_period(start_at: datetime, end_at: datetime | None) -> Iterator[FieldErr
             "The task ends before it starts; choose an end_at after start_at, or leave it empty."
         )
         yield _wrong("end_at", message)
+
+
+def start_faults(start_at: datetime) -> Iterator[FieldError]:
+    """What is wrong with a start."""
+    if not _EARLIEST <= start_at < _TOO_LATE:
+        first, last = YEARS
+        message = _("Choose a start in the years {first} to {last}.", first=first, last=last)
+        yield _wrong("start_at", message)
 
 
 def end_faults(end_at: datetime) -> Iterator[FieldError]:

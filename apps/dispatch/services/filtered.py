@@ -11,6 +11,7 @@ from django.db.models.functions import Cast
 
 from apps.common import ids
 from apps.common.json_search import holding
+from apps.common.readers import read_number
 from apps.dispatch.models import Executor, Membership, OnceTask, RotateTask, Source
 from apps.dispatch.models.dispatch import DispatchQuerySet
 from apps.dispatch.rules import names, policy
@@ -107,9 +108,8 @@ def few(rows: DispatchQuerySet, wanted: DispatchFilter, *, most: int) -> Sequenc
 
 
 def _says(text: str) -> Q:
-    is_number = text.isascii() and text.isdigit() and len(text) <= 18
-    if is_number:
-        return Q(pk=int(text))
+    if (number := read_number(text)) is not None:
+        return Q(pk=number)
     known = Executor.objects.filter(name=text) if names.is_name(text) else Executor.objects.none()
     return Q(executor__in=list(known.values_list("pk", flat=True)))
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from apps.common import clock
 from apps.common.db import transactional
 from apps.common.errors import Conflict, Invalid, Mistakes, NotFound
-from apps.common.fields import KEY_PATTERN
 from apps.common.json_rules import check_json, is_same
 from apps.common.json_schema import check_schema
 from apps.common.masking.names import check_declared, forget_declared
 from apps.common.messages import Message as _
-from apps.common.names import fits_address
+from apps.common.readers import fits_address, is_key
 from apps.dispatch.models import Template
 from apps.journal.services.edit import record_edit, unless_taken
 
@@ -22,7 +20,7 @@ MAX_NAME = 100
 
 def find(name: str) -> Template:
     """The newest version of that name, retired or not; NotFound when there is none."""
-    template = Template.objects.latest_of(name) if _is_name(name) else None
+    template = Template.objects.latest_of(name) if is_key(name, MAX_NAME) else None
     if template is None:
         raise NotFound(_("There is no template {name!r}.", name=name[:80]))
     return template
@@ -30,7 +28,7 @@ def find(name: str) -> Template:
 
 def find_usable(name: str, *, field: str = "template") -> Template:
     """The newest version for a new task; Invalid when the name is unknown or retired."""
-    template = Template.objects.latest_of(name) if _is_name(name) else None
+    template = Template.objects.latest_of(name) if is_key(name, MAX_NAME) else None
     if template is None:
         message = _("There is no template {name!r}; make it first.", name=name[:80])
         raise Invalid.field(field, message)
@@ -149,12 +147,10 @@ def remove_template(*, template: Template, actor: str) -> None:
     row.delete()
 
 
-def _is_name(name: str) -> bool:
-    return 0 < len(name) <= MAX_NAME and re.fullmatch(KEY_PATTERN, name) is not None
-
-
 def _check_name(name: str) -> None:
-    if _is_name(name) and (fits_address(name) or Template.objects.filter(name=name).exists()):
+    if is_key(name, MAX_NAME) and (
+        fits_address(name) or Template.objects.filter(name=name).exists()
+    ):
         return
     raise Invalid.field(
         "name",

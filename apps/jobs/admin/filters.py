@@ -15,9 +15,10 @@ from unfold.widgets import UnfoldAdminSelectWidget
 
 from apps.common import clock
 from apps.common.admin.display import shown_text, translate
-from apps.common.admin.filters import ChoiceFilter, DayFilter, FormFilter, KeyFilter, read_key
+from apps.common.admin.filters import ChoiceFilter, DayFilter, FormFilter, KeyFilter
 from apps.common.admin.payload_filter import PayloadFilter
 from apps.common.errors import Invalid
+from apps.common.readers import read_key
 from apps.jobs.admin.job_columns import MAX_ERROR
 from apps.jobs.conf import conf
 from apps.jobs.models import ArchivedJob, Job, JobScope, JobType, Worker

@@ -12,7 +12,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin import actions
-from apps.common.admin.filters import read_key
+from apps.common.readers import read_key
 from apps.jobs.models import Job
 from apps.jobs.rules import transitions
 

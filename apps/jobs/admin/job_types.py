@@ -59,7 +59,6 @@ class PauseForm(ReasonForm):
     until = InstantField(
         label=_("Until"),
         required=False,
-        input_formats=["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"],
         help_text=_(
             "The type resumes at this time. Empty: it stays paused until somebody resumes it."
         ),

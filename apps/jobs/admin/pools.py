@@ -20,11 +20,12 @@ from apps.common.admin.buttons import Button
 from apps.common.admin.csv_text import BYTE_ORDER_MARK, CsvForm
 from apps.common.admin.display import listed, shown_actor, shown_text, shown_time, translate
 from apps.common.errors import PlatformError
+from apps.common.readers import is_key
 from apps.jobs.admin import labels
 from apps.jobs.admin.worker_links import KeyNames, WorkerLinks
 from apps.jobs.models import JobType, bounds_of
 from apps.jobs.rules.order import MAX_SCORE, Score, score_key
-from apps.jobs.rules.submission import MAX_KEY, is_key
+from apps.jobs.rules.submission import MAX_KEY
 from apps.jobs.services.pool_rebuild import EVENT, Rebuilt, foresee, rebuild_whole
 from apps.jobs.services.pool_status import Holding, Status, status_of
 from apps.journal.models import JournalEntry, Source

@@ -26,8 +26,8 @@ from apps.common.admin.display import (
     text_column,
     time_column,
 )
-from apps.common.admin.filters import read_key
 from apps.common.admin.timeline import Moment
+from apps.common.readers import read_key
 from apps.jobs.admin import labels, worker_panels
 from apps.jobs.admin.asyncflow import URL as ASYNCFLOW_URL
 from apps.jobs.admin.asyncflow import asyncflow_view

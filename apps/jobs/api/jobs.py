@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import timedelta
 from typing import Any
 
@@ -15,6 +14,7 @@ from apps.common import logs
 from apps.common.conditions import Where
 from apps.common.errors import FieldError, Invalid, Mistakes, NotFound, PlatformError
 from apps.common.paging import MAX_EXAMINED, KeysetPage, PageQuery
+from apps.common.readers import read_id
 from apps.common.serializer_fields import (
     MISSING,
     Boolean,
@@ -240,10 +240,11 @@ def bounds_of(request: Request) -> Bounds:
 
 def find(request: Request, number: str) -> AnyJob:
     """The job with this number; NotFound also when it is outside the bindings of the key."""
-    if not re.fullmatch(r"[1-9][0-9]{0,18}", number) or int(number) >= 2**63:
+    pk = read_id(number)
+    if pk is None:
         raise NotFound(f"There is no job {number[:40]!r}.")
     logs.note(job=number)
-    return find_job(int(number), bounds=bounds_of(request))
+    return find_job(pk, bounds=bounds_of(request))
 
 
 class JournalView(ApiView):

@@ -18,6 +18,7 @@ from apps.common.json_rules import check_json
 from apps.common.masking import kind_of, quote
 from apps.common.messages import wire_time
 from apps.common.parsers import BATCH_ITEMS
+from apps.common.readers import is_key
 from apps.common.serializer_fields import (
     Boolean,
     Choice,
@@ -34,7 +35,7 @@ from apps.jobs.api.work import MAX_ERROR, WorkerName, WorkView, caller_of
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.order import MAX_SCORE, score_key
 from apps.jobs.rules.outcome import RETRY_BY_POLICY, RETRY_NEVER
-from apps.jobs.rules.submission import MAX_KEY, is_key
+from apps.jobs.rules.submission import MAX_KEY
 from apps.jobs.rules.type_settings import MAX_HOST
 from apps.jobs.services import outside, pool, register
 from apps.jobs.services.pool_rebuild import rebuild

@@ -10,7 +10,7 @@ from django.core.checks import CheckMessage, Error
 from django.db import DatabaseError
 
 from apps.common.json_schema import Checker
-from apps.common.names import fits_address
+from apps.common.readers import fits_address
 from apps.jobs.conf import conf
 from apps.jobs.handlers import registry
 from apps.jobs.models import JobType

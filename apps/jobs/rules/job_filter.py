@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
@@ -13,6 +12,7 @@ from apps.common.filtering import MAX_IDS, MAX_NAME, MAX_TEXT, Field, RowFilter
 from apps.common.json_path import Condition
 from apps.common.messages import Message
 from apps.common.messages import Message as _
+from apps.common.readers import read_integer
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY
 from apps.jobs.rules.slots import LANES
 from apps.jobs.rules.transitions import STATUSES
@@ -24,14 +24,13 @@ PAYLOAD = ("context", "result")
 
 
 def _priority(value: Any) -> int:
-    text = str(value)
-    is_whole = re.fullmatch(r"-?[0-9]{1,3}", text) is not None
-    if is_whole and LOWEST_PRIORITY <= int(text) <= HIGHEST_PRIORITY:
-        return int(text)
+    priority = read_integer(str(value))
+    if priority is not None and LOWEST_PRIORITY <= priority <= HIGHEST_PRIORITY:
+        return priority
     raise ValueError(
         _(
             "{text} is no priority; write a whole number from {lowest} to {highest}.",
-            text=text[:80],
+            text=str(value)[:80],
             lowest=LOWEST_PRIORITY,
             highest=HIGHEST_PRIORITY,
         )

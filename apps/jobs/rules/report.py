@@ -8,10 +8,11 @@ from typing import Any
 
 from apps.common.errors import Invalid, PlatformError
 from apps.common.json_rules import check_json, check_size, check_text
+from apps.common.readers import is_key
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY
 from apps.jobs.rules.outcome import OUTCOMES, RETRY_NEVER, Outcome
-from apps.jobs.rules.submission import MAX_STAGE, context_faults, is_key, number_faults
+from apps.jobs.rules.submission import MAX_STAGE, context_faults, number_faults
 from apps.jobs.rules.transitions import LockedJob
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -12,6 +11,7 @@ from zlib import crc32
 from apps.common.errors import FieldError, PlatformError
 from apps.common.json_rules import check_tree
 from apps.common.messages import Message as _
+from apps.common.readers import is_key
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY, Score
 from apps.jobs.rules.type_snapshot import ALWAYS, NEVER, RANGES, TypeSnapshot
 
@@ -23,9 +23,6 @@ MAX_TRACE = 64
 MAX_ROUTE = 255
 # The longest delay of a job.
 MAX_DELAY = timedelta(days=36_525)
-
-# What KeyField stores.
-_IS_KEY = re.compile(r"[A-Za-z0-9_.:@/+-]*").fullmatch
 
 
 @dataclass(kw_only=True, slots=True)
@@ -170,11 +167,6 @@ def instant_faults(name: str, at: datetime, now: datetime) -> Iterator[FieldErro
             "invalid",
             _("{at} is more than {max} days ahead.", at=at, max=MAX_DELAY.days),
         )
-
-
-def is_key(text: str, limit: int) -> bool:
-    """Whether the text can name something: not empty, and a key of at most `limit` characters."""
-    return 0 < len(text) <= limit and _IS_KEY(text) is not None
 
 
 def number_faults(name: str, value: Any, low: float, high: float) -> Iterator[FieldError]:

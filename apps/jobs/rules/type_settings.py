@@ -11,9 +11,9 @@ from apps.common.json_rules import check_json, check_text
 from apps.common.json_schema import check_schema
 from apps.common.messages import Message
 from apps.common.messages import Message as _
-from apps.common.names import fits_address
+from apps.common.readers import fits_address, is_key
 from apps.jobs.rules import type_snapshot
-from apps.jobs.rules.submission import MAX_STAGE, is_key
+from apps.jobs.rules.submission import MAX_STAGE
 
 MAX_NAME = 64
 MAX_TITLE = 200

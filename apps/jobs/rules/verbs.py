@@ -9,9 +9,10 @@ from typing import Any
 from apps.common.errors import FieldError
 from apps.common.messages import Message
 from apps.common.messages import Message as _
+from apps.common.readers import is_key
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY
-from apps.jobs.rules.submission import instant_faults, is_key, number_faults
+from apps.jobs.rules.submission import instant_faults, number_faults
 from apps.jobs.rules.type_settings import MAX_HOST
 from apps.jobs.rules.type_snapshot import RANGES
 

@@ -13,11 +13,12 @@ from apps.common import clock
 from apps.common.db import transactional
 from apps.common.errors import FieldError, Invalid, NotFound, PlatformError
 from apps.common.messages import Message as _
+from apps.common.readers import is_key
 from apps.jobs import wakeup
 from apps.jobs.errors import Archived
 from apps.jobs.models import AnyJob, ArchivedJob, Job, Worker
 from apps.jobs.rules import transitions as t
-from apps.jobs.rules.submission import is_key, unique_key
+from apps.jobs.rules.submission import unique_key
 from apps.jobs.rules.type_settings import MAX_HOST
 from apps.jobs.services import acts, resumed
 from apps.jobs.services.acts import Act

@@ -15,12 +15,13 @@ from apps.common.errors import NotFound
 from apps.common.json_search import holding
 from apps.common.masking.search import says
 from apps.common.messages import Message as _
+from apps.common.readers import is_key, read_number
 from apps.jobs.conf import conf
 from apps.jobs.models import AnyJob, ArchivedJob, Bounds, Job, JobType
 from apps.jobs.models.job_columns import JobQuerySet
 from apps.jobs.rules import transitions
 from apps.jobs.rules.job_filter import JobFilter
-from apps.jobs.rules.submission import MAX_KEY, MAX_USER, is_key
+from apps.jobs.rules.submission import MAX_KEY, MAX_USER
 
 EVERYTHING = Bounds()
 # An id is made after the instant its row names, and waiting for locks may lie between the two.
@@ -187,7 +188,7 @@ def _is_or_says(text: str) -> Q:
     wanted = says("memo", text)
     if is_key(text, MAX_KEY) or is_key(text, MAX_USER):
         wanted |= Q(key=text) | Q(user_id=text)
-    if (number := _number_of(text)) is not None:
+    if (number := read_number(text)) is not None:
         wanted |= Q(pk=number)
     return wanted
 
@@ -196,17 +197,12 @@ def _exactly(
     rows: QuerySet[Any], text: str, most: int, model: type[AnyJob]
 ) -> Sequence[int] | None:
     """The job with this number, or the jobs with this key; None when there is neither."""
-    number = _number_of(text)
+    number = read_number(text)
     if number is not None and rows.filter(pk=number).exists():
         return [number]
     if not is_key(text, MAX_KEY):
         return None
     return _at_most(rows.filter(type__in=_types_of(model), key=text), most) or None
-
-
-def _number_of(text: str) -> int | None:
-    is_number = text.isascii() and text.isdigit() and len(text) <= 19
-    return int(text) if is_number and int(text) < 2**63 else None
 
 
 def _at_most(rows: QuerySet[Any], most: int) -> Sequence[int] | None:

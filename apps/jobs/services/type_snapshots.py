@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 from collections.abc import Collection
 
+from apps.common.readers import is_key
 from apps.jobs.models import JobType
-from apps.jobs.rules.submission import is_key
 from apps.jobs.rules.type_settings import MAX_NAME
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 

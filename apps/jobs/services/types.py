@@ -17,12 +17,12 @@ from apps.common.json_search import saying
 from apps.common.masking.names import check_declared, forget_declared
 from apps.common.messages import Message, joined
 from apps.common.messages import Message as _
+from apps.common.readers import is_key
 from apps.jobs import wakeup
 from apps.jobs.conf import conf
 from apps.jobs.handlers import registry
 from apps.jobs.models import Job, JobType, TypeState
 from apps.jobs.rules import breaker, retention, type_settings
-from apps.jobs.rules.submission import is_key
 from apps.jobs.rules.transitions import OPEN
 from apps.jobs.rules.type_settings import SETTINGS
 from apps.jobs.services.type_snapshots import forget_type_snapshots

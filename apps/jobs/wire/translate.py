@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from apps.common.errors import PlatformError
 from apps.common.json_rules import canonical
 from apps.common.messages import wire_time
+from apps.common.readers import read_integer
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY
 from apps.jobs.rules.outcome import RETRY_NEVER, Outcome
@@ -60,8 +61,8 @@ def text_of(values: Mapping[str, Any], name: str) -> str:
 def number_of(values: Mapping[str, Any], name: str) -> int | None:
     """A whole number; a query has it as text."""
     value = values.get(name)
-    if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,18}", value):
-        value = int(value)
+    if isinstance(value, str) and (number := read_integer(value)) is not None:
+        value = number
     if value is not None and type(value) is not int:
         raise Refused(BODY, f"{name} is no whole number.")
     return value

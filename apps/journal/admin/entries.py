@@ -27,10 +27,10 @@ from apps.common.admin.display import (
     shown_text,
     time_column,
 )
-from apps.common.admin.filters import read_key, read_number
 from apps.common.admin.keyset import KeysetAdmin
 from apps.common.admin.timeline import Moment
 from apps.common.masking import redact
+from apps.common.readers import read_key, read_number
 from apps.journal.admin import words
 from apps.journal.admin.filters import FILTERS, person_of
 from apps.journal.models import JournalEntry, Source

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from django import forms
 from django.db.models import QuerySet
-from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminTextInputWidget
 
+from apps.common import filtering
 from apps.common.admin.filters import (
     ChoiceFilter,
     DayFilter,
     FormFilter,
     InstantFilter,
     KeyFilter,
-    read_number,
+    read_parameter,
 )
 from apps.journal.admin import words
 from apps.journal.models import Source
@@ -92,11 +93,7 @@ class SlownessFilter(FormFilter):
 
     def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
         for name, text in given.items():
-            milliseconds = read_number(text)
-            if milliseconds is None:
-                raise ValueError(
-                    gettext("%(text)s is not a number; write digits only.") % {"text": text[:80]}
-                )
+            milliseconds = read_parameter(partial(filtering.number, least=0), text)
             rows = rows.filter(**{f"{self.columns[name]}__gte": milliseconds})
         return rows
 

@@ -26,8 +26,9 @@ from apps.common.admin.display import (
     shown_text,
     time_column,
 )
-from apps.common.admin.filters import KeyFilter, read_key, read_number
+from apps.common.admin.filters import KeyFilter
 from apps.common.admin.timeline import Moment
+from apps.common.readers import read_key, read_number
 from apps.journal.admin import words
 from apps.journal.admin.entries import latest_moments
 from apps.journal.models import JournalEntry, Sink, SinkReject, Source

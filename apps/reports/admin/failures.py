@@ -19,9 +19,9 @@ from django.utils.timezone import get_current_timezone, get_current_timezone_nam
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from apps.common import clock
+from apps.common import clock, filtering
 from apps.common.admin.display import shown_text, shown_time
-from apps.common.admin.filters import read_key
+from apps.common.admin.filters import read_parameter
 from apps.common.zones import parse_zone
 from apps.jobs.admin.filters import type_names
 from apps.jobs.admin.job_groups import GROUP_URL, STATUSES
@@ -143,10 +143,11 @@ def _read(query: QueryDict, now: datetime) -> FailuresChoice:
     reader = Reader(query)
     preset, start, end = reader.period(now, parse_zone(get_current_timezone_name()))
     sort = reader.one_of("sort", SORTS, BY_COUNT)
-    type_ = query.get("type", "").strip()
-    if read_key(type_) is None or len(type_) > 128:
-        text = gettext("%(text)s is not a name; names have letters, digits and _ . : @ / + - only.")
-        reader.problems.append(text % {"text": type_[:60].replace("\0", "")})
+    type_ = reader.text("type")
+    try:
+        type_ = type_ and read_parameter(filtering.key, type_)
+    except ValueError as error:
+        reader.problems.append(str(error))
         type_ = ""
     return FailuresChoice(
         preset, start, end, type_, reader.text("text"), sort, tuple(reader.problems)

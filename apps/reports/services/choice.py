@@ -15,9 +15,8 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.display import translate
-from apps.common.admin.filters import read_key
 from apps.common.errors import Invalid
-from apps.common.times import read_instant
+from apps.common.readers import read_instant, read_key
 from apps.common.zones import parse_zone
 from apps.reports.rules.outcomes import DISPATCH, JOB
 from apps.reports.services.summary import (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from apps.common.admin.display import shown_text
+from apps.common.readers import read_number
 from apps.dispatch.models import TASK_MODELS
 
 MAX_TITLE = 80
@@ -26,6 +27,6 @@ def titles(labels: Sequence[str]) -> dict[str, str]:
 
 def numbers_of(labels: Sequence[str], source: str) -> Iterator[int]:
     for label in labels:
-        kind, _colon, number = label.partition(":")
-        if kind == source and number.isdecimal():
-            yield int(number)
+        kind, _colon, text = label.partition(":")
+        if kind == source and (number := read_number(text)) is not None:
+            yield number

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 
 from apps.common.errors import FieldError
 from apps.common.messages import Message as _
-from apps.dispatch.rules.task import MAX_TITLE, YEARS
+from apps.dispatch.rules.task import MAX_TITLE, end_faults, start_faults
 
 __all__ = ["MAX_TITLE", "MISFIRES", "faults"]
 
 # The missed runs that may be caught up.
 MISFIRES = (1, 1000)
-_EARLIEST, _TOO_LATE = (datetime(year, 1, 1, tzinfo=UTC) for year in (YEARS[0], YEARS[1] + 1))
 
 
 def faults(
@@ -22,10 +21,7 @@ def faults(
     """The errors of these fields of a schedule."""
     if not title.strip() or len(title) > MAX_TITLE:
         yield _wrong("title", _("A title has 1 to {limit} characters.", limit=MAX_TITLE))
-    first, last = YEARS
-    if not _EARLIEST <= start_at < _TOO_LATE:
-        message = _("Choose a start in the years {first} to {last}.", first=first, last=last)
-        yield _wrong("start_at", message)
+    yield from start_faults(start_at)
     if end_at is not None:
         yield from _end_faults(is_once, start_at, end_at)
     low, high = MISFIRES
@@ -41,16 +37,10 @@ def faults(
 
 
 def _end_faults(is_once: bool, start_at: datetime, end_at: datetime) -> Iterator[FieldError]:
-    first, last = YEARS
     if is_once:
         yield _wrong("end_at", _("Without a rule it runs once, at its start; leave the end empty."))
-    elif not _EARLIEST <= end_at < _TOO_LATE:
-        message = _(
-            "Choose an end in the years {first} to {last}, or leave it empty for none.",
-            first=first,
-            last=last,
-        )
-        yield _wrong("end_at", message)
+    elif wrong := [*end_faults(end_at)]:
+        yield from wrong
     elif end_at <= start_at:
         message = _(
             "The schedule ends before it starts; choose an end_at after start_at, or leave it "

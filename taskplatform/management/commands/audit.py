@@ -11,13 +11,15 @@ from django.core.management.base import BaseCommand
 from django.utils import translation
 
 from apps.common.audit import RECENT, audit
+from apps.common.readers import read_number
 from taskplatform.audit import CHECKS, as_json, broken_lines, summary
 
 
 def _recent(text: str) -> int:
-    if not text.isdigit() or not 1 <= int(text) <= 1_000_000:
+    number = read_number(text) or 0
+    if not 1 <= number <= 1_000_000:
         raise ArgumentTypeError(f"{text!r} is not a whole number from 1 to 1000000")
-    return int(text)
+    return number
 
 
 class Command(BaseCommand):

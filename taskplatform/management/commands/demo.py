@@ -15,6 +15,7 @@ from django.core.management.base import BaseCommand, CommandError, OutputWrapper
 
 from apps.common import clock
 from apps.common.errors import PlatformError
+from apps.common.readers import read_number
 from taskplatform import sdk
 from taskplatform.demo import alerts, bulk, jobs, work, workers
 from taskplatform.demo.clients import Clients
@@ -233,9 +234,10 @@ class Command(BaseCommand):
 
 def _between(low: int, high: int) -> Callable[[str], int]:
     def read(text: str) -> int:
-        if not re.fullmatch(r"\d{1,9}", text) or not low <= int(text) <= high:
+        number = read_number(text)
+        if number is None or not low <= number <= high:
             raise ArgumentTypeError(f"{text} is not a whole number from {low} to {high}")
-        return int(text)
+        return number
 
     return read
 

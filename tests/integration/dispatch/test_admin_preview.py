@@ -95,7 +95,7 @@ class TestUpcoming:
             ("2026-03-04", "2026-03-03", "The last day lies before the first"),
             ("", "2026-03-01", "The period is over"),
             ("2026-03-03", "2028-03-03", "The period is too long"),
-            ("tomorrow", "", "From: Enter a valid date."),
+            ("tomorrow", "", "From: tomorrow is not a day; write for example 2026-03-31."),
             ("", "9999-12-31", "To: "),
         ):
             with subtests.test(first=first, last=last):

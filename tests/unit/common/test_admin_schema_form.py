@@ -313,7 +313,7 @@ def test_error_stands_beside_its_field_with_the_typed_text_kept(subtests: pytest
         ("weight", "1e999", "number"),
         ("weight", "9" * 5000, "number"),
         ("on", "2026-13-01", "valid date"),
-        ("at", "yesterday", "valid date"),
+        ("at", "yesterday", "is not a time"),
         ("kind", '"nope"', "valid choice"),
         ("kind", "{", "valid choice"),
         ("odd", "{", "not JSON"),

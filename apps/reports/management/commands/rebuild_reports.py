@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from apps.common import clock
-from apps.common.times import instant_argument
+from apps.common.readers import instant_argument
 from apps.reports.services.rollup import rebuild, rebuilt_from
 
 
