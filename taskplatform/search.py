@@ -67,12 +67,7 @@ class Term:
     @classmethod
     def read(cls, typed: str) -> Term:
         text = tidy_search(typed).strip()
-        return cls(
-            text,
-            read_number(text),
-            read_key(text) or None,
-            read_label(text),
-        )
+        return cls(text, read_number(text), read_key(text) or None, read_label(text))
 
     @property
     def is_text(self) -> bool:

@@ -82,6 +82,7 @@ def test_number_of_several_things_lists_them_by_kind(admin_client: Client) -> No
         "rotations": ["Sweep the floor"],
     }
     assert leads_to(admin_client, f"once:{once.pk}", once)
+    assert leads_to(admin_client, f"once {once.pk}", once)
     assert leads_to(admin_client, f"rotate:{rotation.pk}", rotation)
 
 
