@@ -140,7 +140,7 @@ def _decision(
     if verb == of.RUN_NOW:
         return lambda job: acts.run_now(job, now)
     if verb == of.MARK_DONE:
-        return lambda job: acts.mark_done(job, now)
+        return acts.mark_done
     if verb == of.MOVE and params["host"]:
         control.require_host(params["host"])
     return lambda job: acts.edit(job, now, of.changes(verb, job.__dict__, params))

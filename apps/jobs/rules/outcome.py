@@ -251,28 +251,21 @@ def changes_of(
     job: LockedJob,
     outcome: Outcome,
     after: Next,
-    now: datetime,
     *,
     weight_ms: int,
     is_pool: bool = False,
 ) -> dict[str, Any]:
-    """The columns of the row after the attempt. The error key is set where the error is known.
+    """The columns of the row after the attempt, beside those that its new state sets. The error key
+    is set where the error is known.
 
     A job of a pool keeps its score.
     """
-    changes: dict[str, Any] = {
-        "status": after.status,
-        "last_end": outcome.end,
-        "lease_until": None,
-        "hard_end_at": None,
-        "memo": outcome.last_error,
-    }
+    changes: dict[str, Any] = {"last_end": outcome.end, "memo": outcome.last_error}
     if outcome.end in (t.END_SUCCEEDED, t.END_STAGE_DONE):
         changes["error_key"] = ""
     if outcome.checkpoint is not None:
         changes["checkpoint"] = outcome.checkpoint
     if after.is_final:
-        changes |= {"unique_key": None, "finished_at": now, "cancel_requested": False}
         if after.status == t.SUCCEEDED:
             changes["result"] = outcome.result
         return changes

@@ -3,9 +3,11 @@ only, the admin draws it. What is not in it is a conflict."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 SCHEDULED = "scheduled"
 READY = "ready"
@@ -94,6 +96,23 @@ ARROWS: dict[str, Arrow] = {
         Arrow("edit", (SCHEDULED, READY), (SCHEDULED, READY), OPERATOR),
     )
 }
+
+
+@lru_cache(maxsize=64)
+def implied(source: str, target: str, at: datetime) -> Mapping[str, Any]:
+    """The columns that a change of state at this instant sets, whichever arrow it takes: a job that
+    no longer runs has no lease, one that is over keeps no other out and waits for nothing."""
+    changes: dict[str, Any] = {}
+    if source == RUNNING != target:
+        changes |= {"lease_until": None, "hard_end_at": None}
+    if target in FINAL:
+        changes |= {"finished_at": at, "unique_key": None}
+        # A running job is bound to no host, and nobody asks a waiting one to stop.
+        if source == RUNNING:
+            changes["cancel_requested"] = False
+        else:
+            changes |= {"affinity_host": "", "affinity_until": None}
+    return changes
 
 
 def sources(name: str) -> tuple[str, ...]:

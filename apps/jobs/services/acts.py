@@ -36,11 +36,11 @@ EDITABLE = ("run_at", "priority", "max_attempts", "context", "affinity_host")
 _OF_CODE = _(
     "Code decides what the jobs of {type} do; cancel this one if it should do something else."
 )
-_ENDED: Mapping[str, Any] = {"unique_key": None, "affinity_host": "", "affinity_until": None}
 
 
 class Act(NamedTuple):
-    """An arrow with the columns that it changes; `facts` are further fields of the entry."""
+    """An arrow with the columns that it changes, beside those that a new status sets by itself;
+    `facts` are further fields of the entry."""
 
     arrow: str
     changes: Mapping[str, Any]
@@ -58,21 +58,13 @@ def cancel(job: Job, now: datetime, *, force: bool = False) -> Act | None:
                 status=Message(job.status),
             )
         )
-    ended = {"status": t.CANCELLED, "finished_at": now, **_ENDED}
     if job.status != t.RUNNING:
-        return Act("cancel", ended, "cancelled")
+        return Act("cancel", {"status": t.CANCELLED}, "cancelled")
     if not force:
         if job.cancel_requested:
             return None
         return Act("request_cancel", {"cancel_requested": True}, "cancel_requested")
-    changes = {
-        **ended,
-        "last_end": t.END_CANCELLED,
-        "lease_token": "",
-        "lease_until": None,
-        "hard_end_at": None,
-        "cancel_requested": False,
-    }
+    changes = {"status": t.CANCELLED, "last_end": t.END_CANCELLED, "lease_token": ""}
     # This ends an attempt, so the entry has what every end of an attempt has.
     held_at = job.held_at or now
     data = {"held_at": held_at.isoformat(), "hold": job.holds, "forced": True}
@@ -135,11 +127,10 @@ def run_now(job: Job, now: datetime) -> Act:
     return Act("run_now", changes, "run_now")
 
 
-def mark_done(job: Job, now: datetime) -> Act:
+def mark_done(job: Job) -> Act:
     """It counts as succeeded."""
     require_arrow(job, "mark_done")
-    changes = {"status": t.SUCCEEDED, "finished_at": now, "error_key": "", **_ENDED}
-    return Act("mark_done", changes, "marked_done")
+    return Act("mark_done", {"status": t.SUCCEEDED, "error_key": ""}, "marked_done")
 
 
 def edit(job: Job, now: datetime, changes: Mapping[str, Any]) -> Act | None:
@@ -158,9 +149,8 @@ def edit(job: Job, now: datetime, changes: Mapping[str, Any]) -> Act | None:
     }
     limit = changed.get("max_attempts", job.max_attempts)
     if limit <= job.attempts:
-        changed |= {"status": t.FAILED, "finished_at": now, **_ENDED}
-        changed["memo"] = f"{job.attempts} of {limit} attempts are used"
-        return Act("discard", changed, "edited", facts)
+        memo = f"{job.attempts} of {limit} attempts are used"
+        return Act("discard", {**changed, "status": t.FAILED, "memo": memo}, "edited", facts)
     if "run_at" in changed:
         changed["run_at"] = changed["expected_at"] = max(changed["run_at"], now)
         changed["status"] = t.SCHEDULED if changed["run_at"] > now else t.READY

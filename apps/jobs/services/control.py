@@ -73,7 +73,7 @@ def run_now(*, job: AnyJob, actor: str, reason: str = "") -> Job:
 def mark_done(*, job: AnyJob, actor: str, reason: str) -> Job:
     """Mark a job as succeeded that was done elsewhere or is not needed."""
     now, current = clock.now(), _locked(job)
-    return _take(current, acts.mark_done(current, now), now, actor, reason)
+    return _take(current, acts.mark_done(current), now, actor, reason)
 
 
 @transactional
@@ -142,27 +142,14 @@ def _take_all(taken: Sequence[tuple[Job, Act]], now: datetime, actor: str, reaso
     if not reason.strip() and not HARMLESS.issuperset(act.arrow for _job, act in taken):
         raise Invalid.field("reason", _("Say why; the job's timeline shows it."))
     had_ended = [job.pk for job, _act in taken if job.status in t.FINAL]
-    move(
-        [
-            (
-                act.arrow,
-                job,
-                act.changes,
-                entry_of(
-                    job,
-                    act.event,
-                    act.changes.get("status", job.status),
-                    now,
-                    actor=actor,
-                    reason=reason,
-                    **act.facts,
-                ),
-            )
-            for job, act in taken
-        ]
-    )
+    moves = []
     for job, act in taken:
-        for name, value in act.changes.items():
+        facts = {"actor": actor, "reason": reason, **act.facts}
+        status = act.changes.get("status", job.status)
+        moves.append((act.arrow, job, act.changes, entry_of(job, act.event, status, now, **facts)))
+    written = move(moves)
+    for job, _act in taken:
+        for name, value in written[job.pk].items():
             setattr(job, name, value)
         job.version += 1
     resumed.tell(had_ended)

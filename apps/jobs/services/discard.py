@@ -128,15 +128,7 @@ def discard(ids: Collection[int], *, types: Mapping[str, TypeSnapshot], now: dat
         if not reason:
             continue
         event, text = reason
-        changes = {
-            "status": t.FAILED,
-            "unique_key": None,
-            "finished_at": now,
-            "affinity_host": "",
-            "affinity_until": None,
-            "memo": text,
-            "error_key": journal.error_key(text),
-        }
+        changes = {"memo": text, "error_key": journal.error_key(text)}
         entry = entry_of(job, event, t.FAILED, now, reason=text, error_key=changes["error_key"])
         moves.append(("discard", job, changes, entry))
     move(moves)

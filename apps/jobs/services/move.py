@@ -49,18 +49,22 @@ def lock_jobs(ids: Iterable[int], *, skip_locked: bool = False) -> dict[int, Loc
 
 def move(
     moves: Sequence[tuple[str, LockedJob | Job, Mapping[str, Any], journal.Entry]],
-) -> None:
-    """Take these arrows, each with the job, the columns that it changes and its journal entry.
+) -> dict[int, Mapping[str, Any]]:
+    """Take these arrows, each with the job, the columns that it changes and its journal entry,
+    which says the new state; returns what was written of each job, by its number.
 
-    An UPDATE for each group with the same columns, one INSERT of entries. Conflict when the table
-    has no such arrow, or a row was not locked and has changed.
+    What a state means by itself is added here. An UPDATE for each group with the same columns, one
+    INSERT of entries. Conflict when the table has no such arrow, or a row was not locked and has
+    changed.
     """
+    written: dict[int, Mapping[str, Any]] = {}
     groups: dict[tuple[Any, ...], dict[int, Mapping[str, Any]]] = {}
-    for arrow, job, changes, _entry in moves:
-        require_arrow(job, arrow, changes.get("status"))
+    for arrow, job, changes, entry in moves:
+        source, target = job.status, entry.to_state
+        require_arrow(job, arrow, target)
+        change = {"status": target, **changes, **t.implied(source, target, entry.at)}
         # The new status keeps apart what ends differently: within a group most values are equal.
-        group = (job.status, changes.get("status"), *changes)
-        groups.setdefault(group, {})[job.id] = changes
+        groups.setdefault((source, target, *change), {})[job.id] = written[job.id] = change
     for (status, *_names), rows in groups.items():
         changed = update_rows(
             Job, rows, guard="status = %s", parameters=[status], raised=["version"]
@@ -73,6 +77,7 @@ def move(
                 )
             )
     journal.write([entry for *_move, entry in moves])
+    return written
 
 
 def require_arrow(job: LockedJob | Job, arrow: str, target: str | None = None) -> None:

@@ -291,18 +291,11 @@ def _withdraw_block(pool: TypeSnapshot, epoch: _Epoch, actor: str) -> int | None
         journal.write([entry])
         return None
     cancelled, asked = [], []
-    over = {
-        "status": t.CANCELLED,
-        "finished_at": now,
-        "unique_key": None,
-        "affinity_host": "",
-        "affinity_until": None,
-    }
     because = {"actor": actor, "reason": epoch.reason}
     for job in lock_jobs(unnamed).values():
         if job.status in t.WAITING:
             entry = entry_of(job, "cancelled", t.CANCELLED, now, **because)
-            cancelled.append(("cancel", job, over, entry))
+            cancelled.append(("cancel", job, {}, entry))
         elif job.status == t.RUNNING:
             wanted = {"cancel_requested": True}
             entry = entry_of(job, "cancel_requested", t.RUNNING, now, **because)

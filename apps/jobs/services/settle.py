@@ -222,7 +222,7 @@ def end_attempts(
             chance=random.random(),  # noqa: S311
         )
         changes = rules.changes_of(
-            job, outcome, after, now, weight_ms=weight_ms, is_pool=types[job.type].pool
+            job, outcome, after, weight_ms=weight_ms, is_pool=types[job.type].pool
         )
         facts = attempt_facts(job, now) | _facts(job, outcome, after)
         if outcome.is_failure:

@@ -14,9 +14,11 @@ from apps.jobs.models import Job, Worker
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.order import order_key
 from apps.jobs.services import control, types
+from apps.jobs.services.move import entry_of, lock_jobs, move
 from apps.jobs.services.submit import submit
 from tests import factories
 from tests.integration.jobs.acted_on import NOW, WHO, entries, job_in, row
+from tests.jobs import job_type, jobs
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
@@ -93,6 +95,40 @@ def test_the_table_of_rules_says_the_same() -> None:
     for action, status in EVERY_PAIR:
         legal = any(t.is_legal(name, status) for name in names.get(action, (action,)))
         assert legal == ((action, status) in BECOMES), (action, status)
+
+
+_HELD = {"held_at": NOW, "lease_until": NOW, "hard_end_at": NOW, "cancel_requested": True}
+_BOUND = {"affinity_host": "host-a", "affinity_until": NOW}
+_OVER = {"finished_at": NOW, "unique_key": None, "cancel_requested": False, "affinity_host": ""}
+_NO_LEASE = {"lease_until": None, "hard_end_at": None, "affinity_until": None}
+
+
+def test_a_new_state_sets_what_it_means_whichever_arrow_leads_to_it(
+    subtests: pytest.Subtests,
+) -> None:
+    """I26, I27, I35: those who take an arrow say nothing of leases, unique keys and ends."""
+    job_type()
+    ways = [
+        (arrow, source, target)
+        for arrow in t.ARROWS.values()
+        for source in arrow.sources
+        for target in arrow.targets
+        if target in t.FINAL or (source == t.RUNNING != target)
+    ]
+    assert {target for _arrow, _source, target in ways} == set(t.STATUSES) - {t.RUNNING}
+    for arrow, source, target in ways:
+        with subtests.test(arrow=arrow.name, source=source, target=target):
+            columns = _HELD if source == t.RUNNING else _BOUND
+            key = f"mail|{arrow.name}-{source}-{target}"
+            [number] = jobs(1, status=source, is_unique=True, unique_key=key, **columns)
+            [job] = lock_jobs([number]).values()
+
+            written = move([(arrow.name, job, {}, entry_of(job, "moved", target, NOW))])
+
+            after = Job.objects.values().get(pk=number)
+            wanted = {"status": target, **_NO_LEASE, **(_OVER if target in t.FINAL else {})}
+            assert {name: after[name] for name in wanted} == wanted
+            assert {name: after[name] for name in written[number]} == written[number]
 
 
 def allowed(action: str) -> Job:
