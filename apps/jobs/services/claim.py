@@ -5,14 +5,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cache
+from itertools import accumulate
 from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from django.db import connection
+from django.db import DatabaseError, connection
 
 from apps.common.db import (
     execute,
@@ -20,17 +21,19 @@ from apps.common.db import (
     fetch,
     fetch_each,
     instant,
+    is_retryable,
     placeholders,
     table,
     transactional,
 )
+from apps.common.json_rules import MAX_BYTES
 from apps.jobs.models import Job, JobType, TypeState
 from apps.jobs.rules.outcome import HeldJob, discard_reason
 from apps.jobs.rules.slots import shares
 from apps.jobs.rules.transitions import READY
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.discard import discard
-from apps.jobs.services.locked import first_free, locked_jobs, unlocked
+from apps.jobs.services.locked import first_free, locked_jobs, note_locked, unlocked
 from apps.jobs.services.look import Look
 from apps.jobs.services.move import arrow_update
 from apps.jobs.services.preference import Found, Preference
@@ -63,7 +66,12 @@ class Holder(NamedTuple):
 
 
 class Claim:
-    """One try: for whom, of which types, at what instant. `full` are types at their limit."""
+    """One try: for whom, of which types, at what instant.
+
+    `found` are the jobs to try, by type and in their order, `held` those that were taken, `full`
+    the types at their limit. Within `with claim:` a lock that is lost ends the try (`is_lost`), and
+    what has been committed before stays held.
+    """
 
     def __init__(
         self,
@@ -73,36 +81,61 @@ class Claim:
         token: str,
         look: Look | None = None,
         columns: Mapping[str, str] = MappingProxyType({}),
+        max_bytes: int = 0,
     ) -> None:
         """`columns`, if there are any, are read of each held job as its `row`, each by its SQL; its
-        context and checkpoint are then read there only. They contain those of every held job."""
+        context and checkpoint are then read there only. They contain those of every held job.
+        Contexts and checkpoints have at most `max_bytes` together, unless it is 0; the first job is
+        held however large it is."""
         self.types = types
-        self.discarded = 0
+        self.found: dict[str, list[int]] = {}
+        self.held: list[HeldJob] = []
         self.full: Collection[str] = ()
+        self.discarded = 0
+        self.is_lost = False
         # The jobs that were tried, in their order.
-        self.tried: list[int] = []
-        # Those of the chosen jobs, by type, that may be held at once.
-        self.fitting: Callable[[dict[str, list[int]]], dict[str, list[int]]] = dict
+        self._tried: list[int] = []
         # How many jobs of each type are wanted, and of which types others took some lately.
         self._wanted: dict[str, int] = {}
         self._contested: set[str] = set()
+        # The end of the lease and the deadline of each type that was tried.
+        self._leases: dict[str, tuple[datetime, datetime]] = {}
+        self._guard = ""
         self._holder = holder
         self._now = now
         self._token = token
         self._look = look or Look()
         self._hosts = ["", holder.host] if holder.host else [""]
         self._columns = columns
+        self._max_bytes = max_bytes
 
-    def peek(self, limit: int, rotation: int, batch: Mapping[str, int]) -> dict[str, list[int]]:
-        """The jobs of each type to try, in order; plain reads that lock nothing."""
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> bool:
+        if not isinstance(error, DatabaseError) or not is_retryable(error):
+            return False
+        self.is_lost = True
+        note_locked(self._tried, error)
+        # Each type has its own UPDATE: those before the error may be committed.
+        self.held = self._in_order(fetch(*self._reading())) if self._tried else []
+        return True
+
+    def peek_at(self, number: int) -> None:
+        """Find this job of the only type, without a look at it: it counts if it was never held."""
+        [name] = self.types
+        self.found, self._wanted, self._guard = {name: [number]}, {name: 1}, " AND holds = 0"
+
+    def peek(self, limit: int, rotation: int, batch: Mapping[str, int]) -> None:
+        """Find the jobs of each type to try; plain reads that lock nothing."""
         names = sorted(self.types)
         if len(names) > 1:
             if lately := self._look.lately(names):
-                found = self._first_of(sorted(lately), limit, rotation, batch)
-                if found or self.discarded:
-                    return found
+                self.found = self._first_of(sorted(lately), limit, rotation, batch)
+                if self.found or self.discarded:
+                    return
             names = sorted(self._look.types_with_work(names, self._hosts))
-        return self._first_of(names, limit, rotation, batch)
+        self.found = self._first_of(names, limit, rotation, batch)
 
     def _first_of(
         self, names: Sequence[str], limit: int, rotation: int, batch: Mapping[str, int]
@@ -158,7 +191,7 @@ class Claim:
         ):
             if number in locked:
                 continue
-            expected_at = instant(expected_at)
+            expected_at = expected_at and instant(expected_at)
             if discard_reason(self.types[name], attempts, max_attempts, expected_at, self._now):
                 over.add(number)
             else:
@@ -178,13 +211,14 @@ class Claim:
         """How many jobs of the type to read, to find own ones among those of others."""
         return _wider(self._wanted[name], min(_WIDER, preference.sharers(name)))
 
-    def take(self, jobs: Mapping[str, list[int]]) -> list[HeldJob]:
-        """Hold those of the jobs, given by type, that no other worker has taken meanwhile."""
-        if self.limited(jobs) or not self._contested.isdisjoint(jobs):
-            return self._take_locking(jobs)
-        return self._take(dict(jobs))
+    def take(self) -> None:
+        """Hold those of the found jobs that no other worker has taken meanwhile."""
+        if self.limited() or not self._contested.isdisjoint(self.found):
+            self._take_locking()
+        else:
+            self._take(self.found)
 
-    def limited(self, jobs: Iterable[str], ending: Collection[str] = ()) -> list[str]:
+    def limited(self, ending: Collection[str] = ()) -> list[str]:
         """Those of the types whose states are to be locked before their jobs are taken.
 
         Of a type with a maximum running and no other limit, what ends in the same transaction
@@ -192,7 +226,7 @@ class Claim:
         """
         return [
             name
-            for name in jobs
+            for name in self.found
             if self.types[name].is_limited
             and not (
                 name in ending
@@ -201,23 +235,19 @@ class Claim:
             )
         ]
 
-    def take_new(self, number: int, type_: str) -> list[HeldJob]:
-        """The job, held, if it is of the type and was never held."""
-        self.tried = [number]
-        return self._update([self._hold(self.types[type_], [number], " AND holds = 0")])
-
     @transactional
-    def _take_locking(self, jobs: Mapping[str, list[int]]) -> list[HeldJob]:
-        limited = self.limited(jobs)
-        return self.take_locked(jobs, lock_states(limited) if limited else {})
+    def _take_locking(self) -> None:
+        limited = self.limited()
+        self.take_locked(self.found, lock_states(limited) if limited else {})
 
     def take_locked(
         self,
         jobs: Mapping[str, list[int]],
         states: Mapping[str, TypeState],
         ended: Mapping[str, int] = MappingProxyType({}),
-    ) -> list[HeldJob]:
-        """`take` within a transaction that has locked the states of limited types.
+    ) -> None:
+        """`take` those of the found jobs within a transaction that has locked the states of limited
+        types.
 
         Of a limited type whose state is not locked, as many are held as `ended` in it.
         """
@@ -228,13 +258,11 @@ class Claim:
             name: places.get(name, ended.get(name, 0) if self.types[name].is_limited else None)
             for name in jobs
         }
-        free = {name: self._free(name, jobs[name], most[name]) for name in jobs}
-        held = self._take(free)
+        self._take({name: self._free(name, jobs[name], most[name]) for name in jobs})
         if limits:
             self._look.note_counted(limited)
             self.full = limits.full
-            limits.count(job.type for job in held)
-        return held
+            limits.count(job.type for job in self.held)
 
     def _free(self, name: str, jobs: list[int], places: int | None) -> list[int]:
         """Those of the jobs of the type to hold now, in their order."""
@@ -247,27 +275,44 @@ class Claim:
             self._look.note_lost([name])
         return free
 
-    def _take(self, jobs: dict[str, list[int]]) -> list[HeldJob]:
-        jobs = self.fitting(jobs)
-        self.tried = [number for numbers in jobs.values() for number in numbers]
-        names = sorted(name for name, numbers in jobs.items() if numbers)
+    def _take(self, jobs: Mapping[str, list[int]]) -> None:
+        if self._max_bytes:
+            jobs = self._fitting(jobs)
+        self._tried = [number for numbers in jobs.values() for number in numbers]
+        names = sorted([name for name, numbers in jobs.items() if numbers])
         if not names:
-            return []
-        held = self._update([self._hold(self.types[name], sorted(jobs[name])) for name in names])
-        if len(held) < len(self.tried):
-            counts = Counter(job.type for job in held)
-            self._look.note_lost(name for name in names if counts[name] < len(jobs[name]))
-        return held
-
-    def _update(self, holds: Sequence[tuple[str, list[Any]]]) -> list[HeldJob]:
-        """Run these UPDATEs; what they have changed is read with the last one."""
+            return
+        holds = [self._hold(self.types[name], sorted(jobs[name])) for name in names]
         for sql, values in holds[:-1]:
             execute(sql, values)
-        return self._in_order(execute_and_fetch(*holds[-1], *self._reading()))
+        # What they have changed is read with the last one.
+        self.held = self._in_order(execute_and_fetch(*holds[-1], *self._reading()))
+        if len(self.held) < len(self._tried):
+            counts = Counter(job.type for job in self.held)
+            self._look.note_lost(name for name in names if counts[name] < len(jobs[name]))
 
-    def _hold(self, type_: TypeSnapshot, ids: list[int], guard: str = "") -> tuple[str, list[Any]]:
+    def _fitting(self, jobs: Mapping[str, list[int]]) -> Mapping[str, list[int]]:
+        """Those of the jobs whose contexts and checkpoints have at most `max_bytes` together."""
+        ids = [number for numbers in jobs.values() for number in numbers]
+        if len(ids) * 2 * MAX_BYTES <= self._max_bytes:
+            return jobs
+        sizes = dict(
+            fetch(
+                "SELECT id, LENGTH(context) + COALESCE(LENGTH(checkpoint), 0) "
+                f"FROM {table(Job)} WHERE id IN ({placeholders(len(ids))})",
+                ids,
+            )
+        )
+        sums = accumulate(sizes.get(number, 0) for number in ids)
+        fits = {number for number, sum_ in zip(ids, sums, strict=True) if sum_ <= self._max_bytes}
+        fits |= {*ids[:1]}
+        return {name: [each for each in some if each in fits] for name, some in jobs.items()}
+
+    def _hold(self, type_: TypeSnapshot, ids: list[int]) -> tuple[str, list[Any]]:
         """The UPDATE that holds these jobs of the type, with its values."""
-        lease_until, hard_end_at = self._lease(type_)
+        hard_end_at = self._now + type_.max_processing
+        lease_until = min(self._now + (self._holder.lease or type_.lease), hard_end_at)
+        self._leases[type_.name] = lease_until, hard_end_at
         return arrow_update(
             "hold",
             ids,
@@ -279,24 +324,15 @@ class Claim:
                 *(self._now, self._now, self._token, lease_until, hard_end_at),
                 *(self._holder.name, self._holder.host, self._holder.client),
             ],
-            guard=f" AND type = %s AND attempts < max_attempts{guard} "
+            guard=f" AND type = %s AND attempts < max_attempts{self._guard} "
             f"AND affinity_host IN ({placeholders(len(self._hosts))}) "
             f"AND EXISTS (SELECT 1 FROM {table(JobType)} WHERE name = %s AND version = %s)",
             parameters=[type_.name, *self._hosts, type_.name, type_.version],
         )
 
-    def _lease(self, type_: TypeSnapshot) -> tuple[datetime, datetime]:
-        """The end of the lease, and the deadline of the attempt."""
-        deadline = self._now + type_.max_processing
-        return min(self._now + (self._holder.lease or type_.lease), deadline), deadline
-
-    def held(self) -> list[HeldJob]:
-        """Those of the tried jobs that are held under the token, in their order."""
-        return self._in_order(fetch(*self._reading())) if self.tried else []
-
     def _reading(self) -> tuple[str, list[Any]]:
         """The SELECT of the tried jobs that are held under the token, with its values."""
-        ids = sorted(self.tried)
+        ids = sorted(self._tried)
         names = ", ".join(self._columns.values()) if self._columns else _names((*_PLAIN, *_JSON))
         sql = (
             f"SELECT {names} FROM {table(Job)} "
@@ -305,20 +341,18 @@ class Claim:
         return sql, [*ids, self._token]
 
     def _in_order(self, rows: Sequence[Sequence[Any]]) -> list[HeldJob]:
-        plain = _plain_of(tuple(self._columns or _PLAIN))
-        found = {row[0]: self._held(plain(row), row) for row in rows}
-        return [found[number] for number in self.tried if number in found]
-
-    def _held(self, plain: tuple[Any, ...], row: Sequence[Any]) -> HeldJob:
-        asked: Sequence[Any] = ()
-        read: Sequence[Any] = (None, None)
-        if self._columns:
-            asked = row
-        else:
-            read = [each and json.loads(each) for each in row[len(_PLAIN) :]]
-        lease = self._lease(self.types[plain[1]])
-        values = [*plain, *read, self._token, self._now, *lease, asked]
-        return HeldJob(*values)
+        plain_of = _plain_of(tuple(self._columns)) if self._columns else None
+        held: dict[int, HeldJob] = {}
+        for row in rows:
+            if plain_of:
+                asked, values = row, [*plain_of(row), None, None]
+            else:
+                *values, context, checkpoint = row
+                asked, read = (), json.loads(context)
+                values += [read, checkpoint and json.loads(checkpoint)]
+            values += [self._token, self._now, *self._leases[values[1]], asked]
+            held[row[0]] = HeldJob(*values)
+        return [held[number] for number in self._tried if number in held]
 
 
 def _wider(wanted: int, times: int) -> int:

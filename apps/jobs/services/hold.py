@@ -5,23 +5,22 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType
-
-from django.db import DatabaseError
+from typing import Any
 
 from apps.common import clock
-from apps.common.db import fetch, is_retryable, placeholders, table
+from apps.common.db import fetch, placeholders, table
 from apps.jobs.models import Job
 from apps.jobs.rules.outcome import HeldJob
 from apps.jobs.rules.transitions import RUNNING
+from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.claim import Claim, Holder
-from apps.jobs.services.locked import note_locked
 from apps.jobs.services.look import Look, types_with_work
 from apps.jobs.services.promote import promote_due
 from apps.jobs.services.type_snapshots import forget_type_snapshots, type_snapshots
 
-__all__ = ["HeldJob", "Holder", "Look", "due_types", "hold", "new_token", "running_under"]
+__all__ = ["HeldJob", "Holder", "Look", "claims", "due_types", "hold", "new_token", "running_under"]
 
 logger = logging.getLogger(__name__)
 
@@ -29,12 +28,23 @@ logger = logging.getLogger(__name__)
 MAX_TRIES = 4
 # While there is always something ready, scheduled jobs are promoted at this interval.
 PROMOTION_SECONDS = 1.0
-Take = Callable[[Claim, dict[str, list[int]]], list[HeldJob]]
 # The maximum number of jobs that one hold discards; the next one goes on.
 MAX_DISCARDED = 2000
 
 
-def hold(
+def hold(**wanted: Any) -> list[HeldJob]:
+    """At most `limit` jobs of some types, now running under a new token of this worker: the first
+    of the `claims` that gets any. An empty list means that nothing is due, or all of it paused,
+    limited, meant for other hosts or just taken."""
+    held: list[HeldJob] = []
+    for claim in claims(**wanted):
+        with claim:
+            claim.take()
+        held = claim.held
+    return held
+
+
+def claims(
     *,
     holder: Holder,
     types: Collection[str],
@@ -45,24 +55,27 @@ def hold(
     token: str = "",
     look: Look | None = None,
     columns: Mapping[str, str] = MappingProxyType({}),
-    take: Take = Claim.take,
-) -> list[HeldJob]:
-    """At most `limit` jobs of these types, now running under a new token of this worker.
+    max_bytes: int = 0,
+) -> Iterator[Claim]:
+    """Tries to hold at most `limit` jobs of these types, each with the jobs that it has `found`.
+    The caller takes them `with` the claim; another one follows unless that has `held` some.
 
     Types share the limit by weight; of each at most its `batch_limit`, or what `batch` says. Jobs
     of the shards that the worker prefers come first, then others. The caller raises `rotation` by
-    one with each hold: it says which type gets the remainder and comes first. An empty list means
-    that nothing is due, or all of it paused, limited, meant for other hosts or just taken. A caller
-    that makes the `new_token` itself can release jobs that were held without an answer.
+    one with each hold: it says which type gets the remainder and comes first. A caller that makes
+    the `new_token` itself can release jobs that were held without an answer.
 
     `new` is the number of a just submitted job of the only type. It is tried first, without
-    reading what else is due: that is fastest. A worker loop keeps its `look`; `take` takes what was
-    found. `columns`, by name and SQL, are what the held jobs have as their `row` instead of context
-    and checkpoint.
+    reading what else is due: that is fastest. A worker loop keeps its `look`. `columns` and
+    `max_bytes` are as of Claim.
     """
     token, look = token or new_token(), look or Look()
-    if new and len(types) == 1 and (held := _hold_new(holder, next(iter(types)), new, token)):
-        return held
+    if new and len(types) == 1 and (type_ := _type_without_limits(next(iter(types)), holder)):
+        claim = Claim(holder, {type_.name: type_}, clock.now(), token, columns=columns)
+        claim.peek_at(new)
+        yield claim
+        if claim.held:
+            return
     promoted = _promote_now_and_then()
     tries = discarded = 0
     # Types at their limit, with the version that says so.
@@ -76,37 +89,30 @@ def hold(
             and not type_.is_paused(now)
             and full.get(name) != type_.version
         }
-        claim = Claim(holder, served, now, token, look, columns)
-        try:
-            found = claim.peek(limit, rotation + tries + len(full), batch or {})
-            held = take(claim, found)
-        except DatabaseError as error:
-            if not is_retryable(error):
-                raise
+        claim = Claim(holder, served, now, token, look, columns, max_bytes)
+        with claim:
+            claim.peek(limit, rotation + tries + len(full), batch or {})
+        if claim.found:
+            yield claim
+        if claim.is_lost:
             tries += 1
             logger.info("hold: a lock was lost, try %d", tries)
-            note_locked(claim.tried, error)
-            # Each type has its own UPDATE: those before the error are committed.
-            held = claim.held()
-            if not held:
-                continue
-        if held:
-            return held
-        if not (found or claim.discarded):
-            if promoted or not _promote():
-                return []
-            promoted = True
+        if claim.held:
+            return
+        discarded += claim.discarded
+        # The next look is without them: each is met once, so they use up no try.
+        full |= {name: served[name].version for name in claim.full}
+        if claim.full or claim.discarded or claim.is_lost:
             continue
-        if claim.full:
-            # The next look is without them: each is met once, so they use up no try.
-            full |= {name: served[name].version for name in claim.full}
-        elif not claim.discarded:
+        if claim.found:
             # Another worker was faster, or a type has been edited.
             if tries:
                 forget_type_snapshots()
             tries += 1
-        discarded += claim.discarded
-    return []
+        elif promoted or not _promote():
+            return
+        else:
+            promoted = True
 
 
 def running_under(tokens: Collection[str]) -> list[int]:
@@ -129,20 +135,12 @@ def new_token() -> str:
     return secrets.token_hex(16)
 
 
-def _hold_new(holder: Holder, name: str, job: int, token: str) -> list[HeldJob]:
-    """Hold the job if it was never held and its type has no limits to check."""
-    now = clock.now()
+def _type_without_limits(name: str, holder: Holder) -> TypeSnapshot | None:
+    """The type, if any of its jobs that was never held may be held here now."""
     type_ = type_snapshots([name]).get(name)
-    if type_ is None or type_.is_limited or type_.expires_after or type_.is_paused(now):
-        return []
-    if not type_.serves(holder.host):
-        return []
-    try:
-        return Claim(holder, {name: type_}, now, token).take_new(job, name)
-    except DatabaseError as error:
-        if not is_retryable(error):
-            raise
-        return []
+    if type_ is None or type_.is_limited or type_.expires_after:
+        return None
+    return None if type_.is_paused(clock.now()) or not type_.serves(holder.host) else type_
 
 
 _promote_at = 0.0

@@ -22,6 +22,9 @@ from apps.jobs.rules.transitions import LockedJob
 from apps.journal import services as journal
 from apps.journal.models import Source
 
+# An arrow, the job that takes it, the columns that it changes and the journal entry, which says the
+# new state.
+Move = tuple[str, LockedJob | Job, Mapping[str, Any], journal.Entry]
 _MS = timedelta(milliseconds=1)
 _COLUMNS = ", ".join(LockedJob._fields)
 _FIRST_TIME = LockedJob._fields.index("run_at")
@@ -47,11 +50,8 @@ def lock_jobs(ids: Iterable[int], *, skip_locked: bool = False) -> dict[int, Loc
     }
 
 
-def move(
-    moves: Sequence[tuple[str, LockedJob | Job, Mapping[str, Any], journal.Entry]],
-) -> dict[int, Mapping[str, Any]]:
-    """Take these arrows, each with the job, the columns that it changes and its journal entry,
-    which says the new state; returns what was written of each job, by its number.
+def move(moves: Sequence[Move]) -> dict[int, Mapping[str, Any]]:
+    """Take these arrows; returns what was written of each job, by its number.
 
     What a state means by itself is added here. An UPDATE for each group with the same columns, one
     INSERT of entries. Conflict when the table has no such arrow, or a row was not locked and has

@@ -25,7 +25,7 @@ from apps.jobs.rules.outcome import HeldJob, Outcome
 from apps.jobs.rules.transitions import RUNNING, SCHEDULED
 from apps.jobs.services import living, register
 from apps.jobs.services.exchange import exchange
-from apps.jobs.services.hold import Holder, hold
+from apps.jobs.services.hold import Holder
 from apps.jobs.services.look import Look
 from apps.jobs.services.request import Earlier, Request
 from apps.jobs.services.rescue import rescue_all_of
@@ -43,6 +43,8 @@ HELD_TIMES = frozenset(
     name for name in HELD if isinstance(Job._meta.get_field(name), DateTimeField)
 )
 _TYPE = HELD.index("type")
+# Contexts and checkpoints of one answer.
+MAX_BYTES = 6 * 1024 * 1024
 # All idle workers together ask this often in a second, and at most twice as often while something
 # is about to be due; one of them waits so long at least and at most, give or take a quarter.
 ASKS_PER_SECOND = 25
@@ -99,7 +101,7 @@ def hold_for(caller: Caller, worker: str, wish: Wish) -> Given:
             )
         names = ", ".join(map(repr, wish.types))[:200]
         raise NotFound(_("This key sees no job type {names}.", names=names))
-    return _Hold(caller, worker, wish, known).hold()
+    return _Hold(caller, worker, wish, known).exchange(())[1]
 
 
 def settle_and_hold(
@@ -152,64 +154,37 @@ class _Hold:
         self._holder = Holder(worker, wish.host, caller.client, wish.lease or unpromised)
         self._request = Request(caller.client, wish.request_id, wish.said)
 
-    def hold(self) -> Given:
-        """Throttled when the worker has no place in the register."""
-        self._require_place()
+    def exchange(self, outcomes: Sequence[Outcome]) -> tuple[list[str | PlatformError], Given]:
+        """Throttled when the worker has neither a place in the register nor outcomes to settle."""
+        if not (outcomes or self._presence.has_place):
+            raise register.no_place(self._caller.client)
         earlier = self._request.earlier()
         if earlier is None and not self._takes_nothing:
             look, rotation = _look(frozenset(self._known), self._wish.host)
             losses = look.losses
             try:
-                jobs = hold(
+                answers, jobs = exchange(
+                    outcomes=outcomes,
+                    caller=self._caller,
+                    request=self._request if self._wish.request_id else None,
                     holder=self._holder,
                     types=self._known,
                     limit=self._wish.limit,
                     rotation=next(rotation),
                     look=look,
                     columns=_held_columns(),
-                    take=self._request.take,
+                    max_bytes=MAX_BYTES,
                 )
-                if jobs or not (earlier := self._request.earlier()):
-                    return self._given(jobs, is_lost=look.losses > losses)
             except IntegrityError:
+                # The same request was faster.
                 earlier = self._request.earlier()
                 if earlier is None:
                     raise
-        return self._again(earlier)
-
-    def exchange(self, outcomes: Sequence[Outcome]) -> tuple[list[str | PlatformError], Given]:
-        """As `hold`; outcomes are settled for a worker without a place, too."""
-        if not outcomes:
-            self._require_place()
-        earlier = self._request.earlier()
-        if earlier is not None or self._takes_nothing:
-            return settle(outcomes=outcomes, caller=self._caller), self._again(earlier)
-        look, rotation = _look(frozenset(self._known), self._wish.host)
-        losses = look.losses
-        try:
-            answers, jobs = exchange(
-                outcomes=outcomes,
-                caller=self._caller,
-                request=self._request,
-                holder=self._holder,
-                types=self._known,
-                limit=self._wish.limit,
-                rotation=next(rotation),
-                look=look,
-                columns=_held_columns(),
-            )
-        except IntegrityError:
-            earlier = self._request.earlier()
-            if earlier is None:
-                raise
-            return settle(outcomes=outcomes, caller=self._caller), self._again(earlier)
-        if not jobs and (earlier := self._request.earlier()):
-            return answers, self._again(earlier)
-        return answers, self._given(jobs, is_lost=look.losses > losses)
-
-    def _require_place(self) -> None:
-        if not self._presence.has_place:
-            raise register.no_place(self._caller.client)
+            else:
+                if jobs or not (earlier := self._request.earlier()):
+                    return answers, self._given(jobs, is_lost=look.losses > losses)
+                return answers, self._again(earlier)
+        return settle(outcomes=outcomes, caller=self._caller), self._again(earlier)
 
     @property
     def _takes_nothing(self) -> bool:

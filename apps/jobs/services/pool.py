@@ -19,11 +19,11 @@ from apps.common.messages import Message as _
 from apps.jobs.models import TypeState
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.caller import IN_HOUSE, Caller
-from apps.jobs.rules.outcome import RETRY_BY_POLICY, HeldJob, Outcome
+from apps.jobs.rules.outcome import RETRY_BY_POLICY, Outcome
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services import register
 from apps.jobs.services.claim import Claim
-from apps.jobs.services.hold import Holder, hold
+from apps.jobs.services.hold import Holder, claims
 from apps.jobs.services.pool_bucket import Item, LockedBucket, Owner, glance, past_ends
 from apps.jobs.services.protection import lock_states
 from apps.jobs.services.settle import settle_locked, wake_for
@@ -69,67 +69,55 @@ def assign(
     presence = register.touch(client=caller.client, name=worker, host=host, types=[pool.name])
     if not presence.has_place:
         raise register.no_place(caller.client)
-    filling = _Filling(pool, Owner(caller, worker), limit)
+    owner, holder = Owner(caller, worker), Holder(worker, host, caller.client)
+    items: list[Item] | None = None
     for _round in range(0 if presence.is_quiet else _MAX_ROUNDS):
-        missing = limit - glance(pool.name, filling.owner)
-        if missing > 0:
-            hold(
-                holder=Holder(worker, host, caller.client),
-                types=[pool.name],
-                limit=missing,
-                batch={pool.name: missing},
-                take=filling.take,
-            )
-        if not filling.is_contested:
+        is_contested = False
+        missing = limit - glance(pool.name, owner)
+        if missing <= 0:
             break
-    return filling.items if filling.items is not None else filling.renew()
+        batch = {pool.name: missing}
+        for claim in claims(holder=holder, types=[pool.name], limit=missing, batch=batch):
+            with claim:
+                items, is_contested = _fill(claim, pool, owner, limit)
+        if not is_contested:
+            break
+    return _renew(pool, owner, limit) if items is None else items
 
 
-class _Filling:
-    """Fills one bucket; `items` is what is in it once that has succeeded.
+def _fill(claim: Claim, pool: TypeSnapshot, owner: Owner, limit: int) -> tuple[list[Item], bool]:
+    """Hold as many of the found jobs as the bucket has room for; what is in it then, and whether
+    others were faster at some of the keys."""
+    candidates = claim.found[pool.name]
+    with transaction.atomic():
+        bucket = LockedBucket(pool, owner)
+        # Before any job, as everybody locks them.
+        limited = claim.limited()
+        states = lock_states(limited) if limited else {}
+        bucket.read(candidates)
+        room = max(0, limit - len(bucket.held))
+        wanted = bucket.ready(candidates)[:room]
+        if wanted:
+            claim.take_locked({pool.name: wanted}, states)
+        bucket.add(claim.held)
+        return _kept(bucket, limit), len(wanted) < min(room, len(candidates))
 
-    `is_contested`: others were faster at some of the keys.
-    """
 
-    def __init__(self, pool: TypeSnapshot, owner: Owner, limit: int) -> None:
-        self.owner = owner
-        self.items: list[Item] | None = None
-        self.is_contested = False
-        self._pool = pool
-        self._limit = limit
+@transactional
+def _renew(pool: TypeSnapshot, owner: Owner, limit: int) -> list[Item]:
+    """The items of a bucket that has room for no more."""
+    bucket = LockedBucket(pool, owner)
+    bucket.read()
+    return _kept(bucket, limit)
 
-    def take(self, claim: Claim, found: Mapping[str, list[int]]) -> list[HeldJob]:
-        """Hold as many of the found jobs as the bucket has room for."""
-        candidates = found.get(self._pool.name, [])
-        with transaction.atomic():
-            bucket = LockedBucket(self._pool, self.owner)
-            # Before any job, as everybody locks them.
-            limited = claim.limited(found)
-            states = lock_states(limited) if limited else {}
-            bucket.read(candidates)
-            room = max(0, self._limit - len(bucket.held))
-            wanted = bucket.ready(candidates)[:room]
-            held = claim.take_locked({self._pool.name: wanted}, states) if wanted else []
-            bucket.add(held)
-            items = self._kept(bucket)
-        self.items = items
-        self.is_contested = len(wanted) < min(room, len(candidates))
-        return held
 
-    @transactional
-    def renew(self) -> list[Item]:
-        """The items of a bucket that has room for no more."""
-        bucket = LockedBucket(self._pool, self.owner)
-        bucket.read()
-        return self._kept(bucket)
-
-    def _kept(self, bucket: LockedBucket) -> list[Item]:
-        """What stays in the bucket, renewed."""
-        if surplus := bucket.in_order()[self._limit :]:
-            _end(bucket, [each.key for each in surplus], t.END_RELEASED)
-        items = bucket.renewed()
-        bucket.save()
-        return items
+def _kept(bucket: LockedBucket, limit: int) -> list[Item]:
+    """What stays in the bucket, renewed."""
+    if surplus := bucket.in_order()[limit:]:
+        _end(bucket, [each.key for each in surplus], t.END_RELEASED)
+    items = bucket.renewed()
+    bucket.save()
+    return items
 
 
 # --- reports --------------------------------------------------------------------------------------

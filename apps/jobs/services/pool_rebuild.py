@@ -36,7 +36,7 @@ from apps.jobs.rules import transitions as t
 from apps.jobs.rules.order import Score, score_key
 from apps.jobs.rules.submission import Submission, unique_key
 from apps.jobs.rules.type_snapshot import TypeSnapshot
-from apps.jobs.services.move import entry_of, lock_jobs, move
+from apps.jobs.services.move import Move, entry_of, lock_jobs, move
 from apps.jobs.services.pool_status import status_of
 from apps.jobs.services.protection import lock_states
 from apps.jobs.services.submit import MAX_AT_ONCE, MAX_ERRORS, open_twins, submit_many
@@ -290,7 +290,7 @@ def _withdraw_block(pool: TypeSnapshot, epoch: _Epoch, actor: str) -> int | None
         )
         journal.write([entry])
         return None
-    cancelled, asked = [], []
+    cancelled, asked = list[Move](), list[Move]()
     because = {"actor": actor, "reason": epoch.reason}
     for job in lock_jobs(unnamed).values():
         if job.status in t.WAITING:

@@ -1,5 +1,5 @@
 """Requests over HTTP that are repeated when their answer was lost: a repeated hold gets the same
-jobs, which fit into one answer, and a repeated submission the first answer."""
+jobs, and a repeated submission the first answer."""
 
 from __future__ import annotations
 
@@ -7,28 +7,20 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from itertools import accumulate
 from typing import Any, NamedTuple
 
-from django.db import transaction
-
 from apps.common import clock
-from apps.common.db import execute, fetch, placeholders, table
+from apps.common.db import execute, fetch, table
 from apps.common.errors import ReplayConflict
 from apps.common.messages import Message as _
 from apps.common.rows import insert_rows
 from apps.common.tidy import remove
-from apps.jobs.models import Hold, Job
+from apps.jobs.models import Hold
 from apps.jobs.rules.outcome import HeldJob
-from apps.jobs.services.claim import Claim
 from apps.jobs.services.submit import Submitted
 
-# Contexts and checkpoints of one answer; the first job is held however large it is.
-MAX_BYTES = 6 * 1024 * 1024
 # How long a submission may be repeated.
 REPEATABLE = timedelta(hours=1)
-# So many jobs are within it whatever they contain: each part has at most 256 KB.
-_ALWAYS_FIT = 12
 
 
 class Earlier(NamedTuple):
@@ -96,32 +88,6 @@ class Request:
                 )
             )
         return row
-
-    def take(self, claim: Claim, found: Mapping[str, list[int]]) -> list[HeldJob]:
-        """Hold what was found, and remember it in the same transaction."""
-        claim.fitting = self.fitting
-        if not self._request_id:
-            return claim.take(found)
-        with transaction.atomic():
-            held = claim.take(found)
-            self.keep(held)
-        return held
-
-    def fitting(self, found: Mapping[str, list[int]]) -> dict[str, list[int]]:
-        """Those of the jobs, by type, that fit into one answer."""
-        ids = [number for numbers in found.values() for number in numbers]
-        if len(ids) <= _ALWAYS_FIT:
-            return dict(found)
-        rows = fetch(
-            f"SELECT id, LENGTH(context) + COALESCE(LENGTH(checkpoint), 0) FROM {table(Job)} "
-            f"WHERE id IN ({placeholders(len(ids))})",
-            ids,
-        )
-        sizes = dict(rows)
-        sums = accumulate(sizes.get(number, 0) for number in ids)
-        fits = {number for number, size in zip(ids, sums, strict=True) if size <= MAX_BYTES}
-        fits.add(ids[0])
-        return {name: [each for each in jobs if each in fits] for name, jobs in found.items()}
 
     def keep(self, held: Sequence[HeldJob]) -> None:
         """Remember what was held; IntegrityError when a request with this id was faster."""

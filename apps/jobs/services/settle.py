@@ -45,7 +45,7 @@ def settle(*, outcomes: Sequence[Outcome], caller: Caller = IN_HOUSE) -> list[st
     first of each token is kept in the journal as stale. What cannot be stored is Invalid. A job of
     another caller is NotFound.
     """
-    answers = _settle(outcomes, caller)
+    answers = _settle(outcomes, caller) if outcomes else []
     wake_for(answers)
     return answers
 

@@ -12,7 +12,7 @@ from apps.common import clock
 from apps.jobs.api.held import HeldOut
 from apps.jobs.models import Hold, Job, Worker
 from apps.jobs.services import outside
-from apps.jobs.services import request as requests
+from apps.jobs.services.request import forget_requests
 from tests import factories
 from tests.frozen import FrozenClock
 from tests.integration.api.contract import ApiFor, ContractClient
@@ -235,7 +235,7 @@ def test_requests_are_forgotten_when_their_leases_are_over(
 
     frozen_clock.advance(seconds=60)
 
-    assert requests.forget_requests(frozen_clock.instant) == 1
+    assert forget_requests(frozen_clock.instant) == 1
     assert [each.request_id for each in Hold.objects.all()] == ["r-2"]
 
 
@@ -244,7 +244,7 @@ def test_requests_are_forgotten_when_their_leases_are_over(
 def test_answer_holds_no_more_than_fits_and_one_job_at_least(
     api: ContractClient, monkeypatch: pytest.MonkeyPatch, most: int, count: int
 ) -> None:
-    monkeypatch.setattr(requests, "MAX_BYTES", most)
+    monkeypatch.setattr(outside, "MAX_BYTES", most)
     numbers = jobs(30, context={"text": "x" * 9_980})
 
     assert ids_of(hold(api)) == numbers[:count]

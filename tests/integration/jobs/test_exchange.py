@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import partial
 from typing import Any
 
@@ -10,9 +11,9 @@ from django.db import OperationalError, connection
 
 from apps.jobs.models import Job
 from apps.jobs.rules.outcome import HeldJob
+from apps.jobs.services import claim
 from apps.jobs.services import exchange as exchange_module
 from apps.jobs.services import look as look_module
-from apps.jobs.services.claim import Claim
 from apps.jobs.services.exchange import exchange
 from apps.jobs.services.hold import hold
 from apps.jobs.services.look import Look
@@ -33,13 +34,12 @@ def exchanged(
     *,
     by: Any = HERE,
     limit: int = 100,
-    look: Look | None = None,
-    **report: Any,
+    types: Collection[str] = ("mail", "film"),
+    **wanted: Any,
 ) -> tuple[Any, list[HeldJob]]:
     """Report all of these alike, and hold the next jobs of mail and film."""
-    types = ["mail", "film"]
-    outcomes = [job.ended(how, **report) for job in held]
-    return exchange(outcomes=outcomes, holder=by, types=types, limit=limit, look=look)
+    outcomes = [job.ended(how) for job in held]
+    return exchange(outcomes=outcomes, holder=by, types=types, limit=limit, **wanted)
 
 
 def test_outcomes_are_settled_by_themselves_when_the_hold_loses_a_lock(
@@ -50,20 +50,34 @@ def test_outcomes_are_settled_by_themselves_when_the_hold_loses_a_lock(
     numbers = jobs(3)
     held = take(1)
     locked = iter([DEADLOCK if connection.vendor == "mysql" else LOCKED])
-    update = Claim._update
+    run = claim.execute_and_fetch
 
-    def losing(self: Claim, *arguments: Any) -> list[HeldJob]:
+    def losing(*arguments: Any) -> Any:
         for error in locked:
             raise error
-        return update(self, *arguments)
+        return run(*arguments)
 
-    monkeypatch.setattr(Claim, "_update", losing)
+    monkeypatch.setattr(claim, "execute_and_fetch", losing)
 
     answers, following = exchanged(held)
 
     assert answers == ["succeeded"]
     assert [job.id for job in following] == numbers[1:]
     assert events_of(numbers[0]) == ["succeeded"]
+
+
+def test_job_that_was_just_submitted_is_held_with_the_report_before_all_others() -> None:
+    """S4.13: and others if somebody else has it."""
+    job_type()
+    jobs(1)
+    held = take()
+    other, new = jobs(2)
+
+    answers, following = exchanged(held, types=["mail"], new=new)
+    assert (answers, [job.id for job in following]) == (["succeeded"], [new])
+
+    answers, following = exchanged(following, types=["mail"], new=new)
+    assert (answers, [job.id for job in following]) == (["succeeded"], [other])
 
 
 @pytest.mark.django_db(transaction=True)

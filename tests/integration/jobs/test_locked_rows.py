@@ -15,11 +15,9 @@ from django.db import connection, connections, transaction
 
 from apps.common import clock
 from apps.jobs.models import Job, JobType
-from apps.jobs.rules.outcome import HeldJob
 from apps.jobs.services import locked
-from apps.jobs.services.claim import Claim
 from apps.jobs.services.discard import discard_exhausted
-from apps.jobs.services.hold import hold
+from apps.jobs.services.hold import claims, hold
 from apps.jobs.services.leases import Renewed, Sign, renew
 from apps.jobs.services.look import Look
 from apps.jobs.services.promote import promote_due
@@ -77,13 +75,15 @@ def test_worker_that_was_too_slow_takes_what_nobody_else_is_taking(
     caplog.set_level(logging.INFO, "apps.jobs.services.hold")
     look = Look()
 
-    def take_after_others(claim: Claim, found: dict[str, list[int]]) -> list[HeldJob]:
-        if not look.is_contested("mail"):
-            Job.objects.filter(pk=first).update(run_at=clock.now(), status="succeeded")
-        return claim.take(found)
-
     def take_one() -> list[int]:
-        held = hold(holder=HERE, types=["mail"], limit=1, look=look, take=take_after_others)
+        """The last claim's; the first one comes after others."""
+        held = []
+        for claim in claims(holder=HERE, types=["mail"], limit=1, look=look):
+            if not look.is_contested("mail"):
+                Job.objects.filter(pk=first).update(run_at=clock.now(), status="succeeded")
+            with claim:
+                claim.take()
+            held = claim.held
         return [job.id for job in held]
 
     assert take_one() == [second]
