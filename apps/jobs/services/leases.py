@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from django.db import connection
 
 from apps.common import clock
-from apps.common.db import execute, fetch, instant, placeholders, table
+from apps.common.db import execute, placeholders, table
 from apps.common.errors import Conflict, Invalid, NotFound, PlatformError
 from apps.common.json_rules import check_json, check_size
 from apps.common.messages import Message as _
@@ -21,6 +21,7 @@ from apps.jobs.rules.caller import IN_HOUSE, Caller
 from apps.jobs.rules.transitions import RUNNING
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.find import holders_of
+from apps.jobs.services.rows import read_jobs
 from apps.jobs.services.type_snapshots import type_snapshots
 
 NOTHING: Any = object()
@@ -66,11 +67,11 @@ class _Held(NamedTuple):
     type: str
     client: str
     status: str
-    token: str
-    lease_until: datetime | None
-    hard_end_at: datetime | None
+    lease_token: str
     cancel_requested: bool
     sequence: int
+    lease_until: datetime | None
+    hard_end_at: datetime | None
 
 
 def renew(*, signs: Sequence[Sign], caller: Caller = IN_HOUSE) -> list[Renewed | PlatformError]:
@@ -84,7 +85,7 @@ def renew(*, signs: Sequence[Sign], caller: Caller = IN_HOUSE) -> list[Renewed |
     if not signs:
         return []
     now = clock.now()
-    held = _held({sign.id for sign in signs})
+    held = read_jobs(_Held, {sign.id for sign in signs})
     types = type_snapshots({row.type for row in held.values()})
     archived = holders_of({sign.id for sign in signs} - held.keys())
     # By id and token: of two tokens of a job, one may still be good.
@@ -99,7 +100,7 @@ def renew(*, signs: Sequence[Sign], caller: Caller = IN_HOUSE) -> list[Renewed |
             answers[key] = _lost(sign.id)
         elif row is None or not caller.holds(row.client, row.type) or row.type not in types:
             answers[key] = not_held(sign.id)
-        elif row.status != RUNNING or row.token != sign.token or _ended(row, now):
+        elif row.status != RUNNING or row.lease_token != sign.token or _ended(row, now):
             answers[key] = _lost(sign.id)
         elif sign.is_plain:
             renewed = _renewed(row, sign, types[row.type], now)
@@ -111,20 +112,6 @@ def renew(*, signs: Sequence[Sign], caller: Caller = IN_HOUSE) -> list[Renewed |
         for number, lost in _extend(of_type).items():
             answers[number, of_type[number][0].token] = lost
     return [answers[sign.id, sign.token] for sign in signs]
-
-
-def _held(ids: set[int]) -> dict[int, _Held]:
-    rows = fetch(
-        "SELECT id, type, client, status, lease_token, lease_until, hard_end_at, "
-        f"cancel_requested, sequence FROM {table(Job)} WHERE id IN ({placeholders(len(ids))})",
-        sorted(ids),
-    )
-    return {
-        number: _Held(
-            number, type_, client, status, token, instant(until), instant(end), bool(cancel), last
-        )
-        for number, type_, client, status, token, until, end, cancel, last in rows
-    }
 
 
 def _ended(row: _Held, now: datetime) -> bool:
@@ -144,7 +131,7 @@ def _lost(number: int) -> LeaseLost:
 
 def _renewed(row: _Held, sign: Sign, type_: TypeSnapshot, now: datetime) -> Renewed:
     until = min(now + (sign.lease or type_.lease), row.hard_end_at or now)
-    return Renewed(max(until, row.lease_until or until), row.cancel_requested)
+    return Renewed(max(until, row.lease_until or until), bool(row.cancel_requested))
 
 
 def _extend(
@@ -168,12 +155,12 @@ def _extend(
     )
     if changed == len(ids):
         return {}
-    after = _held(set(ids))
+    after = read_jobs(_Held, ids)
     return {
         number: _lost(number)
         for number, (sign, _) in signs.items()
         if number not in after
-        or (after[number].status, after[number].token) != (RUNNING, sign.token)
+        or (after[number].status, after[number].lease_token) != (RUNNING, sign.token)
     }
 
 
@@ -200,9 +187,9 @@ def _keep(row: _Held, sign: Sign, type_: TypeSnapshot, now: datetime) -> Renewed
         guard, parameters = f"{guard} AND sequence <= %s", [*parameters, values["sequence"]]
     changes = {**values, "lease_until": until, "hard_end_at": deadline}
     if update_rows(Job, {row.id: changes}, guard=guard, parameters=parameters):
-        return Renewed(until, row.cancel_requested)
-    after = _held({row.id}).get(row.id)
-    if after is None or (after.status, after.token) != (RUNNING, sign.token):
+        return Renewed(until, bool(row.cancel_requested))
+    after = read_jobs(_Held, [row.id]).get(row.id)
+    if after is None or (after.status, after.lease_token) != (RUNNING, sign.token):
         return _lost(row.id)
     # A later checkpoint has come meanwhile, so this one is refused, and the lease lives.
     return _keep(after, sign, type_, now)

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from functools import reduce
 from typing import Any
 
-from apps.common.db import Instants, exclusive_lock, fetch, placeholders, table
+from apps.common.db import exclusive_lock, placeholders, table
 from apps.common.errors import Conflict
 from apps.common.messages import Message
 from apps.common.messages import Message as _
@@ -19,6 +19,7 @@ from apps.common.rows import update_rows
 from apps.jobs.models import AnyJob, Job
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.transitions import LockedJob
+from apps.jobs.services.rows import read_jobs
 from apps.journal import services as journal
 from apps.journal.models import Source
 
@@ -26,8 +27,6 @@ from apps.journal.models import Source
 # new state.
 Move = tuple[str, LockedJob | Job, Mapping[str, Any], journal.Entry]
 _MS = timedelta(milliseconds=1)
-_COLUMNS = ", ".join(LockedJob._fields)
-_FIRST_TIME = LockedJob._fields.index("run_at")
 
 
 def lock_jobs(ids: Iterable[int], *, skip_locked: bool = False) -> dict[int, LockedJob]:
@@ -35,19 +34,7 @@ def lock_jobs(ids: Iterable[int], *, skip_locked: bool = False) -> dict[int, Loc
 
     With `skip_locked`, without those that another transaction has locked.
     """
-    wanted = sorted(set(ids))
-    if not wanted:
-        return {}
-    rows = fetch(
-        f"SELECT {_COLUMNS} FROM {table(Job)} WHERE id IN ({placeholders(len(wanted))}) ORDER BY id"
-        + exclusive_lock(skip_locked=skip_locked),
-        wanted,
-    )
-    at = Instants()
-    return {
-        row[0]: LockedJob(*row[:_FIRST_TIME], *[at[time] for time in row[_FIRST_TIME:]])
-        for row in rows
-    }
+    return read_jobs(LockedJob, ids, exclusive_lock(skip_locked=skip_locked))
 
 
 def move(moves: Sequence[Move]) -> dict[int, Mapping[str, Any]]:

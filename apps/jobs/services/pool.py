@@ -192,7 +192,7 @@ def _end(
         return []
     jobs = [bucket.held[key] for key in keys]
     outcomes = [
-        Outcome(id=job.id, token=job.token, end=end, type=bucket.pool.name, **details)
+        Outcome(id=job.id, token=job.lease_token, end=end, type=bucket.pool.name, **details)
         for job in jobs
     ]
     answers = settle_locked(outcomes, states, bucket.owner.caller).answers

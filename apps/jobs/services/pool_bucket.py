@@ -19,6 +19,7 @@ from apps.jobs.rules.order import Score, score_of
 from apps.jobs.rules.outcome import LOSSES, OUTCOMES, HeldJob
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.leases import Renewed, Sign, renew
+from apps.jobs.services.rows import read_jobs
 from apps.journal.models import JournalEntry, Source
 
 # How exactly the bucket knows its last call.
@@ -49,8 +50,11 @@ class Held(NamedTuple):
     id: int
     key: str
     order_key: int
-    token: str
+    lease_token: str
     context: str
+    status: str
+    client: str
+    worker: str
 
 
 class Item(NamedTuple):
@@ -93,21 +97,10 @@ class LockedBucket:
         )
 
     def _lock(self, ids: Iterable[int]) -> None:
-        wanted = sorted(ids)
-        if not wanted:
-            return
-        key = connection.ops.quote_name("key")
-        rows = fetch(
-            f"SELECT id, {key}, order_key, lease_token, context, status, client, worker "
-            f"FROM {table(Job)} WHERE id IN ({placeholders(len(wanted))}) AND type = %s "
-            f"ORDER BY id{exclusive_lock()}",
-            [*wanted, self.pool.name],
-        )
-        for *columns, status, client, worker in rows:
-            job = Held(*columns)
-            if status == t.READY:
+        for job in read_jobs(Held, ids, exclusive_lock()).values():
+            if job.status == t.READY:
                 self._free[job.id] = job
-            elif status == t.RUNNING and (client, worker) == self.owner.columns:
+            elif job.status == t.RUNNING and (job.client, job.worker) == self.owner.columns:
                 self.held[job.key] = job
 
     def ready(self, candidates: Sequence[int]) -> list[int]:
@@ -117,7 +110,7 @@ class LockedBucket:
     def add(self, jobs: Iterable[HeldJob]) -> None:
         """What has just been held."""
         for job in jobs:
-            self.held[job.key] = self._free[job.id]._replace(token=job.token)
+            self.held[job.key] = self._free[job.id]._replace(lease_token=job.token)
 
     def in_order(self) -> list[Held]:
         return sorted(self.held.values(), key=lambda job: (job.order_key, job.id))
@@ -125,13 +118,13 @@ class LockedBucket:
     def renewed(self) -> list[Item]:
         """Renew all leases; the items in their order, without those past their deadline."""
         jobs = self.in_order()
-        signs = [Sign(id=job.id, token=job.token) for job in jobs]
+        signs = [Sign(id=job.id, token=job.lease_token) for job in jobs]
         answers = renew(signs=signs, caller=self.owner.caller)
         return [
             Item(
                 key=job.key,
                 id=job.id,
-                token=job.token,
+                token=job.lease_token,
                 score=score_of(job.order_key),
                 context=json.loads(job.context),
                 lease_until=answer.until,

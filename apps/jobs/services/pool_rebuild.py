@@ -10,22 +10,14 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import connection
 
 from apps.common import clock
-from apps.common.db import (
-    exclusive_lock,
-    fetch,
-    fetch_each,
-    force_index,
-    placeholders,
-    table,
-    transactional,
-)
+from apps.common.db import exclusive_lock, fetch_each, force_index, table, transactional
 from apps.common.errors import Conflict, FieldError, PlatformError, refusal
 from apps.common.json_rules import check_json
 from apps.common.json_schema import MAX_COST
@@ -39,6 +31,7 @@ from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.move import Move, entry_of, lock_jobs, move
 from apps.jobs.services.pool_status import status_of
 from apps.jobs.services.protection import lock_states
+from apps.jobs.services.rows import read_jobs
 from apps.jobs.services.submit import MAX_AT_ONCE, MAX_ERRORS, open_twins, submit_many
 from apps.journal import services as journal
 from apps.journal.models import Source
@@ -133,7 +126,9 @@ def _add(
     stamped: dict[int, dict[str, Any]] = {}
     # What the present rebuild names is wanted again.
     named = {"trace_id": epoch.stamp, "cancel_requested": False}
-    for job in _locked(twins.values()):
+    for job in read_jobs(_Open, twins.values(), exclusive_lock()).values():
+        if job.status not in t.OPEN:
+            continue
         place = score_key(items[job.key])
         if job.status == t.RUNNING:
             done.held += 1
@@ -175,8 +170,7 @@ def _require_latest(epoch: _Epoch, latest: int) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Open:
+class _Open(NamedTuple):
     """The columns of an open job that a rebuild compares."""
 
     id: int
@@ -185,20 +179,6 @@ class _Open:
     order_key: int
     trace_id: str
     cancel_requested: bool
-
-
-def _locked(ids: Iterable[int]) -> list[_Open]:
-    """Those of the jobs that are still open, locked in the order of their ids."""
-    wanted = sorted(ids)
-    if not wanted:
-        return []
-    key = connection.ops.quote_name("key")
-    rows = fetch(
-        f"SELECT id, {key}, status, order_key, trace_id, cancel_requested FROM {table(Job)} "
-        f"WHERE id IN ({placeholders(len(wanted))}) ORDER BY id{exclusive_lock()}",
-        wanted,
-    )
-    return [job for job in (_Open(*row) for row in rows) if job.status in t.OPEN]
 
 
 def _submit(

@@ -1,0 +1,46 @@
+"""Jobs as rows of the columns that a NamedTuple names: the ORM takes ten times as long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Any, TypeVar
+
+from django.db import connection
+from django.db.models import DateTimeField
+
+from apps.common.db import Instants, fetch, placeholders, table
+from apps.jobs.models import Job
+
+RowT = TypeVar("RowT", bound=tuple[Any, ...])
+
+
+def read_jobs(shape: type[RowT], ids: Iterable[int], lock: str = "") -> dict[int, RowT]:
+    """Those of the jobs that there are, by id and in that order: times as instants, JSON as text.
+    The first column of the shape is the id; `lock` is SQL."""
+    wanted = sorted(set(ids))
+    if not wanted:
+        return {}
+    columns, times = _columns(shape)
+    rows = fetch(
+        f"SELECT {columns} FROM {table(Job)} WHERE id IN ({placeholders(len(wanted))}) "
+        f"ORDER BY id{lock}",
+        wanted,
+    )
+    at = Instants()
+    found = {}
+    for row in rows:
+        values = list(row)
+        for place in times:
+            values[place] = at[values[place]]
+        found[row[0]] = shape(*values)
+    return found
+
+
+@cache
+def _columns(shape: type[tuple[Any, ...]]) -> tuple[str, list[int]]:
+    """The columns as SQL, and the places of the times among them."""
+    names: Sequence[str] = shape._fields  # type: ignore[attr-defined]
+    fields = [Job._meta.get_field(name) for name in names]
+    times = [place for place, field in enumerate(fields) if isinstance(field, DateTimeField)]
+    return ", ".join(map(connection.ops.quote_name, names)), times
