@@ -20,7 +20,7 @@ import logging
 import mmap
 import os
 import secrets
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
 from datetime import datetime, timedelta
@@ -43,6 +43,13 @@ MAX_OUTCOME = 4096
 _KEPT = tuple(field.name for field in fields(Outcome) if field.name not in ("id", "token", "type"))
 _kept = attrgetter(*_KEPT)
 _BLANK: tuple[Any, ...] = _kept(Outcome(id=0, token="", end=""))
+# How those that are no JSON are written and read.
+_SECONDS = (timedelta.total_seconds, lambda seconds: timedelta(seconds=seconds))
+_AS_TEXT: Mapping[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "retry_after": _SECONDS,
+    "delay": _SECONDS,
+    "run_at": (datetime.isoformat, datetime.fromisoformat),
+}
 
 
 def folder() -> Path:
@@ -97,10 +104,11 @@ class Record:
         self._append(b"S %d" % job)
 
     def ended(self, outcome: Outcome) -> bool:
-        """Keep the outcome; False when it is too large, and should be settled at once."""
+        """Keep the outcome; False when it is too large or no JSON, and should be settled at
+        once."""
         text = _written(outcome)
         left = self._start + _BANK - _RESERVED - self._end
-        fits = len(text) <= min(MAX_OUTCOME, left)
+        fits = 0 < len(text) <= min(MAX_OUTCOME, left)
         self._append(b"E %d %s" % (outcome.id, text if fits else b""))
         return fits
 
@@ -208,10 +216,8 @@ def _text_of(values: tuple[Any, ...]) -> bytes:
         for name, value, usual in zip(_KEPT, values, _BLANK, strict=True)
         if value is not usual
     }
-    if "retry_after" in kept:
-        kept["retry_after"] = kept["retry_after"].total_seconds()
-    if "run_at" in kept:
-        kept["run_at"] = kept["run_at"].isoformat()
+    for name in _AS_TEXT.keys() & kept:
+        kept[name] = _AS_TEXT[name][0](kept[name])
     try:
         return json.dumps(kept).encode()
     except (TypeError, ValueError, RecursionError):
@@ -224,8 +230,6 @@ _known_text_of = lru_cache(maxsize=256)(_text_of)
 
 def _read(job: int, token: str, text: bytes) -> Outcome:
     kept = json.loads(text)
-    if "retry_after" in kept:
-        kept["retry_after"] = timedelta(seconds=kept["retry_after"])
-    if "run_at" in kept:
-        kept["run_at"] = datetime.fromisoformat(kept["run_at"])
+    for name in _AS_TEXT.keys() & kept:
+        kept[name] = _AS_TEXT[name][1](kept[name])
     return Outcome(id=job, token=token, **kept)

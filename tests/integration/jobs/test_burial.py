@@ -6,6 +6,7 @@ import os
 import resource
 import signal
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,9 @@ import pytest
 from django.db import connections
 
 from apps.common import clock
-from apps.jobs.handlers import Fail, NextStage, Retry
+from apps.jobs.handlers import Fail, Later, NextStage, Retry
 from apps.jobs.models import Job, Worker
+from apps.jobs.rules.outcome import Outcome
 from apps.jobs.runner import drain as drain_module
 from apps.jobs.runner import record
 from apps.jobs.runner.heartbeat import lose_dead_neighbours
@@ -140,6 +142,7 @@ ENDS: list[tuple[Any, tuple[str, int, str]]] = [
     (Fail("no address", detail={"to": "x"}), ("failed", 1, "no address")),
     (Retry(3600, "later"), ("scheduled", 1, "later")),
     (NextStage("cut", context={"raw": 1}, priority=3, after=3600), ("scheduled", 0, "")),
+    (Later(timedelta(hours=1)), ("scheduled", 0, "")),
     (float("nan"), ("failed", 1, "What the handler returned cannot be kept")),
     ("x" * 5000, ("ready", 1, "The worker was lost before the result was stored.")),
     (object(), ("ready", 1, "The worker was lost before the result was stored.")),
@@ -180,7 +183,8 @@ def test_what_had_ended_is_settled_as_it_ended(
     moved = row(numbers[4])
     assert (moved.stage, moved.context, moved.priority) == ("cut", {"raw": 1}, 3)
     assert moved.run_at - before >= timedelta(hours=1)
-    assert {row(number).last_end for number in numbers[6:8]} == {"failed"}
+    assert row(numbers[5]).run_at - before >= timedelta(hours=1)
+    assert {row(number).last_end for number in numbers[7:9]} == {"failed"}
     assert row(numbers[-1]).last_end == "lost"
 
 
@@ -324,6 +328,24 @@ def test_full_disk_leaves_no_part_of_a_record(folder: Path) -> None:
             os._exit(status)
 
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+
+
+def test_every_part_of_an_outcome_is_kept() -> None:
+    """Else the rescue would put something else in its place."""
+    given: dict[str, Any] = {
+        **{field.name: field.name for field in fields(Outcome) if field.name != "id"},
+        **{"retry_after": timedelta(seconds=1.5), "delay": timedelta(hours=1)},
+        **{"run_at": clock.now(), "priority": 3, "type": ""},
+    }
+    made = record.Record()
+    made.begin(given["token"])
+
+    assert made.ended(outcome := Outcome(id=7, **given))
+    assert not made.ended(Outcome(id=8, token="token", end="succeeded", result=object()))
+
+    seen = record.read_all()["token"]
+    made.close()
+    assert (seen[7].outcome, seen[8].outcome) == (outcome, None)
 
 
 def test_batch_may_begin_before_the_last_one_is_settled() -> None:
