@@ -27,7 +27,7 @@ from apps.jobs.services import living, register
 from apps.jobs.services.exchange import exchange
 from apps.jobs.services.hold import Holder
 from apps.jobs.services.look import Look
-from apps.jobs.services.request import Earlier, Request
+from apps.jobs.services.request import Remembered, Request
 from apps.jobs.services.rescue import rescue_all_of
 from apps.jobs.services.settle import settle
 from apps.jobs.services.type_snapshots import type_snapshots
@@ -198,7 +198,7 @@ class _Hold:
             wait = random.uniform(*_LOST_SECONDS) if is_lost else retry_after()  # noqa: S311
         return Given([tuple(job.row) for job in jobs], self._unknown, round(wait, 3))
 
-    def _again(self, earlier: Earlier | None) -> Given:
+    def _again(self, earlier: Remembered | None) -> Given:
         """What a repeated request gets; nothing for a worker that is to take nothing."""
         if earlier is None:
             return self._given([])

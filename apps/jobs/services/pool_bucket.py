@@ -16,11 +16,11 @@ from apps.jobs.models import Bucket, Job
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.caller import Caller
 from apps.jobs.rules.order import Score, score_of
-from apps.jobs.rules.outcome import LOSSES, OUTCOMES, HeldJob
+from apps.jobs.rules.outcome import LOSSES, HeldJob
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.leases import Renewed, Sign, renew
+from apps.jobs.services.repeats import STALE, earlier_reports
 from apps.jobs.services.rows import read_jobs
-from apps.journal.models import JournalEntry, Source
 
 # How exactly the bucket knows its last call.
 _SEEN_WITHIN = timedelta(minutes=1)
@@ -93,7 +93,7 @@ class LockedBucket:
         self._lock(
             row.id
             for row in _newest(self.pool.name, unknown, 1)
-            if row.status == t.RUNNING and row.holder == self.owner.columns
+            if row.status == t.RUNNING and (row.client, row.worker) == self.owner.columns
         )
 
     def _lock(self, ids: Iterable[int]) -> None:
@@ -173,13 +173,14 @@ def _running(bucket: Bucket) -> list[int]:
 
 # --- what has ended -------------------------------------------------------------------------------
 class _Row(NamedTuple):
-    """One of the newest jobs of a key; `holder` are the client and the worker that held it last."""
+    """One of the newest jobs of a key; its client and worker held it last."""
 
     key: str
     id: int
     status: str
     last_end: str
-    holder: tuple[str, str]
+    client: str
+    worker: str
 
 
 def _newest(pool: str, keys: Collection[str], limit: int) -> list[_Row]:
@@ -190,10 +191,7 @@ def _newest(pool: str, keys: Collection[str], limit: int) -> list[_Row]:
         f"AND {key} = %s ORDER BY type DESC, {key} DESC, id DESC LIMIT {limit}"
     )
     rows = fetch_each((one, (pool, each)) for each in keys)
-    return [
-        _Row(name, number, status, end, (client, worker))
-        for name, number, status, end, client, worker in rows
-    ]
+    return [_Row(*row) for row in rows]
 
 
 def past_ends(pool: str, owner: Owner, keys: Collection[str], end: str) -> dict[str, str]:
@@ -202,18 +200,22 @@ def past_ends(pool: str, owner: Owner, keys: Collection[str], end: str) -> dict[
     if not keys:
         return {}
     rows = _newest(pool, keys, _NEWEST)
-    last = _last_ends(owner, [row.id for row in rows])
+    reports = earlier_reports([row.id for row in rows])
     codes = {}
     for key in keys:
         of_key = [row for row in rows if row.key == key]
-        # Nobody else ended them meanwhile, so the latest end by this worker is what it repeats.
-        latest = max((last[row.id] for row in of_key if row.id in last), default=None)
-        mine = [row for row in of_key[:1] if row.holder == owner.columns]
-        if latest:
-            codes[key] = _code(latest.event, end)
-        elif mine:
+        ends = [
+            each
+            for row in of_key
+            for each in reports[row.id]
+            if (each.client, each.worker) == owner.columns and each.event != STALE
+        ]
+        if ends:
+            # Nobody else ended them meanwhile, so the latest end by this worker is what it repeats.
+            codes[key] = _code(max(ends).event, end)
+        elif of_key and (of_key[0].client, of_key[0].worker) == owner.columns:
             # The journal no longer has it, or somebody else has ended it.
-            codes[key] = "" if mine[0].last_end == end else _CODE_LOST
+            codes[key] = "" if of_key[0].last_end == end else _CODE_LOST
         else:
             codes[key] = _CODE_UNKNOWN
     return codes
@@ -223,29 +225,6 @@ def _code(ended: str, reported: str) -> str:
     if ended == reported:
         return ""
     return _CODE_LOST if ended in LOSSES else _CODE_CONFLICT
-
-
-class _End(NamedTuple):
-    number: int
-    event: str
-
-
-def _last_ends(owner: Owner, ids: Collection[int]) -> dict[int, _End]:
-    """How the latest attempt by this worker ended, by job, as the journal says."""
-    if not ids:
-        return {}
-    events = [*OUTCOMES, *LOSSES]
-    rows = fetch(
-        f"SELECT subject_id, id, event, data FROM {table(JournalEntry)} WHERE source = %s "
-        f"AND subject_id IN ({placeholders(len(ids))}) AND worker = %s "
-        f"AND event IN ({placeholders(len(events))}) ORDER BY id",
-        [Source.JOB, *ids, owner.worker, *events],
-    )
-    return {
-        job: _End(number, event)
-        for job, number, event, data in rows
-        if json.loads(data or "{}").get("client", "") == owner.caller.client
-    }
 
 
 # --- buckets nobody uses --------------------------------------------------------------------------

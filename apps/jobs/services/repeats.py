@@ -79,11 +79,13 @@ def _hash(text: str) -> str:
 
 
 class Earlier(NamedTuple):
-    """An entry of the journal about an end or a report of the client; `hold` is 0 where it names
-    none, and a lost attempt has no key."""
+    """An entry of the journal about an end or a report of the client's worker: its number, and what
+    it says. `hold` is 0 where it names none, and a lost attempt has no key."""
 
+    entry: int
     event: str
     status: str
+    worker: str
     key: str
     hold: int
     client: str
@@ -99,15 +101,15 @@ def earlier_reports(ids: Collection[int]) -> dict[int, list[Earlier]]:
         return found
     events = [*OUTCOMES, *LOSSES, STALE]
     rows = fetch(
-        f"SELECT subject_id, event, to_state, data FROM {table(JournalEntry)} "
+        f"SELECT subject_id, id, event, to_state, worker, data FROM {table(JournalEntry)} "
         f"WHERE source = %s AND subject_id IN ({placeholders(len(found))}) "
         f"AND event IN ({placeholders(len(events))})",
         [Source.JOB, *found, *events],
     )
-    for number, event, status, text in rows:
+    for number, entry, event, status, worker, text in rows:
         data = json.loads(text or "{}")
         key, hold, client = data.get("report", ""), data.get("hold", 0), data.get("client", "")
-        found[number].append(Earlier(event, status, key, hold, client))
+        found[number].append(Earlier(entry, event, status, worker, key, hold, client))
     return found
 
 

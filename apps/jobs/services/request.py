@@ -23,19 +23,22 @@ from apps.jobs.services.submit import Submitted
 REPEATABLE = timedelta(hours=1)
 
 
-class Earlier(NamedTuple):
-    """The token of a hold, and the jobs that may still run under it."""
+class Remembered(NamedTuple):
+    """What an earlier request was given: the token of a hold with the jobs that may still run under
+    it, or the answer to a submission."""
 
-    token: str
-    ids: Sequence[int]
-
-
-class _Row(NamedTuple):
     body_key: str
     token: str
     job_ids: str
     answer: str
-    is_over: int
+
+    @property
+    def ids(self) -> Sequence[int]:
+        return list(json.loads(self.job_ids))
+
+    @property
+    def submitted(self) -> list[Submitted]:
+        return [Submitted(*each) for each in json.loads(self.answer)]
 
 
 class Request:
@@ -54,21 +57,12 @@ class Request:
         # Whether there is an earlier one with this id whose time is over.
         self._is_over = False
 
-    def earlier(self) -> Earlier | None:
-        """What an earlier request with this id has held; None when it was the first, or all of its
-        leases are over.
+    def earlier(self) -> Remembered | None:
+        """What an earlier request with this id was given; None when it was the first, or its time
+        is over, as that of all leases of a hold.
 
         ReplayConflict when that request asked for something else.
         """
-        row = self._row()
-        return row and Earlier(row.token, json.loads(row.job_ids))
-
-    def answered(self) -> list[Submitted] | None:
-        """The answer to an earlier submission with this id; None and ReplayConflict as above."""
-        row = self._row()
-        return row and [Submitted(*each) for each in json.loads(row.answer)]
-
-    def _row(self) -> _Row | None:
         if not self._request_id:
             return None
         rows = fetch(
@@ -79,7 +73,7 @@ class Request:
         self._is_over = bool(rows and rows[0][-1])
         if not rows or self._is_over:
             return None
-        row = _Row(*rows[0])
+        row = Remembered(*rows[0][:-1])
         if row.body_key != self._body_key:
             raise ReplayConflict(
                 _(

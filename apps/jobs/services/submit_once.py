@@ -19,16 +19,16 @@ def submit_once(
 
     ReplayConflict when a request with this id asked for something else.
     """
-    answered = request.answered()
-    if answered is None:
+    earlier = request.earlier()
+    if earlier is None:
         try:
             return _submit(jobs, request, by, bounds)
         except IntegrityError:
             # The same request came twice at once, and the other one was faster.
-            answered = request.answered()
-            if answered is None:
+            earlier = request.earlier()
+            if earlier is None:
                 raise
-    return answered
+    return earlier.submitted
 
 
 @transactional
