@@ -18,9 +18,10 @@ from apps.jobs.handlers import registry
 from apps.jobs.models import Bounds, Job, JobType
 from apps.jobs.rules import verbs as of
 from apps.jobs.rules.job_filter import WIRE, JobFilter, read
+from apps.jobs.rules.submission import Submitted
 from apps.jobs.services import acts, control, find
 from apps.jobs.services.acts import Act
-from apps.jobs.services.submit import Submitted, unknown_type
+from apps.jobs.services.submit import unknown_type
 
 _OPERATE, _OVERRIDE = "jobs.operate_job", "jobs.override_job"
 

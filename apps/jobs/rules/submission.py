@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 from apps.common.errors import FieldError, PlatformError
@@ -59,6 +59,14 @@ class Submission:
 def shard_of(route: str) -> int:
     """The shard of all jobs with this route: the same in every process, for ever."""
     return crc32(route.encode()) % SHARDS
+
+
+class Submitted(NamedTuple):
+    """The job's id, or that of its open twin with `created` False."""
+
+    id: int
+    created: bool
+    status: str
 
 
 def unique_key(job_type: str, key: str) -> str:

@@ -22,6 +22,7 @@ from apps.jobs.models import Job
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY, order_key
 from apps.jobs.rules.submission import (
+    Submitted,
     context_faults,
     instant_faults,
     number_faults,
@@ -29,7 +30,6 @@ from apps.jobs.rules.submission import (
 )
 from apps.jobs.rules.type_snapshot import RANGES
 from apps.jobs.services.move import attempt_facts, require_arrow
-from apps.jobs.services.submit import Submitted
 from apps.jobs.services.type_snapshots import type_snapshots
 
 EDITABLE = ("run_at", "priority", "max_attempts", "context", "affinity_host")

@@ -18,13 +18,13 @@ from apps.jobs import wakeup
 from apps.jobs.errors import Archived
 from apps.jobs.models import AnyJob, ArchivedJob, Job, Worker
 from apps.jobs.rules import transitions as t
-from apps.jobs.rules.submission import unique_key
+from apps.jobs.rules.submission import Submitted, unique_key
 from apps.jobs.rules.type_settings import MAX_HOST
 from apps.jobs.services import acts, resumed
 from apps.jobs.services.acts import Act
 from apps.jobs.services.archive import restore
 from apps.jobs.services.move import entry_of, move
-from apps.jobs.services.submit import Submitted, open_twins
+from apps.jobs.services.twins import open_twins
 from apps.journal.services.edit import require_version
 
 MAX_NAMED = 100

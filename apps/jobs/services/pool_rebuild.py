@@ -32,7 +32,8 @@ from apps.jobs.services.move import Move, entry_of, lock_jobs, move
 from apps.jobs.services.pool_status import status_of
 from apps.jobs.services.protection import lock_states
 from apps.jobs.services.rows import read_jobs
-from apps.jobs.services.submit import MAX_AT_ONCE, MAX_ERRORS, open_twins, submit_many
+from apps.jobs.services.submit import MAX_AT_ONCE, MAX_ERRORS, submit_many
+from apps.jobs.services.twins import open_twins
 from apps.journal import services as journal
 from apps.journal.models import Source
 

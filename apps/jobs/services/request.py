@@ -17,7 +17,7 @@ from apps.common.rows import insert_rows
 from apps.common.tidy import remove
 from apps.jobs.models import Hold
 from apps.jobs.rules.outcome import HeldJob
-from apps.jobs.services.submit import Submitted
+from apps.jobs.rules.submission import Submitted
 
 # How long a submission may be repeated.
 REPEATABLE = timedelta(hours=1)

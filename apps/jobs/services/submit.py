@@ -15,28 +15,34 @@ import difflib
 import json
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
-from zlib import crc32
+from typing import Any
 
 from django.db import DatabaseError, connection
 
 from apps.common import clock, ids
-from apps.common.db import fetch, is_retryable, placeholders, table, transactional, written
+from apps.common.db import is_retryable, transactional, written
 from apps.common.errors import Conflict, FieldError, refusal
 from apps.common.json_rules import MAX_BYTES, check_size
 from apps.common.json_schema import MAX_COST
 from apps.common.messages import Message
 from apps.common.messages import Message as _
-from apps.common.rows import MAX_LETTERS, ensure_row, insert_values, letters_of
+from apps.common.rows import MAX_LETTERS, insert_values, letters_of
 from apps.jobs import wakeup
 from apps.jobs.conf import conf
 from apps.jobs.handlers import registry
-from apps.jobs.models import Bounds, Job, UniqueLock
-from apps.jobs.models.unique_lock import UNIQUE_LOCKS
+from apps.jobs.models import Bounds, Job
 from apps.jobs.rules.order import order_key, score_key
-from apps.jobs.rules.submission import Submission, faults, shard_of, type_faults, unique_key
+from apps.jobs.rules.submission import (
+    Submission,
+    Submitted,
+    faults,
+    shard_of,
+    type_faults,
+    unique_key,
+)
 from apps.jobs.rules.transitions import READY, SCHEDULED
 from apps.jobs.rules.type_snapshot import TypeSnapshot
+from apps.jobs.services.twins import open_twins
 from apps.jobs.services.type_snapshots import type_snapshots
 from apps.jobs.services.types import open_types
 
@@ -79,14 +85,6 @@ _FOR_CODE = _(
     "Code enqueues the tasks of {name!r}; choose another job type, or have its queue named in "
     "OPEN_TASK_QUEUES."
 )
-
-
-class Submitted(NamedTuple):
-    """The job's id, or that of its open twin with `created` False."""
-
-    id: int
-    created: bool
-    status: str
 
 
 def submit(
@@ -369,38 +367,3 @@ def _require_within(bounds: Bounds, twins: Sequence[int]) -> None:
                 "another key of the job, or wait until that one ends."
             )
         )
-
-
-# --- one open job per unique key ----------------------------------------------------------------
-def open_twins(keys: Collection[str]) -> dict[str, Submitted]:
-    """The open job with each of these unique keys; until the transaction ends no other appears.
-
-    Sorted, so that callers with the same keys wait for each other and do not deadlock.
-    """
-    wanted = sorted(keys)
-    twins: dict[str, Submitted] = {}
-    if wanted:
-        _lock(wanted)
-    for start in range(0, len(wanted), MAX_AT_ONCE):
-        some = wanted[start : start + MAX_AT_ONCE]
-        rows = fetch(
-            f"SELECT unique_key, id, status FROM {table(Job)} "
-            f"WHERE unique_key IN ({placeholders(len(some))})",
-            some,
-        )
-        twins.update({key: Submitted(pk, False, status) for key, pk, status in rows})
-    return twins
-
-
-def _lock(keys: Collection[str]) -> None:
-    if connection.vendor != "mysql":
-        # SQLite allows one writing transaction at a time.
-        return
-    shards = sorted({crc32(key.encode()) % UNIQUE_LOCKS for key in keys})
-    rows = fetch(
-        f"SELECT shard FROM {table(UniqueLock)} "
-        f"WHERE shard IN ({placeholders(len(shards))}) ORDER BY shard FOR UPDATE",
-        shards,
-    )
-    for shard in shards if len(rows) < len(shards) else ():
-        ensure_row(UniqueLock, ["shard"], {"shard": shard})
