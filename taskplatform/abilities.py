@@ -12,16 +12,25 @@ from django.utils.translation import gettext as _
 from apps.common.admin.display import shown_text
 from apps.dispatch.models import OperatorScope
 from apps.jobs.models import JobScope
-from taskplatform.capabilities import CAPABILITIES, EXECUTORS, JOB_TYPES, NAMED, Ability, Capability
-from taskplatform.roles import ROLES
+from taskplatform.capabilities import (
+    CAPABILITIES,
+    EXECUTORS,
+    JOB_TYPES,
+    NAMED,
+    ROLES,
+    Ability,
+    Capability,
+)
 
 Names = list[str] | None
 
 
 def role_rows() -> list[tuple[Capability, list[bool]]]:
     """Each capability, and whether each of the roles has it."""
-    roles = [frozenset(names) for names in ROLES.values()]
-    return [(each, [each.state(held) is Ability.YES for held in roles]) for each in CAPABILITIES]
+    return [
+        (each, [each.state(held) is Ability.YES for held in ROLES.values()])
+        for each in CAPABILITIES
+    ]
 
 
 def abilities(account: User) -> dict[str, Any]:

@@ -25,8 +25,9 @@ from apps.common.messages import Message
 from apps.dispatch.models import OperatorScope
 from apps.jobs.models import JobScope, bounds_of
 from taskplatform.abilities import abilities, role_rows
+from taskplatform.capabilities import ROLES
 from taskplatform.new_account import NewAccountForm, NewMemberForm
-from taskplatform.roles import ROLES, title_of
+from taskplatform.roles import title_of
 
 if TYPE_CHECKING:
     # unfold has no types; its classes are Django's with more templates.

@@ -1,7 +1,5 @@
-"""What accounts can do, in words: each capability stands for the permissions behind it.
-
-A permission of a role that no capability names fails a test: it needs words here.
-"""
+"""What accounts can do, in words: each capability stands for the permissions behind it, and says
+from which role on people have them."""
 
 from __future__ import annotations
 
@@ -16,6 +14,10 @@ from apps.access.models import Limited
 
 EXECUTORS, JOB_TYPES = Limited.Side.EXECUTORS, Limited.Side.JOB_TYPES
 ANY = frozenset({EXECUTORS, JOB_TYPES})
+# Each role may what those before it may. What is from no role on is for superusers, and for whom
+# they give the permissions.
+_LADDER = VIEWER, OPERATOR, CONFIGURER = ("viewer", "operator", "configurer")
+NO_ROLE = ""
 
 
 class Ability(StrEnum):
@@ -33,11 +35,13 @@ class Ability(StrEnum):
 
 @dataclass(frozen=True)
 class Capability:
-    """What one can do with all of the `permissions`; without any, only superusers can.
+    """What one can do with all of the `permissions`, which `from_role` and the roles above it have;
+    without any, only superusers can.
 
     They are worth nothing without those of `needs`, nor to people limited on a side of `closed_to`.
     """
 
+    from_role: str
     title: str | Promise
     permissions: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
@@ -67,8 +71,8 @@ def _edits(app: str, *models: str) -> tuple[str, ...]:
 
 
 CAPABILITIES = (
-    # viewer
     Capability(
+        VIEWER,
         _("See executors, tasks and dispatches"),
         (
             *("dispatch.view_executor", "dispatch.view_membership", "dispatch.view_template"),
@@ -77,6 +81,7 @@ CAPABILITIES = (
         ),
     ),
     Capability(
+        VIEWER,
         _("See jobs, job types and workers"),
         (
             *("jobs.view_job", "jobs.view_jobtype", "jobs.view_typestate"),
@@ -84,23 +89,32 @@ CAPABILITIES = (
         ),
     ),
     Capability(
+        VIEWER,
         _("See schedules and bulk runs"),
         ("schedules.view_schedule", "schedules.view_schedulerun", "bulk.view_bulkrun"),
     ),
     Capability(
+        VIEWER,
         _("See reports"),
         ("reports.view_rollup", "reports.view_rollupbucket", "reports.view_errorgroup"),
     ),
-    Capability(_("See failures in groups"), ("jobs.view_job",), closed_to=ANY),
-    Capability(_("See capacity and governance"), ("reports.view_rollup",), closed_to=ANY),
+    Capability(VIEWER, _("See failures in groups"), ("jobs.view_job",), closed_to=ANY),
+    Capability(VIEWER, _("See capacity and governance"), ("reports.view_rollup",), closed_to=ANY),
     Capability(
-        _("See the journal and its sinks"), ("journal.view_journalentry", "journal.view_sink")
-    ),
-    Capability(_("See entries that sinks refused"), ("journal.view_sinkreject",), closed_to=ANY),
-    Capability(
-        _("See how sweeps and processes run"), ("common.view_sweeplease", "common.view_nodelease")
+        VIEWER,
+        _("See the journal and its sinks"),
+        ("journal.view_journalentry", "journal.view_sink"),
     ),
     Capability(
+        VIEWER, _("See entries that sinks refused"), ("journal.view_sinkreject",), closed_to=ANY
+    ),
+    Capability(
+        VIEWER,
+        _("See how sweeps and processes run"),
+        ("common.view_sweeplease", "common.view_nodelease"),
+    ),
+    Capability(
+        VIEWER,
         _("See alerts and planned reports"),
         (
             *("alerts.view_alert", "alerts.view_alertrule", "alerts.view_channel"),
@@ -108,69 +122,93 @@ CAPABILITIES = (
         ),
         closed_to=ANY,
     ),
-    Capability(_("See API clients"), ("access.view_apiclient",), closed_to=ANY),
-    # operator
-    Capability(_("Plan, change and delete tasks"), _edits("dispatch", "oncetask", "rotatetask")),
+    Capability(VIEWER, _("See API clients"), ("access.view_apiclient",), closed_to=ANY),
     Capability(
+        OPERATOR, _("Plan, change and delete tasks"), _edits("dispatch", "oncetask", "rotatetask")
+    ),
+    Capability(
+        OPERATOR,
         _("Add and change executors, and the members of groups"),
         ("dispatch.add_executor", "dispatch.change_executor", *_edits("dispatch", "membership")),
     ),
-    Capability(_("Release, expire and cancel dispatches"), ("dispatch.operate_dispatch",)),
-    Capability(_("Submit jobs"), ("jobs.add_job",)),
-    Capability(_("Cancel, retry, run and edit jobs"), ("jobs.operate_job",)),
-    Capability(_("Quiet and resume workers"), ("jobs.operate_job",), closed_to=ANY),
     Capability(
+        OPERATOR, _("Release, expire and cancel dispatches"), ("dispatch.operate_dispatch",)
+    ),
+    Capability(OPERATOR, _("Submit jobs"), ("jobs.add_job",)),
+    Capability(OPERATOR, _("Cancel, retry, run and edit jobs"), ("jobs.operate_job",)),
+    Capability(OPERATOR, _("Quiet and resume workers"), ("jobs.operate_job",), closed_to=ANY),
+    Capability(
+        OPERATOR,
         _("Pause and resume job types"),
         ("jobs.operate_jobtype",),
         closed_to=frozenset({EXECUTORS}),
     ),
-    Capability(_("Plan, change and delete schedules"), _edits("schedules", "schedule")),
-    Capability(_("Snooze alerts"), ("alerts.snooze_alert",), closed_to=ANY),
+    Capability(OPERATOR, _("Plan, change and delete schedules"), _edits("schedules", "schedule")),
+    Capability(OPERATOR, _("Snooze alerts"), ("alerts.snooze_alert",), closed_to=ANY),
     Capability(
-        _("Plan reports that are sent regularly"), _edits("alerts", "reportplan"), closed_to=ANY
+        OPERATOR,
+        _("Plan reports that are sent regularly"),
+        _edits("alerts", "reportplan"),
+        closed_to=ANY,
     ),
-    Capability(_("Share views of lists"), ("common.share_savedview",)),
-    # configurer
+    Capability(OPERATOR, _("Share views of lists"), ("common.share_savedview",)),
     Capability(
+        CONFIGURER,
         _("See and search params, contexts and results"),
         (
             *("dispatch.view_payload", "jobs.view_payload"),
             *("schedules.view_payload", "journal.view_payload"),
         ),
     ),
-    Capability(_("Mark jobs done and cancel them by force"), ("jobs.override_job",)),
+    Capability(CONFIGURER, _("Mark jobs done and cancel them by force"), ("jobs.override_job",)),
     Capability(
+        CONFIGURER,
         _("Add, change and delete templates"),
         _edits("dispatch", "template"),
         closed_to=ANY,
     ),
-    Capability(_("Delete executors"), ("dispatch.delete_executor",)),
-    Capability(_("Add, change and delete job types"), _edits("jobs", "jobtype"), closed_to=ANY),
+    Capability(CONFIGURER, _("Delete executors"), ("dispatch.delete_executor",)),
     Capability(
+        CONFIGURER, _("Add, change and delete job types"), _edits("jobs", "jobtype"), closed_to=ANY
+    ),
+    Capability(
+        CONFIGURER,
         _("Make, change and revoke API keys"),
         ("access.add_apiclient", "access.change_apiclient"),
         closed_to=ANY,
     ),
-    Capability(_("Run the audit"), ("access.change_apiclient",), closed_to=ANY),
+    Capability(CONFIGURER, _("Run the audit"), ("access.change_apiclient",), closed_to=ANY),
     Capability(
+        CONFIGURER,
         _("Change alert rules and channels"),
         _edits("alerts", "alertrule", "channel"),
         closed_to=ANY,
     ),
-    Capability(_("Pause and resume sinks"), ("journal.change_sink",), closed_to=ANY),
-    # superuser, and whom they give the permissions on accounts
+    Capability(CONFIGURER, _("Pause and resume sinks"), ("journal.change_sink",), closed_to=ANY),
     Capability(
+        VIEWER,
         _("See accounts and their limits"),
         ("access.view_limited", "dispatch.view_operatorscope", "jobs.view_jobscope"),
         needs=("auth.view_user",),
     ),
-    Capability(_("Make, change and delete accounts"), _edits("auth", "user")),
+    Capability(NO_ROLE, _("Make, change and delete accounts"), _edits("auth", "user")),
     Capability(
+        CONFIGURER,
         _("Limit people to executors and job types"),
         (*_edits("dispatch", "operatorscope"), *_edits("jobs", "jobscope")),
         needs=("auth.change_user",),
         closed_to=ANY,
     ),
-    Capability(_("Hand out roles and permissions, and unlock sign-ins")),
+    Capability(NO_ROLE, _("Hand out roles and permissions, and unlock sign-ins")),
 )
 NAMED = frozenset(name for each in CAPABILITIES for name in (*each.permissions, *each.needs))
+# The permissions of each role.
+ROLES = {
+    role: frozenset(
+        name
+        for each in CAPABILITIES
+        if each.from_role in _LADDER[:place]
+        for name in each.permissions
+    )
+    for place, role in enumerate(_LADDER, 1)
+}

@@ -18,111 +18,17 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.acting import acting
+from taskplatform.capabilities import CONFIGURER, OPERATOR, ROLES, VIEWER
 
-_VIEWER = [
-    "common.view_nodelease",
-    "common.view_sweeplease",
-    "journal.view_journalentry",
-    "journal.view_sink",
-    "journal.view_sinkreject",
-    "access.view_apiclient",
-    "access.view_limited",
-    "alerts.view_alert",
-    "alerts.view_alertrule",
-    "alerts.view_channel",
-    "alerts.view_delivery",
-    "alerts.view_reportplan",
-    "dispatch.view_executor",
-    "dispatch.view_membership",
-    "dispatch.view_operatorscope",
-    "dispatch.view_template",
-    "dispatch.view_oncetask",
-    "dispatch.view_rotatetask",
-    "dispatch.view_stock",
-    "dispatch.view_dispatch",
-    "jobs.view_job",
-    "jobs.view_jobscope",
-    "jobs.view_jobtype",
-    "jobs.view_typestate",
-    "jobs.view_uniquelock",
-    "jobs.view_worker",
-    "schedules.view_schedule",
-    "schedules.view_schedulerun",
-    "bulk.view_bulkrun",
-    "reports.view_rollup",
-    "reports.view_rollupbucket",
-    "reports.view_errorgroup",
-]
-_OPERATOR = [
-    *_VIEWER,
-    "common.share_savedview",
-    "alerts.snooze_alert",
-    "alerts.add_reportplan",
-    "alerts.change_reportplan",
-    "alerts.delete_reportplan",
-    "dispatch.add_executor",
-    "dispatch.change_executor",
-    "dispatch.add_membership",
-    "dispatch.change_membership",
-    "dispatch.delete_membership",
-    "dispatch.add_oncetask",
-    "dispatch.change_oncetask",
-    "dispatch.delete_oncetask",
-    "dispatch.add_rotatetask",
-    "dispatch.change_rotatetask",
-    "dispatch.delete_rotatetask",
-    "dispatch.operate_dispatch",
-    "jobs.add_job",
-    "jobs.operate_job",
-    "jobs.operate_jobtype",
-    "schedules.add_schedule",
-    "schedules.change_schedule",
-    "schedules.delete_schedule",
-]
-_CONFIGURER = [
-    *_OPERATOR,
-    "access.add_apiclient",
-    "access.change_apiclient",
-    "alerts.add_alertrule",
-    "alerts.change_alertrule",
-    "alerts.delete_alertrule",
-    "alerts.add_channel",
-    "alerts.change_channel",
-    "alerts.delete_channel",
-    "dispatch.delete_executor",
-    "dispatch.add_template",
-    "dispatch.change_template",
-    "dispatch.delete_template",
-    "dispatch.add_operatorscope",
-    "dispatch.change_operatorscope",
-    "dispatch.delete_operatorscope",
-    "dispatch.view_payload",
-    "jobs.add_jobscope",
-    "jobs.change_jobscope",
-    "jobs.delete_jobscope",
-    "jobs.add_jobtype",
-    "jobs.change_jobtype",
-    "jobs.delete_jobtype",
-    "jobs.override_job",
-    "jobs.view_payload",
-    "schedules.view_payload",
-    "journal.change_sink",
-    "journal.view_payload",
-]
-ROLES: dict[str, list[str]] = {
-    "viewer": _VIEWER,
-    "operator": _OPERATOR,
-    "configurer": _CONFIGURER,
-}
 TITLES: dict[str, str | Promise] = {
-    "viewer": _("viewer"),
-    "operator": _("operator"),
-    "configurer": _("configurer"),
+    VIEWER: _("viewer"),
+    OPERATOR: _("operator"),
+    CONFIGURER: _("configurer"),
 }
 DESCRIPTIONS: dict[str, str | Promise] = {
-    "viewer": _("reads all but params, contexts and results"),
-    "operator": _("also plans tasks, submits jobs and steps in"),
-    "configurer": _("also manages templates, job types and keys, and reads everything"),
+    VIEWER: _("reads all but params, contexts and results"),
+    OPERATOR: _("also plans tasks, submits jobs and steps in"),
+    CONFIGURER: _("also manages templates, job types and keys, and reads everything"),
 }
 
 
@@ -169,5 +75,5 @@ def _grant(
         group.permissions.add(*of_this_app.filter(codename__in=codenames))
 
 
-def _codenames(names: list[str], label: str) -> list[str]:
+def _codenames(names: frozenset[str], label: str) -> list[str]:
     return [name.partition(".")[2] for name in names if name.startswith(f"{label}.")]

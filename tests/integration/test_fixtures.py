@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from apps.common import clock, ids
 from apps.dispatch.models import Executor, OnceTask
 from apps.journal.models import JournalEntry
-from taskplatform.roles import ROLES
+from taskplatform.capabilities import ROLES
 from tests import factories
 from tests.conftest import VAR_DIR
 from tests.emptying import empty_database

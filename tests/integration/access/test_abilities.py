@@ -14,8 +14,7 @@ from apps.access.models import Limited
 from apps.dispatch.models import OperatorScope
 from apps.jobs.models import JobScope
 from taskplatform.abilities import abilities
-from taskplatform.capabilities import CAPABILITIES, NAMED
-from taskplatform.roles import ROLES
+from taskplatform.capabilities import CAPABILITIES, NAMED, ROLES
 from tests import factories
 from tests.pages import text_of
 
@@ -39,10 +38,6 @@ def words(person: User) -> dict[str, Any]:
 
 
 # --- the words and the roles ----------------------------------------------------------------------
-def test_every_permission_of_a_role_belongs_to_a_capability() -> None:
-    assert {name for names in ROLES.values() for name in names} - NAMED == set()
-
-
 def test_every_permission_of_a_capability_exists() -> None:
     rows = Permission.objects.values_list("content_type__app_label", "codename")
 
