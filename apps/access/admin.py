@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -26,7 +27,7 @@ from unfold.widgets import (
 
 from apps.access import existing, services
 from apps.access.models import ApiClient, State
-from apps.access.rules.clients import ClientTerms, Scope, validated
+from apps.access.rules.clients import TERMS, Scope, validated
 from apps.common import clock
 from apps.common.admin import ServiceForm, ServiceModelAdmin, actor_of, reason_action
 from apps.common.admin.actions import CustomUrls, ReasonForm
@@ -55,7 +56,6 @@ KEEP_OLD = [
     ("168", _("It works for another 7 days")),
     ("0", _("It ends now")),
 ]
-TERMS = ("name", "scopes", "executors", "job_types", "expires_at", "rate")
 # Where a list cannot be edited it is read as words.
 SHOWN_FOR = {
     "scopes": "shown_scopes",
@@ -117,16 +117,12 @@ class ApiClientForm(ServiceForm):
             "expires_at": _("Empty: never."),
         }
 
-    def terms(self) -> dict[str, Any]:
-        """The terms as the services take them."""
-        return {name: self.cleaned_data[name] for name in TERMS}
-
     def rule_errors(self) -> Sequence[FieldError]:
-        agreed = None if self.instance.pk is None else self.instance.terms()
+        stored = self.instance.terms()
+        agreed = None if self.instance.pk is None else stored
         given = {name: self.cleaned_data[name] for name in TERMS if name in self.cleaned_data}
-        terms = ClientTerms(**{**vars(self.instance.terms()), **given})
         try:
-            validated(terms, now=clock.now(), agreed=agreed)
+            validated(replace(stored, **given), now=clock.now(), agreed=agreed)
         except PlatformError as refusal:
             return refusal.errors
         return ()
@@ -278,7 +274,8 @@ class ApiClientAdmin(RecordedAdmin, ServiceModelAdmin):
 
     # --- writing --------------------------------------------------------------------------------
     def create(self, request: HttpRequest, form: ApiClientForm, *, actor: str) -> ApiClient:
-        client, key = services.create_client(**form.terms(), actor=actor)
+        terms = {name: form.cleaned_data[name] for name in TERMS}
+        client, key = services.create_client(**terms, actor=actor)
         request.new_key = key  # type: ignore[attr-defined]
         return client
 
@@ -291,8 +288,7 @@ class ApiClientAdmin(RecordedAdmin, ServiceModelAdmin):
         version: int,
         actor: str,
     ) -> ApiClient:
-        terms = {**vars(row.terms()), **form.changes}
-        return services.edit_client(row, **terms, version=version, actor=actor)
+        return services.edit_client(row, **form.changes, version=version, actor=actor)
 
     def changed_by(self, row: ApiClient) -> str:
         entry = JournalEntry.objects.timeline(Source.ACCESS, row.pk).last()

@@ -12,7 +12,7 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from apps.access.rules.clients import Client, ClientTerms, Rate
+from apps.access.rules.clients import TERMS, Client, ClientTerms, Rate
 from apps.common.fields import KeyField
 from apps.journal.models import Source, Versioned
 
@@ -81,14 +81,7 @@ class ApiClient(Versioned):
         return self.previous_valid_until is not None and now < self.previous_valid_until
 
     def terms(self) -> ClientTerms:
-        return ClientTerms(
-            name=self.name,
-            scopes=tuple(self.scopes),
-            executors=tuple(self.executors),
-            job_types=tuple(self.job_types),
-            expires_at=self.expires_at,
-            rate=self.rate,
-        )
+        return ClientTerms(**{name: getattr(self, name) for name in TERMS})
 
     def as_client(self) -> Client:
         return Client(

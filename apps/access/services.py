@@ -5,9 +5,8 @@ A secret is returned once and neither stored nor logged.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import asdict
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 from apps.access.models import ApiClient, State
@@ -36,40 +35,21 @@ def find(client_id: str) -> ApiClient:
 
 
 @transactional
-def create_client(
-    *,
-    name: str,
-    scopes: Iterable[str],
-    executors: Iterable[str] = (),
-    job_types: Iterable[str] = (),
-    expires_at: datetime | None = None,
-    rate: str = "",
-    actor: str,
-) -> tuple[ApiClient, str]:
-    """A new client and its key `<client-id>.<secret>`, which is returned only here.
+def create_client(*, actor: str, **terms: Any) -> tuple[ApiClient, str]:
+    """A new client with these `ClientTerms`, and its key `<client-id>.<secret>`, which is returned
+    only here.
 
-    Empty `executors` and `job_types` allow all, `rate` "" means no limit. Invalid names every wrong
-    field.
+    Invalid names every wrong field.
     """
     now = clock.now()
-    terms = validated(
-        ClientTerms(
-            name=name,
-            scopes=tuple(scopes),
-            executors=tuple(executors),
-            job_types=tuple(job_types),
-            expires_at=expires_at,
-            rate=rate,
-        ),
-        now=now,
-    )
+    agreed = validated(ClientTerms(**terms), now=now)
     secret = keys.new_secret()
     client = ApiClient.objects.create(
-        client_id=_free_client_id(terms.name),
+        client_id=_free_client_id(agreed.name),
         secret_hash=keys.digest_of(secret),
         created_at=now,
         created_by=actor[:160],
-        **_columns(terms),
+        **vars(agreed),
     )
     live = {"to_state": State.LIVE}
     record_edit(client, "client_created", now=now, actor=actor, after=client.told_all(), **live)
@@ -77,19 +57,9 @@ def create_client(
 
 
 @transactional
-def edit_client(
-    client: ApiClient,
-    *,
-    name: str,
-    scopes: Iterable[str],
-    executors: Iterable[str],
-    job_types: Iterable[str],
-    expires_at: datetime | None,
-    rate: str,
-    version: int,
-    actor: str,
-) -> ApiClient:
-    """Give the client new terms; only changed columns are written, and no change writes nothing.
+def edit_client(client: ApiClient, *, version: int, actor: str, **terms: Any) -> ApiClient:
+    """Give the client these of its `ClientTerms`; only changed columns are written, and no change
+    writes nothing.
 
     Invalid names every wrong field; Conflict when `version` is not the current one or the key is
     revoked.
@@ -99,15 +69,8 @@ def edit_client(
     current = revision.row
     _require_not_revoked(current)
     from_state = current.state(now)
-    terms = ClientTerms(
-        name=name,
-        scopes=tuple(scopes),
-        executors=tuple(executors),
-        job_types=tuple(job_types),
-        expires_at=expires_at,
-        rate=rate,
-    )
-    revision.fill(_columns(validated(terms, now=now, agreed=current.terms())))
+    before = current.terms()
+    revision.fill(vars(validated(replace(before, **terms), now=now, agreed=before)))
     states = {"from_state": from_state, "to_state": current.state(now)}
     revision.write("client_changed", now=now, actor=actor, **states)
     return current
@@ -200,9 +163,3 @@ def _require_not_revoked(client: ApiClient) -> None:
         )
 
 
-def _columns(terms: ClientTerms) -> dict[str, Any]:
-    """The terms as the model keeps them: JSON has lists, not tuples."""
-    return {
-        column: list(value) if isinstance(value, tuple) else value
-        for column, value in asdict(terms).items()
-    }

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -95,27 +95,32 @@ class ClientTerms:
     """What an operator sets for a key. `rate` "" = no limit, `expires_at` None = never."""
 
     name: str
-    scopes: tuple[str, ...]
-    executors: tuple[str, ...] = ()
-    job_types: tuple[str, ...] = ()
+    scopes: Sequence[str]
+    executors: Sequence[str] = ()
+    job_types: Sequence[str] = ()
     expires_at: datetime | None = None
     rate: str = ""
+
+
+TERMS = tuple(field.name for field in fields(ClientTerms))
 
 
 def validated(
     terms: ClientTerms, *, now: datetime, agreed: ClientTerms | None = None
 ) -> ClientTerms:
-    """The terms as they are stored: trimmed, each name once, sorted.
+    """The terms as they are stored: trimmed, each name once, in sorted lists.
 
     Invalid names every wrong field. An unchanged expiry may be past.
     """
     terms = replace(
         terms,
         name=terms.name.strip(),
-        scopes=tuple(scope for scope in Scope if scope in terms.scopes)
-        + tuple(sorted(set(terms.scopes) - set(Scope))),
-        executors=tuple(sorted(set(terms.executors))),
-        job_types=tuple(sorted(set(terms.job_types))),
+        scopes=[
+            *(scope for scope in Scope if scope in terms.scopes),
+            *sorted(set(terms.scopes) - set(Scope)),
+        ],
+        executors=sorted(set(terms.executors)),
+        job_types=sorted(set(terms.job_types)),
         rate=terms.rate.strip(),
     )
     errors = list(_errors(terms, now, agreed))
@@ -170,7 +175,7 @@ def _errors(terms: ClientTerms, now: datetime, agreed: ClientTerms | None) -> It
 
 
 def _wrong_names(
-    field: str, names: tuple[str, ...], is_right: Callable[[str], bool], allowed: str
+    field: str, names: Sequence[str], is_right: Callable[[str], bool], allowed: str
 ) -> Iterator[FieldError]:
     if len(names) > MAX_NAMES:
         yield _error(

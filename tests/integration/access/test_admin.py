@@ -213,9 +213,7 @@ def test_history_shows_every_change_with_who_and_why(
     admin_client: Client, frozen_clock: FrozenClock
 ) -> None:
     client, _ = make()
-    client = services.edit_client(
-        client, **{**vars(client.terms()), "rate": "10/s"}, version=1, actor="admin:bob"
-    )
+    client = services.edit_client(client, rate="10/s", version=1, actor="admin:bob")
     services.rotate(client, actor="admin:bob")
     services.revoke(client, actor="admin:bob", reason="laptop lost")
 

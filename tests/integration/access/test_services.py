@@ -30,10 +30,7 @@ def make(**changes: Any) -> tuple[ApiClient, str]:
 
 
 def edit(client: ApiClient, **changes: Any) -> ApiClient:
-    terms = vars(client.terms())
-    return services.edit_client(
-        client, **{**terms, "version": client.version, "actor": "ada", **changes}
-    )
+    return services.edit_client(client, **{"version": client.version, "actor": "ada", **changes})
 
 
 def secret_of(key: str) -> str:

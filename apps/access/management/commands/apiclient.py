@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from apps.access import existing, services
 from apps.access.models import ApiClient
-from apps.access.rules.clients import Scope
+from apps.access.rules.clients import TERMS, Scope
 from apps.common import clock
 from apps.common.conf import parse_duration
 from apps.common.errors import PlatformError
@@ -62,7 +62,9 @@ class Command(BaseCommand):
             metavar="TYPE",
             help="bind to a job type; repeat for several",
         )
-        create.add_argument("--expires", default="", metavar="TIME", help="90d, 12h, 30m")
+        create.add_argument(
+            "--expires", default="", dest="expires_at", metavar="TIME", help="90d, 12h, 30m"
+        )
         create.add_argument("--rate", default="", help="maximum requests, as 10/s, 600/m, 100000/d")
         commands.add_parser("list", help="show all clients, without their secrets")
         rotate = commands.add_parser(
@@ -85,15 +87,9 @@ class Command(BaseCommand):
             raise CommandError(error.detail) from error
 
     def _create(self, options: dict[str, Any]) -> None:
-        client, key = services.create_client(
-            name=options["name"],
-            scopes=options["scopes"],
-            executors=options["executors"],
-            job_types=options["job_types"],
-            expires_at=_expiry(options["expires"]),
-            rate=options["rate"],
-            actor=ACTOR,
-        )
+        terms = {name: options[name] for name in TERMS}
+        terms["expires_at"] = _expiry(terms["expires_at"])
+        client, key = services.create_client(**terms, actor=ACTOR)
         self.stdout.write(key)
         for warning in existing.warnings_of(client):
             self.stderr.write(warning)
