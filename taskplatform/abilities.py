@@ -9,9 +9,9 @@ from django.contrib.auth.models import Permission, User
 from django.db.models import Q
 from django.utils.translation import gettext as _
 
+from apps.access.models import Limited
 from apps.common.admin.display import shown_text
 from apps.dispatch.models import OperatorScope
-from apps.jobs.models import JobScope
 from taskplatform.capabilities import (
     CAPABILITIES,
     EXECUTORS,
@@ -40,8 +40,7 @@ def abilities(account: User) -> dict[str, Any]:
         return {"notes": [*_hindrances(account), superuser]}
     held = _permissions_of(account)
     limits: dict[str, Names] = {
-        EXECUTORS: OperatorScope.limit_of(account),
-        JOB_TYPES: JobScope.names_of(account),
+        side: Limited.names_of(account, side) for side in (EXECUTORS, JOB_TYPES)
     }
     limited = [side for side, names in limits.items() if names is not None]
     states = [(each.title, each.state(held, limited)) for each in CAPABILITIES]

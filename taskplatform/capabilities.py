@@ -202,6 +202,11 @@ CAPABILITIES = (
     Capability(NO_ROLE, _("Hand out roles and permissions, and unlock sign-ins")),
 )
 NAMED = frozenset(name for each in CAPABILITIES for name in (*each.permissions, *each.needs))
+# The permissions that limits close, each with the sides: what one capability leaves open, is open.
+CLOSED: dict[str, frozenset[str]] = {}
+for _each in CAPABILITIES:
+    for _name in _each.permissions:
+        CLOSED[_name] = CLOSED.get(_name, ANY) & _each.closed_to
 # The permissions of each role.
 ROLES = {
     role: frozenset(

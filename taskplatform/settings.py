@@ -249,6 +249,7 @@ CELERY_TIMEZONE = "UTC"
 # --- People: admin login ------------------------------------------------------------------------
 AUTHENTICATION_BACKENDS = [
     "taskplatform.sign_ins.Backend",
+    "taskplatform.limits.LimitsBackend",
     "django.contrib.auth.backends.ModelBackend",
 ]
 AUTH_PASSWORD_VALIDATORS = [

@@ -25,7 +25,7 @@ from unfold.widgets import (
     UnfoldAdminTextareaWidget,
 )
 
-from apps.access import existing, services
+from apps.access import services
 from apps.access.models import ApiClient, State
 from apps.access.rules.clients import TERMS, Scope, validated
 from apps.common import clock
@@ -245,13 +245,13 @@ class ApiClientAdmin(RecordedAdmin, ServiceModelAdmin):
         return _bound_to(row, "job_types")
 
     def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:
-        unknown = existing.unknown_names(rows)
+        unknown = services.unknown_names(rows)
         for row in rows:
             row.unknown = unknown
 
     def top_panels(self, request: HttpRequest, row: ApiClient) -> list[Panel]:
         panels = super().top_panels(request, row)
-        if warnings := existing.warnings_of(row):
+        if warnings := services.warnings_of(row):
             body = format_html_join("", '<p role="note">{}</p>', ((each,) for each in warnings))
             panels.append(Panel(_("Bound to nothing"), body))
         return panels
@@ -382,7 +382,7 @@ class ApiClientAdmin(RecordedAdmin, ServiceModelAdmin):
             client=client,
             url=self.change_url(client.pk),
             keeps_previous=self._previous_until(client),
-            warnings=existing.warnings_of(client),
+            warnings=services.warnings_of(client),
             **more,
         )
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from rest_framework.request import Request
 
-from apps.access.members import Users
+from apps.access.directory import Users
 from apps.access.rules.clients import Binding, Client, Scope
 from apps.common.masking import merge
 

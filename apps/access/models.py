@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable
 from datetime import datetime
-from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from apps.access.directory import directory_of
 from apps.access.rules.clients import TERMS, Client, ClientTerms, Rate
 from apps.common.fields import KeyField
 from apps.journal.models import Source, Versioned
@@ -137,34 +136,19 @@ class Limited(models.Model):
         cls.objects.get_or_create(person_id=person_id, side=side)
 
     @classmethod
-    def names_of(
-        cls,
-        person: AbstractBaseUser | AnonymousUser,
-        side: str,
-        scopes: Callable[[], models.QuerySet[Any, str]],
-    ) -> list[str] | None:
-        """The names in the scopes of the person; None for no limit, as superusers have."""
-        found = cls._rows(person, side, scopes)
+    def names_of(cls, person: AbstractBaseUser | AnonymousUser, side: str) -> list[str] | None:
+        """The names that the person is limited to; None for no limit, as superusers have."""
+        found = cls._rows(person, side)
         own = [name for name in found if name != _ELSEWHERE]
         return [name for name in own if name] if own else None
 
     @classmethod
-    def is_elsewhere(
-        cls,
-        person: AbstractBaseUser | AnonymousUser,
-        side: str,
-        scopes: Callable[[], models.QuerySet[Any, str]],
-    ) -> bool:
+    def is_elsewhere(cls, person: AbstractBaseUser | AnonymousUser, side: str) -> bool:
         """Whether the person is limited on another side alone."""
-        return {*cls._rows(person, side, scopes)} == {_ELSEWHERE}
+        return {*cls._rows(person, side)} == {_ELSEWHERE}
 
     @classmethod
-    def _rows(
-        cls,
-        person: AbstractBaseUser | AnonymousUser,
-        side: str,
-        scopes: Callable[[], models.QuerySet[Any, str]],
-    ) -> list[str]:
+    def _rows(cls, person: AbstractBaseUser | AnonymousUser, side: str) -> list[str]:
         """The names in the scopes, "" for a limit on this side, and _ELSEWHERE for one on another.
 
         Read once for each object of a person, as Django reads permissions: each model of the menu
@@ -180,6 +164,7 @@ class Limited(models.Model):
                 output_field=models.CharField(),
             )
             limit = cls.objects.filter(person_id=person.pk).values_list(mark)
-            known[side] = [str(row[0]) for row in scopes().union(limit, all=True)]
+            scopes = directory_of(side).limits(person.pk)
+            known[side] = [str(row[0]) for row in scopes.union(limit, all=True)]
             setattr(person, KNOWN_LIMITS, known)
         return known[side]

@@ -5,13 +5,17 @@ A secret is returned once and neither stored nor logged.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from django.utils.translation import gettext
+
+from apps.access.directory import directory_of
 from apps.access.models import ApiClient, State
 from apps.access.rules import keys
-from apps.access.rules.clients import ClientTerms, validated
+from apps.access.rules.clients import Binding, ClientTerms, validated
 from apps.common import clock
 from apps.common.db import transactional
 from apps.common.errors import Conflict, Invalid, NotFound
@@ -32,6 +36,36 @@ def find(client_id: str) -> ApiClient:
             _("There is no API client {id!r}; list them and take an id.", id=client_id[:80])
         )
     return client
+
+
+def unknown_names(clients: Iterable[ApiClient]) -> dict[str, set[str]]:
+    """The names that these keys are bound to and that nothing has, by field; one query for each."""
+    clients = list(clients)
+    unknown = {}
+    for field in Binding:
+        names = {name for client in clients for name in getattr(client, field)}
+        found = directory_of(field).existing(names) if names else ()
+        unknown[str(field)] = names - set(found)
+    return unknown
+
+
+def warnings_of(client: ApiClient) -> list[str]:
+    """A sentence for each kind of names that the key is bound to and that do not exist."""
+    sentences = {
+        Binding.EXECUTORS: gettext(
+            "No executor has the name: %(names)s. The key finds nothing there until one is made; "
+            "check the spelling."
+        ),
+        Binding.JOB_TYPES: gettext(
+            "No job type has the name: %(names)s. The key finds nothing there until one is made; "
+            "check the spelling."
+        ),
+    }
+    return [
+        sentences[Binding(field)] % {"names": ", ".join(sorted(names))}
+        for field, names in unknown_names([client]).items()
+        if names
+    ]
 
 
 @transactional

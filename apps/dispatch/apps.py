@@ -2,8 +2,6 @@ from django.apps import AppConfig
 from django.core.checks import Tags, register
 from django.utils.translation import gettext_lazy as _
 
-from apps.access import members
-
 
 class DispatchConfig(AppConfig):
     name = "apps.dispatch"
@@ -11,7 +9,8 @@ class DispatchConfig(AppConfig):
     verbose_name = _("Dispatch")
 
     def ready(self) -> None:
-        from apps.access import existing
+        from apps.access import directory
+        from apps.access.rules.clients import Binding
         from apps.common.masking.names import declared_in
         from apps.dispatch.checks import check_template_names, check_template_schemas
         from apps.dispatch.models import Executor, OperatorScope, Template
@@ -19,5 +18,11 @@ class DispatchConfig(AppConfig):
         register(check_template_names, Tags.database)
         register(check_template_schemas, Tags.database)
         declared_in(Template.objects.schemas_with_secrets)
-        members.register(Executor.objects.user_names, OperatorScope.limit_of)
-        existing.register("executors", Executor.objects.names_among)
+        found = directory.Directory(
+            existing=Executor.objects.names_among,
+            limits=lambda person: OperatorScope.objects.filter(operator_id=person).values_list(
+                "executor__name"
+            ),
+            users=Executor.objects.user_names,
+        )
+        directory.register(Binding.EXECUTORS, found)

@@ -11,10 +11,12 @@ class JobsConfig(AppConfig):
     verbose_name = _("Jobs")
 
     def ready(self) -> None:
-        from apps.access import existing
+        from apps.access import directory
+        from apps.access.rules.clients import Binding
         from apps.common import tidy
         from apps.common.masking.names import declared_in
         from apps.jobs.handlers import checks, discovery
+        from apps.jobs.models import JobScope
         from apps.jobs.services import types
         from apps.jobs.services.pool_bucket import forget_buckets
         from apps.jobs.services.register import forget_gone
@@ -26,7 +28,11 @@ class JobsConfig(AppConfig):
             from apps.jobs import tasks_backend
 
             tasks_backend.register_queues()
-        existing.register("job_types", types.names_among)
+        found = directory.Directory(
+            existing=types.names_among,
+            limits=lambda person: JobScope.objects.filter(operator_id=person).values_list("type"),
+        )
+        directory.register(Binding.JOB_TYPES, found)
         declared_in(types.schemas_with_secrets)
         register(checks.check_handlers)
         register(checks.check_types, Tags.database)

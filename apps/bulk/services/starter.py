@@ -7,7 +7,7 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 
-from apps.access.members import Users
+from apps.access.directory import Users
 from apps.access.models import ApiClient, State
 from apps.access.rules.clients import Client, Scope
 from apps.common import clock

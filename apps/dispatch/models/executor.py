@@ -147,18 +147,6 @@ class OperatorScope(models.Model):
     def names_of(cls, operator: AbstractBaseUser | AnonymousUser) -> list[str] | None:
         """The executors an operator sees; None for all. Whoever is limited to job types alone sees
         none."""
-        if Limited.is_elsewhere(operator, *cls._limits(operator)):
+        if Limited.is_elsewhere(operator, Limited.Side.EXECUTORS):
             return []
-        return cls.limit_of(operator)
-
-    @classmethod
-    def limit_of(cls, operator: AbstractBaseUser | AnonymousUser) -> list[str] | None:
-        """The executors an operator is limited to, of jobs with users, too; None for no limit, as
-        superusers have."""
-        return Limited.names_of(operator, *cls._limits(operator))
-
-    @classmethod
-    def _limits(cls, operator: AbstractBaseUser | AnonymousUser) -> tuple[str, Any]:
-        return Limited.Side.EXECUTORS, lambda: cls.objects.filter(
-            operator_id=operator.pk
-        ).values_list("executor__name")
+        return Limited.names_of(operator, Limited.Side.EXECUTORS)

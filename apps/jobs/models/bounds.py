@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from django.db.models import Q
 
-from apps.access.members import Users
+from apps.access.directory import Users
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from apps.access.members import users_seen_by
+from apps.access.directory import Users
 from apps.access.models import Limited
 from apps.common.fields import KeyField, References
 from apps.jobs.models.bounds import Bounds
@@ -46,15 +46,11 @@ class JobScope(models.Model):
     @classmethod
     def names_of(cls, operator: AbstractBaseUser | AnonymousUser) -> list[str] | None:
         """The job types an operator is limited to; None for no limit, as superusers have."""
-        return Limited.names_of(
-            operator,
-            Limited.Side.JOB_TYPES,
-            lambda: cls.objects.filter(operator_id=operator.pk).values_list("type"),
-        )
+        return Limited.names_of(operator, Limited.Side.JOB_TYPES)
 
 
 def bounds_of(operator: AbstractBaseUser | AnonymousUser) -> Bounds:
     """The jobs that a person may see: by type, and those of a user by executor."""
-    return Bounds(
-        types=JobScope.names_of(operator), users=users_seen_by(operator), takes_nobodys=True
-    )
+    executors = Limited.names_of(operator, Limited.Side.EXECUTORS)
+    users = None if executors is None else Users(frozenset(executors))
+    return Bounds(types=JobScope.names_of(operator), users=users, takes_nobodys=True)

@@ -8,8 +8,8 @@ import pytest
 from django.core.management import call_command
 from django.test import Client
 
-from apps.access.existing import warnings_of
 from apps.access.models import ApiClient
+from apps.access.services import warnings_of
 from tests import factories
 from tests.integration.access.admin_pages import ADD, LIST, form_of, key_on, make, page_of
 from tests.pages import text_of

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from apps.access import existing, services
+from apps.access import services
 from apps.access.models import ApiClient
 from apps.access.rules.clients import TERMS, Scope
 from apps.common import clock
@@ -91,7 +91,7 @@ class Command(BaseCommand):
         terms["expires_at"] = _expiry(terms["expires_at"])
         client, key = services.create_client(**terms, actor=ACTOR)
         self.stdout.write(key)
-        for warning in existing.warnings_of(client):
+        for warning in services.warnings_of(client):
             self.stderr.write(warning)
 
     def _list(self, options: dict[str, Any]) -> None:
@@ -99,7 +99,7 @@ class Command(BaseCommand):
         clients = list(ApiClient.objects.order_by("client_id"))
         for line in _table([_HEADINGS, *(_shown(client, now) for client in clients)]):
             self.stdout.write(line)
-        for field, names in existing.unknown_names(clients).items():
+        for field, names in services.unknown_names(clients).items():
             if names:
                 what = field.replace("_", " ")
                 self.stderr.write(f"These {what} do not exist: {', '.join(sorted(names))}.")
