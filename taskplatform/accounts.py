@@ -23,7 +23,7 @@ from apps.common.admin.base import Panel
 from apps.common.admin.display import time_column, translate
 from apps.common.messages import Message
 from apps.dispatch.models import OperatorScope
-from apps.jobs.models import JobScope, bounds_of
+from apps.jobs.models import JobScope
 from taskplatform.abilities import abilities, role_rows
 from taskplatform.capabilities import ROLES
 from taskplatform.new_account import NewAccountForm, NewMemberForm
@@ -36,14 +36,8 @@ else:
     from unfold.admin import TabularInline
 
 
-def sees_all(request: HttpRequest) -> bool:
-    """Whether this person has no limits."""
-    return bounds_of(request.user).are_open
-
-
 class OperatorScopeInline(TabularInline):
-    """Which executors this person is limited to. A person with limits cannot change limits, not
-    even their own."""
+    """Which executors this person is limited to."""
 
     model: Any = OperatorScope
     extra = 0
@@ -56,15 +50,6 @@ class OperatorScopeInline(TabularInline):
     autocomplete_fields: ClassVar[Any] = ("executor",)
     verbose_name = _("executor in view")
     verbose_name_plural = _("Sees these executors only")
-
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return super().has_add_permission(request, obj) and sees_all(request)
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return super().has_change_permission(request, obj) and sees_all(request)
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return super().has_delete_permission(request, obj) and sees_all(request)
 
 
 class JobScopeInline(OperatorScopeInline):
@@ -95,13 +80,13 @@ class LimitedInline(OperatorScopeInline):
         return bool(request.user.has_perm("dispatch.view_operatorscope"))
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return bool(request.user.has_perm("dispatch.add_operatorscope")) and sees_all(request)
+        return bool(request.user.has_perm("dispatch.add_operatorscope"))
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return bool(request.user.has_perm("dispatch.delete_operatorscope")) and sees_all(request)
+        return bool(request.user.has_perm("dispatch.delete_operatorscope"))
 
 
 # Django's four permissions of a model begin with these words; Django names them in English.

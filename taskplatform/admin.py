@@ -14,20 +14,17 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
-from apps.access.admin import ApiClientAdmin
-from apps.access.models import ApiClient
 from apps.common.admin import MachineRowAdmin
 from apps.common.admin.display import column, time_column
 from apps.dispatch.models import Executor, OperatorScope
 from apps.jobs.models import AnyJob, ArchivedJob, Bounds, Job, bounds_of
 from apps.journal.admin import JournalEntryAdmin
-from apps.journal.admin.sinks import SinkAdmin, SinkRejectAdmin
 from apps.journal.admin.words import Event, register
-from apps.journal.models import JournalEntry, Sink, SinkReject, Source
+from apps.journal.models import JournalEntry, Source
 from apps.reports.admin.counted import CountedAs
 from apps.reports.services.titles import titles
 from apps.schedules.models import Schedule
-from taskplatform.accounts import GroupAdmin, UserAdmin, sees_all
+from taskplatform.accounts import GroupAdmin, UserAdmin
 
 
 def _named(columns: Sequence[str]) -> tuple[str, ...]:
@@ -82,34 +79,6 @@ class OperatorsJournalAdmin(JournalEntryAdmin):
 
 def _within(model: type[AnyJob], bounds: Bounds) -> QuerySet[Any, Any]:
     return model._default_manager.filter(bounds.condition()).values("pk")
-
-
-class OperatorsApiClientAdmin(ApiClientAdmin):
-    """Only people without limits see and make keys: the limits of a key do not depend on those of
-    its maker."""
-
-    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return super().has_view_permission(request, obj) and sees_all(request)
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return super().has_add_permission(request) and sees_all(request)
-
-    def has_change_permission(self, request: HttpRequest, obj: ApiClient | None = None) -> bool:
-        return super().has_change_permission(request, obj) and sees_all(request)
-
-
-class OperatorsSinkAdmin(SinkAdmin):
-    """A sink gets the journal of everybody's work, so only people without limits steer it."""
-
-    def has_steer_permission(self, request: HttpRequest, obj: object = None) -> bool:
-        return super().has_steer_permission(request, obj) and sees_all(request)
-
-
-class OperatorsSinkRejectAdmin(SinkRejectAdmin):
-    """Refused entries may be of anybody's work, so only people without limits see them."""
-
-    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return super().has_view_permission(request, obj) and sees_all(request)
 
 
 _PAGE_OF_ROLES = dict.fromkeys(("role_created", "role_changed", "role_deleted"), "auth_group")
@@ -190,11 +159,6 @@ register(
 
 admin.site.unregister(JournalEntry)
 admin.site.register(JournalEntry, OperatorsJournalAdmin)
-admin.site.unregister([Sink, SinkReject])
-admin.site.register(Sink, OperatorsSinkAdmin)
-admin.site.register(SinkReject, OperatorsSinkRejectAdmin)
-admin.site.unregister(ApiClient)
-admin.site.register(ApiClient, OperatorsApiClientAdmin)
 admin.site.unregister(User)
 admin.site.unregister(Group)
 admin.site.register(User, UserAdmin)

@@ -202,11 +202,11 @@ CAPABILITIES = (
     Capability(NO_ROLE, _("Hand out roles and permissions, and unlock sign-ins")),
 )
 NAMED = frozenset(name for each in CAPABILITIES for name in (*each.permissions, *each.needs))
-# The permissions that limits close, each with the sides: what one capability leaves open, is open.
-CLOSED: dict[str, frozenset[str]] = {}
+# The sides that each permission is closed to; what one capability leaves open, is open.
+_CLOSED: dict[str, frozenset[str]] = {}
 for _each in CAPABILITIES:
     for _name in _each.permissions:
-        CLOSED[_name] = CLOSED.get(_name, ANY) & _each.closed_to
+        _CLOSED[_name] = _CLOSED.get(_name, ANY) & _each.closed_to
 # The permissions of each role.
 ROLES = {
     role: frozenset(
@@ -217,3 +217,12 @@ ROLES = {
     )
     for place, role in enumerate(_LADDER, 1)
 }
+
+
+def closed_to(permission: str) -> frozenset[str]:
+    """On which sides limits take the permission: those of its own, and those that take the sight of
+    its model, so that no permission without words leads there."""
+    app, _dot, codename = permission.partition(".")
+    sight = f"{app}.view_{codename.partition('_')[2]}"
+    nowhere = frozenset[str]()
+    return _CLOSED.get(permission, nowhere) | _CLOSED.get(sight, nowhere)

@@ -1,4 +1,4 @@
-"""What people with limits may not do, whatever their roles say: it would concern the work of
+"""What people with limits may not do, whatever their permissions: it would concern the work of
 others."""
 
 from __future__ import annotations
@@ -8,19 +8,21 @@ from typing import Any
 from django.core.exceptions import PermissionDenied
 
 from apps.access.models import Limited
-from taskplatform.capabilities import CLOSED
+from taskplatform.capabilities import closed_to
 
 
 class LimitsBackend:
-    """Takes the permissions that the table of capabilities closes to the limits of a person. First
-    of the backends that know permissions; it gives none and signs nobody in."""
+    """Takes the permissions that the table of capabilities closes to people with limits.
+
+    First of the backends that know permissions; it gives none, and signs nobody in.
+    """
 
     def authenticate(self, request: Any, **credentials: Any) -> None:
         return None
 
     def has_perm(self, person: Any, permission: str, row: Any = None) -> bool:
         """PermissionDenied, at which Django asks no further backend; else False."""
-        for side in CLOSED.get(permission, ()):
-            if Limited.names_of(person, side) is not None:
-                raise PermissionDenied
+        sides = closed_to(permission) if person.is_active else ()
+        if any(Limited.names_of(person, side) is not None for side in sides):
+            raise PermissionDenied
         return False

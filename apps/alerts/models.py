@@ -7,11 +7,10 @@ from collections.abc import Iterable
 from datetime import datetime
 from functools import cached_property
 from itertools import islice
-from typing import Any, ClassVar
+from typing import ClassVar
 from urllib.parse import urlsplit
 
 from django.conf import settings
-from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
@@ -26,7 +25,6 @@ from apps.common.sealed import SealedField, Unreadable
 from apps.common.zones import parse_zone
 from apps.dispatch.rules.recurrence import Recurrence, parse_rule
 from apps.dispatch.rules.summary import summary
-from apps.jobs.models import bounds_of
 from apps.journal.models import Edited, Recorded
 from apps.schedules.models import Schedule
 
@@ -36,13 +34,6 @@ MAX_QUERY = 1_000
 MAX_WHY = 300
 MAX_ANSWER = 500
 EVERY_DAY = "1234567"
-
-
-class ForAllOrNobody(models.QuerySet[Any]):
-    """Alerts are about the whole platform: people with limits see none."""
-
-    def visible_to(self, user: AbstractBaseUser | AnonymousUser) -> ForAllOrNobody:
-        return self if bounds_of(user).are_open else self.none()
 
 
 def default_language() -> str:
@@ -71,8 +62,6 @@ class Channel(Edited):
     recipients = models.JSONField(_("recipients"), default=list, blank=True)
     language = KeyField(_("language"), max_length=16, default=default_language)
     enabled = models.BooleanField(_("enabled"), default=True)
-
-    objects = ForAllOrNobody.as_manager()
 
     class Meta:
         verbose_name = _("channel")
@@ -136,8 +125,6 @@ class AlertRule(Edited):
     repeat_minutes = models.PositiveIntegerField(_("repeat (min)"), null=True, blank=True)
     channels = models.ManyToManyField(Channel, blank=True, verbose_name=_("channels"))
     enabled = models.BooleanField(_("enabled"), default=True)
-
-    objects = ForAllOrNobody.as_manager()
 
     class Meta:
         verbose_name = _("alert rule")
@@ -223,8 +210,6 @@ class Alert(Recorded):
     unsent = KeyField(max_length=16, blank=True, editable=False)
     is_held = models.BooleanField(default=False, editable=False)
 
-    objects = ForAllOrNobody.as_manager()
-
     class Meta:
         verbose_name = _("alert")
         verbose_name_plural = _("alerts")
@@ -304,8 +289,6 @@ class ReportPlan(Edited):
     )
     start_at = models.DateTimeField(editable=False)
     next_at = models.DateTimeField(_("next time"), null=True, editable=False)
-
-    objects = ForAllOrNobody.as_manager()
 
     class Meta:
         verbose_name = _("report plan")
@@ -407,8 +390,6 @@ class Delivery(models.Model):
     taken_until = models.DateTimeField(null=True, editable=False)
     created_at = models.DateTimeField(_("created"))
     ended_at = models.DateTimeField(_("ended"), null=True)
-
-    objects = ForAllOrNobody.as_manager()
 
     class Meta:
         verbose_name = _("delivery")

@@ -16,7 +16,7 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext, ngettext_lazy, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
-from apps.alerts.admin.base import ForAllOrNobodyAdmin, subject_link
+from apps.alerts.admin.base import subject_link
 from apps.alerts.models import Alert, AlertRule, Delivery, names_of
 from apps.alerts.services import alerts
 from apps.alerts.services.messages import sentence, shown_value
@@ -64,7 +64,7 @@ class SeverityFilter(ChoiceFilter):
         return rows.filter(rule__severity=given["severity"])
 
 
-class AlertAdmin(ForAllOrNobodyAdmin, RecordedAdmin, MachineRowAdmin):
+class AlertAdmin(RecordedAdmin, MachineRowAdmin):
     when_no_history = _("Nobody has acted on it yet.")
     when_empty = _("Nothing is wrong, or no rule watches it: see the alert rules.")
     list_display = ("shown_what", "shown_state", "shown_rule", "shown_value", "shown_since")

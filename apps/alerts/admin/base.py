@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
@@ -15,30 +14,10 @@ from apps.alerts.rules import kinds
 from apps.alerts.services import settings
 from apps.common.admin import ServiceModelAdmin
 from apps.common.admin.display import shown_text, translate
-from apps.jobs.models import bounds_of
 from apps.journal.admin import RecordedAdmin
 
 
-class ForAllOrNobodyAdmin:
-    """Mixin: alerts are about the whole platform, so people with limits see no page of them."""
-
-    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return super().has_view_permission(request, obj) and _is_open(request)  # type: ignore[misc]
-
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return super().has_add_permission(request) and _is_open(request)  # type: ignore[misc]
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return super().has_change_permission(request, obj) and _is_open(request)  # type: ignore[misc]
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return super().has_delete_permission(request, obj) and _is_open(request)  # type: ignore[misc]
-
-    def has_module_permission(self, request: HttpRequest) -> bool:
-        return super().has_module_permission(request) and _is_open(request)  # type: ignore[misc]
-
-
-class SettingAdmin(ForAllOrNobodyAdmin, RecordedAdmin, ServiceModelAdmin):
+class SettingAdmin(RecordedAdmin, ServiceModelAdmin):
     """Of rules and channels."""
 
     is_removable = True
@@ -62,10 +41,6 @@ class SettingAdmin(ForAllOrNobodyAdmin, RecordedAdmin, ServiceModelAdmin):
     def trouble(self, row: Any) -> str:
         """Why it cannot do what it is for, if so."""
         raise NotImplementedError(f"{type(self).__name__} must define trouble()")
-
-
-def _is_open(request: HttpRequest) -> bool:
-    return bounds_of(request.user).are_open
 
 
 def subject_link(subject: str, shown: str) -> SafeString:

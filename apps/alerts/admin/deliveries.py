@@ -10,7 +10,6 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
-from apps.alerts.admin.base import ForAllOrNobodyAdmin
 from apps.alerts.models import MAX_ANSWER, Delivery
 from apps.common.admin import MachineRowAdmin
 from apps.common.admin.base import Panel
@@ -34,7 +33,7 @@ class AlertFilter(NumberFilter):
     parameter = "alert"
 
 
-class DeliveryAdmin(ForAllOrNobodyAdmin, LiveAdmin, MachineRowAdmin):
+class DeliveryAdmin(LiveAdmin, MachineRowAdmin):
     when_empty = _("Nothing was sent in the time for which deliveries are kept.")
     list_display = (
         "number",

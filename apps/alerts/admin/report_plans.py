@@ -21,7 +21,6 @@ from unfold.widgets import (
 )
 
 from apps.alerts.admin.alerts import delivery_line
-from apps.alerts.admin.base import ForAllOrNobodyAdmin
 from apps.alerts.models import MAX_QUERY, Channel, ReportPlan, ReportRun
 from apps.alerts.services import report_plans, report_runs
 from apps.common import clock
@@ -120,7 +119,7 @@ class PlanForm(RuleForm):
         return own if rule == self.instance.rule else {**own, "rule": rule}
 
 
-class ReportPlanAdmin(ForAllOrNobodyAdmin, RecordedAdmin, ServiceModelAdmin):
+class ReportPlanAdmin(RecordedAdmin, ServiceModelAdmin):
     form = PlanForm
     is_removable = True
     when_empty = _(

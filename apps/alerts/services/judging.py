@@ -58,7 +58,8 @@ def _judged(rule: AlertRule, facts: Standing) -> Counter[str]:
         alert, reading = alerts.get(subject), found.get(subject)
         value = None if reading is None else reading.value
         is_known = reading is None or value is not None
-        verdict = rules.judge(terms, value, alert and alert.opened, now, is_known=is_known)
+        opened = None if alert is None else alert.opened
+        verdict = rules.judge(terms, value, opened, now, is_known=is_known)
         counts[verdict] += 1
         if alert is not None:
             _apply(alert, verdict, value, now)

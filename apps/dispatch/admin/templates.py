@@ -24,7 +24,7 @@ from apps.common.admin.display import column, label, state_label, time_column
 from apps.common.admin.filters import ChoiceFilter, read_parameter
 from apps.common.admin.json_text import JsonTextField
 from apps.common.errors import FieldError, PlatformError
-from apps.dispatch.models import OnceTask, OperatorScope, RotateTask, Template
+from apps.dispatch.models import OnceTask, RotateTask, Template
 from apps.dispatch.services import templates
 from apps.journal.admin import RecordedAdmin
 
@@ -156,20 +156,12 @@ class TemplateAdmin(RecordedAdmin, ServiceModelAdmin):
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
         return {"schema": STARTING_SCHEMA}
 
-    # People with limits see templates and use them; a change would concern the tasks of others.
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         is_frozen = obj is not None and not getattr(obj, "is_newest", False)
-        may = super().has_change_permission(request, obj) and _sees_all(request)
-        return may and not is_frozen
+        return super().has_change_permission(request, obj) and not is_frozen
 
     def has_retire_permission(self, request: HttpRequest) -> bool:
-        return super().has_change_permission(request) and _sees_all(request)
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return super().has_add_permission(request) and _sees_all(request)
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return super().has_delete_permission(request, obj) and _sees_all(request)
+        return super().has_change_permission(request)
 
     def current(self, obj: Any) -> Template | None:
         return Template.objects.latest_of(obj.name)
@@ -244,10 +236,6 @@ class TemplateAdmin(RecordedAdmin, ServiceModelAdmin):
         return templates.set_status(
             template=row, status=Template.Status.ACTIVE, actor=actor, reason=reason
         )
-
-
-def _sees_all(request: HttpRequest) -> bool:
-    return OperatorScope.names_of(request.user) is None
 
 
 admin.site.register(Template, TemplateAdmin)

@@ -41,7 +41,7 @@ from apps.jobs.admin.handlers import handlers_view
 from apps.jobs.admin.job_type_form import FIELDSETS, LONG_FIELDS, JobTypeForm
 from apps.jobs.admin.pools import pool_buttons, pools_view, rebuild_view, visible_pools
 from apps.jobs.handlers import registry
-from apps.jobs.models import Job, JobType, TypeState, bounds_of
+from apps.jobs.models import Job, JobType, TypeState
 from apps.jobs.rules import breaker as rules
 from apps.jobs.services import types
 from apps.jobs.services.counts import MAX_COUNTED, Counts, counts_of
@@ -192,21 +192,6 @@ class JobTypeAdmin(RecordedAdmin, ServiceModelAdmin):
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         return () if obj is None else ("name",)
-
-    # People with limits see their types, and those limited to types alone pause them; other changes
-    # would concern the jobs of others, or choose the code that runs them.
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return super().has_add_permission(request) and bounds_of(request.user).are_open
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return super().has_change_permission(request, obj) and bounds_of(request.user).are_open
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return super().has_delete_permission(request, obj) and bounds_of(request.user).are_open
-
-    def has_operate_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        may = super().has_operate_permission(request, obj)
-        return may and bounds_of(request.user).users is None
 
     def create(self, request: HttpRequest, form: Any, *, actor: str) -> JobType:
         return types.create_type(actor=actor, **form.values)

@@ -189,3 +189,19 @@ def test_words_about_limits_hold_on_the_pages(
 
     said = words(person)
     assert opened == {title: title in said["can"] for title in PAGES}
+
+
+def test_no_further_permission_leads_to_what_limits_close(
+    role_user: Callable[[str], User], role_client: Callable[[str], Client]
+) -> None:
+    """Whoever may change or delete rows of a model may see them, says Django."""
+    person = role_user("configurer")
+    person.user_permissions.set(Permission.objects.all())
+    for side in Limited.Side.values:
+        Limited.begin(person.pk, side)
+        client = role_client("configurer")
+
+        for page in ("alerts/alert/", "alerts/delivery/", "access/apiclient/"):
+            assert client.get(f"/admin/{page}").status_code == 403, page
+        Limited.objects.all().delete()
+        assert client.get("/admin/alerts/alert/").status_code == 200
