@@ -18,7 +18,8 @@ FindUsers = Callable[[Collection[str]], QuerySet[Any, str]]
 
 
 def _no_users(names: Collection[str]) -> QuerySet[Any, str]:
-    raise LookupError("Executors alone stand for users.")
+    """Executors alone stand for users."""
+    raise LookupError(names)
 
 
 @dataclass(frozen=True, slots=True)

@@ -195,5 +195,3 @@ def _require_not_revoked(client: ApiClient) -> None:
                 at=client.revoked_at.replace(microsecond=0),
             )
         )
-
-

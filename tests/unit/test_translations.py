@@ -264,7 +264,12 @@ def test_sentences_that_a_page_can_say_are_marked() -> None:
 # They say in jobs and deliveries why an attempt failed.
 STORED = (
     *("apps/alerts/handlers.py", "apps/bulk/handlers.py", "apps/alerts/services/waiting.py"),
-    *("apps/jobs/handlers/*.py", "apps/jobs/rules/failures.py", "apps/alerts/services/sending.py"),
+    *(
+        "apps/jobs/handlers/*.py",
+        "apps/jobs/rules/failures.py",
+        "apps/jobs/rules/reasons.py",
+        "apps/alerts/services/sending.py",
+    ),
 )
 
 

@@ -6,7 +6,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.bulk.models import BulkRun
 from apps.bulk.services import runs
-from apps.bulk.services.carry import AS_ASKED, MASKED_NOW, NO_RUN
+from apps.bulk.services.carry import AS_ASKED, MASKED_NOW, NO_RIGHT, NO_RUN, TOO_MANY
 from apps.journal.admin.words import Event, register
 
 register(
@@ -17,12 +17,5 @@ register(
         runs.CONTINUED: Event(_("Bulk run continued"), "play_circle", "info"),
     },
     names={"action": _("action")},
-    reasons={
-        r"(?P<actor>\S+) may not do this any more[.]": _("%(actor)s may not do this any more."),
-        r"More than (?P<most>\d+) rows match[.] Nothing was changed; start again with a higher "
-        r"number[.]": _(
-            "More than %(most)s rows match. Nothing was changed; start again with a higher number."
-        ),
-    },
-    messages=(NO_RUN, AS_ASKED, MASKED_NOW),
+    messages=(NO_RUN, AS_ASKED, MASKED_NOW, NO_RIGHT, TOO_MANY),
 )

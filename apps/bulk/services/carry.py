@@ -24,6 +24,7 @@ from apps.common import clock
 from apps.common.db import transactional
 from apps.common.errors import PlatformError
 from apps.common.json_search import why_masked
+from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.common.rows import insert_values
 
@@ -32,6 +33,8 @@ logger = logging.getLogger(__name__)
 NO_MATCH = _("does not match the filter any more")
 NO_RUN = _("There is no bulk run {run} of this job; start runs by their page.")
 AS_ASKED = _("stopped as asked for")
+NO_RIGHT = _("{actor} may not do this any more.")
+TOO_MANY = _("More than {most} rows match. Nothing was changed; start again with a higher number.")
 MASKED_NOW = _(
     "The filter searches for a value that is masked now. The rows that are left stay as they are; "
     "start a new run with another filter."
@@ -66,7 +69,7 @@ class Carrier:
             return run
         bounds = starter.bounds_now(self._actor, self._permissions, self._scopes)
         if bounds is None:
-            return _stop(self._number, _("{actor} may not do this any more.", actor=self._actor))
+            return _stop(self._number, Message(NO_RIGHT, actor=self._actor))
         if any(map(why_masked, self._selection.wanted.where)):
             return _stop(self._number, MASKED_NOW)
         rows = self._target.within(self._selection.rows(self._bound), bounds)
@@ -153,10 +156,7 @@ def _keep(number: int, below: int, found: Step) -> BulkRun:
     run.collected += len(rows)
     run.below = found.below
     if run.at_most is not None and run.collected > run.at_most:
-        run.why = _(
-            "More than {most} rows match. Nothing was changed; start again with a higher number.",
-            most=run.at_most,
-        )
+        run.why = Message(TOO_MANY, most=run.at_most)
         return _end(run, _State.FAILED)
     if run.below is None:
         run.state = _State.ACTING

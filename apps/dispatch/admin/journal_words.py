@@ -12,6 +12,7 @@ from apps.common.errors import Invalid
 from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask, Template
 from apps.dispatch.rules.recurrence import parse_rule
 from apps.dispatch.rules.summary import in_words
+from apps.dispatch.services.archive import OVER
 from apps.journal.admin.words import Event, register
 from apps.journal.models import JournalEntry, Source
 
@@ -103,6 +104,6 @@ register(
         "on_expiry": {"give_back": _("give back"), "keep": _("keep")},
         "outcome": {"succeeded": _("succeeded"), "failed": _("failed")},
     },
-    reasons={r"over since (?P<since_at>\S+ \S+)": _("over since %(since_at)s")},
+    messages=(OVER,),
     pages={Source.DISPATCH: lambda entry: "dispatch_dispatch", Source.PLAN: _plan_page},
 )

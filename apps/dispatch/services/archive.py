@@ -47,7 +47,7 @@ from apps.journal.models import Source as JournalSource
 from apps.journal.services.edit import edit_entry
 
 ARCHIVED, RESTORED = "archived", "restored"
-OVER = "over since %s"
+OVER = _("over since {since_at}")
 
 TaskT = TypeVar("TaskT", bound=OnceTask | RotateTask)
 
@@ -159,7 +159,7 @@ def _mark_deleted(model: type[Task], marked: Sequence[Task], now: datetime) -> l
             "task_deleted",
             now=now,
             actor="",
-            reason=OVER % over_since(task),
+            reason=OVER.format(since_at=over_since(task)),
             before={"status": task.status},
             after={"status": Task.Status.DELETED},
         )

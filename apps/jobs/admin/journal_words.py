@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.utils.translation import gettext_lazy as _
 
 from apps.jobs.models import Job, JobType, TypeState, Worker
-from apps.jobs.rules import failures
+from apps.jobs.rules import failures, reasons
 from apps.journal.admin.words import Event, register
 from apps.journal.models import Source
 
@@ -27,29 +27,6 @@ _STATES = {
     "active": _("active"),
     "paused": _("paused"),
     "deleted": _("deleted"),
-}
-
-REASONS = {
-    r"its worker was lost": _("its worker was lost"),
-    r"its worker was lost before it started": _("its worker was lost before it started"),
-    r"its worker stopped before it ended": _("its worker stopped before it ended"),
-    r"it sent no heartbeat": _("it sent no heartbeat"),
-    r"its process is gone": _("its process is gone"),
-    r"past its deadline": _("past its deadline"),
-    r"its handler asked for no retry": _("its handler asked for no retry"),
-    r"it has expired": _("it has expired"),
-    r"it has expired: it was scheduled for (?P<time>[-0-9: ]+ UTC)": _(
-        "it has expired: it was scheduled for %(time)s"
-    ),
-    r"attempt (?P<number>\d+) of (?P<max>\d+) was the last": _(
-        "attempt %(number)s of %(max)s was the last"
-    ),
-    r"reported (?P<end>\w+) after its lease was lost": _(
-        "reported %(end)s after its lease was lost"
-    ),
-    r"there is no job type (?P<type>\S+) any more": _("there is no job type %(type)s any more"),
-    r"not named by rebuild (?P<rebuild>\S+)": _("not named by rebuild %(rebuild)s"),
-    r"(?P<used>\d+) of (?P<max>\d+) attempts are used": _("%(used)s of %(max)s attempts are used"),
 }
 
 register(
@@ -95,7 +72,6 @@ register(
         "held": _("held by workers"),
     },
     choices={"end": _STATES},
-    reasons=REASONS,
-    messages=failures.ALL,
+    messages=(*failures.ALL, *reasons.ALL),
     pages={Source.JOB: lambda entry: "jobs_job"},
 )

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from apps.common.error_lines import line_of_text
-from apps.jobs.rules import failures
+from apps.jobs.rules import failures, reasons
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.backoff import backoff_seconds
 from apps.jobs.rules.order import order_key
@@ -28,10 +28,9 @@ RETRY_BY_POLICY, RETRY_NEVER = "policy", "never"
 # After the time that the other side asked for, but no later than the policy would at most.
 RETRY_AS_ASKED = "asked"
 # Found by the rescue, each with its reason.
-LOSSES = {t.END_LOST: "its worker was lost", t.END_TIMED_OUT: "past its deadline"}
+LOSSES = {t.END_LOST: reasons.WORKER_LOST, t.END_TIMED_OUT: reasons.PAST_DEADLINE}
 FAILURES = frozenset({t.END_FAILED, *LOSSES})
 MAX_MEMO = 2000
-_NOT_STARTED = "its worker was lost before it started"
 _ARROWS = {
     t.END_SUCCEEDED: "succeed",
     t.END_FAILED: "fail",
@@ -232,11 +231,11 @@ def _again(attempts: int, run_at: datetime, now: datetime) -> Next:
 
 def _why_final(job: LockedJob, outcome: Outcome, type_: TypeSnapshot, now: datetime) -> str:
     if outcome.retry == RETRY_NEVER:
-        return "its handler asked for no retry"
+        return reasons.NO_RETRY
     if job.attempts >= job.max_attempts:
-        return f"attempt {job.attempts} of {job.max_attempts} was the last"
+        return reasons.LAST_ATTEMPT.format(number=job.attempts, max=job.max_attempts)
     if type_.is_expired(job.expected_at, now):
-        return "it has expired"
+        return reasons.EXPIRED
     return ""
 
 
@@ -306,7 +305,7 @@ def found_outcome(job: LockedJob, end: str, records: Records) -> Outcome:
         return lost
     seen = records[job.lease_token].get(job.id)
     if seen is None:
-        return replace(lost, end=t.END_RELEASED, reason=_NOT_STARTED)
+        return replace(lost, end=t.END_RELEASED, reason=reasons.NOT_STARTED)
     if not seen.has_ended:
         return lost
     return seen.outcome or replace(
@@ -319,8 +318,8 @@ def discard_reason(
 ) -> tuple[str, str] | None:
     """The event and the reason why a waiting job must not run any more; None when it may."""
     if attempts >= max_attempts:
-        return "gave_up", f"{attempts} of {max_attempts} attempts are used"
+        return "gave_up", reasons.ATTEMPTS_USED.format(used=attempts, max=max_attempts)
     if type_.is_expired(expected_at, now):
         at = f"{expected_at:%Y-%m-%d %H:%M:%S} UTC"
-        return "expired", f"it has expired: it was scheduled for {at}"
+        return "expired", reasons.EXPIRED_BEFORE.format(time=at)
     return None

@@ -16,7 +16,7 @@ from apps.common.error_lines import line_of_error
 from apps.common.messages import Message
 from apps.jobs.handlers.contract import Cancelled, Context, Fail, Later, NextStage, Retry
 from apps.jobs.handlers.registry import Handler
-from apps.jobs.rules import failures
+from apps.jobs.rules import failures, reasons
 from apps.jobs.rules.outcome import (
     MAX_MEMO,
     RETRY_AS_ASKED,
@@ -41,7 +41,6 @@ MAX_ERROR = 15_000
 # The end of a long traceback is where it was raised.
 _MAX_TAIL = 3_000
 MAX_PATH = 200
-STOPPED = "its worker stopped before it ended"
 
 
 def run(handler: Handler | None, job: HeldJob, is_stopping: Callable[[], bool]) -> Outcome:
@@ -104,7 +103,7 @@ def _put_off(later: Later, job: HeldJob, is_stopping: bool) -> Outcome:
 def interrupted(job: HeldJob, parting: timedelta) -> Outcome:
     """The process was asked to stop and ends during the handler: the job goes on elsewhere when it
     has ended, and nobody pays for a deploy."""
-    return job.ended(END_YIELDED, delay=parting, reason=STOPPED)
+    return job.ended(END_YIELDED, delay=parting, reason=reasons.WORKER_STOPPED)
 
 
 def _after(error: BaseException, job: HeldJob) -> Outcome:

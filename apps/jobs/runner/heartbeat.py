@@ -12,6 +12,7 @@ from django.db import DatabaseError, InterfaceError, close_old_connections
 
 from apps.common import clock
 from apps.common.errors import PlatformError
+from apps.jobs.rules import reasons
 from apps.jobs.runner import record
 from apps.jobs.runner.process import Process, dead_here
 from apps.jobs.services import living, register
@@ -78,7 +79,7 @@ def lose_dead_neighbours() -> int:
         return 0
     until = now + _RESCUE_TIME
     ended = rescue_due(until=until, lost=dead, by_lease=False, records=record.read_all)
-    register.lose(workers=dead, reason=register.PROCESS_GONE)
+    register.lose(workers=dead, reason=reasons.PROCESS_GONE)
     return ended
 
 

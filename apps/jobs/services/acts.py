@@ -19,6 +19,7 @@ from apps.common.messages import Message as _
 from apps.jobs.conf import conf
 from apps.jobs.handlers import registry
 from apps.jobs.models import Job
+from apps.jobs.rules import reasons
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY, order_key
 from apps.jobs.rules.submission import (
@@ -149,7 +150,7 @@ def edit(job: Job, now: datetime, changes: Mapping[str, Any]) -> Act | None:
     }
     limit = changed.get("max_attempts", job.max_attempts)
     if limit <= job.attempts:
-        memo = f"{job.attempts} of {limit} attempts are used"
+        memo = reasons.ATTEMPTS_USED.format(used=job.attempts, max=limit)
         return Act("discard", {**changed, "status": t.FAILED, "memo": memo}, "edited", facts)
     if "run_at" in changed:
         changed["run_at"] = changed["expected_at"] = max(changed["run_at"], now)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from apps.common import clock
 from apps.common.db import fetch_each, force_index, instant, placeholders, table, transactional
 from apps.jobs.models import Job
+from apps.jobs.rules import reasons
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.outcome import discard_reason
 from apps.jobs.rules.type_snapshot import TypeSnapshot
@@ -122,7 +123,7 @@ def discard(ids: Collection[int], *, types: Mapping[str, TypeSnapshot], now: dat
     for job in lock_jobs(ids, skip_locked=True).values():
         if job.status not in t.WAITING:
             continue
-        reason: tuple[str, str] | None = "gave_up", f"there is no job type {job.type} any more"
+        reason: tuple[str, str] | None = "gave_up", reasons.NO_TYPE.format(type=job.type)
         if type_ := types.get(job.type):
             reason = discard_reason(type_, job.attempts, job.max_attempts, job.expected_at, now)
         if not reason:

@@ -24,6 +24,7 @@ from apps.common.json_schema import MAX_COST
 from apps.common.messages import Message as _
 from apps.common.rows import update_rows
 from apps.jobs.models import Job, TypeState
+from apps.jobs.rules import reasons
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.order import Score, score_key
 from apps.jobs.rules.submission import Submission, unique_key
@@ -69,7 +70,7 @@ class _Epoch:
 
     @property
     def reason(self) -> str:
-        return f"not named by rebuild {self.stamp}"
+        return reasons.NOT_NAMED.format(rebuild=self.stamp)
 
 
 def rebuild(

@@ -16,6 +16,7 @@ from apps.common.rows import ensure_row
 from apps.common.tidy import remove
 from apps.jobs.conf import conf
 from apps.jobs.models import Worker
+from apps.jobs.rules import reasons
 from apps.jobs.services.type_snapshots import type_snapshots
 from apps.journal import services as journal
 from apps.journal.models import Source
@@ -33,8 +34,6 @@ _PLAIN: dict[str, Any] = {
     **{"node": "", "machine": "", "pid": 0, "capacity": 1, "running": 0},
 }
 # Why a worker counts as lost.
-NO_HEARTBEAT = "it sent no heartbeat"
-PROCESS_GONE = "its process is gone"
 LIVING = (Worker.State.ACTIVE, Worker.State.DRAINING)
 
 
@@ -288,7 +287,7 @@ def lose_overdue(*, now: datetime) -> int:
         state__in=LIVING, promises_beats=False, last_heartbeat_at__lte=now - _UNHEARD
     )
     unheard.update(state=Worker.State.GONE)
-    return lose(workers=keys, reason=NO_HEARTBEAT) if keys else 0
+    return lose(workers=keys, reason=reasons.NO_HEARTBEAT) if keys else 0
 
 
 def forget_gone(now: datetime) -> int:

@@ -18,6 +18,7 @@ from apps.jobs.conf import conf
 from apps.jobs.errors import LeaseLost, not_held
 from apps.jobs.models import Job, TypeState
 from apps.jobs.rules import outcome as rules
+from apps.jobs.rules import reasons
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.caller import IN_HOUSE, Caller
 from apps.jobs.rules.outcome import Next, Outcome
@@ -192,7 +193,7 @@ def _stale(report: Outcome, job: LockedJob, client: str, now: datetime) -> journ
         STALE,
         job.status,
         now,
-        reason=f"reported {report.end} after its lease was lost",
+        reason=reasons.REPORTED_LATE.format(end=report.end),
         error=report.error,
         data={**data, "client": client} if client else data,
     )

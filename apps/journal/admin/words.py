@@ -42,8 +42,6 @@ NAMES: dict[str, Words] = {"forced": _("by force"), "rows": _("rows")}
 CHOICES: dict[str, dict[Any, Words]] = {}
 # How values are told that are no choices, by the name of the fact.
 TOLD: dict[str, Callable[[Any], str]] = {}
-# Reasons that the platform writes: a pattern of the stored text → the text with its groups.
-REASONS: dict[str, Words] = {}
 # Messages that are stored as text: a pattern of the text → the template, as the catalogue has it.
 MESSAGES: dict[re.Pattern[str], str] = {}
 # By source, the URL name of the admin page of an entry's subject ("dispatch_dispatch"), or "".
@@ -57,7 +55,6 @@ def register(
     names: Mapping[str, Words] | None = None,
     choices: Mapping[str, Mapping[Any, Words]] | None = None,
     told: Mapping[str, Callable[[Any], str]] | None = None,
-    reasons: Mapping[str, Words] | None = None,
     messages: Iterable[str] = (),
     pages: Mapping[str, Callable[[JournalEntry], str]] | None = None,
 ) -> None:
@@ -66,7 +63,6 @@ def register(
     STATES.update(states or {})
     NAMES.update(names or {})
     TOLD.update(told or {})
-    REASONS.update(reasons or {})
     MESSAGES.update((_pattern_of(template), template) for template in messages)
     PAGES.update(pages or {})
     for name, labels in (choices or {}).items():
@@ -94,13 +90,10 @@ def state_of(state: str) -> str:
 
 def reason_of(reason: str) -> str:
     """A reason or error as people read it: those of the platform translated, secrets masked."""
-    for pattern, text in REASONS.items():
-        if match := re.fullmatch(pattern, reason):
-            params = {name: value_of(name, value) for name, value in match.groupdict().items()}
-            return str(redact(str(text) % params))
     for made_by, template in MESSAGES.items():
         if match := made_by.fullmatch(reason):
-            return str(redact(translate(Message(template, **match.groupdict()))))
+            params = {name: value_of(name, value) for name, value in match.groupdict().items()}
+            return str(redact(translate(Message(template, **params))))
     return str(redact(reason))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from apps.jobs.models import Job, Worker
+from apps.jobs.rules import reasons
 from apps.jobs.runner.process import Node, Process, dead_here, machine
 from apps.jobs.services import living, register
 from apps.jobs.services.leases import Sign, renew
@@ -50,7 +51,7 @@ def test_worker_lives_while_it_beats(frozen_clock: FrozenClock) -> None:
 def test_worker_that_was_counted_as_lost_registers_again(frozen_clock: FrozenClock) -> None:
     process = Process(Node("worker@test", ("fast",)))
     process.beat()
-    register.lose(workers=[WorkerKey("", process.name)], reason=register.NO_HEARTBEAT)
+    register.lose(workers=[WorkerKey("", process.name)], reason=reasons.NO_HEARTBEAT)
 
     process.beat()
 

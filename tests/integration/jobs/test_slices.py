@@ -9,6 +9,7 @@ import pytest
 
 from apps.common.leases import load_position, sweep_lease
 from apps.jobs.models import Worker
+from apps.jobs.rules import reasons
 from apps.jobs.rules.slices import SliceMap
 from apps.jobs.services import register
 from apps.jobs.services.slices import SWEEP, follow, slice_map
@@ -107,7 +108,7 @@ def test_worker_that_takes_nothing_goes_out(pair: FrozenClock, way: str) -> None
     if way == "leave":
         register.leave(name="b")
     elif way == "lose":
-        register.lose(workers=[register.WorkerKey("", "b")], reason=register.PROCESS_GONE)
+        register.lose(workers=[register.WorkerKey("", "b")], reason=reasons.PROCESS_GONE)
     elif way == "silence":
         pair.advance(seconds=15)
         beat("a")

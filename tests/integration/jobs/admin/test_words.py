@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from datetime import timedelta
+from itertools import chain
 
 import pytest
 from django.utils import translation
 
 from apps.common import clock
-from apps.jobs.admin.journal_words import REASONS
 from apps.jobs.models import Job, JobType, TypeState
-from apps.jobs.rules import breaker, transitions
+from apps.jobs.rules import breaker, reasons, transitions
 from apps.jobs.rules.type_settings import SETTINGS
 from apps.jobs.runner.attempt import interrupted
 from apps.jobs.services import control, discard, register, types
@@ -86,7 +85,7 @@ def test_every_end_of_an_attempt_and_every_setting_has_a_word() -> None:
     assert set(SETTINGS) - words.NAMES.keys() == set()
 
 
-def test_every_reason_that_the_services_write_has_a_pattern(frozen_clock: FrozenClock) -> None:
+def test_every_reason_that_the_services_write_has_a_template(frozen_clock: FrozenClock) -> None:
     """One job for each way to fail or be discarded, and each way to lose a worker."""
     job_type(max_attempts=9, expires_after_seconds=60, max_processing_seconds=30)
 
@@ -119,7 +118,7 @@ def test_every_reason_that_the_services_write_has_a_pattern(frozen_clock: Frozen
     JobType.objects.all().delete()
     discard.discard_exhausted(until=clock.now() + timedelta(seconds=1))
     register.register(name="a", host="host-a")
-    register.lose(workers=[WorkerKey("", "a")], reason=register.PROCESS_GONE)
+    register.lose(workers=[WorkerKey("", "a")], reason=reasons.PROCESS_GONE)
     register.register(name="b", host="host-b")
     frozen_clock.advance(minutes=1)
     register.lose_overdue(now=clock.now())
@@ -127,11 +126,13 @@ def test_every_reason_that_the_services_write_has_a_pattern(frozen_clock: Frozen
     pool({"a": 1})
     fill({})
 
-    reasons = set(JournalEntry.objects.exclude(reason="").values_list("reason", flat=True))
-    unknown = [each for each in reasons if not any(re.fullmatch(p, each) for p in words.REASONS)]
-    assert unknown == []
-    unused = [p for p in REASONS if not any(re.fullmatch(p, each) for each in reasons)]
-    assert unused == []
+    written = set(JournalEntry.objects.exclude(reason="").values_list("reason", flat=True))
+    found = {
+        each: {template for made_by, template in words.MESSAGES.items() if made_by.fullmatch(each)}
+        for each in written
+    }
+    assert [each for each, templates in found.items() if not templates] == []
+    assert {*reasons.ALL} - {*chain(*found.values())} == set()
 
 
 @pytest.mark.parametrize(
