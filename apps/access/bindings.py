@@ -7,36 +7,29 @@ from typing import Any, cast
 
 from rest_framework.request import Request
 
-from apps.access.directory import Users
 from apps.access.rules.clients import Binding, Client, Scope
 from apps.common.masking import merge
 
 
 def executors_of(request: Request) -> Collection[str] | None:
     """The executors that the key is bound to; None for all, none for a key of some job types."""
-    client = _client(request)
+    client = key_of(request)
     return client.executors if client.bindings else None
-
-
-def users_of(request: Request) -> Users | None:
-    """The users behind these executors; None for all."""
-    executors = _client(request).executors
-    return Users(executors) if executors else None
 
 
 def is_bound_to_executors(request: Request) -> bool:
     """Whether of jobs, too, the key reaches only those of some executors."""
-    return Binding.EXECUTORS in _client(request).bindings
+    return Binding.EXECUTORS in key_of(request).bindings
 
 
 def job_types_of(request: Request) -> Collection[str] | None:
     """The job types that the key is bound to; None for all."""
-    return _client(request).job_types or None
+    return key_of(request).job_types or None
 
 
 def masks_payload(request: Request) -> bool:
     """Whether secrets in params, contexts and results are masked for the key."""
-    return Scope.PAYLOAD not in _client(request).scopes
+    return Scope.PAYLOAD not in key_of(request).scopes
 
 
 def unmask(
@@ -53,13 +46,14 @@ def unmask(
 
 def client_of(request: Request) -> str:
     """The client id of the key."""
-    return _client(request).client_id
+    return key_of(request).client_id
 
 
 def actor_of(request: Request) -> str:
     """The name of the key in the journal: `key:<client-id>`."""
-    return _client(request).actor
+    return key_of(request).actor
 
 
-def _client(request: Request) -> Client:
+def key_of(request: Request) -> Client:
+    """The caller behind the key."""
     return cast(Client, request.auth)

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from apps.access.bindings import actor_of, masks_payload
-from apps.access.rules.clients import Binding, Client
+from apps.access.bindings import actor_of, key_of, masks_payload
+from apps.access.rules.clients import Binding
 from apps.bulk.api.bodies import (
     DispatchesBulkBody,
     JobsBulkBody,
@@ -238,13 +238,8 @@ def _answer(request: Request, run: BulkRun, **kwargs: Any) -> JsonAnswer:
     return JsonAnswer(BulkRunOut.of(run, masks=masks_payload(request)), **kwargs)
 
 
-def _client(request: Request) -> Client:
-    client: Client = request.auth  # type: ignore[assignment]
-    return client
-
-
 def _bounds(request: Request) -> Bounds:
-    return starter.bounds_of_key(_client(request))
+    return Bounds.of_key(key_of(request))
 
 
 def _find(request: Request, number: str) -> BulkRun:
@@ -277,7 +272,7 @@ def _selection(request: Request, target: Target, given: dict[str, Any]) -> Selec
     except Invalid as error:
         errors = [FieldError(f"filter.{e.field}", e.code, e.message) for e in error.errors]
         raise Invalid(error.detail, errors=errors) from error
-    client = _client(request)
+    client = key_of(request)
     if missing := target.scopes(selection.wanted) - client.scopes:
         raise Forbidden(
             f"The key {client.client_id} lacks the scope {' and '.join(sorted(missing))}, which "

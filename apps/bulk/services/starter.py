@@ -9,7 +9,7 @@ from django.contrib.auth import get_user_model
 
 from apps.access.directory import Users
 from apps.access.models import ApiClient, State
-from apps.access.rules.clients import Client, Scope
+from apps.access.rules.clients import Scope
 from apps.common import clock
 from apps.jobs.models import Bounds, bounds_of
 
@@ -21,12 +21,6 @@ def bounds_now(actor: str, permissions: Collection[str], scopes: frozenset[Scope
     """
     kind, _colon, name = actor.partition(":")
     return _of_key(name, scopes) if kind == "key" else _of_person(name, permissions)
-
-
-def bounds_of_key(client: Client) -> Bounds:
-    """The jobs that the key may reach."""
-    users = Users(client.executors) if client.executors else None
-    return Bounds(types=client.job_types or None, users=users)
 
 
 def _of_person(name: str, permissions: Collection[str]) -> Bounds | None:
@@ -41,7 +35,7 @@ def _of_key(client_id: str, scopes: frozenset[Scope]) -> Bounds | None:
     row = ApiClient.objects.filter(client_id=client_id).first()
     if row is None or row.state(clock.now()) != State.LIVE or not scopes <= {*row.scopes}:
         return None
-    return bounds_of_key(row.as_client())
+    return Bounds.of_key(row.as_client())
 
 
 def stored(bounds: Bounds) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 from drf_spectacular.utils import PolymorphicProxySerializer
 from rest_framework.request import Request
 
-from apps.access.bindings import actor_of, client_of, job_types_of, masks_payload, unmask, users_of
+from apps.access.bindings import actor_of, client_of, key_of, masks_payload, unmask
 from apps.access.rules.clients import Binding
 from apps.common import logs
 from apps.common.conditions import Where
@@ -235,7 +235,7 @@ def _require_archive(query: dict[str, Any]) -> None:
 
 def bounds_of(request: Request) -> Bounds:
     """The jobs that the API key may reach."""
-    return Bounds(types=job_types_of(request), users=users_of(request))
+    return Bounds.of_key(key_of(request))
 
 
 def find(request: Request, number: str) -> AnyJob:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from django.db.models import Q
 
 from apps.access.directory import Users
+from apps.access.rules.clients import Client
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,13 @@ class Bounds:
     types: Collection[str] | None = None
     users: Users | None = None
     takes_nobodys: bool = False
+
+    @classmethod
+    def of_key(cls, key: Client) -> Bounds:
+        """What an API key may reach."""
+        return cls(
+            types=key.job_types or None, users=Users(key.executors) if key.executors else None
+        )
 
     @property
     def are_open(self) -> bool:

@@ -16,7 +16,7 @@ from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 
 from apps.access.authentication import ApiKeyAuthentication, without_secret
-from apps.access.bindings import actor_of, client_of, job_types_of, masks_payload, users_of
+from apps.access.bindings import actor_of, client_of, job_types_of, key_of, masks_payload
 from apps.access.rules.clients import Binding, Client, Scope
 from apps.access.rules.local import is_of_this_machine
 from apps.common.errors import NotAuthenticated, PlatformError
@@ -110,7 +110,7 @@ class WireView(ApiView):
         return JsonAnswer(dialect.answer(route.key, value))
 
     def _ask(self, request: Request) -> Ask:
-        client = cast(Client, request.auth)
+        client = key_of(request)
         body = cast(dict[str, Any], request.data)
         query = readable(request.query_params.dict())
         address = _NOT_OF_NAMES.sub("", request.META.get("REMOTE_ADDR", ""))
@@ -118,7 +118,7 @@ class WireView(ApiView):
             dialect=self.dialect,
             values={**readable(body), **query},
             caller=Caller(client_of(request), job_types_of(request)),
-            bounds=Bounds(types=job_types_of(request), users=users_of(request)),
+            bounds=Bounds.of_key(client),
             actor=actor_of(request),
             address=address or "local",
             may_hold=Scope.HOLD in client.scopes and Binding.EXECUTORS not in client.bindings,
