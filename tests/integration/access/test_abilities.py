@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 from django.urls import reverse
@@ -205,3 +207,18 @@ def test_no_further_permission_leads_to_what_limits_close(
             assert client.get(f"/admin/{page}").status_code == 403, page
         Limited.objects.all().delete()
         assert client.get("/admin/alerts/alert/").status_code == 200
+
+
+def test_pages_leave_it_to_the_table_what_limits_close() -> None:
+    """What a page takes by itself, the words and all other pages miss."""
+    checks = {
+        f"{path.name}: {each.name}": {
+            getattr(n, "attr", getattr(n, "id", "")) for n in ast.walk(each)
+        }
+        for folder in ("apps", "taskplatform")
+        for path in (settings.BASE_DIR / folder).rglob("*.py")
+        for each in ast.walk(ast.parse(path.read_text()))
+        if isinstance(each, ast.FunctionDef) and each.name.endswith("_permission")
+    }
+    assert len(checks) > 20
+    assert [name for name, used in checks.items() if used & {"bounds_of", "names_of"}] == []
