@@ -106,7 +106,8 @@ class Integer(StrictField, serializers.IntegerField):
         super().__init__(min_value=min_value, max_value=max_value, **kwargs)
 
     def from_text(self, text: str) -> Any:
-        number = read_integer(text)
+        # Of an address, where a plus sign is a blank.
+        number = None if text.startswith("+") else read_integer(text)
         return text if number is None else number
 
     def to_internal_value(self, data: Any) -> int:

@@ -143,11 +143,11 @@ def _read(query: QueryDict, now: datetime) -> FailuresChoice:
     reader = Reader(query)
     preset, start, end = reader.period(now, parse_zone(get_current_timezone_name()))
     sort = reader.one_of("sort", SORTS, BY_COUNT)
-    type_ = reader.text("type")
+    type_ = query.get("type", "").strip()
     try:
         type_ = type_ and read_parameter(filtering.key, type_)
     except ValueError as error:
-        reader.problems.append(str(error))
+        reader.problems.append(str(error).replace("\0", ""))
         type_ = ""
     return FailuresChoice(
         preset, start, end, type_, reader.text("text"), sort, tuple(reader.problems)

@@ -35,7 +35,8 @@ def test_idle_workers_ask_seldom_whatever_is_due(
     frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
     """Also while jobs that are for none of them are about to be due, one after the other."""
-    monkeypatch.setattr(outside, "_KNOWN_SECONDS", 0.0)
+    outside.forget()
+    monkeypatch.setattr(outside._poll, "seconds", 0.0)
     for workers in (1, 20, 400):
         monkeypatch.setattr(living, "outsiders", lambda now, number=workers: number)
         for due in (None, 0.0, 0.05, 2.0):
