@@ -54,6 +54,11 @@ def test_operator_reads_a_report(page_as: Callable[[str | None], Page], history:
                      if series["type"] == "bar")  # fmt: skip
     ended = page.locator(".report-tile", has_text="Attempts ended").locator("strong").inner_text()
     assert drawn_ends == int(ended)
+    words = [
+        charted(page, "report-run", f"yAxis[0].axisLabel.formatter({ms})")
+        for ms in ("null", 999, 1500, 120_000, 7_200_000)
+    ]
+    assert words == ["–", "999 ms", "1.5 s", "2 min", "2 h"]
 
     page.get_by_role("link", name="7 days").click()
     page.get_by_role("link", name="By hour").click()
