@@ -1,7 +1,8 @@
 """What `manage.py serve` becomes once the machine is set up: its supervisor, without Django.
 
 The set-up needs the whole platform in memory, some 100 MB that nothing would use afterwards. So the
-process replaces itself: same number, same terminal, same signals, and the plan comes in a pipe.
+process replaces itself: same number, same terminal, same signals, and the plan comes in
+an open file without a name.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import NoReturn
 
 from taskplatform.supervisor import STOP_SIGNALS, Part, Supervisor
@@ -75,9 +77,11 @@ def become_supervisor(plan: Plan, *, lock: int) -> NoReturn:
     """Replace this process by one that runs the plan and keeps the open file `lock`. Signals that
     come meanwhile wait for it."""
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
-    reader, writer = os.pipe()
-    with open(writer, "w") as pipe:
-        json.dump(asdict(plan), pipe)
+    # A file without a name: a pipe would stand still at a plan of many parts.
+    with TemporaryFile("w+") as file:
+        json.dump(asdict(plan), file)
+        file.seek(0)
+        reader = os.dup(file.fileno())
     os.set_inheritable(reader, True)
     os.set_inheritable(lock, True)
     sys.stdout.flush()

@@ -347,14 +347,14 @@ def test_errors_reach_the_terminal_once_and_everything_reaches_the_log(run: Run)
 
 
 def test_signal_while_the_supervisor_replaces_the_set_up_ends_it_in_order(tmp_path: Path) -> None:
-    """Nothing handles it for a moment; it waits until somebody does."""
+    """Nothing handles it for a moment; it waits until somebody does. A plan may be long."""
     between = (
         "import os, signal; os.kill(os.getpid(), signal.SIGTERM); import manage; manage.main()"
     )
     command = [sys.executable, "-c", between, "serve", "--plan"]
     code = (
         f"from taskplatform import supervise; supervise.COMMAND = {command}\n"
-        f"plan = supervise.Plan([], {str(tmp_path)!r}, '127.0.0.1', 1, {{}}, 'It runs.')\n"
+        f"plan = supervise.Plan([], {str(tmp_path)!r}, '127.0.0.1', 1, {{}}, 'It runs.' * 10_000)\n"
         "supervise.become_supervisor(plan, lock=1)"
     )
 
