@@ -57,6 +57,10 @@ def _edit_client(row: Any, changes: dict[str, Any], **how: Any) -> Any:
     return access.edit_client(row, **{**vars(row.terms()), **changes}, **how)
 
 
+def _edit_task(row: Any, changes: dict[str, Any], **how: Any) -> Any:
+    return tasks.update_task(task=row, changes=changes, **how)
+
+
 def _plan() -> Any:
     return alerts.report_plan(User.objects.create_superuser("owner"))
 
@@ -64,12 +68,12 @@ def _plan() -> Any:
 KINDS = {
     "dispatch.OnceTask": Kind(
         lambda: factories.once_task(factories.user()),
-        lambda row, changes, **how: tasks.update_task(task=row, changes=changes, **how),
+        _edit_task,
         path="once-tasks/{row.pk}/",
     ),
     "dispatch.RotateTask": Kind(
         lambda: factories.rotation(factories.user()),
-        lambda row, changes, **how: tasks.update_task(task=row, changes=changes, **how),
+        _edit_task,
         path="rotate-tasks/{row.pk}/",
     ),
     "dispatch.Executor": Kind(
