@@ -16,6 +16,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin import MachineRowAdmin
 from apps.common.admin.display import column, time_column
+from apps.common.admin.html import noted
 from apps.dispatch.models import Executor, OperatorScope
 from apps.jobs.models import AnyJob, ArchivedJob, Bounds, Job, bounds_of
 from apps.journal.admin import JournalEntryAdmin
@@ -56,8 +57,7 @@ class OperatorsJournalAdmin(JournalEntryAdmin):
         """People know a task by its title, not by `once:12`."""
         if not (title := getattr(entry, "task_title", "")):
             return entry.type_or_task
-        note = format_html('<span class="cell-note faint">{}</span>', entry.type_or_task)
-        return format_html("<bdi>{}</bdi>{}", title, note)
+        return noted(format_html("<bdi>{}</bdi>", title), entry.type_or_task)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[JournalEntry]:
         entries: QuerySet[JournalEntry] = super().get_queryset(request)

@@ -15,10 +15,11 @@ from django.utils.translation import gettext, ngettext
 
 from apps.common import clock
 from apps.common.admin.display import shown_text
+from apps.common.admin.html import list_url, page_url
 from apps.common.masking import redact
-from apps.dispatch.models import OperatorScope
+from apps.dispatch.models import Dispatch, OperatorScope
 from apps.jobs.admin.job_groups import GROUP_URL, STATUSES
-from apps.jobs.admin.labels import list_url, relative
+from apps.jobs.admin.labels import relative
 from apps.jobs.models import Job
 from apps.jobs.services.error_states import Error, states_of
 from apps.journal.admin.words import reason_of
@@ -95,6 +96,5 @@ def _url(request: HttpRequest, group: Mapping[str, Any]) -> str:
         return list_url(Job, type=name, error_key=group["error_key"])
     if group["source"] == Source.DISPATCH and user.has_perm("dispatch.view_dispatch"):
         source, _colon, task = name.partition(":")
-        asked = urlencode({"source": source, "task": task, "state": "failed"})
-        return f"{reverse('admin:dispatch_dispatch_changelist')}?{asked}"
-    return reverse("admin:journal_journalentry_change", args=[group["last"]])
+        return list_url(Dispatch, source=source, task=task, state="failed")
+    return page_url(JournalEntry, group["last"])

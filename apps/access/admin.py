@@ -35,6 +35,7 @@ from apps.common.admin.base import Panel
 from apps.common.admin.buttons import Button
 from apps.common.admin.display import column, label, plain_time, shown_text, time_column, translate
 from apps.common.admin.filters import ChoiceFilter
+from apps.common.admin.html import noted
 from apps.common.errors import FieldError, PlatformError
 from apps.journal.admin import RecordedAdmin
 from apps.journal.admin.words import Event, register
@@ -162,7 +163,7 @@ def _bound_to(row: Any, field: str) -> SafeString:
     if not unknown:
         return format_html("{}", shown)
     note = gettext("unknown: %s") % shown_text(", ".join(unknown), limit=80)
-    return format_html('{}<span class="cell-note">{}</span>', shown, label(note, "warning"))
+    return noted(shown, label(note, "warning"), look="cell-note")
 
 
 @admin.register(ApiClient)

@@ -9,7 +9,6 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
@@ -32,6 +31,7 @@ from apps.common.admin.display import (
     time_column,
 )
 from apps.common.admin.filters import ChoiceFilter
+from apps.common.admin.html import bullets, page_link
 from apps.journal.admin import RecordedAdmin
 
 STATE_COLOURS = {
@@ -115,9 +115,7 @@ class AlertAdmin(RecordedAdmin, MachineRowAdmin):
 
     @column(_("alert rule"))
     def shown_rule(self, alert: Alert) -> SafeString:
-        url = reverse("admin:alerts_alertrule_change", args=[alert.rule_id])
-        name = shown_text(alert.rule.name)
-        return format_html('<a class="text-link" href="{}">{}</a>', url, name)
+        return page_link(AlertRule, alert.rule_id, shown_text(alert.rule.name))
 
     @column(pgettext_lazy("alert", "subject"))
     def shown_subject(self, alert: Alert) -> SafeString:
@@ -151,9 +149,8 @@ class AlertAdmin(RecordedAdmin, MachineRowAdmin):
 
     def panels(self, request: HttpRequest, row: Alert) -> list[Panel]:
         sent = row.deliveries.select_related("channel").order_by("-pk")[:MAX_DELIVERIES]
-        lines = format_html_join("", "<li>{}</li>", ((delivery_line(each),) for each in sent))
-        messages = format_html("<ul>{}</ul>", lines) if lines else SafeString("–")
-        return [Panel(_("Messages"), messages), *super().panels(request, row)]
+        messages = bullets(map(delivery_line, sent), look="")
+        return [Panel(_("Messages"), messages or SafeString("–")), *super().panels(request, row)]
 
     # --- actions ----------------------------------------------------------------------------------
     def has_snooze_permission(self, request: HttpRequest, obj: object = None) -> bool:
@@ -188,14 +185,12 @@ class AlertAdmin(RecordedAdmin, MachineRowAdmin):
 
 def delivery_line(delivery: Delivery) -> SafeString:
     """One line of what was sent: when, what, where to, and what came of it."""
-    url = reverse("admin:alerts_delivery_change", args=[delivery.pk])
     words = f"{delivery.get_event_display()} → {shown_text(delivery.channel.name)}"
     code = "" if delivery.code is None else gettext("code %d") % delivery.code
     return format_html(
-        '{} <a class="text-link" href="{}">{}</a> {} {}',
+        "{} {} {} {}",
         shown_time(delivery.created_at),
-        url,
-        words,
+        page_link(Delivery, delivery.pk, words),
         delivery.get_state_display(),
         code,
     )

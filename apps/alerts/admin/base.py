@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.http import HttpRequest
 from django.urls import reverse
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from apps.alerts.rules import kinds
 from apps.alerts.services import settings
 from apps.common.admin import ServiceModelAdmin
 from apps.common.admin.display import shown_text, translate
+from apps.common.admin.html import link, list_url, page_url
 from apps.journal.admin import RecordedAdmin
 
 
@@ -47,16 +46,16 @@ class SettingAdmin(RecordedAdmin, ServiceModelAdmin):
 def subject_link(subject: str, shown: str) -> SafeString:
     """What people call a subject, as a link to what there is to see of it."""
     kind, _colon, name = subject.partition(":")
-    return format_html('<a class="text-link" href="{}">{}</a>', _url(kind, name), shown_text(shown))
+    return link(_url(kind, name), shown_text(shown))
 
 
 def _url(kind: str, name: str) -> str:
     if kind == kinds.ONCE_TASK:
-        return reverse("admin:dispatch_oncetask_change", args=[name])
+        return page_url("dispatch_oncetask", name)
     if kind in (kinds.SCHEDULE, kinds.SCHEDULE_RUN):
-        return reverse("admin:schedules_schedule_change", args=[name])
+        return page_url("schedules_schedule", name)
     if kind == kinds.WORKER:
-        return f"{reverse('admin:jobs_worker_changelist')}?{urlencode({'q': name})}"
+        return list_url("jobs_worker", q=name)
     if kind == kinds.JOB_TYPE:
-        return f"{reverse('admin:jobs_jobtype_changelist')}?{urlencode({'q': name})}"
+        return list_url("jobs_jobtype", q=name)
     return f"{reverse('admin:index')}#overview-each-sweep"

@@ -5,17 +5,17 @@ from __future__ import annotations
 from django.contrib import admin
 from django.http import HttpRequest
 from django.template.loader import render_to_string
-from django.urls import reverse
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
-from apps.alerts.models import MAX_ANSWER, Delivery
+from apps.alerts.models import MAX_ANSWER, Alert, Channel, Delivery
 from apps.common.admin import MachineRowAdmin
 from apps.common.admin.base import Panel
 from apps.common.admin.display import column, shown_text, state_label, time_column
 from apps.common.admin.filters import ChoiceFilter, NumberFilter
+from apps.common.admin.html import page_link
 from apps.common.admin.live import LiveAdmin
+from apps.jobs.models import Job
 from apps.journal.admin.words import reason_of
 
 LIVE_SECONDS = 1.0
@@ -91,23 +91,19 @@ class DeliveryAdmin(LiveAdmin, MachineRowAdmin):
 
     @column(_("channel"))
     def shown_channel(self, delivery: Delivery) -> SafeString:
-        url = reverse("admin:alerts_channel_change", args=[delivery.channel_id])
-        name = shown_text(delivery.channel.name)
-        return format_html('<a class="text-link" href="{}">{}</a>', url, name)
+        return page_link(Channel, delivery.channel_id, shown_text(delivery.channel.name))
 
     @column(_("alert"))
     def shown_alert(self, delivery: Delivery) -> SafeString | str:
         if delivery.alert_id is None:
             return "–"
-        url = reverse("admin:alerts_alert_change", args=[delivery.alert_id])
-        return format_html('<a class="text-link" href="{}">{}</a>', url, delivery.alert_id)
+        return page_link(Alert, delivery.alert_id)
 
     @column(_("job"))
     def shown_job(self, delivery: Delivery) -> SafeString | str:
         if delivery.job is None:
             return "–"
-        url = reverse("admin:jobs_job_change", args=[delivery.job])
-        return format_html('<a class="text-link" href="{}">{}</a>', url, delivery.job)
+        return page_link(Job, delivery.job)
 
     @column(_("answer"))
     def shown_answer(self, delivery: Delivery) -> str:

@@ -28,18 +28,19 @@ from apps.common.admin import ServiceModelAdmin, reason_action
 from apps.common.admin.base import Panel
 from apps.common.admin.display import (
     column,
+    due_list,
     label,
     shown_text,
     shown_time,
     text_column,
     translate,
 )
+from apps.common.admin.html import bullets, link
 from apps.common.errors import FieldError
 from apps.common.messages import Message
 from apps.journal.admin import RecordedAdmin
 from apps.reports.services.choice import PRESETS, SOURCES, TABS
 from apps.reports.services.sheet import View
-from apps.schedules.admin.panels import due_list
 from apps.schedules.admin.rule_form import EVERY_DAYS, ONCE, REDRAW_RUNS, RULE_PARTS, RuleForm
 
 NEXT_TIMES = 5
@@ -208,21 +209,19 @@ class ReportPlanAdmin(RecordedAdmin, ServiceModelAdmin):
             if why is None
             else format_html('<p class="notice" role="alert">{}</p>', translate(why))
         )
+        words = report_words(row.query, row.owner or request.user)
         return format_html(
-            '{}<p><a class="text-link" href="{}?{}">{}</a></p><p>{}</p>',
+            "{}<p>{}</p><p>{}</p>",
             refused,
-            reverse("report"),
-            row.query,
-            report_words(row.query, row.owner or request.user),
+            link(f"{reverse('report')}?{row.query}", words),
             gettext("With the rights of %(owner)s, who saved it last.")
             % {"owner": self.shown_owner(row)},
         )
 
     def panels(self, request: HttpRequest, row: ReportPlan) -> list[Panel]:
         runs = row.runs.prefetch_related("deliveries__channel").order_by("-pk")[:MAX_RUNS]
-        lines = format_html_join("", "<li>{}</li>", ((_run_line(run),) for run in runs))
-        sent = format_html('<ul class="plain-list">{}</ul>', lines) if lines else _("None yet.")
-        return [Panel(_("Sent"), format_html("{}", sent)), *super().panels(request, row)]
+        sent = bullets(map(_run_line, runs)) or format_html("{}", _("None yet."))
+        return [Panel(_("Sent"), sent), *super().panels(request, row)]
 
     # --- actions ----------------------------------------------------------------------------------
     @reason_action(

@@ -8,7 +8,7 @@ from typing import Any
 from django import forms
 from django.contrib import admin
 from django.http import HttpRequest
-from django.utils.html import escape, format_html, format_html_join
+from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from django.utils.translation import gettext, pgettext
@@ -25,6 +25,7 @@ from apps.common.admin import ServiceForm
 from apps.common.admin.base import Panel, in_pairs
 from apps.common.admin.display import column, duration_of, label, shown_text, state_label
 from apps.common.admin.filters import ChoiceFilter
+from apps.common.admin.html import table
 from apps.common.errors import FieldError
 
 SEVERITY_COLOURS = {AlertRule.Severity.WARNING: "warning", AlertRule.Severity.CRITICAL: "danger"}
@@ -151,34 +152,16 @@ def _would(rule: AlertRule) -> SafeString:
     lead = gettext("Yes: %d wrong now.") % wrong if wrong else gettext("No: all is well.")
     has_value = rule.terms.threshold is not None
     names = names_of(subject for subject, *_read in found[:MAX_READ])
-    rows = format_html_join(
-        "",
-        "<tr><td>{}</td><td>{}</td><td>{}</td></tr>",
+    rows = (
         (
-            (
-                subject_link(subject, names[subject]),
-                shown_value(rule.kind, value) if has_value else "–",
-                label(gettext("wrong"), "danger")
-                if is_wrong
-                else label(gettext("well"), "success"),
-            )
-            for subject, value, is_wrong in found[:MAX_READ]
-        ),
+            subject_link(subject, names[subject]),
+            shown_value(rule.kind, value) if has_value else "–",
+            label(gettext("wrong"), "danger") if is_wrong else label(gettext("well"), "success"),
+        )
+        for subject, value, is_wrong in found[:MAX_READ]
     )
-    head = format_html_join(
-        "",
-        '<th scope="col">{}</th>',
-        (
-            (capfirst(each),)
-            for each in (pgettext("alert", "subject"), gettext("value"), gettext("state"))
-        ),
-    )
-    return format_html(
-        '<p>{}</p><table class="plain-table"><thead><tr>{}</tr></thead><tbody>{}</tbody></table>',
-        shown_text(lead),
-        head,
-        rows,
-    )
+    heads = pgettext("alert", "subject"), gettext("value"), gettext("state")
+    return format_html("<p>{}</p>{}", shown_text(lead), table([*map(capfirst, heads)], rows))
 
 
 admin.site.register(AlertRule, RuleAdmin)

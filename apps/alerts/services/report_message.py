@@ -32,7 +32,6 @@ from apps.reports.services.columns import (
     Row,
     change,
     columns_of,
-    is_empty,
     time_names,
 )
 from apps.reports.services.sheet import Sheet, View, csv_of, local, read_sheet, span
@@ -99,17 +98,14 @@ class _Written:
 
     def _rows(self) -> tuple[list[tuple[str, Row]], int]:
         """The first rows with their names, and how many more there are."""
-        choice = self.sheet.choice
-        rows = [row for row in self.sheet.rows if choice.is_by_group or not is_empty(row)]
-        names = [row.figures.group for row in rows[:MAX_ROWS]]
+        choice, rows = self.sheet.choice, self.sheet.listed[:MAX_ROWS]
+        names = [row.figures.group for row in rows]
         if choice.by == "task":
             known = titles(names)
             names = [f"{known[name]} ({name})" if name in known else name for name in names]
         elif not choice.is_by_group:
-            names = time_names(choice, choice.time_step, rows[:MAX_ROWS])
-        more = len((self.sheet.by_group or self.sheet.through_time).names)
-        left = more - len(names) if choice.is_by_group else len(rows) - len(names)
-        return list(zip(names, rows[:MAX_ROWS], strict=True)), left
+            names = time_names(choice, choice.time_step, rows)
+        return list(zip(names, rows, strict=True)), self.sheet.beyond(len(rows))
 
     # --- for bots ---------------------------------------------------------------------------------
     def _lines(self) -> Iterator[str]:

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
+from django.db.models import Model
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
@@ -25,6 +26,7 @@ from apps.bulk.services.targets import TARGETS, Target, check, written
 from apps.common import clock
 from apps.common.admin.actions import actor_of, leave_words
 from apps.common.admin.display import listed, shown_text, translate
+from apps.common.admin.html import list_url, page_url
 from apps.common.errors import FieldError, Invalid, PlatformError
 from apps.common.json_search import require_unmasked
 from apps.jobs.models import bounds_of
@@ -54,12 +56,12 @@ def plan_page(request: HttpRequest, kind: str, verb: str) -> HttpResponse:
         require_unmasked(selection.wanted.where)
     except Invalid as error:
         messages.warning(request, translate(error.detail))
-        return HttpResponseRedirect(reverse(of.list_url))
+        return HttpResponseRedirect(list_url(target.model))
     if not user.has_perms(target.permissions(verb, selection.wanted)):
         raise PermissionDenied
-    back = f"{reverse(of.list_url)}{_query(filters)}"
+    back = list_url(target.model, **filters)
     if earlier is not None:
-        back = reverse("admin:bulk_bulkrun_change", args=[earlier])
+        back = page_url(BulkRun, earlier)
     params_form, params, is_complete = _params(target, verb, request, own)
     planned = plan(selection, verb, params, bounds=bounds_of(user), rate=RATE)
     needs_every = not selection.is_narrowed
@@ -75,7 +77,7 @@ def plan_page(request: HttpRequest, kind: str, verb: str) -> HttpResponse:
         if data is not None and start_form.is_valid():
             run = _start(request, selection, verb, params, start_form, planned)
             if run is not None:
-                return HttpResponseRedirect(reverse("admin:bulk_bulkrun_change", args=[run.pk]))
+                return HttpResponseRedirect(page_url(BulkRun, run.pk))
     context = {
         **admin.site.each_context(request),
         "title": words.named(kind, verb),
@@ -93,7 +95,7 @@ def plan_page(request: HttpRequest, kind: str, verb: str) -> HttpResponse:
                 takes_back=verb == verbs.CANCEL and earlier is not None,
             )
         ],
-        "samples": [_drawn(each, of.page_url) for each in planned.samples],
+        "samples": [_drawn(each, target.model) for each in planned.samples],
         "words": of.verbs[verb],
         "is_dangerous": verb in target.dangerous,
         "back": back,
@@ -184,10 +186,10 @@ def _lines(planned: Plan, *, is_complete: bool, takes_back: bool) -> Any:
         yield gettext("about %(time)s at %(rate)d rows per second") % pace
 
 
-def _drawn(sample: Any, page_url: str) -> dict[str, str]:
+def _drawn(sample: Any, model: type[Model]) -> dict[str, str]:
     return {
         "number": str(sample.number),
-        "url": reverse(page_url, args=[sample.number]),
+        "url": page_url(model, sample.number),
         "label": shown_text(sample.label, limit=MAX_LABEL),
         "change": translate(sample.change),
         "why": sample.why and gettext("left out: %s") % translate(sample.why),

@@ -13,7 +13,6 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponseBase, StreamingHttpResponse
 from django.template.loader import render_to_string
 from django.urls import reverse
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from django.utils.translation import gettext, ngettext_lazy, pgettext
@@ -44,10 +43,12 @@ from apps.common.admin.display import (
     translate,
 )
 from apps.common.admin.filters import ChoiceFilter
+from apps.common.admin.html import page_link, page_url
 from apps.common.admin.live import LiveAdmin
 from apps.common.masking import redact
 from apps.common.messages import Message
 from apps.common.readers import read_number
+from apps.jobs.models import Job
 from apps.journal.admin.words import reason_of
 
 _COLOURS = {
@@ -114,8 +115,8 @@ def _rows(request: HttpRequest, run: BulkRun) -> SafeString:
     outcome = asked if asked in BulkRow.Outcome.values else usual
     after = read_number(request.GET.get("after", "")) or 0
     rows = list(run.rows.filter(outcome=outcome, pk__gt=after).order_by("pk")[: LISTED + 1])
-    page, listed = words.OF[run.kind].page_url, rows[:LISTED]
-    labels = TARGETS[run.kind].labels([row.target for row in listed])
+    target, listed = TARGETS[run.kind], rows[:LISTED]
+    labels = target.labels([row.target for row in listed])
     left = run.collected - run.handled
     counted = (
         ("done", run.done),
@@ -131,7 +132,7 @@ def _rows(request: HttpRequest, run: BulkRun) -> SafeString:
         ],
         "rows": [
             (
-                reverse(page, args=[row.target]),
+                page_url(target.model, row.target),
                 row.target,
                 shown_text(labels.get(row.target, ""), limit=MAX_LABEL),
                 redact(translate(Message(row.why))),
@@ -264,8 +265,7 @@ class BulkRunAdmin(LiveAdmin, MachineRowAdmin):
     def shown_job(self, run: BulkRun) -> SafeString | str:
         if not run.job:
             return ""
-        url = reverse("admin:jobs_job_change", args=[run.job])
-        return format_html('<a class="text-link" href="{}">{}</a>', url, run.job)
+        return page_link(Job, run.job)
 
     # --- the page ---------------------------------------------------------------------------------
     def live_seconds(self, row: BulkRun) -> float | None:

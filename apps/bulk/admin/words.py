@@ -25,12 +25,10 @@ Words = str | Promise
 
 @dataclass(frozen=True)
 class Kind:
-    """How rows of a kind are named; `read` makes a filter of the address of their list, and
+    """What may be done to rows of a kind; `read` makes a filter of the address of their list, and
     `labels` has the choices of those of its fields that have any."""
 
     verbs: Mapping[str, Words]
-    list_url: str
-    page_url: str
     read: Callable[[Mapping[str, str]], Any]
     labels: Mapping[str, type[Choices]]
 
@@ -48,15 +46,11 @@ def _of_tasks(source: str) -> Kind:
 OF: Mapping[str, Kind] = {
     "jobs": Kind(
         of_jobs.WORDS,
-        "admin:jobs_job_changelist",
-        "admin:jobs_job_change",
         wanted_of,
         {"statuses": Job.Status, "lane": JobType.Lane},
     ),
     "dispatches": Kind(
         of_dispatches.WORDS,
-        "admin:dispatch_dispatch_changelist",
-        "admin:dispatch_dispatch_change",
         lambda given: dispatch_filter.read(given, dispatch_filter.admin_names(_zone())),
         {"states": Dispatch.State, "source": Source},
     ),

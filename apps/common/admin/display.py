@@ -19,6 +19,7 @@ from django.utils.timezone import get_current_timezone_name, localtime
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 
+from apps.common.admin.html import bullets, noted
 from apps.common.masking import redact
 from apps.common.messages import Message
 from apps.common.zones import offset_name
@@ -189,11 +190,14 @@ def shown_time(instant: datetime, *, also: tzinfo | None = None) -> SafeString:
     other_day, other_time = _parts(other)
     # Once for UTC, whose name is its offset.
     words = [other_time, *dict.fromkeys((offset_name(other), str(also)))]
-    return format_html(
-        '{}<span class="cell-note faint">{}</span>',
-        here,
-        " ".join(words if other_day == day else [other_day, *words]),
-    )
+    return noted(here, " ".join(words if other_day == day else [other_day, *words]))
+
+
+def due_list(instants: Iterable[datetime], zone: tzinfo | None) -> SafeString:
+    """The instants, each also in the zone of the rule; a sentence when there is none."""
+    times = (shown_time(instant, also=zone) for instant in instants)
+    listed = bullets(times, "plain-list due-list", tag="ol")
+    return listed or format_html("<p>{}</p>", _("None."))
 
 
 def duration_of(milliseconds: int) -> str:

@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 from django.db.models import Model
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import reverse
 
 from apps.common.admin.base import PlatformModelAdmin
+from apps.common.admin.html import page_url
 from apps.common.readers import read_number
 
 
@@ -25,9 +25,7 @@ class TwoTablesAdmin(PlatformModelAdmin):
         number = read_number(object_id)
         if number is None or not self.other_model._default_manager.filter(pk=number).exists():
             return None
-        of = self.other_model._meta
-        page = reverse(f"admin:{of.app_label}_{of.model_name}_change", args=[number])
-        return HttpResponseRedirect(page)
+        return HttpResponseRedirect(page_url(self.other_model, number))
 
     def history_view(
         self, request: HttpRequest, object_id: str, extra_context: Any = None

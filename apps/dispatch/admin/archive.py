@@ -8,8 +8,6 @@ from typing import Any, ClassVar
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import reverse
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
@@ -17,12 +15,13 @@ from django.utils.translation import ngettext_lazy
 from apps.common.admin import MachineRowAdmin, reason_action
 from apps.common.admin.columns import ListColumn
 from apps.common.admin.display import column, json_field, state_label, text_column, time_column
+from apps.common.admin.html import page_link
 from apps.common.admin.timeline import Moment
 from apps.common.admin.two_tables import TwoTablesAdmin
 from apps.common.readers import read_key, read_number
 from apps.dispatch.admin.dispatches import DispatchAdmin, StateFilter
 from apps.dispatch.admin.filters import ExecutorFilter, SourceFilter
-from apps.dispatch.models import TASK_MODELS, ArchivedDispatch, ArchivedTask, Dispatch
+from apps.dispatch.models import TASK_MODELS, ArchivedDispatch, ArchivedTask, Dispatch, Executor
 from apps.dispatch.services.archive import restore_task
 from apps.journal.admin import latest_moments
 from apps.journal.models import JournalEntry, Source
@@ -123,8 +122,7 @@ class ArchivedTaskAdmin(TwoTablesAdmin, MachineRowAdmin):
 
     @column(_("executor"))
     def executor_link(self, task: ArchivedTask) -> SafeString:
-        url = reverse("admin:dispatch_executor_change", args=[task.executor_id])
-        return format_html('<a class="text-link" href="{}">{}</a>', url, task.executor.name)
+        return page_link(Executor, task.executor_id, task.executor.name)
 
     def elsewhere(self, object_id: str) -> HttpResponse | None:
         """The way to the list: the row of a restored task says no more which one it was."""

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, ClassVar
-from urllib.parse import urlencode
 
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
@@ -28,6 +26,7 @@ from apps.common.admin.display import (
     time_column,
 )
 from apps.common.admin.filters import ChoiceFilter, DayFilter, InstantFilter
+from apps.common.admin.html import link, list_url, page_link, page_url
 from apps.common.admin.keyset import KeysetAdmin
 from apps.common.admin.list_head import MAX_COUNTED
 from apps.common.admin.timeline import Moment
@@ -35,7 +34,7 @@ from apps.common.admin.two_tables import TwoTablesAdmin
 from apps.common.readers import read_key, read_number
 from apps.dispatch.admin.bulk_links import bulk_links
 from apps.dispatch.admin.filters import DispatchesOf, DispatchPayload, SourceFilter, TaskFilter
-from apps.dispatch.models import AnyDispatch, ArchivedDispatch, Dispatch, Source
+from apps.dispatch.models import AnyDispatch, ArchivedDispatch, Dispatch, Executor, Source
 from apps.dispatch.rules import names
 from apps.dispatch.services import ending
 from apps.dispatch.services.filtered import users_behind
@@ -176,8 +175,7 @@ class DispatchAdmin(TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
     def older_url(self, request: HttpRequest) -> str:
         """The list of the archive with those of the filters that name whose dispatches."""
         kept = {name: value for name in _OLDER_BY if (value := request.GET.get(name))}
-        url = reverse("admin:dispatch_archiveddispatch_changelist")
-        return f"{url}?{urlencode(kept)}" if kept else url
+        return list_url(ArchivedDispatch, **kept)
 
     # --- what is found ----------------------------------------------------------------------------
     def found_by_index(
@@ -210,25 +208,19 @@ class DispatchAdmin(TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
     # --- columns ----------------------------------------------------------------------------------
     @column(_("executor"))
     def executor_link(self, dispatch: Dispatch) -> SafeString:
-        url = reverse("admin:dispatch_executor_change", args=[dispatch.executor_id])
-        return format_html('<a class="text-link" href="{}">{}</a>', url, dispatch.executor.name)
+        return page_link(Executor, dispatch.executor_id, dispatch.executor.name)
 
     @column(_("task"))
     def task_link(self, dispatch: Dispatch) -> SafeString:
-        url = self._task_url(dispatch)
-        return format_html('<a class="text-link" href="{}">{}</a>', url, dispatch.task_label)
+        return link(self._task_url(dispatch), dispatch.task_label)
 
     def _task_url(self, dispatch: Dispatch) -> str:
-        return reverse(f"admin:dispatch_{dispatch.source}task_change", args=[dispatch.task])
+        return page_url(f"dispatch_{dispatch.source}task", dispatch.task)
 
     @column(_("task"))
     def task_by_title(self, dispatch: Dispatch) -> SafeString:
-        return format_html(
-            '<a class="text-link" href="{}" title="{}">{}</a>',
-            self._task_url(dispatch),
-            dispatch.task_label,
-            shown_text(dispatch.title, limit=80),
-        )
+        title = shown_text(dispatch.title, limit=80)
+        return link(self._task_url(dispatch), title, title=dispatch.task_label)
 
     @column(_("took"))
     def took(self, dispatch: Dispatch) -> SafeString | None:

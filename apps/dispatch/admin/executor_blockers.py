@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlencode
-
 from django.contrib import admin
-from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 
 from apps.common.admin.display import translate
+from apps.common.admin.html import link, list_url
 from apps.dispatch.models import Executor, OnceTask
 from apps.dispatch.services.blockers import INSTEAD, Kind, blockers
 
@@ -35,11 +33,5 @@ def _linked(executor: Executor, kind: Kind, sentence: str) -> SafeString:
     filters = {kind.column: executor.name, **kind.filters}
     if model is OnceTask:
         filters["from_day"] = FIRST_DAY
-    url = reverse(f"admin:dispatch_{model._meta.model_name}_changelist")
-    return format_html(
-        '{} <a class="text-link" href="{}?{}">{}</a>',
-        sentence,
-        url,
-        urlencode(filters),
-        gettext("Show them"),
-    )
+    those = link(list_url(model, **filters), gettext("Show them"))
+    return format_html("{} {}", sentence, those)

@@ -19,11 +19,12 @@ from apps.common import clock
 from apps.common.admin import actor_of
 from apps.common.admin.base import OtherForm, Panel
 from apps.common.admin.display import shown_text, shown_time, state_label
+from apps.common.admin.html import bullets, link, list_url, page_link, page_url
 from apps.dispatch import cache
 from apps.dispatch.admin.dispatches import STATE_COLOURS
 from apps.dispatch.admin.explain import why_not_of_user
 from apps.dispatch.admin.preview import PERIOD_FORM, title_of, upcoming_tasks
-from apps.dispatch.models import TASK_MODELS, Dispatch, Executor
+from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, OnceTask, RotateTask
 from apps.dispatch.services.queue import rebuilt, window_at
 from apps.dispatch.services.state import ExecutorState, state_of
 
@@ -74,15 +75,14 @@ def executor_panels(
 
 
 def _links(row: Executor) -> SafeString:
-    links = [
-        (reverse("admin:dispatch_dispatch_changelist"), _("Dispatches")),
-        (reverse("admin:dispatch_oncetask_changelist"), _("Once tasks")),
-        (reverse("admin:dispatch_rotatetask_changelist"), _("Rotations")),
-    ]
+    links = {Dispatch: _("Dispatches"), OnceTask: _("Once tasks"), RotateTask: _("Rotations")}
     return format_html_join(
         " ",
-        '<a class="plain-button" href="{}?executor={}">{}</a>',
-        ((url, row.name, text) for url, text in links),
+        "{}",
+        (
+            (link(list_url(of, executor=row.name), text, look="plain-button"),)
+            for of, text in links.items()
+        ),
     )
 
 
@@ -93,9 +93,8 @@ def _open_dispatch(row: Executor, user: Any) -> SafeString:
     task = TASK_MODELS[dispatch.source].objects.filter(pk=dispatch.task)
     warning = "" if task.exists() else _("Its task is gone, so it cannot expire; cancel it.")
     return format_html(
-        '<p><a class="text-link" href="{}">{}</a> · <bdi>{}</bdi></p><p>{} {} · {} {}</p><p>{}</p>',
-        reverse("admin:dispatch_dispatch_change", args=[dispatch.pk]),
-        dispatch.pk,
+        "<p>{} · <bdi>{}</bdi></p><p>{} {} · {} {}</p><p>{}</p>",
+        page_link(Dispatch, dispatch.pk),
         title_of(dispatch, user),
         _("Handed out"),
         shown_time(dispatch.dispatched_at),
@@ -110,7 +109,7 @@ def _latest(row: Executor, user: Any) -> SafeString:
     state = state_label("state", STATE_COLOURS, "")
     lines = [
         {
-            "url": reverse("admin:dispatch_dispatch_change", args=[dispatch.pk]),
+            "url": page_url(Dispatch, dispatch.pk),
             "number": dispatch.pk,
             "title": title_of(dispatch, user),
             "state": state(None, dispatch),
@@ -119,10 +118,8 @@ def _latest(row: Executor, user: Any) -> SafeString:
         }
         for dispatch in found[:MAX_DISPATCHES]
     ]
-    url = f"{reverse('admin:dispatch_dispatch_changelist')}?executor={row.name}"
-    return render_to_string(
-        "admin/includes/latest_dispatches.html", {"lines": lines, "all_url": url}
-    )
+    context = {"lines": lines, "all_url": list_url(Dispatch, executor=row.name)}
+    return render_to_string("admin/includes/latest_dispatches.html", context)
 
 
 def _window(state: ExecutorState, may_rebuild: bool) -> SafeString:
@@ -153,21 +150,11 @@ def _neighbours(row: Executor, user: Any) -> SafeString:
     found = list(rows.order_by("name").values_list("pk", "name")[: MAX_LISTED + 1])
     if not found:
         return format_html("<p>{}</p>", _("None."))
-    listed = format_html_join(
-        " ",
-        '<li><a class="text-link" href="{}">{}</a></li>',
-        (
-            (reverse("admin:dispatch_executor_change", args=[pk]), shown_text(name))
-            for pk, name in found[:MAX_LISTED]
-        ),
+    listed = bullets(
+        (page_link(Executor, pk, shown_text(name)) for pk, name in found[:MAX_LISTED]),
+        look="names",
     )
-    more = ""
-    if len(found) > MAX_LISTED:
-        url = reverse("admin:dispatch_executor_changelist")
-        more = format_html(
-            '<p><a class="text-link" href="{}?group={}">{}</a></p>',
-            url,
-            row.name,
-            _("All of them"),
-        )
-    return format_html('<ul class="names">{}</ul>{}', listed, more)
+    if len(found) <= MAX_LISTED:
+        return listed
+    every = link(list_url(Executor, group=row.name), _("All of them"))
+    return format_html("{}<p>{}</p>", listed, every)

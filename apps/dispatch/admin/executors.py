@@ -11,8 +11,6 @@ from django.contrib import admin
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import Count
 from django.http import HttpRequest, JsonResponse
-from django.urls import reverse
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
@@ -23,6 +21,7 @@ from apps.common.admin.base import Panel
 from apps.common.admin.changelist import tidy_search
 from apps.common.admin.display import column, state_label, text_column, time_column
 from apps.common.admin.filters import ChoiceFilter
+from apps.common.admin.html import link, list_url
 from apps.dispatch.admin.executor_blockers import FIRST_DAY, blocker_sentences
 from apps.dispatch.admin.executor_csv import ExecutorCsvPages
 from apps.dispatch.admin.executor_page import executor_panels, rebuild_view
@@ -168,14 +167,8 @@ class ExecutorAdmin(RecordedAdmin, ServiceModelAdmin):
     def open_tasks(self, executor: Any) -> SafeString | str:
         if not executor.task_count:
             return "–"
-        url = reverse("admin:dispatch_oncetask_changelist")
-        return format_html(
-            '<a class="text-link" href="{}?executor={}&amp;status=active&amp;from_day={}">{}</a>',
-            url,
-            executor.name,
-            FIRST_DAY,
-            executor.task_count,
-        )
+        url = list_url(OnceTask, executor=executor.name, status="active", from_day=FIRST_DAY)
+        return link(url, executor.task_count)
 
     # --- the form ---------------------------------------------------------------------------------
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:

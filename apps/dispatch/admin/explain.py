@@ -22,6 +22,7 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 from apps.common import clock
 from apps.common.admin.base import OtherForm, Panel
 from apps.common.admin.display import label, shown_text, shown_time, translate
+from apps.common.admin.html import page_url
 from apps.common.admin.key_choice import KeyChoiceField, KeyInput
 from apps.common.errors import Invalid, NotFound
 from apps.common.messages import Reason
@@ -196,7 +197,7 @@ def _answer(form: ExplainForm, occurrence: str | None) -> dict[str, Any]:
 
 
 def _page_of(row: Model) -> str:
-    return reverse(f"admin:dispatch_{row._meta.model_name}_change", args=[row.pk])
+    return page_url(type(row), row.pk)
 
 
 def _instant(text: str | None) -> datetime | None:
@@ -259,7 +260,7 @@ def why_nothing_view(request: HttpRequest, *, model_admin: Any, pk: int) -> Http
         executor_url=model_admin.change_url(row.pk),
         dispatch=dispatch,
         dispatch_title=dispatch and title_of(dispatch, request.user),
-        dispatch_url=dispatch and reverse("admin:dispatch_dispatch_change", args=[dispatch.pk]),
+        dispatch_url=dispatch and page_url(Dispatch, dispatch.pk),
         deadline=dispatch and shown_time(dispatch.deadline_at),
         groups=[_shown(row, group, visible) for group in found.groups],
         # One that is hidden has no address.

@@ -9,6 +9,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext
 
 from apps.common.admin.base import Panel
+from apps.common.admin.html import link
 
 # What is planned, by the URL name of its pages; what a schedule is, another app knows.
 _CHOICES = {
@@ -31,11 +32,7 @@ def for_whom(request: HttpRequest, current: str) -> list[Panel]:
             (
                 format_html("<strong>{}</strong>", _CHOICES[name])
                 if name == current
-                else format_html(
-                    '<a class="text-link" href="{}">{}</a>',
-                    reverse(f"admin:{name}_add"),
-                    _CHOICES[name],
-                ),
+                else link(reverse(f"admin:{name}_add"), _CHOICES[name]),
             )
             for name in may
         ),

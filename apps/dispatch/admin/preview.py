@@ -15,7 +15,6 @@ from django.core.exceptions import ValidationError
 from django.db.models import Model
 from django.http import HttpRequest
 from django.template.loader import render_to_string
-from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.safestring import SafeString
 from django.utils.timezone import make_aware
@@ -26,6 +25,7 @@ from unfold.widgets import UnfoldAdminSingleDateWidget
 from apps.common import clock, filtering
 from apps.common.admin.display import shown_text, shown_time, translate
 from apps.common.admin.filters import read_parameter
+from apps.common.admin.html import page_url
 from apps.common.errors import Invalid
 from apps.dispatch.models import (
     TASK_MODELS,
@@ -127,7 +127,6 @@ def _line(run: RepeatedItem, is_visible: bool, zone: ZoneInfo | None, now: datet
     item = run.item
     has_page = is_visible and item.task != NO_ID
     title = shown_text(item.title, limit=MAX_TITLE)
-    url = f"admin:dispatch_{item.source}task_change"
     return Line(
         item=item,
         times=run.times,
@@ -135,7 +134,7 @@ def _line(run: RepeatedItem, is_visible: bool, zone: ZoneInfo | None, now: datet
         is_now=item.at <= now,
         title=title if is_visible else gettext("not yours to see"),
         source=str(Source(item.source).label),
-        url=reverse(url, args=[item.task]) if has_page else "",
+        url=page_url(TASK_MODELS[item.source], item.task) if has_page else "",
         due=shown_time(item.occurrence_at, also=zone),
         left=item.remaining,
     )

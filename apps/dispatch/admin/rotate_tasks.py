@@ -9,7 +9,7 @@ from typing import Any
 from django import forms
 from django.contrib import admin
 from django.http import HttpRequest
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.timezone import get_current_timezone_name
 from django.utils.translation import gettext
@@ -18,7 +18,8 @@ from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextInputWi
 
 from apps.common import clock
 from apps.common.admin.base import Panel
-from apps.common.admin.display import column, shown_time, translate, zoned_time_column
+from apps.common.admin.display import column, due_list, shown_time, translate, zoned_time_column
+from apps.common.admin.html import noted
 from apps.common.admin.time_inputs import use_zone_of_form
 from apps.common.errors import FieldError
 from apps.dispatch.admin.filters import ModeFilter, RotationStateFilter, TaskPayload, TasksFor
@@ -179,11 +180,8 @@ class RotateTaskAdmin(TaskAdmin):
     def executor_and_rotations(self, task: Any) -> SafeString:
         """The executor, and how many of the rotations that it may have are taken."""
         counts = {"count": task.executor_rotations, "limit": conf.ROTATIONS_PER_EXECUTOR}
-        return format_html(
-            '{}<span class="cell-note">{}</span>',
-            self.executor_link(task),
-            gettext("%(count)d of %(limit)d rotations") % counts,
-        )
+        note = gettext("%(count)d of %(limit)d rotations") % counts
+        return noted(self.executor_link(task), note, look="cell-note")
 
     # --- the page ---------------------------------------------------------------------------------
     def top_panels(self, request: HttpRequest, row: Any) -> list[Panel]:
@@ -194,13 +192,9 @@ class RotateTaskAdmin(TaskAdmin):
         """The rule in words, the next instants, and how many rotations the executor has."""
         coming = islice(task.recurrence.after(clock.now()), NEXT_DUE)
         return format_html(
-            '<p>{}</p><ol class="plain-list due-list">{}</ol><p>{}</p>',
+            "<p>{}</p>{}<p>{}</p>",
             translate(task.summary),
-            format_html_join(
-                "",
-                "<li>{}</li>",
-                ((shown_time(instant, also=task.recurrence.zone),) for instant in coming),
-            ),
+            due_list(coming, task.recurrence.zone),
             gettext("%(executor)s has %(count)s of at most %(limit)s active rotations.")
             % {
                 "executor": task.executor.name,

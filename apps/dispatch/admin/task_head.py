@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from django.utils.translation import gettext
 
+from apps.common.admin.html import link, list_url
 from apps.dispatch.models import Dispatch, Task
 
 # Older dispatches are not counted, so that the page of a rotation of years opens at once.
@@ -23,12 +23,17 @@ def ends_of(task: Task) -> SafeString:
     counts = Counter(states[:MAX_COUNTED])
     if not counts:
         return SafeString()
-    url = f"{reverse('admin:dispatch_dispatch_changelist')}?source={task.source}&task={task.pk}"
+    whose = {"source": task.source, "task": task.pk}
     shown = format_html_join(
         " · ",
-        '<a class="text-link" href="{}&amp;state={}">{} {}</a>',
+        "{}",
         (
-            (url, state, capfirst(str(state.label)), f"{counts[state]:,}")
+            (
+                link(
+                    list_url(Dispatch, **whose, state=state),
+                    f"{capfirst(str(state.label))} {counts[state]:,}",
+                ),
+            )
             for state in Dispatch.State
             if counts[state]
         ),

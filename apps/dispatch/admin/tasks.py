@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import reverse
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from django.utils.translation import gettext, pgettext_lazy
@@ -26,6 +25,7 @@ from apps.common.admin.display import (
     text_column,
     time_column,
 )
+from apps.common.admin.html import link, list_url, page_link, page_url, table
 from apps.common.admin.two_tables import TwoTablesAdmin
 from apps.common.readers import read_number
 from apps.dispatch.admin import what_if
@@ -120,16 +120,14 @@ class TaskAdmin(TwoTablesAdmin, RecordedAdmin, ServiceModelAdmin):
             return None
         rows = ArchivedTask.objects.filter(source=str(self.model.source), task=number)
         pk = rows.values_list("pk", flat=True).first()
-        page = "admin:dispatch_archivedtask_change"
-        return None if pk is None else HttpResponseRedirect(reverse(page, args=[pk]))
+        return None if pk is None else HttpResponseRedirect(page_url(ArchivedTask, pk))
 
     def row_label(self, row: Any) -> str:
         return f"{row.title} · {row.executor.name}"
 
     @column(_("executor"))
     def executor_link(self, task: Task) -> SafeString:
-        url = reverse("admin:dispatch_executor_change", args=[task.executor_id])
-        return format_html('<a class="text-link" href="{}">{}</a>', url, task.executor.name)
+        return page_link(Executor, task.executor_id, task.executor.name)
 
     @column(_("mode"))
     def mode_word(self, task: Task) -> str:
@@ -241,35 +239,22 @@ class TaskAdmin(TwoTablesAdmin, RecordedAdmin, ServiceModelAdmin):
         dispatches = Dispatch.objects.filter(source=task.source, task=task.pk).order_by("-pk")
         latest = dispatches.prefetch_related("executor").defer("params", "result")[:MAX_DISPATCHES]
         label = state_label("state", DISPATCH_COLOURS, "")
-        rows = format_html_join(
-            "",
-            '<tr><td><a class="text-link" href="{}">{}</a></td><td>{}</td><td>{}</td>'
-            "<td>{}</td></tr>",
+        rows = [
             (
-                (
-                    reverse("admin:dispatch_dispatch_change", args=[dispatch.pk]),
-                    dispatch.pk,
-                    dispatch.executor.name,
-                    label(None, dispatch),
-                    shown_time(dispatch.dispatched_at),
-                )
-                for dispatch in latest
-            ),
-        )
+                page_link(Dispatch, dispatch.pk),
+                dispatch.executor.name,
+                label(None, dispatch),
+                shown_time(dispatch.dispatched_at),
+            )
+            for dispatch in latest
+        ]
         if not rows:
             return format_html("{}<p>{}</p>", self._summary(task), _("Not handed out yet."))
+        heads = _("Number"), _("Executor"), _("State"), capfirst(gettext("handed out"))
+        every = list_url(Dispatch, source=task.source, task=task.pk)
         return format_html(
-            '{}<table class="plain-table handed-table"><thead><tr><th>{}</th><th>{}</th><th>{}</th>'
-            '<th>{}</th></tr></thead><tbody>{}</tbody></table><p><a class="text-link" '
-            'href="{}?source={}&amp;task={}">{}</a></p>',
+            "{}{}<p>{}</p>",
             self._summary(task),
-            _("Number"),
-            _("Executor"),
-            _("State"),
-            capfirst(gettext("handed out")),
-            rows,
-            reverse("admin:dispatch_dispatch_changelist"),
-            task.source,
-            task.pk,
-            _("All dispatches of this task"),
+            table(heads, rows, look="handed-table"),
+            link(every, _("All dispatches of this task")),
         )

@@ -9,9 +9,8 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import Count, Exists, OuterRef, QuerySet
 from django.http import HttpRequest
-from django.urls import reverse
 from django.utils.formats import date_format
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.timezone import localtime
 from django.utils.translation import gettext, ngettext
@@ -22,6 +21,7 @@ from apps.common.admin import ServiceForm, ServiceModelAdmin, reason_action
 from apps.common.admin.base import Panel
 from apps.common.admin.display import column, label, state_label, time_column
 from apps.common.admin.filters import ChoiceFilter, read_parameter
+from apps.common.admin.html import bullets, page_link
 from apps.common.admin.json_text import JsonTextField
 from apps.common.errors import FieldError, PlatformError
 from apps.dispatch.models import OnceTask, RotateTask, Template
@@ -195,23 +195,16 @@ class TemplateAdmin(RecordedAdmin, ServiceModelAdmin):
         versions = Template.objects.filter(name=row.name).order_by("-version")[:MAX_VERSIONS]
         rows = list(versions.defer("schema"))
         self.prepare_page(request, rows)
-        listed = format_html_join(
-            "",
-            '<li><a class="text-link" href="{}">v{}</a> {} {}</li>',
-            (
-                (
-                    reverse("admin:dispatch_template_change", args=[version.pk]),
-                    version.version,
-                    self.used_by(version),
-                    ""
-                    if version.status == Template.Status.ACTIVE
-                    else version.get_status_display(),
-                )
-                for version in rows
-            ),
+        listed = bullets(
+            format_html(
+                "{} {} {}",
+                page_link(Template, version.pk, f"v{version.version}"),
+                self.used_by(version),
+                "" if version.status == Template.Status.ACTIVE else version.get_status_display(),
+            )
+            for version in rows
         )
-        body = format_html('<ul class="plain-list">{}</ul>', listed)
-        return [Panel(_("Versions"), body), *super().panels(request, row)]
+        return [Panel(_("Versions"), listed), *super().panels(request, row)]
 
     @reason_action(
         description=_("Retire"),

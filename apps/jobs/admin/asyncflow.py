@@ -9,11 +9,11 @@ from typing import Any
 
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
-from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
 from apps.common.admin.display import shown_text
+from apps.common.admin.html import page_url
 from apps.jobs.admin import labels
 from apps.jobs.admin.worker_links import KeyNames, may_see_keys
 from apps.jobs.conf import conf
@@ -104,7 +104,7 @@ def _callers(found: Iterable[Worker], are_linked: bool) -> list[dict[str, Any]]:
     return [
         {
             "name": shown_text(row.name, limit=160),
-            "url": reverse("admin:jobs_worker_change", args=[row.pk]),
+            "url": page_url(Worker, row.pk),
             "key": keys.name(row.client),
             "at": labels.time_from_now(row.last_heartbeat_at, now),
             "running": counts.get(WorkerKey(row.client, row.name), 0),

@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.columns import ListColumn
 from apps.common.admin.display import column, duration_of, plain_time, shown_text
+from apps.common.admin.html import noted
 from apps.jobs.admin import labels
 from apps.jobs.admin.job_fields import (
     is_in_pool,
@@ -42,8 +43,7 @@ def number(job: AnyJob) -> int:
 def shown_key(job: AnyJob) -> SafeString | None:
     if not job.key and not job.user_id:
         return None
-    user = format_html('<span class="cell-note faint">{}</span>', shown_text(job.user_id))
-    return format_html("{}{}", shown_text(job.key), user if job.user_id else "")
+    return noted(shown_text(job.key), shown_text(job.user_id))
 
 
 @column(_("status"))
@@ -51,7 +51,7 @@ def status_and_error(job: ListedJob) -> SafeString:
     """The status; below it how far an open one is, or why it failed."""
     status = format_html('<span class="unbroken">{}{}</span>', shown_status(job), job.buttons)
     if job.percent is not None and not job.is_final:
-        return format_html('{}<span class="cell-note">{}</span>', status, shown_progress(job))
+        return noted(status, shown_progress(job), look="cell-note")
     if not job.error:
         return status
     error = shown_text(reason_of(job.error), limit=MAX_ERROR)
@@ -67,12 +67,11 @@ def shown_attempts(job: AnyJob) -> SafeString:
 def shown_run_at(job: ListedJob) -> SafeString | None:
     """When, and below it by how much it goes before or after others; of a running one how long."""
     if job.status in transitions.WAITING:
-        return format_html(
-            '<span class="unbroken" title="{}">{}</span><span class="cell-note faint">{}</span>',
-            plain_time(job.run_at),
-            labels.relative(job.run_at, job.now),
-            _order(job),
+        soon = labels.relative(job.run_at, job.now)
+        run_at = format_html(
+            '<span class="unbroken" title="{}">{}</span>', plain_time(job.run_at), soon
         )
+        return noted(run_at, _order(job))
     if job.status == transitions.RUNNING and job.held_at:
         running = gettext("running for %s") % labels.age(job.held_at, job.now)
         return format_html('<span class="unbroken">{}</span>', running)
@@ -95,9 +94,7 @@ def _order(job: Job) -> str:
 @column(_("host"))
 def shown_host(job: AnyJob) -> SafeString | None:
     if job.affinity_host and job.status in transitions.WAITING:
-        return format_html(
-            '{}<span class="cell-note faint">{}</span>', job.affinity_host, _("only there")
-        )
+        return noted(job.affinity_host, _("only there"))
     if not job.host:
         return None
     return format_html('<span title="{}">{}</span>', job.worker, job.host)

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
@@ -24,6 +23,7 @@ from apps.common.admin.display import (
     shown_actor,
     shown_time,
 )
+from apps.common.admin.html import link, list_url, noted, page_link
 from apps.jobs.admin import labels
 from apps.jobs.admin.worker_links import KeyNames, WorkerLinks
 from apps.jobs.models import AnyJob, JobType
@@ -34,9 +34,9 @@ from apps.jobs.services.type_snapshots import type_snapshots
 _MADE_FOR = tuple(
     (re.compile(pattern), page)
     for pattern, page in (
-        (r"\S+ (?P<subject>schedule:(?P<number>[0-9]{1,18}))@", "admin:schedules_schedule_change"),
-        (r"bulk (?P<subject>bulk:(?P<number>[0-9]{1,18}))$", "admin:bulk_bulkrun_change"),
-        (r"deliver (?P<subject>delivery:(?P<number>[0-9]{1,18}))$", "admin:alerts_delivery_change"),
+        (r"\S+ (?P<subject>schedule:(?P<number>[0-9]{1,18}))@", "schedules_schedule"),
+        (r"bulk (?P<subject>bulk:(?P<number>[0-9]{1,18}))$", "bulk_bulkrun"),
+        (r"deliver (?P<subject>delivery:(?P<number>[0-9]{1,18}))$", "alerts_delivery"),
     )
 )
 
@@ -51,8 +51,7 @@ def shown_status(job: AnyJob) -> SafeString:
     )
     if not job.cancel_requested:
         return status
-    asked = gettext("Asked to stop")
-    return format_html('{}<span class="cell-note faint">{}</span>', status, asked)
+    return noted(status, gettext("Asked to stop"))
 
 
 @column(_("progress"))
@@ -62,9 +61,7 @@ def shown_progress(job: AnyJob) -> SafeString | None:
 
 @column(_("type"))
 def type_link(job: AnyJob) -> SafeString:
-    return format_html(
-        '<a class="text-link" href="{}">{}</a>', labels.list_url(type(job), type=job.type), job.type
-    )
+    return link(list_url(type(job), type=job.type), job.type)
 
 
 def is_in_pool(job: AnyJob) -> bool:
@@ -91,25 +88,23 @@ def type_page(job: AnyJob) -> SafeString:
     pk = JobType.objects.filter(name=job.type).values_list("pk", flat=True).first()
     if pk is None:
         return format_html("{} · {}", job.type, gettext("this type no longer exists"))
-    url = reverse("admin:jobs_jobtype_change", args=[pk])
-    return format_html('<a class="text-link" href="{}">{}</a>', url, job.type)
+    return page_link(JobType, pk, job.type)
 
 
 @column(_("key"))
 def key_link(job: AnyJob) -> SafeString | None:
     if not job.key:
         return None
-    url = labels.list_url(type(job), type=job.type, key=job.key)
+    url = list_url(type(job), type=job.type, key=job.key)
     unique = f" · {gettext('one open at a time')}" if job.is_unique else ""
-    return format_html('<a class="text-link" href="{}">{}</a>{}', url, job.key, unique)
+    return format_html("{}{}", link(url, job.key), unique)
 
 
 @column(_("user"))
 def user_link(job: AnyJob) -> SafeString | None:
     if not job.user_id:
         return None
-    url = labels.list_url(type(job), user=job.user_id)
-    return format_html('<a class="text-link" href="{}">{}</a>', url, job.user_id)
+    return link(list_url(type(job), user=job.user_id), job.user_id)
 
 
 @column(_("attempts"))
@@ -138,8 +133,7 @@ def made_for(job: AnyJob) -> SafeString | None:
     """The schedule, bulk run or delivery that the key names."""
     for pattern, page in _MADE_FOR:
         if found := pattern.match(f"{job.type} {job.key}"):
-            url = reverse(page, args=[found["number"]])
-            return format_html('<a class="text-link" href="{}">{}</a>', url, found["subject"])
+            return page_link(page, found["number"], found["subject"])
     return None
 
 

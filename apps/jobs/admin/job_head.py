@@ -17,6 +17,7 @@ from django.utils.translation import gettext_lazy as _
 from apps.common import clock
 from apps.common.admin.base import Panel
 from apps.common.admin.display import duration_of, label, plain_time, shown_text, shown_time
+from apps.common.admin.html import list_url
 from apps.common.masking import redact
 from apps.jobs.admin import job_fields, labels
 from apps.jobs.admin.state_picture import Pair, state_picture
@@ -94,7 +95,7 @@ def _group(job: AnyJob, visible: QuerySet[Any]) -> dict[str, Any]:
         return {}
     alike = visible.filter(type=job.type, error_key=job.error_key).order_by()
     return {
-        "alike": labels.list_url(type(job), type=job.type, error_key=job.error_key),
+        "alike": list_url(type(job), type=job.type, error_key=job.error_key),
         "alike_count": labels.capped(alike.values("pk")[:MAX_ALIKE].count(), MAX_ALIKE),
     }
 

@@ -29,6 +29,7 @@ from apps.common.admin.display import (
     translate,
 )
 from apps.common.admin.filters import ChoiceFilter
+from apps.common.admin.html import link, list_url
 from apps.common.admin.time_inputs import InstantField
 from apps.common.errors import Conflict
 from apps.common.masking import redact
@@ -155,13 +156,12 @@ class JobTypeAdmin(RecordedAdmin, ServiceModelAdmin):
     @column(_("waiting"))
     def waiting(self, job_type: Any) -> SafeString:
         counts: Counts = job_type.counts
+        ready = gettext("%s ready") % labels.capped(counts.ready, MAX_COUNTED)
+        scheduled = gettext("%s scheduled") % labels.capped(counts.scheduled, MAX_COUNTED)
         return format_html(
-            '<a class="text-link unbroken" href="{}">{}</a><span class="waiting-dot"> · </span>'
-            '<a class="text-link unbroken" href="{}">{}</a>',
-            labels.jobs_url(type=job_type.name, status="ready"),
-            gettext("%s ready") % labels.capped(counts.ready, MAX_COUNTED),
-            labels.jobs_url(type=job_type.name, status="scheduled"),
-            gettext("%s scheduled") % labels.capped(counts.scheduled, MAX_COUNTED),
+            '{}<span class="waiting-dot"> · </span>{}',
+            _jobs_link(job_type, "ready", ready),
+            _jobs_link(job_type, "scheduled", scheduled),
         )
 
     @column(_("running"))
@@ -302,7 +302,7 @@ def _state_panel(job_type: JobType) -> SafeString:
         else labels.time_from_now(job_type.paused_until, now),
         "counts": [
             (
-                labels.jobs_url(type=job_type.name, status=status.value),
+                list_url(Job, type=job_type.name, status=status.value),
                 capfirst(str(status.label)),
                 labels.capped(count, MAX_COUNTED),
             )
@@ -315,6 +315,11 @@ def _state_panel(job_type: JobType) -> SafeString:
         "breaker": _breaker(job_type, now),
     }
     return SafeString(render_to_string("admin/includes/job_type_state.html", context))
+
+
+def _jobs_link(job_type: JobType, status: str, text: str) -> SafeString:
+    url = list_url(Job, type=job_type.name, status=status)
+    return link(url, text, look="text-link unbroken")
 
 
 def _breaker(job_type: JobType, now: datetime) -> dict[str, Any] | None:

@@ -17,6 +17,7 @@ from apps.common.admin import reason_action
 from apps.common.admin.base import Panel, in_pairs
 from apps.common.admin.buttons import Button
 from apps.common.admin.filters import InstantFilter
+from apps.common.admin.html import list_url
 from apps.common.admin.list_head import MAX_COUNTED
 from apps.common.admin.live import LiveAdmin
 from apps.jobs.admin import job_columns, job_panels, labels
@@ -287,7 +288,7 @@ class JobAdmin(LiveAdmin, AnyJobAdmin):
 def older_url(asked: Mapping[str, str]) -> str:
     """The list of the archive with those of the filters that it has, too."""
     kept = {name: asked[name] for name in OLDER_BY if asked.get(name)}
-    return labels.list_url(ArchivedJob, **kept)
+    return list_url(ArchivedJob, **kept)
 
 
 admin.site.register(Job, JobAdmin)

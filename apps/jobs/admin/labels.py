@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
-from urllib.parse import urlencode
 
-from django.urls import reverse
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, pgettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
 from apps.common.admin.display import duration_of, shown_time
-from apps.jobs.models import AnyJob, Job
+from apps.common.admin.html import noted
+from apps.jobs.models import Job
 from apps.jobs.rules import order
 from apps.jobs.rules.order import score_of
 from apps.jobs.rules.type_snapshot import TypeSnapshot
@@ -75,9 +73,7 @@ def seconds(count: int) -> str:
 
 def time_from_now(instant: datetime, now: datetime) -> SafeString:
     """The instant, and below it how far that is from now."""
-    return format_html(
-        '{}<span class="cell-note faint">{}</span>', shown_time(instant), relative(instant, now)
-    )
+    return noted(shown_time(instant), relative(instant, now))
 
 
 def score_words(order_key: int) -> str:
@@ -109,21 +105,6 @@ def base_of(job: Job, weight_ms: int) -> datetime | None:
         return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
     except OverflowError:
         return None
-
-
-def jobs_url(**filters: str) -> str:
-    """The list of jobs with these filters."""
-    return list_url(Job, **filters)
-
-
-def list_url(of: type[AnyJob], **filters: str) -> str:
-    """The list of the live jobs, or of the archive, with these filters."""
-    return f"{reverse(f'admin:jobs_{of._meta.model_name}_changelist')}?{urlencode(filters)}"
-
-
-def page_url(of: type[AnyJob], number: int) -> str:
-    """The page of the job in the live table, or in the archive."""
-    return reverse(f"admin:jobs_{of._meta.model_name}_change", args=[number])
 
 
 class WaitingTooLong(NamedTuple):

@@ -19,11 +19,12 @@ from apps.common.admin import actor_of
 from apps.common.admin.buttons import Button
 from apps.common.admin.csv_text import BYTE_ORDER_MARK, CsvForm
 from apps.common.admin.display import listed, shown_actor, shown_text, shown_time, translate
+from apps.common.admin.html import list_url
 from apps.common.errors import PlatformError
 from apps.common.readers import is_key
 from apps.jobs.admin import labels
 from apps.jobs.admin.worker_links import KeyNames, WorkerLinks
-from apps.jobs.models import JobType, bounds_of
+from apps.jobs.models import Job, JobType, bounds_of
 from apps.jobs.rules.order import MAX_SCORE, Score, score_key
 from apps.jobs.rules.submission import MAX_KEY
 from apps.jobs.services.pool_rebuild import EVENT, Rebuilt, foresee, rebuild_whole
@@ -99,8 +100,8 @@ def _line(request: HttpRequest, model_admin: Any, row: JobType) -> _Pool:
         name=row.name,
         title=shown_text(row.title, limit=80),
         url=model_admin.change_url(row.pk),
-        jobs_url=labels.jobs_url(type=row.name, status="ready"),
-        held_url=labels.jobs_url(type=row.name, status="running"),
+        jobs_url=list_url(Job, type=row.name, status="ready"),
+        held_url=list_url(Job, type=row.name, status="running"),
         status=status,
         workers=_holders(status.workers[:MAX_WORKERS]),
         more=max(0, len(status.workers) - MAX_WORKERS),

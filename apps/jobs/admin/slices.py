@@ -9,16 +9,16 @@ from typing import Any
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
-from django.urls import reverse
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
 from apps.common.admin.display import shown_text, shown_time
+from apps.common.admin.html import page_url
 from apps.jobs.admin import labels
 from apps.jobs.admin.filters import type_names
 from apps.jobs.admin.worker_links import KeyNames, WorkerLinks
-from apps.jobs.models import Worker, bounds_of
+from apps.jobs.models import Job, Worker, bounds_of
 from apps.jobs.rules.slices import SliceMap, Slices, client_and_name
 from apps.jobs.rules.submission import SHARDS
 from apps.jobs.services.counts import DueJob
@@ -106,7 +106,7 @@ def _part(slices: Slices, member: str) -> dict[str, Any]:
 def _due(job: DueJob | None, now: datetime, *, is_linked: bool) -> dict[str, Any] | None:
     if job is None:
         return None
-    url = reverse("admin:jobs_job_change", args=[job.number]) if is_linked else ""
+    url = page_url(Job, job.number) if is_linked else ""
     return {"number": job.number, "url": url, "since": labels.age(job.since, now)}
 
 

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.http import HttpRequest
-from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from apps.access.models import ApiClient
 from apps.common.admin.display import shown_text
+from apps.common.admin.html import page_link
 from apps.jobs.models import Worker
 
 
@@ -39,8 +39,7 @@ class WorkerLinks:
         ]
         if len(found) != 1:
             return format_html("{}", shown_text(name))
-        url = reverse("admin:jobs_worker_change", args=found)
-        return format_html('<a class="text-link" href="{}">{}</a>', url, shown_text(name))
+        return page_link(Worker, found[0], shown_text(name))
 
 
 class KeyNames:
@@ -59,5 +58,4 @@ class KeyNames:
         pk, name = self._known[client]
         if not self._are_linked:
             return format_html("{}", shown_text(name))
-        url = reverse("admin:access_apiclient_change", args=[pk])
-        return format_html('<a class="text-link" href="{}">{}</a>', url, shown_text(name))
+        return page_link(ApiClient, pk, shown_text(name))

@@ -10,7 +10,6 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.urls import reverse
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -18,6 +17,7 @@ from django.utils.translation import gettext_lazy as _
 from apps.common import clock
 from apps.common.admin.base import Panel
 from apps.common.admin.display import shown_actor, shown_text, shown_time
+from apps.common.admin.html import list_url, page_link
 from apps.common.masking import redact
 from apps.jobs.admin import job_fields, labels
 from apps.jobs.admin.worker_links import WorkerLinks
@@ -82,7 +82,7 @@ def running_now(person: Any) -> dict[str, Any]:
     return {
         "lines": _lines(jobs[:MAX_LISTED]),
         "more": len(jobs) > MAX_LISTED,
-        "running_url": labels.jobs_url(status=transitions.RUNNING),
+        "running_url": list_url(Job, status=transitions.RUNNING),
         "live_url": reverse(RUNNING_URL),
         "live_seconds": LIVE_SECONDS,
     }
@@ -130,9 +130,8 @@ def _lines(jobs: Sequence[Job]) -> list[_Line]:
 def jobs_url(worker: Worker, **filters: str) -> str:
     """The list of the jobs that this worker held last."""
     client = {"client": worker.client} if worker.client else {}
-    return labels.jobs_url(worker=worker.name, **client, **filters)
+    return list_url(Job, worker=worker.name, **client, **filters)
 
 
 def _link(job: Job) -> SafeString:
-    url = reverse("admin:jobs_job_change", args=[job.pk])
-    return format_html('<a class="text-link" href="{}">{}</a>', url, job.pk)
+    return page_link(Job, job.pk)

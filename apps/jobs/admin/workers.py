@@ -26,6 +26,7 @@ from apps.common.admin.display import (
     text_column,
     time_column,
 )
+from apps.common.admin.html import link, noted
 from apps.common.admin.timeline import Moment
 from apps.common.readers import read_key
 from apps.jobs.admin import labels, worker_panels
@@ -183,17 +184,17 @@ class WorkerAdmin(MachineRowAdmin):
         shown = format_html(
             '<span class="unbroken">{}{}</span>', label(text, colour), worker.buttons
         )
-        return format_html("{}{}", shown, _note(note))
+        return noted(shown, note)
 
     @column(_("last contact"))
     def shown_contact(self, worker: Any) -> SafeString:
         shown = labels.relative(worker.last_heartbeat_at, worker.now)
-        return format_html('<span class="unbroken">{}</span>{}', shown, _note(_habit(worker)))
+        return noted(format_html('<span class="unbroken">{}</span>', shown), _habit(worker))
 
     @column(_("last contact"))
     def last_contact(self, worker: Any) -> SafeString:
         at = labels.time_from_now(worker.last_heartbeat_at, worker.now)
-        return format_html("{}{}", at, _note(_habit(worker)))
+        return noted(at, _habit(worker))
 
     @column(_("API key"))
     def shown_key(self, worker: Any) -> SafeString:
@@ -202,12 +203,12 @@ class WorkerAdmin(MachineRowAdmin):
     @column(_("kind"))
     def kind_and_key(self, worker: Any) -> SafeString:
         key = worker.keys.name(worker.client) if worker.client else ""
-        return format_html("{}{}", self.shown_kind(worker), _note(key))
+        return noted(self.shown_kind(worker), key)
 
     @column(_("host"))
     def host_and_version(self, worker: Any) -> SafeString:
         version = shown_text(worker.version, limit=80)
-        return format_html("{}{}", shown_text(worker.host) or "–", _note(version))
+        return noted(shown_text(worker.host) or "–", version)
 
     @column(_("speed classes"))
     def shown_lanes(self, worker: Worker) -> str:
@@ -239,9 +240,7 @@ class WorkerAdmin(MachineRowAdmin):
             busy = min(worker.held, worker.capacity) if is_outside else busy_slots(worker)
             numbers = {"used": busy, "slots": worker.capacity}
             used = gettext("%(used)d of %(slots)d slots") % numbers
-        return format_html(
-            '<a class="text-link unbroken" href="{}">{}</a>{}', url, jobs, _note(used)
-        )
+        return noted(link(url, jobs, look="text-link unbroken"), used)
 
     @column(_("worker loops"))
     def shown_drains(self, worker: Worker) -> SafeString:
@@ -313,10 +312,6 @@ def _state(worker: Any) -> tuple[str, str]:
 
 def _habit(worker: Worker) -> str:
     return "" if worker.promises_beats else gettext("calls when it wants work")
-
-
-def _note(text: str) -> SafeString:
-    return format_html('<span class="cell-note faint">{}</span>', text) if text else SafeString("")
 
 
 def _leave_types(rows: Sequence[Worker], request: HttpRequest) -> None:

@@ -10,7 +10,6 @@ from urllib.parse import urlencode
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
@@ -27,6 +26,7 @@ from apps.common.admin.display import (
     shown_text,
     time_column,
 )
+from apps.common.admin.html import link, page_link
 from apps.common.admin.keyset import KeysetAdmin
 from apps.common.admin.timeline import Moment
 from apps.common.masking import redact
@@ -224,11 +224,7 @@ class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
         name = _page_of(entry)
         if not name:
             return str(entry.subject_id)
-        return format_html(
-            '<a class="text-link" href="{}">{}</a>',
-            reverse(f"admin:{name}_change", args=[entry.subject_id]),
-            entry.subject_id,
-        )
+        return page_link(name, entry.subject_id)
 
     @column(_("event"))
     def shown_event(self, entry: JournalEntry) -> str:
@@ -249,7 +245,7 @@ class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
         if not entry.person:
             return text or None
         url = f"{self.changelist_url()}?{urlencode({'by': entry.person})}"
-        return format_html('<a class="text-link" href="{}">{}</a>', url, text)
+        return link(url, text)
 
     @column(_("reason"))
     def shown_reason(self, entry: JournalEntry) -> str | None:

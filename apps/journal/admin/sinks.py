@@ -9,8 +9,6 @@ from typing import Any
 
 from django.contrib import admin
 from django.http import HttpRequest
-from django.urls import reverse
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext_lazy, pgettext
 from django.utils.translation import gettext_lazy as _
@@ -27,6 +25,7 @@ from apps.common.admin.display import (
     time_column,
 )
 from apps.common.admin.filters import KeyFilter
+from apps.common.admin.html import link, list_url, noted, page_link
 from apps.common.admin.timeline import Moment
 from apps.common.readers import read_key, read_number
 from apps.journal.admin import words
@@ -100,12 +99,11 @@ class SinkAdmin(MachineRowAdmin):
         refused = ""
         if sink.rejected:
             refused = gettext("%s refused") % f"{sink.rejected:,}"
-        return format_html('{}<span class="cell-note faint">{}</span>', f"{sink.sent:,}", refused)
+        return noted(f"{sink.sent:,}", refused)
 
     @column(_("refused"))
     def shown_rejected(self, sink: Any) -> SafeString:
-        url = f"{reverse('admin:journal_sinkreject_changelist')}?sink={sink.name}"
-        return format_html('<a class="text-link" href="{}">{}</a>', url, f"{sink.rejected:,}")
+        return link(list_url(SinkReject, sink=sink.name), f"{sink.rejected:,}")
 
     def has_steer_permission(self, request: HttpRequest, obj: object = None) -> bool:
         return self._has_own_permission(request, "change_sink")
@@ -170,8 +168,7 @@ class SinkRejectAdmin(MachineRowAdmin):
 
     @column(_("journal entry"))
     def shown_entry(self, reject: SinkReject) -> SafeString:
-        url = reverse("admin:journal_journalentry_change", args=[reject.entry_id])
-        return format_html('<a class="text-link" href="{}">{}</a>', url, reject.entry_id)
+        return page_link(JournalEntry, reject.entry_id)
 
     @column(_("line"))
     def shown_body(self, reject: SinkReject) -> SafeString:

@@ -13,7 +13,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.template.response import TemplateResponse
 from django.urls import reverse
-from django.utils.html import escape
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.timezone import get_current_timezone, get_current_timezone_name
 from django.utils.translation import gettext, ngettext
@@ -22,10 +22,13 @@ from django.utils.translation import gettext_lazy as _
 from apps.common import clock, filtering
 from apps.common.admin.display import shown_text, shown_time
 from apps.common.admin.filters import read_parameter
+from apps.common.admin.html import link, list_url, page_url
 from apps.common.zones import parse_zone
+from apps.dispatch.models import Dispatch
 from apps.jobs.admin.filters import type_names
 from apps.jobs.admin.job_groups import GROUP_URL, STATUSES
 from apps.jobs.admin.labels import relative
+from apps.jobs.models import Job
 from apps.jobs.services.error_states import Error, states_of
 from apps.journal.admin.words import reason_of
 from apps.reports.admin.controls import Option
@@ -193,62 +196,61 @@ class _Rows:
         self._acts = [
             (title, {*STATUSES[name]}, reverse(GROUP_URL, args=[name])) for name, title in acts
         ]
-        self._new = f' <span class="failure-new">{escape(gettext("new"))}</span>'
-        self._newest = escape(gettext("The newest job or dispatch with this error"))
-        self._last_seen = escape(gettext("Last seen"))
-        self._first_seen = escape(gettext("First seen"))
-        self._jobs = escape(gettext("Jobs"))
-        self._jobs_are = escape(gettext("Jobs whose last error is this one"))
-        self._dispatches = escape(gettext("Dispatches"))
-        self._dispatches_are = escape(gettext("Failed dispatches of this task"))
+        self._new = format_html(' <span class="failure-new">{}</span>', gettext("new"))
+        self._newest = gettext("The newest job or dispatch with this error")
+        self._last_seen, self._first_seen = gettext("Last seen"), gettext("First seen")
 
     def drawn(self, failure: Failure) -> SafeString:
         """As HTML."""
         is_rest = failure.error_key == OTHER
         sample, url = (_rest if is_rest else _one)(failure)
         is_new = not is_rest and failure.first_seen >= self._start
-        title = self._titles.get(failure.type_or_task, failure.type_or_task)
+        name = failure.type_or_task
         final = ngettext("%(count)s final", "%(count)s final", failure.final)
-        return SafeString(
-            '<li class="failure panel"><div class="failure-what"><p class="failure-type">'
-            f'<a class="text-link" href="{escape(self._only + quote(failure.type_or_task))}">'
-            f"{escape(title)}</a>{self._new if is_new else ''}</p>"
-            f'<p class="failure-sample"><a href="{escape(url)}" '
-            f'title="{self._newest}"><bdi>{escape(sample)}</bdi></a></p></div>'
-            f'<p class="failure-count"><strong>{failure.total:,}</strong> '
-            f'<span class="faint">{escape(final % {"count": f"{failure.final:,}"})}</span>'
-            f"</p>{_trend(failure)}"
-            f'<dl class="failure-times"><div><dt>{self._last_seen}</dt>'
-            f"<dd>{escape(relative(failure.last_seen, self._now))}</dd></div>"
-            f"<div><dt>{self._first_seen}</dt><dd>{shown_time(failure.first_seen)}</dd></div></dl>"
-            f'<p class="failure-acts">{"" if is_rest else self._ways(failure)}</p></li>'
+        return format_html(
+            '<li class="failure panel"><div class="failure-what"><p class="failure-type">{}{}</p>'
+            '<p class="failure-sample">{}</p></div><p class="failure-count"><strong>{}</strong> '
+            '<span class="faint">{}</span></p>{}<dl class="failure-times"><div><dt>{}</dt>'
+            "<dd>{}</dd></div><div><dt>{}</dt><dd>{}</dd></div></dl>"
+            '<p class="failure-acts">{}</p></li>',
+            link(self._only + quote(name), self._titles.get(name, name)),
+            self._new if is_new else "",
+            link(url, format_html("<bdi>{}</bdi>", sample), look="", title=self._newest),
+            f"{failure.total:,}",
+            final % {"count": f"{failure.final:,}"},
+            _trend(failure),
+            self._last_seen,
+            relative(failure.last_seen, self._now),
+            self._first_seen,
+            shown_time(failure.first_seen),
+            "" if is_rest else self._ways(failure),
         )
 
-    def _ways(self, failure: Failure) -> str:
+    def _ways(self, failure: Failure) -> SafeString:
         """The links to the jobs or dispatches of the group, and to what is done with its jobs."""
         if failure.source != JOB:
-            return _button(_failed(failure), self._dispatches, self._dispatches_are)
+            return _button(
+                _failed(failure), gettext("Dispatches"), gettext("Failed dispatches of this task")
+            )
         error = failure.type_or_task, failure.error_key
-        group = urlencode({"type": error[0], "error_key": error[1]})
-        listed = f"{reverse('admin:jobs_job_changelist')}?{group}"
-        ways = [_button(listed, self._jobs, self._jobs_are)]
+        group = {"type": error[0], "error_key": error[1]}
+        listed = gettext("Jobs"), gettext("Jobs whose last error is this one")
+        ways = [_button(list_url(Job, **group), *listed)]
         states = self._states.get(error, frozenset())
         for title, acted_on, url in self._acts:
             if states is None or acted_on & states:
-                ways.append(_button(f"{url}?{group}&{self._back}", escape(title)))
-        return " ".join(ways)
+                ways.append(_button(f"{url}?{urlencode(group)}&{self._back}", title))
+        return format_html_join(" ", "{}", ((way,) for way in ways))
 
 
-def _button(url: str, words: str, explained: str = "") -> str:
-    """A link of words that are escaped."""
-    title = f' title="{explained}"' if explained else ""
-    return f'<a class="plain-button" href="{escape(url)}"{title}>{words}</a>'
+def _button(url: str, words: str, explained: str = "") -> SafeString:
+    return link(url, words, look="plain-button", title=explained)
 
 
 def _one(failure: Failure) -> tuple[str, str]:
     """The text of the newest error, and the address of its job or dispatch."""
-    model = "jobs_job" if failure.source == JOB else "dispatch_dispatch"
-    url = reverse(f"admin:{model}_change", args=[failure.subject_id])
+    model = Job if failure.source == JOB else Dispatch
+    url = page_url(model, failure.subject_id)
     return shown_text(reason_of(failure.sample), limit=MAX_SAMPLE), url
 
 
@@ -261,10 +263,10 @@ def _failed(failure: Failure) -> str:
     """The list of all failed jobs of the type, or dispatches of the task."""
     if failure.source == JOB:
         asked = {"type": failure.type_or_task, "status": "failed"}
-        return f"{reverse('admin:jobs_job_changelist')}?{urlencode(asked)}"
+        return list_url(Job, **asked)
     source, _colon, task = failure.type_or_task.partition(":")
     asked = {"source": source, "task": task, "state": "failed"}
-    return f"{reverse('admin:dispatch_dispatch_changelist')}?{urlencode(asked)}"
+    return list_url(Dispatch, **asked)
 
 
 def _trend(failure: Failure) -> SafeString:

@@ -19,10 +19,12 @@ from django.utils.translation import gettext_lazy as _
 from apps.common import clock
 from apps.common.admin.actions import ReasonForm, actor_of
 from apps.common.admin.display import label, shown_text, translate
+from apps.common.admin.html import list_url, page_url
 from apps.common.errors import PlatformError
 from apps.jobs.admin.job_groups import GROUP_URL
-from apps.jobs.models import JobType
+from apps.jobs.models import Job, JobType
 from apps.journal.admin import words
+from apps.journal.models import Sink, SinkReject
 from apps.reports.permissions import may_govern
 from apps.reports.rules.tally import error_of
 from apps.reports.services.findings import (
@@ -133,13 +135,12 @@ def _links(request: HttpRequest, detector: Detector, finding: Finding) -> list[t
 
 
 def _to_sink(request: HttpRequest, name: str) -> list[tuple[str, str]]:
-    asked = urlencode({"sink": name})
     pages = (
-        ("journal.view_sink", gettext("Sinks"), reverse("admin:journal_sink_changelist")),
+        ("journal.view_sink", gettext("Sinks"), list_url(Sink)),
         (
             "journal.view_sinkreject",
             gettext("Refused entries"),
-            f"{reverse('admin:journal_sinkreject_changelist')}?{asked}",
+            list_url(SinkReject, sink=name),
         ),
     )
     return [(text, url) for permission, text, url in pages if request.user.has_perm(permission)]
@@ -149,13 +150,13 @@ def _to_type(request: HttpRequest, name: str) -> list[tuple[str, str]]:
     row = JobType.objects.visible_to(request.user).filter(name=name).first()
     if row is None or not request.user.has_perm("jobs.view_jobtype"):
         return []
-    return [(gettext("Job type"), reverse("admin:jobs_jobtype_change", args=[row.pk]))]
+    return [(gettext("Job type"), page_url(JobType, row.pk))]
 
 
 def _to_retry(request: HttpRequest, value: str) -> list[tuple[str, str]]:
     type_, key = error_of(value)
     asked = {"type": type_, "error_key": key}
-    jobs = f"{reverse('admin:jobs_job_changelist')}?{urlencode(asked)}"
+    jobs = list_url(Job, **asked)
     ways = [(gettext("Jobs"), jobs)] if request.user.has_perm("jobs.view_job") else []
     if request.user.has_perm("jobs.operate_job"):
         asked["back"] = reverse("governance")

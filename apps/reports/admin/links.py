@@ -6,8 +6,10 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
-from django.urls import reverse
-
+from apps.common.admin.html import list_url
+from apps.dispatch.models import Dispatch
+from apps.jobs.models import Job
+from apps.journal.models import JournalEntry
 from apps.reports.rules.outcomes import TOTAL
 from apps.reports.services.choice import Choice, stamp
 from apps.reports.services.summary import HOUR
@@ -32,7 +34,7 @@ def entries_of(choice: Choice, group: tuple[str, str] | None = None) -> str:
     parameters: dict[str, Any] = {"source": choice.source}
     if narrowed:
         parameters[JOURNAL_PARAMETERS[narrowed[0]]] = narrowed[1]
-    return f"{reverse('admin:journal_journalentry_changelist')}?{urlencode(parameters)}"
+    return list_url(JournalEntry, **parameters)
 
 
 def between(entries: str, since: datetime, until: datetime) -> str:
@@ -76,5 +78,5 @@ def rows_of(choice: Choice, group: tuple[str, str]) -> str:
         parameters = {"source": source, "task": task}
     else:
         parameters = {dimension: value}
-    name = "dispatch_dispatch" if dimension in ("task", "executor") else "jobs_job"
-    return f"{reverse(f'admin:{name}_changelist')}?{urlencode(parameters)}"
+    model = Dispatch if dimension in ("task", "executor") else Job
+    return list_url(model, **parameters)

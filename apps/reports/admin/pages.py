@@ -112,9 +112,7 @@ def _view_of(request: HttpRequest) -> View:
 def _shown(sheet: Sheet, *, has_quotas: bool) -> dict[str, Any]:
     choice, summary = sheet.choice, sheet.through_time
     columns = columns_of(choice, summary.total)
-    # Times in which nothing ended would hide the others.
-    listed = [row for row in sheet.rows if sheet.by_group is not None or not is_empty(row)]
-    rows, empty = listed[:MAX_ROWS], len(sheet.rows) - len(listed)
+    rows = sheet.listed[:MAX_ROWS]
     titles = titles_of(_tasks_of(choice, rows))
     # The chart is in order of time, however the table is sorted.
     times = rows_of(summary)
@@ -137,14 +135,14 @@ def _shown(sheet: Sheet, *, has_quotas: bool) -> dict[str, Any]:
         "columns_url": choice.query(columns="" if choice.columns else ALL_COLUMNS),
         "has_all_columns": bool(choice.columns),
         "only_title": titles.get(choice.only[1], "") if choice.only else "",
-        "more": len((sheet.by_group or summary).names) - empty - len(rows),
+        "more": sheet.beyond(len(rows)),
         "is_of_busiest": sheet.by_group is not None and choice.sort.lstrip("-") in TIME_NAMES,
         "total_cells": cells(choice, Row(summary.total, summary.start, summary.as_of), columns),
     }
     name_of = dict(zip((row.since for row in times), names, strict=True))
     if sheet.by_group is None:
         context["rows"] = time_rows(choice, choice.time_step, rows, columns, name_of)
-        context["empty"] = _empty(choice, empty)
+        context["empty"] = _empty(choice, len(sheet.rows) - len(sheet.listed))
     else:
         figures["group"] = chart.by_group(choice, rows, titles)
         busy = [row for row in times if not is_empty(row)]

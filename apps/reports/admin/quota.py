@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from django.urls import reverse
 from django.utils.safestring import SafeString
 
 from apps.common.admin.display import quota_bar, shown_text
+from apps.common.admin.html import list_url, page_url
 from apps.common.db import fetch_each, table
-from apps.dispatch.models import TASK_MODELS, Source, Stock
+from apps.dispatch.models import TASK_MODELS, Dispatch, Source, Stock
 from apps.dispatch.services.past import members_of
 from apps.reports.services.summary import Summary
 from apps.reports.services.titles import MAX_TITLE, numbers_of
@@ -94,9 +94,8 @@ def _quota(source: Source, task: Any, handed: list[int], members: dict[int, int]
     return Quota(
         label=f"{source}:{task.pk}",
         title=shown_text(task.title, limit=MAX_TITLE),
-        url=reverse(f"admin:dispatch_{source}task_change", args=[task.pk]),
-        dispatches_url=reverse("admin:dispatch_dispatch_changelist")
-        + f"?source={source}&task={task.pk}",
+        url=page_url(type(task), task.pk),
+        dispatches_url=list_url(Dispatch, source=source, task=task.pk),
         bar=quota_bar(sum(handed), times * max(1, len(handed)), of_members=to_all),
         occurrences=len(handed),
         full=sum(each >= times for each in handed),

@@ -13,6 +13,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import get_language, gettext
 
+from apps.common.admin.html import link, noted
 from apps.reports.admin import links
 from apps.reports.rules.sketch import lower_bound
 from apps.reports.services.choice import Choice
@@ -79,9 +80,8 @@ def group_row(
         gettext("Its jobs or dispatches"),
         gettext("Jobs or dispatches: %(name)s") % {"name": name},
     )
-    if title:
-        beside += format_html('<span class="cell-note faint">{}</span>', name)
-    head = _head(title or name, links.report_of(choice, group), beside)
+    below = noted(beside, name if title else "")
+    head = _head(title or name, links.report_of(choice, group), below)
     return head + cells(choice, row, columns, group)
 
 
@@ -105,8 +105,8 @@ def time_rows(
 
 
 def _head(name: str, url: str, beside: str = "") -> SafeString:
-    head = f'<a href="{escape(url)}">{escape(name)}</a>' if url else escape(name)
-    return SafeString(f'<th scope="row">{head}{beside}</th>')
+    head = link(url, name, look="") if url else name
+    return format_html('<th scope="row">{}{}</th>', head, beside)
 
 
 def cells(

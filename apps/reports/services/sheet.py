@@ -7,6 +7,7 @@ import io
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
@@ -20,7 +21,7 @@ from apps.dispatch.models import Executor, OperatorScope
 from apps.jobs.models import bounds_of
 from apps.reports.rules.outcomes import DISPATCH, JOB
 from apps.reports.services.choice import GROUPS, Choice, read_choice
-from apps.reports.services.columns import COLUMNS, SORTS, Row, ordered, rows_of
+from apps.reports.services.columns import COLUMNS, SORTS, Row, is_empty, ordered, rows_of
 from apps.reports.services.coverage import Stored
 from apps.reports.services.rows import First
 from apps.reports.services.summary import Figures, Period, Summary, summarise, total_of
@@ -91,10 +92,20 @@ class Sheet:
     def total(self) -> Figures:
         return self.through_time.total
 
-    @property
+    @cached_property
     def rows(self) -> list[Row]:
         """The sorted rows of the table."""
         return ordered(self.choice, rows_of(self.by_group or self.through_time))
+
+    @cached_property
+    def listed(self) -> list[Row]:
+        """The rows that are shown: times in which nothing ended would hide the others."""
+        return [row for row in self.rows if self.by_group is not None or not is_empty(row)]
+
+    def beyond(self, shown: int) -> int:
+        """How many more there are than the first ones that are `shown`."""
+        names = (self.by_group or self.through_time).names
+        return len(names) - (len(self.rows) - len(self.listed)) - shown
 
 
 def read_sheet(choice: Choice, view: View, *, is_whole: bool) -> Sheet:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, tzinfo
 from typing import Any
 
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.display import label, shown_text, shown_time, translate
+from apps.common.admin.html import noted, page_link, table
 from apps.common.masking import redact
 from apps.common.messages import Message
 from apps.jobs.admin import labels
@@ -22,16 +22,6 @@ from apps.schedules.models import Schedule, ScheduleRun
 
 MAX_RUNS = 50
 JOB_COLUMNS = ("type", "status", "finished_at")
-
-
-def due_list(instants: Iterable[datetime], zone: tzinfo | None) -> SafeString:
-    """The instants, each also in the zone of the rule; a sentence when there is none."""
-    rows = format_html_join(
-        "", "<li>{}</li>", ((shown_time(instant, also=zone),) for instant in instants)
-    )
-    if not rows:
-        return format_html("<p>{}</p>", _("None."))
-    return format_html('<ol class="plain-list due-list">{}</ol>', rows)
 
 
 def jobs_of(runs: Iterable[int | None], bounds: Bounds) -> dict[int, AnyJob]:
@@ -48,12 +38,8 @@ def outcome(number: int | None, jobs: Mapping[int, AnyJob]) -> SafeString | str:
     if job is None:
         return str(number)
     status = capfirst(str(job.get_status_display()))
-    return format_html(
-        '{} <a class="text-link" href="{}">{}</a>',
-        label(status, labels.STATUS_COLOURS.get(job.status, "")),
-        labels.page_url(type(job), number),
-        number,
-    )
+    colour = labels.STATUS_COLOURS.get(job.status, "")
+    return format_html("{} {}", label(status, colour), page_link(type(job), number))
 
 
 def runs_table(schedule: Schedule, bounds: Bounds) -> SafeString:
@@ -62,16 +48,8 @@ def runs_table(schedule: Schedule, bounds: Bounds) -> SafeString:
     if not runs:
         return format_html("<p>{}</p>", _("None yet."))
     jobs = jobs_of((run.job for run in runs), bounds)
-    return format_html(
-        '<table class="plain-table roomy-table"><thead><tr><th scope="col">{}</th>'
-        '<th scope="col">{}</th><th scope="col">{}</th></tr></thead><tbody>{}</tbody></table>',
-        _("Planned for"),
-        _("Job"),
-        _("Finished"),
-        format_html_join(
-            "", "<tr><td>{}</td><td>{}</td><td>{}</td></tr>", _rows(schedule, runs, jobs)
-        ),
-    )
+    heads = _("Planned for"), _("Job"), _("Finished")
+    return table(heads, _rows(schedule, runs, jobs), look="roomy-table")
 
 
 def _rows(
@@ -81,8 +59,7 @@ def _rows(
         job = None if run.job is None else jobs.get(run.job)
         planned: SafeString | str = shown_time(run.at, also=schedule.recurrence.zone)
         if run.by_hand:
-            note = gettext("run by hand")
-            planned = format_html('{}<span class="cell-note faint">{}</span>', planned, note)
+            planned = noted(planned, gettext("run by hand"))
         made = outcome(run.job, jobs) if run.job is not None else why_not(run)
         ended = shown_time(job.finished_at) if job is not None and job.finished_at else "–"
         yield planned, made, ended

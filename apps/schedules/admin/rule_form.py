@@ -20,13 +20,12 @@ from unfold.widgets import (
 )
 
 from apps.common.admin import ServiceForm
-from apps.common.admin.display import shown_text, translate
+from apps.common.admin.display import due_list, shown_text, translate
 from apps.common.admin.service import DRAFT
 from apps.common.admin.time_inputs import use_zone_of_form
 from apps.common.errors import FieldError, PlatformError
 from apps.common.zones import parse_zone
 from apps.dispatch.rules.recurrence import DAYS, MINUTES, parse_rule
-from apps.schedules.admin.panels import due_list
 
 NEXT_RUNS = 5
 ONCE, EVERY_MINUTES, EVERY_DAYS, CRON = "once", "every_minutes", "every_days", "cron"

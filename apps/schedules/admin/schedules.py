@@ -7,7 +7,6 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
@@ -18,6 +17,7 @@ from apps.common.admin import ServiceModelAdmin, reason_action
 from apps.common.admin.base import Panel
 from apps.common.admin.display import (
     column,
+    due_list,
     json_field,
     label,
     shown_time,
@@ -26,11 +26,12 @@ from apps.common.admin.display import (
     zoned_time_column,
 )
 from apps.common.admin.filters import ChoiceFilter
+from apps.common.admin.html import link, list_url
 from apps.dispatch.admin.for_whom import for_whom
 from apps.jobs.admin.filters import TypeFilter
 from apps.jobs.models import JobType, bounds_of
 from apps.journal.admin import RecordedAdmin
-from apps.schedules.admin.panels import MAX_RUNS, due_list, jobs_of, outcome, runs_table
+from apps.schedules.admin.panels import MAX_RUNS, jobs_of, outcome, runs_table
 from apps.schedules.admin.schedule_form import ScheduleForm
 from apps.schedules.models import Schedule
 from apps.schedules.services import schedules
@@ -106,8 +107,7 @@ class ScheduleAdmin(RecordedAdmin, ServiceModelAdmin):
 
     @column(_("job type"), ordering="job_type")
     def type_link(self, schedule: Schedule) -> SafeString | str:
-        url = f"{reverse('admin:jobs_jobtype_changelist')}?q={schedule.job_type}"
-        return format_html('<a class="text-link" href="{}">{}</a>', url, schedule.job_type)
+        return link(list_url(JobType, q=schedule.job_type), schedule.job_type)
 
     @column(_("status"))
     def shown_status(self, schedule: Schedule) -> SafeString:

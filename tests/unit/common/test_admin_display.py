@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from itertools import product
 from zoneinfo import ZoneInfo
@@ -18,8 +19,10 @@ from apps.common.admin.display import (
     shown_text,
     shown_time,
 )
+from apps.common.admin.html import bullets, link, noted, table
 from apps.common.admin.timeline import Moment, render_timeline
 from apps.common.masking import MASK
+from tests.processes import ROOT
 
 
 def test_unseen_characters_are_spelled_out_and_long_text_is_cut(subtests: pytest.Subtests) -> None:
@@ -128,3 +131,35 @@ def test_time_at_the_end_of_the_calendar_is_shown_in_any_zone(subtests: pytest.S
     for zone, at in product(("Asia/Shanghai", "America/Lima", "UTC"), (datetime.max, datetime.min)):
         with subtests.test(zone=zone, at=at), timezone.override(zone):
             assert plain_time(at.replace(tzinfo=UTC)).startswith(f"{at.year:04}-")
+
+
+# --- parts of pages -------------------------------------------------------------------------------
+EVIL, ESCAPED = '<i>"', "&lt;i&gt;&quot;"
+
+
+def test_parts_of_pages_escape_what_is_in_them(subtests: pytest.Subtests) -> None:
+    for part, drawn in (
+        (link(EVIL, EVIL, title=EVIL), f'<a class="text-link" href="{ESCAPED}" title="{ESCAPED}">'),
+        (link("?a=1&b=2", EVIL, look=""), f'<a href="?a=1&amp;b=2">{ESCAPED}</a>'),
+        (noted(EVIL, EVIL), f'{ESCAPED}<span class="cell-note faint">{ESCAPED}</span>'),
+        (noted(EVIL, ""), ESCAPED),
+        (table([EVIL], [[EVIL]]), f'<th scope="col">{ESCAPED}</th></tr></thead><tbody><tr><td>'),
+        (bullets([EVIL], tag="ol"), f'<ol class="plain-list"><li>{ESCAPED}</li></ol>'),
+        (bullets([]), ""),
+    ):
+        with subtests.test(drawn=drawn):
+            assert drawn in part
+            assert EVIL not in part
+
+
+def test_links_have_one_home() -> None:
+    """But for rows of lists, the thousands of figures of a report, and mails, which lack styles."""
+    modules = [*ROOT.glob("apps/**/*.py"), *ROOT.glob("taskplatform/**/*.py")]
+    write = {path.relative_to(ROOT) for path in modules if re.search("<a[ {]", path.read_text())}
+    assert sorted(map(str, write)) == [
+        "apps/alerts/services/report_message.py",
+        "apps/alerts/services/sending.py",
+        "apps/common/admin/html.py",
+        "apps/common/admin/list_rows.py",
+        "apps/reports/admin/report.py",
+    ]

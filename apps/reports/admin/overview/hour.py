@@ -13,13 +13,14 @@ from django.utils.timezone import localtime
 from django.utils.translation import gettext, ngettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
+from apps.common.admin.html import list_url
 from apps.common.zones import offset_name
 from apps.dispatch.models import Dispatch
 from apps.jobs.admin.labels import capped
 from apps.jobs.models import Job
 from apps.journal.models import JournalEntry
 from apps.reports.admin.overview.sight import Sight
-from apps.reports.admin.overview.tiles import DANGER, WARNING, Panel, Tile, listed, rate
+from apps.reports.admin.overview.tiles import DANGER, WARNING, Panel, Tile, rate
 from apps.reports.rules.outcomes import DISPATCH, JOB, TOTAL
 from apps.reports.services import flow
 from apps.reports.services.choice import stamp
@@ -78,14 +79,14 @@ def _minutes(source: str, found: Flow, now: datetime) -> Iterator[Tile]:
             key=f"{source}-in",
             title=_CAME[source],
             value=rate(found.came, found.minutes, flow.MAX_CAME),
-            url=listed(_MODELS[source], **between),
+            url=list_url(_MODELS[source], **between),
             notes=(_many(source, found.came, flow.MAX_CAME), _span(found, now)),
         )
     yield Tile(
         key=f"{source}-out",
         title=_("out"),
         value=rate(found.ended, found.minutes),
-        url=listed(JournalEntry, source=source, counted=_COUNTED[source], **between),
+        url=list_url(JournalEntry, source=source, counted=_COUNTED[source], **between),
         notes=(_many(source, found.ended), _span(found, now)),
     )
 

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 from django.utils.translation import gettext_lazy as _
 
+from apps.common.admin.html import list_url
 from apps.dispatch.admin.executor_blockers import FIRST_DAY
 from apps.dispatch.models import Executor, OnceTask
 from apps.dispatch.rules import life
 from apps.dispatch.services.planning import Found, numbers
 from apps.reports.admin.overview.sight import Sight
-from apps.reports.admin.overview.tiles import WARNING, Tile, listed
+from apps.reports.admin.overview.tiles import WARNING, Tile
 
 
 def tiles(sight: Sight) -> Iterator[Tile]:
@@ -27,21 +28,21 @@ def tiles(sight: Sight) -> Iterator[Tile]:
             key="tasks-unfilled",
             title=_("quotas not full"),
             value=_number(found.unfilled),
-            url=listed(OnceTask, status=life.UNFILLED, ends="24h", from_day=FIRST_DAY),
+            url=list_url(OnceTask, status=life.UNFILLED, ends="24h", from_day=FIRST_DAY),
             notes=(_("end within 24 h"),),
         )
         yield Tile(
             key="tasks-ending",
             title=_("tasks ending"),
             value=_number(found.ending),
-            url=listed(OnceTask, status=life.ACTIVE, ends="6h", from_day=FIRST_DAY),
+            url=list_url(OnceTask, status=life.ACTIVE, ends="6h", from_day=FIRST_DAY),
             notes=(_("within 6 h"),),
         )
         yield Tile(
             key="tasks-overdue",
             title=_("tasks overdue"),
             value=_number(found.overdue),
-            url=listed(OnceTask, status=life.OVERDUE, from_day=FIRST_DAY),
+            url=list_url(OnceTask, status=life.OVERDUE, from_day=FIRST_DAY),
             notes=(_("nobody took them"),),
             tone=WARNING if found.overdue.count else "",
         )
@@ -50,7 +51,7 @@ def tiles(sight: Sight) -> Iterator[Tile]:
             key="executors-silent",
             title=_("silent executors"),
             value=_number(found.silent),
-            url=listed(Executor, silent="True"),
+            url=list_url(Executor, silent="True"),
             notes=(_("with work in hand"),),
             tone=WARNING if found.silent.count else "",
         )

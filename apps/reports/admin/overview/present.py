@@ -8,13 +8,14 @@ from typing import Any
 
 from django.db.models import Min
 from django.utils.functional import Promise
-from django.utils.html import escape
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
 from apps.common.admin.display import plain_time, shown_text
+from apps.common.admin.html import attribute, list_url, page_url
 from apps.common.leases import SweepRun
 from apps.common.masking import redact
 from apps.dispatch.models import Dispatch
@@ -33,8 +34,6 @@ from apps.reports.admin.overview.tiles import (
     Notice,
     Panel,
     Tile,
-    listed,
-    row_of,
 )
 from apps.reports.rules.outcomes import DISPATCH
 from apps.reports.services.standing import Standing
@@ -59,7 +58,7 @@ def jobs(sight: Sight, status: Standing) -> Panel:
             key=f"jobs-{state}",
             title=state.label,
             value=capped(count, MAX_COUNTED),
-            url=listed(Job, status=state),
+            url=list_url(Job, status=state),
             tone=DANGER if state == states.FAILED and count else "",
         )
         for state in (states.READY, states.SCHEDULED, states.RUNNING, states.FAILED)
@@ -80,7 +79,7 @@ def _oldest_due(sight: Sight, status: Standing, *, has_ready: bool) -> Tile:
     key, title = "jobs-due", _("longest due")
     due = _longest_due(sight, status) if has_ready else None
     if due is None:
-        return Tile(key=key, title=title, value="–", url=listed(Job, status=Job.Status.READY))
+        return Tile(key=key, title=title, value="–", url=list_url(Job, status=Job.Status.READY))
     is_paused = any(each.name == due.type and each.is_paused(status.now) for each in status.types)
     is_late = status.now - due.since > timedelta(seconds=conf.JOB_STARVATION_SECONDS)
     name = shown_text(due.type)
@@ -88,9 +87,9 @@ def _oldest_due(sight: Sight, status: Standing, *, has_ready: bool) -> Tile:
         key=key,
         title=title,
         value=age(due.since, status.now),
-        url=row_of(Job, due.number)
+        url=page_url(Job, due.number)
         if due.number
-        else listed(Job, status=Job.Status.READY, type=due.type),
+        else list_url(Job, status=Job.Status.READY, type=due.type),
         notes=(gettext("%s, paused") % name if is_paused else name,),
         tone=WARNING if is_late and not is_paused else "",
     )
@@ -108,7 +107,7 @@ def _longest_due(sight: Sight, status: Standing) -> counts.DueJob | None:
 def dispatches(sight: Sight, status: Standing) -> Panel:
     is_limited = sight.is_limited(DISPATCH)
     count, deadline = _limited(sight) if is_limited else status.open_dispatches(MAX_COUNTED)
-    url = listed(Dispatch, state=Dispatch.State.OPEN)
+    url = list_url(Dispatch, state=Dispatch.State.OPEN)
     is_over = deadline is not None and status.now - deadline > _CLOSED_WITHIN
     tiles = [
         Tile(
@@ -164,7 +163,7 @@ def _workers(status: Standing) -> Iterator[Tile]:
         key="workers",
         title=_("live workers"),
         value=f"{len(active):,}",
-        url=listed(Worker, state=Worker.State.ACTIVE),
+        url=list_url(Worker, state=Worker.State.ACTIVE),
         notes=tuple(notes),
         tone="" if active else DANGER,
     )
@@ -174,7 +173,7 @@ def _workers(status: Standing) -> Iterator[Tile]:
         title=_("busy slots"),
         value=gettext("%(busy)d of %(slots)d")
         % {"busy": slots.total - slots.free, "slots": slots.total},
-        url=listed(Worker, state=Worker.State.ACTIVE),
+        url=list_url(Worker, state=Worker.State.ACTIVE),
     )
 
 
@@ -186,7 +185,7 @@ def _out_of_work(status: Standing) -> Iterator[Notice]:
         links = [
             Link(
                 name=shown_text(each.name),
-                url=row_of(Worker, each.id),
+                url=page_url(Worker, each.id),
                 note=relative(each.last_heartbeat_at, status.now),
             )
             for each in workers[:MAX_NAMED]
@@ -221,9 +220,11 @@ def _drawn(sweep: SweepRun, status: Standing) -> SafeString:
     took = "–" if sweep.duration_ms is None else gettext("%d ms") % sweep.duration_ms
     late = ""
     if status.is_overdue(sweep):
-        late, began = ' class="overview-late"', f"{began} · {gettext('overdue')}"
+        late, began = "overview-late", f"{began} · {gettext('overdue')}"
     cells = (sweep.name, gettext("%d s") % status.periods[sweep.name], began, took)
-    return SafeString(f"<tr{late}>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>")
+    return format_html(
+        "<tr{}><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>", attribute("class", late), *cells
+    )
 
 
 def _clock() -> Tile:
@@ -260,7 +261,7 @@ def held_back(status: Standing) -> Iterator[Notice]:
 
 
 def _page(known: TypeSnapshot) -> str:
-    return row_of(JobType, known.pk)
+    return page_url(JobType, known.pk)
 
 
 def _pause(known: TypeSnapshot) -> str:

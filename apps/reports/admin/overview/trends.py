@@ -8,18 +8,18 @@ from datetime import datetime
 from urllib.parse import quote
 
 from django.utils.functional import Promise
-from django.utils.html import escape
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.display import shown_text
+from apps.common.admin.html import link, list_url
 from apps.dispatch.models import Dispatch, Executor
 from apps.jobs.models import Job, JobType
 from apps.reports.admin.minute_chart import minute_chart
 from apps.reports.admin.overview.hour import ENDED, clock_time, report_url
 from apps.reports.admin.overview.sight import Sight
-from apps.reports.admin.overview.tiles import listed
 from apps.reports.admin.sparkline import sparkline
 from apps.reports.rules.outcomes import DISPATCH, JOB
 from apps.reports.services import lately
@@ -84,12 +84,12 @@ def tables(sight: Sight, sources: Collection[str], until: datetime) -> list[Tabl
             title=_("Job types, last hour"),
             heading=_("Type"),
             ended=ENDED[JOB],
-            url=listed(JobType),
+            url=list_url(JobType),
             rows=_rows(
                 "type",
                 minutes.trends_of_types(),
                 until,
-                f"{listed(Job)}?type=",
+                f"{list_url(Job)}?type=",
                 f"{report_url(JOB, 'minute', until)}&only=type%3A",
             ),
         )
@@ -103,12 +103,12 @@ def tables(sight: Sight, sources: Collection[str], until: datetime) -> list[Tabl
             title=_("Executor groups, last hour"),
             heading=_("Group"),
             ended=ENDED[DISPATCH],
-            url=listed(Executor, kind=Executor.Kind.GROUP),
+            url=list_url(Executor, kind=Executor.Kind.GROUP),
             rows=_rows(
                 "group",
                 minutes.trends_of_groups(only=only),
                 until,
-                *[f"{listed(Dispatch)}?executor="] * 2,
+                *[f"{list_url(Dispatch)}?executor="] * 2,
             ),
         )
         found.append(table)
@@ -126,15 +126,15 @@ def _rows(
 
 def _drawn(kind: str, trend: Trend, until: datetime, url: str, report: str) -> SafeString:
     """The row of a type or group; drawn without a template, as tiles are."""
-    name, quoted = shown_text(trend.name), quote(trend.name, safe="")
-    report = f'<td><a class="text-link" href="{escape(report + quoted)}">'
-    return SafeString(
-        f'<tr id="overview-{kind}-{escape(trend.name)}">'
-        f'<th scope="row"><a class="text-link" href="{escape(url + quoted)}">'
-        f"{escape(name)}</a></th>"
-        f"<td>{sparkline(trend.ended, _words(trend, until), failed=trend.failed)}</td>"
-        f"{report}{trend.total:,}</a></td>"
-        f"{report}{escape(percent(trend.success_rate))}</a></td></tr>"
+    quoted = quote(trend.name, safe="")
+    return format_html(
+        '<tr id="overview-{}-{}"><th scope="row">{}</th><td>{}</td><td>{}</td><td>{}</td></tr>',
+        kind,
+        trend.name,
+        link(url + quoted, shown_text(trend.name)),
+        sparkline(trend.ended, _words(trend, until), failed=trend.failed),
+        link(report + quoted, f"{trend.total:,}"),
+        link(report + quoted, percent(trend.success_rate)),
     )
 
 
