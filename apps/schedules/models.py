@@ -18,7 +18,7 @@ from apps.common import clock
 from apps.common.fields import KeyField, References
 from apps.common.messages import Message
 from apps.common.zones import parse_zone
-from apps.dispatch.rules import recurrence as misfires
+from apps.dispatch.models import RotateTask
 from apps.dispatch.rules.recurrence import Recurrence, parse_rule
 from apps.dispatch.rules.summary import summary
 from apps.jobs.models import JobScope
@@ -58,10 +58,7 @@ class Schedule(Edited):
     say of it.
     """
 
-    class Misfire(models.TextChoices):
-        SKIP = misfires.SKIP, _("skip: only the current occurrence")
-        ONCE = misfires.ONCE, _("once: the newest missed one, too")
-        ALL = misfires.ALL, _("all: the newest missed ones up to the limit, too")
+    Misfire = RotateTask.Misfire
 
     class Overlap(models.TextChoices):
         ALLOW = occurrences.ALLOW, _("allow: make the next job all the same")

@@ -30,10 +30,13 @@ from apps.common.admin.display import (
     column,
     due_list,
     label,
+    rule_words,
+    shown_rule,
     shown_text,
     shown_time,
     text_column,
     translate,
+    zoned_time_column,
 )
 from apps.common.admin.html import bullets, link
 from apps.common.errors import FieldError
@@ -135,20 +138,10 @@ class ReportPlanAdmin(RecordedAdmin, ServiceModelAdmin):
     actions = ("send_now",)
 
     shown_title = text_column("title", _("title"), ordering="title")
+    shown_rule, rule_words = shown_rule, rule_words
+    next_time = zoned_time_column("next_at", _("next time"), ordering="next_at")
 
     # --- the list ---------------------------------------------------------------------------------
-    @column(_("rule"))
-    def shown_rule(self, plan: ReportPlan) -> str:
-        return translate(plan.summary)
-
-    @column(_("rule"))
-    def rule_words(self, plan: ReportPlan) -> SafeString:
-        return format_html('<span class="cell-words">{}</span>', self.shown_rule(plan))
-
-    @column(_("next time"), ordering="next_at")
-    def next_time(self, plan: ReportPlan) -> SafeString | str:
-        return "–" if plan.next_at is None else shown_time(plan.next_at, also=plan.recurrence.zone)
-
     @column(_("owner"))
     def shown_owner(self, plan: ReportPlan) -> str:
         return "–" if plan.owner is None else shown_text(plan.owner.get_username())

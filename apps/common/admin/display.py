@@ -17,7 +17,7 @@ from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from django.utils.timezone import get_current_timezone_name, localtime
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext, pgettext
+from django.utils.translation import gettext_lazy, ngettext, pgettext
 
 from apps.common.admin.html import bullets, noted
 from apps.common.masking import redact
@@ -156,16 +156,28 @@ def time_column(
 
 
 def zoned_time_column(
-    field: str, description: str | Promise
+    field: str, description: str | Promise, *, ordering: str | None = None
 ) -> Callable[[Any, Any], SafeString | None]:
-    """A column of instants of rows with a `time_zone`, which shows them in that zone, too."""
+    """A column of instants of rows with a rule, which shows them in the zone of that, too."""
 
-    @column(description)
+    @column(description, ordering=ordering)
     def shown(_admin: Any, row: Any) -> SafeString | None:
         instant = getattr(row, field)
         return None if instant is None else shown_time(instant, also=row.recurrence.zone)
 
     return shown
+
+
+@column(gettext_lazy("rule"))
+def shown_rule(_admin: Any, row: Any) -> str:
+    """The rule of the row in plain words."""
+    return translate(row.summary)
+
+
+@column(gettext_lazy("rule"))
+def rule_words(_admin: Any, row: Any) -> SafeString:
+    """The same in a cell of a list."""
+    return format_html('<span class="cell-words">{}</span>', translate(row.summary))
 
 
 def shown_time(instant: datetime, *, also: tzinfo | None = None) -> SafeString:

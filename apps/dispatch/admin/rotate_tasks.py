@@ -18,7 +18,15 @@ from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextInputWi
 
 from apps.common import clock
 from apps.common.admin.base import Panel
-from apps.common.admin.display import column, due_list, shown_time, translate, zoned_time_column
+from apps.common.admin.display import (
+    column,
+    due_list,
+    rule_words,
+    shown_rule,
+    shown_time,
+    translate,
+    zoned_time_column,
+)
 from apps.common.admin.html import noted
 from apps.common.admin.time_inputs import use_zone_of_form
 from apps.common.errors import FieldError
@@ -149,6 +157,7 @@ class RotateTaskAdmin(TaskAdmin):
     )
     list_filter = (TasksFor, ModeFilter, RunsIn, RotationStateFilter, TaskPayload)
 
+    shown_rule, rule_words = shown_rule, rule_words
     shown_start_at = zoned_time_column("start_at", _("start"))
     shown_end_at = zoned_time_column("end_at", _("end"))
 
@@ -158,14 +167,6 @@ class RotateTaskAdmin(TaskAdmin):
         active = tasks.active_rotations({row.executor_id for row in rows})
         for row in rows:
             row.executor_rotations = active[row.executor_id]
-
-    @column(_("rule"))
-    def shown_rule(self, task: RotateTask) -> str:
-        return translate(task.summary)
-
-    @column(_("rule"))
-    def rule_words(self, task: RotateTask) -> SafeString:
-        return format_html('<span class="cell-words">{}</span>', self.shown_rule(task))
 
     @column(_("next due"))
     def next_due(self, task: RotateTask) -> SafeString | str:

@@ -20,9 +20,9 @@ from apps.common.admin.display import (
     due_list,
     json_field,
     label,
-    shown_time,
+    rule_words,
+    shown_rule,
     text_column,
-    translate,
     zoned_time_column,
 )
 from apps.common.admin.filters import ChoiceFilter
@@ -88,6 +88,8 @@ class ScheduleAdmin(RecordedAdmin, ServiceModelAdmin):
     actions = ("run_now", "pause", "resume", "copy", "delete")
 
     shown_title = text_column("title", _("title"), ordering="title")
+    shown_rule, rule_words = shown_rule, rule_words
+    next_run = zoned_time_column("next_at", _("next run"), ordering="next_at")
     shown_start_at = zoned_time_column("start_at", _("start"))
     shown_end_at = zoned_time_column("end_at", _("end"))
     shown_context = json_field("context", _("context"))
@@ -115,20 +117,6 @@ class ScheduleAdmin(RecordedAdmin, ServiceModelAdmin):
         if status == Schedule.Status.ACTIVE and schedule.next_at is None:
             return label(gettext("Ended"))
         return label(capfirst(str(status.label)), _COLOURS.get(status, "danger"))
-
-    @column(_("rule"))
-    def shown_rule(self, schedule: Schedule) -> str:
-        return translate(schedule.summary)
-
-    @column(_("rule"))
-    def rule_words(self, schedule: Schedule) -> SafeString:
-        return format_html('<span class="cell-words">{}</span>', self.shown_rule(schedule))
-
-    @column(_("next run"), ordering="next_at")
-    def next_run(self, schedule: Schedule) -> SafeString | str:
-        if schedule.next_at is None:
-            return "–"
-        return shown_time(schedule.next_at, also=schedule.recurrence.zone)
 
     @column(_("last run"))
     def last_run(self, schedule: Any) -> SafeString | str:
