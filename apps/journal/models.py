@@ -107,11 +107,6 @@ class JournalQuerySet(models.QuerySet["JournalEntry"]):
         """The entries about one subject, oldest first."""
         return self.filter(source=source, subject_id=subject_id).order_by("id")
 
-    def about(self, row: Recorded) -> JournalQuerySet:
-        """The entries about the row, oldest first."""
-        entries = self.timeline(row.journal_source, row.pk)
-        return entries.filter(type_or_task=row.journal_name)
-
 
 class JournalEntry(models.Model):
     """One change, written in the transaction that made it.

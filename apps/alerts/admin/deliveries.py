@@ -78,7 +78,7 @@ class DeliveryAdmin(LiveAdmin, MachineRowAdmin):
             "answer": shown_text(reason_of(row.answer), limit=MAX_ANSWER),
         }
         drawn = render_to_string("admin/includes/delivery_state.html", context)
-        return [Panel(_("Now"), SafeString(drawn))]
+        return [Panel(_("Now"), drawn)]
 
     # --- the columns ------------------------------------------------------------------------------
     @column(_("number"))

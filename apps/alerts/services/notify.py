@@ -165,7 +165,6 @@ def _job_of(delivery: Delivery, max_attempts: int | None) -> int:
 
 
 @transactional
-@transactional
 def send_test(channel: Channel, *, actor: str) -> Delivery:
     """A test message, which is tried once: its delivery shows what the other side answers."""
     now = clock.now()

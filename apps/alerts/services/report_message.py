@@ -57,7 +57,7 @@ def message_of(delivery: Delivery) -> Message:
     assert owner is not None  # noqa: S101
     with translation.override(channel.language):
         view = View.of(owner)
-        choice = choice_of(run.plan.query, owner, run.at)
+        choice = choice_of(run.plan.query, view, run.at)
         # The file of a mail has all groups.
         sheet = read_sheet(choice, view, is_whole=channel.kind == MAIL)
         return _Written(run, channel, sheet).message(str(delivery.pk))

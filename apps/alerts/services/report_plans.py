@@ -32,10 +32,10 @@ def query_of(text: str) -> str:
     return query.partition("#")[0] if mark else before
 
 
-def choice_of(query: str, owner: User, now: datetime) -> Choice:
-    """The report of the query as the owner may see it, up to `now`; Invalid when it is none that
-    can be sent again and again."""
-    choice = View.of(owner).choice_of(QueryDict(query), now)
+def choice_of(query: str, view: View, now: datetime) -> Choice:
+    """The report of the query as its owner sees it, up to `now`; Invalid when it is none that can
+    be sent again and again."""
+    choice = view.choice_of(QueryDict(query), now)
     if choice.problems:
         raise Invalid.field("query", choice.problems[0])
     if not choice.preset:
@@ -66,7 +66,7 @@ def _query_faults(query: str, owner: User) -> Iterator[FieldError]:
         yield FieldError("query", "invalid", text)
         return
     try:
-        choice_of(asked, owner, clock.now())
+        choice_of(asked, View.of(owner), clock.now())
     except Invalid as error:
         yield from error.errors
 
@@ -129,7 +129,7 @@ def _checked(given: Mapping[str, Any], *, owner: Any, now: datetime) -> dict[str
     """The values with their owner, and the query as it is kept. Invalid names every wrong one."""
     if found := faults(given, owner=owner):
         raise refusal(found)
-    query = choice_of(query_of(given["query"]), owner, now).query()[1:]
+    query = choice_of(query_of(given["query"]), View.of(owner), now).query()[1:]
     return {**given, "query": query, "owner": owner}
 
 

@@ -143,7 +143,7 @@ def _rows(request: HttpRequest, run: BulkRun) -> SafeString:
         "next": rows[LISTED - 1].pk if len(rows) > LISTED else None,
         "csv_url": reverse("admin:bulk_bulkrun_csv", args=[run.pk]),
     }
-    return SafeString(render_to_string("admin/includes/bulk_rows.html", context))
+    return render_to_string("admin/includes/bulk_rows.html", context)
 
 
 def _outcome(run: BulkRun, name: str) -> str:
@@ -273,7 +273,7 @@ class BulkRunAdmin(LiveAdmin, MachineRowAdmin):
 
     def top_panels(self, request: HttpRequest, row: BulkRun) -> list[Panel]:
         drawn = render_to_string("admin/includes/bulk_live.html", _live(row))
-        return [Panel(_("Progress"), SafeString(drawn))]
+        return [Panel(_("Progress"), drawn)]
 
     def panels(self, request: HttpRequest, row: BulkRun) -> list[Panel]:
         return [Panel(pgettext("one by one", "Rows"), _rows(request, row))]

@@ -38,4 +38,4 @@ class Moment:
 def render_timeline(moments: Sequence[Moment], when_empty: str | Promise = "") -> SafeString:
     """The moments in their order, as HTML; `when_empty` is said when there is none."""
     context = {"moments": moments, "when_empty": when_empty}
-    return SafeString(render_to_string("admin/includes/timeline.html", context))
+    return render_to_string("admin/includes/timeline.html", context)

@@ -24,7 +24,7 @@ from apps.dispatch.admin.filters import ExecutorFilter, SourceFilter
 from apps.dispatch.models import TASK_MODELS, ArchivedDispatch, ArchivedTask, Dispatch, Executor
 from apps.dispatch.services.archive import restore_task
 from apps.journal.admin import latest_moments
-from apps.journal.models import JournalEntry, Source
+from apps.journal.models import Source
 
 
 class ArchivedStateFilter(StateFilter):
@@ -132,10 +132,9 @@ class ArchivedTaskAdmin(TwoTablesAdmin, MachineRowAdmin):
         return f"{row.title} · {row.executor.name}"
 
     def timeline(self, request: HttpRequest, row: ArchivedTask) -> Sequence[Moment]:
-        entries = JournalEntry.objects.timeline(Source.PLAN, row.task)
+        shows_payload = self.has_payload_permission(request)
         return latest_moments(
-            entries.filter(type_or_task=f"{row.source}:{row.task}"),
-            shows_payload=self.has_payload_permission(request),
+            Source.PLAN, row.task, named=f"{row.source}:{row.task}", shows_payload=shows_payload
         )
 
     @reason_action(

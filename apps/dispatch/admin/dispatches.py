@@ -39,7 +39,6 @@ from apps.dispatch.rules import names
 from apps.dispatch.services import ending
 from apps.dispatch.services.filtered import users_behind
 from apps.journal.admin import latest_moments
-from apps.journal.models import JournalEntry
 from apps.journal.models import Source as JournalSource
 
 STATE_COLOURS = {
@@ -244,10 +243,8 @@ class DispatchAdmin(TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
         return f"{row.pk} · {row.executor.name} · {row.title}"
 
     def timeline(self, request: HttpRequest, row: Dispatch) -> Sequence[Moment]:
-        return latest_moments(
-            JournalEntry.objects.timeline(JournalSource.DISPATCH, row.pk),
-            shows_payload=self.has_payload_permission(request),
-        )
+        shows_payload = self.has_payload_permission(request)
+        return latest_moments(JournalSource.DISPATCH, row.pk, shows_payload=shows_payload)
 
     @reason_action(
         description=_("Release"),

@@ -66,7 +66,7 @@ def backoff_picture(policy: Backoff, max_attempts: int) -> SafeString:
         # At most ten numbers fit below.
         "ticks": waits[:: math.ceil(len(waits) / 10) or 1],
     }
-    return SafeString(render_to_string("admin/includes/backoff.html", context))
+    return render_to_string("admin/includes/backoff.html", context)
 
 
 def _words(seconds: float) -> str:

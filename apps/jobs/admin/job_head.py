@@ -59,12 +59,12 @@ def head(job: AnyJob, visible: QuerySet[Any]) -> Head:
     attempts = None
     if lines:
         html = render_to_string("admin/includes/job_attempts.html", {"lines": lines})
-        attempts = Panel(_("Attempts"), SafeString(html))
+        attempts = Panel(_("Attempts"), html)
     summary = render_to_string(
         "admin/includes/job_head.html",
         {**_summary(job, latest, ends, now), **_group(job, visible)},
     )
-    return Head(Panel("", SafeString(summary)), attempts)
+    return Head(Panel("", summary), attempts)
 
 
 def _summary(

@@ -23,7 +23,7 @@ from apps.jobs.rules import order, transitions
 from apps.jobs.services.counts import jobs_before
 from apps.jobs.services.explain import explain
 from apps.journal.admin import latest_moments
-from apps.journal.models import JournalEntry, Source
+from apps.journal.models import Source
 
 REASON_WORDS = {
     rules.RUNNING: _("running"),
@@ -88,7 +88,7 @@ def order_panel(job: Job) -> Panel:
         "type": job.type,
     }
     html = render_to_string("admin/includes/job_order.html", context)
-    return Panel(_("Place in the order"), SafeString(html))
+    return Panel(_("Place in the order"), html)
 
 
 def moments(job: AnyJob, *, shows_payload: bool) -> list[Moment]:
@@ -100,8 +100,8 @@ def moments(job: AnyJob, *, shows_payload: bool) -> list[Moment]:
         icon="add_circle",
         actor=shown_actor(job.submitted_by),
     )
-    entries = JournalEntry.objects.timeline(Source.JOB, job.pk)
-    moments = [submitted, *latest_moments(entries, shows_payload=shows_payload)]
+    latest = latest_moments(Source.JOB, job.pk, shows_payload=shows_payload)
+    moments = [submitted, *latest]
     if job.archived_at:
         text = gettext("Moved to the archive")
         moments.append(Moment(at=job.archived_at, text=text, icon="inventory_2"))
@@ -125,7 +125,7 @@ def _why_not(job: Job) -> SafeString:
         )
         for reason in explain(job)
     ]
-    return SafeString(render_to_string("admin/includes/why_table.html", {"lines": lines}))
+    return render_to_string("admin/includes/why_table.html", {"lines": lines})
 
 
 def _colour(code: str) -> str:

@@ -314,7 +314,7 @@ def _state_panel(job_type: JobType) -> SafeString:
         "quiet": [worker for worker in serving if worker.is_quiet][:MAX_SERVING],
         "breaker": _breaker(job_type, now),
     }
-    return SafeString(render_to_string("admin/includes/job_type_state.html", context))
+    return render_to_string("admin/includes/job_type_state.html", context)
 
 
 def _jobs_link(job_type: JobType, status: str, text: str) -> SafeString:

@@ -120,4 +120,4 @@ def worker_panel(worker: Worker) -> SafeString:
         "more": len(types) - len(lines),
         "is_member": member in known.members,
     }
-    return SafeString(render_to_string("admin/includes/worker_slices.html", context))
+    return render_to_string("admin/includes/worker_slices.html", context)

@@ -86,7 +86,7 @@ def state_picture(status: str, taken: Collection[Pair]) -> SafeString:
         "label": _("States of a job; now: %s") % words.get(status, status),
         "ways": ways_from(status),
     }
-    return SafeString(render_to_string("admin/includes/state_picture.html", context))
+    return render_to_string("admin/includes/state_picture.html", context)
 
 
 def ways_from(status: str) -> list[tuple[str, str]]:

@@ -48,7 +48,7 @@ def quiet_panel(worker: Worker) -> Panel:
         "reason": "" if last is None else shown_text(redact(last.reason)),
         "meaning": meaning,
     }
-    return Panel("", SafeString(render_to_string("admin/includes/worker_quiet.html", context)))
+    return Panel("", render_to_string("admin/includes/worker_quiet.html", context))
 
 
 class _Line(NamedTuple):
@@ -73,7 +73,7 @@ def running_panel(worker: Worker, person: Any) -> Panel:
         "all_url": jobs_url(worker),
     }
     html = render_to_string("admin/includes/worker_jobs.html", context)
-    return Panel(_("Running now"), SafeString(html))
+    return Panel(_("Running now"), html)
 
 
 def running_now(person: Any) -> dict[str, Any]:

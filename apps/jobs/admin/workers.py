@@ -45,7 +45,7 @@ from apps.jobs.services.running import running_counts
 from apps.jobs.services.type_snapshots import all_types
 from apps.journal.admin import latest_moments
 from apps.journal.admin.filters import HostFilter
-from apps.journal.models import JournalEntry, Source
+from apps.journal.models import Source
 
 MAX_TYPES = 3
 
@@ -114,8 +114,7 @@ class WorkerAdmin(MachineRowAdmin):
     shown_kind: Any = state_label("kind", {Worker.Kind.HTTP: "info"}, _("kind"), ordering=False)
 
     def timeline(self, request: HttpRequest, row: Worker) -> Sequence[Moment]:
-        entries = JournalEntry.objects.timeline(Source.WORKER, row.pk)
-        return latest_moments(entries, shows_payload=True)
+        return latest_moments(Source.WORKER, row.pk, shows_payload=True)
 
     def panels(self, request: HttpRequest, row: Worker) -> list[Panel]:
         found = super().panels(request, row)

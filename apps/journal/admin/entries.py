@@ -58,8 +58,14 @@ def moments(entries: Iterable[JournalEntry], *, shows_payload: bool) -> list[Mom
     return [_moment(entry, shows_payload) for entry in entries]
 
 
-def latest_moments(entries: QuerySet[JournalEntry], *, shows_payload: bool) -> list[Moment]:
-    """The last MAX_MOMENTS entries as a timeline, oldest first."""
+def latest_moments(
+    source: str, subject_id: int, *, named: str = "", shows_payload: bool
+) -> list[Moment]:
+    """The last MAX_MOMENTS entries about one subject as a timeline, oldest first; `named` is what
+    they call it where the numbers of several tables share a source."""
+    entries = JournalEntry.objects.timeline(source, subject_id)
+    if named:
+        entries = entries.filter(type_or_task=named)
     latest = entries.order_by("-id")[:MAX_MOMENTS]
     return moments(reversed(latest), shows_payload=shows_payload)
 

@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from apps.common.admin.base import PlatformModelAdmin
 from apps.common.admin.timeline import Moment
 from apps.journal.admin.entries import latest_moments
-from apps.journal.models import JournalEntry, Recorded
+from apps.journal.models import Recorded
 
 
 class RecordedAdmin(PlatformModelAdmin):
@@ -17,4 +17,6 @@ class RecordedAdmin(PlatformModelAdmin):
 
     def timeline(self, request: HttpRequest, row: Recorded) -> Sequence[Moment]:
         shows_payload = not self.payload_fields or self.has_payload_permission(request)
-        return latest_moments(JournalEntry.objects.about(row), shows_payload=shows_payload)
+        return latest_moments(
+            row.journal_source, row.pk, named=row.journal_name, shows_payload=shows_payload
+        )
