@@ -10,7 +10,7 @@ from django.utils.functional import Promise
 
 from apps.common import clock
 from apps.common.zones import zone_names
-from apps.reports.services.choice import PRESETS, SOURCES, TABS, Choice, input_value, unchanged
+from apps.reports.services.choice import PRESET_TITLES, SOURCES, TABS, Asked, Choice
 from apps.reports.services.summary import MINUTE, THROUGH_TIME, TIMES
 
 # What the form asks for.
@@ -24,10 +24,18 @@ class Option:
     is_chosen: bool
 
 
+def options(asked: Asked, name: str, known: Mapping[str, str | Promise]) -> list[Option]:
+    """The values of a part of the address, each with the address that has it."""
+    chosen = getattr(asked, name)
+    return [
+        Option(title, asked.query(**{name: each}), each == chosen) for each, title in known.items()
+    ]
+
+
 def controls(choice: Choice, groups: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """The options of each control, and the parameters that the form keeps."""
     length = choice.end - choice.start
-    kept = choice.parameters()
+    kept, inputs = choice.parameters(), choice.inputs
     return {
         "sources": [
             Option(
@@ -42,10 +50,7 @@ def controls(choice: Choice, groups: Mapping[str, Sequence[str]]) -> dict[str, A
             )
             for source, title in SOURCES.items()
         ],
-        "presets": [
-            Option(title, choice.query(preset=name), name == choice.preset)
-            for name, (_length, title) in PRESETS.items()
-        ],
+        "presets": options(choice, "preset", PRESET_TITLES),
         "tabs": [
             Option(
                 TABS[by],
@@ -59,11 +64,8 @@ def controls(choice: Choice, groups: Mapping[str, Sequence[str]]) -> dict[str, A
         if choice.end < clock.now()
         else "",
         "all_groups": choice.query(by=choice.only[0], only=None) if choice.only else "",
-        "keeps": {
-            **{name: text for name, text in kept.items() if name not in _TYPED},
-            **unchanged(choice.preset, choice.start, choice.end, choice.zone),
-        },
-        "from": input_value(choice.start, choice.zone),
-        "to": input_value(choice.end, choice.zone),
+        **inputs,
+        "keeps": {name: text for name, text in kept.items() if name not in _TYPED}
+        | inputs["keeps"],
         "zones": sorted(zone_names()),
     }

@@ -15,7 +15,7 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
-from django.utils.timezone import get_current_timezone, get_current_timezone_name
+from django.utils.timezone import get_current_timezone_name
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
@@ -31,12 +31,12 @@ from apps.jobs.admin.labels import relative
 from apps.jobs.models import Job
 from apps.jobs.services.error_states import Error, states_of
 from apps.journal.admin.words import reason_of
-from apps.reports.admin.controls import Option
+from apps.reports.admin.controls import options
 from apps.reports.admin.sparkline import sparkline
 from apps.reports.permissions import may_see_failures
 from apps.reports.rules.outcomes import DISPATCH, JOB
 from apps.reports.rules.tally import OTHER
-from apps.reports.services.choice import PRESETS, SHOWN, Reader, input_value, stamp, unchanged
+from apps.reports.services.choice import PRESET_TITLES, SHOWN, Asked, Reader
 from apps.reports.services.coverage import Stored
 from apps.reports.services.failures import (
     BY_COUNT,
@@ -58,30 +58,17 @@ _DEFAULT_STEPS = 24
 SORTS = {BY_COUNT: _("Most often"), NEWEST: _("Newest"), NEW: _("First seen last")}
 
 
-@dataclass(frozen=True)
-class FailuresChoice:
-    """The values of the address: `preset` is empty for a custom period; `text` is part of an error;
-    `problems` are sentences about values that were not used."""
+@dataclass(frozen=True, kw_only=True)
+class FailuresChoice(Asked):
+    """The failures of a job type or task, or of all; `text` is part of an error."""
 
-    preset: str
-    start: datetime
-    end: datetime
     type: str
     text: str
-    sort: str
-    problems: tuple[str, ...] = ()
 
-    @property
-    def period(self) -> dict[str, str]:
-        """The parameters of the period."""
-        if self.preset:
-            return {"period": self.preset}
-        return {"from": stamp(self.start), "to": stamp(self.end)}
-
-    def query(self, **changes: Any) -> str:
+    def parameters(self, **changes: Any) -> dict[str, str]:
         to = replace(self, **changes)
-        asked = {**to.period, "type": to.type, "text": to.text, "sort": to.sort}
-        return f"?{urlencode({name: value for name, value in asked.items() if value})}"
+        asked = {**to.times, "type": to.type, "text": to.text, "sort": to.sort}
+        return {name: value for name, value in asked.items() if value}
 
 
 def failures_page(request: HttpRequest) -> HttpResponse:
@@ -118,11 +105,9 @@ def failures_page(request: HttpRequest) -> HttpResponse:
         "subtitle": None,
         "is_fullwidth": "1",
         "choice": choice,
-        "periods": _options(choice, "preset", {n: title for n, (_for, title) in PRESETS.items()}),
-        "keeps": unchanged(choice.preset, choice.start, choice.end, get_current_timezone()),
-        "from": input_value(choice.start, get_current_timezone()),
-        "to": input_value(choice.end, get_current_timezone()),
-        "sorts": _options(choice, "sort", SORTS),
+        "periods": options(choice, "preset", PRESET_TITLES),
+        **choice.inputs,
+        "sorts": options(choice, "sort", SORTS),
         "types": sorted({*type_names(), *filter(None, [choice.type])}),
         "type_title": names.get(choice.type, choice.type),
         "wider": choice.query(type="", text=""),
@@ -144,7 +129,7 @@ def _sources(user: Any) -> tuple[str, ...]:
 
 def _read(query: QueryDict, now: datetime) -> FailuresChoice:
     reader = Reader(query)
-    preset, start, end = reader.period(now, parse_zone(get_current_timezone_name()))
+    period = reader.period(now, parse_zone(get_current_timezone_name()))
     sort = reader.one_of("sort", SORTS, BY_COUNT)
     type_ = query.get("type", "").strip()
     try:
@@ -153,15 +138,12 @@ def _read(query: QueryDict, now: datetime) -> FailuresChoice:
         reader.problems.append(str(error).replace("\0", ""))
         type_ = ""
     return FailuresChoice(
-        preset, start, end, type_, reader.text("text"), sort, tuple(reader.problems)
+        **period,
+        type=type_,
+        text=reader.text("text"),
+        sort=sort,
+        problems=tuple(reader.problems),
     )
-
-
-def _options(choice: FailuresChoice, name: str, known: dict[str, Any]) -> list[Option]:
-    chosen = getattr(choice, name)
-    return [
-        Option(title, choice.query(**{name: each}), each == chosen) for each, title in known.items()
-    ]
 
 
 def _states(groups: Sequence[Failure]) -> Mapping[Error, frozenset[str] | None]:

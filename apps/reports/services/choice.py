@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
@@ -48,6 +48,7 @@ PRESETS = {
     "30d": (timedelta(days=30), _("30 days")),
     "90d": (timedelta(days=90), _("90 days")),
 }
+PRESET_TITLES = {name: title for name, (_length, title) in PRESETS.items()}
 DEFAULT_PRESET = "24h"
 # A form sends it; a page answers with the address that means the same without it.
 SHOWN = "shown"
@@ -64,24 +65,54 @@ _YEARS = range(2000, 2201)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice:
-    """A report. `preset` is empty for a custom period; minutes are stored since `minutes_from`;
-    `columns` is ALL_COLUMNS or empty.
+class Asked:
+    """What an address asks for. `preset` is empty for a custom period; `problems` are sentences
+    about values of the address that were not used."""
 
-    `problems` are sentences about values of the address that were not used.
-    """
-
-    source: str
-    by: str
     zone: ZoneInfo
     preset: str
     start: datetime
     end: datetime
-    only: tuple[str, str] | None
     sort: str
+    problems: tuple[str, ...] = ()
+
+    @property
+    def times(self) -> dict[str, str]:
+        """The parameters of the period."""
+        if self.preset:
+            return {"period": self.preset}
+        return {"from": stamp(self.start), "to": stamp(self.end)}
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """For a form with the two inputs `from` and `to`: what it shows in them, and the hidden
+        fields that it `keeps`: that, and the period that is meant while nobody types another."""
+        first, last = (
+            # The value of an <input type="datetime-local">.
+            at.astimezone(self.zone).strftime("%Y-%m-%dT%H:%M:%S")
+            for at in (self.start, self.end)
+        )
+        meant = self.times if self.preset else {"of": "/".join(self.times.values())}
+        return {"from": first, "to": last, "keeps": {SHOWN: f"{first}/{last}", **meant}}
+
+    def parameters(self, **changes: Any) -> dict[str, str]:
+        """The parameters of the address with some changes."""
+        raise NotImplementedError
+
+    def query(self, **changes: Any) -> str:
+        """The query string with some changes."""
+        return f"?{urlencode(self.parameters(**changes))}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice(Asked):
+    """A report. Minutes are stored since `minutes_from`; `columns` is ALL_COLUMNS or empty."""
+
+    source: str
+    by: str
+    only: tuple[str, str] | None
     minutes_from: datetime
     columns: str = ""
-    problems: tuple[str, ...] = ()
 
     @property
     def period(self) -> Period:
@@ -115,44 +146,24 @@ class Choice:
         return self.end - self.start <= LONGEST_BY_MINUTE and self.start >= self.minutes_from
 
     def parameters(self, **changes: Any) -> dict[str, str]:
-        """The parameters of the address of this report, with some changes."""
         to = replace(self, **changes)
         if to.by == MINUTE and not to.has_minutes:
             to = replace(to, by=HOUR)
-        period = (
-            {"period": to.preset} if to.preset else {"from": stamp(to.start), "to": stamp(to.end)}
-        )
         return {
             "source": to.source,
             "by": to.by,
             **({"only": ":".join(to.only)} if to.only else {}),
-            **period,
+            **to.times,
             "zone": to.zone.key,
             **({"sort": to.sort} if to.sort else {}),
             **({"columns": to.columns} if to.columns else {}),
         }
-
-    def query(self, **changes: Any) -> str:
-        """The query string of this report with some changes."""
-        return f"?{urlencode(self.parameters(**changes))}"
 
 
 def stamp(instant: datetime) -> str:
     """The instant as addresses name it: `2026-03-31T09:30Z`, with seconds if it has any."""
     utc = instant.astimezone(UTC).replace(tzinfo=None)
     return f"{utc.isoformat(timespec='seconds' if utc.second else 'minutes')}Z"
-
-
-def input_value(instant: datetime, zone: tzinfo) -> str:
-    """The value of an <input type="datetime-local">."""
-    return instant.astimezone(zone).strftime("%Y-%m-%dT%H:%M:%S")
-
-
-def unchanged(preset: str, start: datetime, end: datetime, zone: tzinfo) -> dict[str, str]:
-    """Hidden fields of a form with the two inputs `from` and `to`: what it showed in them, and the
-    period that is meant as long as nobody types another."""
-    period = {"period": preset} if preset else {"of": f"{stamp(start)}/{stamp(end)}"}
-    return {SHOWN: f"{input_value(start, zone)}/{input_value(end, zone)}", **period}
 
 
 def read_choice(
@@ -173,17 +184,14 @@ def read_choice(
     source = reader.one_of("source", SOURCES, source)
     by = reader.one_of("by", (*groups[source], *THROUGH_TIME), groups[source][0])
     zone = reader.zone()
-    preset, start, end = reader.period(now, zone)
+    period = reader.period(now, zone)
     sort = reader.one_of("sort", ["", *sorts, *(f"-{name}" for name in sorts)], "")
     only = reader.only(groups[source], by)
     columns = reader.one_of("columns", (ALL_COLUMNS,), "")
     choice = Choice(
         source=source,
         by=by,
-        zone=zone,
-        preset=preset,
-        start=start,
-        end=end,
+        **period,
         only=only,
         sort=sort,
         minutes_from=minutes_from,
@@ -250,19 +258,21 @@ class Reader:
             return None
         return dimension, value
 
-    def period(self, now: datetime, zone: ZoneInfo) -> tuple[str, datetime, datetime]:
-        """The name of a preset, or "" for a custom period, and its instants."""
+    def period(self, now: datetime, zone: ZoneInfo) -> dict[str, Any]:
+        """The zone, the preset and the instants of `Asked`."""
         preset = self.one_of("period", PRESETS, DEFAULT_PRESET)
         typed = self.text("from"), self.text("to")
         if self.query.get(SHOWN) and _are_same(typed, self.text(SHOWN).split("/")):
-            start, _slash, end = self.text("of").partition("/")
-            typed = start, end
+            meant_start, _slash, meant_end = self.text("of").partition("/")
+            typed = meant_start, meant_end
+        instants = None
         if any(typed):
             try:
-                return ("", *self._custom(typed, now, zone))
+                preset, instants = "", self._custom(typed, now, zone)
             except ValueError as error:
                 self.problems.append(str(error))
-        return (preset, *_latest(now, PRESETS[preset][0]))
+        start, end = instants or _latest(now, PRESETS[preset][0])
+        return {"zone": zone, "preset": preset, "start": start, "end": end}
 
     @staticmethod
     def _custom(typed: tuple[str, str], now: datetime, zone: ZoneInfo) -> tuple[datetime, datetime]:
