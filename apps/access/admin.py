@@ -14,7 +14,7 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.template.response import TemplateResponse
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from django.utils.translation import gettext
@@ -35,7 +35,7 @@ from apps.common.admin.base import Panel
 from apps.common.admin.buttons import Button
 from apps.common.admin.display import column, label, plain_time, shown_text, time_column, translate
 from apps.common.admin.filters import ChoiceFilter
-from apps.common.admin.html import noted
+from apps.common.admin.html import joined, noted
 from apps.common.errors import FieldError, PlatformError
 from apps.journal.admin import RecordedAdmin
 from apps.journal.admin.words import Event, register
@@ -253,7 +253,7 @@ class ApiClientAdmin(RecordedAdmin, ServiceModelAdmin):
     def top_panels(self, request: HttpRequest, row: ApiClient) -> list[Panel]:
         panels = super().top_panels(request, row)
         if warnings := services.warnings_of(row):
-            body = format_html_join("", '<p role="note">{}</p>', ((each,) for each in warnings))
+            body = joined(warnings, each='<p role="note">{}</p>')
             panels.append(Panel(_("Bound to nothing"), body))
         return panels
 

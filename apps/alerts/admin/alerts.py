@@ -9,7 +9,7 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from django.utils.translation import gettext, ngettext_lazy, pgettext_lazy
@@ -31,7 +31,7 @@ from apps.common.admin.display import (
     time_column,
 )
 from apps.common.admin.filters import ChoiceFilter
-from apps.common.admin.html import bullets, page_link
+from apps.common.admin.html import bullets, joined, page_link
 from apps.journal.admin import RecordedAdmin
 
 STATE_COLOURS = {
@@ -144,7 +144,7 @@ class AlertAdmin(RecordedAdmin, MachineRowAdmin):
                     "Nobody is notified: its rule has no enabled channel. The next one takes it."
                 )
             )
-        lines = format_html_join("", "<p>{}</p>", ((shown_text(each),) for each in said))
+        lines = joined(map(shown_text, said), each="<p>{}</p>")
         return [Panel("", lines)]
 
     def panels(self, request: HttpRequest, row: Alert) -> list[Panel]:

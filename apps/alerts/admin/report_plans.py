@@ -10,7 +10,7 @@ from django import forms
 from django.contrib import admin
 from django.http import HttpRequest, QueryDict
 from django.urls import reverse
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
@@ -38,7 +38,7 @@ from apps.common.admin.display import (
     translate,
     zoned_time_column,
 )
-from apps.common.admin.html import bullets, link
+from apps.common.admin.html import bullets, joined, link
 from apps.common.errors import FieldError
 from apps.common.messages import Message
 from apps.journal.admin import RecordedAdmin
@@ -237,9 +237,7 @@ def _run_line(run: ReportRun) -> SafeString:
             "{} {}", label(gettext("not sent"), "warning"), translate(Message(run.why))
         )
     else:
-        why = format_html_join(
-            "", "<br>{}", ((delivery_line(each),) for each in run.deliveries.all())
-        )
+        why = joined(map(delivery_line, run.deliveries.all()), each="<br>{}")
     return format_html("{} {} {}", shown_time(run.at), by_hand, why)
 
 

@@ -20,6 +20,7 @@ from apps.alerts.models import Channel, Delivery, Event, ReportRun
 from apps.alerts.rules.text_table import text_table
 from apps.alerts.services.report_plans import choice_of
 from apps.alerts.services.report_runs import why_not_by
+from apps.common.admin.html import joined
 from apps.common.errors import Conflict
 from apps.common.messages import wire_time
 from apps.reports.rules.outcomes import JOB
@@ -156,14 +157,14 @@ class _Written:
         note: str,
         as_of: str,
     ) -> SafeString:
-        lines = format_html_join(SafeString("<br>"), "{}", ((line,) for line in text.split("\n")))
+        lines = joined(text.split("\n"), SafeString("<br>"))
         table = SafeString()
         if cells:
             table = format_html(
                 '<table style="border-collapse:collapse"><thead>{}</thead><tbody>{}</tbody></table>'
                 "<p>{}</p>",
                 _html_row("th", head),
-                format_html_join("", "{}", ((_html_row("td", row),) for row in cells)),
+                joined(_html_row("td", row) for row in cells),
                 note,
             )
         return format_html(

@@ -56,6 +56,11 @@ def page_link(of: Rows, key: object, text: object = None) -> SafeString:
     return link(page_url(of, key), key if text is None else text)
 
 
+def joined(parts: Iterable[object], between: str = "", *, each: str = "{}") -> SafeString:
+    """The parts one after another, `each` in this piece of HTML."""
+    return format_html_join(between, each, ((part,) for part in parts))
+
+
 def noted(shown: object, note: object, *, look: str = "cell-note faint") -> SafeString:
     """What is shown, and a note below it if there is one."""
     below = format_html('<span class="{}">{}</span>', look, note) if note else ""
@@ -68,14 +73,13 @@ def table(heads: Sequence[object], rows: Iterable[Sequence[object]], look: str =
     return format_html(
         '<table class="{}"><thead><tr>{}</tr></thead><tbody>{}</tbody></table>',
         f"plain-table {look}".strip(),
-        format_html_join("", '<th scope="col">{}</th>', ((head,) for head in heads)),
+        joined(heads, each='<th scope="col">{}</th>'),
         format_html_join("", f"<tr>{cells}</tr>", rows),
     )
 
 
 def bullets(items: Iterable[object], look: str = "plain-list", *, tag: str = "ul") -> SafeString:
     """A list; "" of nothing."""
-    lines = format_html_join("", "<li>{}</li>", ((item,) for item in items))
-    return (
-        format_html("<{0}{1}>{2}</{0}>", tag, attribute("class", look), lines) if lines else lines
-    )
+    lines = joined(items, each="<li>{}</li>")
+    whole = format_html("<{0}{1}>{2}</{0}>", tag, attribute("class", look), lines)
+    return whole if lines else lines

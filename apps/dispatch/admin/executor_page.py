@@ -10,7 +10,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.template.loader import render_to_string
 from django.urls import reverse
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
@@ -19,7 +19,7 @@ from apps.common import clock
 from apps.common.admin import actor_of
 from apps.common.admin.base import OtherForm, Panel
 from apps.common.admin.display import shown_text, shown_time, state_label
-from apps.common.admin.html import bullets, link, list_url, page_link, page_url
+from apps.common.admin.html import bullets, joined, link, list_url, page_link, page_url
 from apps.dispatch import cache
 from apps.dispatch.admin.dispatches import STATE_COLOURS
 from apps.dispatch.admin.explain import why_not_of_user
@@ -76,14 +76,11 @@ def executor_panels(
 
 def _links(row: Executor) -> SafeString:
     links = {Dispatch: _("Dispatches"), OnceTask: _("Once tasks"), RotateTask: _("Rotations")}
-    return format_html_join(
-        " ",
-        "{}",
-        (
-            (link(list_url(of, executor=row.name), text, look="plain-button"),)
-            for of, text in links.items()
-        ),
+    buttons = (
+        link(list_url(of, executor=row.name), text, look="plain-button")
+        for of, text in links.items()
     )
+    return joined(buttons, " ")
 
 
 def _open_dispatch(row: Executor, user: Any) -> SafeString:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from django.http import HttpRequest
 from django.urls import reverse
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext
 
 from apps.common.admin.base import Panel
-from apps.common.admin.html import link
+from apps.common.admin.html import joined, link
 
 # What is planned, by the URL name of its pages; what a schedule is, another app knows.
 _CHOICES = {
@@ -25,19 +25,14 @@ def for_whom(request: HttpRequest, current: str) -> list[Panel]:
     may = [name for name in _CHOICES if _may_add(request, name)]
     if len(may) < 2:
         return []
-    links = format_html_join(
-        " | ",
-        "{}",
-        (
-            (
-                format_html("<strong>{}</strong>", _CHOICES[name])
-                if name == current
-                else link(reverse(f"admin:{name}_add"), _CHOICES[name]),
-            )
-            for name in may
-        ),
+    links = (
+        format_html("<strong>{}</strong>", _CHOICES[name])
+        if name == current
+        else link(reverse(f"admin:{name}_add"), _CHOICES[name])
+        for name in may
     )
-    return [Panel("", format_html("<p>{}: {}</p>", pgettext("of a plan", "For"), links))]
+    words = pgettext("of a plan", "For")
+    return [Panel("", format_html("<p>{}: {}</p>", words, joined(links, " | ")))]
 
 
 def _may_add(request: HttpRequest, name: str) -> bool:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from django.utils.translation import gettext
 
-from apps.common.admin.html import link, list_url
+from apps.common.admin.html import joined, link, list_url
 from apps.dispatch.models import Dispatch, Task
 
 # Older dispatches are not counted, so that the page of a rotation of years opens at once.
@@ -24,20 +24,15 @@ def ends_of(task: Task) -> SafeString:
     if not counts:
         return SafeString()
     whose = {"source": task.source, "task": task.pk}
-    shown = format_html_join(
-        " · ",
-        "{}",
-        (
-            (
-                link(
-                    list_url(Dispatch, **whose, state=state),
-                    f"{capfirst(str(state.label))} {counts[state]:,}",
-                ),
-            )
-            for state in Dispatch.State
-            if counts[state]
-        ),
+    links = (
+        link(
+            list_url(Dispatch, **whose, state=state),
+            f"{capfirst(str(state.label))} {counts[state]:,}",
+        )
+        for state in Dispatch.State
+        if counts[state]
     )
+    shown = joined(links, " · ")
     if len(states) <= MAX_COUNTED:
         return format_html("<p>{}</p>", shown)
     among = gettext("among the newest %s dispatches") % f"{MAX_COUNTED:,}"

@@ -13,7 +13,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.template.response import TemplateResponse
 from django.urls import reverse
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.timezone import get_current_timezone_name
 from django.utils.translation import gettext, ngettext
@@ -22,7 +22,7 @@ from django.utils.translation import gettext_lazy as _
 from apps.common import clock, filtering
 from apps.common.admin.display import shown_text, shown_time
 from apps.common.admin.filters import read_parameter
-from apps.common.admin.html import link, list_url, page_url
+from apps.common.admin.html import joined, link, list_url, page_url
 from apps.common.zones import parse_zone
 from apps.dispatch.models import Dispatch
 from apps.jobs.admin.filters import type_names
@@ -222,7 +222,7 @@ class _Rows:
         for title, acted_on, url in self._acts:
             if states is None or acted_on & states:
                 ways.append(_button(f"{url}?{urlencode(group)}&{self._back}", title))
-        return format_html_join(" ", "{}", ((way,) for way in ways))
+        return joined(ways, " ")
 
 
 def _button(url: str, words: str, explained: str = "") -> SafeString:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from django.utils.functional import Promise
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from django.utils.translation import gettext
 
-from apps.common.admin.html import attribute, noted
+from apps.common.admin.html import attribute, joined, noted
 
 WARNING, DANGER = "warning", "danger"
 
@@ -58,7 +58,7 @@ class Panel:
             '<h2 id="{name}-title">{title}</h2><div class="figures">{tiles}</div></section>',
             name=f"overview-{self.key}",
             title=self.title,
-            tiles=format_html_join(" ", "{}", ((tile.drawn,) for tile in self.tiles)),
+            tiles=joined((tile.drawn for tile in self.tiles), " "),
         )
 
 
