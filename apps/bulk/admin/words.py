@@ -36,8 +36,6 @@ class Kind:
 def _of_tasks(source: str) -> Kind:
     return Kind(
         of_dispatches.TASK_WORDS,
-        f"admin:dispatch_{source}task_changelist",
-        f"admin:dispatch_{source}task_change",
         lambda given: task_filter.read_list(source, given, _zone()),
         {"statuses": Task.Status, "mode": Task.Mode},
     )
