@@ -340,7 +340,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
         "Outcome": "apps.dispatch.services.pull.OUTCOMES",
         "TaskState": "apps.dispatch.api.shapes.STATES",
         "TaskStatus": "apps.dispatch.api.shapes.STATUSES",
-        "TaskVerb": "apps.dispatch.rules.task_verbs.VERBS",
+        "TaskVerb": "apps.dispatch.rules.task_verbs.NAMES",
         "TemplateStatus": "apps.dispatch.models.Template.Status",
     },
 }

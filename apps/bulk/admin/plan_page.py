@@ -40,7 +40,7 @@ def plan_page(request: HttpRequest, kind: str, verb: str) -> HttpResponse:
     target, user = TARGETS.get(kind), request.user
     if target is None or verb not in target.verbs:
         raise Http404(f"no bulk action {kind} {verb}")
-    if not user.has_perm(target.verbs[verb]):
+    if not user.has_perm(target.verbs[verb].permission):
         raise PermissionDenied
     of = words.OF[kind]
     given = {name: str(text) for name, text in request.GET.items()}
@@ -96,8 +96,8 @@ def plan_page(request: HttpRequest, kind: str, verb: str) -> HttpResponse:
             )
         ],
         "samples": [_drawn(each, target.model) for each in planned.samples],
-        "words": of.verbs[verb],
-        "is_dangerous": verb in target.dangerous,
+        "words": translate(target.verbs[verb].words),
+        "is_dangerous": target.verbs[verb].is_dangerous,
         "back": back,
         "leave": leave_words(verb),
     }
@@ -113,7 +113,7 @@ def _params(
     if form_class is None:
         return None, {}, True
     form = form_class(request.GET if own else None, prefix=PREFIX)
-    is_needed = bool(target.needed(verb, {}))
+    is_needed = bool(target.verbs[verb].needed({}))
     if not own:
         return form, {}, not is_needed
     if not form.is_valid():
@@ -203,9 +203,9 @@ def _query(asked: dict[str, str]) -> str:
 def opposite_url(run: BulkRun, person: Any) -> tuple[object, str] | None:
     """The verb that takes the changes of the run back, and its page over the rows it changed; None
     where there is none, or the person may not do that."""
-    target, of = TARGETS[run.kind], words.OF[run.kind]
-    back = target.opposite(run.verb, run.params)
-    if back is None or not person.has_perm(target.verbs[back[0]]):
+    verbs_of = TARGETS[run.kind].verbs
+    back = verbs_of[run.verb].opposite(run.params)
+    if back is None or not person.has_perm(verbs_of[back[0]].permission):
         return None
     # Its rows are kept for a shorter time than the run.
     if not run.rows.filter(outcome=BulkRow.Outcome.DONE).exists():
@@ -213,4 +213,6 @@ def opposite_url(run: BulkRun, person: Any) -> tuple[object, str] | None:
     verb, params = back
     asked = {CHANGED_BY: str(run.pk)}
     asked |= {f"{PREFIX}-{name}": str(value) for name, value in written(params).items()}
-    return of.verbs[verb], f"{reverse('bulk_new', args=[run.kind, verb])}{_query(asked)}"
+    return translate(
+        verbs_of[verb].words
+    ), f"{reverse('bulk_new', args=[run.kind, verb])}{_query(asked)}"

@@ -220,7 +220,7 @@ class BulkRunAdmin(LiveAdmin, MachineRowAdmin):
 
     def has_operate_permission(self, request: HttpRequest, obj: object = None) -> bool:
         """May this person change what some runs are about?"""
-        needed = {each for target in TARGETS.values() for each in target.verbs.values()}
+        needed = {each.permission for target in TARGETS.values() for each in target.verbs.values()}
         return any(map(request.user.has_perm, needed))
 
     def list_actions(self, request: HttpRequest, found: dict[str, Any]) -> dict[str, Any]:

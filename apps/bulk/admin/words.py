@@ -1,4 +1,4 @@
-"""The kinds of bulk runs for people: their verbs, lists and pages."""
+"""The kinds of bulk runs for people: their lists and words."""
 
 from __future__ import annotations
 
@@ -7,35 +7,28 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import TextChoices as Choices
-from django.utils.functional import Promise
 from django.utils.text import capfirst
 from django.utils.timezone import get_current_timezone as _zone
 
 from apps.bulk.services.targets import TARGETS
-from apps.common.admin.display import duration_of
-from apps.dispatch.admin import bulk_links as of_dispatches
+from apps.common.admin.display import duration_of, translate
 from apps.dispatch.models import Dispatch, Source, Task
 from apps.dispatch.rules import dispatch_filter, plan, task_filter
-from apps.jobs.admin import bulk_links as of_jobs
 from apps.jobs.admin.filters import wanted_of
 from apps.jobs.models import Job, JobType
-
-Words = str | Promise
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What may be done to rows of a kind; `read` makes a filter of the address of their list, and
-    `labels` has the choices of those of its fields that have any."""
+    """`read` makes a filter of the address of the list of these rows, and `labels` has the choices
+    of those of its fields that have any."""
 
-    verbs: Mapping[str, Words]
     read: Callable[[Mapping[str, str]], Any]
     labels: Mapping[str, type[Choices]]
 
 
 def _of_tasks(source: str) -> Kind:
     return Kind(
-        of_dispatches.TASK_WORDS,
         lambda given: task_filter.read_list(source, given, _zone()),
         {"statuses": Task.Status, "mode": Task.Mode},
     )
@@ -43,12 +36,10 @@ def _of_tasks(source: str) -> Kind:
 
 OF: Mapping[str, Kind] = {
     "jobs": Kind(
-        of_jobs.WORDS,
         wanted_of,
         {"statuses": Job.Status, "lane": JobType.Lane},
     ),
     "dispatches": Kind(
-        of_dispatches.WORDS,
         lambda given: dispatch_filter.read(given, dispatch_filter.admin_names(_zone())),
         {"states": Dispatch.State, "source": Source},
     ),
@@ -60,7 +51,8 @@ OF: Mapping[str, Kind] = {
 def named(kind: str, verb: str) -> str:
     """`Jobs · Cancel`: what a run does to which rows."""
     rows = capfirst(TARGETS[kind].model._meta.verbose_name_plural or "")
-    return f"{rows} · {OF[kind].verbs.get(verb, verb)}"
+    of = TARGETS[kind].verbs
+    return f"{rows} · {translate(of[verb].words) if verb in of else verb}"
 
 
 def lasting(seconds: int) -> str:

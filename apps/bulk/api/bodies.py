@@ -128,7 +128,7 @@ class BulkBody(StrictSerializer):
 
 
 class JobsBulkBody(BulkBody):
-    verb = Choice(choices=[*verbs.PARAMS])
+    verb = Choice(choices=[*verbs.VERBS])
     filter = JobFilterBody()
     params = JobParamsBody(required=False)
 
@@ -179,12 +179,12 @@ class TaskParamsBody(StrictSerializer):
 
 
 class OnceTasksBulkBody(BulkBody):
-    verb = Choice(choices=[*task_verbs.VERBS])
+    verb = Choice(choices=[*task_verbs.NAMES])
     filter = OnceTaskFilterBody()
     params = TaskParamsBody(required=False)
 
 
 class RotateTasksBulkBody(BulkBody):
-    verb = Choice(choices=[*task_verbs.VERBS])
+    verb = Choice(choices=[*task_verbs.NAMES])
     filter = RotateTaskFilterBody()
     params = TaskParamsBody(required=False)

@@ -120,8 +120,9 @@ class Carrier:
     def _outcomes(self, found: Mapping[int, Any]) -> dict[int, _End]:
         """Change the rows; of each the outcome, and why it was not done."""
         ends: dict[int, _End] = {}
+        does, now = self._target.verbs[self._verb], clock.now()
         for number, row in found.items():
-            why = self._target.why_not(self._verb, row.__dict__, self._params)
+            why = does.why_not(row.__dict__, self._params, now)
             if why is not None:
                 ends[number] = (_Outcome.SKIPPED, _cut(why))
         left = [row for number, row in sorted(found.items()) if number not in ends]

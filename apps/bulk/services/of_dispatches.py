@@ -8,23 +8,19 @@ from typing import Any
 from django.db.models import QuerySet
 
 from apps.bulk.services.targets import MAX_INDEXED, TARGETS, Target
-from apps.common.messages import Message
 from apps.dispatch.models import Dispatch
 from apps.dispatch.rules import verbs as of
 from apps.dispatch.rules.dispatch_filter import DispatchFilter, read
 from apps.dispatch.services import ending, filtered
 from apps.jobs.models import Bounds
 
-_OPERATE = "dispatch.operate_dispatch"
-
 
 class Dispatches(Target):
     kind = "dispatches"
     model = Dispatch
     label = ("title",)
-    verbs = dict.fromkeys(of.VERBS, _OPERATE)
+    verbs = of.VERBS
     payload = "dispatch.view_payload"
-    dangerous = frozenset({of.CANCEL})
 
     def read(self, given: Mapping[str, Any]) -> DispatchFilter:
         return read(given)
@@ -43,17 +39,6 @@ class Dispatches(Target):
 
     def locked(self, rows: QuerySet[Any], numbers: Sequence[int]) -> dict[int, Any]:
         return super().locked(rows.prefetch_related("executor"), numbers)
-
-    def columns(self, verb: str) -> tuple[str, ...]:
-        return ("state",)
-
-    def why_not(
-        self, verb: str, facts: Mapping[str, Any], params: Mapping[str, Any]
-    ) -> Message | None:
-        return of.why_not(verb, facts["state"])
-
-    def sample(self, verb: str, facts: Mapping[str, Any], params: Mapping[str, Any]) -> str:
-        return of.sample(verb)
 
     def act(
         self, row: Any, verb: str, params: Mapping[str, Any], *, actor: str, reason: str

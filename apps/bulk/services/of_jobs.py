@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from django.db import DatabaseError
 from django.db.models import QuerySet
@@ -13,7 +13,6 @@ from apps.bulk.services.targets import MAX_INDEXED, TARGETS, Target
 from apps.common import clock
 from apps.common.db import is_retryable
 from apps.common.errors import FieldError, PlatformError
-from apps.common.messages import Message
 from apps.jobs.handlers import registry
 from apps.jobs.models import Bounds, Job, JobType
 from apps.jobs.rules import verbs as of
@@ -23,25 +22,13 @@ from apps.jobs.services import acts, control, find
 from apps.jobs.services.acts import Act
 from apps.jobs.services.submit import unknown_type
 
-_OPERATE, _OVERRIDE = "jobs.operate_job", "jobs.override_job"
-
 
 class Jobs(Target):
     kind = "jobs"
     model = Job
     label = ("type", "key")
-    verbs = {
-        of.CANCEL: _OPERATE,
-        of.RETRY: _OPERATE,
-        of.RUN_NOW: _OPERATE,
-        of.PRIORITY: _OPERATE,
-        of.TIME: _OPERATE,
-        of.MAX_ATTEMPTS: _OPERATE,
-        of.MOVE: _OPERATE,
-        of.MARK_DONE: _OVERRIDE,
-    }
+    verbs = of.VERBS
     payload = "jobs.view_payload"
-    dangerous = frozenset({of.CANCEL, of.MARK_DONE})
 
     def read(self, given: Mapping[str, Any]) -> JobFilter:
         return read(given, WIRE)
@@ -69,31 +56,11 @@ class Jobs(Target):
     def are_few(self, wanted: JobFilter, bounds: Bounds) -> bool:
         return find.are_few(Job.objects.within(bounds), wanted, most=MAX_INDEXED)
 
-    def columns(self, verb: str) -> tuple[str, ...]:
-        return of.facts_of(verb)
-
     def faults(self, verb: str, params: Mapping[str, Any], now: datetime) -> Iterator[FieldError]:
-        found = [*of.faults(verb, params, now)]
+        found = [*super().faults(verb, params, now)]
         yield from found
         if verb == of.MOVE and not found and params["host"]:
             yield from control.host_faults(params["host"])
-
-    def why_not(
-        self, verb: str, facts: Mapping[str, Any], params: Mapping[str, Any]
-    ) -> Message | None:
-        return of.why_not(verb, facts, params)
-
-    def note(self, verb: str, facts: Mapping[str, Any]) -> Message | None:
-        return of.note(verb, facts)
-
-    def sample(self, verb: str, facts: Mapping[str, Any], params: Mapping[str, Any]) -> str:
-        return of.sample(verb, facts, params)
-
-    def needed(self, verb: str, params: Mapping[str, Any]) -> tuple[str, ...]:
-        return of.needed(verb, params)
-
-    def opposite(self, verb: str, params: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
-        return of.opposite(verb, params)
 
     def locked(self, rows: QuerySet[Any], numbers: Sequence[int]) -> dict[int, Any]:
         return super().locked(rows.defer("context", "checkpoint", "result"), numbers)
@@ -144,7 +111,8 @@ def _decision(
         return acts.mark_done
     if verb == of.MOVE and params["host"]:
         control.require_host(params["host"])
-    return lambda job: acts.edit(job, now, of.changes(verb, job.__dict__, params))
+    change = cast(of.Change, of.VERBS[verb])
+    return lambda job: acts.edit(job, now, change.changes(job.__dict__, params))
 
 
 TARGETS[Jobs.kind] = Jobs()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from django.db.models import QuerySet
@@ -11,18 +10,14 @@ from django.db.models import QuerySet
 from apps.bulk.services.targets import TARGETS, Target
 from apps.common import clock
 from apps.common.db import transactional
-from apps.common.errors import Conflict, FieldError
+from apps.common.errors import Conflict
 from apps.common.messages import Message as _
 from apps.dispatch.models import OnceTask, RotateTask
+from apps.dispatch.rules import plan
 from apps.dispatch.rules import task_verbs as of
 from apps.dispatch.rules.task_filter import TaskFilter, read
 from apps.dispatch.services import bulk, filtered, tasks
 from apps.jobs.models import Bounds
-
-
-def _verbs(model: str) -> Mapping[str, str]:
-    rights = {of.COPY: "add", of.DELETE: "delete"}
-    return {verb: f"dispatch.{rights.get(verb, 'change')}_{model}" for verb in of.VERBS}
 
 
 class Tasks(Target):
@@ -30,9 +25,7 @@ class Tasks(Target):
 
     model: ClassVar[type[OnceTask] | type[RotateTask]]
     label = ("title",)
-    facts: ClassVar[tuple[str, ...]] = of.FACTS
     payload = "dispatch.view_payload"
-    dangerous = frozenset({of.END, of.DELETE})
 
     def read(self, given: Mapping[str, Any]) -> TaskFilter:
         return read(self.model.source, given)
@@ -54,24 +47,6 @@ class Tasks(Target):
         tasks.lock_executors({task.executor_id for task in found.values()})
         return found
 
-    def columns(self, verb: str) -> tuple[str, ...]:
-        return self.facts
-
-    def needed(self, verb: str, params: Mapping[str, Any]) -> tuple[str, ...]:
-        return of.needed(verb)
-
-    def faults(self, verb: str, params: Mapping[str, Any], now: datetime) -> Iterator[FieldError]:
-        yield from of.faults(verb, params)
-
-    def why_not(self, verb: str, facts: Mapping[str, Any], params: Mapping[str, Any]) -> str | None:
-        return of.why_not(verb, facts, params, clock.now())
-
-    def sample(self, verb: str, facts: Mapping[str, Any], params: Mapping[str, Any]) -> str:
-        return of.sample(verb, facts, params)
-
-    def opposite(self, verb: str, params: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
-        return of.opposite(verb, params)
-
     @transactional
     def act(
         self, row: Any, verb: str, params: Mapping[str, Any], *, actor: str, reason: str
@@ -85,14 +60,13 @@ class Tasks(Target):
 class OnceTasks(Tasks):
     kind = "once-tasks"
     model = OnceTask
-    verbs = _verbs("oncetask")
+    verbs = of.VERBS[plan.ONCE]
 
 
 class RotateTasks(Tasks):
     kind = "rotate-tasks"
     model = RotateTask
-    verbs = _verbs("rotatetask")
-    facts = of.RULE_FACTS
+    verbs = of.VERBS[plan.ROTATE]
 
 
 for target in (OnceTasks(), RotateTasks()):

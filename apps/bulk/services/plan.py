@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.db.models import QuerySet
@@ -14,6 +15,7 @@ from apps.bulk.services.selection import Selection
 from apps.bulk.services.steps import LOOKED, edge_below
 from apps.bulk.services.targets import Target, run_facts
 from apps.common import clock
+from apps.common.verbs import Verb
 from apps.jobs.models import Bounds
 
 # Of the newest and of the oldest rows.
@@ -75,17 +77,19 @@ def plan(
     Without params a verb that needs some is judged by the states alone.
     """
     target = selection.target
-    columns = target.columns(verb)
+    does = target.verbs[verb]
+    columns = does.columns
+    now = clock.now()
     found, looked, is_exact = _matching(selection, bounds, columns)
     reasons: Counter[str] = Counter()
     notes: Counter[str] = Counter()
     # Rows with equal facts are judged once.
     for facts, count in Counter(row[1:] for row in found).items():
         named = dict(zip(columns, facts, strict=True))
-        why = target.why_not(verb, named, params)
+        why = does.why_not(named, params, now)
         if why is not None:
             reasons[why] += count
-        elif (note := target.note(verb, named)) is not None:
+        elif (note := does.note(named)) is not None:
             notes[note] += count
     shown = found if len(found) <= 2 * SAMPLES else [*found[:SAMPLES], *found[-SAMPLES:]]
     return Plan(
@@ -95,7 +99,7 @@ def plan(
         looked=looked,
         left_out=tuple(reasons.most_common()),
         notes=tuple(notes.most_common()),
-        samples=tuple(_samples(target, verb, params, columns, shown, len(found))),
+        samples=tuple(_samples(target, does, params, shown, len(found), now)),
         rate=rate,
     )
 
@@ -108,21 +112,20 @@ def known_matches(selection: Selection, bounds: Bounds) -> int | None:
 
 def _samples(
     target: Target,
-    verb: str,
+    verb: Verb,
     params: Mapping[str, Any],
-    columns: Sequence[str],
     shown: Sequence[Row],
     count: int,
+    now: datetime,
 ) -> Iterator[Sample]:
     labels = target.labels([row[0] for row in shown])
-    is_known = all(name in params for name in target.needed(verb, params))
-    begun = clock.now()
+    is_known = all(name in params for name in verb.needed(params))
     for place, (number, *values) in enumerate(shown):
         # The newest come first, and after them the oldest.
         older = len(shown) - 1 - place if place >= SAMPLES else count - 1 - place
-        facts = dict(zip(columns, values, strict=True)) | run_facts(older, count, begun)
-        why = target.why_not(verb, facts, params)
-        change = target.sample(verb, facts, params) if why is None and is_known else ""
+        facts = dict(zip(verb.columns, values, strict=True)) | run_facts(older, count, now)
+        why = verb.why_not(facts, params, now)
+        change = verb.sample(facts, params) if why is None and is_known else ""
         yield Sample(number, labels.get(number, ""), change, why or "")
 
 

@@ -12,8 +12,9 @@ from django.db.models import QuerySet
 from apps.access.rules.clients import Scope
 from apps.common.db import is_retryable
 from apps.common.errors import FieldError, Invalid, NotFound, PlatformError
-from apps.common.messages import Message, joined, wire_time
 from apps.common.messages import Message as _
+from apps.common.messages import joined, wire_time
+from apps.common.verbs import Verb
 from apps.jobs.models import Bounds
 
 # The numbers that an index may find at once.
@@ -27,12 +28,9 @@ class Target:
     model: ClassVar[type[models.Model]]
     # The columns by which people know a row.
     label: ClassVar[tuple[str, ...]]
-    # Each verb with the permission that it needs.
-    verbs: ClassVar[Mapping[str, str]]
+    verbs: ClassVar[Mapping[str, Verb]]
     # The permission to see params, contexts and results.
     payload: ClassVar[str]
-    # Verbs that end work or cannot be taken back.
-    dangerous: ClassVar[frozenset[str]] = frozenset()
 
     def read(self, given: Mapping[str, Any]) -> Any:
         """The filter of these parameters, as in REST."""
@@ -44,7 +42,8 @@ class Target:
 
     def permissions(self, verb: str, wanted: Any) -> tuple[str, ...]:
         """What a person needs for the verb over such a filter."""
-        return (self.verbs[verb], self.payload) if wanted.where else (self.verbs[verb],)
+        needed = self.verbs[verb].permission
+        return (needed, self.payload) if wanted.where else (needed,)
 
     def scopes(self, wanted: Any) -> frozenset[Scope]:
         """What a key needs: the answers to keys that read have payloads, their secrets masked."""
@@ -66,29 +65,9 @@ class Target:
         """Whether an index finds all rows that can match, which then need no list of numbers."""
         return False
 
-    def columns(self, verb: str) -> tuple[str, ...]:
-        """The columns by which `why_not` decides."""
-        raise NotImplementedError(f"{type(self).__name__} must define columns()")
-
     def faults(self, verb: str, params: Mapping[str, Any], now: datetime) -> Iterator[FieldError]:
         """What is wrong with the fields of the verb."""
-        yield from ()
-
-    def why_not(self, verb: str, facts: Mapping[str, Any], params: Mapping[str, Any]) -> str | None:
-        """Why a row is left out."""
-        raise NotImplementedError(f"{type(self).__name__} must define why_not()")
-
-    def note(self, verb: str, facts: Mapping[str, Any]) -> Message | None:
-        """What the outcome of a changed row says besides; None for nothing."""
-        return None
-
-    def sample(self, verb: str, facts: Mapping[str, Any], params: Mapping[str, Any]) -> str:
-        """What becomes of a row, in a few words."""
-        raise NotImplementedError(f"{type(self).__name__} must define sample()")
-
-    def needed(self, verb: str, params: Mapping[str, Any]) -> tuple[str, ...]:
-        """The fields without which nothing can be said of a row."""
-        return ()
+        yield from self.verbs[verb].faults(params, now)
 
     def labels(self, numbers: Collection[int]) -> dict[int, str]:
         """What people know these rows by; rows that are gone have none."""
@@ -125,10 +104,6 @@ class Target:
                     raise
                 refused[row.pk] = error
         return refused
-
-    def opposite(self, verb: str, params: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
-        """The verb that takes the change back, with its fields, where there is one."""
-        return None
 
 
 TARGETS: dict[str, Target] = {}

@@ -14,6 +14,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin import MachineRowAdmin, reason_action
+from apps.common.admin.bulk_links import links
 from apps.common.admin.columns import ListColumn
 from apps.common.admin.display import (
     column,
@@ -32,10 +33,9 @@ from apps.common.admin.list_head import MAX_COUNTED
 from apps.common.admin.timeline import Moment
 from apps.common.admin.two_tables import TwoTablesAdmin
 from apps.common.readers import read_key, read_number
-from apps.dispatch.admin.bulk_links import bulk_links
 from apps.dispatch.admin.filters import DispatchesOf, DispatchPayload, SourceFilter, TaskFilter
 from apps.dispatch.models import AnyDispatch, ArchivedDispatch, Dispatch, Executor, Source
-from apps.dispatch.rules import names
+from apps.dispatch.rules import names, verbs
 from apps.dispatch.services import ending
 from apps.dispatch.services.filtered import users_behind
 from apps.journal.admin import latest_moments
@@ -159,7 +159,7 @@ class DispatchAdmin(TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
         older = "" if changelist.has_further_rows else self.older_url(request)
         return {
             **super().list_context(request, changelist),
-            "bulk_links": bulk_links(self, request, changelist),
+            "bulk_links": links(changelist, "dispatches", verbs.VERBS),
             "older_url": older,
         }
 

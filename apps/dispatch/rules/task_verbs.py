@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, ClassVar
 from zoneinfo import ZoneInfo
 
 from apps.common.errors import FieldError, Invalid
 from apps.common.messages import Message
 from apps.common.messages import Message as _
-from apps.dispatch.rules import life
+from apps.common.verbs import Values, Verb, by_name
+from apps.dispatch.rules import life, plan
 from apps.dispatch.rules.recurrence import Recurrence, read_rule
 from apps.dispatch.rules.shift import MAX_SHIFT, is_moved, shifted
 from apps.dispatch.rules.task import RANGES, end_faults
@@ -24,41 +25,159 @@ PAUSE, RESUME, SHIFT, PRIORITY, END, COPY, DELETE = (
     "copy",
     "delete",
 )
-# The field of each verb.
-FIELD: Mapping[str, str] = {SHIFT: "shift_seconds", PRIORITY: "priority", END: "end_at"}
-VERBS = (PAUSE, RESUME, SHIFT, PRIORITY, END, COPY, DELETE)
-FACTS = ("status", "start_at", "end_at", "priority")
+_COLUMNS = ("status", "start_at", "end_at", "priority")
 # Of a rotation also its rule as the text of its JSON.
-RULE_FACTS = (*FACTS, "rule_json", "time_zone")
-_STATUS = {PAUSE: life.PAUSED, RESUME: life.ACTIVE}
+_RULE_COLUMNS = (*_COLUMNS, "rule_json", "time_zone")
 
 
-def needed(verb: str) -> tuple[str, ...]:
-    """The fields that must be given."""
-    return (FIELD[verb],) if verb in FIELD else ()
+class TaskVerb(Verb):
+    """Of once tasks, or of rotations: each kind has permissions of its own."""
+
+    right: ClassVar[str] = "change"
+
+    def __init__(self, source: str) -> None:
+        self.permission = f"dispatch.{self.right}_{source}task"
+        self.columns = _COLUMNS if source == plan.ONCE else _RULE_COLUMNS
+
+    def why_not(self, facts: Values, params: Values, now: datetime) -> str | None:
+        if facts["status"] == life.DELETED:
+            return Message(life.DELETED)
+        return self.why_unchanged(facts, params, now)
+
+    def why_unchanged(self, facts: Values, params: Values, now: datetime) -> str | None:
+        """Why a task that is not deleted stays as it is."""
+        return None
+
+    def changes(self, facts: Values, params: Values) -> dict[str, Any]:
+        """The new values of the columns that an edit changes."""
+        return {name: params[name] for name in self.fields}
 
 
-def faults(verb: str, params: Mapping[str, Any]) -> Iterator[FieldError]:
-    """What is wrong with the fields of the verb."""
-    for name in sorted(params.keys() - {*needed(verb)}):
-        yield FieldError(name, "unknown_field", _("{verb} takes no {name}.", verb=verb, name=name))
-    value = params.get(FIELD.get(verb, ""))
-    if verb == END and isinstance(value, datetime):
-        yield from end_faults(value)
-    elif verb == END:
-        yield FieldError("end_at", "invalid", _("Give the time at which they are to end."))
-    if verb == PRIORITY:
-        yield from _number_faults("priority", value, *RANGES["priority"])
-    if verb == SHIFT and value == 0:
-        text = _(
-            "{text!r} is out of range; shift by one second to {limit} days.",
-            text="0",
-            limit=MAX_SHIFT.days,
-        )
-        yield FieldError("shift_seconds", "invalid", text)
-    elif verb == SHIFT:
-        most = int(MAX_SHIFT.total_seconds())
-        yield from _number_faults("shift_seconds", value, -most, most)
+class _Switch(TaskVerb):
+    status: ClassVar[str]
+    back: ClassVar[str]
+
+    def why_unchanged(self, facts: Values, params: Values, now: datetime) -> str | None:
+        return Message(self.status) if facts["status"] == self.status else None
+
+    def sample(self, facts: Values, params: Values) -> Message:
+        return Message(self.status)
+
+    def changes(self, facts: Values, params: Values) -> dict[str, Any]:
+        return {"status": self.status}
+
+    def opposite(self, params: Values) -> tuple[str, dict[str, Any]]:
+        return self.back, {}
+
+
+class Pause(_Switch):
+    name, words = PAUSE, _("Pause")
+    status, back = life.PAUSED, RESUME
+
+
+class Resume(_Switch):
+    name, words = RESUME, _("Resume")
+    status, back = life.ACTIVE, PAUSE
+
+
+class Shift(TaskVerb):
+    name, words = SHIFT, _("Shift in time")
+    fields = ("shift_seconds",)
+
+    def wrong(self, params: Values, now: datetime) -> Iterator[FieldError]:
+        value = params.get("shift_seconds")
+        if value == 0:
+            text = _(
+                "{text!r} is out of range; shift by one second to {limit} days.",
+                text="0",
+                limit=MAX_SHIFT.days,
+            )
+            yield FieldError("shift_seconds", "invalid", text)
+        else:
+            most = int(MAX_SHIFT.total_seconds())
+            yield from _number_faults("shift_seconds", value, -most, most)
+
+    def why_unchanged(self, facts: Values, params: Values, now: datetime) -> str | None:
+        if not params:
+            return None
+        try:
+            self.changes(facts, params)
+        except Invalid as error:
+            return error.detail
+        if "rule_json" in facts and not is_moved(_series(facts), _by(params), now):
+            return _("would be due at the same times as before")
+        return None
+
+    def sample(self, facts: Values, params: Values) -> Message:
+        new = self.changes(facts, params)["start_at"]
+        return _("start {old} → {new}", old=facts["start_at"], new=new)
+
+    def changes(self, facts: Values, params: Values) -> dict[str, Any]:
+        start_at, end_at = shifted(facts["start_at"], facts["end_at"], _by(params))
+        return {"start_at": start_at, "end_at": end_at}
+
+    def opposite(self, params: Values) -> tuple[str, dict[str, Any]]:
+        return SHIFT, {"shift_seconds": -params["shift_seconds"]}
+
+
+class Priority(TaskVerb):
+    name, words = PRIORITY, _("Change priority")
+    fields = ("priority",)
+
+    def wrong(self, params: Values, now: datetime) -> Iterator[FieldError]:
+        yield from _number_faults("priority", params.get("priority"), *RANGES["priority"])
+
+    def why_unchanged(self, facts: Values, params: Values, now: datetime) -> str | None:
+        is_equal = facts["priority"] == params.get("priority")
+        return _("has this priority already") if is_equal else None
+
+    def sample(self, facts: Values, params: Values) -> Message:
+        return _("priority {old} → {new}", old=facts["priority"], new=params["priority"])
+
+
+class End(TaskVerb):
+    name, words = END, _("Set the end")
+    fields = ("end_at",)
+    is_dangerous = True
+
+    def wrong(self, params: Values, now: datetime) -> Iterator[FieldError]:
+        end_at = params.get("end_at")
+        if isinstance(end_at, datetime):
+            yield from end_faults(end_at)
+        else:
+            yield FieldError("end_at", "invalid", _("Give the time at which they are to end."))
+
+    def why_unchanged(self, facts: Values, params: Values, now: datetime) -> str | None:
+        if not params:
+            return None
+        if facts["end_at"] == params["end_at"]:
+            return _("has this end already")
+        return _("starts later") if params["end_at"] <= facts["start_at"] else None
+
+    def sample(self, facts: Values, params: Values) -> Message:
+        return _("end {old} → {new}", old=facts["end_at"] or "–", new=params["end_at"])
+
+
+class Copy(TaskVerb):
+    name, words = COPY, _("Copy")
+    right = "add"
+
+    def sample(self, facts: Values, params: Values) -> Message:
+        return _("a paused copy for the same executor")
+
+
+class Delete(TaskVerb):
+    name, words = DELETE, _("Delete")
+    right = "delete"
+    is_dangerous = True
+
+    def sample(self, facts: Values, params: Values) -> Message:
+        return Message(life.DELETED)
+
+
+_KINDS = (Pause, Resume, Shift, Priority, End, Copy, Delete)
+VERBS = {source: by_name(*(each(source) for each in _KINDS)) for source in (plan.ONCE, plan.ROTATE)}
+NAMES = tuple(each.name for each in _KINDS)
 
 
 def _number_faults(name: str, value: Any, low: int, high: int) -> Iterator[FieldError]:
@@ -73,69 +192,10 @@ def _number_faults(name: str, value: Any, low: int, high: int) -> Iterator[Field
         yield FieldError(name, "invalid", text)
 
 
-def why_not(
-    verb: str, facts: Mapping[str, Any], params: Mapping[str, Any], now: datetime
-) -> str | None:
-    """Why a task with these facts is left out; None when the verb changes it."""
-    status = facts["status"]
-    if status == life.DELETED or status == _STATUS.get(verb):
-        return Message(status)
-    if verb == PRIORITY and facts["priority"] == params.get("priority"):
-        return _("has this priority already")
-    if verb == END and params and facts["end_at"] == params["end_at"]:
-        return _("has this end already")
-    if verb == END and params and params["end_at"] <= facts["start_at"]:
-        return _("starts later")
-    return _not_shifted(facts, params, now) if verb == SHIFT and params else None
-
-
-def _not_shifted(facts: Mapping[str, Any], params: Mapping[str, Any], now: datetime) -> str | None:
-    try:
-        changes(SHIFT, facts, params)
-    except Invalid as error:
-        return error.detail
-    if "rule_json" in facts and not is_moved(_series(facts), _by(params), now):
-        return _("would be due at the same times as before")
-    return None
-
-
-def _series(facts: Mapping[str, Any]) -> Recurrence:
+def _series(facts: Values) -> Recurrence:
     rule, zone = read_rule(facts["rule_json"]), ZoneInfo(facts["time_zone"])
     return Recurrence(rule=rule, zone=zone, start_at=facts["start_at"], end_at=facts["end_at"])
 
 
-def _by(params: Mapping[str, Any]) -> timedelta:
+def _by(params: Values) -> timedelta:
     return timedelta(seconds=params["shift_seconds"])
-
-
-def changes(verb: str, facts: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str, Any]:
-    """The new values of the columns that an edit changes."""
-    if verb in _STATUS:
-        return {"status": _STATUS[verb]}
-    if verb == SHIFT:
-        start_at, end_at = shifted(facts["start_at"], facts["end_at"], _by(params))
-        return {"start_at": start_at, "end_at": end_at}
-    return {FIELD[verb]: params[FIELD[verb]]}
-
-
-def sample(verb: str, facts: Mapping[str, Any], params: Mapping[str, Any]) -> str:
-    """What becomes of a task: `priority 0 → 40`."""
-    if verb == DELETE:
-        return Message(life.DELETED)
-    if verb == COPY:
-        return _("a paused copy for the same executor")
-    new = changes(verb, facts, params)
-    if verb in _STATUS:
-        return Message(new["status"])
-    if verb == SHIFT:
-        return _("start {old} → {new}", old=facts["start_at"], new=new["start_at"])
-    if verb == END:
-        return _("end {old} → {new}", old=facts["end_at"] or "–", new=new["end_at"])
-    return _("priority {old} → {new}", old=facts["priority"], new=new["priority"])
-
-
-def opposite(verb: str, params: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
-    """The verb that takes the change back, with its fields, where there is one."""
-    if verb in _STATUS:
-        return (RESUME if verb == PAUSE else PAUSE), {}
-    return (SHIFT, {"shift_seconds": -params["shift_seconds"]}) if verb == SHIFT else None

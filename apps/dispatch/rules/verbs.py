@@ -2,19 +2,43 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from typing import ClassVar
+
 from apps.common.messages import Message
+from apps.common.messages import Message as _
+from apps.common.verbs import Values, Verb, by_name
 from apps.dispatch.rules import policy
 
 RELEASE, EXPIRE, CANCEL = "release", "expire", "cancel"
-VERBS = (RELEASE, EXPIRE, CANCEL)
-_ENDS = {RELEASE: policy.RELEASED, EXPIRE: policy.EXPIRED, CANCEL: policy.CANCELLED}
 
 
-def why_not(verb: str, state: str) -> Message | None:
-    """Why a dispatch in this state is left out; None when the verb ends it."""
-    return None if state == policy.OPEN else Message(state)
+class DispatchVerb(Verb):
+    """It ends an open dispatch."""
+
+    permission = "dispatch.operate_dispatch"
+    columns = ("state",)
+    becomes: ClassVar[str]
+
+    def why_not(self, facts: Values, params: Values, now: datetime) -> Message | None:
+        state = facts["state"]
+        return None if state == policy.OPEN else Message(state)
+
+    def sample(self, facts: Values, params: Values) -> Message:
+        return Message(self.becomes)
 
 
-def sample(verb: str) -> Message:
-    """What becomes of it."""
-    return Message(_ENDS[verb])
+class Release(DispatchVerb):
+    name, words, becomes = RELEASE, _("Release"), policy.RELEASED
+
+
+class Expire(DispatchVerb):
+    name, words, becomes = EXPIRE, _("Expire"), policy.EXPIRED
+
+
+class Cancel(DispatchVerb):
+    name, words, becomes = CANCEL, _("Cancel"), policy.CANCELLED
+    is_dangerous = True
+
+
+VERBS = by_name(Release(), Expire(), Cancel())

@@ -130,7 +130,7 @@ def edits_of(
     else:
         if verb == verbs.SHIFT and isinstance(task, RotateTask):
             _require_difference(task, timedelta(seconds=params["shift_seconds"]), now)
-        changes = verbs.changes(verb, task.__dict__, params)
+        changes = verbs.VERBS[task.source][verb].changes(task.__dict__, params)
         edit = tasks.change(task, changes, now=now, locks=False, **logged)
     return [] if edit is None else [edit]
 

@@ -15,6 +15,7 @@ from django.utils.translation import gettext_lazy as _
 from apps.common import clock
 from apps.common.admin import reason_action
 from apps.common.admin.base import Panel, in_pairs
+from apps.common.admin.bulk_links import links
 from apps.common.admin.buttons import Button
 from apps.common.admin.filters import InstantFilter
 from apps.common.admin.html import list_url
@@ -22,7 +23,6 @@ from apps.common.admin.list_head import MAX_COUNTED
 from apps.common.admin.live import LiveAdmin
 from apps.jobs.admin import job_columns, job_panels, labels
 from apps.jobs.admin.any_job import AnyJobAdmin, may
-from apps.jobs.admin.bulk_links import bulk_links
 from apps.jobs.admin.filters import (
     ClientFilter,
     CreatedFilter,
@@ -41,7 +41,7 @@ from apps.jobs.admin.job_edit import EDIT_URL, ONLY_SAVE, edit_view
 from apps.jobs.admin.job_forms import NewJobForm
 from apps.jobs.admin.job_groups import group_view
 from apps.jobs.models import ArchivedJob, Job, bounds_of
-from apps.jobs.rules import transitions
+from apps.jobs.rules import transitions, verbs
 from apps.jobs.services import acts, control, counts
 from apps.jobs.services.submit import submit
 from apps.jobs.services.types import open_types
@@ -123,7 +123,7 @@ class JobAdmin(LiveAdmin, AnyJobAdmin):
         return {
             **super().list_context(request, changelist),
             "too_long": labels.waiting_too_long(types_of_limits(request.user)),
-            "bulk_links": bulk_links(self, request, changelist),
+            "bulk_links": links(changelist, "jobs", verbs.VERBS),
             "older_url": "" if changelist.has_further_rows else older_url(request.GET),
         }
 

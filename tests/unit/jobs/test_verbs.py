@@ -36,7 +36,9 @@ def test_each_action_takes_its_states_and_says_why_not_the_others(
     ):
         with subtests.test(verb=verb):
             params = WITH_FIELDS.get(verb, {})
-            found = {each: verbs.why_not(verb, facts(each), params) for each in t.STATUSES}
+            found = {
+                each: verbs.VERBS[verb].why_not(facts(each), params, NOW) for each in t.STATUSES
+            }
             assert {each for each, why in found.items() if why is None} == changed
             assert all(str(why) for each, why in found.items() if each not in changed)
 
@@ -53,21 +55,21 @@ def test_what_would_change_nothing_is_left_out(subtests: pytest.Subtests) -> Non
         (verbs.MOVE, {}, {"host": ""}, "this host already"),
     ):
         with subtests.test(verb=verb, more=more):
-            assert why in str(verbs.why_not(verb, facts(**more), params))
+            assert why in str(verbs.VERBS[verb].why_not(facts(**more), params, NOW))
 
 
 def test_succeeded_jobs_are_retried_when_asked_for() -> None:
-    assert verbs.why_not(verbs.RETRY, facts(t.SUCCEEDED), {"succeeded": True}) is None
+    assert verbs.VERBS[verbs.RETRY].why_not(facts(t.SUCCEEDED), {"succeeded": True}, NOW) is None
 
 
 def test_last_attempt_left_is_enough() -> None:
     given = {"max_attempts": 2}
-    assert verbs.why_not(verbs.MAX_ATTEMPTS, facts(attempts=1), given) is None
+    assert verbs.VERBS[verbs.MAX_ATTEMPTS].why_not(facts(attempts=1), given, NOW) is None
 
 
 def test_running_jobs_are_told_apart() -> None:
-    assert verbs.note(verbs.CANCEL, facts(t.RUNNING)) == "running: asked to stop"
-    assert verbs.note(verbs.CANCEL, facts(t.READY)) is None
+    assert verbs.VERBS[verbs.CANCEL].note(facts(t.RUNNING)) == "running: asked to stop"
+    assert verbs.VERBS[verbs.CANCEL].note(facts(t.READY)) is None
 
 
 def test_spread_begins_with_the_oldest_at_the_time_or_at_the_start_of_the_run(
@@ -81,14 +83,14 @@ def test_spread_begins_with_the_oldest_at_the_time_or_at_the_start_of_the_run(
     ):
         with subtests.test(params=params, share=share):
             given = facts(run_at=NOW + timedelta(days=1), share=share, begun=NOW)
-            assert verbs.why_not(verbs.TIME, given, params) is None
-            assert verbs.changes(verbs.TIME, given, params) == {
+            assert verbs.VERBS[verbs.TIME].why_not(given, params, NOW) is None
+            assert verbs.VERBS[verbs.TIME].changes(given, params) == {
                 "run_at": NOW + timedelta(seconds=seconds)
             }
 
 
 def test_shift_moves_each_job_from_its_own_time() -> None:
-    later = verbs.changes(verbs.TIME, facts(), {"shift_seconds": -90})
+    later = verbs.VERBS[verbs.TIME].changes(facts(), {"shift_seconds": -90})
     assert later == {"run_at": NOW - timedelta(seconds=90)}
 
 
@@ -110,4 +112,4 @@ def test_wrong_fields_are_named(subtests: pytest.Subtests) -> None:
         (verbs.CANCEL, {"colour": "red"}, ["colour"]),
     ):
         with subtests.test(verb=verb, params=params):
-            assert [each.field for each in verbs.faults(verb, params, NOW)] == fields
+            assert [each.field for each in verbs.VERBS[verb].faults(params, NOW)] == fields

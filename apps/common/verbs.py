@@ -1,0 +1,71 @@
+"""What people and programs do to rows, one by one or many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, ClassVar, TypeAlias, TypeVar
+
+from apps.common.errors import FieldError
+from apps.common.messages import Message
+from apps.common.messages import Message as _
+
+# Of columns, or of fields, by name.
+Values: TypeAlias = Mapping[str, Any]
+
+
+class Verb:
+    """One thing that is done to rows of a kind: who may do it, to which rows, and what it makes of
+    them. `facts` are the columns of a row by name, `params` the fields that were given.
+
+    Buttons, bulk runs and their plans, REST and the journal's pages read it here.
+    """
+
+    name: ClassVar[str]
+    words: ClassVar[Message]
+    permission: str
+    # The columns by which it is decided whether a row is left out.
+    columns: tuple[str, ...]
+    fields: ClassVar[tuple[str, ...]] = ()
+    # It ends work, or cannot be taken back.
+    is_dangerous: ClassVar[bool] = False
+
+    def needed(self, params: Values) -> tuple[str, ...]:
+        """The fields that must be given."""
+        return self.fields
+
+    def faults(self, params: Values, now: datetime) -> Iterator[FieldError]:
+        """What is wrong with the fields."""
+        for name in sorted(params.keys() - {*self.fields}):
+            text = _("{verb} takes no {name}.", verb=self.name, name=name)
+            yield FieldError(name, "unknown_field", text)
+        yield from self.wrong(params, now)
+
+    def wrong(self, params: Values, now: datetime) -> Iterator[FieldError]:
+        """What is wrong with the values of its own fields."""
+        yield from ()
+
+    def why_not(self, facts: Values, params: Values, now: datetime) -> str | None:
+        """Why a row is left out; None when it is changed. Without params a verb that needs some is
+        judged by the state alone."""
+        raise NotImplementedError(f"{type(self).__name__} must define why_not()")
+
+    def note(self, facts: Values) -> Message | None:
+        """What the outcome of a changed row says besides; None for nothing."""
+        return None
+
+    def sample(self, facts: Values, params: Values) -> Message:
+        """What becomes of a row: `priority 0 → 40`, `scheduled → cancelled`."""
+        raise NotImplementedError(f"{type(self).__name__} must define sample()")
+
+    def opposite(self, params: Values) -> tuple[str, dict[str, Any]] | None:
+        """The name of the verb that takes the change back, with its fields, where there is one."""
+        return None
+
+
+VerbT = TypeVar("VerbT", bound=Verb)
+
+
+def by_name(*verbs: VerbT) -> dict[str, VerbT]:
+    """The verbs of a kind in their order on pages."""
+    return {verb.name: verb for verb in verbs}
