@@ -8,6 +8,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from apps.access.conf import AccessConf
 from apps.alerts.conf import AlertsConf
+from apps.asyncflow.conf import AsyncflowConf
 from apps.bulk.conf import BulkConf
 from apps.common.conf import (
     CommonConf,
@@ -240,7 +241,7 @@ class AppsConf(Conf):
 # settings.py reads one by one what the settings of Django are made of.
 OF_DJANGO = (WebConf, StorageConf, SecurityConf, PeopleConf, AppsConf)
 OF_APPS = (
-    *(DispatchConf, JobsConf, AlertsConf, BulkConf),
+    *(DispatchConf, JobsConf, AsyncflowConf, AlertsConf, BulkConf),
     *(JournalConf, ReportsConf, AccessConf, CommonConf),
 )
 ALL: tuple[type[Conf], ...] = (*OF_DJANGO, *OF_APPS)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from granian.rsgi import Scope
 
-from apps.jobs.wire.dialects import BY_NAME, OWN_PORT
+from apps.asyncflow.dialects import BY_NAME, OWN_PORT
 from taskplatform.rsgi import Application, Environ
 from taskplatform.wsgi import application as django
 

@@ -89,6 +89,7 @@ INSTALLED_APPS = [
     "apps.dispatch",
     "apps.jobs",
     "apps.schedules",
+    "apps.asyncflow",
     "apps.bulk",
     "apps.reports",
     "apps.alerts",
@@ -102,7 +103,7 @@ MIDDLEWARE = [
     "apps.common.middleware.HeadersMiddleware",
     # Outside of those that write answers.
     "apps.common.middleware.CompressionMiddleware",
-    "apps.jobs.wire.views.RefusalMiddleware",
+    "apps.asyncflow.views.RefusalMiddleware",
     "apps.common.middleware.ProblemMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "django.middleware.common.CommonMiddleware",

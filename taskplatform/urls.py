@@ -10,6 +10,7 @@ from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularSwaggerSplitView
 
 from apps.alerts.metrics import alerts
+from apps.asyncflow.admin import asyncflow_page
 from apps.bulk.admin.plan_page import plan_page
 from apps.common.admin.preferences_page import PREFERENCES_URL, preferences
 
@@ -38,7 +39,7 @@ urlpatterns = [
     path("api/v1/", include("apps.jobs.api.urls")),
     path("api/v1/", include("apps.schedules.api.urls")),
     path("api/v1/", include("apps.reports.api.urls")),
-    path("asyncflow/", include("apps.jobs.wire.urls")),
+    path("asyncflow/", include("apps.asyncflow.urls")),
     path("", RedirectView.as_view(pattern_name="admin:index")),
     path("favicon.ico", favicon),
     # Before admin.site.urls, which would answer them with 404.
@@ -60,6 +61,7 @@ urlpatterns = [
     ),
     path("admin/overview/", admin.site.admin_view(refreshed(beat.periods)), name=OVERVIEW_URL),
     path("admin/settings/", admin.site.admin_view(preferences), name=PREFERENCES_URL),
+    path("admin/jobs/worker/asyncflow/", admin.site.admin_view(asyncflow_page), name="asyncflow"),
     path("admin/", admin.site.urls),
     # Sets the language that a person chooses in the menu.
     path("i18n/", include("django.conf.urls.i18n")),

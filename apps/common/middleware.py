@@ -16,6 +16,7 @@ from django.utils import timezone, translation
 from django.utils.http import parse_header_parameters
 
 from apps.common import http_metrics, logs
+from apps.common.addresses import is_for_programs, is_in_english
 from apps.common.errors import Forbidden, NotFound
 from apps.common.preferences import chosen_zone
 from apps.common.problems import (
@@ -52,9 +53,6 @@ _POLICY = "; ".join(
 # The admin theme's Alpine builds functions from attributes.
 _ADMIN_POLICY = _POLICY.replace("script-src 'self'", "script-src 'self' 'unsafe-eval'")
 _PERMISSIONS = "camera=(), geolocation=(), microphone=(), payment=(), usb=()"
-# The paths of programs; the pages that document them are for people.
-_PROGRAMS = ("/api/v1/", "/asyncflow/")
-_ENGLISH = ("/api/", "/asyncflow/")
 _NOT_SECURE = (
     "Keys are taken over TLS only: ask https:// and change the key that you have sent. "
     "A proxy that ends TLS has to say so by X-Forwarded-Proto."
@@ -149,9 +147,9 @@ class HeadersMiddleware:
         response = self.get_response(request)
         path, headers = request.path_info, response.headers
         headers["X-Content-Type-Options"] = "nosniff"
-        if path.startswith(_ENGLISH):
+        if is_in_english(path):
             headers.setdefault("Cache-Control", "no-store")
-        if path.startswith(_PROGRAMS):
+        if is_for_programs(path):
             headers.setdefault("Content-Security-Policy", _NO_PAGE)
             if response.status_code == 204:
                 headers.pop("Content-Length", None)
@@ -188,7 +186,7 @@ class LanguageMiddleware(LocaleMiddleware):
     messages of Django and DRF are part of the answers of the API."""
 
     def process_request(self, request: HttpRequest) -> None:
-        if request.path_info.startswith(_ENGLISH):
+        if is_in_english(request.path_info):
             translation.activate("en")
         else:
             super().process_request(request)
@@ -196,7 +194,7 @@ class LanguageMiddleware(LocaleMiddleware):
     def process_response(
         self, request: HttpRequest, response: HttpResponseBase
     ) -> HttpResponseBase:
-        if request.path_info.startswith(_ENGLISH):
+        if is_in_english(request.path_info):
             return response
         return super().process_response(request, response)
 
@@ -234,7 +232,7 @@ class ProblemMiddleware:
             return problem_response(
                 request, NotFound(f"Paths under /api/ end with a slash; ask for {path[:200]}/")
             )
-        if path.startswith(_PROGRAMS) and settings.SECURE_SSL_REDIRECT and not request.is_secure():
+        if is_for_programs(path) and settings.SECURE_SSL_REDIRECT and not request.is_secure():
             # After a redirect nobody would notice that the key was sent in the clear.
             return problem_response(request, Forbidden(_NOT_SECURE))
         response = self.get_response(request)

@@ -29,6 +29,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from rest_framework import exceptions as drf
 
+from apps.common.addresses import is_in_english
 from apps.common.db import is_retryable, refers_to_nothing
 from apps.common.errors import (
     Conflict,
@@ -53,7 +54,8 @@ logger = logging.getLogger(__name__)
 
 # Where the server puts the PlatformError of a request whose body it does not read.
 REFUSED = "taskplatform.refused"
-_PROGRAM_PATHS = ("/api/", "/asyncflow/", "/health/", "/metrics")
+# Also without a page for people.
+_PLAIN_PATHS = ("/health/", "/metrics")
 _FULL_DISK = ("is full", "No space left")
 
 
@@ -215,7 +217,8 @@ def _is_framed(request: HttpRequest, error: PlatformError) -> bool:
 
 def wants_problem(request: HttpRequest) -> bool:
     """True for the paths of programs and for callers that prefer JSON to HTML."""
-    if request.path_info.startswith(_PROGRAM_PATHS):
+    path = request.path_info
+    if is_in_english(path) or path.startswith(_PLAIN_PATHS):
         return True
     return request.get_preferred_type(["text/html", "application/json"]) == "application/json"
 

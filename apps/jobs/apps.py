@@ -21,7 +21,6 @@ class JobsConfig(AppConfig):
         from apps.jobs.services.pool_bucket import forget_buckets
         from apps.jobs.services.register import forget_gone
         from apps.jobs.services.request import forget_requests
-        from apps.jobs.wire.checks import check_loopback, check_loopback_client
 
         discovery.discover()
         if find_spec("django.tasks") or find_spec("django_tasks"):
@@ -38,8 +37,6 @@ class JobsConfig(AppConfig):
         register(checks.check_types, Tags.database)
         register(checks.check_names, Tags.database)
         register(checks.check_schemas, Tags.database)
-        register(check_loopback)
-        register(check_loopback_client, Tags.database)
         register(checks.check_retention, Tags.database)
         tidy.register("workers", forget_gone)
         tidy.register("buckets", forget_buckets)

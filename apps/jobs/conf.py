@@ -8,21 +8,17 @@ from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 
-from apps.access.rules.keys import is_client_id
 from apps.common.conf import (
     Conf,
     Setting,
     days,
     duration,
-    flag,
     integer,
     names,
     parse_names,
     parse_networks,
 )
 
-# The dialects of asyncflow that are served, by the names of their addresses.
-DIALECTS = ("g2", "g1", "java", "api")
 # The handlers that come with the platform and are for everybody.
 READY_MADE = ("http_request", "management_command", "sleep", "echo")
 _HOST = re.compile(r"(\*\.)?[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*(:(?P<port>\d{1,5}))?")
@@ -38,33 +34,12 @@ def parse_hosts(text: str) -> tuple[str, ...]:
     return hosts
 
 
-def parse_ports(text: str) -> tuple[tuple[str, int], ...]:
-    """Dialects with their ports, `g1:41555,java:8081`."""
-    found: dict[str, int] = {}
-    for each in parse_names(text):
-        name, _, port = each.partition(":")
-        is_port = re.fullmatch(r"[0-9]{1,5}", port) and 0 < int(port) < 65_536
-        if name not in DIALECTS or not is_port:
-            raise ValueError(f"{each!r} is no dialect with a port")
-        if name in found or int(port) in found.values():
-            raise ValueError(f"{each!r} has a dialect or a port that another one has already")
-        found[name] = int(port)
-    return tuple(found.items())
-
-
 def parse_ready_made(text: str) -> tuple[str, ...]:
     found = parse_names(text)
     for each in found:
         if each not in READY_MADE:
             raise ValueError(f"{each!r} is no ready-made handler")
     return found
-
-
-def parse_client(text: str) -> str:
-    client = text.strip()
-    if client and not is_client_id(client):
-        raise ValueError(f"{client[:80]!r} is no client id")
-    return client
 
 
 # For the demo; settings.py decides it.
@@ -163,27 +138,6 @@ class JobsConf(Conf):
         "Networks that it may call although they are not public.",
         usual=_OWN,
         example="10.1.0.0/16",
-    )
-    ASYNCFLOW_PORTS = Setting(
-        "",
-        parse_ports,
-        f"dialects ({', '.join(DIALECTS)}) with a port each, such as `g1:41555,java:8081`",
-        "Ports of 127.0.0.1 at whose root dialects of asyncflow are served.",
-        example="g1:41555,java:8081",
-    )
-    ASYNCFLOW_LOOPBACK_CLIENT = Setting(
-        "",
-        parse_client,
-        "a client id, the part of a key before its dot",
-        "Client id that calls of asyncflow from 127.0.0.1 without a key have at `ASYNCFLOW_PORTS`.",
-        example="legacy-workers",
-    )
-    ASYNCFLOW_LIST_HOLDS = flag(
-        "Whether the list of waiting tasks of the dialect `g1` holds what it returns, for workers "
-        "that take their work from it."
-    )
-    ASYNCFLOW_INTERVAL = integer(
-        10, "Seconds between two holds of a worker of asyncflow.", minimum=1, maximum=3600
     )
 
     @classmethod

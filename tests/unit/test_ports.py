@@ -11,7 +11,7 @@ from unittest.mock import patch
 import pytest
 from django.test import override_settings
 
-from apps.jobs.wire.dialects import OWN_PORT
+from apps.asyncflow.dialects import OWN_PORT
 from taskplatform import web
 from taskplatform.management.commands import serve
 from taskplatform.startup import CannotStart

@@ -60,7 +60,7 @@ PACKAGES = ("unfold", "axes")
 # the pages of errors have words of their own.
 FOR_PROGRAMS = (
     "apps/*/api/*.py",
-    "apps/jobs/wire/*.py",
+    "apps/asyncflow/*.py",
     "apps/*/management/commands/*.py",
     "apps/access/authentication.py",
     "apps/access/permissions.py",

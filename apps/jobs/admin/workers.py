@@ -30,8 +30,6 @@ from apps.common.admin.html import link, noted
 from apps.common.admin.timeline import Moment
 from apps.common.readers import read_key
 from apps.jobs.admin import labels, worker_panels
-from apps.jobs.admin.asyncflow import URL as ASYNCFLOW_URL
-from apps.jobs.admin.asyncflow import asyncflow_view
 from apps.jobs.admin.filters import ClientFilter, WorkerKindFilter, WorkerStateFilter, seen_by
 from apps.jobs.admin.slices import URL as SLICES_URL
 from apps.jobs.admin.slices import slices_view, worker_panel
@@ -85,7 +83,6 @@ class WorkerAdmin(MachineRowAdmin):
     custom_urls = (
         ("running/", "jobs_worker_running", worker_panels.running_view),
         ("slices/", SLICES_URL, slices_view),
-        ("asyncflow/", ASYNCFLOW_URL, asyncflow_view),
     )
     search_help_text = _("Name, in full")
     exact_search = (("name", read_key),)

@@ -20,7 +20,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand
 from django.db import DatabaseError, connections
 
-from apps.jobs.conf import conf as jobs_conf
+from apps.asyncflow.conf import conf as asyncflow
 from taskplatform import startup, web
 from taskplatform.demo.company import ANN
 from taskplatform.startup import CannotStart
@@ -144,7 +144,7 @@ class Command(BaseCommand):
 
     def _require_ports(self) -> None:
         self._require_port()
-        for dialect, port in jobs_conf.ASYNCFLOW_PORTS:
+        for dialect, port in asyncflow.ASYNCFLOW_PORTS:
             try:
                 self._bind(port, web.LOCAL)
             except OSError as error:
@@ -204,7 +204,7 @@ class Command(BaseCommand):
             ),
             *(
                 Part(f"asyncflow-{name}", web.local_command(name, port, connections=connections))
-                for name, port in jobs_conf.ASYNCFLOW_PORTS
+                for name, port in asyncflow.ASYNCFLOW_PORTS
             ),
             Part(
                 "sweeps",
@@ -264,7 +264,7 @@ class Command(BaseCommand):
             f"  API       {url}/api/docs/",
             *(
                 f"  asyncflow {dialect} at http://{web.LOCAL}:{port}"
-                for dialect, port in jobs_conf.ASYNCFLOW_PORTS
+                for dialect, port in asyncflow.ASYNCFLOW_PORTS
             ),
             f"  Logs      {self.var / 'logs'}",
             *(self._first_steps(url, key) if key else []),

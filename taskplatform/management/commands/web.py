@@ -9,7 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
-from apps.jobs.conf import conf
+from apps.asyncflow.conf import conf
 from taskplatform import web
 
 

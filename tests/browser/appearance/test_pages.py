@@ -92,7 +92,7 @@ def lists() -> dict[str, str]:
         "governance": reverse("governance"),
         "failures": reverse("failures"),
         "report": reverse("report"),
-        "asyncflow": reverse("admin:jobs_worker_asyncflow"),
+        "asyncflow": reverse("asyncflow"),
         "report-of-dispatches": reverse("report") + "?source=dispatch&period=7d",
         "handlers": reverse("admin:jobs_jobtype_handlers"),
         "pools": reverse("admin:jobs_jobtype_pools"),

@@ -21,7 +21,7 @@ from apps.jobs.services.types import ensure_types
 from apps.jobs.tasks_backend import register_queues
 from apps.schedules.models import Schedule
 from tests.integration.api.contract import ContractClient
-from tests.integration.jobs.wire.worker_calls import Calls
+from tests.integration.asyncflow.worker_calls import Calls
 from tests.pages import form_of
 
 pytestmark = pytest.mark.django_db

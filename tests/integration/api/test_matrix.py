@@ -31,7 +31,7 @@ STRANGERS = ("uid_bob", "gid_other", "uid_nobody", "gid_nobody")
 # They take no key, or are for people who have signed in.
 WITHOUT_KEYS = {"", "favicon.ico", "api/schema/", "api/docs/", "health/live", "health/ready"}
 PAGES = ("admin/", "i18n/", "static/")
-# Answers of other shapes; integration/jobs/wire/test_keys.py has their keys and bindings.
+# Answers of other shapes; integration/asyncflow/test_keys.py has their keys and bindings.
 DIALECTS = ("asyncflow/",)
 # Prometheus' format, not JSON; test_metrics.py has its keys and bindings.
 NOT_JSON = {"metrics"}

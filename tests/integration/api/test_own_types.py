@@ -21,7 +21,7 @@ from apps.jobs.services import types
 from apps.reports.services.findings import Facts, work
 from tests import factories
 from tests.integration.api.contract import ContractClient
-from tests.integration.jobs.wire.worker_calls import Calls
+from tests.integration.asyncflow.worker_calls import Calls
 from tests.jobs import jobs
 from tests.pages import form_of, text_of
 

@@ -12,7 +12,7 @@ from apps.jobs.models import Bucket, Worker
 from apps.jobs.services import register
 from tests.frozen import FrozenClock
 from tests.integration.api.contract import ContractClient
-from tests.integration.jobs.wire.worker_calls import Calls
+from tests.integration.asyncflow.worker_calls import Calls
 from tests.jobs import job_type, jobs, row
 from tests.pools import NAME as POOL
 from tests.pools import pool

@@ -20,7 +20,7 @@ SPELLED = {
         "apps/common/serializer_fields.py",  # the OpenAPI document
         "apps/dispatch/rules/task.py",
         "apps/jobs/admin/job_fields.py",
-        "apps/jobs/wire/translate.py",
+        "apps/asyncflow/translate.py",
         "taskplatform/sdk.py",
     },
 }

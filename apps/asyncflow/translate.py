@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
+from apps.asyncflow.dialects import BODY, INPUT, SET, Dialect
 from apps.common.errors import PlatformError
 from apps.common.json_rules import canonical
 from apps.common.messages import wire_time
@@ -18,7 +19,6 @@ from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY
 from apps.jobs.rules.outcome import RETRY_NEVER, Outcome
 from apps.jobs.rules.submission import MAX_DELAY
 from apps.jobs.rules.type_snapshot import TypeSnapshot
-from apps.jobs.wire.dialects import BODY, INPUT, SET, Dialect
 
 MAX_CONTEXT = 8_192
 MAX_LOG = 4_096

@@ -7,25 +7,25 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy as _
 
+from apps.asyncflow.calls import CALLS, holds_by_list, mark_of
+from apps.asyncflow.conf import conf
+from apps.asyncflow.dialects import BY_NAME, Dialect
+from apps.asyncflow.translate import Row, settings_of, task_id, task_of
 from apps.common import clock
 from apps.common.admin.display import shown_text
 from apps.common.admin.html import page_url
 from apps.jobs.admin import labels
 from apps.jobs.admin.worker_links import KeyNames, may_see_keys
-from apps.jobs.conf import conf
 from apps.jobs.models import JobType, Worker
 from apps.jobs.rules.transitions import RUNNING
 from apps.jobs.services.register import WorkerKey
 from apps.jobs.services.running import running_counts
-from apps.jobs.wire.calls import CALLS, holds_by_list, mark_of
-from apps.jobs.wire.dialects import BY_NAME, Dialect
-from apps.jobs.wire.translate import Row, settings_of, task_id, task_of
 
-URL = "jobs_worker_asyncflow"
 MAX_CALLERS = 20
 _TITLES = {
     "g2": _("Go: paths with /v1, names_like_this"),
@@ -52,8 +52,9 @@ _EXAMPLE = Row(
 )
 
 
-def asyncflow_view(request: HttpRequest, *, model_admin: Any) -> HttpResponse:
+def asyncflow_page(request: HttpRequest) -> HttpResponse:
     """Address, switches, last callers and an example of every dialect."""
+    model_admin: Any = admin.site.get_model_admin(Worker)
     if not model_admin.has_view_permission(request):
         raise PermissionDenied
     are_linked = may_see_keys(request)

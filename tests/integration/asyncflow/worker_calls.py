@@ -7,8 +7,8 @@ from typing import Any
 
 from django.test import Client
 
-from apps.jobs.wire.dialects import BY_NAME, Dialect
-from tests.integration.jobs.wire.replay import basic
+from apps.asyncflow.dialects import BY_NAME, Dialect
+from tests.integration.asyncflow.replay import basic
 
 
 class Calls:

@@ -12,10 +12,10 @@ import pytest
 from django.test import Client
 
 from apps.access.models import ApiClient
+from apps.asyncflow.dialects import BY_NAME
 from apps.jobs.services.register import forget_seen
-from apps.jobs.wire.dialects import BY_NAME
 from tests.frozen import FrozenClock
-from tests.integration.jobs.wire.worker_calls import Calls
+from tests.integration.asyncflow.worker_calls import Calls
 from tests.jobs import job_type
 from tests.pages import tables_of
 

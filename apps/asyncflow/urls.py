@@ -2,8 +2,8 @@
 
 from django.urls import path
 
-from apps.jobs.wire.dialects import BY_NAME
-from apps.jobs.wire.views import ping, view_of
+from apps.asyncflow.dialects import BY_NAME
+from apps.asyncflow.views import ping, view_of
 
 urlpatterns = [
     path(

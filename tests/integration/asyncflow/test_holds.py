@@ -13,7 +13,7 @@ from apps.jobs.services import outside
 from apps.jobs.services.register import forget_seen
 from apps.jobs.services.submit import submit
 from tests.frozen import FrozenClock
-from tests.integration.jobs.wire.worker_calls import Calls
+from tests.integration.asyncflow.worker_calls import Calls
 from tests.jobs import job_type
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]

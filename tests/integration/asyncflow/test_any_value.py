@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from apps.asyncflow.dialects import BY_NAME
 from apps.jobs.models import Job
-from apps.jobs.wire.dialects import BY_NAME
-from tests.integration.jobs.wire.worker_calls import Calls
+from tests.integration.asyncflow.worker_calls import Calls
 
 pytestmark = pytest.mark.django_db
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from apps.jobs.conf import DIALECTS
+from apps.asyncflow.conf import DIALECTS
 from apps.jobs.rules import transitions as t
 
 # The addresses of a dialect begin with this and its name.

@@ -11,9 +11,9 @@ from django.db import DatabaseError
 
 from apps.access import services as access
 from apps.access.models import State
+from apps.asyncflow.conf import conf
 from apps.common import clock
 from apps.common.errors import NotFound
-from apps.jobs.conf import conf
 
 
 def check_loopback(**_: Any) -> list[CheckMessage]:
@@ -27,7 +27,7 @@ def check_loopback(**_: Any) -> list[CheckMessage]:
             hint="Keep ASYNCFLOW_LOOPBACK_CLIENT for workers whose address cannot hold a key, and "
             "for a client with no more scopes and job types than they need. A proxy that leads to "
             "these ports must add X-Forwarded-For.",
-            id="jobs.W002",
+            id="asyncflow.W001",
         )
     ]
 
@@ -52,6 +52,6 @@ def check_loopback_client(
             f"ASYNCFLOW_LOOPBACK_CLIENT names {client}, which is no API client with a valid key.",
             hint="Take its client id from the list of API clients: the part of a key before the "
             "dot.",
-            id="jobs.E003",
+            id="asyncflow.E001",
         )
     ]

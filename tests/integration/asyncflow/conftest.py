@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.frozen import FrozenClock
-from tests.integration.jobs.wire.worker_calls import Calls
+from tests.integration.asyncflow.worker_calls import Calls
 from tests.jobs import job_type
 
 

@@ -15,11 +15,11 @@ from django.test import override_settings
 
 from apps.access import services as access
 from apps.access.rules.clients import Scope
+from apps.asyncflow.calls import CALLS
+from apps.asyncflow.dialects import BY_NAME, OWN_PORT
 from apps.jobs.handlers import Retry, http
 from apps.jobs.models import Job, Worker
-from apps.jobs.wire.calls import CALLS
-from apps.jobs.wire.dialects import BY_NAME, OWN_PORT
-from tests.integration.jobs.wire.worker_calls import Calls
+from tests.integration.asyncflow.worker_calls import Calls
 from tests.jobs import job_type
 
 pytestmark = pytest.mark.django_db
@@ -218,11 +218,11 @@ def test_switch_is_warned_of_and_needs_a_client_with_a_valid_key(local: str) -> 
         checked = run_checks(databases=["default"])
         return sorted(str(each.id) for each in checked if "LOOPBACK" in f"{each.msg}{each.hint}")
 
-    assert found() == ["jobs.W002"]
+    assert found() == ["asyncflow.W001"]
     access.revoke(access.find(local), actor="test")
-    assert found() == ["jobs.E003", "jobs.W002"]
+    assert found() == ["asyncflow.E001", "asyncflow.W001"]
     with override_settings(ASYNCFLOW_LOOPBACK_CLIENT="nobody"):
-        assert found() == ["jobs.E003", "jobs.W002"]
+        assert found() == ["asyncflow.E001", "asyncflow.W001"]
     with override_settings(ASYNCFLOW_LOOPBACK_CLIENT=""):
         assert found() == []
 

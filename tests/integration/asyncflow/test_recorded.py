@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from apps.jobs.wire.dialects import BY_NAME
+from apps.asyncflow.dialects import BY_NAME
 from tests.frozen import FrozenClock
-from tests.integration.jobs.wire.replay import Replay, recorded
+from tests.integration.asyncflow.replay import Replay, recorded
 
 pytestmark = pytest.mark.django_db
 

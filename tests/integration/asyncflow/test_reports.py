@@ -13,7 +13,7 @@ from apps.jobs.models import Job, JobType
 from apps.journal.models import JournalEntry
 from tests.frozen import FrozenClock
 from tests.history import move
-from tests.integration.jobs.wire.worker_calls import Calls
+from tests.integration.asyncflow.worker_calls import Calls
 from tests.jobs import rescue
 
 pytestmark = pytest.mark.django_db

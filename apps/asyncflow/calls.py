@@ -15,30 +15,10 @@ from typing import Any, NamedTuple
 from django.db.models import F, Min, Value
 
 from apps.access.rules.clients import Binding, Scope
-from apps.common import clock
-from apps.common.db import instant
-from apps.common.errors import Conflict, Invalid, NotFound, PlatformError
-from apps.common.masking import merge, redact
-from apps.common.paging import MAX_EXAMINED
-from apps.jobs.conf import conf
-from apps.jobs.errors import LeaseLost
-from apps.jobs.models import AnyJob, ArchivedJob, Job, JobType
-from apps.jobs.models.bounds import Bounds
-from apps.jobs.models.job_columns import JobQuerySet
-from apps.jobs.rules import transitions as t
-from apps.jobs.rules.caller import Caller
-from apps.jobs.rules.type_snapshot import FREE_STAGES, TypeSnapshot
-from apps.jobs.services import outside, register, types
-from apps.jobs.services.find import find
-from apps.jobs.services.leases import Sign, renew
-from apps.jobs.services.outside import HELD, Wish
-from apps.jobs.services.repeats import key_of_words
-from apps.jobs.services.settle import settle
-from apps.jobs.services.submit import submit
-from apps.jobs.services.type_snapshots import type_snapshots
-from apps.jobs.wire import dialects as d
-from apps.jobs.wire.dialects import Dialect
-from apps.jobs.wire.translate import (
+from apps.asyncflow import dialects as d
+from apps.asyncflow.conf import conf
+from apps.asyncflow.dialects import Dialect
+from apps.asyncflow.translate import (
     MAX_LIMIT,
     MAX_PRIORITY,
     Refused,
@@ -57,6 +37,26 @@ from apps.jobs.wire.translate import (
     task_of,
     text_of,
 )
+from apps.common import clock
+from apps.common.db import instant
+from apps.common.errors import Conflict, Invalid, NotFound, PlatformError
+from apps.common.masking import merge, redact
+from apps.common.paging import MAX_EXAMINED
+from apps.jobs.errors import LeaseLost
+from apps.jobs.models import AnyJob, ArchivedJob, Job, JobType
+from apps.jobs.models.bounds import Bounds
+from apps.jobs.models.job_columns import JobQuerySet
+from apps.jobs.rules import transitions as t
+from apps.jobs.rules.caller import Caller
+from apps.jobs.rules.type_snapshot import FREE_STAGES, TypeSnapshot
+from apps.jobs.services import outside, register, types
+from apps.jobs.services.find import find
+from apps.jobs.services.leases import Sign, renew
+from apps.jobs.services.outside import HELD, Wish
+from apps.jobs.services.repeats import key_of_words
+from apps.jobs.services.settle import settle
+from apps.jobs.services.submit import submit
+from apps.jobs.services.type_snapshots import type_snapshots
 
 MAX_COUNTED = 1_000_000
 MAX_WORKER = 100

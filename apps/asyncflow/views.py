@@ -19,23 +19,23 @@ from apps.access.authentication import ApiKeyAuthentication, without_secret
 from apps.access.bindings import actor_of, client_of, job_types_of, key_of, masks_payload
 from apps.access.rules.clients import Binding, Client, Scope
 from apps.access.rules.local import is_of_this_machine
+from apps.asyncflow.calls import CALLS, Ask, Call
+from apps.asyncflow.conf import conf
+from apps.asyncflow.dialects import BODY, BY_NAME, INPUT, OWN_PORT, PREFIX, Dialect, Route
+from apps.asyncflow.translate import Refused, readable
 from apps.common.errors import NotAuthenticated, PlatformError
 from apps.common.json_rules import MAX_BYTES
 from apps.common.parsers import parse_json, read_body
 from apps.common.views import ApiView, JsonAnswer
-from apps.jobs.conf import conf
 from apps.jobs.models.bounds import Bounds
 from apps.jobs.rules.caller import Caller
-from apps.jobs.wire.calls import CALLS, Ask, Call
-from apps.jobs.wire.dialects import BODY, BY_NAME, INPUT, OWN_PORT, PREFIX, Dialect, Route
-from apps.jobs.wire.translate import Refused, readable
 
 # What browsers add, whose pages may be anybody's.
 _OF_BROWSERS = ("HTTP_ORIGIN", "HTTP_SEC_FETCH_SITE")
 _NO_KEY = (
     "Write a key into the address of this server: http://<client-id>:<secret>@<host>/asyncflow/…"
 )
-_NO_ADDRESS = "No call has this address; compare it with the README of apps/jobs/wire."
+_NO_ADDRESS = "No call has this address; compare it with the README of apps/asyncflow."
 _NOT_OF_NAMES = re.compile(r"[^A-Za-z0-9.:]")
 
 
