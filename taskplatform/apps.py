@@ -16,7 +16,7 @@ class TaskPlatformConfig(AppConfig):
     verbose_name = _("Task platform")
 
     def ready(self) -> None:
-        from apps.alerts.services import sheet
+        from apps.reports.services import standing
 
         # celery: the application whose the tasks of all apps are.
         from taskplatform import beat, celery, collation, forgetting, upgrades  # noqa: F401
@@ -24,7 +24,7 @@ class TaskPlatformConfig(AppConfig):
 
         # As the menu has it. A class of its own would hide Django's users from the type checker.
         apps.get_app_config("auth").verbose_name = _("People")
-        sheet.use(beat.periods)
+        standing.use(beat.periods)
         forgetting.connect()
         register(upgrades.check_migrations, "upgrades", deploy=True)
         # Once: the signal comes for each app with models.

@@ -13,7 +13,6 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from apps.reports.services.standing import Standing, standing
-from taskplatform import beat
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +68,7 @@ class Readiness:
 
 def _missing() -> dict[str, str]:
     """The missing parts with the reasons."""
-    status = standing(beat.periods())
+    status = standing()
     reasons = {"cache": _cache(), "beat": _beat(status), "workers": _workers(status)}
     return {part: reason for part, reason in reasons.items() if reason}
 

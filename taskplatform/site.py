@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common.preferences import has_shortcuts
 from apps.reports.permissions import may_govern, may_report, may_see_failures
-from taskplatform import beat, search, sign_ins
+from taskplatform import search, sign_ins
 from taskplatform.audit import may_audit
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class PlatformAdminSite(AdminSite):
 
         context = {
             "boxes": self.boxes(request),
-            "overview": overview(request, beat.periods()),
+            "overview": overview(request),
             "overview_url": reverse(OVERVIEW_URL),
             "is_fullwidth": "1",
         }

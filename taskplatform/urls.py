@@ -21,7 +21,7 @@ from apps.reports.admin import failures, governance
 from apps.reports.admin import pages as report_pages
 from apps.reports.admin.overview.page import OVERVIEW_URL, refreshed
 from apps.reports.metrics import MetricsView
-from taskplatform import audit_page, beat, health
+from taskplatform import audit_page, health
 from taskplatform.openapi import DocumentView
 from taskplatform.site import AUDIT_URL
 
@@ -59,7 +59,7 @@ urlpatterns = [
         admin.site.admin_view(governance.fix),
         name="governance_fix",
     ),
-    path("admin/overview/", admin.site.admin_view(refreshed(beat.periods)), name=OVERVIEW_URL),
+    path("admin/overview/", admin.site.admin_view(refreshed), name=OVERVIEW_URL),
     path("admin/settings/", admin.site.admin_view(preferences), name=PREFERENCES_URL),
     path("admin/jobs/worker/asyncflow/", admin.site.admin_view(asyncflow_page), name="asyncflow"),
     path("admin/", admin.site.urls),
@@ -70,5 +70,5 @@ urlpatterns = [
     path("api/docs/", SpectacularSwaggerSplitView.as_view(url_name="schema"), name="docs"),
     path("health/live", health.live, name="live"),
     path("health/ready", health.ready, name="ready"),
-    path("metrics", MetricsView.as_view(periods=beat.periods, others=(alerts,)), name="metrics"),
+    path("metrics", MetricsView.as_view(others=(alerts,)), name="metrics"),
 ]

@@ -3,7 +3,6 @@ people get both."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime
 from functools import cached_property
 from itertools import islice
@@ -13,12 +12,13 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
+from django.utils.functional import lazy
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
-from apps.alerts.rules import kinds
-from apps.alerts.rules.judge import Open, Terms
+from apps.alerts.rules.judge import Open
 from apps.alerts.rules.quiet import QuietHours
+from apps.common.admin.display import translate
 from apps.common.fields import KeyField, References
 from apps.common.messages import Message
 from apps.common.sealed import SealedField, Unreadable
@@ -26,8 +26,13 @@ from apps.common.zones import parse_zone
 from apps.dispatch.rules.recurrence import Recurrence, parse_rule
 from apps.dispatch.rules.summary import summary
 from apps.journal.models import Edited, Recorded
-from apps.schedules.models import Schedule
+from apps.reports.rules.limits import Limit
+from apps.reports.watches import FOR_RULES
+from apps.reports.watches.base import RuleWatch
+from apps.reports.watches.subjects import names_of
 
+# A message of a watch in the language of the page.
+said = lazy(translate, str)
 MAX_NAME = 100
 MAX_SUBJECT = 200
 MAX_QUERY = 1_000
@@ -91,27 +96,16 @@ class Channel(Edited):
 
 
 class AlertRule(Edited):
-    """What is watched, when it is wrong, and who is notified."""
+    """A watch with a limit of its own, and who is notified."""
 
-    class Kind(models.TextChoices):
-        FAILURE_RATE = kinds.FAILURE_RATE, _("failure rate: too many jobs of a type fail")
-        OLDEST_DUE = kinds.OLDEST_DUE, _("longest due: a job of a type waits too long")
-        WORKER_SILENT = kinds.WORKER_SILENT, _("silent worker, or type that nobody serves")
-        QUOTA_UNFILLED = kinds.QUOTA_UNFILLED, _("unfilled quota: a task ends within the hour")
-        SWEEP_OVERDUE = kinds.SWEEP_OVERDUE, _("overdue sweep")
-        BREAKER_OPEN = kinds.BREAKER_OPEN, _("open breaker")
-        BACKLOG_GROWTH = kinds.BACKLOG_GROWTH, _("growing backlog: more jobs come than end")
-        SCHEDULE_FAILED = (
-            kinds.SCHEDULE_FAILED,
-            _("failing schedule: a run made no job, or three jobs in a row failed"),
-        )
+    KINDS: ClassVar = [(kind, said(each.label)) for kind, each in FOR_RULES.items()]
 
     class Severity(models.TextChoices):
         WARNING = "warning", _("warning")
         CRITICAL = "critical", _("critical")
 
     name = models.CharField(_("name"), max_length=MAX_NAME, unique=True)
-    kind = KeyField(_("kind"), max_length=16, choices=Kind.choices)
+    kind = KeyField(_("kind"), max_length=16, choices=KINDS)
     target = KeyField(_("of"), max_length=MAX_SUBJECT, blank=True)
     threshold = models.FloatField(_("threshold"), null=True, blank=True)
     for_seconds = models.PositiveIntegerField(_("for (s)"), null=True, blank=True)
@@ -138,14 +132,18 @@ class AlertRule(Edited):
         return f"alert-rule:{self.pk}"
 
     @property
-    def terms(self) -> Terms:
-        """What decides, with the usual values of its kind where it names none."""
-        usual = kinds.KINDS[self.kind]
-        threshold = usual.threshold
-        if threshold is not None and self.threshold is not None:
-            threshold = self.threshold
-        seconds = usual.for_seconds if self.for_seconds is None else self.for_seconds
-        return Terms(self.kind, threshold, seconds, self.repeat_minutes)
+    def watch(self) -> RuleWatch:
+        return FOR_RULES[self.kind]
+
+    @property
+    def limit(self) -> Limit:
+        """That of the watch, with the values that the rule names."""
+        limit = self.watch.limit
+        if limit.threshold is not None and self.threshold is not None:
+            limit = limit._replace(threshold=self.threshold)
+        if self.for_seconds is not None:
+            limit = limit._replace(for_seconds=self.for_seconds)
+        return limit
 
     def is_quiet(self, now: datetime) -> bool:
         if self.quiet_from is None or self.quiet_to is None:
@@ -163,20 +161,6 @@ class Event(models.TextChoices):
     DIGEST = "alert.digest", _("digest")
     TEST = "test", _("test")
     REPORT = "report", _("report")
-
-
-def names_of(subjects: Iterable[str]) -> dict[str, str]:
-    """What people call each subject: its name, of a schedule its title with its number."""
-    names = {subject: subject.partition(":")[2] for subject in subjects}
-    schedules = {
-        subject: name
-        for subject, name in names.items()
-        if subject.partition(":")[0] in (kinds.SCHEDULE, kinds.SCHEDULE_RUN)
-    }
-    rows = Schedule.objects.filter(pk__in=schedules.values()) if schedules else ()
-    titles = {str(row.pk): row.title for row in rows}
-    named = {s: f"{titles[name]} ({name})" for s, name in schedules.items() if name in titles}
-    return {**names, **named}
 
 
 class Alert(Recorded):

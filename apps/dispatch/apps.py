@@ -1,5 +1,4 @@
 from django.apps import AppConfig
-from django.core.checks import Tags, register
 from django.utils.translation import gettext_lazy as _
 
 
@@ -12,11 +11,8 @@ class DispatchConfig(AppConfig):
         from apps.access import directory
         from apps.access.rules.clients import Binding
         from apps.common.masking.names import declared_in
-        from apps.dispatch.checks import check_template_names, check_template_schemas
         from apps.dispatch.models import Executor, OperatorScope, Template
 
-        register(check_template_names, Tags.database)
-        register(check_template_schemas, Tags.database)
         declared_in(Template.objects.schemas_with_secrets)
         found = directory.Directory(
             existing=Executor.objects.names_among,

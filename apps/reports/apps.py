@@ -1,4 +1,5 @@
 from django.apps import AppConfig
+from django.core.checks import Tags, register
 from django.utils.translation import gettext_lazy as _
 
 
@@ -9,6 +10,8 @@ class ReportsConfig(AppConfig):
 
     def ready(self) -> None:
         from apps.journal.services.retention import readers
+        from apps.reports.checks import check_stored
         from apps.reports.services.rollup import read_until
 
         readers.append(read_until)
+        register(check_stored, Tags.database)

@@ -41,10 +41,11 @@ from apps.reports.rules.outcomes import DISPATCH, JOB, OUTCOMES, SOURCES
 from apps.reports.rules.sketch import distribution
 from apps.reports.rules.tally import TYPE
 from apps.reports.services.coverage import Stored
-from apps.reports.services.findings import look_all
 from apps.reports.services.standing import Standing, standing
 from apps.reports.services.summary import Figures, Percentiles, Period, summarise, total_of
 from apps.reports.services.totals import AllTime, all_time
+from apps.reports.watches import WATCHES
+from apps.reports.watches.base import look
 
 # The period of the latencies.
 LATELY = timedelta(minutes=15)
@@ -78,15 +79,13 @@ Source: TypeAlias = Callable[[datetime], Iterator[Metric]]
 
 
 class PlatformCollector(Collector):
-    """The metrics and those of `others`; `periods` are the seconds between two rounds of each
-    sweep."""
+    """The metrics and those of `others`."""
 
-    def __init__(self, periods: Mapping[str, float], others: Sequence[Source] = ()) -> None:
-        self._periods = periods
+    def __init__(self, others: Sequence[Source] = ()) -> None:
         self._others = others
 
     def collect(self) -> Iterator[Metric]:
-        status = standing(self._periods)
+        status = standing()
         yield InfoMetricFamily(
             "taskplatform",
             "The release that answers, and its kind of database",
@@ -97,7 +96,7 @@ class PlatformCollector(Collector):
         yield from _workers(status)
         yield from _sweeps(status)
         yield from _sinks(status.now)
-        yield _findings(status.now)
+        yield _findings(status)
         for source in self._others:
             yield from source(status.now)
         found = all_time(status.stored)
@@ -236,15 +235,12 @@ def _sinks(now: datetime) -> Iterator[Metric]:
         yield counter
 
 
-def _findings(now: datetime) -> Metric:
+def _findings(status: Standing) -> Metric:
+    looked = [look(watch, status) for watch in WATCHES if watch.number]
     return _gauge(
         "findings",
-        "What the page of governance lists, by detector; absent where it cannot look",
-        {
-            each.detector.number: len(each.findings)
-            for each in look_all(now)
-            if each.unknown is None
-        },
+        "What the page of governance lists under a number; absent where it cannot look",
+        {each.watch.number: len(each.findings) for each in looked if each.unknown is None},
         "detector",
     )
 
@@ -349,7 +345,6 @@ class MetricsView(ApiView):
     bindings = frozenset[Binding]()
     # Not JSON, so not part of OpenAPI.
     schema = None
-    periods: Callable[[], Mapping[str, float]] = dict
     others: Sequence[Source] = ()
 
     def check_permissions(self, request: Request) -> None:
@@ -358,5 +353,5 @@ class MetricsView(ApiView):
             super().check_permissions(request)
 
     def get(self, request: Request) -> HttpResponse:
-        text = generate_latest(PlatformCollector(self.periods(), self.others))
+        text = generate_latest(PlatformCollector(self.others))
         return HttpResponse(text, content_type=CONTENT_TYPE)

@@ -78,7 +78,6 @@ FOR_PROGRAMS = (
     "apps/common/serializer_fields.py",
     "apps/common/serializers.py",
     "apps/dispatch/services/pull.py",
-    "apps/dispatch/checks.py",
     "apps/jobs/handlers/checks.py",
     "apps/jobs/handlers/registry.py",
     "apps/jobs/runner/*.py",
@@ -275,8 +274,8 @@ STORED = (
 
 def built_in() -> Iterator[tuple[str, Callable[[], str]]]:
     """The name of each text, and the text as a page shows it."""
-    for kind in AlertRule.Kind:
-        yield f"rule {kind}", lambda kind=kind: str(AlertRule.Kind(kind).label)
+    for kind, label in AlertRule.KINDS:
+        yield f"rule {kind}", lambda label=label: str(label)
     for name in roles.ROLES:
         yield f"role {name}", lambda name=name: str(Group(name=name))
         yield f"role {name} can", lambda name=name: str(roles.DESCRIPTIONS[name])

@@ -16,9 +16,9 @@ from django.utils.translation import gettext, ngettext_lazy, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from apps.alerts.admin.base import subject_link
-from apps.alerts.models import Alert, AlertRule, Delivery, names_of
+from apps.alerts.models import Alert, AlertRule, Delivery
 from apps.alerts.services import alerts
-from apps.alerts.services.messages import sentence, shown_value
+from apps.alerts.services.messages import sentence
 from apps.common import clock
 from apps.common.admin import MachineRowAdmin, reason_action
 from apps.common.admin.base import Panel
@@ -33,6 +33,7 @@ from apps.common.admin.display import (
 from apps.common.admin.filters import ChoiceFilter
 from apps.common.admin.html import bullets, joined, page_link
 from apps.journal.admin import RecordedAdmin
+from apps.reports.watches.subjects import names_of
 
 STATE_COLOURS = {
     Alert.State.PENDING: "info",
@@ -123,9 +124,8 @@ class AlertAdmin(RecordedAdmin, MachineRowAdmin):
 
     @column(_("value"))
     def shown_value(self, alert: Alert) -> str:
-        if alert.rule.terms.threshold is None:
-            return "–"
-        return shown_value(alert.rule.kind, alert.value)
+        rule = alert.rule
+        return "–" if rule.limit.threshold is None else rule.watch.shows(alert.value)
 
     @column(_("snoozed until"))
     def shown_snoozed(self, alert: Alert) -> SafeString | str:

@@ -16,17 +16,15 @@ from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from apps.alerts.admin.base import SettingAdmin, subject_link
-from apps.alerts.models import EVERY_DAY, AlertRule, Channel, names_of
-from apps.alerts.rules import kinds
+from apps.alerts.models import EVERY_DAY, AlertRule, Channel
 from apps.alerts.services import judging, settings
-from apps.alerts.services.messages import shown_value
-from apps.alerts.services.targets import unknown_target
 from apps.common.admin import ServiceForm
 from apps.common.admin.base import Panel, in_pairs
-from apps.common.admin.display import column, duration_of, label, shown_text, state_label
+from apps.common.admin.display import column, duration_of, label, shown_text, state_label, translate
 from apps.common.admin.filters import ChoiceFilter
 from apps.common.admin.html import table
 from apps.common.errors import FieldError
+from apps.reports.watches.subjects import names_of
 
 SEVERITY_COLOURS = {AlertRule.Severity.WARNING: "warning", AlertRule.Severity.CRITICAL: "danger"}
 MAX_READ = 50
@@ -92,7 +90,7 @@ class RuleForm(ServiceForm):
 class KindFilter(ChoiceFilter):
     title = _("kind")
     parameter = "kind"
-    options = AlertRule.Kind.choices
+    options = AlertRule.KINDS
 
 
 class RuleAdmin(SettingAdmin):
@@ -122,14 +120,13 @@ class RuleAdmin(SettingAdmin):
 
     @column(_("threshold"))
     def shown_limit(self, rule: AlertRule) -> str:
-        terms = rule.terms
-        limit = "" if terms.threshold is None else shown_value(rule.kind, terms.threshold)
-        seconds = terms.for_seconds
+        threshold, seconds = rule.limit.threshold, rule.limit.for_seconds
+        limit = "" if threshold is None else rule.watch.shows(threshold)
         wait = gettext("for %s") % duration_of(seconds * 1000) if seconds else ""
         return " · ".join(each for each in (limit, wait) if each) or "–"
 
-    def trouble(self, row: AlertRule) -> str:
-        return unknown_target(row)
+    def trouble(self, row: AlertRule) -> str | None:
+        return row.watch.missing_target(row.target)
 
     def top_panels(self, request: HttpRequest, row: AlertRule) -> list[Panel]:
         panels = [Panel(_("Would it fire now?"), _would(row))]
@@ -143,19 +140,17 @@ def _would(rule: AlertRule) -> SafeString:
     """What the rule reads now, the wrong ones first."""
     found = sorted(judging.would(rule), key=lambda each: (not each[2], each[0]))
     if not found:
-        said = [gettext("No: it reads nothing now."), unknown_target(rule)]
-        if rule.kind == kinds.FAILURE_RATE:
-            least = gettext("A type counts from %d ended jobs in 15 minutes on.")
-            said.append(least % kinds.MIN_ENDED)
-        return format_html("<p>{}</p>", shown_text(" ".join(filter(None, said))))
+        why = filter(None, (rule.watch.missing_target(rule.target), rule.watch.nothing))
+        said = [gettext("No: it reads nothing now."), *map(translate, why)]
+        return format_html("<p>{}</p>", shown_text(" ".join(said)))
     wrong = sum(is_wrong for *_what, is_wrong in found)
     lead = gettext("Yes: %d wrong now.") % wrong if wrong else gettext("No: all is well.")
-    has_value = rule.terms.threshold is not None
+    has_value = rule.limit.threshold is not None
     names = names_of(subject for subject, *_read in found[:MAX_READ])
     rows = (
         (
             subject_link(subject, names[subject]),
-            shown_value(rule.kind, value) if has_value else "–",
+            rule.watch.shows(value) if has_value else "–",
             label(gettext("wrong"), "danger") if is_wrong else label(gettext("well"), "success"),
         )
         for subject, value, is_wrong in found[:MAX_READ]

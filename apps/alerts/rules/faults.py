@@ -8,11 +8,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from apps.alerts.channels.kinds import HTTP, MAIL
-from apps.alerts.rules.kinds import KINDS
 from apps.common.errors import FieldError, PlatformError
 from apps.common.messages import Message as _
 from apps.common.zones import parse_zone
 from apps.dispatch.rules.recurrence import parse_rule
+from apps.reports.rules.limits import Limit
 
 MAX_FOR = 86_400
 MAX_REPEAT = 10_080
@@ -25,25 +25,27 @@ def _wrong(field: str, message: str) -> FieldError:
     return FieldError(field, "invalid", message)
 
 
-def rule_faults(given: Mapping[str, Any]) -> Iterator[FieldError]:
-    """The mistakes in the values of a rule, by field."""
+def rule_faults(given: Mapping[str, Any], limits: Mapping[str, Limit]) -> Iterator[FieldError]:
+    """The mistakes in the values of a rule, by field. `limits` are those of each kind."""
     if not str(given["name"]).strip():
         yield _wrong("name", _("Give the rule a name, which people read in the message."))
-    kind = KINDS.get(given["kind"])
-    if kind is None:
-        yield _wrong("kind", _("There is no such kind; choose one of {all}.", all=", ".join(KINDS)))
+    limit = limits.get(given["kind"])
+    if limit is None:
+        yield _wrong(
+            "kind", _("There is no such kind; choose one of {all}.", all=", ".join(limits))
+        )
         return
     threshold = given["threshold"]
     if threshold is not None:
-        if kind.threshold is None:
+        if limit.threshold is None:
             yield _wrong("threshold", _("This kind compares nothing; leave the threshold empty."))
-        elif not 0 < threshold <= kind.highest:
+        elif not 0 < threshold <= limit.highest:
             yield _wrong(
                 "threshold",
                 _(
                     "{value} does not do; write a number above 0, up to {max}.",
                     value=threshold,
-                    max=kind.highest,
+                    max=limit.highest,
                 ),
             )
     yield from _within("for_seconds", given["for_seconds"], 0, MAX_FOR)

@@ -5,11 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from apps.alerts.rules.kinds import KINDS
-
-# A firing alert ends when the value is this far on the good side of the threshold, so that a value
-# that wavers around it does not fire again and again.
-SLACK = 0.9
+from apps.reports.rules.limits import Limit
 
 NOTHING = "nothing"
 PENDING = "pending"  # begins: the condition holds, not yet long enough
@@ -18,15 +14,6 @@ FIRE = "fire"
 REPEAT = "repeat"  # still firing, and it is time to say so again
 RESOLVE = "resolve"
 KEEP = "keep"  # nothing changes
-
-
-class Terms(NamedTuple):
-    """The terms of a rule that decide; without `threshold` a reading itself is the condition."""
-
-    kind: str
-    threshold: float | None
-    for_seconds: int
-    repeat_minutes: int | None = None
 
 
 class Open(NamedTuple):
@@ -38,17 +25,14 @@ class Open(NamedTuple):
     snoozed_until: datetime | None = None
 
 
-def is_wrong(terms: Terms, value: float, *, is_firing: bool = False) -> bool:
-    """Whether the value is on the wrong side; of a firing alert, not yet far enough on the good."""
-    if terms.threshold is None:
-        return True
-    if KINDS[terms.kind].rises:
-        return value >= terms.threshold * (SLACK if is_firing else 1)
-    return value < min(terms.threshold / (SLACK if is_firing else 1), KINDS[terms.kind].highest)
-
-
 def judge(
-    terms: Terms, value: float | None, alert: Open | None, now: datetime, *, is_known: bool = True
+    limit: Limit,
+    value: float | None,
+    alert: Open | None,
+    now: datetime,
+    *,
+    is_known: bool = True,
+    repeat_minutes: int | None = None,
 ) -> str:
     """What becomes of the alert about one subject, of which None is not open, by what was read.
 
@@ -58,23 +42,23 @@ def judge(
     is_firing = alert is not None and alert.fired_at is not None
     wrong = is_firing
     if is_known:
-        wrong = value is not None and is_wrong(terms, value, is_firing=is_firing)
+        wrong = value is not None and limit.is_passed(value, was_passed=is_firing)
     if alert is None:
         if not wrong:
             return NOTHING
-        return PENDING if terms.for_seconds else FIRE
+        return PENDING if limit.for_seconds else FIRE
     if not is_firing:
         if not is_known:
             return KEEP
         if not wrong:
             return FORGET
-        return FIRE if now - alert.since >= timedelta(seconds=terms.for_seconds) else KEEP
+        return FIRE if now - alert.since >= timedelta(seconds=limit.for_seconds) else KEEP
     if not wrong:
         return RESOLVE
-    return REPEAT if _is_to_be_told_again(terms, alert, now) else KEEP
+    return REPEAT if _is_to_be_told_again(alert, now, repeat_minutes) else KEEP
 
 
-def _is_to_be_told_again(terms: Terms, alert: Open, now: datetime) -> bool:
+def _is_to_be_told_again(alert: Open, now: datetime, repeat_minutes: int | None) -> bool:
     """By the rule, or because it was snoozed after people were notified and the time is over, or
     because nobody knows of it yet."""
     snoozed = alert.snoozed_until
@@ -84,5 +68,6 @@ def _is_to_be_told_again(terms: Terms, alert: Open, now: datetime) -> bool:
         return True
     if snoozed is not None and alert.notified_at < snoozed:
         return True
-    repeats = terms.repeat_minutes
-    return repeats is not None and now - alert.notified_at >= timedelta(minutes=repeats)
+    if repeat_minutes is None:
+        return False
+    return now - alert.notified_at >= timedelta(minutes=repeat_minutes)

@@ -7,12 +7,11 @@ from datetime import datetime
 
 from apps.alerts.models import Alert, AlertRule, Event
 from apps.alerts.rules import judge as rules
-from apps.alerts.services import sheet
 from apps.alerts.services.notify import notify
-from apps.alerts.services.sheet import readings
 from apps.common import clock
 from apps.common.db import apart, transactional
-from apps.reports.services.standing import Standing
+from apps.reports.services.standing import Standing, standing
+from apps.reports.watches.base import Reading
 
 # Subjects that one rule opens alerts for.
 MAX_OPEN = 200
@@ -20,11 +19,11 @@ MAX_OPEN = 200
 
 def evaluate() -> Counter[str]:
     """Judge all rules and make the deliveries; how often each verdict was, and `sent` messages."""
-    facts = sheet.present()
+    sheet = standing()
     found: Counter[str] = Counter()
     for rule in AlertRule.objects.filter(enabled=True).order_by("pk"):
         with apart(f"alert rule {rule.pk}"):
-            found += _judged(rule, facts)
+            found += _judged(rule, sheet)
     with apart("alerts of rules that are off"):
         found += _closed()
     found["sent"] = notify(now=clock.now())
@@ -33,19 +32,27 @@ def evaluate() -> Counter[str]:
 
 def would(rule: AlertRule) -> list[tuple[str, float, bool]]:
     """What the rule reads now: each subject with its value, and whether that is wrong."""
-    found = readings(rule.kind, rule.target, sheet.present()).values()
     return [
-        (each.subject, each.value, rules.is_wrong(rule.terms, each.value))
-        for each in found
+        (subject, each.value, rule.limit.is_passed(each.value))
+        for subject, each in readings(rule, standing()).items()
         if each.value is not None
     ]
 
 
+def readings(rule: AlertRule, sheet: Standing) -> dict[str, Reading]:
+    """What the rule compares, by subject; of its target, or of each."""
+    return {
+        each.subject: each
+        for each in rule.watch.read(sheet)
+        if not rule.target or rule.target == (each.target or each.name)
+    }
+
+
 @transactional
-def _judged(rule: AlertRule, facts: Standing) -> Counter[str]:
+def _judged(rule: AlertRule, sheet: Standing) -> Counter[str]:
     """One rule, whose open alerts are locked."""
     now = clock.now()
-    terms, found = rule.terms, readings(rule.kind, rule.target, facts)
+    found = readings(rule, sheet)
     alerts = {
         alert.subject: alert
         for alert in Alert.objects.select_for_update()
@@ -58,8 +65,14 @@ def _judged(rule: AlertRule, facts: Standing) -> Counter[str]:
         alert, reading = alerts.get(subject), found.get(subject)
         value = None if reading is None else reading.value
         is_known = reading is None or value is not None
-        opened = None if alert is None else alert.opened
-        verdict = rules.judge(terms, value, opened, now, is_known=is_known)
+        verdict = rules.judge(
+            rule.limit,
+            value,
+            None if alert is None else alert.opened,
+            now,
+            is_known=is_known,
+            repeat_minutes=rule.repeat_minutes,
+        )
         counts[verdict] += 1
         if alert is not None:
             _apply(alert, verdict, value, now)

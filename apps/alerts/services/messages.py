@@ -14,8 +14,7 @@ from django.utils.translation import ngettext, pgettext
 
 from apps.alerts.channels.contract import Message
 from apps.alerts.models import Alert, Channel, Delivery, Event
-from apps.alerts.rules import kinds
-from apps.common.admin.display import duration_of
+from apps.common.admin.display import duration_of, translate
 from apps.common.messages import wire_time
 
 # Alerts that a digest names; it counts the others.
@@ -37,7 +36,7 @@ def message_of(alert: Alert, event: str, channel: Channel, now: datetime) -> dic
         "subject": {"kind": kind, "name": name},
         "severity": rule.severity,
         "value": alert.value,
-        "threshold": rule.terms.threshold,
+        "threshold": rule.limit.threshold,
         "since": wire_time(alert.since),
         "at": wire_time(now),
         "url": url,
@@ -128,61 +127,8 @@ def _over(alert: Alert) -> str:
 
 def sentence(alert: Alert) -> str:
     """What is wrong, with its numbers, in the language of the moment."""
-    terms = alert.rule.terms
-    kind = alert.subject.partition(":")[0]
-    changed = _("%(name)s was wrong when the rule was of another kind.")
-    template = _sentences().get((terms.kind, kind), changed)
-    limit = terms.threshold
-    return template % {
-        "name": alert.name,
-        "value": shown_value(terms.kind, alert.value),
-        "limit": "" if limit is None else shown_value(terms.kind, limit),
-    }
-
-
-def shown_value(kind: str, value: float) -> str:
-    """A value with its unit: `34 %`, `12 min 3 s`, `3.5`."""
-    if kind in (kinds.FAILURE_RATE, kinds.QUOTA_UNFILLED):
-        return f"{value:.0%}".replace("%", " %")
-    if kind == kinds.SWEEP_OVERDUE:
-        return f"{value:.1f}"
-    if kind == kinds.BACKLOG_GROWTH:
-        return f"{value:,.0f}"
-    return duration_of(int(value * 1000))
-
-
-def _sentences() -> Mapping[tuple[str, str], str]:
-    """By the kind of the rule and of the subject."""
-    return {
-        (kinds.FAILURE_RATE, kinds.JOB_TYPE): _(
-            "%(value)s of the jobs of type %(name)s that ended in the last 15 minutes failed; the "
-            "limit is %(limit)s."
-        ),
-        (kinds.OLDEST_DUE, kinds.JOB_TYPE): _(
-            "A job of type %(name)s has been due for %(value)s; the limit is %(limit)s."
-        ),
-        (kinds.WORKER_SILENT, kinds.WORKER): _(
-            "The worker %(name)s has been silent for %(value)s."
-        ),
-        (kinds.WORKER_SILENT, kinds.JOB_TYPE): _("No worker serves the job type %(name)s."),
-        (kinds.QUOTA_UNFILLED, kinds.ONCE_TASK): _(
-            "Once task %(name)s ends within the hour and only %(value)s of its quota is handed "
-            "out; it should be %(limit)s."
-        ),
-        (kinds.SWEEP_OVERDUE, kinds.SWEEP): _(
-            "The sweep %(name)s is late by %(value)s of its periods; the limit is %(limit)s."
-        ),
-        (kinds.BREAKER_OPEN, kinds.JOB_TYPE): _(
-            "The breaker of the job type %(name)s is open: its jobs do not start."
-        ),
-        (kinds.BACKLOG_GROWTH, kinds.JOB_TYPE): _(
-            "%(value)s jobs of type %(name)s are ready, and more come than end; the limit is "
-            "%(limit)s."
-        ),
-        (kinds.SCHEDULE_FAILED, kinds.SCHEDULE): _(
-            "The last three jobs of schedule %(name)s failed."
-        ),
-        (kinds.SCHEDULE_FAILED, kinds.SCHEDULE_RUN): _(
-            "The last run of schedule %(name)s made no job; its page says why."
-        ),
-    }
+    rule, kind = alert.rule, alert.subject.partition(":")[0]
+    said = rule.watch.say(kind, alert.name, alert.value, rule.limit)
+    if said is None:
+        return _("%(name)s was wrong when the rule was of another kind.") % {"name": alert.name}
+    return translate(said)

@@ -18,6 +18,7 @@ from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.common.sealed import resealed
 from apps.journal.services.edit import Revision, record_edit, take_version, unless_taken
+from apps.reports.watches import FOR_RULES
 
 RowT = TypeVar("RowT", AlertRule, Channel)
 # How the events of each begin.
@@ -28,7 +29,8 @@ def faults(row: AlertRule | Channel, changes: Mapping[str, Any]) -> list[FieldEr
     """What would be wrong with the row if it had these values."""
     values = {**row.__dict__, **changes}
     if isinstance(row, AlertRule):
-        return list(rule_faults(values))
+        limits = {kind: watch.limit for kind, watch in FOR_RULES.items()}
+        return list(rule_faults(values, limits))
     return list(channel_faults(values, has_mail=bool(settings.MAIL_HOST)))
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
 
-from apps.common import clock
+from django.db.models import Model
+
+from apps.common import clock, partitions
 from apps.common.kept import Kept
 from apps.common.leases import BEAT_SILENCE, SweepRun, last_beat, last_runs
+from apps.common.partitions import Partition
 from apps.dispatch.models import Dispatch, OnceTask
 from apps.dispatch.services.standing import read_standings
 from apps.jobs.models import Worker
@@ -48,6 +51,9 @@ class Standing:
         default_factory=dict, repr=False, compare=False
     )
     _in_flight: dict[int, tuple[int, datetime | None]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+    _partitions: dict[type[Model], list[Partition]] = field(
         default_factory=dict, repr=False, compare=False
     )
 
@@ -185,7 +191,13 @@ class Standing:
         """How many jobs and dispatches came and ended in the last minutes."""
         return flow.flows(SOURCES, self.now, self.stored, self.unsummed)
 
-    # --- sweeps ---
+    # --- tables and sweeps ---
+    def partitions_of(self, model: type[Model]) -> list[Partition]:
+        """The partitions of the table."""
+        if model not in self._partitions:
+            self._partitions[model] = partitions.partitions_of(model)
+        return self._partitions[model]
+
     @cached_property
     def sweeps(self) -> list[SweepRun]:
         """The last round of each sweep, by name."""
@@ -210,12 +222,28 @@ class Standing:
 longest_dues: Kept[counts.DueJob | None] = Kept(10.0)
 # One for everybody who asks in this process.
 sheets: Kept[Standing] = Kept(2.0)
+# The seconds between two rounds of each sweep.
+Periods = Callable[[], Mapping[str, float]]
+_periods: Periods = dict
 
 
-def standing(periods: Mapping[str, float]) -> Standing:
-    """The fact sheet, at most two seconds old.
+def use(named: Periods) -> None:
+    """Name the sweeps; whoever composes the platform knows them."""
+    global _periods
+    _periods = named
 
-    `periods` are the seconds between two rounds of each sweep.
-    """
-    key = tuple(sorted(periods.items()))
-    return sheets.get(key, lambda: Standing(periods, clock.now()))
+
+def periods() -> Mapping[str, float]:
+    """The seconds between two rounds of each sweep, by name."""
+    return _periods()
+
+
+def standing() -> Standing:
+    """The fact sheet, at most two seconds old."""
+    key = tuple(sorted(periods().items()))
+    return sheets.get(key, read)
+
+
+def read() -> Standing:
+    """A fact sheet of now."""
+    return Standing(periods(), clock.now())

@@ -10,7 +10,7 @@ from django.apps import apps
 from django.core.management.base import BaseCommand, CommandError
 from django.db import models
 
-from apps.reports.services.findings.tables import ROLLING
+from apps.reports.watches.tables import ROLLING
 from taskplatform.upgrades import LARGE
 
 Field: TypeAlias = "models.Field[Any, Any]"

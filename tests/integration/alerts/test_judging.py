@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from django.db import IntegrityError, transaction
 
-from apps.alerts.models import Alert, Delivery, Event
+from apps.alerts.models import Alert, AlertRule, Delivery, Event
 from apps.alerts.services import alerts, settings
-from apps.alerts.services.sheet import readings
+from apps.alerts.services.judging import readings
 from apps.common import clock
 from apps.common.errors import Conflict
 from apps.jobs.models import Job, JobType, Worker
@@ -187,8 +187,8 @@ def test_message_is_in_the_language_of_the_channel_and_has_no_secret(due: Frozen
 
 # --- what rules read ------------------------------------------------------------------------------
 def subjects(kind: str, **periods: float) -> dict[str, float]:
-    found = readings(kind, "", Standing(periods, clock.now()))
-    return {each.subject: round(each.value, 3) for each in found.values()}
+    read = readings(AlertRule(kind=kind), Standing(periods, clock.now()))
+    return {subject: round(each.value, 3) for subject, each in read.items()}
 
 
 def test_paused_type_is_not_late(due: FrozenClock, mail: JobType) -> None:
@@ -215,7 +215,7 @@ def test_share_of_a_quota_that_ends_soon(frozen_clock: FrozenClock) -> None:
         dispatch_times=4,
     )
     assert subjects("quota_unfilled") == {f"once_task:{task.pk}": 0.0}
-    found = readings("quota_unfilled", "gid_sales", Standing({}, now))
+    found = readings(AlertRule(kind="quota_unfilled", target="gid_sales"), Standing({}, now))
     assert len(found) == 1
 
 
@@ -270,9 +270,8 @@ def test_schedules_in_trouble_by_the_type_of_their_jobs(frozen_clock: FrozenCloc
         f"schedule:{failing.pk}": 1.0,
         f"schedule_run:{unmade.pk}": 1.0,
     }
-    assert [*readings("schedule_failed", "photo", Standing({}, clock.now()))] == [
-        f"schedule_run:{unmade.pk}"
-    ]
+    of_photos = AlertRule(kind="schedule_failed", target="photo")
+    assert [*readings(of_photos, Standing({}, clock.now()))] == [f"schedule_run:{unmade.pk}"]
     rule("plans", "schedule_failed", channels=[channel()])
 
     evaluate()

@@ -78,7 +78,7 @@ def test_rule_is_made_and_changed_by_a_configurer(role_client: Any) -> None:
     }
     assert client.post(address("alertrule", "add"), typed).status_code == 302
     made = AlertRule.objects.get()
-    assert (made.name, made.terms.threshold, made.quiet_days) == ("Mail fails", 0.3, "15")
+    assert (made.name, made.limit.threshold, made.quiet_days) == ("Mail fails", 0.3, "15")
     assert [*made.channels.all()] == [made_channel]
 
     page = address("alertrule", "change", made.pk)
@@ -86,7 +86,7 @@ def test_rule_is_made_and_changed_by_a_configurer(role_client: Any) -> None:
     assert client.post(page, {**form, "threshold": "", "channels": []}).status_code == 302
 
     made.refresh_from_db()
-    assert (made.terms.threshold, made.quiet_days, made.channels.count()) == (0.2, "15", 0)
+    assert (made.limit.threshold, made.quiet_days, made.channels.count()) == (0.2, "15", 0)
     entry = JournalEntry.objects.latest("id")
     assert (entry.event, entry.actor) == ("rule_changed", "admin:configurer")
     assert entry.data is not None

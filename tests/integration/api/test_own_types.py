@@ -18,7 +18,8 @@ from apps.jobs.handlers import registry
 from apps.jobs.models import JobType
 from apps.jobs.rules.type_settings import SETTINGS
 from apps.jobs.services import types
-from apps.reports.services.findings import Facts, work
+from apps.reports.services import standing
+from apps.reports.watches import work
 from tests import factories
 from tests.integration.api.contract import ContractClient
 from tests.integration.asyncflow.worker_calls import Calls
@@ -182,7 +183,7 @@ def test_pages_offer_no_pause_and_refuse_it(admin_client: Client, own: list[JobT
 
 
 def test_governance_does_not_offer_them(admin_client: Client, own: list[JobType]) -> None:
-    assert work.UNUSED_TYPES.look(Facts(clock.now())) == []
+    assert [*work.UNUSED_TYPES.read(standing.read())] == []
     fix = reverse("governance_fix", args=["G7"])
     for row in own:
         typed = {"subject": row.name, "reason": "x"}

@@ -20,8 +20,9 @@ from apps.journal.conf import SinkAddress
 from apps.journal.models import JournalEntry, Sink, SinkReject
 from apps.journal.services import retention
 from apps.reports.rules.tally import error_value
-from apps.reports.services import findings
-from apps.reports.services.findings import database
+from apps.reports.services import standing
+from apps.reports.watches import WATCHES, database
+from apps.reports.watches.base import FIXED, Watch, look
 from tests import factories
 from tests.frozen import FrozenClock
 from tests.history import archived, ended, unite_archive
@@ -52,39 +53,40 @@ def quiet(
     yield frozen_clock
 
 
-def detector(number: str) -> findings.Detector:
-    return next(each for each in findings.DETECTORS if each.number == number)
+def watch(key: str) -> Watch:
+    return next(each for each in WATCHES if each.key == key)
 
 
 def found(number: str) -> dict[str, str]:
-    """What the detector says, by subject."""
-    looked = findings.look(detector(number), findings.Facts(clock.now()))
+    """What the watch says, by subject."""
+    looked = look(watch(number), standing.read())
     assert looked.unknown is None
-    return {each.subject: str(each.text) for each in looked.findings}
+    return {each.reading.name: str(each.text) for each in looked.findings}
 
 
 def mend(number: str, subject: str) -> str:
-    fix = detector(number).fix
+    fix = watch(number).fix
     assert fix is not None
     return str(fix.act(subject, "admin:ann", "It is time"))
 
 
 def foreseen(number: str, subject: str) -> str:
-    fix = detector(number).fix
+    fix = watch(number).fix
     assert fix is not None
     return str(fix.foresee(subject))
 
 
 def told() -> list[tuple[str, str, str, Any]]:
-    entries = JournalEntry.objects.filter(event=findings.FIXED)
+    entries = JournalEntry.objects.filter(event=FIXED)
     return [(each.actor, each.reason, each.source, each.data) for each in entries]
 
 
-def test_there_are_ten_and_a_new_platform_is_in_order() -> None:
-    assert [each.number for each in findings.DETECTORS] == [f"G{n}" for n in range(1, 11)]
+def test_each_has_its_key_and_a_new_platform_is_in_order() -> None:
+    numbers = [each.number for each in WATCHES if each.number]
+    assert numbers == [f"G{n}" for n in range(1, 11)]
+    assert len({each.key for each in WATCHES}) == len(WATCHES)
     if connection.vendor == "sqlite":
-        looked = findings.look_all(NOW)
-        assert [each.findings for each in looked] == [[]] * 10
+        assert [look(each, standing.read()).findings for each in WATCHES] == [[]] * len(WATCHES)
 
 
 # --- G1 -------------------------------------------------------------------------------------------
@@ -333,7 +335,7 @@ def test_g8_finds_a_clock_that_was_set_back() -> None:
 
 # --- G9 -------------------------------------------------------------------------------------------
 def test_g9_finds_jobs_that_failed_with_the_same_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apps.reports.services.findings.work.MAX_FAILED", 3)
+    monkeypatch.setattr("apps.reports.watches.work.MAX_FAILED", 3)
     factories.job_type()
     key = "e" * 32
     ended(4, ago=timedelta(days=2), status="failed", error_key=key)
@@ -376,7 +378,7 @@ def test_g10_is_not_known_without_the_privilege(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(database, "fetch", denied)
     monkeypatch.setattr(database.connection, "vendor", "mysql", raising=False)
-    looked = findings.look(detector("G10"), findings.Facts(NOW))
+    looked = look(watch("G10"), standing.read())
     assert looked.findings == []
     assert looked.unknown is not None
     assert "PROCESS" in looked.unknown

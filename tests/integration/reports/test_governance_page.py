@@ -12,12 +12,14 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.common import clock
+from apps.common.messages import Message
 from apps.dispatch.models import OperatorScope
 from apps.jobs.models import JobType
 from apps.journal.models import JournalEntry
-from apps.reports.services import findings
-from apps.reports.services.findings import Finding, Looked, NotKnown
-from apps.reports.services.findings import base as findings_base
+from apps.reports import metrics
+from apps.reports.admin import governance
+from apps.reports.watches import WATCHES
+from apps.reports.watches.base import NotKnown, Reading, Watch
 from tests import factories
 from tests.frozen import FrozenClock
 from tests.history import ended
@@ -32,8 +34,9 @@ FIX = reverse("governance_fix", args=["G7"])
 def idle(frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch) -> Iterator[JobType]:
     """A type that nobody uses is the only thing to find."""
     monkeypatch.setattr(clock, "drift", timedelta)
-    only = [each for each in findings.DETECTORS if each.number in {"G5", "G7", "G8", "G9"}]
-    monkeypatch.setattr(findings, "DETECTORS", tuple(only))
+    only = [each for each in WATCHES if each.key in {"G5", "G7", "G8", "G9"}]
+    monkeypatch.setattr(governance, "WATCHES", only)
+    monkeypatch.setattr(metrics, "WATCHES", only)
     row = factories.job_type("idle")
     JobType.objects.update(created_at=frozen_clock.instant - timedelta(days=91))
     yield row
@@ -93,9 +96,9 @@ def test_failures_offer_the_page_that_retries_them(
     role_client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     [job] = ended(1, ago=timedelta(hours=1), status="failed", error_key="e" * 32)
-    text = findings_base.Message("Many.")
-    found = Looked(_detector("G9"), [Finding(f"mail:{'e' * 32}", text)])
-    monkeypatch.setattr("apps.reports.admin.governance.look_all", lambda _now: [found])
+    found = Reading("error", f"mail:{'e' * 32}", text=Message("Many."))
+    many = Watch(key="G9", title=Message("Few"), read=lambda _sheet: [found])
+    monkeypatch.setattr(governance, "WATCHES", [many])
     page = role_client("operator").get(URL)
     url = f"{reverse('admin:jobs_job_group', args=['retry'])}?type=mail&error_key={'e' * 32}"
     assert url in page.content.decode().replace("&amp;", "&")
@@ -106,11 +109,11 @@ def test_failures_offer_the_page_that_retries_them(
 def test_what_cannot_be_looked_at_is_said(
     admin_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def look(_now: Any) -> Any:
-        raise NotKnown(findings_base.Message("It lacks a privilege."))
+    def read(_sheet: Any) -> Any:
+        raise NotKnown(Message("It lacks a privilege."))
 
-    blind = findings_base.Detector(number="G10", title=findings_base.Message("Blind"), look=look)
-    monkeypatch.setattr(findings, "DETECTORS", (blind,))
+    blind = Watch(key="G10", title=Message("Blind"), read=read)
+    monkeypatch.setattr(governance, "WATCHES", [blind])
     text = text_of(admin_client.get(URL))
     assert "G10 Blind not known It lacks a privilege." in text
 
@@ -122,7 +125,3 @@ def test_metrics_count_the_findings(
     metrics = client.get("/metrics").content.decode()
     assert 'taskplatform_findings{detector="G7"} 1.0' in metrics
     assert 'taskplatform_findings{detector="G5"} 0.0' in metrics
-
-
-def _detector(number: str) -> findings.Detector:
-    return next(each for each in findings.DETECTORS if each.number == number)

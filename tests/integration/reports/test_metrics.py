@@ -24,8 +24,8 @@ from apps.journal.conf import SinkAddress
 from apps.journal.models import JournalEntry
 from apps.reports import metrics
 from apps.reports.services import flow
-from apps.reports.services.findings.tables import READ
 from apps.reports.services.rollup import rebuild, roll_up
+from apps.reports.watches.tables import READ
 from tests import callback, factories
 from tests.caches import clear_caches
 from tests.frozen import FrozenClock

@@ -107,7 +107,7 @@ def test_workers_beat_and_sweeps_show_how_they_are(
     assert shown["late-sweeps"].startswith("1 of ")
     assert shown["clock"] == "-3.2 s"
     assert 'figure-warning" id="overview-tile-clock"' in html
-    assert "w3" in notices(html)["lost"]
+    assert "w3 has been silent for 2 min 9 s" in notices(html)["worker_silent"]
 
 
 def test_quiet_and_calling_workers_are_counted_for_what_they_take(
@@ -127,14 +127,14 @@ def test_quiet_and_calling_workers_are_counted_for_what_they_take(
     assert (shown["workers"], shown["slots"]) == ("2", "0 of 4")
     assert "1 quiet" in html
     assert "w2" in notices(html)["quiet"]
-    assert "No live worker runs this type" not in html
+    assert "worker_silent" not in notices(html)
 
     frozen_clock.advance(seconds=25)
     html = home(admin_client)
     assert tiles(html)["workers"] == "0"
-    assert "pi-1" not in notices(html)["lost"]
-    assert "No live worker runs this type" in html
-    assert "or connect one over HTTP." in html
+    silent = notices(html)["worker_silent"]
+    assert "pi-1" not in silent
+    assert "No worker serves the job type mail. Start one with its handler, or connect" in silent
 
 
 def test_stopped_beat_and_missing_workers_are_alarming(
@@ -171,10 +171,10 @@ def test_pauses_breakers_and_starving_types_are_shown(
     assert "mail" in texts["paused"]
     assert "The mail server moves" in texts["paused"]
     assert "until 2026-03-02 11:00" in texts["paused"]
-    assert "web" in texts["breakers"]
-    assert "in 30 s" in texts["breakers"]
-    assert "calm" not in texts["breakers"]
-    assert "No live worker runs these types" in html
+    assert "web" in texts["breaker_open"]
+    assert "first probe in 30.0 s" in texts["breaker_open"]
+    assert "calm" not in texts["breaker_open"]
+    assert all(f"serves the job type {name}" in texts["worker_silent"] for name in ("mail", "web"))
     assert "web: next job ready for 1 h 0 min" in html
 
 

@@ -6,12 +6,13 @@ from datetime import UTC, datetime, time, timedelta
 
 import pytest
 
-from apps.alerts.rules.judge import Open, Terms, judge
-from apps.alerts.rules.kinds import BREAKER_OPEN, FAILURE_RATE, QUOTA_UNFILLED
+from apps.alerts.rules.judge import Open, judge
 from apps.alerts.rules.quiet import QuietHours
+from apps.reports.rules.limits import NO_LIMIT, Limit
 
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
-RATE = Terms(FAILURE_RATE, 0.2, 120)
+RATE = Limit(0.2, 120, highest=1.0)
+QUOTA = Limit(0.8, rises=False, highest=1.0)
 AGO = timedelta(minutes=10)
 PENDING = Open(NOW - timedelta(seconds=119))
 FIRING = Open(NOW - AGO, fired_at=NOW - AGO, notified_at=NOW - AGO)
@@ -50,7 +51,7 @@ def test_while_too_little_is_known_it_stays_as_it_is(alert: Open | None, verdict
 
 
 def test_without_a_time_it_fires_at_once() -> None:
-    assert judge(Terms(BREAKER_OPEN, None, 0), 1.0, None, NOW) == "fire"
+    assert judge(NO_LIMIT, 1.0, None, NOW) == "fire"
 
 
 def test_quota_is_wrong_below_its_threshold(subtests: pytest.Subtests) -> None:
@@ -61,11 +62,11 @@ def test_quota_is_wrong_below_its_threshold(subtests: pytest.Subtests) -> None:
         (0.89, FIRING, "resolve"),
     ):
         with subtests.test(value=value):
-            assert judge(Terms(QUOTA_UNFILLED, 0.8, 0), value, alert, NOW) == verdict
+            assert judge(QUOTA, value, alert, NOW) == verdict
 
 
 def test_whole_quota_resolves_whatever_the_threshold() -> None:
-    assert judge(Terms(QUOTA_UNFILLED, 1.0, 0), 1.0, FIRING, NOW) == "resolve"
+    assert judge(QUOTA._replace(threshold=1.0), 1.0, FIRING, NOW) == "resolve"
 
 
 def test_firing_alert_is_told_again(subtests: pytest.Subtests) -> None:
@@ -82,7 +83,7 @@ def test_firing_alert_is_told_again(subtests: pytest.Subtests) -> None:
         (None, FIRING._replace(snoozed_until=NOW, notified_at=NOW), "keep"),
     ):
         with subtests.test(repeat=repeat, alert=alert):
-            assert judge(RATE._replace(repeat_minutes=repeat), 0.5, alert, NOW) == verdict
+            assert judge(RATE, 0.5, alert, NOW, repeat_minutes=repeat) == verdict
 
 
 def test_quiet_hours_over_midnight_belong_to_the_day_they_begin(subtests: pytest.Subtests) -> None:

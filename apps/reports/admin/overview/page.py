@@ -6,7 +6,6 @@ are capped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -66,12 +65,9 @@ _FIRST_STEPS = {
 }
 
 
-def overview(request: HttpRequest, periods: Mapping[str, float]) -> dict[str, Any]:
-    """The context of the template; {} for a person who may see nothing of it.
-
-    `periods` are the seconds between two rounds of each sweep.
-    """
-    seen = _Seen.by(request.user, periods)
+def overview(request: HttpRequest) -> dict[str, Any]:
+    """The context of the template; {} for a person who may see nothing of it."""
+    seen = _Seen.by(request.user)
     drawn = _present(seen)
     if seen.until is not None:
         drawn["trends"] = _trends(seen, seen.until)
@@ -94,9 +90,9 @@ class _Seen:
         return self.status.stored.closed_until if self.summed else None
 
     @classmethod
-    def by(cls, user: Any, periods: Mapping[str, float]) -> _Seen:
+    def by(cls, user: Any) -> _Seen:
         sight = Sight(user)
-        status = standing(periods)
+        status = standing()
         types = status.types if sight.job_types is None else sight.job_types
         has_types = JOB in sight.shown and bool(types)
         taken = {JOB: [has_types] * 2, DISPATCH: _taken() if DISPATCH in sight.shown else []}
@@ -129,18 +125,14 @@ def _present(seen: _Seen) -> dict[str, Any]:
         "now": status.now,
         "shown_now": shown_time(status.now),
         "panels": panels,
-        "notices": processes["notices"],
+        "notices": present.notices(sight, status),
         "sweeps": processes["sweeps"],
         "is_unsummed": seen.summed and seen.until is None,
         "steps": [{"text": step.text, "url": reverse(step.url)} for step in seen.steps],
         "is_new": len(seen.used) < len(sight.shown),
     }
     if sight.may("jobs.view_jobtype") and status.types:
-        drawn["notices"] = [*present.held_back(status), *drawn["notices"]]
-        drawn |= {
-            "unserved": status.unserved,
-            "too_long": waiting_too_long(status.types),
-        }
+        drawn["too_long"] = waiting_too_long(status.types)
     return drawn
 
 
@@ -169,20 +161,13 @@ def _taken() -> list[bool]:
     return [bool(each) for each in row]
 
 
-def refreshed(periods: Callable[[], Mapping[str, float]]) -> Callable[[HttpRequest], HttpResponse]:
-    """The view that refreshes the page.
-
-    Each answer is one part: the trends, if the page lacks those of the newest hour, else the
-    present state. So no answer takes as long as the whole page.
-    """
-
-    def view(request: HttpRequest) -> HttpResponse:
-        seen = _Seen.by(request.user, periods())
-        until = seen.until
-        if until and request.GET.get(KNOWN) != known_of(until):
-            drawn = {"trends": _trends(seen, until)}
-        else:
-            drawn = _present(seen)
-        return render(request, "admin/overview/parts.html", {"overview": drawn})
-
-    return view
+def refreshed(request: HttpRequest) -> HttpResponse:
+    """One part of the page: the trends, if it lacks those of the newest hour, else the present
+    state. So no answer takes as long as the whole page."""
+    seen = _Seen.by(request.user)
+    until = seen.until
+    if until and request.GET.get(KNOWN) != known_of(until):
+        drawn = {"trends": _trends(seen, until)}
+    else:
+        drawn = _present(seen)
+    return render(request, "admin/overview/parts.html", {"overview": drawn})

@@ -7,42 +7,36 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import Min
-from django.utils.functional import Promise
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
-from apps.common.admin.display import plain_time, shown_text
+from apps.common.admin.display import shown_text
 from apps.common.admin.html import attribute, list_url, page_url
 from apps.common.leases import SweepRun
-from apps.common.masking import redact
 from apps.dispatch.models import Dispatch
 from apps.jobs.admin.labels import age, capped, relative
 from apps.jobs.conf import conf
-from apps.jobs.models import Job, JobType, TypeState, Worker
-from apps.jobs.rules import breaker
-from apps.jobs.rules.type_snapshot import TypeSnapshot
+from apps.jobs.models import Job, Worker
 from apps.jobs.services import counts, living
+from apps.reports.admin.findings import Shown, shown
 from apps.reports.admin.overview import planner
 from apps.reports.admin.overview.sight import Sight
 from apps.reports.admin.overview.tiles import (
     DANGER,
     WARNING,
-    Link,
-    Notice,
     Panel,
     Tile,
 )
 from apps.reports.rules.outcomes import DISPATCH
 from apps.reports.services.standing import Standing
+from apps.reports.watches import WATCHES
+from apps.reports.watches.base import look
+from apps.reports.watches.database import MAX_DRIFT
 
 MAX_COUNTED = 5_000
-MAX_NAMED = 20
-# With more drift from the database, logs and certificates of this machine go wrong. No decision of
-# the platform uses its clock.
-NOTABLE_DRIFT = timedelta(seconds=2)
 # The sweep closes overdue dispatches within this time.
 _CLOSED_WITHIN = timedelta(seconds=30)
 # Inside the folded details, so that browsers unfold them.
@@ -136,19 +130,17 @@ def _limited(sight: Sight) -> tuple[int, datetime | None]:
 
 # --- processes ------------------------------------------------------------------------------------
 def processes(sight: Sight, status: Standing) -> dict[str, Any]:
-    """The panel, the notices, and a row for each sweep."""
+    """The panel, and a row for each sweep."""
     tiles: list[Tile] = []
-    notices: list[Notice] = []
     sweeps: list[SafeString] = []
     if sight.may("jobs.view_worker"):
         tiles += _workers(status)
-        notices += _out_of_work(status)
     if sight.may("common.view_sweeplease"):
         tiles += _beat(status)
         tiles.append(_clock())
         sweeps = [_drawn(each, status) for each in status.sweeps]
     panel = Panel(key="processes", title=_("Processes"), tiles=tiles)
-    return {"panel": panel if tiles else None, "notices": notices, "sweeps": sweeps}
+    return {"panel": panel if tiles else None, "sweeps": sweeps}
 
 
 def _workers(status: Standing) -> Iterator[Tile]:
@@ -175,23 +167,6 @@ def _workers(status: Standing) -> Iterator[Tile]:
         % {"busy": slots.total - slots.free, "slots": slots.total},
         url=list_url(Worker, state=Worker.State.ACTIVE),
     )
-
-
-def _out_of_work(status: Standing) -> Iterator[Notice]:
-    for key, text, workers in (
-        ("lost", _("Lost workers:"), status.lost_workers),
-        ("quiet", _("Quiet workers, which take nothing new:"), status.quiet_workers),
-    ):
-        links = [
-            Link(
-                name=shown_text(each.name),
-                url=page_url(Worker, each.id),
-                note=relative(each.last_heartbeat_at, status.now),
-            )
-            for each in workers[:MAX_NAMED]
-        ]
-        if links:
-            yield Notice(key=key, text=text, links=links)
 
 
 def _beat(status: Standing) -> Iterator[Tile]:
@@ -235,38 +210,12 @@ def _clock() -> Tile:
         # The sum with zero is never -0.0.
         value=gettext("%+.1f s") % (round(ahead.total_seconds(), 1) + 0.0),
         notes=(gettext("to the database"),),
-        tone=WARNING if abs(ahead) > NOTABLE_DRIFT else "",
+        tone=WARNING if abs(ahead) > MAX_DRIFT else "",
     )
 
 
-# --- types that do not run ------------------------------------------------------------------------
-def held_back(status: Standing) -> Iterator[Notice]:
-    """Pauses with reason and end, and breakers that are not closed."""
-    paused = [each for each in status.types if each.is_paused(status.now)]
-    if paused:
-        links = [Link(name=each.name, url=_page(each), note=_pause(each)) for each in paused]
-        yield Notice(key="paused", text=_("Paused job types:"), links=links)
-    words = dict(TypeState.Breaker.choices)
-    named = {each.name: each for each in status.types}
-    links = []
-    for name, found in status.breakers.items():
-        if found.state == breaker.CLOSED:
-            continue
-        text: str | Promise = words[TypeState.Breaker(found.state)]
-        if found.probe_at is not None:
-            text = gettext("open, first probe %s") % relative(found.probe_at, status.now)
-        links.append(Link(name=name, url=_page(named[name]), note=str(text)))
-    if links:
-        yield Notice(key="breakers", text=_("Breakers that are not closed:"), links=links)
-
-
-def _page(known: TypeSnapshot) -> str:
-    return page_url(JobType, known.pk)
-
-
-def _pause(known: TypeSnapshot) -> str:
-    reason = shown_text(redact(known.pause_reason), limit=200)
-    if known.paused_until is None:
-        return reason
-    until = gettext("until %s") % plain_time(known.paused_until)
-    return f"{until}: {reason}" if reason else until
+# --- what is not well -----------------------------------------------------------------------------
+def notices(sight: Sight, status: Standing) -> dict[str, list[Shown]]:
+    """What the urgent watches find of what this person may see, by their keys."""
+    found = {each.key: shown(look(each, status), sight.may) for each in WATCHES if each.is_urgent}
+    return {key: seen for key, lines in found.items() if (seen := [s for s in lines if s.ways])}

@@ -62,24 +62,6 @@ class Panel:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Link:
-    """A link in a notice, with a remark."""
-
-    name: str
-    url: str
-    note: str | SafeString = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Notice:
-    """Something that needs attention."""
-
-    key: str
-    text: str | Promise
-    links: list[Link] = field(default_factory=list)
-
-
 def rate(count: int, minutes: float, limit: int | None = None) -> str:
     """`12.4/min`, `35/s`; `2,000+/min` when counting stopped at the limit."""
     beyond = "" if limit is None or count < limit else "+"

@@ -5,7 +5,7 @@ ROLLING and MOVERS have one line for each table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -31,15 +31,16 @@ from apps.jobs.services import roll as jobs_roll
 from apps.journal.conf import conf as journal_conf
 from apps.journal.models import JournalEntry
 from apps.journal.services import retention as journal_retention
-from apps.reports.services.findings.base import (
+from apps.reports.services.standing import Standing
+from apps.reports.watches.base import (
     CONFIGURES,
-    Detector,
-    Facts,
-    Finding,
     Fix,
+    Reading,
+    Watch,
     alone,
     record,
 )
+from apps.reports.watches.subjects import TABLE
 
 # What is past its retention may stay so much longer: partitions are days wide.
 OVERDUE = timedelta(days=3)
@@ -154,12 +155,11 @@ def _named(each: Rolling | Mover) -> str:
 
 
 # --- G1: rows past their retention ----------------------------------------------------------------
-def _overdue(facts: Facts) -> list[Finding]:
-    now = facts.now
-    found = []
+def _overdue(sheet: Standing) -> Iterator[Reading]:
+    now = sheet.now
     for each in ROLLING:
         before = each.before(now)
-        oldest = None if before is None else _oldest(facts, each, before - OVERDUE)
+        oldest = None if before is None else _oldest(sheet, each, before - OVERDUE)
         if before is not None and oldest is not None:
             text = _(
                 "{table}: rows from before {at} are still there, {days} days past their retention.",
@@ -167,13 +167,12 @@ def _overdue(facts: Facts) -> list[Finding]:
                 at=oldest,
                 days=(before - oldest) // _DAY,
             )
-            found.append(Finding(_named(each), text))
-    return found
+            yield Reading(TABLE, _named(each), text=text)
 
 
-def _oldest(facts: Facts, of: Rolling, before: datetime) -> datetime | None:
+def _oldest(sheet: Standing, of: Rolling, before: datetime) -> datetime | None:
     """The age of rows that are to be gone since then; None without any."""
-    parts = facts.partitions_of(of.model)
+    parts = sheet.partitions_of(of.model)
     if parts:
         waiting = of.waiting()
         ends = [each.end for each in partitions.over(parts, before) if each.name not in waiting]
@@ -224,11 +223,10 @@ def _missing(of: Rolling, parts: Sequence[Partition], now: datetime) -> list[dat
     return partitions.missing(of.model, parts, now, of.retention()) if parts else []
 
 
-def _not_cut(facts: Facts) -> list[Finding]:
-    now = facts.now
-    found = []
+def _not_cut(sheet: Standing) -> Iterator[Reading]:
+    now = sheet.now
     for each in ROLLING:
-        parts = facts.partitions_of(each.model)
+        parts = sheet.partitions_of(each.model)
         # What is missing now was not for a while: then the sweep would have cut it.
         if _missing(each, parts, now - CUT_WITHIN):
             ahead = max((p.end for p in parts if p.end is not None), default=now)
@@ -238,8 +236,7 @@ def _not_cut(facts: Facts) -> list[Finding]:
                 table=each.name,
                 hours=max(0, (ahead - now) // timedelta(hours=1)),
             )
-            found.append(Finding(_named(each), text))
-    return found
+            yield Reading(TABLE, _named(each), text=text)
 
 
 def _foresee_cut(subject: str) -> Message:
@@ -273,10 +270,9 @@ def _seconds(rows: int) -> int:
     return -(-rows * SECONDS_A_MILLION // 1_000_000)
 
 
-def _behind_the_last(facts: Facts) -> list[Finding]:
-    found = []
+def _behind_the_last(sheet: Standing) -> Iterator[Reading]:
     for each in ROLLING:
-        rows = _behind(each, facts.partitions_of(each.model))
+        rows = _behind(each, sheet.partitions_of(each.model))
         if rows:
             text = _(
                 "{table}: about {rows} rows lie behind the last partition. To move them takes "
@@ -285,17 +281,16 @@ def _behind_the_last(facts: Facts) -> list[Finding]:
                 rows=f"{rows:,}",
                 seconds=_seconds(rows),
             )
-            found.append(Finding(_named(each), text))
-    return found
+            yield Reading(TABLE, _named(each), text=text)
 
 
-def _roller(number: str, *, moves_rows: bool) -> Callable[[str, str, str], Message]:
+def _roller(key: str, *, moves_rows: bool) -> Callable[[str, str, str], Message]:
     """What runs the sweep of the table in its place."""
 
     def act(subject: str, actor: str, reason: str) -> Message:
         of: Rolling = _one(ROLLING, subject)
         with alone(of.sweep) as until:
-            record(number, subject, actor, reason)
+            record(key, subject, actor, reason)
             try:
                 of.roll(until, moves_rows)
             except CannotRoll as error:
@@ -306,9 +301,8 @@ def _roller(number: str, *, moves_rows: bool) -> Callable[[str, str, str], Messa
 
 
 # --- G6: a mover that does not keep up ------------------------------------------------------------
-def _behind_movers(facts: Facts) -> list[Finding]:
-    now = facts.now
-    found = []
+def _behind_movers(sheet: Standing) -> Iterator[Reading]:
+    now = sheet.now
     for each in MOVERS:
         after = int(load_position(each.sweep).get("after", 0))
         first = _first_end(each.model, "finished_at", after, now - each.after() - LATE)
@@ -320,8 +314,7 @@ def _behind_movers(facts: Facts) -> list[Finding]:
                 at=first,
                 days=(now - each.after() - first) // _DAY,
             )
-            found.append(Finding(_named(each), text))
-    return found
+            yield Reading(TABLE, _named(each), text=text)
 
 
 def _foresee_move(subject: str) -> Message:
@@ -340,10 +333,10 @@ def _move(subject: str, actor: str, reason: str) -> Message:
     return _("Moved to the archive: {count}.", count=f"{moved:,}")
 
 
-OVERDUE_ROWS = Detector(
-    number="G1",
+OVERDUE_ROWS = Watch(
+    key="G1",
     title=_("Rows go when their retention is over"),
-    look=_overdue,
+    read=_overdue,
     fix=Fix(
         label=_("Run the sweep now"),
         permission=CONFIGURES,
@@ -351,10 +344,10 @@ OVERDUE_ROWS = Detector(
         act=_roller("G1", moves_rows=False),
     ),
 )
-MISSING_PARTITIONS = Detector(
-    number="G2",
+MISSING_PARTITIONS = Watch(
+    key="G2",
     title=_("Partitions are cut ahead"),
-    look=_not_cut,
+    read=_not_cut,
     fix=Fix(
         label=_("Cut them now"),
         permission=CONFIGURES,
@@ -362,10 +355,10 @@ MISSING_PARTITIONS = Detector(
         act=_roller("G2", moves_rows=False),
     ),
 )
-ROWS_BEHIND = Detector(
-    number="G3",
+ROWS_BEHIND = Watch(
+    key="G3",
     title=_("No row lies behind the last partition"),
-    look=_behind_the_last,
+    read=_behind_the_last,
     fix=Fix(
         label=_("Move them now"),
         permission=CONFIGURES,
@@ -373,10 +366,10 @@ ROWS_BEHIND = Detector(
         act=_roller("G3", moves_rows=True),
     ),
 )
-LATE_MOVER = Detector(
-    number="G6",
+LATE_MOVER = Watch(
+    key="G6",
     title=_("The archive keeps up with what ends"),
-    look=_behind_movers,
+    read=_behind_movers,
     fix=Fix(
         label=_("Move for ten seconds"), permission=CONFIGURES, foresee=_foresee_move, act=_move
     ),

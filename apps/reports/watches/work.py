@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from django.db import connection
@@ -19,7 +20,9 @@ from apps.reports.models import Rollup
 from apps.reports.rules.coverage import DAY, EIGHT_DAYS, HOUR, floor
 from apps.reports.rules.outcomes import JOB
 from apps.reports.rules.tally import TYPE, error_value
-from apps.reports.services.findings.base import MAX_FOUND, Detector, Facts, Finding, Fix
+from apps.reports.services.standing import Standing
+from apps.reports.watches.base import MAX_FOUND, Fix, Reading, Watch
+from apps.reports.watches.subjects import ERROR, JOB_TYPE
 
 UNUSED = timedelta(days=90)
 MAX_FAILED = 1_000
@@ -32,20 +35,18 @@ _STATES = (*t.FINAL, *t.WAITING, t.RUNNING)
 
 
 # --- G7 -------------------------------------------------------------------------------------------
-def _unused(facts: Facts) -> list[Finding]:
-    now = facts.now
+def _unused(sheet: Standing) -> Iterator[Reading]:
+    now = sheet.now
     since = now - UNUSED
     # The platform needs its own types, however seldom their jobs come.
     old = types.for_people(None).filter(created_at__lt=since, paused=False)
-    names = old.values_list("name", flat=True)
+    rows = dict(old.values_list("name", "pk"))
     used = _used_since(since, now)
-    idle = [name for name in names if name not in used][: MAX_FOUND + len(_STATES)]
+    idle = [name for name in rows if name not in used][: MAX_FOUND + len(_STATES)]
     having = _having_jobs(idle)
-    return [
-        Finding(name, _("No job of type {type} has come for 90 days.", type=name))
-        for name in idle
-        if name not in having
-    ]
+    for name in idle:
+        if name not in having:
+            yield Reading(JOB_TYPE, name, row=rows[name])
 
 
 def _used_since(since: datetime, now: datetime) -> set[str]:
@@ -89,14 +90,13 @@ def _pause(subject: str, actor: str, reason: str) -> Message:
 
 
 # --- G9 -------------------------------------------------------------------------------------------
-def _same_failures(facts: Facts) -> list[Finding]:
+def _same_failures(sheet: Standing) -> Iterator[Reading]:
     """Among the failed jobs themselves: the totals would name errors that have been retried since,
     and have a row for each error and hour."""
-    names = list(JobType.objects.order_by("name").values_list("name", flat=True))
+    names = sorted(sheet.type_names)
     failed = counts.failed_of(names, limit=MAX_FAILED + 1)
     full = [name for name in names if failed[name] > MAX_FAILED][:MAX_FOUND]
     errors = Counter(error for name in full for error in _newest_errors(name))
-    found = []
     for (type_, key), _count in errors.most_common(MAX_ERRORS):
         if _failed(type_, key) > MAX_FAILED:
             text = _(
@@ -105,8 +105,7 @@ def _same_failures(facts: Facts) -> list[Finding]:
                 count=f"{MAX_FAILED:,}",
                 type=type_,
             )
-            found.append(Finding(error_value(type_, key), text))
-    return found
+            yield Reading(ERROR, error_value(type_, key), text=text)
 
 
 def _newest_errors(type_: str) -> list[tuple[str, str]]:
@@ -134,15 +133,14 @@ def _failed(type_: str, key: str) -> int:
     return int(count)
 
 
-UNUSED_TYPES = Detector(
-    number="G7",
+UNUSED_TYPES = Watch(
+    key="G7",
     title=_("Job types are used"),
-    look=_unused,
+    read=_unused,
+    says={JOB_TYPE: _("No job of type {name} has come for 90 days.")},
     fix=Fix(
         label=_("Pause"), permission="jobs.operate_jobtype", foresee=_foresee_pause, act=_pause
     ),
 )
 # Its fix is the page that retries the jobs of an error.
-SAME_FAILURES = Detector(
-    number="G9", title=_("Few jobs fail with the same error"), look=_same_failures
-)
+SAME_FAILURES = Watch(key="G9", title=_("Few jobs fail with the same error"), read=_same_failures)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from apps.common import clock, ids
@@ -10,7 +11,9 @@ from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.journal.models import Sink, SinkReject
 from apps.journal.services import carry, retention
-from apps.reports.services.findings.base import Detector, Facts, Finding, Fix
+from apps.reports.services.standing import Standing
+from apps.reports.watches.base import Fix, Reading, Watch
+from apps.reports.watches.subjects import SINK
 
 LATE = timedelta(minutes=10)
 LATELY = timedelta(days=1)
@@ -19,10 +22,9 @@ _MAX_ERROR = 200
 _DAY, _MINUTE = timedelta(days=1), timedelta(minutes=1)
 
 
-def _holding_back(facts: Facts) -> list[Finding]:
-    now = facts.now
+def _holding_back(sheet: Standing) -> Iterator[Reading]:
+    now = sheet.now
     before = retention.horizon(now)
-    found = []
     for name, after in retention.lacking(now):
         sink = Sink(name=name, after=after)
         # A sink that has all is not late, however long ago the last entry came.
@@ -34,15 +36,13 @@ def _holding_back(facts: Facts) -> list[Finding]:
                 at=ids.made_at(after),
                 days=retention.SINK_KEEPS // _DAY,
             )
-            found.append(Finding(name, text))
-    return found
+            yield Reading(SINK, name, text=text)
 
 
-def _late(facts: Facts) -> list[Finding]:
-    now = facts.now
+def _late(sheet: Standing) -> Iterator[Reading]:
+    now = sheet.now
     known = carry.sinks()
     rows = Sink.objects.filter(name__in=known).order_by("name") if known else []
-    found = []
     for sink in rows:
         lag = carry.lag(sink, now)
         if lag > LATE:
@@ -52,8 +52,8 @@ def _late(facts: Facts) -> list[Finding]:
                 minutes=lag // _MINUTE,
                 why=_why(sink),
             )
-            found.append(Finding(sink.name, text))
-    return [*found, *_refusing(now)]
+            yield Reading(SINK, sink.name, text=text)
+    yield from _refusing(now)
 
 
 def _why(sink: Sink) -> Message:
@@ -64,21 +64,16 @@ def _why(sink: Sink) -> Message:
     return _("It takes less than comes, or its sweep does not run.")
 
 
-def _refusing(now: datetime) -> list[Finding]:
+def _refusing(now: datetime) -> Iterator[Reading]:
     lately = SinkReject.objects.filter(at__gt=now - LATELY).order_by("at")
     names = list(lately.values_list("sink", flat=True)[: MAX_COUNTED + 1])
-    return [
-        Finding(
-            name,
-            _(
-                "Entries that sink {name} refused in the last 24 hours: {count}. Their page says "
-                "why.",
-                name=name,
-                count=names.count(name),
-            ),
+    for name in sorted(set(names)):
+        text = _(
+            "Entries that sink {name} refused in the last 24 hours: {count}. Their page says why.",
+            name=name,
+            count=names.count(name),
         )
-        for name in sorted(set(names))
-    ]
+        yield Reading(SINK, name, text=text)
 
 
 def _sink(name: str) -> Sink:
@@ -111,12 +106,12 @@ def _send_on(subject: str, actor: str, reason: str) -> Message:
 _SEND_ON = Fix(
     label=_("Send on"), permission="journal.change_sink", foresee=_foresee_sending, act=_send_on
 )
-HOLDING_BACK = Detector(
-    number="G4",
+HOLDING_BACK = Watch(
+    key="G4",
     title=_("No sink holds back what is past its retention"),
-    look=_holding_back,
+    read=_holding_back,
     fix=_SEND_ON,
 )
-LATE_SINKS = Detector(
-    number="G5", title=_("Sinks get the journal in time, and all of it"), look=_late, fix=_SEND_ON
+LATE_SINKS = Watch(
+    key="G5", title=_("Sinks get the journal in time, and all of it"), read=_late, fix=_SEND_ON
 )

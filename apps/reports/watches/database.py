@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 
 from django.db import OperationalError, connection
@@ -10,7 +11,9 @@ from apps.common import clock, ids
 from apps.common.db import fetch, table
 from apps.common.messages import Message as _
 from apps.journal.models import JournalEntry
-from apps.reports.services.findings.base import Detector, Facts, Finding, NotKnown
+from apps.reports.services.standing import Standing
+from apps.reports.watches.base import NotKnown, Reading, Watch
+from apps.reports.watches.subjects import CLOCK, TRANSACTION
 
 MAX_DRIFT = timedelta(seconds=0.5)
 LONGEST = timedelta(seconds=60)
@@ -19,9 +22,8 @@ _MAX_QUERY = 120
 _DENIED = {1044, 1142, 1227}
 
 
-def _clocks(facts: Facts) -> list[Finding]:
-    now = facts.now
-    found = []
+def _clocks(sheet: Standing) -> Iterator[Reading]:
+    now = sheet.now
     drift = clock.drift()
     if abs(drift) > MAX_DRIFT:
         text = _(
@@ -29,7 +31,7 @@ def _clocks(facts: Facts) -> list[Finding]:
             "both; the platform goes by that of the database.",
             seconds=f"{abs(drift).total_seconds():.1f}",
         )
-        found.append(Finding("drift", text))
+        yield Reading(CLOCK, "drift", text=text)
     [(newest,)] = fetch(f"SELECT MAX(id) FROM {table(JournalEntry)}")
     ahead = timedelta() if newest is None else ids.made_at(newest) - now
     if ahead > MAX_DRIFT:
@@ -38,13 +40,12 @@ def _clocks(facts: Facts) -> list[Finding]:
             "was set back, or another server took over. Until then times stand still.",
             seconds=f"{ahead.total_seconds():.1f}",
         )
-        found.append(Finding("jump", text))
-    return found
+        yield Reading(CLOCK, "jump", text=text)
 
 
-def _open_transactions(facts: Facts) -> list[Finding]:
+def _open_transactions(sheet: Standing) -> Iterator[Reading]:
     if connection.vendor != "mysql":
-        return []
+        return
     # The server writes these times in its own zone.
     age = "TIMESTAMPDIFF(SECOND, trx_started, CONVERT_TZ(UTC_TIMESTAMP(), '+00:00', 'SYSTEM'))"
     try:
@@ -59,22 +60,16 @@ def _open_transactions(facts: Facts) -> list[Finding]:
                 _("The database user of the platform lacks the privilege PROCESS.")
             ) from error
         raise
-    return [
-        Finding(
-            str(thread),
-            _(
-                "A transaction of connection {thread} has been open for {seconds} s and holds back "
-                "changes of tables; KILL {thread} ends it. It runs: {query}",
-                thread=thread,
-                seconds=int(seconds),
-                query=(query or "–")[:_MAX_QUERY],
-            ),
+    for thread, seconds, query in rows:
+        text = _(
+            "A transaction of connection {thread} has been open for {seconds} s and holds back "
+            "changes of tables; KILL {thread} ends it. It runs: {query}",
+            thread=thread,
+            seconds=int(seconds),
+            query=(query or "–")[:_MAX_QUERY],
         )
-        for thread, seconds, query in rows
-    ]
+        yield Reading(TRANSACTION, str(thread), text=text)
 
 
-CLOCKS = Detector(number="G8", title=_("The clocks agree"), look=_clocks)
-OPEN_TRANSACTIONS = Detector(
-    number="G10", title=_("No transaction stays open"), look=_open_transactions
-)
+CLOCKS = Watch(key="G8", title=_("The clocks agree"), read=_clocks)
+OPEN_TRANSACTIONS = Watch(key="G10", title=_("No transaction stays open"), read=_open_transactions)

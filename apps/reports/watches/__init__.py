@@ -1,0 +1,37 @@
+"""What can go wrong with the platform: each watch reads figures and says which of them are wrong.
+
+Alert rules, the page of governance, the notices on the home page, `/metrics` and `manage.py check`
+have no figures of their own: they read these. Their home is in reports, above the boxes whose facts
+they compare and below alerts; what only alerts can know, alerts append.
+"""
+
+from __future__ import annotations
+
+from apps.reports.watches import database, jobs, plans, processes, sinks, stored, tables, work
+from apps.reports.watches.base import RuleWatch, Watch
+
+WATCHES: list[Watch] = [
+    tables.OVERDUE_ROWS,
+    tables.MISSING_PARTITIONS,
+    tables.ROWS_BEHIND,
+    sinks.HOLDING_BACK,
+    sinks.LATE_SINKS,
+    tables.LATE_MOVER,
+    work.UNUSED_TYPES,
+    database.CLOCKS,
+    work.SAME_FAILURES,
+    database.OPEN_TRANSACTIONS,
+    jobs.FAILURE_RATE,
+    jobs.OLDEST_DUE,
+    processes.WORKER_SILENT,
+    plans.QUOTA_UNFILLED,
+    processes.SWEEP_OVERDUE,
+    jobs.BREAKER_OPEN,
+    jobs.BACKLOG_GROWTH,
+    plans.SCHEDULE_FAILED,
+    jobs.PAUSED,
+    processes.QUIET,
+    *stored.STORED,
+]
+# Those that alert rules can have, by the kind of the rule.
+FOR_RULES = {each.key: each for each in WATCHES if isinstance(each, RuleWatch)}

@@ -1,0 +1,231 @@
+"""What a watch is: it reads figures, compares them with a limit, says what is wrong, leads there
+and may mend it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import NamedTuple
+from urllib.parse import urlencode
+
+from django.urls import reverse
+
+from apps.common import clock
+from apps.common.admin.display import duration_of
+from apps.common.db import transactional
+from apps.common.errors import Conflict
+from apps.common.leases import sweep_lease
+from apps.common.messages import Message
+from apps.common.messages import Message as _
+from apps.jobs.services.types import names_among
+from apps.journal import services as journal
+from apps.journal.models import Source
+from apps.reports.rules.limits import NO_LIMIT, Limit
+from apps.reports.services.standing import Standing
+from apps.reports.watches.subjects import WAYS, Way, names_of
+
+FIXED = "finding_fixed"
+# Who makes API keys configures the platform, and may run its sweeps.
+CONFIGURES = "access.change_apiclient"
+# Further findings of a watch are not listed.
+MAX_FOUND = 20
+# How long a fix works by itself; the sweep goes on.
+MAX_WORK = timedelta(seconds=10)
+_MAX_TURN = timedelta(minutes=10)
+
+
+class Reading(NamedTuple):
+    """What a watch has read of one subject, named by its `kind` (see subjects) and name.
+
+    `value` is the figure, None when too little is known of the subject to tell. A rule may be
+    limited to a `target`, "" for the name. `text` is the sentence where the watch says none, and
+    `why` a remark; `row` is the number of the subject's row where it is known.
+    """
+
+    kind: str
+    name: str
+    value: float | None = 1.0
+    target: str = ""
+    text: Message | None = None
+    why: str = ""
+    row: int | None = None
+
+    @property
+    def subject(self) -> str:
+        """`job_type:mail`."""
+        return f"{self.kind}:{self.name}"
+
+
+class NotKnown(Exception):
+    """The watch cannot look here; `why` says what it needs."""
+
+    def __init__(self, why: Message) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fix:
+    """What somebody with the permission may do about a finding.
+
+    `foresee(name)` says what it would do and changes nothing. `act(name, actor, reason)` does it
+    and says what it has done; it raises PlatformError.
+    """
+
+    label: Message
+    permission: str
+    foresee: Callable[[str], Message]
+    act: Callable[[str, str, str], Message]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """`read(sheet)` takes 50 ms at most, however large the tables are; it raises NotKnown. What it
+    leaves out is well, or is no more.
+
+    `title` is the sentence that holds while all is well. By kind of subject, `says` is what is
+    wrong, of a {name} whose {value} has passed the {limit} (`shows` writes these two), `advice`
+    what to do, and `leads` a page that helps, besides those of the subject. What `is_urgent` stands
+    on the home page.
+    """
+
+    key: str
+    title: Message
+    read: Callable[[Standing], Iterable[Reading]]
+    limit: Limit = NO_LIMIT
+    says: Mapping[str, Message] = field(default_factory=dict)
+    shows: Callable[[float], str] = str
+    advice: Mapping[str, Message] = field(default_factory=dict)
+    leads: Mapping[str, Way] = field(default_factory=dict)
+    fix: Fix | None = None
+    is_urgent: bool = False
+
+    @property
+    def number(self) -> str:
+        """`G7` of those that people know by one."""
+        return self.key if self.key.startswith("G") else ""
+
+    def say(self, kind: str, name: str, value: float, limit: Limit) -> Message | None:
+        """The sentence that a subject is wrong, its figures in the language of the moment; None of
+        a kind that the watch does not read."""
+        if kind not in self.says:
+            return None
+        least = "" if limit.threshold is None else self.shows(limit.threshold)
+        return Message(self.says[kind].template, name=name, value=self.shows(value), limit=least)
+
+    def ways(self, read: Reading, may: Callable[[str], bool]) -> list[tuple[Message, str]]:
+        """What somebody with these permissions can open or mend: each label with its address. None
+        to who may not see the page of the subject."""
+        pages = [*WAYS.get(read.kind, ()), *filter(None, [self.leads.get(read.kind)])]
+        if pages and not may(pages[0].permission):
+            return []
+        ways = [(way.label, way.url(read.name, read.row)) for way in pages if may(way.permission)]
+        if self.fix is not None and may(self.fix.permission):
+            url = reverse("governance_fix", args=[self.key])
+            ways.append((self.fix.label, f"{url}?{urlencode({'subject': read.name})}"))
+        return ways
+
+
+def _is_type(name: str) -> bool:
+    return bool(names_among([name]))
+
+
+_NO_TYPE = _("There is no job type {name} (yet).")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleWatch(Watch):
+    """A watch that alert rules can have: what it is called there, and what a rule may be limited
+    to; `missing` is the sentence that there is none of the name. `nothing` says when there is
+    something to read."""
+
+    label: Message
+    has_target: Callable[[str], bool] = _is_type
+    missing: Message = _NO_TYPE
+    nothing: Message | None = None
+
+    def missing_target(self, name: str) -> Message | None:
+        """The sentence that a rule is limited to what does not exist."""
+        if not name or self.has_target(name):
+            return None
+        return Message(self.missing.template, name=name)
+
+
+class Finding(NamedTuple):
+    """What is wrong, the sentence that says so, and a remark or what to do."""
+
+    reading: Reading
+    text: Message
+    why: str
+
+
+class Looked(NamedTuple):
+    """A watch with what it has found; `unknown` is why it could not look."""
+
+    watch: Watch
+    findings: list[Finding]
+    unknown: Message | None = None
+
+
+def look(watch: Watch, sheet: Standing) -> Looked:
+    """Look once, by the watch's own limit."""
+    try:
+        read = [
+            each
+            for each in watch.read(sheet)
+            if each.value is not None and watch.limit.is_passed(each.value)
+        ][:MAX_FOUND]
+    except NotKnown as error:
+        return Looked(watch, [], error.why)
+    names = names_of(each.subject for each in read)
+    return Looked(watch, [_finding(watch, each, names[each.subject]) for each in read])
+
+
+def _finding(watch: Watch, read: Reading, name: str) -> Finding:
+    text = read.text or watch.say(read.kind, name, read.value or 0.0, watch.limit)
+    if text is None:
+        raise LookupError(f"{watch.key} says nothing of a {read.kind}")
+    return Finding(read, text, read.why or watch.advice.get(read.kind, ""))
+
+
+# --- how figures are written ----------------------------------------------------------------------
+def share(value: float) -> str:
+    """`34 %`."""
+    return f"{value:.0%}".replace("%", " %")
+
+
+def time(value: float) -> str:
+    """`12 min 3 s`."""
+    return duration_of(int(value * 1000))
+
+
+# --- what fixes have in common --------------------------------------------------------------------
+@contextmanager
+def alone(sweep: str) -> Iterator[datetime]:
+    """Do the work of the sweep in its place, until the instant; Conflict while it runs."""
+    with sweep_lease(sweep, at_most=_MAX_TURN) as mine:
+        if not mine:
+            raise Conflict(
+                _("The sweep {sweep} runs just now; look again in a minute.", sweep=sweep)
+            )
+        yield clock.now() + MAX_WORK
+
+
+@transactional
+def record(key: str, name: str, actor: str, reason: str) -> None:
+    """Write to the journal that somebody has fixed a finding, before it is done."""
+    journal.write(
+        [
+            journal.Entry(
+                at=clock.now(),
+                source=Source.PLAN,
+                subject_id=0,
+                event=FIXED,
+                actor=actor,
+                reason=reason,
+                data={"detector": key, "finding": name},
+            )
+        ]
+    )

@@ -1,0 +1,106 @@
+"""What watches and alerts are about: what people call a subject, and the pages that show it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+from urllib.parse import urlencode
+
+from django.urls import reverse
+
+from apps.common.admin.html import list_url, page_url
+from apps.common.messages import Message
+from apps.common.messages import Message as _
+from apps.reports.rules.tally import error_of
+from apps.schedules.models import Schedule
+
+JOB_TYPE, WORKER, ONCE_TASK, SWEEP = "job_type", "worker", "once_task", "sweep"
+# A schedule whose jobs fail, and one whose last run made none.
+SCHEDULE, SCHEDULE_RUN = "schedule", "schedule_run"
+SINK, ERROR, TEMPLATE = "sink", "error", "template"
+# Of the database; without a page.
+TABLE, CLOCK, TRANSACTION = "table", "clock", "transaction"
+
+# The address of a page by the name of a subject, and by the number of its row if that is known.
+Address = Callable[[str, int | None], str]
+
+
+class Way(NamedTuple):
+    """A page of a subject: who may see it, what it is called, and its address."""
+
+    permission: str
+    label: Message
+    url: Address
+
+
+def _found(model: str) -> Address:
+    """The page of the row, or the list that finds it by its name."""
+    return lambda name, row: page_url(model, row) if row else list_url(model, q=name)
+
+
+def _numbered(model: str) -> Address:
+    """The page of the row whose number is the name."""
+    return lambda name, _row: page_url(model, name)
+
+
+def _retry(value: str, _none: int | None) -> str:
+    asked = {**_of_error(value), "back": reverse("governance")}
+    return f"{reverse('admin:jobs_job_group', args=['retry'])}?{urlencode(asked)}"
+
+
+def _of_error(value: str) -> dict[str, str]:
+    type_, key = error_of(value)
+    return {"type": type_, "error_key": key}
+
+
+_SCHEDULE = Way("schedules.view_schedule", _("Schedule"), _numbered("schedules_schedule"))
+# The first is the page of the subject itself.
+WAYS: Mapping[str, tuple[Way, ...]] = {
+    JOB_TYPE: (Way("jobs.view_jobtype", _("Job type"), _found("jobs_jobtype")),),
+    WORKER: (Way("jobs.view_worker", _("Worker"), _found("jobs_worker")),),
+    ONCE_TASK: (Way("dispatch.view_oncetask", _("Once task"), _numbered("dispatch_oncetask")),),
+    TEMPLATE: (Way("dispatch.view_template", _("Template"), _found("dispatch_template")),),
+    SCHEDULE: (_SCHEDULE,),
+    SCHEDULE_RUN: (_SCHEDULE,),
+    SWEEP: (
+        Way(
+            "common.view_sweeplease",
+            _("Sweeps"),
+            lambda *_of: f"{reverse('admin:index')}#overview-each-sweep",
+        ),
+    ),
+    SINK: (
+        Way("journal.view_sink", _("Sinks"), lambda *_of: list_url("journal_sink")),
+        Way(
+            "journal.view_sinkreject",
+            _("Refused entries"),
+            lambda name, _none: list_url("journal_sinkreject", sink=name),
+        ),
+    ),
+    ERROR: (
+        Way(
+            "jobs.view_job", _("Jobs"), lambda name, _none: list_url("jobs_job", **_of_error(name))
+        ),
+        Way("jobs.operate_job", _("Retry…"), _retry),
+    ),
+}
+
+
+def url_of(subject: str) -> str:
+    """The address of the page of a subject; it has one."""
+    kind, _colon, name = subject.partition(":")
+    return WAYS[kind][0].url(name, None)
+
+
+def names_of(subjects: Iterable[str]) -> dict[str, str]:
+    """What people call each subject: its name, of a schedule its title with its number."""
+    names = {subject: subject.partition(":")[2] for subject in subjects}
+    schedules = {
+        subject: name
+        for subject, name in names.items()
+        if subject.partition(":")[0] in (SCHEDULE, SCHEDULE_RUN)
+    }
+    rows = Schedule.objects.filter(pk__in=schedules.values()) if schedules else ()
+    titles = {str(row.pk): row.title for row in rows}
+    named = {s: f"{titles[name]} ({name})" for s, name in schedules.items() if name in titles}
+    return {**names, **named}
