@@ -33,8 +33,6 @@ from apps.journal.admin.entries import latest_moments
 from apps.journal.models import JournalEntry, Sink, SinkReject, Source
 from apps.journal.services import carry
 
-# A sink that is behind for longer is shown as late.
-LATE = timedelta(minutes=10)
 _MS = timedelta(milliseconds=1)
 
 
@@ -140,7 +138,7 @@ def _state(sink: Any) -> tuple[str, str]:
         return gettext("Paused"), "warning"
     if sink.failures:
         return gettext("Failing"), "danger"
-    if sink.lag > LATE:
+    if sink.lag > carry.LATE:
         return pgettext("sink", "Late"), "warning"
     return pgettext("sink", "Active"), "success"
 

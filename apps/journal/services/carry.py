@@ -28,6 +28,8 @@ logger = logging.getLogger(__name__)
 
 # After a failure a sink rests for a second, then twice as long each time.
 LONGEST_REST = timedelta(minutes=5)
+# A sink that is behind for longer is late.
+LATE = timedelta(minutes=10)
 # A sink that refuses more entries than this in an hour is paused: it is misconfigured.
 MAX_REJECTS = 100
 KEPT = timedelta(days=30)

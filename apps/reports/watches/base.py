@@ -87,8 +87,8 @@ class Watch:
 
     `title` is the sentence that holds while all is well. By kind of subject, `says` is what is
     wrong, of a {name} whose {value} has passed the {limit} (`shows` writes these two), `advice`
-    what to do, and `leads` a page that helps, besides those of the subject. What `is_urgent` stands
-    on the home page.
+    what to do, and `leads` a page that helps or mends, besides those of the subject. What
+    `is_urgent` stands on the home page.
     """
 
     key: str
@@ -121,7 +121,8 @@ class Watch:
         pages = [*WAYS.get(read.kind, ()), *filter(None, [self.leads.get(read.kind)])]
         if pages and not may(pages[0].permission):
             return []
-        ways = [(way.label, way.url(read.name, read.row)) for way in pages if may(way.permission)]
+        found = [(way.label, way.url(read.name, read.row)) for way in pages if may(way.permission)]
+        ways = [(label, url) for label, url in found if url]
         if self.fix is not None and may(self.fix.permission):
             url = reverse("governance_fix", args=[self.key])
             ways.append((self.fix.label, f"{url}?{urlencode({'subject': read.name})}"))

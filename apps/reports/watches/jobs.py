@@ -12,7 +12,7 @@ from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.reports.rules.limits import Limit
 from apps.reports.services.standing import Standing
 from apps.reports.watches.base import Reading, RuleWatch, Watch, share, time
-from apps.reports.watches.subjects import JOB_TYPE
+from apps.reports.watches.subjects import JOB_TYPE, Way, act_on
 
 # Fewer ended jobs say nothing about a share of failures.
 MIN_ENDED = 20
@@ -119,5 +119,6 @@ PAUSED = Watch(
     title=_("Job types run"),
     read=_paused,
     says={JOB_TYPE: _("The job type {name} is paused: its jobs wait.")},
+    leads={JOB_TYPE: Way("jobs.operate_jobtype", _("Resume"), act_on("jobs_jobtype", "resume"))},
     is_urgent=True,
 )

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from apps.common import clock, ids
-from apps.common.errors import Conflict, NotFound
+from apps.common import ids
 from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.journal.models import Sink, SinkReject
 from apps.journal.services import carry, retention
 from apps.reports.services.standing import Standing
-from apps.reports.watches.base import Fix, Reading, Watch
-from apps.reports.watches.subjects import SINK
+from apps.reports.watches.base import Reading, Watch
+from apps.reports.watches.subjects import SINK, Way, act_on
 
-LATE = timedelta(minutes=10)
 LATELY = timedelta(days=1)
 MAX_COUNTED = 1_000
 _MAX_ERROR = 200
@@ -25,18 +23,18 @@ _DAY, _MINUTE = timedelta(days=1), timedelta(minutes=1)
 def _holding_back(sheet: Standing) -> Iterator[Reading]:
     now = sheet.now
     before = retention.horizon(now)
-    for name, after in retention.lacking(now):
-        sink = Sink(name=name, after=after)
+    lacking = [name for name, _after in retention.lacking(now)]
+    for sink in Sink.objects.filter(name__in=lacking).order_by("name") if lacking else ():
         # A sink that has all is not late, however long ago the last entry came.
         if before is not None and carry.lag(sink, now) > now - before:
             text = _(
                 "Sink {name} lacks entries since {at} that are past their retention. They are kept "
                 "for it {days} days longer at most, and are then gone.",
-                name=name,
-                at=ids.made_at(after),
+                name=sink.name,
+                at=ids.made_at(sink.after),
                 days=retention.SINK_KEEPS // _DAY,
             )
-            yield Reading(SINK, name, text=text)
+            yield Reading(SINK, sink.name, text=text, row=_stopped(sink))
 
 
 def _late(sheet: Standing) -> Iterator[Reading]:
@@ -45,15 +43,20 @@ def _late(sheet: Standing) -> Iterator[Reading]:
     rows = Sink.objects.filter(name__in=known).order_by("name") if known else []
     for sink in rows:
         lag = carry.lag(sink, now)
-        if lag > LATE:
+        if lag > carry.LATE:
             text = _(
                 "Sink {name} is {minutes} minutes behind. {why}",
                 name=sink.name,
                 minutes=lag // _MINUTE,
                 why=_why(sink),
             )
-            yield Reading(SINK, sink.name, text=text)
+            yield Reading(SINK, sink.name, text=text, row=_stopped(sink))
     yield from _refusing(now)
+
+
+def _stopped(sink: Sink) -> int | None:
+    """Its number if there is something to resume."""
+    return sink.pk if sink.is_paused or sink.failures else None
 
 
 def _why(sink: Sink) -> Message:
@@ -76,42 +79,16 @@ def _refusing(now: datetime) -> Iterator[Reading]:
         yield Reading(SINK, name, text=text)
 
 
-def _sink(name: str) -> Sink:
-    sink = Sink.objects.filter(name=name).first()
-    if sink is None:
-        raise NotFound(_("There is no sink {name}.", name=name[:80]))
-    return sink
-
-
-def _foresee_sending(subject: str) -> Message:
-    sink = _sink(subject)
-    if not sink.is_paused and not sink.failures:
-        return _("Sink {name} sends already; look at its page and its log.", name=sink.name)
-    return _(
-        "Sink {name} goes on at once, with the entries after {at}: {minutes} minutes of them.",
-        name=sink.name,
-        at=ids.made_at(sink.after),
-        minutes=carry.lag(sink, clock.now()) // _MINUTE,
-    )
-
-
-def _send_on(subject: str, actor: str, reason: str) -> Message:
-    sink = _sink(subject)
-    if not sink.is_paused and not sink.failures:
-        raise Conflict(_("Sink {name} sends already; look at its page and its log.", name=subject))
-    carry.resume(sink=sink, actor=actor, reason=reason)
-    return _("Sink {name} sends on.", name=sink.name)
-
-
-_SEND_ON = Fix(
-    label=_("Send on"), permission="journal.change_sink", foresee=_foresee_sending, act=_send_on
-)
+_SEND_ON = {SINK: Way("journal.change_sink", _("Resume"), act_on("journal_sink", "resume"))}
 HOLDING_BACK = Watch(
     key="G4",
     title=_("No sink holds back what is past its retention"),
     read=_holding_back,
-    fix=_SEND_ON,
+    leads=_SEND_ON,
 )
 LATE_SINKS = Watch(
-    key="G5", title=_("Sinks get the journal in time, and all of it"), read=_late, fix=_SEND_ON
+    key="G5",
+    title=_("Sinks get the journal in time, and all of it"),
+    read=_late,
+    leads=_SEND_ON,
 )

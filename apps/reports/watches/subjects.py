@@ -26,7 +26,7 @@ Address = Callable[[str, int | None], str]
 
 
 class Way(NamedTuple):
-    """A page of a subject: who may see it, what it is called, and its address."""
+    """A page of a subject: who may see it, what it is called, and its address; "" for none."""
 
     permission: str
     label: Message
@@ -41,6 +41,16 @@ def _found(model: str) -> Address:
 def _numbered(model: str) -> Address:
     """The page of the row whose number is the name."""
     return lambda name, _row: page_url(model, name)
+
+
+def act_on(model: str, verb: str) -> Address:
+    """The page that asks before the verb is done to the row; "" where it is not known."""
+
+    def url(_name: str, row: int | None) -> str:
+        address = reverse(f"admin:{model}_act", args=[verb])
+        return f"{address}?{urlencode({'ids': row})}" if row else ""
+
+    return url
 
 
 def _retry(value: str, _none: int | None) -> str:

@@ -9,10 +9,8 @@ from datetime import datetime, timedelta
 from django.db import connection
 
 from apps.common.db import fetch, fetch_each, force_index, table
-from apps.common.errors import NotFound
-from apps.common.messages import Message
 from apps.common.messages import Message as _
-from apps.jobs.models import Job, JobType
+from apps.jobs.models import Job
 from apps.jobs.rules import transitions as t
 from apps.jobs.services import counts, types
 from apps.journal.services.minutes import second_of
@@ -21,8 +19,8 @@ from apps.reports.rules.coverage import DAY, EIGHT_DAYS, HOUR, floor
 from apps.reports.rules.outcomes import JOB
 from apps.reports.rules.tally import TYPE, error_value
 from apps.reports.services.standing import Standing
-from apps.reports.watches.base import MAX_FOUND, Fix, Reading, Watch
-from apps.reports.watches.subjects import ERROR, JOB_TYPE
+from apps.reports.watches.base import MAX_FOUND, Reading, Watch
+from apps.reports.watches.subjects import ERROR, JOB_TYPE, Way, act_on
 
 UNUSED = timedelta(days=90)
 MAX_FAILED = 1_000
@@ -69,24 +67,6 @@ def _having_jobs(names: list[str]) -> set[str]:
     one = f"SELECT type FROM {table(Job)}{force_index('job_claim')} WHERE status = %s AND type = %s"
     parts = ((f"{one} LIMIT 1", [status, name]) for name in names for status in _STATES)
     return {name for (name,) in fetch_each(parts)}
-
-
-def _type(name: str) -> JobType:
-    row = JobType.objects.filter(name=name).first()
-    if row is None:
-        raise NotFound(_("There is no job type {name}.", name=name[:80]))
-    return row
-
-
-def _foresee_pause(subject: str) -> Message:
-    name = _type(subject).name
-    types.require_not_own(name)
-    return _("Jobs of type {type} wait until somebody resumes the type.", type=name)
-
-
-def _pause(subject: str, actor: str, reason: str) -> Message:
-    types.pause_type(job_type=_type(subject), actor=actor, reason=reason)
-    return _("Job type {type} is paused.", type=subject)
 
 
 # --- G9 -------------------------------------------------------------------------------------------
@@ -138,9 +118,7 @@ UNUSED_TYPES = Watch(
     title=_("Job types are used"),
     read=_unused,
     says={JOB_TYPE: _("No job of type {name} has come for 90 days.")},
-    fix=Fix(
-        label=_("Pause"), permission="jobs.operate_jobtype", foresee=_foresee_pause, act=_pause
-    ),
+    leads={JOB_TYPE: Way("jobs.operate_jobtype", _("Pause"), act_on("jobs_jobtype", "pause"))},
 )
-# Its fix is the page that retries the jobs of an error.
+# What mends it is the page that retries the jobs of an error.
 SAME_FAILURES = Watch(key="G9", title=_("Few jobs fail with the same error"), read=_same_failures)

@@ -171,7 +171,7 @@ def pages_of_jobs(yard: Yard) -> dict[str, str]:
         "one-jobtype": page("jobtype", yard.type.pk),
         "pause": reverse("admin:jobs_jobtype_act", args=["pause"]) + f"?ids={yard.type.pk}",
         "one-worker": page("worker", yard.worker.pk),
-        "fix": reverse("governance_fix", args=["G7"]) + f"?subject={yard.type.name}",
+        "fix": reverse("governance_fix", args=["G6"]) + "?subject=jobs_job",
         "new-bulk-run": reverse("bulk_new", args=["jobs", "priority"])
         + "?type=webhook&set-priority=40",
         "one-bulk-run": reverse("admin:bulk_bulkrun_change", args=[bulk_run().pk]),

@@ -182,14 +182,5 @@ def test_pages_offer_no_pause_and_refuse_it(admin_client: Client, own: list[JobT
     assert not JobType.objects.filter(paused=True).exists()
 
 
-def test_governance_does_not_offer_them(admin_client: Client, own: list[JobType]) -> None:
+def test_governance_does_not_offer_them(own: list[JobType]) -> None:
     assert [*work.UNUSED_TYPES.read(standing.read())] == []
-    fix = reverse("governance_fix", args=["G7"])
-    for row in own:
-        typed = {"subject": row.name, "reason": "x"}
-        with nothing_changes(row):
-            for answer in (
-                admin_client.get(fix, typed, follow=True),
-                admin_client.post(fix, typed, follow=True),
-            ):
-                assert NEEDED in text_of(answer)

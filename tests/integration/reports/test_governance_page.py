@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -14,12 +15,12 @@ from django.urls import reverse
 from apps.common import clock
 from apps.common.messages import Message
 from apps.dispatch.models import OperatorScope
-from apps.jobs.models import JobType
+from apps.jobs.models import Job, JobType
 from apps.journal.models import JournalEntry
 from apps.reports import metrics
 from apps.reports.admin import governance
 from apps.reports.watches import WATCHES
-from apps.reports.watches.base import NotKnown, Reading, Watch
+from apps.reports.watches.base import FIXED, NotKnown, Reading, Watch
 from tests import factories
 from tests.frozen import FrozenClock
 from tests.history import ended
@@ -27,14 +28,14 @@ from tests.pages import text_of
 
 pytestmark = pytest.mark.django_db
 URL = reverse("governance")
-FIX = reverse("governance_fix", args=["G7"])
+FIX = reverse("governance_fix", args=["G6"])
 
 
 @pytest.fixture(autouse=True)
 def idle(frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch) -> Iterator[JobType]:
     """A type that nobody uses is the only thing to find."""
     monkeypatch.setattr(clock, "drift", timedelta)
-    only = [each for each in WATCHES if each.key in {"G5", "G7", "G8", "G9"}]
+    only = [each for each in WATCHES if each.key in {"G5", "G6", "G7", "G8", "G9"}]
     monkeypatch.setattr(governance, "WATCHES", only)
     monkeypatch.setattr(metrics, "WATCHES", only)
     row = factories.job_type("idle")
@@ -51,37 +52,45 @@ def test_page_names_all_and_shows_findings_first(admin_client: Client) -> None:
 
 
 def test_fix_says_first_what_it_would_do_and_changes_nothing(admin_client: Client) -> None:
-    page = admin_client.get(FIX, {"subject": "idle"})
-    assert "Jobs of type idle wait until somebody resumes the type." in text_of(page)
-    assert not JobType.objects.get(name="idle").paused
-    page = admin_client.post(FIX, {"subject": "idle", "reason": " "})
+    jobs = ended(2, ago=timedelta(days=9))
+    page = admin_client.get(FIX, {"subject": "jobs_job"})
+    assert "It moves to the archive what ended before" in text_of(page)
+    page = admin_client.post(FIX, {"subject": "jobs_job", "reason": " "})
     assert page.status_code == 200
     assert "This field is required." in text_of(page)
-    assert not JobType.objects.get(name="idle").paused
+    assert Job.objects.filter(pk__in=jobs).count() == 2
 
 
 def test_fix_with_a_reason_is_done_and_in_the_journal(admin_client: Client) -> None:
-    page = admin_client.post(FIX, {"subject": "idle", "reason": "Nobody sends it"}, follow=True)
-    text = text_of(page)
-    assert "Job type idle is paused." in text
-    assert "Nothing wants attention." in text
-    entry = JournalEntry.objects.get(event="type_paused")
-    assert (entry.actor, entry.reason) == ("admin:admin", "Nobody sends it")
+    ended(2, ago=timedelta(days=9))
+    asked = {"subject": "jobs_job", "reason": "It is full"}
+    assert "Moved to the archive: 2." in text_of(admin_client.post(FIX, asked, follow=True))
+    entry = JournalEntry.objects.get(event=FIXED)
+    assert (entry.actor, entry.reason) == ("admin:admin", "It is full")
 
 
 def test_fix_without_a_detector_is_not_found(admin_client: Client) -> None:
-    for number in ("G8", "G99"):
+    for number in ("G7", "G8", "G99"):
         assert admin_client.get(reverse("governance_fix", args=[number])).status_code == 404
 
 
-def test_viewer_sees_findings_without_fixes(role_client: Any) -> None:
+def test_viewer_sees_findings_without_fixes(role_client: Any, idle: JobType) -> None:
+    ended(1, ago=timedelta(days=9))
     viewer = role_client("viewer")
     page = viewer.get(URL)
     assert "No job of type idle" in text_of(page)
-    assert FIX not in page.content.decode()
-    for answer in (viewer.get(FIX, {"subject": "idle"}), viewer.post(FIX, {"reason": "x"})):
+    pause = f"{reverse('admin:jobs_jobtype_act', args=['pause'])}?ids={idle.pk}"
+    assert not {FIX, pause} & linked(page)
+    for answer in (viewer.get(FIX, {"subject": "jobs_job"}), viewer.post(FIX, {"reason": "x"})):
         assert answer.status_code == 403
-    assert FIX in role_client("operator").get(URL).content.decode()
+    assert {FIX, pause} & linked(role_client("operator").get(URL)) == {pause}
+    assert {FIX, pause} & linked(role_client("configurer").get(URL)) == {FIX, pause}
+
+
+def linked(page: Any) -> set[str]:
+    """Where a page leads; of fixes without their subjects."""
+    links = re.findall(r'href="([^"]*)"', page.content.decode())
+    return {link.replace(f"{FIX}?subject=jobs_job", FIX) for link in links}
 
 
 def test_people_with_limits_do_not_see_it(role_client: Any) -> None:
@@ -89,7 +98,7 @@ def test_people_with_limits_do_not_see_it(role_client: Any) -> None:
     user = User.objects.get(username="operator")
     OperatorScope.objects.create(operator=user, executor=factories.user())
     assert operator.get(URL).status_code == 403
-    assert operator.get(FIX, {"subject": "idle"}).status_code == 403
+    assert operator.get(FIX, {"subject": "jobs_job"}).status_code == 403
 
 
 def test_failures_offer_the_page_that_retries_them(

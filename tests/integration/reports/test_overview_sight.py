@@ -13,7 +13,7 @@ from django.urls import reverse
 from apps.common import clock
 from apps.dispatch.models import Dispatch, OperatorScope
 from apps.dispatch.services import pull
-from apps.jobs.models import Job, JobScope
+from apps.jobs.models import Job, JobScope, JobType
 from apps.jobs.services.promote import promote_due
 from tests import factories
 from tests.emptying import undone
@@ -49,6 +49,22 @@ def test_box_is_there_only_with_its_permission(
             html = home(person(permission))
             assert {key.partition("-")[0] for key in tiles(html)} == prefixes
             assert "overview-types" not in html
+
+
+def test_notice_is_for_those_who_see_its_subject_and_offers_what_they_may_do(
+    scene: FrozenClock, role_user: Callable[[str], User], role_client: Callable[[str], Client]
+) -> None:
+    made = JobType.objects.get(name="mail")
+    JobType.objects.filter(pk=made.pk).update(paused=True, pause_reason="New server")
+    resume = f'href="{reverse("admin:jobs_jobtype_act", args=["resume"])}?ids={made.pk}"'
+    for permission, sees in (("jobs.operate_jobtype", False), ("jobs.view_jobtype", True)):
+        with undone():
+            html = home(person("jobs.view_job", permission))
+            assert ("New server" in html, resume in html) == (sees, False)
+    html = home(role_client("operator"))
+    assert ("New server" in html, resume in html) == (True, True)
+    JobScope.objects.create(operator=role_user("operator"), type="mail")
+    assert "New server" not in home(role_client("operator"))
 
 
 def test_totals_need_their_permission_besides(scene: FrozenClock) -> None:
