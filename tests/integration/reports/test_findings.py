@@ -8,6 +8,8 @@ from itertools import product
 from typing import Any
 
 import pytest
+from django.core.checks import Tags
+from django.core.checks.registry import registry
 from django.db import OperationalError, connection, connections
 from django.test import override_settings
 
@@ -94,6 +96,13 @@ def test_each_has_its_key_and_a_new_platform_is_in_order() -> None:
     assert len({each.key for each in WATCHES}) == len(WATCHES)
     if connection.vendor == "sqlite":
         assert [look(each, standing.read()).findings for each in WATCHES] == [[]] * len(WATCHES)
+
+
+def test_what_is_stored_is_warned_of_by_watches_alone() -> None:
+    """Of the boxes `manage.py check` says what stops them, such as handlers that are not there."""
+    asked = [each for each in registry.get_checks() if Tags.database in getattr(each, "tags", ())]
+    ours = {each.__module__ for each in asked if each.__module__.startswith("apps.")}
+    assert ours == {"apps.reports.checks", "apps.jobs.handlers.checks", "apps.jobs.wire.checks"}
 
 
 # --- G1 -------------------------------------------------------------------------------------------
