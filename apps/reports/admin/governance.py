@@ -23,7 +23,8 @@ from apps.reports.admin.findings import shown
 from apps.reports.permissions import may_govern
 from apps.reports.services import standing
 from apps.reports.watches import WATCHES
-from apps.reports.watches.base import FIXED, Looked, look
+from apps.reports.watches.base import CONFIGURES, Looked, look
+from apps.reports.watches.tables import FIXED
 
 
 def governance(request: HttpRequest) -> HttpResponseBase:
@@ -50,7 +51,7 @@ def fix(request: HttpRequest, number: str) -> HttpResponseBase:
     mends = next((each.fix for each in WATCHES if each.key == number), None)
     if mends is None:
         raise Http404(f"no fix {number!r}")
-    if not request.user.has_perm(mends.permission):
+    if not request.user.has_perm(CONFIGURES):
         raise PermissionDenied
     subject = request.POST.get("subject", request.GET.get("subject", ""))
     form = ReasonForm(*((request.POST,) if request.method == "POST" else ()), request=request)

@@ -3,37 +3,25 @@ and may mend it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
 from typing import NamedTuple
 from urllib.parse import urlencode
 
 from django.urls import reverse
 
-from apps.common import clock
 from apps.common.admin.display import duration_of
-from apps.common.db import transactional
-from apps.common.errors import Conflict
-from apps.common.leases import sweep_lease
 from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.jobs.services.types import names_among
-from apps.journal import services as journal
-from apps.journal.models import Source
 from apps.reports.rules.limits import NO_LIMIT, Limit
 from apps.reports.services.standing import Standing
 from apps.reports.watches.subjects import WAYS, Way, names_of
 
-FIXED = "finding_fixed"
 # Who makes API keys configures the platform, and may run its sweeps.
 CONFIGURES = "access.change_apiclient"
 # Further findings of a watch are not listed.
 MAX_FOUND = 20
-# How long a fix works by itself; the sweep goes on.
-MAX_WORK = timedelta(seconds=10)
-_MAX_TURN = timedelta(minutes=10)
 
 
 class Reading(NamedTuple):
@@ -68,14 +56,13 @@ class NotKnown(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fix:
-    """What somebody with the permission may do about a finding.
+    """What somebody who CONFIGURES may do about a finding.
 
     `foresee(name)` says what it would do and changes nothing. `act(name, actor, reason)` does it
     and says what it has done; it raises PlatformError.
     """
 
     label: Message
-    permission: str
     foresee: Callable[[str], Message]
     act: Callable[[str, str, str], Message]
 
@@ -123,7 +110,7 @@ class Watch:
             return []
         found = [(way.label, way.url(read.name, read.row)) for way in pages if may(way.permission)]
         ways = [(label, url) for label, url in found if url]
-        if self.fix is not None and may(self.fix.permission):
+        if self.fix is not None and may(CONFIGURES):
             url = reverse("governance_fix", args=[self.key])
             ways.append((self.fix.label, f"{url}?{urlencode({'subject': read.name})}"))
         return ways
@@ -200,33 +187,3 @@ def share(value: float) -> str:
 def time(value: float) -> str:
     """`12 min 3 s`."""
     return duration_of(int(value * 1000))
-
-
-# --- what fixes have in common --------------------------------------------------------------------
-@contextmanager
-def alone(sweep: str) -> Iterator[datetime]:
-    """Do the work of the sweep in its place, until the instant; Conflict while it runs."""
-    with sweep_lease(sweep, at_most=_MAX_TURN) as mine:
-        if not mine:
-            raise Conflict(
-                _("The sweep {sweep} runs just now; look again in a minute.", sweep=sweep)
-            )
-        yield clock.now() + MAX_WORK
-
-
-@transactional
-def record(key: str, name: str, actor: str, reason: str) -> None:
-    """Write to the journal that somebody has fixed a finding, before it is done."""
-    journal.write(
-        [
-            journal.Entry(
-                at=clock.now(),
-                source=Source.PLAN,
-                subject_id=0,
-                event=FIXED,
-                actor=actor,
-                reason=reason,
-                data={"detector": key, "finding": name},
-            )
-        ]
-    )

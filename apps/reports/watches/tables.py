@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 from django.db import models
 from django.utils.text import capfirst
 
 from apps.common import clock, ids, partitions
-from apps.common.db import fetch, instant, table
+from apps.common.db import fetch, instant, table, transactional
 from apps.common.errors import Conflict, NotFound
-from apps.common.leases import load_position
+from apps.common.leases import load_position, sweep_lease
 from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.common.partitions import CannotRoll, Partition
@@ -28,20 +29,18 @@ from apps.jobs.models import ArchivedJob, Job
 from apps.jobs.services import archive as jobs_archive
 from apps.jobs.services import retention as jobs_retention
 from apps.jobs.services import roll as jobs_roll
+from apps.journal import services as journal
 from apps.journal.conf import conf as journal_conf
-from apps.journal.models import JournalEntry
+from apps.journal.models import JournalEntry, Source
 from apps.journal.services import retention as journal_retention
 from apps.reports.services.standing import Standing
-from apps.reports.watches.base import (
-    CONFIGURES,
-    Fix,
-    Reading,
-    Watch,
-    alone,
-    record,
-)
+from apps.reports.watches.base import Fix, Reading, Watch
 from apps.reports.watches.subjects import TABLE
 
+FIXED = "finding_fixed"
+# How long a fix works by itself; the sweep goes on.
+MAX_WORK = timedelta(seconds=10)
+_MAX_TURN = timedelta(minutes=10)
 # What is past its retention may stay so much longer: partitions are days wide.
 OVERDUE = timedelta(days=3)
 # The sweep has had so much time to cut partitions.
@@ -83,6 +82,9 @@ class Mover(NamedTuple):
     sweep: str
     after: Callable[[], timedelta]
     move: Callable[[datetime], int]
+
+
+TableT = TypeVar("TableT", Rolling, Mover)
 
 
 def _roll_journal(until: datetime, moves_rows: bool) -> object:
@@ -143,7 +145,7 @@ MOVERS = (
 )
 
 
-def _one(of: Sequence[Any], subject: str) -> Any:
+def _one(of: Sequence[TableT], subject: str) -> TableT:
     for each in of:
         if each.model._meta.db_table == subject:
             return each
@@ -196,8 +198,7 @@ def _first_end(
     return min((at for at in ends if at < before), default=None)
 
 
-def _foresee_drop(subject: str) -> Message:
-    of: Rolling = _one(ROLLING, subject)
+def _foresee_drop(of: Rolling) -> Message:
     before = of.before(clock.now())
     parts = partitions.partitions_of(of.model)
     if before is None:
@@ -239,8 +240,7 @@ def _not_cut(sheet: Standing) -> Iterator[Reading]:
             yield Reading(TABLE, _named(each), text=text)
 
 
-def _foresee_cut(subject: str) -> Message:
-    of: Rolling = _one(ROLLING, subject)
+def _foresee_cut(of: Rolling) -> Message:
     parts = partitions.partitions_of(of.model)
     wanted = _missing(of, parts, clock.now())
     if not wanted:
@@ -284,20 +284,12 @@ def _behind_the_last(sheet: Standing) -> Iterator[Reading]:
             yield Reading(TABLE, _named(each), text=text)
 
 
-def _roller(key: str, *, moves_rows: bool) -> Callable[[str, str, str], Message]:
-    """What runs the sweep of the table in its place."""
-
-    def act(subject: str, actor: str, reason: str) -> Message:
-        of: Rolling = _one(ROLLING, subject)
-        with alone(of.sweep) as until:
-            record(key, subject, actor, reason)
-            try:
-                of.roll(until, moves_rows)
-            except CannotRoll as error:
-                raise Conflict(_("It did not work: {why}", why=str(error))) from error
-        return _("The sweep of {table} has run.", table=of.name)
-
-    return act
+def _roll(of: Rolling, until: datetime, *, moves_rows: bool = False) -> Message:
+    try:
+        of.roll(until, moves_rows)
+    except CannotRoll as error:
+        raise Conflict(_("It did not work: {why}", why=str(error))) from error
+    return _("The sweep of {table} has run.", table=of.name)
 
 
 # --- G6: a mover that does not keep up ------------------------------------------------------------
@@ -317,60 +309,77 @@ def _behind_movers(sheet: Standing) -> Iterator[Reading]:
             yield Reading(TABLE, _named(each), text=text)
 
 
-def _foresee_move(subject: str) -> Message:
-    of: Mover = _one(MOVERS, subject)
+def _foresee_move(of: Mover) -> Message:
     return _(
         "It moves to the archive what ended before {at}, for ten seconds; the sweep goes on.",
         at=clock.now() - of.after(),
     )
 
 
-def _move(subject: str, actor: str, reason: str) -> Message:
-    of: Mover = _one(MOVERS, subject)
-    with alone(of.sweep) as until:
-        record("G6", subject, actor, reason)
-        moved = of.move(until)
-    return _("Moved to the archive: {count}.", count=f"{moved:,}")
+def _move(of: Mover, until: datetime) -> Message:
+    return _("Moved to the archive: {count}.", count=f"{of.move(until):,}")
+
+
+# --- what mends them ------------------------------------------------------------------------------
+def _fix(
+    key: str,
+    label: Message,
+    of: Sequence[TableT],
+    foresee: Callable[[TableT], Message],
+    act: Callable[[TableT, datetime], Message],
+) -> Fix:
+    """To do what the sweep of the table does in its place, until the instant; Conflict while that
+    runs."""
+
+    def run(subject: str, actor: str, reason: str) -> Message:
+        found = _one(of, subject)
+        with sweep_lease(found.sweep, at_most=_MAX_TURN) as mine:
+            if not mine:
+                raise Conflict(
+                    _("The sweep {sweep} runs just now; look again in a minute.", sweep=found.sweep)
+                )
+            _record(actor, reason, {"detector": key, "finding": subject})
+            return act(found, clock.now() + MAX_WORK)
+
+    return Fix(label=label, foresee=lambda subject: foresee(_one(of, subject)), act=run)
+
+
+@transactional
+def _record(actor: str, reason: str, data: dict[str, str]) -> None:
+    """Write to the journal that somebody has fixed a finding, before it is done."""
+    entry = journal.Entry(
+        at=clock.now(),
+        source=Source.PLAN,
+        subject_id=0,
+        event=FIXED,
+        actor=actor,
+        reason=reason,
+        data=data,
+    )
+    journal.write([entry])
 
 
 OVERDUE_ROWS = Watch(
     key="G1",
     title=_("Rows go when their retention is over"),
     read=_overdue,
-    fix=Fix(
-        label=_("Run the sweep now"),
-        permission=CONFIGURES,
-        foresee=_foresee_drop,
-        act=_roller("G1", moves_rows=False),
-    ),
+    fix=_fix("G1", _("Run the sweep now"), ROLLING, _foresee_drop, _roll),
 )
 MISSING_PARTITIONS = Watch(
     key="G2",
     title=_("Partitions are cut ahead"),
     read=_not_cut,
-    fix=Fix(
-        label=_("Cut them now"),
-        permission=CONFIGURES,
-        foresee=_foresee_cut,
-        act=_roller("G2", moves_rows=False),
-    ),
+    fix=_fix("G2", _("Cut them now"), ROLLING, _foresee_cut, _roll),
 )
 ROWS_BEHIND = Watch(
     key="G3",
     title=_("No row lies behind the last partition"),
     read=_behind_the_last,
-    fix=Fix(
-        label=_("Move them now"),
-        permission=CONFIGURES,
-        foresee=_foresee_cut,
-        act=_roller("G3", moves_rows=True),
-    ),
+    fix=_fix("G3", _("Move them now"), ROLLING, _foresee_cut, partial(_roll, moves_rows=True)),
 )
 LATE_MOVER = Watch(
     key="G6",
     title=_("The archive keeps up with what ends"),
     read=_behind_movers,
-    fix=Fix(
-        label=_("Move for ten seconds"), permission=CONFIGURES, foresee=_foresee_move, act=_move
-    ),
+    fix=_fix("G6", _("Move for ten seconds"), MOVERS, _foresee_move, _move),
 )

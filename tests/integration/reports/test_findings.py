@@ -24,7 +24,8 @@ from apps.journal.services import retention
 from apps.reports.rules.tally import error_value
 from apps.reports.services import standing
 from apps.reports.watches import WATCHES, database
-from apps.reports.watches.base import FIXED, Watch, look
+from apps.reports.watches.base import Watch, look
+from apps.reports.watches.tables import FIXED
 from tests import factories
 from tests.frozen import FrozenClock
 from tests.history import archived, ended, unite_archive

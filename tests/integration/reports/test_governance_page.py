@@ -20,7 +20,8 @@ from apps.journal.models import JournalEntry
 from apps.reports import metrics
 from apps.reports.admin import governance
 from apps.reports.watches import WATCHES
-from apps.reports.watches.base import FIXED, NotKnown, Reading, Watch
+from apps.reports.watches.base import NotKnown, Reading, Watch
+from apps.reports.watches.tables import FIXED
 from tests import factories
 from tests.frozen import FrozenClock
 from tests.history import ended
