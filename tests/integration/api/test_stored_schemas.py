@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from django.core.checks import run_checks
 
 from apps.dispatch.models import Template
 from apps.jobs.models import JobType
@@ -41,17 +40,3 @@ def test_stored_schema_that_no_longer_works_is_an_error_of_the_value(
             errors = answer.json()["errors"]
             assert [each["field"] for each in errors] == [field]
             assert errors[0]["message"].startswith(TROUBLE)
-
-
-def test_stored_schema_that_no_longer_works_is_named_after_the_upgrade(world: World) -> None:
-    assert not {"jobs.W003", "dispatch.W002"} & {e.id for e in run_checks(databases=["default"])}
-    JobType.objects.filter(name="mail").update(params_schema=STORED)
-    Template.objects.update(schema=STORED)
-
-    found = {each.id: each for each in run_checks(databases=["default"])}
-
-    assert found["jobs.W003"].msg.startswith("No context fits the job type mail, so nobody can")
-    assert TROUBLE in found["jobs.W003"].msg
-    assert found["dispatch.W002"].msg.startswith("No params fit the template photo-check v1. The")
-    Template.objects.update(status=Template.Status.RETIRED)
-    assert "dispatch.W002" not in {each.id for each in run_checks(databases=["default"])}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from django.core.checks import run_checks
 
 from apps.dispatch.models import Template
 from tests import factories
@@ -95,9 +94,6 @@ def test_template_from_before_with_a_slash_gets_further_versions(api: ContractCl
     Template.objects.update(name="photo/check")
     assert api.get(f"{TEMPLATES}photo/check/").json()["name"] == "photo/check"
     assert put(api, FLOOR, "photo/check").json()["version"] == 2
-    [warning] = [each for each in run_checks(databases=["default"]) if each.id == "dispatch.W001"]
-    assert "photo/check" in warning.msg
-    assert "Make a template of another name" in str(warning.hint)
 
 
 def test_name_that_is_no_key_is_refused(api: ContractClient, subtests: pytest.Subtests) -> None:

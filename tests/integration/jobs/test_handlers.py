@@ -111,18 +111,6 @@ def test_type_of_a_handler_that_nobody_wrote_is_an_error_and_stops_workers(
         startup.ensure_handlers()
 
 
-def test_type_whose_name_fits_no_address_is_warned_of() -> None:
-    """Workers run its jobs all the same."""
-    job_type("mail", handler="")
-    JobType.objects.filter(name="mail").update(name="../mail")
-
-    [warning] = [each for each in run_checks(databases=["default"]) if each.id == "jobs.W001"]
-
-    assert warning.msg.startswith("The job type ../mail cannot be addressed")
-    assert "Make a type of another name" in str(warning.hint)
-    worker.verify()
-
-
 @pytest.mark.both
 def test_start_of_a_worker_makes_the_types_of_its_handlers() -> None:
     handler("mail", lane="slow", max_attempts=7, title="Mail")(one)

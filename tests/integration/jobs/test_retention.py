@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.core.checks import run_checks
 
 from apps.common import clock
 from apps.common.errors import Invalid
@@ -123,13 +122,3 @@ def test_days_of_a_type_lie_between_those_of_the_platform(days: int, told: str) 
     assert [error.field for error in refused.value.errors] == ["retention_days"]
     for good in (7, 400, None):
         types.update_type(job_type=mail, changes={"retention_days": good}, actor="admin:olga")
-
-
-def test_days_that_no_longer_fit_are_warned_of(settings: Any) -> None:
-    """S1.19: a setting of the platform may change after them."""
-    job_type("mail", retention_days=30)
-    assert [each for each in run_checks(databases=["default"]) if each.id == "jobs.W002"] == []
-    settings.JOB_ARCHIVE_AFTER = 31 * DAY
-    [warning] = [each for each in run_checks(databases=["default"]) if each.id == "jobs.W002"]
-    assert warning.msg == "Jobs of type mail cannot be kept for 30 days."
-    assert "JOB_ARCHIVE_AFTER" in str(warning.hint)
