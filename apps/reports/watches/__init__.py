@@ -7,7 +7,7 @@ they compare and below alerts; what only alerts can know, alerts append.
 
 from __future__ import annotations
 
-from apps.reports.watches import database, jobs, plans, processes, sinks, stored, tables, work
+from apps.reports.watches import database, jobs, plans, processes, sinks, stored, tables
 from apps.reports.watches.base import RuleWatch, Watch
 
 WATCHES: list[Watch] = [
@@ -17,9 +17,9 @@ WATCHES: list[Watch] = [
     sinks.HOLDING_BACK,
     sinks.LATE_SINKS,
     tables.LATE_MOVER,
-    work.UNUSED_TYPES,
+    jobs.UNUSED_TYPES,
     database.CLOCKS,
-    work.SAME_FAILURES,
+    jobs.SAME_FAILURES,
     database.OPEN_TRANSACTIONS,
     jobs.FAILURE_RATE,
     jobs.OLDEST_DUE,

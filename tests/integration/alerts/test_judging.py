@@ -13,8 +13,8 @@ from apps.alerts.services import alerts, settings
 from apps.alerts.services.judging import readings
 from apps.common import clock
 from apps.common.errors import Conflict
-from apps.jobs.models import Job, JobType, Worker
-from apps.jobs.services import register, types
+from apps.jobs.models import Job, JobType
+from apps.jobs.services import types
 from apps.reports.services.standing import Standing
 from apps.schedules.models import Schedule
 from tests import factories
@@ -197,14 +197,6 @@ def test_paused_type_is_not_late(due: FrozenClock, mail: JobType) -> None:
     assert subjects("oldest_due") == {}
 
 
-def test_silent_workers_and_types_that_nobody_serves(frozen_clock: FrozenClock, mail: Any) -> None:
-    register.register(name="w1", host="h1", capacity=4)
-    now = clock.now()
-    Worker.objects.filter(name="w1").update(last_heartbeat_at=now - timedelta(seconds=90))
-
-    assert subjects("worker_silent") == {"worker:w1": 90.0, "job_type:mail": 0.0}
-
-
 def test_share_of_a_quota_that_ends_soon(frozen_clock: FrozenClock) -> None:
     now = clock.now()
     task = factories.once_task(
@@ -217,14 +209,6 @@ def test_share_of_a_quota_that_ends_soon(frozen_clock: FrozenClock) -> None:
     assert subjects("quota_unfilled") == {f"once_task:{task.pk}": 0.0}
     found = readings(AlertRule(kind="quota_unfilled", target="gid_sales"), Standing({}, now))
     assert len(found) == 1
-
-
-def test_breaker_that_is_not_closed(frozen_clock: FrozenClock) -> None:
-    job_type(max_attempts=1, breaker_enabled=True, breaker_min_calls=5)
-    ended("succeeded", 5)
-    assert subjects("breaker_open") == {}
-    ended("failed", 20)
-    assert subjects("breaker_open") == {"job_type:mail": 1.0}
 
 
 def test_backlog_that_grows_for_a_quarter_of_an_hour_fires(

@@ -379,7 +379,7 @@ def test_g8_finds_a_clock_that_was_set_back() -> None:
 
 # --- G9 -------------------------------------------------------------------------------------------
 def test_g9_finds_jobs_that_failed_with_the_same_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apps.reports.watches.work.MAX_FAILED", 3)
+    monkeypatch.setattr("apps.reports.watches.jobs.MAX_FAILED", 3)
     factories.job_type()
     key = "e" * 32
     ended(4, ago=timedelta(days=2), status="failed", error_key=key)
