@@ -23,9 +23,9 @@ def shown(found: Looked, may: Callable[[str], bool]) -> list[Shown]:
     """The findings for somebody with these permissions."""
     return [
         Shown(
-            shown_text(translate(text), limit=MAX_TEXT),
-            shown_text(translate(why), limit=MAX_TEXT),
-            [(translate(label), url) for label, url in found.watch.ways(reading, may)],
+            shown_text(translate(each.text), limit=MAX_TEXT),
+            shown_text(translate(each.why), limit=MAX_TEXT),
+            [(translate(label), url) for label, url in found.watch.ways(each, may)],
         )
-        for reading, text, why in found.findings
+        for each in found.findings
     ]

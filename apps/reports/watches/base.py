@@ -29,14 +29,15 @@ class Reading(NamedTuple):
 
     `value` is the figure, None when too little is known of the subject to tell. A rule may be
     limited to a `target`, "" for the name. `text` is the sentence where the watch says none, and
-    `why` a remark; `row` is the number of the subject's row where it is known.
+    `why` a remark; of what is wrong `look` fills both in. `row` is the number of the subject's row
+    where it is known.
     """
 
     kind: str
     name: str
     value: float | None = 1.0
     target: str = ""
-    text: Message | None = None
+    text: str = ""
     why: str = ""
     row: int | None = None
 
@@ -141,19 +142,11 @@ class RuleWatch(Watch):
         return Message(self.missing.template, name=name)
 
 
-class Finding(NamedTuple):
-    """What is wrong, the sentence that says so, and a remark or what to do."""
-
-    reading: Reading
-    text: Message
-    why: str
-
-
 class Looked(NamedTuple):
-    """A watch with what it has found; `unknown` is why it could not look."""
+    """A watch with what is wrong, each with its sentence; `unknown` is why it could not look."""
 
     watch: Watch
-    findings: list[Finding]
+    findings: list[Reading]
     unknown: Message | None = None
 
 
@@ -168,14 +161,14 @@ def look(watch: Watch, sheet: Standing) -> Looked:
     except NotKnown as error:
         return Looked(watch, [], error.why)
     names = names_of(each.subject for each in read)
-    return Looked(watch, [_finding(watch, each, names[each.subject]) for each in read])
+    return Looked(watch, [_worded(watch, each, names[each.subject]) for each in read])
 
 
-def _finding(watch: Watch, read: Reading, name: str) -> Finding:
+def _worded(watch: Watch, read: Reading, name: str) -> Reading:
     text = read.text or watch.say(read.kind, name, read.value or 0.0, watch.limit)
-    if text is None:
+    if not text:
         raise LookupError(f"{watch.key} says nothing of a {read.kind}")
-    return Finding(read, text, read.why or watch.advice.get(read.kind, ""))
+    return read._replace(text=text, why=read.why or watch.advice.get(read.kind, ""))
 
 
 # --- how figures are written ----------------------------------------------------------------------

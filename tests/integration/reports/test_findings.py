@@ -1,4 +1,4 @@
-"""S2.8: each detector finds what it is for and nothing else, and its fix mends it."""
+"""S2.8: each watch finds what it is for and nothing else, and its fix mends it."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def found(number: str) -> dict[str, str]:
     """What the watch says, by subject."""
     looked = look(watch(number), standing.read())
     assert looked.unknown is None
-    return {each.reading.name: str(each.text) for each in looked.findings}
+    return {each.name: str(each.text) for each in looked.findings}
 
 
 def mend(number: str, subject: str) -> str:
@@ -77,7 +77,7 @@ def mend(number: str, subject: str) -> str:
 def verbs(number: str) -> dict[str, str]:
     """What may be done to what is found, and where the page is that asks first."""
     found = look(watch(number), standing.read()).findings
-    ways = [way for each in found for way in watch(number).ways(each.reading, lambda _name: True)]
+    ways = [way for each in found for way in watch(number).ways(each, lambda _name: True)]
     return {str(label): url for label, url in ways if "/act/" in url}
 
 

@@ -70,7 +70,7 @@ def test_fix_with_a_reason_is_done_and_in_the_journal(admin_client: Client) -> N
     assert (entry.actor, entry.reason) == ("admin:admin", "It is full")
 
 
-def test_fix_without_a_detector_is_not_found(admin_client: Client) -> None:
+def test_watch_without_a_fix_has_no_page_of_one(admin_client: Client) -> None:
     for number in ("G7", "G8", "G99"):
         assert admin_client.get(reverse("governance_fix", args=[number])).status_code == 404
 
