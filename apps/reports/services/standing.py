@@ -43,6 +43,7 @@ class Standing:
     end at a limit.
     """
 
+    # The seconds between two rounds of each sweep.
     periods: Mapping[str, float]
     now: datetime
     # What was counted already, by what and up to which limit.
@@ -222,20 +223,14 @@ class Standing:
 longest_dues: Kept[counts.DueJob | None] = Kept(10.0)
 # One for everybody who asks in this process.
 sheets: Kept[Standing] = Kept(2.0)
-# The seconds between two rounds of each sweep.
 Periods = Callable[[], Mapping[str, float]]
 _periods: Periods = dict
 
 
-def use(named: Periods) -> None:
+def use(periods: Periods) -> None:
     """Name the sweeps; whoever composes the platform knows them."""
     global _periods
-    _periods = named
-
-
-def periods() -> Mapping[str, float]:
-    """The seconds between two rounds of each sweep, by name."""
-    return _periods()
+    _periods = periods
 
 
 def standing() -> Standing:
@@ -245,4 +240,4 @@ def standing() -> Standing:
 
 def read() -> Standing:
     """A fact sheet of now."""
-    return Standing(periods(), clock.now())
+    return Standing(_periods(), clock.now())

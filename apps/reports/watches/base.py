@@ -117,21 +117,17 @@ class Watch:
         return ways
 
 
-def _is_type(name: str) -> bool:
-    return bool(names_among([name]))
-
-
 _NO_TYPE = _("There is no job type {name} (yet).")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleWatch(Watch):
     """A watch that alert rules can have: what it is called there, and what a rule may be limited
-    to; `missing` is the sentence that there is none of the name. `nothing` says when there is
+    to, mostly a job type; `missing` says that there is none of the name, `nothing` when there is
     something to read."""
 
     label: Message
-    has_target: Callable[[str], bool] = _is_type
+    has_target: Callable[[str], bool] = lambda name: bool(names_among([name]))
     missing: Message = _NO_TYPE
     nothing: Message | None = None
 

@@ -10,8 +10,7 @@ from apps.common.messages import Message as _
 from apps.jobs.models import Worker
 from apps.jobs.services.types import names_among
 from apps.reports.rules.limits import Limit
-from apps.reports.services import standing
-from apps.reports.services.standing import Standing
+from apps.reports.services.standing import Standing, standing
 from apps.reports.watches.base import Reading, RuleWatch, Watch, time
 from apps.reports.watches.subjects import JOB_TYPE, SWEEP, WORKER, Way
 
@@ -76,6 +75,6 @@ SWEEP_OVERDUE = RuleWatch(
     },
     shows="{:.1f}".format,
     label=_("overdue sweep"),
-    has_target=lambda name: name in standing.periods(),
+    has_target=lambda name: name in standing().periods,
     missing=_("There is no sweep {name}."),
 )
