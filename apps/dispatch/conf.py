@@ -19,7 +19,7 @@ class DispatchConf(Conf):
     )
     DISPATCH_WINDOW_HOURS = integer(
         6,
-        "Hours that a cached queue of a person looks ahead.",
+        "Hours that a queue of a person looks ahead.",
         minimum=1,
         maximum=23,
     )

@@ -51,8 +51,7 @@ def embedded_pairs(run: RunOptions) -> Iterator[Figure]:
 
 def redis_away(run: RunOptions) -> Iterator[Figure]:
     """Pairs while nothing listens where Redis was, against pairs with Redis."""
-    # A queue is saved to Redis after some work on it.
-    each = queue.SAVE_EVERY * (2 if run.quick else 4)
+    each = 64 if run.quick else 128
     users = people.users(20, tasks_each=each * 2 + 4, group=people.group())
     place = settings.CACHES["default"]["LOCATION"]
     with_redis = _pairs(users, each)

@@ -1,4 +1,4 @@
-"""The page of an executor: open dispatch, preview, latest dispatches, window and cache."""
+"""The page of an executor: open dispatch, preview, latest dispatches, window and queue."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ from apps.common.admin import actor_of
 from apps.common.admin.base import OtherForm, Panel
 from apps.common.admin.display import shown_text, shown_time, state_label
 from apps.common.admin.html import bullets, joined, link, list_url, page_link, page_url
-from apps.dispatch import cache
 from apps.dispatch.admin.dispatches import STATE_COLOURS
 from apps.dispatch.admin.explain import why_not_of_user
 from apps.dispatch.admin.preview import PERIOD_FORM, title_of, upcoming_tasks
 from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, OnceTask, RotateTask
-from apps.dispatch.services.queue import rebuilt, window_at
+from apps.dispatch.services.queue import entry_of, rebuilt, window_at
 from apps.dispatch.services.state import ExecutorState, state_of
 
 MAX_LISTED = 200
@@ -34,7 +33,7 @@ REBUILD_FORM = "rebuild"
 
 
 def rebuild_view(request: HttpRequest, *, model_admin: Any, pk: int) -> HttpResponse:
-    """Rebuild the cached queue from the tables; the plan does not change."""
+    """Rebuild the queue from the tables, in every process; the plan does not change."""
     if request.method != "POST":
         return HttpResponseNotAllowed(["POST"])
     row = model_admin.get_object(request, str(pk))
@@ -69,7 +68,7 @@ def executor_panels(
         why_not_of_user(request, row),
         Panel(_("Latest dispatches"), _latest(row, request.user)),
         links,
-        Panel(_("Window and cache"), _window(state_of(row.pk), may_rebuild), rebuild),
+        Panel(_("Window and queue"), _window(state_of(row.pk), may_rebuild), rebuild),
         *rest,
     ]
 
@@ -120,20 +119,13 @@ def _latest(row: Executor, user: Any) -> SafeString:
 
 
 def _window(state: ExecutorState, may_rebuild: bool) -> SafeString:
-    """The window of the user, and whether the cached queue is current."""
+    """What the queue of the user reaches over."""
     now = clock.now()
-    window = window_at(now)
-    entry = cache.load_queue(state.pk)
-    is_current = (
-        entry is not None and entry.versions == state.versions and entry.covers(window, now)
-    )
+    queue = entry_of(state, now=now).queue
     context = {
-        "lower": shown_time(window.lower),
-        "upper": shown_time(window.upper),
-        "entry": entry,
-        "is_current": is_current,
-        "built_at": None if entry is None else shown_time(entry.built_at),
-        "size": 0 if entry is None else entry.size,
+        "lower": shown_time(window_at(now).lower),
+        "upper": shown_time(queue.frame.upper),
+        "size": queue.size,
         "may_rebuild": may_rebuild,
         "form": REBUILD_FORM,
     }

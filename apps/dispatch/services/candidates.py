@@ -98,4 +98,4 @@ class Candidates:
     def close(self) -> None:
         """Drop from the cached queue what the user can never receive again."""
         if self._entry is not None and self._closed:
-            queue.close(self._state.pk, self._entry, self._closed, now=self._now)
+            self._entry.queue.drop(self._closed)

@@ -1,34 +1,35 @@
-"""The queue of a user: from this process or the cache while its plan versions match, else built."""
+"""The queue of a user: kept by this process while its plan versions match, else built.
+
+Each process keeps its own. What an edit has outdated is never used, because the plan versions of
+the database say so; nothing is told to others, and nothing depends on what is kept.
+"""
 
 from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeVar
+from weakref import WeakValueDictionary
 from zoneinfo import ZoneInfo
 
 from cachetools import LRUCache
 
 from apps.common.db import fetch, force_index, instant, placeholders, table, transactional
-from apps.dispatch import cache
-from apps.dispatch.cache import SavedPlan, SavedQueue
 from apps.dispatch.conf import conf
 from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, Stock, Task
 from apps.dispatch.rules.plan import ONCE, ONLY, ROTATE, Planned
 from apps.dispatch.rules.policy import OPEN, RETRY_SAME, Policy
-from apps.dispatch.rules.queue import Identity, Queue, Versions
+from apps.dispatch.rules.queue import Queue, Versions
 from apps.dispatch.rules.recurrence import Recurrence, read_rule
 from apps.dispatch.rules.window import Window, window
 from apps.dispatch.services.state import ExecutorState, state_of
 from apps.journal.services.edit import record_edit
 
 # Tasks that a process keeps, of about 300 bytes each: of plans, and of queues, which share them.
-MAX_TASKS = 50_000
-# A queue is saved again after closing this many more occurrences.
-SAVE_EVERY = 32
+MAX_TASKS = 200_000
 _A_MINUTE = timedelta(minutes=1)
 _SMALL_QUOTA = 100
 
@@ -42,13 +43,10 @@ class Plan(NamedTuple):
 
 @dataclass(slots=True)
 class QueueEntry:
-    """The queue of a user with the plan versions and the instant that it was built at; `saved` is
-    the number of its closed occurrences in the cache."""
+    """The queue of a user with the plan versions that it was built at."""
 
     versions: Versions
-    built_at: datetime
     queue: Queue
-    saved: int = 0
 
 
 def _weight(of: Plan | QueueEntry) -> int:
@@ -59,6 +57,8 @@ plans: LRUCache[int, Plan] = LRUCache(MAX_TASKS, getsizeof=_weight)
 entries: LRUCache[int, QueueEntry] = LRUCache(MAX_TASKS, getsizeof=_weight)
 # Threads of a process share both.
 _lock = threading.Lock()
+# Of many threads that miss the plan of an executor one builds it, and the others wait for it.
+_builders: WeakValueDictionary[int, threading.Lock] = WeakValueDictionary()
 KeptT = TypeVar("KeptT", Plan, QueueEntry)
 
 
@@ -88,29 +88,9 @@ def entry_of(state: ExecutorState, *, now: datetime) -> QueueEntry:
         and entry.queue.covers(window_at(now), now)
     ):
         return entry
-    saved = cache.load_queue(state.pk)
     entry = build(state, now=now)
-    if saved is not None and saved.versions == state.versions and now < saved.frame.upper:
-        entry.built_at, entry.saved = saved.built_at, len(saved.closed)
-        entry.queue.drop(saved.closed)
-    elif state_of(state.pk).versions == state.versions:
-        _save(state.pk, entry, now)
     _keep(entries, state.pk, entry)
     return entry
-
-
-def close(executor: int, entry: QueueEntry, closed: set[Identity], *, now: datetime) -> None:
-    """Drop occurrences that the user can never receive again under this plan."""
-    entry.queue.drop(closed)
-    if len(entry.queue.closed) - entry.saved >= SAVE_EVERY:
-        _save(executor, entry, now)
-
-
-def _save(executor: int, entry: QueueEntry, now: datetime) -> None:
-    queue, closed = entry.queue, sorted(entry.queue.closed)
-    entry.saved = len(closed)
-    saved = SavedQueue(entry.versions, entry.built_at, queue.frame, queue.size, closed)
-    cache.save_queue(executor, saved, now=now)
 
 
 def rebuilt(executor: Executor, *, now: datetime, actor: str) -> QueueEntry:
@@ -123,7 +103,7 @@ def rebuilt(executor: Executor, *, now: datetime, actor: str) -> QueueEntry:
     state = state_of(executor.pk)
     frame = window_at(now)
     for owner, version in state.versions:
-        _keep(plans, owner, _built_plan(owner, version, frame, now))
+        _keep(plans, owner, _built(owner, version, frame, now))
     return entry_of(state, now=now)
 
 
@@ -136,66 +116,39 @@ def _outdate(executor: Executor, *, now: datetime, actor: str) -> None:
 def build(state: ExecutorState, *, now: datetime) -> QueueEntry:
     """The queue made of the plans of the user and its groups."""
     frame = window_at(now)
-    parts = [plan.queue for plan in _plans_of(state.versions, frame, now)]
+    parts = [_plan_of(owner, version, frame, now).queue for owner, version in state.versions]
     # It ends with the first of its plans.
     frame = Window(frame.lower, min(part.frame.upper for part in parts))
-    return QueueEntry(state.versions, now, Queue.merged(parts, frame=frame, now=now))
+    return QueueEntry(state.versions, Queue.merged(parts, frame=frame, now=now))
 
 
 # --- plans of executors ------------------------------------------------------------------------
-def _plans_of(versions: Versions, frame: Window, now: datetime) -> list[Plan]:
+def _plan_of(owner: int, version: int, frame: Window, now: datetime) -> Plan:
+    """The plan at that version that is kept, else built."""
+    if (plan := _kept_plan(owner, version, frame, now)) is not None:
+        return plan
     with _lock:
-        kept = {owner: plans.get(owner) for owner, _version in versions}
-    found = {
-        owner: plan
-        for owner, version in versions
-        if (plan := kept[owner]) is not None and _serves(plan, version, frame, now)
-    }
-    missing = tuple(each for each in versions if each[0] not in found)
-    saved = cache.load_plans(missing) if missing else {}
-    for owner, version in missing:
-        plan = _usable(saved.get(owner), frame, now) or _shared_plan(owner, version, frame, now)
-        found[owner] = plan
-        _keep(plans, owner, plan)
-    return [*found.values()]
+        builder = _builders.setdefault(owner, threading.Lock())
+    with builder:
+        plan = _kept_plan(owner, version, frame, now)
+        if plan is None:
+            plan = _built(owner, version, frame, now)
+            _keep(plans, owner, plan)
+    return plan
 
 
-def _serves(plan: Plan, version: int, frame: Window, now: datetime) -> bool:
-    return plan.version == version and plan.queue.covers(frame, now)
+def _kept_plan(owner: int, version: int, frame: Window, now: datetime) -> Plan | None:
+    with _lock:
+        plan = plans.get(owner)
+    is_current = plan is not None and plan.version == version and plan.queue.covers(frame, now)
+    return plan if is_current else None
 
 
-def _usable(saved: SavedPlan | None, frame: Window, now: datetime) -> Plan | None:
-    """The saved plan, if it can be read and covers the frame."""
-    if saved is None:
-        return None
-    plan = cache.read(lambda: _plan(saved, now))
-    return plan if plan is not None and plan.queue.covers(frame, now) else None
-
-
-def _plan(saved: SavedPlan, now: datetime) -> Plan:
-    return Plan(saved.version, Queue(_planned_of(saved.rows), frame=saved.frame, now=now))
-
-
-def _shared_plan(owner: int, version: int, frame: Window, now: datetime) -> Plan:
-    """The plan at that version; of many that miss it one builds, the others wait a little."""
-    with cache.building(owner) as mine:
-        # Another thread may have finished it since the first check.
-        if mine:
-            saved = cache.load_plans(((owner, version),)).get(owner)
-        else:
-            saved = cache.await_plan(owner, version)
-        return _usable(saved, frame, now) or _built_plan(owner, version, frame, now)
-
-
-def _built_plan(owner: int, version: int, frame: Window, now: datetime) -> Plan:
-    """The plan from the tables, which other processes may then share."""
+def _built(owner: int, version: int, frame: Window, now: datetime) -> Plan:
+    """The plan from the tables."""
     # A little deeper than its reader needs, for those who read the clock a moment before.
     frame = Window(frame.lower - _A_MINUTE, frame.upper)
-    saved = SavedPlan(version, frame, plan_rows([owner], frame, now=now))
-    # A plan that an edit has made outdated is not published.
-    if Executor.objects.filter(pk=owner, plan_version=version).exists():
-        cache.save_plan(owner, saved, now=now)
-    return _plan(saved, now)
+    return Plan(version, Queue(plan_of([owner], frame, now=now), frame=frame, now=now))
 
 
 _OF_TASK = ("executor_id", "version", "id", "priority", "start_at", "end_at")
@@ -209,22 +162,18 @@ _COLUMNS = {ONCE: _OF_TASK + _OF_POLICY, ROTATE: _OF_TASK + _OF_POLICY + _OF_RUL
 
 def plan_of(owners: Sequence[int], frame: Window, *, now: datetime) -> list[Planned]:
     """The active tasks of the executors that can be due within the frame, in no order."""
-    return _planned_of(plan_rows(owners, frame, now=now))
-
-
-def plan_rows(owners: Sequence[int], frame: Window, *, now: datetime) -> dict[str, list[Any]]:
-    """The same as rows of their tables, by source."""
-    found = {}
+    found = []
     for source, model in TASK_MODELS.items():
         condition, bound = f"t.start_at >= %s AND {_not_used_up()}", frame.lower
         if source == ROTATE:
             condition, bound = "(t.end_at IS NULL OR t.end_at > %s)", now
-        found[source] = fetch(
+        rows = fetch(
             f"SELECT {', '.join(f't.{name}' for name in _COLUMNS[source])} FROM {table(model)} t "
             f"WHERE t.executor_id IN ({placeholders(len(owners))}) AND t.status = %s "
             f"AND t.start_at < %s AND {condition}",
             [*owners, Task.Status.ACTIVE.value, frame.upper, bound],
         )
+        found += [_planned(source, row) for row in rows]
     return found
 
 
@@ -247,10 +196,6 @@ def _not_used_up() -> str:
         f"AND COALESCE(({handed}), 0) >= t.dispatch_times "
         f"AND t.on_failure <> '{RETRY_SAME}' AND ({held}) IS NULL)"
     )
-
-
-def _planned_of(rows: Mapping[str, Sequence[Sequence[Any]]]) -> list[Planned]:
-    return [_planned(source, row) for source in TASK_MODELS for row in rows[source]]
 
 
 def _planned(source: str, row: Sequence[Any]) -> Planned:

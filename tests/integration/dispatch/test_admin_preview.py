@@ -1,4 +1,4 @@
-"""The executor's page: upcoming tasks, open dispatch, history, window and cache. S0.31, U2."""
+"""The executor's page: upcoming tasks, open dispatch, history, window and queue. S0.31, U2."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from django.db.models import F
 from django.test import Client
 from django.urls import reverse
 
-from apps.dispatch import cache
 from apps.dispatch.models import Executor, OnceTask
 from apps.dispatch.services import pull, queue, tasks
-from apps.dispatch.services.state import state_of
 from apps.journal.models import JournalEntry
 from tests import callback, factories
 from tests.frozen import FrozenClock
@@ -119,7 +117,7 @@ class TestUpcoming:
 
         assert "Occurrences that become due for the members" in text
         assert "For everybody" in text
-        assert "Window and cache" not in text
+        assert "Window and queue" not in text
 
 
 class TestPast:
@@ -142,17 +140,15 @@ class TestPast:
 
 
 class TestCache:
-    def test_state_of_the_cached_queue(
+    def test_size_and_reach_of_the_queue(
         self, alice: Executor, admin_client: Client, frozen_clock: FrozenClock
     ) -> None:
-        """Absent, current, outdated by an edit; showing it builds nothing."""
-        assert "No queue is cached" in page_of(admin_client, alice)
-        assert "No queue is cached" in page_of(admin_client, alice)
+        """As the next pull has it, whatever was kept before."""
+        assert "The queue has 0 tasks that are due before" in page_of(admin_client, alice)
         task = factories.once_task(alice)
-        callback.take_next(alice)
-        assert "from 1 task and is current" in page_of(admin_client, alice)
-        tasks.update_task(task=task, changes={"title": "Other"}, actor="test")
-        assert "from 1 task and is outdated" in page_of(admin_client, alice)
+        assert "The queue has 1 task that is due before" in page_of(admin_client, alice)
+        tasks.update_task(task=task, changes={"status": "paused"}, actor="test")
+        assert "The queue has 0 tasks that are due before" in page_of(admin_client, alice)
 
     def test_rebuild_makes_it_anew_in_every_process(
         self, alice: Executor, admin_client: Client
@@ -181,10 +177,6 @@ class TestCache:
         assert answer.headers["Location"] == reverse(
             "admin:dispatch_executor_change", args=[alice.pk]
         )
-        entry = cache.load_queue(alice.pk)
-        assert entry is not None
-        assert entry.built_at == frozen_clock.instant
-        assert entry.versions == state_of(alice.pk).versions
         told = JournalEntry.objects.filter(event="queue_rebuilt")
         assert list(told.values_list("subject_id", "executor", "actor")) == [
             (alice.pk, alice.name, "admin:admin")

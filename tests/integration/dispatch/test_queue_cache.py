@@ -1,4 +1,4 @@
-"""The cached plans and queues: they save reads and never change what is handed out."""
+"""The plans and queues that are kept: they save reads and never change what is handed out."""
 
 from __future__ import annotations
 
@@ -8,19 +8,16 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.core.cache import cache as store
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from apps.common import clock
 from apps.common.db import fetch
-from apps.dispatch import cache
 from apps.dispatch.models import Dispatch, Executor
 from apps.dispatch.services import candidates, executors, past, pull, queue, tasks
 from apps.dispatch.services.claim import claim
 from apps.dispatch.services.state import state_of
 from tests import factories
-from tests.caches import clear_caches
 from tests.callback import take_next
 from tests.integration.dispatch.taken import finish, title_of
 
@@ -151,41 +148,31 @@ def test_an_edit_rebuilds_nothing_and_is_seen_by_the_next_pull(edit: str) -> Non
     """S0.5, S0.32, S0.33, S0.34: its own transaction outdates the kept queue, which it leaves as it
     is, without reading a plan; the next pull rebuilds it."""
     scene = Scene()
-    queue.entry_of(state_of(scene.alice.pk), now=scene.task.start_at)
-    kept = cache.load_queue(scene.alice.pk)
-    assert kept is not None
+    kept = queue.entry_of(state_of(scene.alice.pk), now=scene.task.start_at)
     assert plans_read(lambda: edits()[edit](scene)) == 0
-    after = cache.load_queue(scene.alice.pk)
-    assert after is not None
-    assert (after.versions, after.built_at) == (kept.versions, kept.built_at)
+    assert queue.entries[scene.alice.pk] is kept
     current = state_of(scene.alice.pk).versions
     assert current != kept.versions
     assert title_of(take_next(scene.alice)) == EXPECTED[edit]
-    rebuilt = cache.load_queue(scene.alice.pk)
-    assert rebuilt is not None
-    assert rebuilt.versions == current
+    assert queue.entries[scene.alice.pk].versions == current
 
 
 @pytest.mark.parametrize("edit", EXPECTED)
-def test_a_build_begun_before_an_edit_is_not_published_after_it(
+def test_a_build_begun_before_an_edit_is_not_used_after_it(
     edit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """S0.18, I12: neither the plan nor the queue that an edit overtook is used by a later pull."""
     scene = Scene()
-    plan_rows, state = queue.plan_rows, state_of(scene.alice.pk)
+    plan_of, state = queue.plan_of, state_of(scene.alice.pk)
 
     def overtaken(*args: Any, **kwargs: Any) -> Any:
-        read = plan_rows(*args, **kwargs)
-        monkeypatch.setattr(queue, "plan_rows", plan_rows)
+        read = plan_of(*args, **kwargs)
+        monkeypatch.setattr(queue, "plan_of", plan_of)
         edits()[edit](scene)
         return read
 
-    monkeypatch.setattr(queue, "plan_rows", overtaken)
+    monkeypatch.setattr(queue, "plan_of", overtaken)
     queue.entry_of(state, now=scene.task.start_at)
-    assert cache.load_queue(scene.alice.pk) is None
-    current = {e.pk: e.plan_version for e in Executor.objects.all()}
-    for owner, plan in cache.load_plans(tuple(current.items())).items():
-        assert plan.version == current[owner]
     assert title_of(take_next(scene.alice)) == EXPECTED[edit]
 
 
@@ -286,46 +273,11 @@ def test_what_is_read_does_not_grow_with_the_rounds(monkeypatch: pytest.MonkeyPa
 def test_a_kept_queue_forgets_what_its_user_has_done() -> None:
     """S0.10, I10: the work of the past does not pile up in the queue."""
     alice = factories.user()
-    for _ in range(queue.SAVE_EVERY + 10):
+    for _ in range(12):
         factories.once_task(alice)
-    for _ in range(queue.SAVE_EVERY + 1):
+    for _ in range(11):
         finish(take_next(alice))
-    entry = cache.load_queue(alice.pk)
-    assert entry is not None
-    assert entry.size - len(entry.closed) == 10
-
-
-def _versions(user: Executor) -> Any:
-    return state_of(user.pk).versions
-
-
-TIMES = ["2026-03-02 03:00:00+00:00", "2026-03-02 15:00:00+00:00"]
-JUNK: list[Callable[[Executor], object]] = [
-    lambda _: "",
-    lambda _: 7,
-    lambda _: "text",
-    lambda _: {"versions": ()},
-    lambda user: [user.plan_version, TIMES, {}],
-    lambda user: [user.plan_version, TIMES, {"once": [[1]], "rotate": []}],
-    lambda user: [user.plan_version, ["now", "later"], {"once": [], "rotate": []}],
-    lambda user: [_versions(user), TIMES[0], TIMES, 1, [7]],
-    lambda user: [_versions(user), "now", TIMES, 1, []],
-]
-
-
-def test_junk_in_the_cache_is_made_anew(subtests: pytest.Subtests) -> None:
-    """I9: whatever stands under our keys, the tables decide."""
-    alice = factories.user()
-    for n, junk in enumerate(JUNK):
-        with subtests.test(n=n):
-            factories.once_task(alice, f"task {n}")
-            alice.refresh_from_db()
-            clear_caches()
-            for kind in ("queue", "plan"):
-                store.set(f"dispatch:{kind}:{alice.pk}", junk(alice))
-            taken = take_next(alice)
-            assert title_of(taken) == f"task {n}"
-            finish(taken)
+    assert len(queue.entries[alice.pk].queue) <= 2
 
 
 @pytest.mark.mariadb
@@ -334,20 +286,17 @@ def test_a_stampede_builds_the_plan_of_a_group_once(
     racers: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """S0.18, I12: of 20 members that come at once, one reads the tasks of the group."""
-    # However long that takes among twenty threads, the others wait for it.
-    monkeypatch.setattr(cache, "MAX_WAIT", 60.0)
-    monkeypatch.setattr(cache, "BUILD_SECONDS", 60)
     members = [f"uid_{n}" for n in range(20)]
     group = factories.group("gid_all", members)
     factories.once_task(group, mode="multi", dispatch_times=20)
-    plan_rows, lock, read = queue.plan_rows, threading.Lock(), []
+    plan_of, lock, read = queue.plan_of, threading.Lock(), []
 
     def counted(owners: Any, *args: Any, **kwargs: Any) -> Any:
         with lock:
             read.extend(owners)
-        return plan_rows(owners, *args, **kwargs)
+        return plan_of(owners, *args, **kwargs)
 
-    monkeypatch.setattr(queue, "plan_rows", counted)
+    monkeypatch.setattr(queue, "plan_of", counted)
     people = [factories.member(name) for name in members]
     race = racers([lambda each=each: take_next(each) for each in people])
     assert [title_of(taken) for taken in race.results] == ["Check the shelf"] * 20
