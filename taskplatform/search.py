@@ -8,7 +8,7 @@ only.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -40,6 +40,7 @@ from apps.jobs.models import ArchivedJob, Job, JobType, Worker
 from apps.jobs.services.find import with_key
 from apps.journal.models import JournalEntry, Source
 from apps.schedules.models import Schedule
+from taskplatform.menu import Tab
 
 # The rows among these that have the value.
 Query = Callable[[QuerySet[Any], Any], QuerySet[Any]]
@@ -337,14 +338,9 @@ KINDS: tuple[Kind, ...] = (
 )
 
 
-def pages_named(menu: Sequence[Mapping[str, Any]], term: Term) -> HitGroup | None:
+def pages_named(pages: Iterable[Tab], term: Term) -> HitGroup | None:
     """The menu entries with a word that begins with the term; Chinese does not part its words."""
     begins = r"\b" if term.text.isascii() else ""
     named = re.compile(begins + folding(term.text))
-    hits = [
-        Hit(str(item["link"]), str(item["title"])[:1].upper() + str(item["title"])[1:])
-        for group in menu
-        for item in group["items"]
-        if term.text and named.search(str(item["title"]))
-    ]
+    hits = [Hit(page.link, page.words) for page in pages if term.text and named.search(page.words)]
     return HitGroup(gettext("Entries of the menu"), hits) if hits else None

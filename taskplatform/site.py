@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from axes.helpers import get_cool_off
@@ -15,9 +14,8 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.preferences import has_shortcuts
-from apps.reports.permissions import may_govern, may_report, may_see_failures
 from taskplatform import search, sign_ins
-from taskplatform.audit import may_audit
+from taskplatform.menu import Menu, Shown
 
 if TYPE_CHECKING:
     # unfold has no types; its classes are Django's with more templates.
@@ -28,52 +26,6 @@ else:
 AUDIT_URL = "audit"
 
 
-@dataclass(frozen=True)
-class Box:
-    """One part of the platform on the home page and in the menu: a title and the apps in it."""
-
-    title: str | Promise
-    apps: tuple[str, ...]
-
-
-BOXES = (
-    Box(_("Dispatch"), ("dispatch",)),
-    Box(_("Jobs"), ("jobs", "schedules", "bulk")),
-    Box(_("Alerts"), ("alerts",)),
-    Box(_("Journal"), ("journal",)),
-    Box(_("Access"), ("access",)),
-    Box(_("People"), ("auth", "axes")),
-)
-# The icons of the models, in their order inside a box; other models come last, by name.
-ICONS = {
-    "dispatch.oncetask": "task_alt",
-    "dispatch.rotatetask": "autorenew",
-    "dispatch.dispatch": "outbox",
-    "dispatch.archiveddispatch": "inventory_2",
-    "dispatch.archivedtask": "inventory",
-    "dispatch.executor": "badge",
-    "dispatch.template": "schema",
-    "jobs.job": "work_history",
-    "jobs.archivedjob": "inventory_2",
-    "jobs.jobtype": "category",
-    "jobs.worker": "memory",
-    "schedules.schedule": "event_repeat",
-    "alerts.alert": "notifications_active",
-    "alerts.alertrule": "rule",
-    "alerts.reportplan": "event_note",
-    "alerts.channel": "campaign",
-    "alerts.delivery": "send",
-    "bulk.bulkrun": "dynamic_feed",
-    "journal.journalentry": "history",
-    "journal.sink": "output",
-    "journal.sinkreject": "block",
-    "access.apiclient": "key",
-    "auth.user": "person",
-    "auth.group": "group",
-    "axes.accessattempt": "lock",
-    "axes.accesslog": "login",
-}
-OTHER_ICON = "database"
 # Pages by the key that leads there after a g, and what other keys do: static/taskplatform/keys.js.
 PLACES = {
     "o": "admin:index",
@@ -94,8 +46,9 @@ KEYS = (
     (("?",), _("Show this list")),
     (("Esc",), _("Close this list")),
 )
-# Where the list of models is kept, on the request.
-APP_LIST = "_platform_app_list"
+# Where the list of models and the menu are kept, on the request.
+APP_LIST, MENU = "_platform_app_list", "_platform_menu"
+OTHER_ICON = "database"
 
 
 class PlatformAdminSite(AdminSite):
@@ -114,39 +67,13 @@ class PlatformAdminSite(AdminSite):
             setattr(request, APP_LIST, found)
         return found
 
-    def boxes(self, request: HttpRequest) -> list[dict[str, Any]]:
-        """The boxes with the models that this person may see; further apps follow, one box each."""
-        apps = {app["app_label"]: app for app in self.get_app_list(request)}
-        boxes = [*BOXES]
-        known = {label for box in BOXES for label in box.apps}
-        boxes += [Box(app["name"], (label,)) for label, app in apps.items() if label not in known]
-        drawn = [
-            {
-                "title": box.title,
-                "models": [
-                    {**model, "icon": ICONS.get(self._label(model), OTHER_ICON)}
-                    for label in box.apps
-                    if label in apps
-                    for model in sorted(apps[label]["models"], key=self._rank)
-                ],
-            }
-            for box in boxes
-        ]
-        return [box for box in drawn if box["models"]]
-
-    @staticmethod
-    def _label(model: dict[str, Any]) -> str:
-        return str(model["model"]._meta.label_lower)
-
-    def _rank(self, model: dict[str, Any]) -> tuple[int, str]:
-        order = list(ICONS)
-        label = self._label(model)
-        return (order.index(label) if label in order else len(order), str(model["name"]))
-
     def each_context(self, request: HttpRequest) -> Any:
         context = super().each_context(request)
-        if (menu := context["sidebar_navigation"]) and has_shortcuts(request):
-            context["shortcuts"] = {"places": _places(menu), "acts": KEYS}
+        if context["sidebar_navigation"]:
+            menu = menu_of(request)
+            context["header_tabs"] = menu.here and _drawn(menu, menu.here)
+            if has_shortcuts(request):
+                context["shortcuts"] = {"places": _places(menu), "acts": KEYS}
         return context
 
     def index(self, request: HttpRequest, extra_context: Any = None) -> Any:
@@ -154,7 +81,7 @@ class PlatformAdminSite(AdminSite):
         from apps.reports.admin.overview.page import OVERVIEW_URL, overview
 
         context = {
-            "boxes": self.boxes(request),
+            "menu": menu_of(request),
             "overview": overview(request),
             "overview_url": reverse(OVERVIEW_URL),
             "is_fullwidth": "1",
@@ -180,7 +107,7 @@ class PlatformAdminSite(AdminSite):
         """The page of a single hit, else a list of hits by kind."""
         term = search.Term.read(request.GET.get("term", ""))
         groups = search.find(request, term)
-        if (pages := search.pages_named(navigation(request), term)) is not None:
+        if (pages := search.pages_named(menu_of(request).tabs, term)) is not None:
             groups.append(pages)
         hits = [hit for group in groups for hit in group.hits]
         if len(hits) == 1 and not hits[0].acts:
@@ -200,44 +127,55 @@ class PlatformAdminSite(AdminSite):
         return TemplateResponse(request, "admin/search.html", context)
 
 
+def menu_of(request: HttpRequest) -> Menu:
+    """The menu of the person, made once for each request."""
+    found: Menu | None = getattr(request, MENU, None)
+    if found is None:
+        found = Menu(request)
+        setattr(request, MENU, found)
+    return found
+
+
 def navigation(request: HttpRequest) -> list[dict[str, Any]]:
     """The menu in the format of the theme."""
-    site = admin.site
-    assert isinstance(site, PlatformAdminSite)  # noqa: S101
-    groups: list[dict[str, Any]] = []
-    activity: list[dict[str, Any]] = []
-    if may_report(request.user):
-        activity.append({"title": _("Reports"), "icon": "monitoring", "link": reverse("report")})
-    if may_see_failures(request.user):
-        activity.append({"title": _("Failures"), "icon": "error", "link": reverse("failures")})
-    if activity:
-        groups.append({"title": _("Activity"), "separator": True, "items": activity})
-    groups += [
+    menu = menu_of(request)
+    groups = [
         {
-            "title": box["title"],
-            "separator": True,
+            "title": title,
             "items": [
-                {"title": model["name"], "icon": model["icon"], "link": model["admin_url"]}
-                for model in box["models"]
+                {
+                    "title": entry.title,
+                    "icon": entry.icon,
+                    "link": entry.tabs[0].link,
+                    "active": menu.is_here(entry),
+                }
+                for entry in entries
             ],
         }
-        for box in site.boxes(request)
+        for title, entries in menu.groups
     ]
-    system: list[dict[str, Any]] = []
-    if may_govern(request.user):
-        system.append({"title": _("Capacity"), "icon": "data_usage", "link": reverse("capacity")})
-        system.append({"title": _("Governance"), "icon": "rule", "link": reverse("governance")})
-    if may_audit(request.user):
-        system.append({"title": _("Audit"), "icon": "fact_check", "link": reverse(AUDIT_URL)})
-    if system:
-        groups.append({"title": _("System"), "separator": True, "items": system})
-    return groups
+    others = [
+        {
+            "title": title,
+            "items": [
+                {"title": each["name"], "icon": OTHER_ICON, "link": each["admin_url"]}
+                for each in models
+            ],
+        }
+        for title, models in menu.others
+    ]
+    return [*groups, *others]
 
 
-def _places(menu: list[dict[str, Any]]) -> list[tuple[tuple[str, str], str | Promise, str]]:
+def _drawn(menu: Menu, entry: Shown) -> dict[str, Any]:
+    """The tabs of the page beside its title."""
+    tabs = [(tab.title, tab.link, menu.is_open(tab)) for tab in entry.tabs]
+    return {"title": entry.title, "tabs": tabs}
+
+
+def _places(menu: Menu) -> list[tuple[tuple[str, str], str | Promise, str]]:
     """The pages of the menu to which keys lead: the keys, the title and the address of each."""
-    titles = {str(item["link"]): item["title"] for group in menu for item in group["items"]}
-    titles[reverse("admin:index")] = _("Overview")
+    titles = {tab.link: tab.name for tab in menu.tabs}
     urls = {key: reverse(name) for key, name in PLACES.items()}
     return [(("g", key), titles[url], url) for key, url in urls.items() if url in titles]
 

@@ -21,7 +21,7 @@ from apps.reports.admin import failures, governance
 from apps.reports.admin import pages as report_pages
 from apps.reports.admin.overview.page import OVERVIEW_URL, refreshed
 from apps.reports.metrics import MetricsView
-from taskplatform import audit_page, health
+from taskplatform import audit_page, health, system_page
 from taskplatform.openapi import DocumentView
 from taskplatform.site import AUDIT_URL
 
@@ -60,6 +60,7 @@ urlpatterns = [
         name="governance_fix",
     ),
     path("admin/overview/", admin.site.admin_view(refreshed), name=OVERVIEW_URL),
+    path("admin/system/", admin.site.admin_view(system_page.system), name="system"),
     path("admin/settings/", admin.site.admin_view(preferences), name=PREFERENCES_URL),
     path("admin/jobs/worker/asyncflow/", admin.site.admin_view(asyncflow_page), name="asyncflow"),
     path("admin/", admin.site.urls),

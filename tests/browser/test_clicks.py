@@ -123,7 +123,7 @@ def test_all_that_failed_of_one_cause_are_retried(
     frozen_clock.advance(minutes=3)
     rollup.roll_up(until=frozen_clock())
     with at_most(3) as hand:
-        hand.menu("Failures")
+        hand.menu("Problems")
         group = hand.page.locator(".failure").filter(has_text="ConnectionRefusedError")
         hand.click(group.get_by_role("link", name="Retry…"))
         hand.button("Retry")
@@ -171,8 +171,9 @@ def test_job_of_every_night_is_planned(at_most: AtMost) -> None:
 
 def test_people_are_called_when_work_stops(at_most: AtMost) -> None:
     channel("ops")
-    with at_most(5, "configurer") as hand:
-        hand.menu("Alert rules")
+    with at_most(6, "configurer") as hand:
+        hand.menu("System")
+        hand.click(hand.page.locator("#content").get_by_role("link", name="Alert rules"))
         hand.click(hand.page.get_by_role("link", name="Add"))
         hand.page.get_by_label("Name").fill("Mail waits")
         hand.choose(hand.page.get_by_label("Kind"), "oldest_due")
@@ -187,7 +188,7 @@ def test_reason_why_an_executor_gets_nothing_is_read(at_most: AtMost) -> None:
     factories.once_task(ann, "Shelf check")
     take_next(ann)
     with at_most(3) as hand:
-        hand.menu("Executors")
+        hand.menu("People")
         hand.link("uid_ann")
         hand.link("Why nothing?")
         said = hand.page.get_by_role("status")

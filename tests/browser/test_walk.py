@@ -97,7 +97,7 @@ def test_operator_plans_watches_mends_pauses_and_exports(
     expect(tile(watched, "jobs-failed")).to_have_text("4")
     check_overview(watched)
 
-    watched.get_by_role("link", name="Failures").first.click()
+    watched.get_by_role("link", name="Problems").first.click()
     group = watched.locator(".failure").filter(has_text="ConnectionRefusedError: 10.0.0.")
     expect(group).to_contain_text("4 final")
     page.goto(reverse("failures"))

@@ -11,7 +11,12 @@ from django.contrib import admin
 from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
+from django.utils.html import escape
 
+from apps.alerts.models import Channel
+from apps.common.clock import now
+from taskplatform.menu import SYSTEM as SYSTEM_BOXES
+from taskplatform.system_page import PAGES, states
 from tests import factories
 from tests.pages import inline_code_of, nothing_drawn, text_of
 
@@ -123,47 +128,93 @@ def test_every_page_comes_without_code_written_into_it(admin_client: Client) -> 
 
 
 # --- who sees what ----------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("role", "adds"),
-    [
-        ("viewer", set()),
-        ("operator", {"oncetask", "rotatetask", "executor", "job", "schedule", "reportplan"}),
-        (
-            "configurer",
-            {
-                *("oncetask", "rotatetask", "executor", "template", "apiclient", "job", "jobtype"),
-                *("schedule", "alertrule", "channel", "reportplan"),
-            },
-        ),
-    ],
-)
-def test_menu_and_home_page_show_the_boxes_that_a_role_may_see(
-    role_client: Any, role: str, adds: set[str]
-) -> None:
+EVERYBODY = {
+    "": {
+        "Home": ["Home"],
+        "Problems": ["Failures", "Alerts"],
+        "Reports": ["Reports", "Sent regularly"],
+    },
+    "Plan": {"Tasks": ["Once", "Repeating", "Templates", "Older"], "Schedules": ["Schedules"]},
+    "Work": {
+        "Dispatches": ["Dispatches", "Older"],
+        "People": ["People", "Groups"],
+        "Jobs": ["Jobs", "Types", "Handlers", "Older"],
+        "Workers": ["Workers", "Pools", "Slices", "asyncflow"],
+    },
+    "Platform": {"Activity": ["All", "Bulk runs"], "System": ["System"]},
+}
+SYSTEM = {
+    "Health": ["Checks", "Capacity"],
+    "Alerting": ["Channels", "Alert rules", "Deliveries"],
+    "Access": ["API keys"],
+    "Export": ["Sinks", "Refused entries"],
+}
+
+
+def shown_in_menu(page: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The tabs by group and entry, and those of the system by box."""
+
+    def titles(entries: Any) -> dict[str, list[str]]:
+        return {str(each.title): [str(tab.title) for tab in each.tabs] for each in entries}
+
+    menu = page.context["menu"]
+    return {str(title): titles(each) for title, each in menu.groups}, titles(menu.system)
+
+
+@pytest.mark.parametrize("role", ["viewer", "operator", "configurer"])
+def test_menu_shows_what_a_role_may_see(role_client: Any, role: str) -> None:
     page = role_client(role).get(reverse("admin:index"))
-    boxes = {str(box["title"]): box["models"] for box in page.context["boxes"]}
-    assert list(boxes) == ["Dispatch", "Jobs", "Alerts", "Journal", "Access"]
-    models = [model for shown in boxes.values() for model in shown]
-    assert {m["model"]._meta.model_name for m in models if m["add_url"]} == adds
-    first, *menu = page.context["sidebar_navigation"]
-    assert [item["link"] for item in first["items"]] == [reverse("report"), reverse("failures")]
-    system = menu.pop()
-    assert str(system["title"]) == "System"
-    audit = [reverse("audit")] if role == "configurer" else []
-    pages = [reverse("capacity"), reverse("governance"), *audit]
-    assert [item["link"] for item in system["items"]] == pages
-    assert [str(group["title"]) for group in menu] == list(boxes)
-    assert [m["admin_url"] for m in models] == [i["link"] for g in menu for i in g["items"]]
+    system = {**SYSTEM, "Health": [*SYSTEM["Health"], *["Consistency"][: role == "configurer"]]}
+    assert shown_in_menu(page) == (EVERYBODY, system)
+    items = [i["title"] for group in page.context["sidebar_navigation"] for i in group["items"]]
+    assert [str(each) for each in items] == [name for group in EVERYBODY.values() for name in group]
 
 
-def test_person_without_a_role_sees_no_box(client: Client, db: None) -> None:
+def test_every_page_of_the_menu_opens_and_says_where_it_is(
+    admin_client: Client, subtests: pytest.Subtests
+) -> None:
+    """One entry is marked, and beside the title the tab of the page, where there are several."""
+    menu = admin_client.get(reverse("admin:index")).context["menu"]
+    assert len(menu.tabs) == 38
+    for tab in menu.tabs:
+        with subtests.test(page=tab.link):
+            page: Any = admin_client.get(tab.link)
+            assert page.status_code == 200
+            groups = page.context["sidebar_navigation"]
+            here = [item for group in groups for item in group["items"] if item["active"]]
+            assert len(here) == 1
+            beside = page.context.get("header_tabs")
+            if beside:
+                marked = [link for _title, link, is_open in beside["tabs"] if is_open]
+                assert marked == [tab.link]
+                link = escape(tab.link)
+                assert f'<a href="{link}" aria-current="page">' in page.content.decode()
+
+
+def test_person_without_a_role_sees_only_home(client: Client, db: None) -> None:
     client.force_login(
         User.objects.create_user("new", is_staff=True),
         backend="django.contrib.auth.backends.ModelBackend",
     )
     page = client.get(reverse("admin:index"))
-    assert page.context["boxes"] == []
+    assert shown_in_menu(page) == ({"": {"Home": ["Home"]}}, {})
     assert "ask an administrator for a role" in text_of(page)
+    assert client.get(reverse("system")).status_code == 403
+
+
+def test_system_says_what_its_pages_have_found(admin_client: Client) -> None:
+    first = text_of(admin_client.get(reverse("system")))
+    assert "Channels Where alerts go: chat, webhook or mail none set" in first
+    Channel.objects.create(
+        name="ops", kind="webhook", url="https://example.org/", created_at=now(), updated_at=now()
+    )
+    states.forget()
+    assert "webhook or mail 1 on" in text_of(admin_client.get(reverse("system")))
+
+
+def test_system_names_every_one_of_its_pages() -> None:
+    places = {place.url or place.model for entry in SYSTEM_BOXES for place in entry.places}
+    assert places == PAGES.keys()
 
 
 # --- signing in -------------------------------------------------------------------------------

@@ -55,6 +55,7 @@ PAGES = {
     "capacity/": VIEWER,
     "failures/": VIEWER,
     "governance/": VIEWER,
+    "system/": VIEWER,
     "governance/<str:number>/": CONFIGURER,
     "overview/": VIEWER,
     "reports/": VIEWER,

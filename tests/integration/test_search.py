@@ -228,7 +228,7 @@ def test_task_is_found_by_words_of_its_title_whatever_their_case(admin_client: C
         assert leads_to(admin_client, term, task), term
     both = found(admin_client, "count")
     assert both == {"once tasks": [once.title], "rotations": [rotation.title]}
-    for term in ("pallet shelf", "co", "检"):
+    for term in ("pallet shelf", "ou", "检"):
         assert ask(admin_client, term).context["groups"] == [], term
 
 
@@ -270,7 +270,13 @@ def test_number_of_a_gone_subject_leads_to_its_entry(admin_client: Client) -> No
 def test_pages_of_the_menu_are_found_by_name(admin_client: Client) -> None:
     page = ask(admin_client, "rotation")
     assert page["Location"] == reverse("admin:dispatch_rotatetask_changelist")
-    assert found(admin_client, "task")["Entries of the menu"] == ["Once tasks", "Archive of tasks"]
+    assert found(admin_client, "task")["Entries of the menu"] == [
+        "Once tasks",
+        "Older · Archive of tasks",
+    ]
+    # By the title of its tab, and by the name that it had.
+    for term in ("checks", "governance"):
+        assert ask(admin_client, term)["Location"] == reverse("governance")
 
 
 def test_more_hits_than_are_shown_lead_to_the_list_of_all(admin_client: Client) -> None:
