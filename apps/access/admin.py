@@ -11,7 +11,7 @@ from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.utils.html import format_html
@@ -34,9 +34,10 @@ from apps.common.admin.actions import CustomUrls, ReasonForm
 from apps.common.admin.base import Panel
 from apps.common.admin.buttons import Button
 from apps.common.admin.display import column, label, plain_time, shown_text, time_column, translate
-from apps.common.admin.filters import ChoiceFilter
+from apps.common.admin.filters import list_filters
 from apps.common.admin.html import joined, noted
 from apps.common.errors import FieldError, PlatformError
+from apps.common.filtersets import Choice, RowFilters
 from apps.journal.admin import RecordedAdmin
 from apps.journal.admin.words import Event, register
 from apps.journal.models import JournalEntry, Source
@@ -138,21 +139,18 @@ class RotateForm(ReasonForm):
     )
 
 
-class StateFilter(ChoiceFilter):
-    title = _("state")
-    parameter = "state"
-    options = State.choices
+def _in_state(rows: Any, _name: str, state: str) -> Any:
+    ended = Q(expires_at__lte=clock.now())
+    narrowing = {
+        State.LIVE: Q(revoked_at=None) & ~ended,
+        State.EXPIRED: Q(revoked_at=None) & ended,
+        State.REVOKED: Q(revoked_at__isnull=False),
+    }
+    return rows.filter(narrowing[State(state)])
 
-    def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
-        ended = Q(expires_at__lte=clock.now())
-        narrowing = {
-            State.LIVE: Q(revoked_at=None) & ~ended,
-            State.EXPIRED: Q(revoked_at=None) & ended,
-            State.REVOKED: Q(revoked_at__isnull=False),
-        }
-        if given["state"] not in State.values:
-            return super().narrowed(rows, given)
-        return rows.filter(narrowing[State(given["state"])])
+
+class ClientFilters(RowFilters):
+    state = Choice(State.choices, label=_("state"), method=_in_state)
 
 
 def _bound_to(row: Any, field: str) -> SafeString:
@@ -189,7 +187,7 @@ class ApiClientAdmin(RecordedAdmin, ServiceModelAdmin):
         ("shown_state", "shown_name"),
         ("client_id", "shown_last_used_at"),
     )
-    list_filter = (StateFilter,)
+    list_filter = list_filters(ClientFilters)
     search_fields = ("name", "client_id")
     search_help_text = _("A part of the name or id")
     ordering = ("name", "client_id")

@@ -1,21 +1,19 @@
-"""Filters of rows as values: read from an address or from JSON, written as JSON, shown in words.
-
-Each app defines its own: a frozen dataclass with this base, and tables of the names of its fields.
-"""
+"""Filters of rows as values, and the readers of what they compare with; which parameters the rows
+of a model have is for its FilterSet to say (filtersets)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import Any
 
 from apps.common import json_path
-from apps.common.errors import FieldError, Invalid
+from apps.common.errors import Invalid
 from apps.common.json_path import Condition
-from apps.common.messages import Message, joined, wire_time
 from apps.common.messages import Message as _
-from apps.common.readers import is_key, read_instant, read_number
+from apps.common.messages import wire_time
+from apps.common.readers import is_key, read_instant, read_integer, read_number
 
 MAX_IDS = 1_000
 MAX_TEXT = 200
@@ -24,89 +22,37 @@ MAX_NAME = 160
 _EARLIEST, _LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class RowFilter:
-    """Rows that meet every field that is set; of a field with several values one is enough, but
+    """Rows that meet every parameter that is given; of one with several values one is enough, but
     all of the conditions on payloads must hold.
 
-    `NAMES` are those of the fields in JSON, `TITLES` those for people. The first instant of a
-    period belongs to it, the last one does not.
+    `given` has no empty values. The first instant of a period belongs to it, the last one does not.
     """
 
-    NAMES: ClassVar[Mapping[str, Field]]
-    TITLES: ClassVar[Mapping[str, Message]]
+    given: Mapping[str, Any]
+
+    def get(self, name: str) -> Any:
+        """The value of the parameter; None when it is not given."""
+        return self.given.get(name)
 
     @property
-    def given(self) -> dict[str, Any]:
-        """The fields that are set."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
-        return {name: value for name, value in values.items() if value not in (None, "", ())}
+    def where(self) -> tuple[Condition, ...]:
+        """The conditions on payloads."""
+        found: tuple[Condition, ...] = self.given.get("where", ())
+        return found
 
-    def only(self, names: Collection[str]) -> Self:
-        """The filter of these fields alone."""
-        return type(self)(**{name: v for name, v in self.given.items() if name in names})
+    def only(self, names: Collection[str]) -> RowFilter:
+        """The filter of these parameters alone."""
+        return RowFilter({name: v for name, v in self.given.items() if name in names})
 
-    def without(self, *names: str) -> Self:
-        """The filter of all other fields."""
+    def without(self, *names: str) -> RowFilter:
+        """The filter of all other parameters."""
         return self.only(self.given.keys() - {*names})
 
     def wire(self) -> dict[str, Any]:
-        """The same as JSON, which `read` with NAMES turns back."""
-        names = {field.name: name for name, field in self.NAMES.items()}
-        return {names[name]: _written(value) for name, value in self.given.items()}
-
-    def parts(self) -> Iterator[Part]:
-        """Each field that is set."""
-        for name, value in self.given.items():
-            yield Part(name, self.TITLES[name], value if isinstance(value, tuple) else (value,))
-
-
-class Part(NamedTuple):
-    """A field of a filter that is set: what it is about, and its values."""
-
-    name: str
-    title: Message
-    values: tuple[Any, ...]
-
-
-FilterT = TypeVar("FilterT", bound=RowFilter)
-
-
-class Field(NamedTuple):
-    """Where a parameter goes, and how its value is read; ValueError(Message) for a wrong one."""
-
-    name: str
-    read: Callable[[Any], Any]
-
-
-def read(kind: type[FilterT], given: Mapping[str, Any], names: Mapping[str, Field]) -> FilterT:
-    """The filter of the parameters; empty ones say nothing. Invalid names each wrong one."""
-    found: dict[str, Any] = {}
-    errors = []
-    for name, value in given.items():
-        if value in (None, "", []):
-            continue
-        field = names.get(name)
-        if field is None:
-            known = ", ".join(names)
-            text = _("There is no filter {name}; known are: {known}.", name=name[:40], known=known)
-            errors.append(FieldError(name, "unknown_field", text))
-            continue
-        try:
-            one = field.read(value)
-            # A day and an instant may both begin the period: the narrower one counts.
-            narrower = _narrower(field.name) if field.name in found else None
-            found[field.name] = narrower(one, found[field.name]) if narrower else one
-        except ValueError as error:
-            # The argument is a Message; str(error) would be plain text.
-            errors.append(FieldError(name, "invalid", error.args[0]))
-    if errors:
-        raise Invalid(joined(error.message for error in errors), errors=errors)
-    return kind(**found)
-
-
-def _narrower(name: str) -> Callable[..., Any]:
-    return max if name.endswith("_after") else min
+        """The same as JSON, which a FilterSet reads."""
+        return {name: _written(value) for name, value in self.given.items()}
 
 
 # --- readers of values ----------------------------------------------------------------------------
@@ -136,10 +82,11 @@ def one_of(options: Collection[str]) -> Callable[[Any], str]:
 
 
 def each(one: Callable[[Any], Any], most: int = MAX_IDS) -> Callable[[Any], tuple[Any, ...]]:
-    """A reader of one value or a list of some."""
+    """A reader of a list of values, of one, or of some in one text with commas between them."""
 
     def some(value: Any) -> tuple[Any, ...]:
-        values = value if isinstance(value, list | tuple) else [value]
+        values = value.split(",") if isinstance(value, str) else value
+        values = values if isinstance(values, list | tuple) else [values]
         if len(values) > most:
             raise ValueError(_("More than {limit} values; give fewer.", limit=most))
         return tuple(dict.fromkeys(map(one, values)))
@@ -155,10 +102,23 @@ def number(value: Any, least: int = 1) -> int:
     raise ValueError(_("{text} is not a number; write digits only.", text=str(value)[:80]))
 
 
-def numbers(value: Any) -> tuple[int, ...]:
-    """Numbers as a list, or as text with commas."""
-    texts = value.split(",") if isinstance(value, str) else value
-    return each(number)(texts)
+def whole(lowest: int, highest: int) -> Callable[[Any], int]:
+    """A reader of a whole number from the lowest to the highest."""
+
+    def read(value: Any) -> int:
+        found = read_integer(str(value))
+        if found is not None and lowest <= found <= highest:
+            return found
+        raise ValueError(
+            _(
+                "{text} does not fit; write a whole number from {lowest} to {highest}.",
+                text=str(value)[:80],
+                lowest=lowest,
+                highest=highest,
+            )
+        )
+
+    return read
 
 
 def text(value: Any) -> str:
@@ -170,7 +130,9 @@ def text(value: Any) -> str:
 
 def where(columns: Collection[str]) -> Callable[[Any], tuple[Condition, ...]]:
     """A reader of one condition on JSON columns, or a list of some."""
-    return each(lambda value: json_path.read(value, columns), json_path.MAX_CONDITIONS)
+    some = each(lambda value: json_path.read(value, columns), json_path.MAX_CONDITIONS)
+    # A condition may have commas.
+    return lambda value: some([value] if isinstance(value, str) else value)
 
 
 def typed_where(columns: Collection[str]) -> Callable[[str], tuple[Condition, ...]]:

@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -30,8 +29,9 @@ from apps.common.admin.display import (
     shown_time,
     time_column,
 )
-from apps.common.admin.filters import ChoiceFilter
+from apps.common.admin.filters import list_filters
 from apps.common.admin.html import bullets, joined, page_link
+from apps.common.filtersets import Choice, RowFilters
 from apps.journal.admin import RecordedAdmin
 from apps.reports.watches.subjects import names_of
 
@@ -44,25 +44,13 @@ STATE_COLOURS = {
 MAX_DELIVERIES = 20
 
 
-class StateFilter(ChoiceFilter):
-    title = _("state")
-    parameter = "state"
-    options = Alert.State.choices
-
-    def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
-        if given["state"] not in Alert.State.values:
-            return super().narrowed(rows, given)
-        return rows.filter(Alert.in_state(given["state"], clock.now()))
+def _in_state(rows: Any, _name: str, state: str) -> Any:
+    return rows.filter(Alert.in_state(state, clock.now()))
 
 
-class SeverityFilter(ChoiceFilter):
-    title = _("severity")
-    parameter = "severity"
-    options = AlertRule.Severity.choices
-
-    def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
-        super().narrowed(rows.none(), given)
-        return rows.filter(rule__severity=given["severity"])
+class AlertFilters(RowFilters):
+    state = Choice(Alert.State.choices, label=_("state"), method=_in_state)
+    severity = Choice(AlertRule.Severity.choices, "rule__severity", label=_("severity"))
 
 
 class AlertAdmin(RecordedAdmin, MachineRowAdmin):
@@ -70,7 +58,7 @@ class AlertAdmin(RecordedAdmin, MachineRowAdmin):
     when_empty = _("Nothing is wrong, or no rule watches it: see the alert rules.")
     list_display = ("shown_what", "shown_state", "shown_rule", "shown_value", "shown_since")
     list_mobile = (("shown_state", "shown_what"), ("shown_value", "shown_since"))
-    list_filter = (StateFilter, SeverityFilter)
+    list_filter = list_filters(AlertFilters)
     list_tabs = "state"
     list_select_related = ("rule",)
     list_disable_select_all = False

@@ -12,9 +12,10 @@ from apps.alerts.models import MAX_ANSWER, Alert, Channel, Delivery
 from apps.common.admin import MachineRowAdmin
 from apps.common.admin.base import Panel
 from apps.common.admin.display import column, shown_text, state_label, time_column
-from apps.common.admin.filters import ChoiceFilter, NumberFilter
+from apps.common.admin.filters import list_filters
 from apps.common.admin.html import page_link
 from apps.common.admin.live import LiveAdmin
+from apps.common.filtersets import Choice, Number, RowFilters
 from apps.jobs.models import Job
 from apps.journal.admin.words import reason_of
 
@@ -22,15 +23,9 @@ LIVE_SECONDS = 1.0
 STATE_COLOURS = {Delivery.State.SENT: "success", Delivery.State.FAILED: "danger"}
 
 
-class StateFilter(ChoiceFilter):
-    title = _("state")
-    parameter = "state"
-    options = Delivery.State.choices
-
-
-class AlertFilter(NumberFilter):
-    title = _("alert")
-    parameter = "alert"
+class DeliveryFilters(RowFilters):
+    state = Choice(Delivery.State.choices, label=_("state"))
+    alert = Number(label=_("alert"))
 
 
 class DeliveryAdmin(LiveAdmin, MachineRowAdmin):
@@ -46,7 +41,7 @@ class DeliveryAdmin(LiveAdmin, MachineRowAdmin):
     )
     list_mobile = (("shown_state", "shown_event"), ("shown_channel", "shown_created"))
     list_tabs = "state"
-    list_filter = (StateFilter, AlertFilter)
+    list_filter = list_filters(DeliveryFilters)
     list_select_related = ("channel",)
     fieldsets = (
         (

@@ -21,9 +21,10 @@ from apps.alerts.services import judging, settings
 from apps.common.admin import ServiceForm
 from apps.common.admin.base import Panel, in_pairs
 from apps.common.admin.display import column, duration_of, label, shown_text, state_label, translate
-from apps.common.admin.filters import ChoiceFilter
+from apps.common.admin.filters import list_filters
 from apps.common.admin.html import table
 from apps.common.errors import FieldError
+from apps.common.filtersets import Choice, RowFilters
 from apps.reports.watches.subjects import names_of
 
 SEVERITY_COLOURS = {AlertRule.Severity.WARNING: "warning", AlertRule.Severity.CRITICAL: "danger"}
@@ -87,10 +88,8 @@ class RuleForm(ServiceForm):
         return settings.faults(self.instance, self.cleaned_data)
 
 
-class KindFilter(ChoiceFilter):
-    title = _("kind")
-    parameter = "kind"
-    options = AlertRule.KINDS
+class RuleFilters(RowFilters):
+    kind = Choice(AlertRule.KINDS, label=_("kind"))
 
 
 class RuleAdmin(SettingAdmin):
@@ -98,7 +97,7 @@ class RuleAdmin(SettingAdmin):
     when_empty = _("A rule watches the platform and notifies people when work stops flowing.")
     list_display = ("name", "shown_kind", "target", "shown_limit", "shown_severity", "enabled")
     list_mobile = (("shown_severity", "name"), ("shown_kind", "shown_limit"))
-    list_filter = (KindFilter,)
+    list_filter = list_filters(RuleFilters)
     search_fields = ("name", "target")
     search_help_text = _("Part of a name or target")
     ordering = ("name",)

@@ -9,10 +9,8 @@ from typing import Any
 from django.utils.text import capfirst
 from django.utils.translation import gettext
 
-from apps.bulk.admin import words
 from apps.bulk.services.selection import Selection
 from apps.common.admin.display import listed, plain_time, shown_text, translate
-from apps.common.filtering import Part
 from apps.common.masking import MASK
 from apps.jobs.admin.filters import words_of_error
 
@@ -21,21 +19,14 @@ MAX_CHIP = 200
 
 def chips(selection: Selection, user: Any, *, hidden: Collection[str] = ()) -> Iterator[str]:
     """Each field of the filter with its values; those of the `hidden` ones are masked."""
-    labels = words.OF[selection.target.kind].labels
     for part in selection.parts():
         told = None
         if part.name == "error_key":
             told = words_of_error(part.values[0], user)
         title = gettext("Error") if told else capfirst(translate(part.title))
-        told = MASK if part.name in hidden else told or _values(part, labels.get(part.name))
+        told = MASK if part.name in hidden else told or listed(map(_value, part.values))
         yield f"{title}: {shown_text(told, limit=MAX_CHIP)}"
 
 
-def _values(part: Part, choices: Any) -> str:
-    return listed(_value(value, choices) for value in part.values)
-
-
-def _value(value: Any, choices: Any) -> str:
-    if choices is not None:
-        return str(choices(value).label)
+def _value(value: Any) -> str:
     return plain_time(value) if isinstance(value, datetime) else str(value)

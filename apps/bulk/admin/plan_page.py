@@ -12,6 +12,7 @@ from django.db.models import Model
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
+from django.utils.timezone import get_current_timezone
 from django.utils.translation import gettext, ngettext
 
 from apps.bulk.admin import words
@@ -28,6 +29,7 @@ from apps.common.admin.actions import actor_of, leave_words
 from apps.common.admin.display import listed, shown_text, translate
 from apps.common.admin.html import list_url, page_url
 from apps.common.errors import FieldError, Invalid, PlatformError
+from apps.common.filtersets import Door
 from apps.common.json_search import require_unmasked
 from apps.jobs.models import bounds_of
 from apps.jobs.rules import verbs
@@ -42,7 +44,6 @@ def plan_page(request: HttpRequest, kind: str, verb: str) -> HttpResponse:
         raise Http404(f"no bulk action {kind} {verb}")
     if not user.has_perm(target.verbs[verb].permission):
         raise PermissionDenied
-    of = words.OF[kind]
     given = {name: str(text) for name, text in request.GET.items()}
     own = {name: text for name, text in given.items() if name.startswith(f"{PREFIX}-")}
     asked = {name: text for name, text in given.items() if name not in own and text}
@@ -52,7 +53,9 @@ def plan_page(request: HttpRequest, kind: str, verb: str) -> HttpResponse:
         earlier = changed_by(
             target, asked.get(CHANGED_BY), lambda pk: visible.filter(pk=pk).first()
         )
-        selection = Selection(target, of.read(filters), earlier)
+        zone = get_current_timezone()
+        wanted = target.filters.read_address(filters, zone, door=Door.BULK)
+        selection = Selection(target, wanted, earlier)
         require_unmasked(selection.wanted.where)
     except Invalid as error:
         messages.warning(request, translate(error.detail))

@@ -42,9 +42,10 @@ from apps.common.admin.display import (
     time_column,
     translate,
 )
-from apps.common.admin.filters import ChoiceFilter
+from apps.common.admin.filters import list_filters
 from apps.common.admin.html import page_link, page_url
 from apps.common.admin.live import LiveAdmin
+from apps.common.filtersets import Choice, RowFilters
 from apps.common.masking import redact
 from apps.common.messages import Message
 from apps.common.readers import read_number
@@ -183,10 +184,8 @@ def _line(cells: Sequence[object]) -> str:
     return text.getvalue()
 
 
-class StateFilter(ChoiceFilter):
-    title = _("state")
-    parameter = "state"
-    options = BulkRun.State.choices
+class RunFilters(RowFilters):
+    state = Choice(BulkRun.State.choices, label=_("state"))
 
 
 class BulkRunAdmin(LiveAdmin, MachineRowAdmin):
@@ -194,7 +193,7 @@ class BulkRunAdmin(LiveAdmin, MachineRowAdmin):
     list_display = ("number", "shown_what", "shown_state", "shown_progress", "by", "started")
     list_mobile = (("shown_state", "shown_what"), ("number", "shown_progress", "started"))
     list_tabs = "state"
-    list_filter = (StateFilter,)
+    list_filter = list_filters(RunFilters)
     exact_search = (("pk", read_number),)
     search_help_text = _("Number of a run")
     fieldsets = (

@@ -265,7 +265,7 @@ def _selection(request: Request, target: Target, given: dict[str, Any]) -> Selec
         earlier = changed_by(
             target, names.pop(CHANGED_BY, None), lambda number: _covered(request, number)
         )
-        selection = Selection(target, target.read(names), earlier)
+        selection = Selection(target, target.filters.read(names), earlier)
         require_unmasked(selection.wanted.where)
         if unknown := [*target.unknown(selection.wanted, _bounds(request))]:
             raise Invalid(joined(error.message for error in unknown), errors=unknown)

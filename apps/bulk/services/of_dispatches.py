@@ -8,10 +8,11 @@ from typing import Any
 from django.db.models import QuerySet
 
 from apps.bulk.services.targets import MAX_INDEXED, TARGETS, Target
+from apps.common.filtering import RowFilter
 from apps.dispatch.models import Dispatch
 from apps.dispatch.rules import verbs as of
-from apps.dispatch.rules.dispatch_filter import DispatchFilter, read
-from apps.dispatch.services import ending, filtered
+from apps.dispatch.services import ending
+from apps.dispatch.services.filtered import DispatchFilters, few
 from apps.jobs.models import Bounds
 
 
@@ -20,21 +21,19 @@ class Dispatches(Target):
     model = Dispatch
     label = ("title",)
     verbs = of.VERBS
+    filters = DispatchFilters
     payload = "dispatch.view_payload"
 
-    def read(self, given: Mapping[str, Any]) -> DispatchFilter:
-        return read(given)
-
-    def rows(self, wanted: DispatchFilter, bounds: Bounds) -> QuerySet[Any]:
-        return self.within(filtered.narrowed(Dispatch.objects.all(), wanted), bounds)
+    def rows(self, wanted: RowFilter, bounds: Bounds) -> QuerySet[Any]:
+        return self.within(DispatchFilters.narrow(Dispatch.objects.all(), wanted), bounds)
 
     def within(self, rows: QuerySet[Any], bounds: Bounds) -> QuerySet[Any]:
         if bounds.users is None:
             return rows
         return rows.within(bounds.users.names)  # type: ignore[attr-defined, no-any-return]
 
-    def few(self, wanted: DispatchFilter, bounds: Bounds) -> Sequence[int] | None:
-        found = filtered.few(Dispatch.objects.all(), wanted, most=MAX_INDEXED)
+    def few(self, wanted: RowFilter, bounds: Bounds) -> Sequence[int] | None:
+        found = few(Dispatch.objects.all(), wanted, most=MAX_INDEXED)
         return None if found is None else sorted(found, reverse=True)
 
     def locked(self, rows: QuerySet[Any], numbers: Sequence[int]) -> dict[int, Any]:

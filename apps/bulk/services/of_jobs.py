@@ -13,13 +13,14 @@ from apps.bulk.services.targets import MAX_INDEXED, TARGETS, Target
 from apps.common import clock
 from apps.common.db import is_retryable
 from apps.common.errors import FieldError, PlatformError
+from apps.common.filtering import RowFilter
 from apps.jobs.handlers import registry
 from apps.jobs.models import Bounds, Job, JobType
 from apps.jobs.rules import verbs as of
-from apps.jobs.rules.job_filter import WIRE, JobFilter, read
 from apps.jobs.rules.submission import Submitted
 from apps.jobs.services import acts, control, find
 from apps.jobs.services.acts import Act
+from apps.jobs.services.job_filters import JobFilters
 from apps.jobs.services.submit import unknown_type
 
 
@@ -28,32 +29,31 @@ class Jobs(Target):
     model = Job
     label = ("type", "key")
     verbs = of.VERBS
+    filters = JobFilters
     payload = "jobs.view_payload"
 
-    def read(self, given: Mapping[str, Any]) -> JobFilter:
-        return read(given, WIRE)
-
-    def unknown(self, wanted: JobFilter, bounds: Bounds) -> Iterator[FieldError]:
-        known = {*JobType.objects.filter(name__in=wanted.types).values_list("name", flat=True)}
+    def unknown(self, wanted: RowFilter, bounds: Bounds) -> Iterator[FieldError]:
+        types = wanted.get("type") or ()
+        known = {*JobType.objects.filter(name__in=types).values_list("name", flat=True)}
         if bounds.types is not None:
             known &= {*bounds.types}
         # A type with live jobs is never deleted.
-        for name in wanted.types:
+        for name in types:
             if name not in known:
                 yield unknown_type(name, bounds.types)
 
-    def rows(self, wanted: JobFilter, bounds: Bounds) -> QuerySet[Any]:
+    def rows(self, wanted: RowFilter, bounds: Bounds) -> QuerySet[Any]:
         # Jobs that carry out bulk runs, or tell people of alerts, are no target of one.
         return find.query(wanted, bounds=bounds).exclude(type__in=registry.system_types())
 
     def within(self, rows: QuerySet[Any], bounds: Bounds) -> QuerySet[Any]:
         return rows.filter(bounds.condition())
 
-    def few(self, wanted: JobFilter, bounds: Bounds) -> Sequence[int] | None:
+    def few(self, wanted: RowFilter, bounds: Bounds) -> Sequence[int] | None:
         found = find.few(Job.objects.within(bounds), wanted, most=MAX_INDEXED)
         return None if found is None else sorted(found, reverse=True)
 
-    def are_few(self, wanted: JobFilter, bounds: Bounds) -> bool:
+    def are_few(self, wanted: RowFilter, bounds: Bounds) -> bool:
         return find.are_few(Job.objects.within(bounds), wanted, most=MAX_INDEXED)
 
     def faults(self, verb: str, params: Mapping[str, Any], now: datetime) -> Iterator[FieldError]:

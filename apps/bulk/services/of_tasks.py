@@ -11,11 +11,11 @@ from apps.bulk.services.targets import TARGETS, Target
 from apps.common import clock
 from apps.common.db import transactional
 from apps.common.errors import Conflict
+from apps.common.filtering import RowFilter
 from apps.common.messages import Message as _
 from apps.dispatch.models import OnceTask, RotateTask
 from apps.dispatch.rules import plan
 from apps.dispatch.rules import task_verbs as of
-from apps.dispatch.rules.task_filter import TaskFilter, read
 from apps.dispatch.services import bulk, filtered, tasks
 from apps.jobs.models import Bounds
 
@@ -27,10 +27,7 @@ class Tasks(Target):
     label = ("title",)
     payload = "dispatch.view_payload"
 
-    def read(self, given: Mapping[str, Any]) -> TaskFilter:
-        return read(self.model.source, given)
-
-    def rows(self, wanted: TaskFilter, bounds: Bounds) -> QuerySet[Any]:
+    def rows(self, wanted: RowFilter, bounds: Bounds) -> QuerySet[Any]:
         return self.within(filtered.tasks_meant(self.model, wanted), bounds)
 
     def within(self, rows: QuerySet[Any], bounds: Bounds) -> QuerySet[Any]:
@@ -38,8 +35,8 @@ class Tasks(Target):
             return rows
         return rows.within(bounds.users.names)  # type: ignore[attr-defined, no-any-return]
 
-    def few(self, wanted: TaskFilter, bounds: Bounds) -> Sequence[int] | None:
-        return sorted(wanted.ids, reverse=True) if wanted.ids else None
+    def few(self, wanted: RowFilter, bounds: Bounds) -> Sequence[int] | None:
+        return sorted(wanted.get("ids") or (), reverse=True) or None
 
     def locked(self, rows: QuerySet[Any], numbers: Sequence[int]) -> dict[int, Any]:
         found = super().locked(rows.prefetch_related("executor", "template"), numbers)
@@ -61,12 +58,14 @@ class OnceTasks(Tasks):
     kind = "once-tasks"
     model = OnceTask
     verbs = of.VERBS[plan.ONCE]
+    filters = filtered.OnceTaskFilters
 
 
 class RotateTasks(Tasks):
     kind = "rotate-tasks"
     model = RotateTask
     verbs = of.VERBS[plan.ROTATE]
+    filters = filtered.RotateTaskFilters
 
 
 for target in (OnceTasks(), RotateTasks()):

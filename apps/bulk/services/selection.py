@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db.models import QuerySet
 
 from apps.bulk.models import BulkRow, BulkRun
 from apps.bulk.services.targets import MAX_INDEXED, Target
 from apps.common.errors import Invalid
-from apps.common.filtering import Part, number
+from apps.common.filtering import RowFilter, number
 from apps.common.json_search import masked
 from apps.common.messages import Message as _
 from apps.jobs.models import Bounds
@@ -21,12 +21,20 @@ from apps.jobs.models import Bounds
 CHANGED_BY = "run"
 
 
+class Part(NamedTuple):
+    """What a selection is narrowed by: a parameter, its title, and its values or their labels."""
+
+    name: str
+    title: Any
+    values: Sequence[Any]
+
+
 @dataclass(frozen=True)
 class Selection:
-    """`wanted` is a filter as the target reads it; `changed_by` is the number of a run."""
+    """`changed_by` is the number of a run."""
 
     target: Target
-    wanted: Any
+    wanted: RowFilter
     changed_by: int | None = None
 
     def wire(self) -> dict[str, Any]:
@@ -36,14 +44,19 @@ class Selection:
 
     def parts(self) -> Iterator[Part]:
         """What it is narrowed to."""
-        yield from self.wanted.parts()
+        for name, value in self.wanted.given.items():
+            each = self.target.filters.base_filters[name]
+            labels = {str(choice): label for choice, label in getattr(each, "choices", ())}
+            values = value if isinstance(value, tuple) else (value,)
+            yield Part(name, each.label, [labels.get(value, value) for value in values])
         if self.changed_by is not None:
-            yield Part(CHANGED_BY, _("changed by bulk run"), (self.changed_by,))
+            yield Part(CHANGED_BY, _("changed by bulk run"), [self.changed_by])
 
     def masked(self) -> Selection:
         """The same to be shown: what it searches for may be masked since then."""
         where = tuple(map(masked, self.wanted.where))
-        return replace(self, wanted=replace(self.wanted, where=where))
+        shown = {**self.wanted.given, "where": where} if where else self.wanted.given
+        return replace(self, wanted=RowFilter(shown))
 
     @property
     def is_narrowed(self) -> bool:
@@ -82,7 +95,7 @@ def stored(target: Target, data: Mapping[str, Any]) -> Selection:
     """The selection that `wire` wrote."""
     names = {**data}
     earlier = names.pop(CHANGED_BY, None)
-    return Selection(target, target.read(names), None if earlier is None else int(earlier))
+    return Selection(target, target.filters.read(names), None if earlier is None else int(earlier))
 
 
 def changed_by(target: Target, given: object, find: Callable[[int], BulkRun | None]) -> int | None:

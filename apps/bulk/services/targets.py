@@ -12,6 +12,8 @@ from django.db.models import QuerySet
 from apps.access.rules.clients import Scope
 from apps.common.db import is_retryable
 from apps.common.errors import FieldError, Invalid, NotFound, PlatformError
+from apps.common.filtering import RowFilter
+from apps.common.filtersets import RowFilters
 from apps.common.messages import Message as _
 from apps.common.messages import joined, wire_time
 from apps.common.verbs import Verb
@@ -22,34 +24,31 @@ MAX_INDEXED = 100_000
 
 
 class Target:
-    """One kind of rows. `wanted` is what `read` makes of a filter, in JSON `wire(wanted)`."""
+    """One kind of rows. `wanted` is what `filters` read."""
 
     kind: ClassVar[str]
     model: ClassVar[type[models.Model]]
     # The columns by which people know a row.
     label: ClassVar[tuple[str, ...]]
     verbs: ClassVar[Mapping[str, Verb]]
+    filters: ClassVar[type[RowFilters]]
     # The permission to see params, contexts and results.
     payload: ClassVar[str]
 
-    def read(self, given: Mapping[str, Any]) -> Any:
-        """The filter of these parameters, as in REST."""
-        raise NotImplementedError(f"{type(self).__name__} must define read()")
-
-    def unknown(self, wanted: Any, bounds: Bounds) -> Iterator[FieldError]:
+    def unknown(self, wanted: RowFilter, bounds: Bounds) -> Iterator[FieldError]:
         """What the filter names although it does not exist, so that no row can match."""
         yield from ()
 
-    def permissions(self, verb: str, wanted: Any) -> tuple[str, ...]:
+    def permissions(self, verb: str, wanted: RowFilter) -> tuple[str, ...]:
         """What a person needs for the verb over such a filter."""
         needed = self.verbs[verb].permission
         return (needed, self.payload) if wanted.where else (needed,)
 
-    def scopes(self, wanted: Any) -> frozenset[Scope]:
+    def scopes(self, wanted: RowFilter) -> frozenset[Scope]:
         """What a key needs: the answers to keys that read have payloads, their secrets masked."""
         return frozenset({Scope.OPERATE, Scope.READ} if wanted.where else {Scope.OPERATE})
 
-    def rows(self, wanted: Any, bounds: Bounds) -> QuerySet[Any]:
+    def rows(self, wanted: RowFilter, bounds: Bounds) -> QuerySet[Any]:
         """The rows that the filter means, within the bounds."""
         raise NotImplementedError(f"{type(self).__name__} must define rows()")
 
@@ -57,11 +56,11 @@ class Target:
         """Those of the rows within the bounds."""
         raise NotImplementedError(f"{type(self).__name__} must define within()")
 
-    def few(self, wanted: Any, bounds: Bounds) -> Sequence[int] | None:
+    def few(self, wanted: RowFilter, bounds: Bounds) -> Sequence[int] | None:
         """The numbers of all rows that can match, descending, if an index finds them."""
         return None
 
-    def are_few(self, wanted: Any, bounds: Bounds) -> bool:
+    def are_few(self, wanted: RowFilter, bounds: Bounds) -> bool:
         """Whether an index finds all rows that can match, which then need no list of numbers."""
         return False
 

@@ -107,7 +107,7 @@ class PlatformModelAdmin(ModelAdmin):
     list_mobile: ClassVar[tuple[tuple[str, ...], tuple[str, ...]]] = ((), ())
     # Where people can choose columns: those of `list_display` and more; the first leads to the row.
     list_columns: ClassVar[Sequence[ListColumn]] = ()
-    # The parameter of the ChoiceFilter whose choices are tabs above the list.
+    # The parameter of the filter whose choices are tabs above the list.
     list_tabs: ClassVar[str] = ""
     # Heavy columns that the list leaves in the database.
     list_defer: ClassVar[tuple[str, ...]] = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date, datetime, time, timedelta
 from typing import Any, ClassVar, TypeVar
 
@@ -23,25 +23,24 @@ from unfold.widgets import (
 
 from apps.common import filtering
 from apps.common.admin.display import translate
+from apps.common.errors import Invalid
+from apps.common.filtersets import Choice, Number, Parameter, RowFilters
 from apps.common.ids import lowest_id_at
 
 ValueT = TypeVar("ValueT")
 
 
 class FormFilter(admin.ListFilter):
-    """A filter drawn as form fields, one for each parameter.
+    """Parameters of a FilterSet drawn as form fields: mostly one, whose label is the title.
 
-    A subclass defines `parameters`, or the one `parameter`, `fields()` and `narrowed()`. If that
-    raises ValueError, its message is shown and the list is empty.
+    `list_filters` makes one for each parameter of a list. A subclass may draw other `fields`, or
+    narrow in another way: if `narrowed` raises ValueError, its message is shown and the list is
+    empty.
     """
 
     template = "admin/filters/form.html"
-    parameter: ClassVar[str] = ""
-    parameters: ClassVar[tuple[str, ...]] = ()
-
-    def __init_subclass__(cls) -> None:
-        if cls.parameter:
-            cls.parameters = (cls.parameter,)
+    filters: ClassVar[type[RowFilters]]
+    parameters: ClassVar[tuple[str, ...]]
 
     def __init__(
         self, request: HttpRequest, params: dict[str, list[str]], model: Any, model_admin: Any
@@ -61,6 +60,16 @@ class FormFilter(admin.ListFilter):
         """What the typed values are of, behind the title."""
         return ""
 
+    @property
+    def options(self) -> Sequence[tuple[Any, Any]]:
+        """What people can choose from."""
+        return self.filters.listed()[self.parameters[0]].choices  # type: ignore[no-any-return]
+
+    @property
+    def tabs(self) -> Sequence[tuple[Any, Any]]:
+        """The choices that a list with tabs shows as such."""
+        return self.options
+
     def has_output(self) -> bool:
         return True
 
@@ -74,11 +83,27 @@ class FormFilter(admin.ListFilter):
 
     def fields(self) -> dict[str, forms.Field]:
         """The form fields, by parameter."""
-        raise NotImplementedError
+        known = self.filters.listed()
+        # The title is the label of a field alone.
+        are_some = len(self.parameters) > 1
+        return {
+            name: self._field(known[name], known[name].label if are_some else "")
+            for name in self.parameters
+        }
+
+    def _field(self, each: Parameter, label: Any) -> forms.Field:
+        if isinstance(each, Choice):
+            choices = [("", _("All")), *self.options]
+            widget = UnfoldAdminSelectWidget(choices=choices)
+            return forms.ChoiceField(label=label, required=False, choices=choices, widget=widget)
+        attrs = {"inputmode": "numeric"} if isinstance(each, Number) else {}
+        widget = UnfoldAdminTextInputWidget(attrs=attrs)
+        return forms.CharField(label=label, required=False, widget=widget)
 
     def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
         """The rows that fit the given parameters, none of which is empty."""
-        raise NotImplementedError
+        wanted = self.filters.read_address(given, timezone.get_current_timezone())
+        return self.filters.narrow(rows, wanted)
 
     def in_words(self) -> Iterator[tuple[str, str]]:
         """The parameters that are on, each with what the list says of it: `Status: failed`."""
@@ -95,64 +120,25 @@ class FormFilter(admin.ListFilter):
             return queryset
         try:
             return self.narrowed(queryset, given)
+        except Invalid as error:
+            messages.warning(request, translate(error.detail))
         except ValueError as error:
             messages.warning(request, str(error))
-            return queryset.none()
+        return queryset.none()
 
 
-class KeyFilter(FormFilter):
-    """Equal to a typed key; a subclass sets `title`, `parameter` and, if it differs, `lookup`."""
-
-    lookup: ClassVar[str] = ""
-
-    def fields(self) -> dict[str, forms.Field]:
-        return {
-            self.parameter: forms.CharField(
-                label="", required=False, widget=UnfoldAdminTextInputWidget()
-            )
-        }
-
-    def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
-        key = read_parameter(filtering.key, given[self.parameter])
-        return rows.filter(**{self.lookup or self.parameter: key})
-
-
-class NumberFilter(FormFilter):
-    """Equal to a typed number; a subclass sets `title` and `parameter`."""
-
-    def fields(self) -> dict[str, forms.Field]:
-        widget = UnfoldAdminTextInputWidget(attrs={"inputmode": "numeric"})
-        return {self.parameter: forms.CharField(label="", required=False, widget=widget)}
-
-    def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
-        number = read_parameter(filtering.number, given[self.parameter])
-        return rows.filter(**{self.parameter: number})
-
-
-class ChoiceFilter(FormFilter):
-    """One of a field's choices; a subclass sets `title`, `parameter` and `options`."""
-
-    options: ClassVar[Any]
-
-    @property
-    def tabs(self) -> Any:
-        """The choices that a list with tabs shows as such."""
-        return self.options
-
-    def fields(self) -> dict[str, forms.Field]:
-        choices = [("", _("All")), *self.options]
-        field = forms.ChoiceField(
-            label="",
-            required=False,
-            choices=choices,
-            widget=UnfoldAdminSelectWidget(choices=choices),
-        )
-        return {self.parameter: field}
-
-    def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
-        known = [str(value) for value, _label in self.options]
-        chosen = read_parameter(filtering.one_of(known), given[self.parameter])
-        return rows.filter(**{self.parameter: chosen})
+def list_filters(
+    filters: type[RowFilters], **looks: type[FormFilter]
+) -> tuple[type[FormFilter], ...]:
+    """The filters of a list, one for each parameter that it takes; some with a look of their own,
+    which may have further parameters."""
+    found: dict[Any, type[FormFilter]] = {}
+    for name, each in filters.listed().items():
+        look = looks.get(name, FormFilter)
+        parameters = getattr(look, "parameters", (name,))
+        own = {"filters": filters, "parameters": parameters, "title": look.title or each.label}
+        found[parameters] = type(look.__name__, (look,), own)
+    return tuple(found.values())
 
 
 class DayFilter(FormFilter):

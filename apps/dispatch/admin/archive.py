@@ -15,20 +15,24 @@ from django.utils.translation import ngettext_lazy
 from apps.common.admin import MachineRowAdmin, reason_action
 from apps.common.admin.columns import ListColumn
 from apps.common.admin.display import column, json_field, state_label, text_column, time_column
+from apps.common.admin.filters import FormFilter, list_filters
 from apps.common.admin.html import page_link
 from apps.common.admin.timeline import Moment
 from apps.common.admin.two_tables import TwoTablesAdmin
 from apps.common.readers import read_key, read_number
-from apps.dispatch.admin.dispatches import DispatchAdmin, StateFilter
-from apps.dispatch.admin.filters import ExecutorFilter, SourceFilter
+from apps.dispatch.admin.dispatches import DispatchAdmin, dispatch_filters
+from apps.dispatch.admin.filters import ExecutorFilter
 from apps.dispatch.models import TASK_MODELS, ArchivedDispatch, ArchivedTask, Dispatch, Executor
 from apps.dispatch.services.archive import restore_task
+from apps.dispatch.services.filtered import ArchivedDispatchFilters, ArchivedTaskFilters
 from apps.journal.admin import latest_moments
 from apps.journal.models import Source
 
 
-class ArchivedStateFilter(StateFilter):
-    tabs = [each for each in StateFilter.options if each[0] != Dispatch.State.OPEN]
+class ArchivedStateFilter(FormFilter):
+    @property
+    def tabs(self) -> Any:
+        return [each for each in self.options if each[0] != Dispatch.State.OPEN]
 
 
 class ArchivedDispatchAdmin(DispatchAdmin):
@@ -41,9 +45,7 @@ class ArchivedDispatchAdmin(DispatchAdmin):
     when_empty = _("Dispatches come here some days after their end.")
     actions = ()
     list_columns = (*DispatchAdmin.list_columns, ListColumn("archived", "shown_archived_at"))
-    list_filter = tuple(
-        ArchivedStateFilter if each is StateFilter else each for each in DispatchAdmin.list_filter
-    )
+    list_filter = dispatch_filters(ArchivedDispatchFilters, state=ArchivedStateFilter)
     fieldsets: ClassVar[Any] = (
         *DispatchAdmin.fieldsets,
         (_("Archive"), {"fields": ("shown_archived_at",)}),
@@ -91,7 +93,7 @@ class ArchivedTaskAdmin(TwoTablesAdmin, MachineRowAdmin):
         ("executor_link", "shown_start_at", "shown_end_at", "shown_archived_at"),
     )
     list_select_related = ("executor",)
-    list_filter = (ExecutorFilter, SourceFilter)
+    list_filter = list_filters(ArchivedTaskFilters, executor=ExecutorFilter)
     list_defer = ("body",)
     search_help_text = _("Number or executor")
     exact_search = (("task", read_number), ("executor__name", read_key))

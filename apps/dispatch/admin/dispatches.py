@@ -26,18 +26,19 @@ from apps.common.admin.display import (
     text_column,
     time_column,
 )
-from apps.common.admin.filters import ChoiceFilter, DayFilter, InstantFilter
+from apps.common.admin.filters import DayFilter, FormFilter, InstantFilter, list_filters
 from apps.common.admin.html import link, list_url, page_link, page_url
 from apps.common.admin.keyset import KeysetAdmin
 from apps.common.admin.list_head import MAX_COUNTED
+from apps.common.admin.payload_filter import PayloadFilter
 from apps.common.admin.timeline import Moment
 from apps.common.admin.two_tables import TwoTablesAdmin
 from apps.common.readers import read_key, read_number
-from apps.dispatch.admin.filters import DispatchesOf, DispatchPayload, SourceFilter, TaskFilter
+from apps.dispatch.admin.filters import ExecutorFilter
 from apps.dispatch.models import AnyDispatch, ArchivedDispatch, Dispatch, Executor, Source
 from apps.dispatch.rules import names, verbs
 from apps.dispatch.services import ending
-from apps.dispatch.services.filtered import users_behind
+from apps.dispatch.services.filtered import DispatchFilters, users_behind
 from apps.journal.admin import latest_moments
 from apps.journal.models import Source as JournalSource
 
@@ -72,14 +73,16 @@ COLUMNS = (
 )
 
 
-class StateFilter(ChoiceFilter):
-    title = _("state")
-    parameter = "state"
-    options = Dispatch.State.choices
-
-
 class HandedOutFilter(DayFilter):
     title = _("handed out")
+
+
+def dispatch_filters(
+    filters: type[DispatchFilters], **looks: type[FormFilter]
+) -> tuple[type[FormFilter], ...]:
+    """The filters of a list of dispatches, live or archived."""
+    looks |= {"executor": ExecutorFilter, "where": PayloadFilter}
+    return (*list_filters(filters, **looks), HandedOutFilter, InstantFilter)
 
 
 def _is_open(dispatch: Dispatch) -> bool:
@@ -103,15 +106,7 @@ class DispatchAdmin(TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
     )
     list_after_template = "admin/includes/older_in_archive.html"
     list_select_related = ("executor",)
-    list_filter: ClassVar[Any] = (
-        DispatchesOf,
-        StateFilter,
-        SourceFilter,
-        TaskFilter,
-        DispatchPayload,
-        HandedOutFilter,
-        InstantFilter,
-    )
+    list_filter: ClassVar[Any] = dispatch_filters(DispatchFilters)
     list_tabs = "state"
     list_defer = ("params", "result", "message")
     export_columns = (

@@ -20,16 +20,17 @@ from apps.common.admin import ServiceForm, ServiceModelAdmin, reason_action
 from apps.common.admin.base import Panel
 from apps.common.admin.changelist import tidy_search
 from apps.common.admin.display import column, state_label, text_column, time_column
-from apps.common.admin.filters import ChoiceFilter
+from apps.common.admin.filters import list_filters
 from apps.common.admin.html import link, list_url
 from apps.dispatch.admin.executor_blockers import FIRST_DAY, blocker_sentences
 from apps.dispatch.admin.executor_csv import ExecutorCsvPages
 from apps.dispatch.admin.executor_page import executor_panels, rebuild_view
 from apps.dispatch.admin.explain import explain_view, why_nothing_view
-from apps.dispatch.admin.filters import MembersOf, SilentFilter
+from apps.dispatch.admin.filters import ExecutorFilter, SilentFilter
 from apps.dispatch.models import Executor, Membership, OnceTask
 from apps.dispatch.rules import names
 from apps.dispatch.services import executors
+from apps.dispatch.services.filtered import ExecutorFilters
 from apps.journal.admin import RecordedAdmin
 
 KIND_COLOURS = {Executor.Kind.USER: "info", Executor.Kind.GROUP: "primary"}
@@ -85,18 +86,6 @@ class ExecutorForm(ServiceForm):
         return {name: value for name, value in self.changes.items() if name in {"title", "enabled"}}
 
 
-class KindFilter(ChoiceFilter):
-    title = _("kind")
-    parameter = "kind"
-    options = Executor.Kind.choices
-
-
-class EnabledFilter(ChoiceFilter):
-    title = _("enabled")
-    parameter = "enabled"
-    options = (("True", _("yes")), ("False", _("no")))
-
-
 def names_view(request: HttpRequest, *, model_admin: Any) -> JsonResponse:
     """`{"names": […]}`: up to 20 names that start with `term`, for suggestions."""
     if not model_admin.has_view_permission(request):
@@ -131,7 +120,7 @@ class ExecutorAdmin(RecordedAdmin, ServiceModelAdmin):
         ("shown_kind", "name", "shown_title"),
         ("belongs", "open_tasks", "shown_last_seen_at"),
     )
-    list_filter = (KindFilter, EnabledFilter, MembersOf, SilentFilter)
+    list_filter = list_filters(ExecutorFilters, group=ExecutorFilter, silent=SilentFilter)
     search_fields = ("name", "title")
     search_help_text = _("Part of a name or title")
     ordering = ("name",)

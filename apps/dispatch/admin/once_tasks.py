@@ -5,13 +5,7 @@ from __future__ import annotations
 from django.contrib import admin
 from django.utils.translation import gettext_lazy as _
 
-from apps.dispatch.admin.filters import (
-    EndsFilter,
-    ModeFilter,
-    StateFilter,
-    TaskPayload,
-    TasksFor,
-)
+from apps.dispatch.admin.filters import StateFilter, task_filters
 from apps.dispatch.admin.periods import StartsIn
 from apps.dispatch.admin.task_actions import shift_action
 from apps.dispatch.admin.task_form import TaskForm
@@ -41,7 +35,7 @@ class OnceTaskAdmin(TaskAdmin):
         ("shown_state", "shown_title"),
         ("executor_link", "quota", "shown_start_at"),
     )
-    list_filter = (TasksFor, ModeFilter, StartsIn, StateFilter, EndsFilter, TaskPayload)
+    list_filter = task_filters(StartsIn, StateFilter)
 
     shift = shift_action(
         _(

@@ -17,7 +17,8 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock, filtering
 from apps.common.admin.filters import DayFilter
-from apps.dispatch.services.filtered import tasks_before, tasks_since
+from apps.common.filtering import RowFilter
+from apps.dispatch.services.filtered import OnceTaskFilters, RotateTaskFilters
 
 PERIOD = timedelta(days=7)
 
@@ -48,19 +49,22 @@ class PeriodFilter(DayFilter):
         return first, last
 
     def bounded(self, rows: QuerySet[Any], side: str, instant: datetime) -> QuerySet[Any]:
-        return tasks_before(rows, instant) if side == "lt" else tasks_since(rows, instant)
+        since, until = self.filters.period or ("", "")
+        return self.filters.narrow(rows, RowFilter({until if side == "lt" else since: instant}))
 
 
 class StartsIn(PeriodFilter):
     """The once tasks that start within the period."""
 
     title = _("start")
+    filters = OnceTaskFilters
 
 
 class RunsIn(PeriodFilter):
     """The rotations that run at some time within the period."""
 
     title = _("period")
+    filters = RotateTaskFilters
 
 
 @dataclass(frozen=True)

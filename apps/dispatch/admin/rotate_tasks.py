@@ -30,7 +30,7 @@ from apps.common.admin.display import (
 from apps.common.admin.html import noted
 from apps.common.admin.time_inputs import use_zone_of_form
 from apps.common.errors import FieldError
-from apps.dispatch.admin.filters import ModeFilter, RotationStateFilter, TaskPayload, TasksFor
+from apps.dispatch.admin.filters import RotationStateFilter, task_filters
 from apps.dispatch.admin.periods import RunsIn
 from apps.dispatch.admin.task_actions import shift_action
 from apps.dispatch.admin.task_csv import RULE_PARTS
@@ -155,7 +155,7 @@ class RotateTaskAdmin(TaskAdmin):
         ("shown_state", "shown_title"),
         ("executor_and_rotations", "next_due"),
     )
-    list_filter = (TasksFor, ModeFilter, RunsIn, RotationStateFilter, TaskPayload)
+    list_filter = task_filters(RunsIn, RotationStateFilter)
 
     shown_rule, rule_words = shown_rule, rule_words
     shown_start_at = zoned_time_column("start_at", _("start"))

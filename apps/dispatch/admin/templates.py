@@ -16,14 +16,14 @@ from django.utils.timezone import localtime
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from apps.common import filtering
 from apps.common.admin import ServiceForm, ServiceModelAdmin, reason_action
 from apps.common.admin.base import Panel
 from apps.common.admin.display import column, label, state_label, time_column
-from apps.common.admin.filters import ChoiceFilter, read_parameter
+from apps.common.admin.filters import list_filters
 from apps.common.admin.html import bullets, page_link
 from apps.common.admin.json_text import JsonTextField
 from apps.common.errors import FieldError, PlatformError
+from apps.common.filtersets import Choice, RowFilters
 from apps.dispatch.models import OnceTask, RotateTask, Template
 from apps.dispatch.services import templates
 from apps.journal.admin import RecordedAdmin
@@ -62,22 +62,15 @@ class TemplateForm(ServiceForm):
         return ()
 
 
-class StatusFilter(ChoiceFilter):
-    title = _("status")
-    parameter = "status"
-    options = Template.Status.choices
+def _newest(rows: Any, _name: str, _value: str) -> Any:
+    return rows.filter(is_newest=True)
 
 
-class VersionFilter(ChoiceFilter):
-    """Newest versions only, which is what most people look for."""
+class TemplateFilters(RowFilters):
+    """Newest versions only are what most people look for."""
 
-    title = _("versions")
-    parameter = "versions"
-    options = (("newest", _("newest only")),)
-
-    def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
-        read_parameter(filtering.one_of(["newest"]), given[self.parameter])
-        return rows.filter(is_newest=True)
+    versions = Choice((("newest", _("newest only")),), label=_("versions"), method=_newest)
+    status = Choice(Template.Status.choices, label=_("status"))
 
 
 class TemplateAdmin(RecordedAdmin, ServiceModelAdmin):
@@ -99,7 +92,7 @@ class TemplateAdmin(RecordedAdmin, ServiceModelAdmin):
         ("used_by", "created"),
     )
     list_display_links = ("name", "shown_version")
-    list_filter = (VersionFilter, StatusFilter)
+    list_filter = list_filters(TemplateFilters)
     list_defer = ("schema",)
     search_fields = ("name",)
     ordering = ("name", "-version")

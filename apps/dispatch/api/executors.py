@@ -8,6 +8,7 @@ from rest_framework.request import Request
 from apps.access.bindings import actor_of, executors_of
 from apps.access.rules.clients import Binding
 from apps.common.errors import Invalid
+from apps.common.filter_fields import FilterQuery
 from apps.common.paging import KeysetPage, PageQuery
 from apps.common.serializer_fields import Boolean, Choice, Integer, Names, Text
 from apps.common.serializers import StrictSerializer
@@ -16,12 +17,13 @@ from apps.dispatch.api.shapes import ExecutorOut, MembersOut
 from apps.dispatch.models import Executor
 from apps.dispatch.rules import names
 from apps.dispatch.services import executors
+from apps.dispatch.services.filtered import ExecutorFilters
 
 READ_AND_PLAN = {"GET": "read", "POST": "operate", "PUT": "operate", "PATCH": "operate"}
 
 
-class ExecutorQuery(PageQuery):
-    kind = Choice(choices=Executor.Kind.choices, required=False)
+class ExecutorQuery(FilterQuery, PageQuery):
+    filters = ExecutorFilters
 
 
 class ExecutorChanges(StrictSerializer):
@@ -69,8 +71,7 @@ class ExecutorsView(ApiView):
         page = KeysetPage(request, self.query)
         bound = executors_of(request)
         found = Executor.objects.all() if bound is None else Executor.objects.within(bound)
-        if self.query.get("kind"):
-            found = found.filter(kind=self.query["kind"])
+        found = ExecutorFilters.narrow(found, ExecutorQuery.wanted(self.query))
         return JsonAnswer(page.answer([ExecutorOut.of(row) for row in page.rows(found)]))
 
     def post(self, request: Request) -> JsonAnswer:

@@ -15,10 +15,7 @@ from apps.common.serializers import Answer
 from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask, Source, Task, Template
 from apps.dispatch.rules.task import RANGES
 from apps.dispatch.services import pull
-
-# The API takes and shows no deleted tasks.
-STATUSES = [choice for choice in Task.Status.choices if choice[0] != Task.Status.DELETED.value]
-STATES = [choice for choice in Task.State.choices if choice[0] != Task.State.DELETED.value]
+from apps.dispatch.services.filtered import STATES, STATUSES
 
 
 def require(rule: Callable[..., object], value: Any, *, field: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import Any, ClassVar
 
 from rest_framework.request import Request
@@ -10,39 +10,33 @@ from rest_framework.request import Request
 from apps.access.bindings import actor_of, executors_of, masks_payload, unmask
 from apps.access.rules.clients import Binding
 from apps.common import paging
-from apps.common.conditions import Where
 from apps.common.errors import Invalid, Mistakes, NotFound
-from apps.common.json_path import Condition
-from apps.common.json_search import holding
+from apps.common.filter_fields import FilterQuery
+from apps.common.filtering import RowFilter
 from apps.common.paging import KeysetPage, PageQuery
-from apps.common.serializer_fields import Choice, Integer, Reason, Text
+from apps.common.serializer_fields import Integer, Reason, Text
 from apps.common.serializers import StrictSerializer
 from apps.common.views import ApiView, JsonAnswer, NoContent
 from apps.common.zones import parse_zone
 from apps.dispatch.api.shapes import (
-    STATES,
-    STATUSES,
     ArchivedTaskOut,
     OnceTaskOut,
     RotateTaskOut,
     require,
     task_field,
 )
-from apps.dispatch.models import ArchivedTask, Executor, OnceTask, RotateTask, Source
+from apps.dispatch.models import ArchivedTask, Executor, OnceTask, RotateTask
 from apps.dispatch.rules import names
 from apps.dispatch.rules.recurrence import DAYS, MINUTES, parse_rule
-from apps.dispatch.rules.task_filter import PAYLOAD, read
 from apps.dispatch.services import archive, executors, standing, tasks, templates, validation
+from apps.dispatch.services.filtered import ArchivedTaskFilters, RestTaskFilters
 
 # Rotations that are looked at for a page of one state: the database does not know it.
 MAX_ROTATIONS = 500
 
 
-class TaskQuery(PageQuery):
-    executor = Text(max_length=names.MAX_CHARACTERS, required=False)
-    status = Choice(choices=STATUSES, required=False)
-    state = Choice(choices=STATES, required=False, help_text="What has become of it.")
-    where = Where(PAYLOAD)
+class TaskQuery(FilterQuery, PageQuery):
+    filters = RestTaskFilters
 
 
 class TaskBody(StrictSerializer):
@@ -172,23 +166,17 @@ class TasksView(ApiView):
         found: Any = self.model.objects.not_deleted().select_related("executor", "template")
         if bound is not None:
             found = found.within(bound)
-        if self.query.get("status"):
-            found = found.filter(status=self.query["status"])
-        if self.query.get("executor"):
-            known = names.is_name(self.query["executor"])
-            found = found.filter(executor__name=self.query["executor"]) if known else found.none()
-        where = read(self.model.source, {"where": self.query.get("where")}).where
-        rows = self._rows(page, found, self.query.get("state"), where)
+        wanted = TaskQuery.wanted(self.query)
+        found = RestTaskFilters.narrow(found, wanted.only(["executor", "status"]))
+        rows = self._rows(page, found, wanted.get("state"), wanted.only(["where"]))
         return JsonAnswer(page.answer([task_json(request, row) for row in rows]))
 
-    def _rows(
-        self, page: KeysetPage, found: Any, state: str | None, where: Sequence[Condition]
-    ) -> list[Any]:
-        possible, chosen = found, holding(found, where)
+    def _rows(self, page: KeysetPage, found: Any, state: str | None, where: RowFilter) -> list[Any]:
+        possible, chosen = found, RestTaskFilters.narrow(found, where)
         if state is not None and self.model is RotateTask:
 
             def keep(rows: list[Any]) -> list[Any]:
-                if where:
+                if where.given:
                     numbers = chosen.filter(pk__in=[row.pk for row in rows])
                     held = {*numbers.values_list("pk", flat=True)}
                     rows = [row for row in rows if row.pk in held]
@@ -198,7 +186,7 @@ class TasksView(ApiView):
         if state is not None:
             possible = standing.once_by_time(found, state)
             chosen = standing.once_in_state(chosen, state)
-        if state is None and not where:
+        if state is None and not where.given:
             rows: list[Any] = page.rows(found)
         else:
             rows = page.rows_among(possible, chosen, limit=paging.MAX_EXAMINED)
@@ -212,9 +200,8 @@ class TasksView(ApiView):
         return JsonAnswer(task_json(request, task), status=201)
 
 
-class ArchivedTaskQuery(PageQuery):
-    executor = Text(max_length=names.MAX_CHARACTERS, required=False)
-    source = Choice(choices=Source.choices, required=False)  # type: ignore[assignment]
+class ArchivedTaskQuery(FilterQuery, PageQuery):
+    filters = ArchivedTaskFilters
 
 
 class ArchivedTasksView(ApiView):
@@ -234,11 +221,7 @@ class ArchivedTasksView(ApiView):
         bound = executors_of(request)
         every = ArchivedTask.objects.select_related("executor")
         found = every if bound is None else every.within(bound)
-        if self.query.get("source"):
-            found = found.filter(source=self.query["source"])
-        if self.query.get("executor"):
-            known = names.is_name(self.query["executor"])
-            found = found.filter(executor__name=self.query["executor"]) if known else found.none()
+        found = ArchivedTaskFilters.narrow(found, ArchivedTaskQuery.wanted(self.query))
         rows = page.rows_among(every, found, limit=paging.MAX_EXAMINED)
         return JsonAnswer(page.answer([ArchivedTaskOut.of(row) for row in rows]))
 

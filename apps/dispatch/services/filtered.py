@@ -1,27 +1,58 @@
-"""Finding dispatches and tasks by a filter."""
+"""Which executors, tasks and dispatches are meant by lists, REST and bulk runs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime, timedelta
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
+from django import forms
 from django.db.models import Q, QuerySet, TextField
 from django.db.models.functions import Cast
+from django.utils.translation import gettext_lazy as _
 
-from apps.common import ids
-from apps.common.json_search import holding
+from apps.common import filtering
+from apps.common.filtering import RowFilter
+from apps.common.filtersets import (
+    Choice,
+    Choices,
+    Door,
+    Instant,
+    Key,
+    MadeBefore,
+    MadeSince,
+    Number,
+    Numbers,
+    Payload,
+    ReadField,
+    RowFilters,
+    Text,
+)
 from apps.common.readers import read_number
-from apps.dispatch.models import Executor, Membership, OnceTask, RotateTask, Source
+from apps.dispatch.models import (
+    ArchivedDispatch,
+    Dispatch,
+    Executor,
+    Membership,
+    OnceTask,
+    RotateTask,
+    Source,
+    Task,
+)
 from apps.dispatch.models.dispatch import DispatchQuerySet
 from apps.dispatch.rules import names, policy
-from apps.dispatch.rules.dispatch_filter import DispatchFilter
-from apps.dispatch.rules.task_filter import TaskFilter
+from apps.dispatch.services.planning import ENDING_WITHIN, UNFILLED_WITHIN
+from apps.dispatch.services.standing import ending_within
 
-# An id is made after the instant its row names, and waiting for locks may lie between the two.
-_ID_SLACK = ids.lowest_id_at(ids.EPOCH + timedelta(minutes=10))
+_PEOPLE = Door.LIST | Door.BULK
+_PROGRAMS = Door.REST | Door.BULK
+_ROWS = Door.ADDRESS | Door.BULK
+# The API takes and shows no deleted tasks.
+STATUSES = [each for each in Task.Status.choices if each[0] != Task.Status.DELETED.value]
+STATES = [each for each in Task.State.choices if each[0] != Task.State.DELETED.value]
 
 
+# --- executors ------------------------------------------------------------------------------------
 def users_behind(name: str) -> list[int]:
     """The user of that name, or the members of the group.
 
@@ -38,89 +69,248 @@ def reaching(name: str) -> list[int]:
     return list(reached.values_list("pk", flat=True))
 
 
-def tasks_meant(model: type[OnceTask] | type[RotateTask], wanted: TaskFilter) -> QuerySet[Any]:
-    """The tasks that the filter means, rotations with their rule as text in `rule_json`; Invalid
-    when it is about what is masked."""
-    rows: QuerySet[Any] = model.objects.all()
-    if wanted.ids:
-        rows = rows.filter(pk__in=wanted.ids)
-    if wanted.executor:
-        rows = rows.filter(executor__in=reaching(wanted.executor))
-    if wanted.statuses:
-        rows = rows.filter(status__in=wanted.statuses)
-    if wanted.mode:
-        rows = rows.filter(mode=wanted.mode)
+def _of_users(rows: Any, _name: str, executor: str) -> Any:
+    return rows.filter(executor__in=users_behind(executor))
+
+
+def _reaching(rows: Any, _name: str, executor: str) -> Any:
+    return rows.filter(executor__in=reaching(executor))
+
+
+def _addressed(rows: Any, _name: str, executor: str) -> Any:
+    return rows.filter(executor__name=executor) if names.is_name(executor) else rows.none()
+
+
+def _of_one(rows: Any, _name: str, executor: str) -> Any:
+    # As a number, because a join might begin anywhere.
+    known = Executor.objects.filter(name=executor).values_list("pk", flat=True)
+    return rows.filter(executor_id=(names.is_name(executor) and known.first()) or 0)
+
+
+class ExecutorName(Text):
+    """The executor of exactly this name. People are told when it is none; programs find no row."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        limit = names.MAX_CHARACTERS
+        super().__init__(*args, label=_("executor"), max_length=limit, read=str, **kwargs)
+
+    @property
+    def typed_field(self) -> forms.Field:
+        return ReadField(read=filtering.key)
+
+
+class ExecutorFilters(RowFilters):
+    """The names of members have an index; the rest compares few rows."""
+
+    kind = Choice(Executor.Kind.choices, label=_("kind"), doors=Door.LIST | Door.REST)
+    enabled = Choice((("True", _("yes")), ("False", _("no"))), label=_("enabled"), doors=Door.LIST)
+    group = Key("memberships__group__name", label=_("member of"), doors=Door.LIST)
+    silent = Choice((("True", _("yes")),), label=_("silent with work in hand"), doors=Door.LIST)
+
+
+# --- tasks ----------------------------------------------------------------------------------------
+def _in_title(rows: Any, column: str, text: str) -> Any:
     # As the search of a list has it.
-    for word in wanted.text.split():
-        rows = rows.filter(title__icontains=word)
-    for name, bounded in zip(wanted.PERIOD, (tasks_since, tasks_before), strict=True):
-        if (instant := getattr(wanted, name)) is not None:
-            rows = bounded(rows, instant)
-    if model is RotateTask:
-        rows = rows.annotate(rule_json=Cast("rule", TextField()))
-    return holding(rows, wanted.where)
+    for word in text.split():
+        rows = rows.filter(**{f"{column}__icontains": word})
+    return rows
 
 
-def tasks_since(rows: QuerySet[Any], instant: datetime) -> QuerySet[Any]:
-    """The once tasks that start then or later; the rotations that do not end by then."""
-    if rows.model is OnceTask:
-        return rows.filter(start_at__gte=instant)
+def _not_over(rows: Any, _name: str, instant: datetime) -> Any:
     return rows.filter(Q(end_at=None) | Q(end_at__gt=instant))
 
 
-def tasks_before(rows: QuerySet[Any], instant: datetime) -> QuerySet[Any]:
-    """The tasks of either kind that start before it."""
-    return rows.filter(start_at__lt=instant)
+def _ending(rows: Any, _name: str, within: str) -> Any:
+    return ending_within(rows, {"6h": ENDING_WITHIN, "24h": UNFILLED_WITHIN}[within])
 
 
-def narrowed(rows: DispatchQuerySet, wanted: DispatchFilter) -> DispatchQuerySet:
-    """Those of the dispatches that the filter means; Invalid when it is about what is masked."""
-    if wanted.ids:
-        rows = rows.filter(pk__in=wanted.ids)
-    if wanted.executor:
-        rows = rows.filter(executor__in=users_behind(wanted.executor))
-    if wanted.states == (policy.OPEN,):
-        # Only open ones have it, and it has an index.
-        rows = rows.filter(open_for__isnull=False)
-    elif wanted.states:
-        rows = rows.filter(state__in=wanted.states)
-    if wanted.source:
-        rows = rows.filter(source=wanted.source)
-    if wanted.task is not None:
-        rows = rows.filter(source__in=Source.values, task=wanted.task)
-    if wanted.text:
-        rows = rows.filter(_says(wanted.text))
-    return holding(_handed_out_between(rows, wanted), wanted.where)
+class TaskFilters(RowFilters):
+    """`executor` is whom the tasks reach, themselves or by a group; `text` is part of a title.
+
+    Indexes have the executors, and the starts of a period, which a subclass adds.
+    """
+
+    ids = Numbers("pk", label=_("numbers"), doors=_ROWS)
+    executor = Key(
+        label=_("reaches executor"),
+        method=_reaching,
+        doors=_PEOPLE,
+        help_text="Whom they reach, also by a group.",
+    )
+    mode = Choice(Task.Mode.choices, label=_("mode"), doors=_PEOPLE)
+    status = Choices(Task.Status.choices, label=_("state"), doors=_PEOPLE)
+    ends = Choice(
+        (("6h", _("within 6 hours")), ("24h", _("within 24 hours"))),
+        label=_("ends"),
+        method=_ending,
+        doors=Door.LIST,
+    )
+    where = Payload(("params",), label=_("payload"))
+    text = Text(
+        "title",
+        label=_("search"),
+        method=_in_title,
+        listed="q",
+        doors=_ROWS,
+        help_text="Parts of the title.",
+    )
 
 
-def few(rows: DispatchQuerySet, wanted: DispatchFilter, *, most: int) -> Sequence[int] | None:
+class OnceTaskFilters(TaskFilters):
+    """The period is that of their starts."""
+
+    period = ("start_after", "start_before")
+
+    start_after = Instant("start_at", "gte", label=_("start from"), doors=Door.BULK)
+    start_before = Instant("start_at", "lt", label=_("start before"), doors=Door.BULK)
+
+    class Meta:
+        model = OnceTask
+        fields = ()
+
+
+class RotateTaskFilters(TaskFilters):
+    """Those that run at some time within the period: between their start and their end."""
+
+    period = ("runs_after", "runs_before")
+
+    left_out = frozenset({"ends"})
+
+    runs_after = Instant(
+        label=_("runs after"),
+        method=_not_over,
+        doors=Door.BULK,
+        help_text="Those that do not end by then.",
+    )
+    runs_before = Instant(
+        "start_at",
+        "lt",
+        label=_("runs before"),
+        doors=Door.BULK,
+        help_text="Those that start before it.",
+    )
+
+    class Meta:
+        model = RotateTask
+        fields = ()
+
+
+class RestTaskFilters(RowFilters):
+    """What programs list tasks by: to whom they are addressed, what an operator has made of them,
+    and the state, by which `standing` finds them."""
+
+    executor = ExecutorName(method=_addressed)
+    status = Choice(STATUSES, label=_("status"))
+    state = Choice(STATES, label=_("state"), help_text="What has become of it.")
+    where = Payload(("params",), label=_("payload"))
+
+
+class ArchivedTaskFilters(RowFilters):
+    """They are examined newest first."""
+
+    executor = ExecutorName(method=_addressed)
+    source = Choice(Source.choices, label=_("source"))
+
+
+TASK_FILTERS: Mapping[type[Task], type[TaskFilters]] = {
+    OnceTask: OnceTaskFilters,
+    RotateTask: RotateTaskFilters,
+}
+
+
+def tasks_meant(model: type[OnceTask] | type[RotateTask], wanted: RowFilter) -> QuerySet[Any]:
+    """The tasks that the filter means, rotations with their rule as text in `rule_json`; Invalid
+    when it is about what is masked."""
+    rows: QuerySet[Any] = model.objects.all()
+    if model is RotateTask:
+        rows = rows.annotate(rule_json=Cast("rule", TextField()))
+    return TASK_FILTERS[model].narrow(rows, wanted)
+
+
+# --- dispatches -----------------------------------------------------------------------------------
+def _in_states(rows: Any, _name: str, states: Sequence[str]) -> Any:
+    # Only open ones have it, and it has an index.
+    if states == (policy.OPEN,):
+        return rows.filter(open_for__isnull=False)
+    return rows.filter(state__in=states)
+
+
+def _of_task(rows: Any, _name: str, task: int) -> Any:
+    # Naming every source lets the index that starts with it be used.
+    return rows.filter(source__in=Source.values, task=task)
+
+
+def _is_or_is_of(rows: Any, _name: str, text: str) -> Any:
+    if (number := read_number(text)) is not None:
+        return rows.filter(pk=number)
+    known = Executor.objects.filter(name=text) if names.is_name(text) else Executor.objects.none()
+    return rows.filter(executor__in=list(known.values_list("pk", flat=True)))
+
+
+class DispatchFilters(RowFilters):
+    """`executor` is a user, or a group for its present members; `text` a number or an executor.
+
+    Indexes have the executors and the tasks of either source in the order of ids, and what is open.
+    """
+
+    period = ("dispatched_after", "dispatched_before")
+
+    ids = Numbers("pk", label=_("numbers"), doors=_ROWS)
+    executor = Key(
+        label=_("executor"),
+        method=_of_users,
+        doors=_PEOPLE,
+        help_text="A user; a group stands for its members.",
+    )
+    state = Choices(Dispatch.State.choices, label=_("state"), method=_in_states)
+    source = Choice(Source.choices, label=_("source"))
+    task = Number(label=_("task"), method=_of_task)
+    where = Payload(("params", "result"), label=_("payload"))
+    dispatched_after = MadeSince("dispatched_at", label=_("handed out from"), doors=_PROGRAMS)
+    dispatched_before = MadeBefore("dispatched_at", label=_("handed out before"), doors=_PROGRAMS)
+    text = Text(label=_("search"), method=_is_or_is_of, listed="q", doors=Door.ADDRESS)
+
+    class Meta:
+        model = Dispatch
+        fields = ()
+
+
+class RestDispatchFilters(DispatchFilters):
+    """Programs name one user. Where an index has the user and the task, it is that of the user."""
+
+    in_order = (frozenset({"executor"}), frozenset({"source", "task"}))
+
+    executor = ExecutorName(method=_of_one)
+    state = Choice(Dispatch.State.choices, label=_("state"))
+    task = Number(label=_("task"))
+
+
+class RestArchiveFilters(RestDispatchFilters):
+    """Nothing is open there, and no index has the states."""
+
+    left_out = frozenset({"state"})
+
+
+class ArchivedDispatchFilters(DispatchFilters):
+    """As `DispatchFilters`; the archive has no column of what is open."""
+
+    state = Choices(Dispatch.State.choices, label=_("state"), doors=Door.LIST)
+
+    class Meta:
+        model = ArchivedDispatch
+        fields = ()
+
+
+def few(rows: DispatchQuerySet, wanted: RowFilter, *, most: int) -> Sequence[int] | None:
     """The numbers of all dispatches that can be meant, if an index finds them and they are at most
     so many; else None."""
-    if wanted.ids:
-        return wanted.ids
-    indexed = wanted.only(["executor", "states", "task"])
-    if wanted.states != (policy.OPEN,):
-        indexed = indexed.without("states")
+    if numbers := wanted.get("ids"):
+        return numbers  # type: ignore[no-any-return]
+    indexed = wanted.only(["executor", "state", "task"])
+    if wanted.get("state") != (policy.OPEN,):
+        indexed = indexed.without("state")
     if not indexed.given:
         return None
-    found = narrowed(rows, indexed).order_by().values_list("pk", flat=True)[: most + 1]
-    return list(found) if len(found) <= most else None
-
-
-def _says(text: str) -> Q:
-    if (number := read_number(text)) is not None:
-        return Q(pk=number)
-    known = Executor.objects.filter(name=text) if names.is_name(text) else Executor.objects.none()
-    return Q(executor__in=list(known.values_list("pk", flat=True)))
-
-
-def _handed_out_between(rows: DispatchQuerySet, wanted: DispatchFilter) -> DispatchQuerySet:
-    # The bound on the id is what keeps the scan short; no index has the instant.
-    after, before = wanted.dispatched_after, wanted.dispatched_before
-    if after is not None:
-        floor = ids.lowest_id_at(after) - _ID_SLACK
-        rows = rows.filter(id__gte=floor, dispatched_at__gte=after)
-    if before is not None:
-        ceiling = ids.lowest_id_at(before) + _ID_SLACK
-        rows = rows.filter(id__lt=ceiling, dispatched_at__lt=before)
-    return rows
+    found = DispatchFilters.narrow(rows, indexed).order_by().values_list("pk", flat=True)
+    keys = list(found[: most + 1])
+    return keys if len(keys) <= most else None

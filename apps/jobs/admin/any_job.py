@@ -9,6 +9,7 @@ from django.db.models import QuerySet
 from django.db.models.functions import Left
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
+from django.utils.timezone import get_current_timezone
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
@@ -20,17 +21,22 @@ from apps.common.admin.changelist import tidy_search
 from apps.common.admin.keyset import KeysetAdmin
 from apps.common.admin.timeline import Moment
 from apps.common.admin.two_tables import TwoTablesAdmin
+from apps.common.filtering import RowFilter
 from apps.jobs.admin import job_columns, job_fields, job_panels
-from apps.jobs.admin.filters import wanted_of
 from apps.jobs.admin.job_forms import HostForm
 from apps.jobs.models import AnyJob
 from apps.jobs.rules import transitions
 from apps.jobs.services import control, find
+from apps.jobs.services.job_filters import JobFilters
 
 
 def may(arrow: str) -> Any:
     """Whether a job is in a state that the arrow leaves from."""
     return lambda job: transitions.is_legal(arrow, job.status)
+
+
+def _wanted(given: Mapping[str, str]) -> RowFilter:
+    return JobFilters.read_address(given, get_current_timezone())
 
 
 class AnyJobAdmin(TwoTablesAdmin, ServiceModelAdmin, KeysetAdmin):
@@ -55,14 +61,14 @@ class AnyJobAdmin(TwoTablesAdmin, ServiceModelAdmin, KeysetAdmin):
     def found_by_index(
         self, rows: QuerySet[Any], given: Mapping[str, str], term: str
     ) -> Sequence[int] | None:
-        wanted = wanted_of({**given, "q": term})
+        wanted = _wanted({**given, "q": term})
         return find.few(rows, wanted, most=self.max_indexed, model=self.model)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        wanted = wanted_of({"q": tidy_search(search_term).strip()})
-        return find.narrowed(queryset, wanted), False  # type: ignore[arg-type]
+        wanted = _wanted({"q": tidy_search(search_term).strip()})
+        return JobFilters.narrow(queryset, wanted), False
 
     def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:
         now = clock.now()

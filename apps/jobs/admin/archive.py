@@ -8,18 +8,9 @@ from django.contrib import admin
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.admin.filters import InstantFilter
 from apps.jobs.admin import job_columns
 from apps.jobs.admin.any_job import AnyJobAdmin
-from apps.jobs.admin.filters import (
-    ArchivedStatusFilter,
-    ArchivedTypeFilter,
-    CreatedFilter,
-    ErrorFilter,
-    JobKeyFilter,
-    JobPayload,
-    UserFilter,
-)
+from apps.jobs.admin.filters import ARCHIVED_FILTERS
 from apps.jobs.models import ArchivedJob, Job
 
 
@@ -39,16 +30,7 @@ class ArchivedJobAdmin(AnyJobAdmin):
         ("number", "shown_attempts", "finished_at"),
     )
     export_columns = (*job_columns.EXPORTED, ("archived_at", "archived_at"))
-    list_filter = (
-        ArchivedTypeFilter,
-        ArchivedStatusFilter,
-        JobKeyFilter,
-        UserFilter,
-        ErrorFilter,
-        JobPayload,
-        CreatedFilter,
-        InstantFilter,
-    )
+    list_filter = ARCHIVED_FILTERS
     actions = ("retry", "retry_on_host")
 
     def has_add_permission(self, request: HttpRequest) -> bool:

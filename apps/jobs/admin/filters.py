@@ -2,40 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from django import forms
 from django.db.models import Q, QuerySet
-from django.utils import timezone
 from django.utils.text import capfirst
 from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminSelectWidget
 
 from apps.common import clock
-from apps.common.admin.display import shown_text, translate
-from apps.common.admin.filters import ChoiceFilter, DayFilter, FormFilter, KeyFilter
+from apps.common.admin.display import shown_text
+from apps.common.admin.filters import DayFilter, FormFilter, InstantFilter, list_filters
 from apps.common.admin.payload_filter import PayloadFilter
-from apps.common.errors import Invalid
+from apps.common.filtersets import Choice, Key, RowFilters
 from apps.common.readers import read_key
 from apps.jobs.admin.job_columns import MAX_ERROR
 from apps.jobs.conf import conf
 from apps.jobs.models import ArchivedJob, Job, JobScope, JobType, Worker
-from apps.jobs.rules.job_filter import PAYLOAD, JobFilter, admin_names, read
 from apps.jobs.rules.type_snapshot import TypeSnapshot
-from apps.jobs.services.find import archived_types, narrowed
+from apps.jobs.services.find import archived_types
+from apps.jobs.services.job_filters import ArchivedJobFilters, JobFilters
 from apps.jobs.services.register import LIVING
 from apps.jobs.services.type_snapshots import all_types
-from apps.journal.admin.filters import HostFilter, WorkerFilter
 from apps.journal.admin.words import reason_of
 
 _OPEN = (Job.Status.SCHEDULED, Job.Status.READY, Job.Status.RUNNING)
-
-
-def wanted_of(given: Mapping[str, str]) -> JobFilter:
-    """The filter that the parameters of a list of jobs mean."""
-    return read(given, admin_names(timezone.get_current_timezone()))
 
 
 def type_names(person: Any = None) -> list[str]:
@@ -65,26 +58,17 @@ def words_of_error(key: str, person: Any) -> str | None:
     return None
 
 
-class ByJobFilter(FormFilter):
-    """Narrows as the JobFilter of its parameters does."""
-
-    def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
-        try:
-            return narrowed(rows, wanted_of(given))  # type: ignore[arg-type]
-        except Invalid as error:
-            raise ValueError(translate(error.detail)) from error
-
-
-class TypeFilter(ByJobFilter):
-    title = _("type")
-    parameter = "type"
-
+class TypeFilter(FormFilter):
     def names(self, person: Any = None) -> list[str]:
         """All types by name, or those that the person sees."""
         return type_names(person)
 
+    @property
+    def options(self) -> list[tuple[str, str]]:
+        return [(name, name) for name in self.names(self.request.user)]
+
     def fields(self) -> dict[str, forms.Field]:
-        choices = [("", _("All")), *((name, name) for name in self.names(self.request.user))]
+        choices = [("", _("All")), *self.options]
         chosen = self.used_parameters.get("type")
         if chosen and chosen not in dict(choices):
             choices.append((str(chosen), str(chosen)))
@@ -112,11 +96,7 @@ class ArchivedTypeFilter(TypeFilter):
         return sorted({*type_names(person), *seen})
 
 
-class StatusFilter(ByJobFilter, ChoiceFilter):
-    title = _("status")
-    parameter = "status"
-    options = Job.Status.choices
-
+class StatusFilter(FormFilter):
     @property
     def tabs(self) -> Any:
         """What goes on, what went wrong, and the rest."""
@@ -131,34 +111,7 @@ class ArchivedStatusFilter(StatusFilter):
         return [each for each in super().tabs if each[0] not in _OPEN]
 
 
-class LaneFilter(ByJobFilter, ChoiceFilter):
-    title = _("speed class")
-    parameter = "lane"
-    options = JobType.Lane.choices
-
-
-class JobKeyFilter(ByJobFilter, KeyFilter):
-    title = _("key")
-    parameter = "key"
-
-
-class UserFilter(ByJobFilter, KeyFilter):
-    title = _("user")
-    parameter = "user"
-
-
-class JobHostFilter(ByJobFilter, HostFilter):
-    """The host of the last attempt."""
-
-
-class JobWorkerFilter(ByJobFilter, WorkerFilter):
-    """The worker of the last attempt."""
-
-
-class ErrorFilter(ByJobFilter, KeyFilter):
-    title = _("error key")
-    parameter = "error_key"
-
+class ErrorFilter(FormFilter):
     def in_words(self) -> Iterator[tuple[str, str]]:
         key = read_key(str(self.used_parameters.get("error_key", "")))
         words = words_of_error(key, self.request.user) if key else None
@@ -172,44 +125,60 @@ class CreatedFilter(DayFilter):
     title = _("created")
 
 
-class ClientFilter(ByJobFilter, KeyFilter):
-    title = _("API key")
-    parameter = "client"
+FILTERS = (
+    *list_filters(
+        JobFilters, type=TypeFilter, status=StatusFilter, error_key=ErrorFilter, where=PayloadFilter
+    ),
+    CreatedFilter,
+    InstantFilter,
+)
+ARCHIVED_FILTERS = (
+    *list_filters(
+        ArchivedJobFilters,
+        type=ArchivedTypeFilter,
+        status=ArchivedStatusFilter,
+        error_key=ErrorFilter,
+        where=PayloadFilter,
+    ),
+    CreatedFilter,
+    InstantFilter,
+)
 
 
-class JobPayload(PayloadFilter):
-    columns = PAYLOAD
+def _in_state(rows: Any, _name: str, state: str) -> Any:
+    """The workers in the state that their list shows."""
+    if state == Worker.State.GONE:
+        return rows.filter(state=state)
+    is_silent = Q(last_heartbeat_at__lte=clock.now() - conf.JOB_WORKER_SILENCE)
+    is_lost = is_silent & Q(promises_beats=True)
+    if state == "lost":
+        return rows.filter(is_lost, state__in=LIVING)
+    if state == Worker.State.DRAINING:
+        return rows.filter(~is_lost, state=state)
+    present = rows.filter(~is_lost, state=Worker.State.ACTIVE)
+    if state == "quiet":
+        return present.filter(is_quiet=True)
+    return present.filter(is_silent if state == "away" else ~is_silent, is_quiet=False)
 
 
-class WorkerKindFilter(ChoiceFilter):
-    title = _("kind")
-    parameter = "kind"
-    options = Worker.Kind.choices
+class WorkerFilters(RowFilters):
+    """Workers are few: they need no index."""
 
-
-class WorkerStateFilter(ChoiceFilter):
-    """By the state as the list shows it."""
-
-    title = _("state")
-    parameter = "state"
-    options = (
-        *Worker.State.choices,
-        ("quiet", pgettext_lazy("worker", "quiet")),
-        ("away", pgettext_lazy("worker", "away")),
-        ("lost", pgettext_lazy("worker", "lost")),
+    state = Choice(
+        (
+            *Worker.State.choices,
+            ("quiet", pgettext_lazy("worker", "quiet")),
+            ("away", pgettext_lazy("worker", "away")),
+            ("lost", pgettext_lazy("worker", "lost")),
+        ),
+        label=_("state"),
+        method=_in_state,
     )
+    kind = Choice(Worker.Kind.choices, label=_("kind"))
+    host = Key(label=_("host"))
+    client = Key(label=_("API key"))
 
-    def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
-        state = given["state"]
-        if state == Worker.State.GONE:
-            return super().narrowed(rows, given)
-        is_silent = Q(last_heartbeat_at__lte=clock.now() - conf.JOB_WORKER_SILENCE)
-        is_lost = is_silent & Q(promises_beats=True)
-        if state == "lost":
-            return rows.filter(is_lost, state__in=LIVING)
-        if state == Worker.State.DRAINING:
-            return rows.filter(~is_lost, state=state)
-        present = rows.filter(~is_lost, state=Worker.State.ACTIVE)
-        if state == "quiet":
-            return present.filter(is_quiet=True)
-        return present.filter(is_silent if state == "away" else ~is_silent, is_quiet=False)
+
+class TypeFilters(RowFilters):
+    lane = Choice(JobType.Lane.choices, label=_("speed class"))
+    paused = Choice((("True", _("yes")), ("False", _("no"))), label=_("paused"))

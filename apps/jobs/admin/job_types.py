@@ -28,15 +28,14 @@ from apps.common.admin.display import (
     text_column,
     translate,
 )
-from apps.common.admin.filters import ChoiceFilter
+from apps.common.admin.filters import list_filters
 from apps.common.admin.html import link, list_url
 from apps.common.admin.time_inputs import InstantField
 from apps.common.errors import Conflict
 from apps.common.masking import redact
 from apps.jobs.admin import labels
 from apps.jobs.admin.backoff_picture import backoff_picture
-from apps.jobs.admin.filters import LaneFilter as JobLaneFilter
-from apps.jobs.admin.filters import seen_by, types_of_limits
+from apps.jobs.admin.filters import TypeFilters, seen_by, types_of_limits
 from apps.jobs.admin.handlers import URL as HANDLERS_URL
 from apps.jobs.admin.handlers import handlers_view
 from apps.jobs.admin.job_type_form import FIELDSETS, LONG_FIELDS, JobTypeForm
@@ -64,18 +63,6 @@ class PauseForm(ReasonForm):
             "The type resumes at this time. Empty: it stays paused until somebody resumes it."
         ),
     )
-
-
-class LaneFilter(ChoiceFilter):
-    title = JobLaneFilter.title
-    parameter = "lane"
-    options = JobType.Lane.choices
-
-
-class PausedFilter(ChoiceFilter):
-    title = _("paused")
-    parameter = "paused"
-    options = (("True", _("yes")), ("False", _("no")))
 
 
 def _paused(types: Sequence[JobType]) -> str:
@@ -114,7 +101,7 @@ class JobTypeAdmin(RecordedAdmin, ServiceModelAdmin):
         ("shown_state", "name", "shown_title"),
         ("shown_lane", "waiting", "running"),
     )
-    list_filter = (LaneFilter, PausedFilter)
+    list_filter = list_filters(TypeFilters)
     list_before_template = "admin/includes/types_before.html"
     search_fields = ("name", "title")
     search_help_text = _("Part of a name or title")

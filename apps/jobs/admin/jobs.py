@@ -17,26 +17,12 @@ from apps.common.admin import reason_action
 from apps.common.admin.base import Panel, in_pairs
 from apps.common.admin.bulk_links import links
 from apps.common.admin.buttons import Button
-from apps.common.admin.filters import InstantFilter
 from apps.common.admin.html import list_url
 from apps.common.admin.list_head import MAX_COUNTED
 from apps.common.admin.live import LiveAdmin
 from apps.jobs.admin import job_columns, job_panels, labels
 from apps.jobs.admin.any_job import AnyJobAdmin, may
-from apps.jobs.admin.filters import (
-    ClientFilter,
-    CreatedFilter,
-    ErrorFilter,
-    JobHostFilter,
-    JobKeyFilter,
-    JobPayload,
-    JobWorkerFilter,
-    LaneFilter,
-    StatusFilter,
-    TypeFilter,
-    UserFilter,
-    types_of_limits,
-)
+from apps.jobs.admin.filters import FILTERS, types_of_limits
 from apps.jobs.admin.job_edit import EDIT_URL, ONLY_SAVE, edit_view
 from apps.jobs.admin.job_forms import NewJobForm
 from apps.jobs.admin.job_groups import group_view
@@ -92,20 +78,7 @@ class JobAdmin(LiveAdmin, AnyJobAdmin):
         ("number", "shown_attempts", "shown_age"),
     )
     export_columns = job_columns.EXPORTED
-    list_filter = (
-        TypeFilter,
-        StatusFilter,
-        LaneFilter,
-        JobKeyFilter,
-        UserFilter,
-        JobHostFilter,
-        ErrorFilter,
-        JobWorkerFilter,
-        ClientFilter,
-        JobPayload,
-        CreatedFilter,
-        InstantFilter,
-    )
+    list_filter = FILTERS
     list_before_template = "admin/includes/jobs_before.html"
     list_after_template = "admin/includes/older_in_archive.html"
     custom_urls = (

@@ -26,11 +26,12 @@ from apps.common.admin.display import (
     text_column,
     time_column,
 )
+from apps.common.admin.filters import list_filters
 from apps.common.admin.html import link, noted
 from apps.common.admin.timeline import Moment
 from apps.common.readers import read_key
 from apps.jobs.admin import labels, worker_panels
-from apps.jobs.admin.filters import ClientFilter, WorkerKindFilter, WorkerStateFilter, seen_by
+from apps.jobs.admin.filters import WorkerFilters, seen_by
 from apps.jobs.admin.slices import URL as SLICES_URL
 from apps.jobs.admin.slices import slices_view, worker_panel
 from apps.jobs.admin.worker_links import KeyNames, may_see_keys
@@ -42,7 +43,6 @@ from apps.jobs.services.register import WorkerKey
 from apps.jobs.services.running import running_counts
 from apps.jobs.services.type_snapshots import all_types
 from apps.journal.admin import latest_moments
-from apps.journal.admin.filters import HostFilter
 from apps.journal.models import Source
 
 MAX_TYPES = 3
@@ -77,7 +77,7 @@ class WorkerAdmin(MachineRowAdmin):
         ("shown_state", "name"),
         ("kind_and_key", "shown_contact", "host_and_version", "shown_load"),
     )
-    list_filter = (WorkerStateFilter, WorkerKindFilter, HostFilter, ClientFilter)
+    list_filter = list_filters(WorkerFilters)
     list_tabs = "state"
     list_before_template = "admin/includes/workers_before.html"
     custom_urls = (

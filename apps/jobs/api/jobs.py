@@ -11,20 +11,18 @@ from rest_framework.request import Request
 from apps.access.bindings import actor_of, client_of, key_of, masks_payload, unmask
 from apps.access.rules.clients import Binding
 from apps.common import logs
-from apps.common.conditions import Where
 from apps.common.errors import FieldError, Invalid, Mistakes, NotFound, PlatformError
+from apps.common.filter_fields import FilterQuery
 from apps.common.paging import MAX_EXAMINED, KeysetPage, PageQuery
 from apps.common.readers import read_id
 from apps.common.serializer_fields import (
     MISSING,
     Boolean,
-    Choice,
     Instant,
     Integer,
     Items,
     JsonObject,
     Name,
-    Text,
 )
 from apps.common.serializers import StrictSerializer
 from apps.common.views import ApiView, JsonAnswer
@@ -37,25 +35,17 @@ from apps.jobs.api.shapes import (
 from apps.jobs.models import AnyJob, ArchivedJob, Job
 from apps.jobs.models.bounds import Bounds
 from apps.jobs.rules import submission
-from apps.jobs.rules.job_filter import PAYLOAD, WIRE, read
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY
-from apps.jobs.rules.type_settings import MAX_HOST, MAX_NAME
+from apps.jobs.rules.type_settings import MAX_NAME
 from apps.jobs.rules.type_snapshot import RANGES
-from apps.jobs.services.find import find_job, narrowed
+from apps.jobs.services.find import find_job
+from apps.jobs.services.job_filters import ArchivedJobFilters, JobFilters
 from apps.jobs.services.request import Request as Repeatable
 from apps.jobs.services.submit import MAX_AT_ONCE, Submission
 from apps.jobs.services.submit_once import submit_once
 from apps.journal.models import JournalEntry, Source
 
-MAX_WORKER = 160
-MAX_ERROR_KEY = 32
 MAX_REQUEST = 64
-MAX_SEARCHED = 200
-_PAGE = {"limit", "cursor"}
-_CREATED = {"created_after", "created_before"}
-_NAMED = ({"types", "key"}, {"types", "error_key"})
-# What the archive has indexes for, in the order of the list.
-_IN_ARCHIVE = {"archived", "type", "key", "error_key", "where"} | _CREATED | _PAGE
 _MAX_DELAY = int(submission.MAX_DELAY.total_seconds())
 _MIN_ATTEMPTS, _MAX_ATTEMPTS = (int(each) for each in RANGES["max_attempts"])
 
@@ -102,25 +92,9 @@ class SubmitBody(StrictSerializer):
     shapes = (OneJobBody, JobBatchBody)
 
 
-class JobQuery(PageQuery):
-    type = Name(max_length=MAX_NAME, required=False)
-    status = Choice(choices=Job.Status.choices, required=False)
-    key = Name(max_length=submission.MAX_KEY, required=False)
-    user_id = Name(max_length=submission.MAX_USER, required=False)
-    worker = Name(max_length=MAX_WORKER, required=False)
-    host = Name(max_length=MAX_HOST, required=False)
-    stage = Name(max_length=submission.MAX_STAGE, required=False)
-    error_key = Name(max_length=MAX_ERROR_KEY, required=False)
-    created_after = Instant(required=False)
-    created_before = Instant(required=False)
-    finished_after = Instant(required=False)
-    finished_before = Instant(required=False)
-    memo = Text(
-        max_length=MAX_SEARCHED,
-        required=False,
-        help_text="Text within the memo, with its secrets masked.",
-    )
-    where = Where(PAYLOAD)
+class JobQuery(FilterQuery, PageQuery):
+    filters, archive = JobFilters, ArchivedJobFilters
+
     archived = Boolean(
         required=False,
         help_text="true: the jobs of the archive, by type, key, error_key, where and times of "
@@ -155,19 +129,13 @@ class JobsView(ApiView):
     def get(self, request: Request) -> JsonAnswer:
         page = KeysetPage(request, self.query)
         masks = masks_payload(request)
-        is_archive = self.query.get("archived", False)
-        if is_archive:
-            _require_archive(self.query)
-        jobs: Any = ArchivedJob.objects if is_archive else Job.objects
-        names = self.query.keys() - _PAGE - {"archived"}
-        wanted = read({name: self.query[name] for name in names}, WIRE)
-        given = wanted.given.keys()
-        named: set[str] = next((each for each in _NAMED if given >= each), set())
-        within = narrowed(jobs.defer("context", "checkpoint"), wanted.only(_CREATED | named))
-        found = narrowed(within, wanted.without(*_CREATED, *named))
-        bounds = bounds_of(request)
-        found = found.within(bounds)
-        if given <= _CREATED | named and (named or bounds.are_open):
+        wanted = JobQuery.wanted(self.query)
+        jobs: Any = ArchivedJob.objects if self.query.get("archived") else Job.objects
+        indexed, bounds = JobFilters.indexed(wanted), bounds_of(request)
+        first = indexed | {*JobFilters.period}
+        within = JobFilters.narrow(jobs.defer("context", "checkpoint"), wanted.only(first))
+        found = JobFilters.narrow(within, wanted.without(*first)).within(bounds)
+        if wanted.given.keys() <= first and (indexed or bounds.are_open):
             # They have an index, in the order of the list.
             rows = page.rows(found)
         else:
@@ -221,16 +189,6 @@ def _without_position(error: PlatformError) -> PlatformError:
     prefix = "jobs[0]."
     errors = [FieldError(e.field.removeprefix(prefix), e.code, e.message) for e in error.errors]
     return type(error)(error.detail.replace(prefix, ""), errors=errors)
-
-
-def _require_archive(query: dict[str, Any]) -> None:
-    """Invalid for filters that the archive does not have."""
-    errors = [
-        FieldError(name, "invalid", f"The archive is not filtered by {name}.")
-        for name in sorted(query.keys() - _IN_ARCHIVE)
-    ]
-    if errors:
-        raise Invalid(f"{errors[0].field}: {errors[0].message}", errors=errors)
 
 
 def bounds_of(request: Request) -> Bounds:

@@ -24,9 +24,10 @@ from apps.common.admin.display import (
     shown_text,
     time_column,
 )
-from apps.common.admin.filters import KeyFilter
+from apps.common.admin.filters import list_filters
 from apps.common.admin.html import link, list_url, noted, page_link
 from apps.common.admin.timeline import Moment
+from apps.common.filtersets import Key, RowFilters
 from apps.common.readers import read_key, read_number
 from apps.journal.admin import words
 from apps.journal.admin.entries import latest_moments
@@ -143,15 +144,14 @@ def _state(sink: Any) -> tuple[str, str]:
     return pgettext("sink", "Active"), "success"
 
 
-class SinkFilter(KeyFilter):
-    title = _("sink")
-    parameter = "sink"
+class RejectFilters(RowFilters):
+    sink = Key(label=_("sink"))
 
 
 class SinkRejectAdmin(MachineRowAdmin):
     when_empty = _("No sink has refused an entry in the last 30 days.")
     list_display = ("entry_id", "sink", "shown_at", "shown_error")
-    list_filter = (SinkFilter,)
+    list_filter = list_filters(RejectFilters)
     search_help_text = _("Number of the entry, or sink, in full")
     exact_search = (("entry_id", read_number), ("sink", read_key))
     fieldsets = (

@@ -4,22 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.admin.filters import ChoiceFilter
+from apps.common.admin.filters import list_filters
+from apps.common.filtersets import Choice, RowFilters
 from apps.reports.rules.outcomes import COUNTS, ENDS, FINAL, RETRIED, RETRIES, TOTAL
 from apps.reports.services.columns import FINALLY, WORDS
-
-
-class CountedAs(ChoiceFilter):
-    title = _("counted as")
-    parameter = "counted"
-    options = list(WORDS.items())
-
-    def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
-        counted = given[self.parameter]
-        return rows.filter(_entries(counted)) if counted in WORDS else super().narrowed(rows, given)
 
 
 def _entries(counted: str) -> Q:
@@ -35,3 +26,14 @@ def _entries(counted: str) -> Q:
     for (source, before, after), names in events.items():
         wanted |= Q(source=source, from_state=before, to_state=after, event__in=names)
     return wanted
+
+
+def _counted_as(rows: Any, _name: str, counted: str) -> Any:
+    return rows.filter(_entries(counted))
+
+
+class CountedFilters(RowFilters):
+    counted = Choice(WORDS.items(), label=_("counted as"), method=_counted_as)
+
+
+[CountedAs] = list_filters(CountedFilters)

@@ -25,7 +25,7 @@ from apps.common.admin.display import (
     text_column,
     zoned_time_column,
 )
-from apps.common.admin.filters import ChoiceFilter
+from apps.common.admin.filters import FormFilter, list_filters
 from apps.common.admin.html import link, list_url
 from apps.dispatch.admin.for_whom import for_whom
 from apps.jobs.admin.filters import TypeFilter
@@ -35,6 +35,7 @@ from apps.schedules.admin.panels import MAX_RUNS, jobs_of, outcome, runs_table
 from apps.schedules.admin.schedule_form import ScheduleForm
 from apps.schedules.models import Schedule
 from apps.schedules.services import schedules
+from apps.schedules.services.filters import ScheduleFilters
 
 NEXT_RUNS = 10
 _COLOURS = {Schedule.Status.ACTIVE: "success", Schedule.Status.PAUSED: "warning"}
@@ -44,22 +45,11 @@ def _is_kept(schedule: Schedule) -> bool:
     return schedule.status != Schedule.Status.DELETED
 
 
-class OfType(TypeFilter):
-    parameter = "type"
-
-    def narrowed(self, rows: Any, given: dict[str, str]) -> Any:
-        return rows.filter(job_type=given["type"])
-
-
-class StatusFilter(ChoiceFilter):
+class StatusFilter(FormFilter):
     """Deleted schedules are kept for their history and shown only when asked for."""
 
-    title = _("status")
-    parameter = "status"
-    options = Schedule.Status.choices
-
     def queryset(self, request: HttpRequest, queryset: Any) -> Any:
-        if not self.used_parameters.get(self.parameter):
+        if not self.used_parameters.get("status"):
             return queryset.not_deleted()
         return super().queryset(request, queryset)
 
@@ -76,7 +66,7 @@ class ScheduleAdmin(RecordedAdmin, ServiceModelAdmin):
         "last_run",
     )
     list_mobile = (("shown_status", "shown_title"), ("type_link", "next_run"))
-    list_filter = (OfType, StatusFilter)
+    list_filter = list_filters(ScheduleFilters, type=TypeFilter, status=StatusFilter)
     list_tabs = "status"
     list_is_counted = False
     list_max_show_all = 0

@@ -15,6 +15,7 @@ from apps.access.bindings import (
     unmask,
 )
 from apps.access.rules.clients import Binding
+from apps.common.filter_fields import FilterQuery
 from apps.common.paging import KeysetPage, PageQuery
 from apps.common.serializer_fields import Choice, Instant, Integer, JsonObject, Name, Text
 from apps.common.serializers import StrictSerializer
@@ -24,17 +25,17 @@ from apps.jobs.models import Bounds
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY
 from apps.jobs.rules.type_settings import MAX_NAME, MAX_REASON
 from apps.jobs.rules.type_snapshot import RANGES
-from apps.schedules.api.shapes import STATUSES, ScheduleOut, ScheduleRunOut
+from apps.schedules.api.shapes import ScheduleOut, ScheduleRunOut
 from apps.schedules.models import Schedule
 from apps.schedules.rules.limits import MAX_TITLE, MISFIRES
 from apps.schedules.services import schedules
+from apps.schedules.services.filters import RestScheduleFilters
 
 _MIN_ATTEMPTS, _MAX_ATTEMPTS = (int(each) for each in RANGES["max_attempts"])
 
 
-class ScheduleQuery(PageQuery):
-    job_type = Name(max_length=MAX_NAME, required=False)
-    status = Choice(choices=STATUSES, required=False)
+class ScheduleQuery(FilterQuery, PageQuery):
+    filters = RestScheduleFilters
 
 
 class ScheduleBody(StrictSerializer):
@@ -119,8 +120,7 @@ class SchedulesView(ApiView):
     def get(self, request: Request) -> JsonAnswer:
         page = KeysetPage(request, self.query)
         found = Schedule.objects.not_deleted().within(_types(request))
-        equal = {name: self.query[name] for name in ("job_type", "status") if self.query.get(name)}
-        rows = page.rows(found.filter(**equal))
+        rows = page.rows(RestScheduleFilters.narrow(found, ScheduleQuery.wanted(self.query)))
         return JsonAnswer(page.answer([_json(request, row) for row in rows]))
 
     def post(self, request: Request) -> JsonAnswer:

@@ -10,9 +10,7 @@ from apps.common.serializer_fields import Instant, JsonObject
 from apps.common.serializers import Answer
 from apps.dispatch.api.shapes import RuleOut
 from apps.schedules.models import Schedule
-
-# The API takes and shows no deleted schedules.
-STATUSES = [each for each in Schedule.Status.choices if each[0] != Schedule.Status.DELETED.value]
+from apps.schedules.services.filters import STATUSES
 
 
 class ScheduleOut(Answer):

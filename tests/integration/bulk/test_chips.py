@@ -45,8 +45,8 @@ def test_jobs(chips: Chips) -> None:
     asked = {"status": "failed", "type": "mail", "lane": "slow", "from_day": "2026-11-02"}
     assert chips("jobs", "retry", asked) == [
         "类型: mail",
-        "快慢: 慢",
         "状态: 失败",
+        "快慢: 慢",
         "创建不早于: 2026-11-02 00:00:00 UTC+8",
     ]
     assert chips("jobs", "retry", {"error_key": "value-0123"}) == ["错误: ValueError: no order"]
@@ -62,8 +62,8 @@ def test_dispatches_and_tasks(chips: Chips) -> None:
     ]
     asked = {"status": "active,paused", "mode": "single", "q": "check", "to_day": "2026-11-02"}
     assert chips("once-tasks", "pause", asked) == [
-        "状态: 有效、已暂停",
         "模式: 单人：仅一个用户领取",
+        "状态: 有效、已暂停",
         "搜索: check",
         "开始早于: 2026-11-03 00:00:00 UTC+8",
     ]

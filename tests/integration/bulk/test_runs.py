@@ -18,6 +18,7 @@ from apps.bulk.services.retention import purge
 from apps.bulk.services.targets import target_of
 from apps.common import clock
 from apps.common.errors import Conflict
+from apps.common.filtering import RowFilter
 from apps.jobs.models import Bounds, Job
 from apps.jobs.rules import transitions as t
 from apps.jobs.services import control
@@ -231,7 +232,7 @@ def test_few_rows_of_many_are_found_by_an_index(
     jobs(30, "web")
     [one] = jobs(1, key="order-1")
     jobs(30, "web")
-    assert target_of("jobs").few(target_of("jobs").read({"key": "order-1"}), Bounds()) == [one]
+    assert target_of("jobs").few(RowFilter({"key": "order-1"}), Bounds()) == [one]
     run = start("cancel", {"key": "order-1"})
     assert carry.Carrier(run).round().collected == 1
 

@@ -1,0 +1,311 @@
+"""The filters of a model, declared once: which parameters there are, what each means, who takes it.
+
+Of a FilterSet of django-filter REST makes the query of its list (`filter_fields`), the admin the
+filters of its list (`admin.filters`), and bulk runs their bodies and what they store.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import timedelta, tzinfo
+from typing import Any, ClassVar, NamedTuple, TypeVar, cast
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.db.models import QuerySet
+from django_filters import Filter, FilterSet
+from django_filters.constants import EMPTY_VALUES
+
+from apps.common import filtering, ids
+from apps.common.errors import FieldError, Invalid
+from apps.common.filtering import RowFilter
+from apps.common.json_search import holding
+from apps.common.messages import Message, joined
+from apps.common.messages import Message as _
+
+RowsT = TypeVar("RowsT", bound=QuerySet[Any])
+# An id is made after the instant its row names, and waiting for locks may lie between the two.
+_ID_SLACK = ids.lowest_id_at(ids.EPOCH + timedelta(minutes=10))
+
+
+class Door(enum.Flag):
+    """Where a parameter is taken: drawn by the list, in its address, by REST, by bulk runs."""
+
+    LIST = enum.auto()
+    ADDRESS = enum.auto()
+    REST = enum.auto()
+    BULK = enum.auto()
+
+
+EVERY = Door.LIST | Door.REST | Door.BULK
+
+
+class ReadField(forms.Field):
+    """A form field of which a reader of `filtering` makes the value."""
+
+    def __init__(self, *, read: Callable[[Any], Any], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._read = read
+
+    def to_python(self, value: Any) -> Any:
+        if value in self.empty_values:
+            return None
+        try:
+            return self._read(value)
+        except ValueError as error:
+            raise ValidationError(error.args[0], code="invalid") from error
+
+
+class Parameter(Filter):  # type: ignore[misc]
+    """What a column is compared with, as the reader reads it: equal, one of several, or by the
+    lookup or method.
+
+    `label` is for people, `help_text` for programs, `listed` the name in addresses of the list.
+    """
+
+    field_class = ReadField
+
+    def __init__(
+        self,
+        field_name: str | None = None,
+        lookup_expr: str | None = None,
+        *,
+        read: Callable[[Any], Any],
+        doors: Door = EVERY,
+        listed: str = "",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(field_name, lookup_expr, read=read, **kwargs)
+        self.doors, self.listed = doors, listed
+
+    @property
+    def typed_field(self) -> forms.Field:
+        """The field that reads what people type."""
+        return self.field  # type: ignore[no-any-return]
+
+    def filter(self, rows: Any, value: Any) -> Any:
+        if not isinstance(value, tuple):
+            return super().filter(rows, value)
+        if len(value) == 1:
+            return super().filter(rows, value[0])
+        return rows.filter(**{f"{self.field_name}__in": value}) if value else rows
+
+
+class Key(Parameter):
+    """A name as a KeyField has it."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"read": filtering.key, **kwargs})
+
+
+class Keys(Key):
+    """Names, of which one is enough."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, read=filtering.each(filtering.key), **kwargs)
+
+
+class Choice(Parameter):
+    """One of the values; `choices` are pairs of a value and its label, or a function with them."""
+
+    def __init__(self, choices: Any, *args: Any, **kwargs: Any) -> None:
+        self._choices = choices
+        super().__init__(*args, read=self.value_of, **kwargs)
+
+    @property
+    def choices(self) -> list[tuple[Any, Any]]:
+        return [*(self._choices() if callable(self._choices) else self._choices)]
+
+    def value_of(self, given: Any) -> Any:
+        """The value that is meant."""
+        return filtering.one_of([str(value) for value, _label in self.choices])(given)
+
+
+class Choices(Choice):
+    """Some of the values, of which one is enough."""
+
+    def value_of(self, given: Any) -> Any:
+        return filtering.each(super().value_of)(given)
+
+
+class Number(Parameter):
+    """A number of a row, or another one that is not negative."""
+
+    def __init__(self, *args: Any, least: int = 1, **kwargs: Any) -> None:
+        super().__init__(*args, read=lambda value: filtering.number(value, least), **kwargs)
+
+
+class Numbers(Parameter):
+    """Numbers of rows."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, read=filtering.each(filtering.number), **kwargs)
+
+
+class Whole(Parameter):
+    """A whole number from the lowest to the highest."""
+
+    def __init__(self, *args: Any, lowest: int, highest: int, **kwargs: Any) -> None:
+        self.lowest, self.highest = lowest, highest
+        super().__init__(*args, read=filtering.whole(lowest, highest), **kwargs)
+
+
+class Text(Parameter):
+    """Text that is searched for."""
+
+    def __init__(
+        self,
+        *args: Any,
+        max_length: int = filtering.MAX_TEXT,
+        read: Any = filtering.text,
+        **kw: Any,
+    ) -> None:
+        self.max_length = max_length
+        super().__init__(*args, read=read, **kw)
+
+
+class Instant(Parameter):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, read=filtering.instant, **kwargs)
+
+
+class MadeSince(Instant):
+    """The rows that were made then or later, by the column that says when.
+
+    The bound on the id is what keeps the scan short; no index has the instant.
+    """
+
+    def filter(self, rows: Any, value: Any) -> Any:
+        if value is None:
+            return rows
+        floor = ids.lowest_id_at(value) - _ID_SLACK
+        return rows.filter(**{"pk__gte": floor, f"{self.field_name}__gte": value})
+
+
+class MadeBefore(Instant):
+    """The same with those that were made before."""
+
+    def filter(self, rows: Any, value: Any) -> Any:
+        if value is None:
+            return rows
+        ceiling = ids.lowest_id_at(value) + _ID_SLACK
+        return rows.filter(**{"pk__lt": ceiling, f"{self.field_name}__lt": value})
+
+
+class Payload(Parameter):
+    """Conditions on values at paths of JSON columns; Invalid when they are about what is masked."""
+
+    def __init__(self, columns: Collection[str], **kwargs: Any) -> None:
+        self.columns = [*columns]
+        super().__init__(read=filtering.where(columns), **kwargs)
+
+    @property
+    def typed_field(self) -> forms.Field:
+        return ReadField(read=filtering.typed_where(self.columns))
+
+    def filter(self, rows: Any, value: Any) -> Any:
+        return holding(rows, value or ())
+
+
+class _Taken(NamedTuple):
+    """The parameter that a name stands for, and the field that reads it."""
+
+    name: str
+    field: forms.Field
+
+
+class RowFilters(FilterSet):  # type: ignore[misc]
+    """A subclass declares the parameters, and names its model."""
+
+    # Those of the base that it does not have.
+    left_out: ClassVar[frozenset[str]] = frozenset()
+    # The parameters that the days of a list, and its instants, stand for.
+    period: ClassVar[tuple[str, str] | None] = None
+    # Together with the period: the parameters of which an index has the rows in the order of ids.
+    in_order: ClassVar[tuple[frozenset[str], ...]] = ()
+
+    @classmethod
+    def get_filters(cls) -> dict[str, Any]:
+        found = super().get_filters()
+        return {name: each for name, each in found.items() if name not in cls.left_out}
+
+    @classmethod
+    def of(cls, doors: Door) -> dict[str, Any]:
+        """The parameters that are taken at one of the doors, by name."""
+        return {name: each for name, each in cls.base_filters.items() if doors & each.doors}
+
+    @classmethod
+    def listed(cls) -> dict[str, Any]:
+        """The parameters that the list draws, by their names in its address."""
+        return {each.listed or name: each for name, each in cls.of(Door.LIST).items()}
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any]) -> RowFilter:
+        """The filter of the parameters; empty ones say nothing. Invalid names each wrong one."""
+        return cls._read(given, {name: _Taken(name, f.field) for name, f in cls._all()})
+
+    @classmethod
+    def read_address(
+        cls, given: Mapping[str, Any], zone: tzinfo, *, door: Door = Door.LIST
+    ) -> RowFilter:
+        """As `read`, of what a list has in its address, as far as it is taken at the door; days are
+        those of the zone, both included."""
+        names: dict[str, _Taken] = {}
+        for name, each in cls.of(Door.LIST | Door.ADDRESS).items():
+            if each.doors & (door | Door.ADDRESS):
+                names[each.listed or name] = _Taken(name, each.typed_field)
+        for position, name in enumerate(cls.period or ()):
+            midnight = ReadField(read=filtering.midnight(zone, position))
+            names[("from_day", "to_day")[position]] = _Taken(name, midnight)
+            names[("since", "until")[position]] = _Taken(name, cls.base_filters[name].field)
+        return cls._read(given, names)
+
+    @classmethod
+    def narrow(cls, rows: RowsT, wanted: RowFilter) -> RowsT:
+        """Those of the rows that the filter means; Invalid when it is about what is masked."""
+        for name, each in cls._all():
+            if name in wanted.given:
+                rows = each.filter(rows, wanted.given[name])
+        return rows
+
+    @classmethod
+    def indexed(cls, wanted: RowFilter) -> frozenset[str]:
+        """Those of the parameters, beside the period, that an index has in the order of ids."""
+        return next((each for each in cls.in_order if each <= wanted.given.keys()), frozenset())
+
+    @classmethod
+    def _all(cls) -> Iterable[tuple[str, Any]]:
+        return cls.base_filters.items()  # type: ignore[no-any-return]
+
+    @classmethod
+    def _read(cls, given: Mapping[str, Any], names: Mapping[str, _Taken]) -> RowFilter:
+        found: dict[str, Any] = {}
+        errors = []
+        for parameter, value in given.items():
+            if value in EMPTY_VALUES:
+                continue
+            if parameter not in names:
+                errors.append(FieldError(parameter, "unknown_field", _unknown(parameter, names)))
+                continue
+            name, field = names[parameter]
+            try:
+                one = field.clean(value)
+                # A day and an instant may both begin the period: the narrower one counts.
+                found[name] = _narrower(name)(one, found[name]) if name in found else one
+            except ValidationError as error:
+                # A Message, where str() would make plain text of it.
+                errors.append(FieldError(parameter, "invalid", cast(str, error.message)))
+        if errors:
+            raise Invalid(joined(error.message for error in errors), errors=errors)
+        set_ones = {name for name, value in found.items() if value not in EMPTY_VALUES}
+        return RowFilter({name: found[name] for name, _each in cls._all() if name in set_ones})
+
+
+def _unknown(parameter: str, names: Collection[str]) -> Message:
+    known = ", ".join(names)
+    return _("There is no filter {name}; known are: {known}.", name=parameter[:40], known=known)
+
+
+def _narrower(name: str) -> Callable[..., Any]:
+    return max if name.endswith("_after") else min
