@@ -102,23 +102,19 @@ def number(value: Any, least: int = 1) -> int:
     raise ValueError(_("{text} is not a number; write digits only.", text=str(value)[:80]))
 
 
-def whole(lowest: int, highest: int) -> Callable[[Any], int]:
-    """A reader of a whole number from the lowest to the highest."""
-
-    def read(value: Any) -> int:
-        found = read_integer(str(value))
-        if found is not None and lowest <= found <= highest:
-            return found
-        raise ValueError(
-            _(
-                "{text} does not fit; write a whole number from {lowest} to {highest}.",
-                text=str(value)[:80],
-                lowest=lowest,
-                highest=highest,
-            )
+def whole(value: Any, lowest: int, highest: int) -> int:
+    """A whole number from the lowest to the highest."""
+    found = read_integer(str(value))
+    if found is not None and lowest <= found <= highest:
+        return found
+    raise ValueError(
+        _(
+            "{text} does not fit; write a whole number from {lowest} to {highest}.",
+            text=str(value)[:80],
+            lowest=lowest,
+            highest=highest,
         )
-
-    return read
+    )
 
 
 def text(value: Any) -> str:

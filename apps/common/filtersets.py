@@ -58,8 +58,8 @@ class ReadField(forms.Field):
 
 
 class Parameter(Filter):  # type: ignore[misc]
-    """What a column is compared with, as the reader reads it: equal, one of several, or by the
-    lookup or method.
+    """What a column is compared with: equal to the value, to one of several, or by the lookup or
+    method.
 
     `label` is for people, `help_text` for programs, `listed` the name in addresses of the list.
     """
@@ -71,13 +71,16 @@ class Parameter(Filter):  # type: ignore[misc]
         field_name: str | None = None,
         lookup_expr: str | None = None,
         *,
-        read: Callable[[Any], Any],
         doors: Door = EVERY,
         listed: str = "",
         **kwargs: Any,
     ) -> None:
-        super().__init__(field_name, lookup_expr, read=read, **kwargs)
+        super().__init__(field_name, lookup_expr, read=self.value_of, **kwargs)
         self.doors, self.listed = doors, listed
+
+    def value_of(self, given: Any) -> Any:
+        """The value that is meant; ValueError(Message) for none."""
+        raise NotImplementedError(f"{type(self).__name__} must define value_of()")
 
     @property
     def typed_field(self) -> forms.Field:
@@ -95,15 +98,15 @@ class Parameter(Filter):  # type: ignore[misc]
 class Key(Parameter):
     """A name as a KeyField has it."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **{"read": filtering.key, **kwargs})
+    def value_of(self, given: Any) -> Any:
+        return filtering.key(given)
 
 
 class Keys(Key):
     """Names, of which one is enough."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, read=filtering.each(filtering.key), **kwargs)
+    def value_of(self, given: Any) -> Any:
+        return filtering.each(super().value_of)(given)
 
 
 class Choice(Parameter):
@@ -111,14 +114,13 @@ class Choice(Parameter):
 
     def __init__(self, choices: Any, *args: Any, **kwargs: Any) -> None:
         self._choices = choices
-        super().__init__(*args, read=self.value_of, **kwargs)
+        super().__init__(*args, **kwargs)
 
     @property
     def choices(self) -> list[tuple[Any, Any]]:
         return [*(self._choices() if callable(self._choices) else self._choices)]
 
     def value_of(self, given: Any) -> Any:
-        """The value that is meant."""
         return filtering.one_of([str(value) for value, _label in self.choices])(given)
 
 
@@ -130,17 +132,21 @@ class Choices(Choice):
 
 
 class Number(Parameter):
-    """A number of a row, or another one that is not negative."""
+    """The number of a row, or another one from `least`."""
 
     def __init__(self, *args: Any, least: int = 1, **kwargs: Any) -> None:
-        super().__init__(*args, read=lambda value: filtering.number(value, least), **kwargs)
+        self.least = least
+        super().__init__(*args, **kwargs)
+
+    def value_of(self, given: Any) -> Any:
+        return filtering.number(given, self.least)
 
 
-class Numbers(Parameter):
+class Numbers(Number):
     """Numbers of rows."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, read=filtering.each(filtering.number), **kwargs)
+    def value_of(self, given: Any) -> Any:
+        return filtering.each(super().value_of)(given)
 
 
 class Whole(Parameter):
@@ -148,26 +154,26 @@ class Whole(Parameter):
 
     def __init__(self, *args: Any, lowest: int, highest: int, **kwargs: Any) -> None:
         self.lowest, self.highest = lowest, highest
-        super().__init__(*args, read=filtering.whole(lowest, highest), **kwargs)
+        super().__init__(*args, **kwargs)
+
+    def value_of(self, given: Any) -> Any:
+        return filtering.whole(given, self.lowest, self.highest)
 
 
 class Text(Parameter):
     """Text that is searched for."""
 
-    def __init__(
-        self,
-        *args: Any,
-        max_length: int = filtering.MAX_TEXT,
-        read: Any = filtering.text,
-        **kw: Any,
-    ) -> None:
-        self.max_length = max_length
-        super().__init__(*args, read=read, **kw)
+    max_length = filtering.MAX_TEXT
+
+    def value_of(self, given: Any) -> Any:
+        return filtering.text(given)
 
 
 class Instant(Parameter):
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, read=filtering.instant, **kwargs)
+    """The first instant that counts, or the first one that does not."""
+
+    def value_of(self, given: Any) -> Any:
+        return filtering.instant(given)
 
 
 class MadeSince(Instant):
@@ -177,8 +183,6 @@ class MadeSince(Instant):
     """
 
     def filter(self, rows: Any, value: Any) -> Any:
-        if value is None:
-            return rows
         floor = ids.lowest_id_at(value) - _ID_SLACK
         return rows.filter(**{"pk__gte": floor, f"{self.field_name}__gte": value})
 
@@ -187,8 +191,6 @@ class MadeBefore(Instant):
     """The same with those that were made before."""
 
     def filter(self, rows: Any, value: Any) -> Any:
-        if value is None:
-            return rows
         ceiling = ids.lowest_id_at(value) + _ID_SLACK
         return rows.filter(**{"pk__lt": ceiling, f"{self.field_name}__lt": value})
 
@@ -198,14 +200,17 @@ class Payload(Parameter):
 
     def __init__(self, columns: Collection[str], **kwargs: Any) -> None:
         self.columns = [*columns]
-        super().__init__(read=filtering.where(columns), **kwargs)
+        super().__init__(**kwargs)
+
+    def value_of(self, given: Any) -> Any:
+        return filtering.where(self.columns)(given)
 
     @property
     def typed_field(self) -> forms.Field:
         return ReadField(read=filtering.typed_where(self.columns))
 
     def filter(self, rows: Any, value: Any) -> Any:
-        return holding(rows, value or ())
+        return holding(rows, value)
 
 
 class _Taken(NamedTuple):
@@ -269,6 +274,10 @@ class RowFilters(FilterSet):  # type: ignore[misc]
                 rows = each.filter(rows, wanted.given[name])
         return rows
 
+    def filter_queryset(self, queryset: RowsT) -> RowsT:
+        """The same for what the form of the FilterSet has read."""
+        return self.narrow(queryset, self._made_of(self.form.cleaned_data))
+
     @classmethod
     def indexed(cls, wanted: RowFilter) -> frozenset[str]:
         """Those of the parameters, beside the period, that an index has in the order of ids."""
@@ -298,8 +307,13 @@ class RowFilters(FilterSet):  # type: ignore[misc]
                 errors.append(FieldError(parameter, "invalid", cast(str, error.message)))
         if errors:
             raise Invalid(joined(error.message for error in errors), errors=errors)
-        set_ones = {name for name, value in found.items() if value not in EMPTY_VALUES}
-        return RowFilter({name: found[name] for name, _each in cls._all() if name in set_ones})
+        return cls._made_of(found)
+
+    @classmethod
+    def _made_of(cls, values: Mapping[str, Any]) -> RowFilter:
+        """The filter of those that are set, in the order of their declaration."""
+        set_ones = {name for name, value in values.items() if value not in EMPTY_VALUES}
+        return RowFilter({name: values[name] for name, _each in cls._all() if name in set_ones})
 
 
 def _unknown(parameter: str, names: Collection[str]) -> Message:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from django.utils.translation import gettext_lazy as _
 from rest_framework import serializers
 from rest_framework.request import Request
 
@@ -22,11 +23,13 @@ from apps.bulk.services.selection import CHANGED_BY, Selection, changed_by, stor
 from apps.bulk.services.targets import Target, check, target_of
 from apps.common import clock
 from apps.common.errors import FieldError, Forbidden, Invalid, NotFound
+from apps.common.filter_fields import FilterQuery
+from apps.common.filtersets import Choice, RowFilters
 from apps.common.json_search import require_unmasked
 from apps.common.messages import joined
 from apps.common.paging import KeysetPage, PageQuery
 from apps.common.readers import read_id
-from apps.common.serializer_fields import SAY_WHY, Choice, Instant
+from apps.common.serializer_fields import SAY_WHY, Instant
 from apps.common.serializers import Answer
 from apps.common.views import ApiView, JsonAnswer
 from apps.jobs.api.control import ReasonBody
@@ -90,8 +93,22 @@ class BulkRowOut(Answer):
     why = serializers.CharField()
 
 
-class RowsQuery(PageQuery):
-    outcome = Choice(choices=["waiting", *filter(None, BulkRow.Outcome.values)], required=False)
+def _with_outcome(rows: Any, column: str, outcome: str) -> Any:
+    return rows.filter(**{column: "" if outcome == "waiting" else outcome})
+
+
+class BulkRowFilters(RowFilters):
+    """The rows of one run, by their outcome."""
+
+    outcome = Choice(
+        [(value or "waiting", label) for value, label in BulkRow.Outcome.choices],
+        label=_("outcome"),
+        method=_with_outcome,
+    )
+
+
+class RowsQuery(FilterQuery, PageQuery):
+    filters = BulkRowFilters
 
 
 class BulkView(ApiView):
@@ -198,8 +215,7 @@ class BulkRowsView(ApiView):
     def get(self, request: Request, number: str) -> JsonAnswer:
         page = KeysetPage(request, self.query, ascending=True)
         rows = BulkRow.objects.filter(run=_find(request, number))
-        if asked := self.query.get("outcome"):
-            rows = rows.filter(outcome="" if asked == "waiting" else asked)
+        rows = BulkRowFilters.narrow(rows, RowsQuery.wanted(self.query))
         masks = masks_payload(request)
         return JsonAnswer(page.answer([BulkRowOut.of(row, masks=masks) for row in page.rows(rows)]))
 

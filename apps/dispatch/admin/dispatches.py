@@ -11,6 +11,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.timezone import get_current_timezone
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin import MachineRowAdmin, reason_action
@@ -35,10 +36,15 @@ from apps.common.admin.timeline import Moment
 from apps.common.admin.two_tables import TwoTablesAdmin
 from apps.common.readers import read_key, read_number
 from apps.dispatch.admin.filters import ExecutorFilter
-from apps.dispatch.models import AnyDispatch, ArchivedDispatch, Dispatch, Executor, Source
+from apps.dispatch.models import AnyDispatch, ArchivedDispatch, Dispatch, Executor
 from apps.dispatch.rules import names, verbs
 from apps.dispatch.services import ending
-from apps.dispatch.services.filtered import DispatchFilters, users_behind
+from apps.dispatch.services.filtered import (
+    ArchivedDispatchFilters,
+    DispatchFilters,
+    few,
+    users_behind,
+)
 from apps.journal.admin import latest_moments
 from apps.journal.models import Source as JournalSource
 
@@ -48,10 +54,6 @@ STATE_COLOURS = {
     Dispatch.State.FAILED: "danger",
     Dispatch.State.EXPIRED: "warning",
 }
-
-# The filters that a link to the archive takes along.
-_OLDER_BY = ("executor", "source", "task", "state", "where")
-
 
 _USUAL = (
     ListColumn("number", "id", ("id",)),
@@ -167,8 +169,9 @@ class DispatchAdmin(TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
         return {Dispatch.State.OPEN: len(keys)}
 
     def older_url(self, request: HttpRequest) -> str:
-        """The list of the archive with those of the filters that name whose dispatches."""
-        kept = {name: value for name in _OLDER_BY if (value := request.GET.get(name))}
+        """The list of the archive, with the filters of this one but for the time."""
+        asked = {name: request.GET.get(name) for name in ArchivedDispatchFilters.listed()}
+        kept = {name: value for name, value in asked.items() if value}
         return list_url(ArchivedDispatch, **kept)
 
     # --- what is found ----------------------------------------------------------------------------
@@ -179,14 +182,8 @@ class DispatchAdmin(TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
             return [number]
         if self.has_index_in_order(given, term):
             return None
-        found = rows
-        if given.get("executor"):
-            found = found.filter(executor__in=users_behind(given["executor"]))
-        elif (task := read_number(given.get("task", ""))) is not None:
-            found = found.filter(source__in=Source.values, task=task)
-        elif given.get("state") == Dispatch.State.OPEN:
-            found = found.filter(open_for__isnull=False)
-        return None if found is rows else self.few(found)
+        wanted = DispatchFilters.read_address({**given, "q": term}, get_current_timezone())
+        return few(rows, wanted, most=self.max_indexed)
 
     def has_index_in_order(self, given: Mapping[str, str], term: str) -> bool:
         who = term or given.get("executor", "")

@@ -90,9 +90,10 @@ def _of_one(rows: Any, _name: str, executor: str) -> Any:
 class ExecutorName(Text):
     """The executor of exactly this name. People are told when it is none; programs find no row."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        limit = names.MAX_CHARACTERS
-        super().__init__(*args, label=_("executor"), max_length=limit, read=str, **kwargs)
+    max_length = names.MAX_CHARACTERS
+
+    def value_of(self, given: Any) -> Any:
+        return given
 
     @property
     def typed_field(self) -> forms.Field:
@@ -199,7 +200,7 @@ class RestTaskFilters(RowFilters):
     """What programs list tasks by: to whom they are addressed, what an operator has made of them,
     and the state, by which `standing` finds them."""
 
-    executor = ExecutorName(method=_addressed)
+    executor = ExecutorName(label=_("executor"), method=_addressed)
     status = Choice(STATUSES, label=_("status"))
     state = Choice(STATES, label=_("state"), help_text="What has become of it.")
     where = Payload(("params",), label=_("payload"))
@@ -208,7 +209,7 @@ class RestTaskFilters(RowFilters):
 class ArchivedTaskFilters(RowFilters):
     """They are examined newest first."""
 
-    executor = ExecutorName(method=_addressed)
+    executor = ExecutorName(label=_("executor"), method=_addressed)
     source = Choice(Source.choices, label=_("source"))
 
 
@@ -280,9 +281,7 @@ class RestDispatchFilters(DispatchFilters):
 
     in_order = (frozenset({"executor"}), frozenset({"source", "task"}))
 
-    executor = ExecutorName(method=_of_one)
-    state = Choice(Dispatch.State.choices, label=_("state"))
-    task = Number(label=_("task"))
+    executor = ExecutorName(label=_("executor"), method=_of_one)
 
 
 class RestArchiveFilters(RestDispatchFilters):

@@ -34,7 +34,7 @@ class EntryFilters(RowFilters):
     executor = Key(label=_("executor"))
     host = Key(label=_("host"))
     worker = Key(label=_("worker"))
-    by = Text("person", label=_("by"), read=str, method=_by)
+    by = Text("person", label=_("by"), method=_by)
     wait_from = Number("wait_ms", "gte", label=_("Waited"), least=0)
     run_from = Number("run_ms", "gte", label=_("Took"), least=0)
 
