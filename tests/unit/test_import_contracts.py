@@ -31,6 +31,7 @@ BREACHES = [
     ("apps/reports/watches/jobs.py", "import rest_framework", "Services know neither HTTP"),
     ("apps/alerts/services/judging.py", "import apps.jobs.services.counts", "Alerts read the plat"),
     ("apps/dispatch/models/task.py", "import rest_framework", "Models know nothing of HTTP"),
+    ("apps/jobs/api/jobs.py", "import django_filters", "Filters are declared in one way"),
     ("taskplatform/demo/work.py", "import apps.dispatch.sweeps", "The past is played"),
     ("taskplatform/sdk.py", "import apps.common.errors", "What runs without"),
     ("taskplatform/sdk.py", "import django", "What runs without"),

@@ -24,7 +24,7 @@ from unfold.widgets import (
 from apps.common import filtering
 from apps.common.admin.display import translate
 from apps.common.errors import Invalid
-from apps.common.filtersets import Choice, Number, Parameter, RowFilters
+from apps.common.filtersets import Number, Parameter, RowFilters
 from apps.common.ids import lowest_id_at
 
 ValueT = TypeVar("ValueT")
@@ -33,14 +33,15 @@ ValueT = TypeVar("ValueT")
 class FormFilter(admin.ListFilter):
     """Parameters of a FilterSet drawn as form fields: mostly one, whose label is the title.
 
-    `list_filters` makes one for each parameter of a list. A subclass may draw other `fields`, or
-    narrow in another way: if `narrowed` raises ValueError, its message is shown and the list is
-    empty.
+    `list_filters` makes one for each parameter of a list. A subclass may have another `widget` and
+    a `hint`, or narrow in another way: if `narrowed` raises ValueError, its message is shown and
+    the list is empty.
     """
 
     template = "admin/filters/form.html"
     filters: ClassVar[type[RowFilters]]
     parameters: ClassVar[tuple[str, ...]]
+    hint: ClassVar[Any] = ""
 
     def __init__(
         self, request: HttpRequest, params: dict[str, list[str]], model: Any, model_admin: Any
@@ -61,12 +62,12 @@ class FormFilter(admin.ListFilter):
         return ""
 
     @property
-    def options(self) -> Sequence[tuple[Any, Any]]:
-        """What people can choose from."""
-        return self.filters.listed()[self.parameters[0]].choices  # type: ignore[no-any-return]
+    def options(self) -> Sequence[tuple[Any, Any]] | None:
+        """What people can choose from; None where they type."""
+        return getattr(self.filters.listed()[self.parameters[0]], "choices", None)
 
     @property
-    def tabs(self) -> Sequence[tuple[Any, Any]]:
+    def tabs(self) -> Sequence[tuple[Any, Any]] | None:
         """The choices that a list with tabs shows as such."""
         return self.options
 
@@ -92,13 +93,18 @@ class FormFilter(admin.ListFilter):
         }
 
     def _field(self, each: Parameter, label: Any) -> forms.Field:
-        if isinstance(each, Choice):
-            choices = [("", _("All")), *self.options]
+        if (options := self.options) is not None:
+            choices = [("", _("All")), *options]
             widget = UnfoldAdminSelectWidget(choices=choices)
             return forms.ChoiceField(label=label, required=False, choices=choices, widget=widget)
+        return forms.CharField(
+            label=label, required=False, help_text=self.hint, widget=self.widget(each)
+        )
+
+    def widget(self, each: Parameter) -> forms.Widget:
+        """Where people type the value."""
         attrs = {"inputmode": "numeric"} if isinstance(each, Number) else {}
-        widget = UnfoldAdminTextInputWidget(attrs=attrs)
-        return forms.CharField(label=label, required=False, widget=widget)
+        return UnfoldAdminTextInputWidget(attrs=attrs)  # type: ignore[no-any-return]
 
     def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
         """The rows that fit the given parameters, none of which is empty."""
@@ -157,13 +163,14 @@ class DayFilter(FormFilter):
         return timezone.get_current_timezone_name()
 
     def fields(self) -> dict[str, forms.Field]:
-        def day(text: Any) -> forms.Field:
-            widget = UnfoldAdminSingleDateWidget(
-                attrs={"placeholder": text, "aria-label": text, "type": "date"}
-            )
-            return forms.CharField(label=text, required=False, widget=widget)
+        return {
+            name: forms.CharField(label=label, required=False, widget=self._widget(label))
+            for name, label in zip(self.parameters, (_("From"), _("To")), strict=True)
+        }
 
-        return {"from_day": day(_("From")), "to_day": day(_("To"))}
+    def _widget(self, label: Any) -> forms.Widget:
+        attrs = {"placeholder": label, "aria-label": label, "type": "date"}
+        return UnfoldAdminSingleDateWidget(attrs=attrs)  # type: ignore[no-any-return]
 
     def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
         days = {name: read_parameter(filtering.day, text) for name, text in given.items()}
@@ -198,12 +205,9 @@ class InstantFilter(DayFilter):
     def has_output(self) -> bool:
         return any(self.used_parameters.get(name) for name in self.parameters)
 
-    def fields(self) -> dict[str, forms.Field]:
-        def instant(text: Any) -> forms.Field:
-            widget = UnfoldAdminTextInputWidget(attrs={"placeholder": text, "aria-label": text})
-            return forms.CharField(label=text, required=False, widget=widget)
-
-        return {"since": instant(_("From")), "until": instant(_("To"))}
+    def _widget(self, label: Any) -> forms.Widget:
+        attrs = {"placeholder": label, "aria-label": label}
+        return UnfoldAdminTextInputWidget(attrs=attrs)  # type: ignore[no-any-return]
 
     def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
         instants = {name: read_parameter(filtering.instant, text) for name, text in given.items()}

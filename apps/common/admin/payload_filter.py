@@ -38,6 +38,8 @@ def from_search_box(query: QueryDict, filters: Sequence[Any]) -> str | None:
 class PayloadFilter(FormFilter):
     """By values at paths of JSON columns, for people who may see them."""
 
+    hint = _("A path, a colon and the whole value. Up to three, with blanks between.")
+
     def __init__(
         self, request: HttpRequest, params: dict[str, list[str]], model: Any, model_admin: Any
     ) -> None:
@@ -53,14 +55,9 @@ class PayloadFilter(FormFilter):
         # A parameter without effect would show rows that it does not mean.
         return self._may_see or bool(self.used_parameters.get(PAYLOAD))
 
-    def fields(self) -> dict[str, forms.Field]:
-        widget = UnfoldAdminTextInputWidget(
-            attrs={"placeholder": f"{self.columns()[0]}.order.city:北京", "spellcheck": "false"}
-        )
-        hint = _("A path, a colon and the whole value. Up to three, with blanks between.")
-        return {
-            PAYLOAD: forms.CharField(label="", required=False, widget=widget, help_text=hint),
-        }
+    def widget(self, each: Any) -> forms.Widget:
+        attrs = {"placeholder": f"{each.columns[0]}.order.city:北京", "spellcheck": "false"}
+        return UnfoldAdminTextInputWidget(attrs=attrs)  # type: ignore[no-any-return]
 
     def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
         if not self._may_see:

@@ -32,7 +32,7 @@ from apps.journal.models import Source
 class ArchivedStateFilter(FormFilter):
     @property
     def tabs(self) -> Any:
-        return [each for each in self.options if each[0] != Dispatch.State.OPEN]
+        return [each for each in self.options or () if each[0] != Dispatch.State.OPEN]
 
 
 class ArchivedDispatchAdmin(DispatchAdmin):

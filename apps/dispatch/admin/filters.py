@@ -31,9 +31,8 @@ NAMES_URL = reverse_lazy("admin:dispatch_executor_names")
 class ExecutorFilter(FormFilter):
     """By the name of an executor, of which some are suggested."""
 
-    def fields(self) -> dict[str, forms.Field]:
-        widget = KeyInput(suggestions=NAMES_URL)
-        return {self.parameters[0]: forms.CharField(label="", required=False, widget=widget)}
+    def widget(self, each: Any) -> forms.Widget:
+        return KeyInput(suggestions=NAMES_URL)
 
 
 class StateFilter(FormFilter):

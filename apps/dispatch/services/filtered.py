@@ -39,7 +39,6 @@ from apps.dispatch.models import (
     Source,
     Task,
 )
-from apps.dispatch.models.dispatch import DispatchQuerySet
 from apps.dispatch.rules import names, policy
 from apps.dispatch.services.planning import ENDING_WITHIN, UNFILLED_WITHIN
 from apps.dispatch.services.standing import ending_within
@@ -300,7 +299,7 @@ class ArchivedDispatchFilters(DispatchFilters):
         fields = ()
 
 
-def few(rows: DispatchQuerySet, wanted: RowFilter, *, most: int) -> Sequence[int] | None:
+def few(rows: QuerySet[Any], wanted: RowFilter, *, most: int) -> Sequence[int] | None:
     """The numbers of all dispatches that can be meant, if an index finds them and they are at most
     so many; else None."""
     if numbers := wanted.get("ids"):

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from django import forms
 from django.db.models import Q, QuerySet
 from django.utils.text import capfirst
 from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
-from unfold.widgets import UnfoldAdminSelectWidget
 
 from apps.common import clock
 from apps.common.admin.display import shown_text
@@ -65,15 +63,9 @@ class TypeFilter(FormFilter):
 
     @property
     def options(self) -> list[tuple[str, str]]:
-        return [(name, name) for name in self.names(self.request.user)]
-
-    def fields(self) -> dict[str, forms.Field]:
-        choices = [("", _("All")), *self.options]
-        chosen = self.used_parameters.get("type")
-        if chosen and chosen not in dict(choices):
-            choices.append((str(chosen), str(chosen)))
-        widget = UnfoldAdminSelectWidget(choices=choices)
-        return {"type": forms.ChoiceField(label="", required=False, choices=choices, widget=widget)}
+        chosen = str(self.used_parameters.get("type", ""))
+        names = dict.fromkeys(filter(None, [*self.names(self.request.user), chosen]))
+        return [(name, name) for name in names]
 
     def in_words(self) -> Iterator[tuple[str, str]]:
         # Without reading the types once more.

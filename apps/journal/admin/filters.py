@@ -42,9 +42,8 @@ class EntryFilters(RowFilters):
 class PersonFilter(FormFilter):
     """What an account or an API key has done: `ann`, `admin:ann`, `key:tills`."""
 
-    def fields(self) -> dict[str, forms.Field]:
-        widget = UnfoldAdminTextInputWidget(attrs={"placeholder": "admin:ann"})
-        return {"by": forms.CharField(label="", required=False, widget=widget)}
+    def widget(self, each: Any) -> forms.Widget:
+        return UnfoldAdminTextInputWidget(attrs={"placeholder": "admin:ann"})  # type: ignore[no-any-return]
 
 
 class SlownessFilter(FormFilter):

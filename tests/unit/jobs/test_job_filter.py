@@ -1,4 +1,4 @@
-"""S1.2: one filter, written in the address of the list, in REST and in a bulk run."""
+"""S1.2: which jobs are meant; tests/integration/test_filters.py has the filters of all rows."""
 
 from __future__ import annotations
 
@@ -15,16 +15,6 @@ from apps.jobs.services.job_filters import JobFilters
 SHANGHAI = ZoneInfo("Asia/Shanghai")
 
 
-def test_address_of_the_list_and_rest_mean_the_same() -> None:
-    listed = JobFilters.read_address(
-        {"type": "mail", "status": "failed", "user": "uid_ann", "q": " busy ", "lane": ""}, SHANGHAI
-    )
-    sent = JobFilters.read(
-        {"type": ["mail"], "status": "failed", "user_id": "uid_ann", "text": "busy"}
-    )
-    assert listed == sent
-
-
 def test_conditions_in_one_text_and_in_a_list_mean_the_same() -> None:
     typed = JobFilters.read_address({"where": " context.city: 北京  result.sent：true"}, SHANGHAI)
     sent = JobFilters.read({"where": ["context.city:北京", "result.sent:true"]})
@@ -32,16 +22,13 @@ def test_conditions_in_one_text_and_in_a_list_mean_the_same() -> None:
     assert typed.given == {"where": typed.where}
 
 
-def test_days_are_those_of_the_zone_and_both_belong_to_the_period() -> None:
-    found = JobFilters.read_address({"from_day": "2026-03-02", "to_day": "2026-03-03"}, SHANGHAI)
+def test_days_are_those_of_the_zone_and_the_narrower_period_counts() -> None:
+    given = {"from_day": "2026-03-02", "to_day": "2026-03-03"}
+    found = JobFilters.read_address(given, SHANGHAI)
     assert found.get("created_after") == datetime(2026, 3, 1, 16, tzinfo=UTC)
     assert found.get("created_before") == datetime(2026, 3, 3, 16, tzinfo=UTC)
-
-
-def test_of_a_day_and_an_instant_the_narrower_period_counts() -> None:
     given = {"from_day": "2026-03-02", "since": "2026-03-05T00:00:00Z"}
-    swapped = dict(reversed(given.items()))
-    for each in (given, swapped):
+    for each in (given, dict(reversed(given.items()))):
         found = JobFilters.read_address(each, UTC)
         assert found.get("created_after") == datetime(2026, 3, 5, tzinfo=UTC)
 
@@ -85,17 +72,12 @@ def test_wrong_values_are_refused_by_name(subtests: pytest.Subtests) -> None:
         ({"where": "city:x"}, "A path begins with: context, result"),
         ({"where": ["context.a:1", 7]}, "7 is no search in a payload"),
         ({"where": [f"context.a:{n}" for n in range(4)]}, "More than 3 values"),
+        ({"type": "a b", "status": "gone"}, "a b is not a name"),
     ):
         with subtests.test(given=given):
             with pytest.raises(Invalid, match=said) as refused:
                 JobFilters.read(given)
             assert [each.field for each in refused.value.errors] == [*given]
-
-
-def test_every_wrong_value_is_named_at_once() -> None:
-    with pytest.raises(Invalid) as refused:
-        JobFilters.read({"type": "a b", "status": "gone", "key": "fine"})
-    assert [each.field for each in refused.value.errors] == ["type", "status"]
 
 
 def test_parts_of_a_filter() -> None:
