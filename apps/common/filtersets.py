@@ -7,7 +7,7 @@ filters of its list (`admin.filters`), and bulk runs their bodies and what they 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import timedelta, tzinfo
 from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
@@ -248,7 +248,8 @@ class RowFilters(FilterSet):  # type: ignore[misc]
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> RowFilter:
         """The filter of the parameters; empty ones say nothing. Invalid names each wrong one."""
-        return cls._read(given, {name: _Taken(name, f.field) for name, f in cls._all()})
+        names = {name: _Taken(name, each.field) for name, each in cls.base_filters.items()}
+        return cls._read(given, names)
 
     @classmethod
     def read_address(
@@ -269,7 +270,7 @@ class RowFilters(FilterSet):  # type: ignore[misc]
     @classmethod
     def narrow(cls, rows: RowsT, wanted: RowFilter) -> RowsT:
         """Those of the rows that the filter means; Invalid when it is about what is masked."""
-        for name, each in cls._all():
+        for name, each in cls.base_filters.items():
             if name in wanted.given:
                 rows = each.filter(rows, wanted.given[name])
         return rows
@@ -282,10 +283,6 @@ class RowFilters(FilterSet):  # type: ignore[misc]
     def indexed(cls, wanted: RowFilter) -> frozenset[str]:
         """Those of the parameters, beside the period, that an index has in the order of ids."""
         return next((each for each in cls.in_order if each <= wanted.given.keys()), frozenset())
-
-    @classmethod
-    def _all(cls) -> Iterable[tuple[str, Any]]:
-        return cls.base_filters.items()  # type: ignore[no-any-return]
 
     @classmethod
     def _read(cls, given: Mapping[str, Any], names: Mapping[str, _Taken]) -> RowFilter:
@@ -313,7 +310,7 @@ class RowFilters(FilterSet):  # type: ignore[misc]
     def _made_of(cls, values: Mapping[str, Any]) -> RowFilter:
         """The filter of those that are set, in the order of their declaration."""
         set_ones = {name for name, value in values.items() if value not in EMPTY_VALUES}
-        return RowFilter({name: values[name] for name, _each in cls._all() if name in set_ones})
+        return RowFilter({name: values[name] for name in cls.base_filters if name in set_ones})
 
 
 def _unknown(parameter: str, names: Collection[str]) -> Message:
