@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 
-from celery import Celery
+from celery import Celery, signals
 
 # A worker of one's own machine may run as root; what its messages hold is never unpickled.
 warnings.filterwarnings("ignore", r"\s*You're running the worker with superuser privileges")
@@ -17,6 +17,14 @@ app.config_from_object("django.conf:settings", namespace="CELERY")
 # "Task" has another meaning here, so Celery tasks live in sweeps.py.
 app.autodiscover_tasks(related_name="sweeps")
 app.steps["worker"].add("taskplatform.clockwork:EndWithBeat")
+
+
+@signals.task_prerun.connect
+def _check_connections(**_kwargs: object) -> None:
+    """As Django does before a request: those of a thread are kept unless they are broken."""
+    from django.db import close_old_connections
+
+    close_old_connections()
 
 
 @app.on_after_configure.connect

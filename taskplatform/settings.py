@@ -4,6 +4,7 @@ environment or `.env`, as conf.py declares it."""
 from __future__ import annotations
 
 import os
+import sys
 import tomllib
 from datetime import timedelta
 from typing import Any
@@ -235,6 +236,9 @@ CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = (
 )
 if not REDIS_URL:
     CELERY_BROKER_TRANSPORT = "taskplatform.broker:Transport"
+    # Nobody has orders for the workers of one machine, and each look for some takes as long as one
+    # for messages.
+    CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
     for _folder in (_QUEUE_DIR, VAR_DIR / "queue-control"):
         _folder.mkdir(parents=True, exist_ok=True)
 CELERY_TASK_IGNORE_RESULT = True
@@ -244,6 +248,8 @@ CELERY_WORKER_CONCURRENCY = WORKER_SLOTS
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+# Threads keep their connections, as those of the web do; taskplatform/celery.py checks them.
+CELERY_DB_REUSE_MAX = sys.maxsize
 CELERY_BEAT_SCHEDULER = "taskplatform.clockwork:Scheduler"
 CELERY_TIMEZONE = "UTC"
 
