@@ -8,14 +8,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection
+from typing import Any, NamedTuple
 
+from apps.common.db import fetch, table
 from apps.common.readers import is_key
 from apps.jobs.models import JobType
 from apps.jobs.rules.type_settings import MAX_NAME
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 
 MAX_AGE_SECONDS = 1.0
-_cached: tuple[float, dict[str, TypeSnapshot]] | None = None
+
+
+class _Cached(NamedTuple):
+    """The snapshots by name, the rows that they were made of, and when these were last read."""
+
+    read_at: float
+    rows: list[tuple[Any, ...]]
+    types: dict[str, TypeSnapshot]
+
+
+_cached: _Cached | None = None
 
 
 def type_snapshots(
@@ -24,10 +36,19 @@ def type_snapshots(
     """The types of these names without the unknown ones, or all of them, sorted by name."""
     global _cached
     cached, now = _cached, time.monotonic()
-    if cached is None or now - cached[0] >= max_age or _are_new(set(names or ()) - {*cached[1]}):
-        rows = JobType.objects.order_by("name")
-        _cached = cached = (now, {row.name: row.snapshot for row in rows})
-    known = cached[1]
+    if (
+        cached is None
+        or now - cached.read_at >= max_age
+        or _are_new(set(names or ()) - {*cached.types})
+    ):
+        # Seldom anything has changed, and to make the snapshots takes much longer than to read.
+        rows = fetch(f"SELECT * FROM {table(JobType)} ORDER BY id")
+        if cached is None or rows != cached.rows:
+            found = {row.name: row.snapshot for row in JobType.objects.order_by("name")}
+        else:
+            found = cached.types
+        _cached = cached = _Cached(now, rows, found)
+    known = cached.types
     return known if names is None else {name: known[name] for name in names if name in known}
 
 

@@ -190,7 +190,7 @@ def test_job_of_a_type_made_a_moment_ago_is_settled(monkeypatch: pytest.MonkeyPa
     job_type()
     jobs(1)
     [held] = take()
-    monkeypatch.setattr(type_snapshots, "_cached", (0.0, {}))
+    monkeypatch.setattr(type_snapshots, "_cached", type_snapshots._Cached(0.0, [], {}))
 
     assert end(held) == "succeeded"
 

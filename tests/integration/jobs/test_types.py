@@ -13,8 +13,10 @@ from apps.jobs.models import JobType, TypeState
 from apps.jobs.rules.type_settings import FRACTIONS, OPEN, SETTINGS
 from apps.jobs.rules.type_snapshot import RANGES
 from apps.jobs.services import types
+from apps.jobs.services.type_snapshots import forget_type_snapshots, type_snapshots
 from apps.journal.models import JournalEntry
 from tests import factories
+from tests.statements import sent_by
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 ACTOR = "admin:olga"
@@ -137,3 +139,19 @@ def test_delete_only_without_jobs() -> None:
     assert not JobType.objects.exists()
     assert not TypeState.objects.exists()
     assert events()[-1] == "type_deleted"
+
+
+def test_types_are_made_anew_only_when_their_rows_have_changed() -> None:
+    """Each process reads them every second; by whom one was changed makes no difference."""
+    factories.job_type("mail")
+    factories.job_type("fax")
+    forget_type_snapshots()
+    known = type_snapshots()
+
+    assert len(sent_by(lambda: type_snapshots(max_age=0))) == 1
+    assert type_snapshots(max_age=0)["mail"] is known["mail"]
+
+    JobType.objects.filter(name="mail").update(weight=7)
+    assert type_snapshots(max_age=0)["mail"].weight == 7
+    JobType.objects.filter(name="fax").delete()
+    assert [*type_snapshots(max_age=0)] == ["mail"]
