@@ -5,6 +5,7 @@ Sweeps stay right without it, because guards move every row; it saves double wor
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import socket
@@ -12,12 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
-
-from django.db.models import F, Q
+from typing import Any, NamedTuple
 
 from apps.common import clock
-from apps.common.db import fetch, instant, repeatable, table
+from apps.common.db import execute, fetch, instant, repeatable, table
 from apps.common.models import SweepLease
 from apps.common.rows import ensure_row
 
@@ -41,28 +40,52 @@ def sweep_lease(name: str, *, at_most: timedelta) -> Iterator[bool]:
 
 @repeatable
 def _take(name: str, holder: str, now: datetime, until: datetime) -> bool:
+    if _take_free(name, holder, now, until):
+        return True
+    # Held, or it is the first run ever and there is no row.
     ensure_row(SweepLease, ["name"], {"name": name, "holder": "", "fence": 0})
-    free = Q(held_until=None) | Q(held_until__lte=now)
-    won = SweepLease.objects.filter(free, name=name).update(
-        holder=holder, fence=F("fence") + 1, held_until=until, started_at=now
+    return _take_free(name, holder, now, until)
+
+
+def _take_free(name: str, holder: str, now: datetime, until: datetime) -> bool:
+    return bool(
+        execute(
+            f"UPDATE {table(SweepLease)} SET holder = %s, fence = fence + 1, held_until = %s, "
+            "started_at = %s WHERE name = %s AND (held_until IS NULL OR held_until <= %s)",
+            [holder, until, now, name, now],
+        )
     )
-    return bool(won)
 
 
 @repeatable
 def _give_back(name: str, holder: str, since: datetime) -> None:
     end = clock.now()
-    SweepLease.objects.filter(name=name, holder=holder).update(
-        held_until=None,
-        finished_at=end,
-        duration_ms=max(0, (end - since) // timedelta(milliseconds=1)),
+    took = max(0, (end - since) // timedelta(milliseconds=1))
+    execute(
+        f"UPDATE {table(SweepLease)} SET held_until = NULL, finished_at = %s, duration_ms = %s "
+        "WHERE name = %s AND holder = %s",
+        [end, took, name, holder],
     )
+
+
+class LastRun(NamedTuple):
+    """When a sweep last finished, and the position that it saved; None and {} at first."""
+
+    finished_at: datetime | None
+    position: dict[str, Any]
+
+
+def last_run(name: str) -> LastRun:
+    """The last run of the sweep."""
+    select = f"SELECT finished_at, position FROM {table(SweepLease)} WHERE name = %s"
+    for finished_at, position in fetch(select, [name]):
+        return LastRun(instant(finished_at), json.loads(position or "{}") or {})
+    return LastRun(None, {})
 
 
 def load_position(name: str) -> dict[str, Any]:
     """The position that the last run of the sweep saved; {} at first."""
-    saved = SweepLease.objects.filter(name=name).values_list("position", flat=True).first()
-    return saved or {}
+    return last_run(name).position
 
 
 @repeatable
@@ -70,11 +93,6 @@ def save_position(name: str, position: dict[str, Any]) -> None:
     """Save where the next run continues. A run that dies before repeats some rows."""
     ensure_row(SweepLease, ["name"], {"name": name, "holder": "", "fence": 0})
     SweepLease.objects.filter(name=name).update(position=position)
-
-
-def last_finished(name: str) -> datetime | None:
-    """When the sweep last finished."""
-    return SweepLease.objects.filter(name=name).values_list("finished_at", flat=True).first()
 
 
 # Some sweeps run every second, so without any run for this long no beat is running.

@@ -56,12 +56,14 @@ def rescue() -> int:
     with sweep_lease(RESCUE, at_most=MAX_TIME) as mine:
         if not mine:
             return 0
-        ended = lose_dead_neighbours()
+        alive = living.alive(clock.now())
+        ended = lose_dead_neighbours(alive)
         now = clock.now()
         reliable = heartbeats_are_reliable(now)
         if reliable:
             register.lose_overdue(now=now)
-            free_hosts(alive={each.host for each in living.alive(now)}, now=now)
+            # A host whose last worker is found dead just now is missed by the next sweep.
+            free_hosts(alive={each.host for each in alive}, now=now)
         lost = living.gone_workers(now)
         until = now + MAX_TIME / 2
         return ended + rescue_due(

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import timedelta
 
 from django.db import DatabaseError, InterfaceError, close_old_connections
 
 from apps.common import clock
 from apps.common.errors import PlatformError
+from apps.jobs.models import Worker
 from apps.jobs.rules import reasons
 from apps.jobs.runner import record
 from apps.jobs.runner.process import Process, dead_here
@@ -66,15 +67,15 @@ class Heartbeat(threading.Thread):
             logger.exception("heartbeat failed")
 
 
-def lose_dead_neighbours() -> int:
+def lose_dead_neighbours(alive: Collection[Worker] | None = None) -> int:
     """Rescue the jobs of workers whose process on this machine has died, such as a predecessor;
-    returns how many.
+    returns how many. `alive`: the living workers, where they have just been read.
 
     Only here is known which of them had started, so they are ended before the workers count as
     lost, and rescues on other machines end their jobs, too.
     """
     now = clock.now()
-    dead = dead_here(living.alive(now))
+    dead = dead_here(living.alive(now) if alive is None else alive)
     if not dead:
         return 0
     until = now + _RESCUE_TIME

@@ -18,7 +18,7 @@ from apps.common.db import (
     transactional,
 )
 from apps.common.errors import PlatformError
-from apps.common.leases import last_finished, load_position, save_position
+from apps.common.leases import last_run, save_position
 from apps.jobs import wakeup
 from apps.jobs.conf import conf
 from apps.jobs.models import Job, JobType
@@ -46,10 +46,10 @@ def heartbeats_are_reliable(now: datetime) -> bool:
 
     If the sweep is always late, only the first delay is followed by a grace period.
     """
-    last = last_finished(SWEEP)
+    last, position = last_run(SWEEP)
     if last is None:
         return True
-    stored = load_position(SWEEP).get("grace_until")
+    stored = position.get("grace_until")
     grace_until = datetime.fromisoformat(stored) if stored else last
     is_late = now - last > timedelta(seconds=conf.JOB_RESCUE_SECONDS) + _MAX_DELAY
     if is_late and last >= grace_until:

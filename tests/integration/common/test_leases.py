@@ -9,6 +9,7 @@ import pytest
 
 from apps.common.leases import SweepRun, last_runs, sweep_lease
 from apps.common.models import SweepLease
+from tests.statements import sent_by
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
@@ -53,6 +54,17 @@ def test_turn_is_recorded(frozen_clock: Any) -> None:
         2000,
         None,
     )
+
+
+def test_turn_costs_two_statements() -> None:
+    """Some sweeps have one each second, whatever there is to do."""
+
+    def turn() -> None:
+        with sweep_lease("expire", at_most=MINUTE) as mine:
+            assert mine
+
+    turn()
+    assert len(sent_by(turn)) == 2
 
 
 def test_sweep_is_overdue_once_its_period_has_passed_since_its_last_turn(frozen_clock: Any) -> None:
