@@ -29,12 +29,18 @@ class Scheduler(beat.Scheduler):
         super().__init__(*args, **kwargs)
 
     def tick(self, *_args: Any, **_kwargs: Any) -> float:
-        """Send what is due; the seconds until the next is."""
+        """Send what is due; the seconds until the next is.
+
+        A period counts from when its sweep was due, so that those of one second stay together: on
+        an idle machine each moment with a sweep wakes beat, worker and drains.
+        """
+        now = time.monotonic()
         for name, entry in self.schedule.items():
-            now = time.monotonic()
-            if self._due_at.get(name, now) <= now:
-                period: Any = entry.schedule
-                self._due_at[name] = now + period.run_every.total_seconds()
+            due_at = self._due_at.get(name, now)
+            if due_at <= now:
+                schedule: Any = entry.schedule
+                period = schedule.run_every.total_seconds()
+                self._due_at[name] = now + period - (now - due_at) % period
                 self.apply_entry(entry, producer=self.producer)
         return max(0.0, min(self._due_at.values()) - time.monotonic())
 

@@ -65,6 +65,24 @@ def test_sweeps_come_in_their_periods_however_the_wall_clock_is_set(
     assert 5 <= sent.count("rarely") <= 7
 
 
+def test_sweeps_that_are_due_together_stay_together(
+    app: Celery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each moment with a sweep wakes beat, worker and drains, however long it takes to send one."""
+    passing = Passing(monkeypatch, app)
+    scheduler: Any = symbol_by_name(settings.CELERY_BEAT_SCHEDULER)(app=app)
+    scheduler.apply_entry = lambda entry, producer: passing.sleep(0.01)
+
+    waits = []
+    end = passing.elapsed + 60
+    while passing.elapsed < end:
+        waits.append(scheduler.tick())
+        passing.sleep(waits[-1])
+
+    assert len(waits) == 60
+    assert min(waits) > 0.97
+
+
 def test_broker_that_is_away_is_logged_in_one_line(
     app: Celery, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
