@@ -48,6 +48,8 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LOG_FILES = 4
 
 _POLL_SECONDS = 0.05
+# The same while everything runs. A part that died waits longer for its next start.
+_QUIET_POLL_SECONDS = 0.25
 _MAX_LINE = 65_536
 _MAX_MESSAGE = 300
 _REPEAT_SECONDS = 60.0
@@ -229,7 +231,7 @@ class Supervisor:
                 Thread(target=self._watch, args=[is_ready], daemon=True).start()
             while not self._stop_requests:
                 self._keep_running()
-                time.sleep(_POLL_SECONDS)
+                time.sleep(_QUIET_POLL_SECONDS)
             return 0
         finally:
             self._stop()
