@@ -6,17 +6,28 @@ the next hold. Submissions see it a second later, and at once in the process tha
 
 from __future__ import annotations
 
+import functools
+import json
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
-from apps.common.db import fetch, table
+from django.db import connection, models
+
+from apps.common.db import fetch, instant, table
 from apps.common.readers import is_key
 from apps.jobs.models import JobType
 from apps.jobs.rules.type_settings import MAX_NAME
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 
 MAX_AGE_SECONDS = 1.0
+# How the values of a row are read; all others are as the drivers give them.
+_READ: Mapping[type[models.Field[Any, Any]], Callable[[Any], Any]] = {
+    models.BooleanField: bool,
+    models.DateTimeField: instant,
+    models.JSONField: json.loads,
+}
+_COLUMNS = {field.column: _READ.get(type(field)) for field in JobType._meta.concrete_fields}
 
 
 class _Cached(NamedTuple):
@@ -41,15 +52,29 @@ def type_snapshots(
         or now - cached.read_at >= max_age
         or _are_new(set(names or ()) - {*cached.types})
     ):
-        # Seldom anything has changed, and to make the snapshots takes much longer than to read.
-        rows = fetch(f"SELECT * FROM {table(JobType)} ORDER BY id")
-        if cached is None or rows != cached.rows:
-            found = {row.name: row.snapshot for row in JobType.objects.order_by("name")}
+        rows = fetch(_select())
+        if cached is not None and rows == cached.rows:
+            # As nearly always; to make snapshots takes much longer than to read.
+            types = cached.types
         else:
-            found = cached.types
-        _cached = cached = _Cached(now, rows, found)
+            types = {each.name: each for each in map(_made, rows)}
+        _cached = cached = _Cached(now, rows, types)
     known = cached.types
     return known if names is None else {name: known[name] for name in names if name in known}
+
+
+@functools.cache
+def _select() -> str:
+    columns = map(connection.ops.quote_name, _COLUMNS)
+    return f"SELECT {', '.join(columns)} FROM {table(JobType)} ORDER BY name"
+
+
+def _made(row: tuple[Any, ...]) -> TypeSnapshot:
+    values = {
+        column: value if read is None or value is None else read(value)
+        for (column, read), value in zip(_COLUMNS.items(), row, strict=True)
+    }
+    return JobType(**values).snapshot
 
 
 def _are_new(names: Collection[str]) -> bool:

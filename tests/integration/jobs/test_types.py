@@ -143,11 +143,14 @@ def test_delete_only_without_jobs() -> None:
 
 def test_types_are_made_anew_only_when_their_rows_have_changed() -> None:
     """Each process reads them every second; by whom one was changed makes no difference."""
-    factories.job_type("mail")
-    factories.job_type("fax")
+    mail = factories.job_type("mail", stages=["print", "send"], breaker_enabled=True)
+    until = clock.now() + timedelta(hours=1)
+    types.pause_type(job_type=mail, actor=ACTOR, reason="Strike", until=until)
+    factories.job_type("fax", pool=True, params_schema={"type": "object"})
     forget_type_snapshots()
     known = type_snapshots()
 
+    assert known == {row.name: row.snapshot for row in JobType.objects.all()}
     assert len(sent_by(lambda: type_snapshots(max_age=0))) == 1
     assert type_snapshots(max_age=0)["mail"] is known["mail"]
 
