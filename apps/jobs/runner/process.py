@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import logging
 import mmap
@@ -54,12 +55,17 @@ def host_name() -> str:
 
 def machine() -> str:
     """An id that processes share exactly if they see each other's process ids and records."""
+    return _machine_with(record.folder())
+
+
+@functools.cache
+def _machine_with(records: Path) -> str:
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text()
         space = os.stat("/proc/self/ns/pid").st_ino
     except OSError:
         return ""
-    shared = f"{boot} {space} {record.folder().resolve()}"
+    shared = f"{boot} {space} {records.resolve()}"
     return hashlib.sha256(shared.encode()).hexdigest()[:8]
 
 
