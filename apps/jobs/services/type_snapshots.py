@@ -27,7 +27,7 @@ _READ: Mapping[type[models.Field[Any, Any]], Callable[[Any], Any]] = {
     models.DateTimeField: instant,
     models.JSONField: json.loads,
 }
-_COLUMNS = {field.column: _READ.get(type(field)) for field in JobType._meta.concrete_fields}
+_COLUMNS = {str(field.column): _READ.get(type(field)) for field in JobType._meta.concrete_fields}
 
 
 class _Cached(NamedTuple):
