@@ -36,14 +36,6 @@ import sys
 from taskplatform.celery import app
 app.send_task("jobs.drain", args=[sys.argv[1]], queue=sys.argv[1])
 """
-_OPERATE = """
-import sys, django
-django.setup()
-from apps.jobs.models import Worker
-from apps.jobs.services import register
-for worker in Worker.objects.filter(state="active", types__icontains="nap"):
-    getattr(register, sys.argv[1])(worker=worker, actor="admin:test", reason="test")
-"""
 
 
 def rows(database_url: str, sql: str) -> list[tuple[Any, ...]]:
@@ -93,10 +85,6 @@ class Workers:
     def send_drain(self, lane: str) -> None:
         """Send the message that starts a drain, as the scan does."""
         self._python(_DRAIN, lane)
-
-    def operate(self, how: str) -> None:
-        """Make the workers `quiet`, or `resume` them, as an operator does."""
-        self._python(_OPERATE, how)
 
     def _python(self, code: str, *arguments: str, given: str = "") -> str:
         ended = subprocess.run(
@@ -155,18 +143,6 @@ class Workers:
         """The processes that the register has as active."""
         living = "SELECT pid FROM jobs_worker WHERE state = 'active' ORDER BY pid"
         return [row[0] for row in self.rows(living)]
-
-    def await_scans(self, number: int) -> None:
-        """Wait until the sweeps have looked for work so many times."""
-        ended = "SELECT finished_at FROM common_sweeplease WHERE name = 'jobs.scan'"
-        seen: set[tuple[Any, ...]] = set()
-
-        def enough() -> bool:
-            seen.update(self.rows(ended))
-            # The first of them may be one that was over already.
-            return len(seen) > number
-
-        eventually(enough)
 
     def settled(self, *, seconds: float = 90.0) -> dict[str, int]:
         """Wait until no job is open; how many ended in each way."""

@@ -107,17 +107,6 @@ def test_costliest_requests_of_the_api_are_answered(database: Path, manage: Mana
     assert [figures[name]["goal"] for name in figures if name not in beside] == ["<= 1"] * 2
 
 
-@pytest.mark.long
-def test_parts_by_name_are_all_that_is_measured(database: Path, manage: Manage) -> None:
-    """Without --json their lines stand under the words of the format."""
-    measured = manage("benchmark", "jobs", "drain", "--quick")
-    assert measured.returncode == 0, measured.stderr
-    heading, _rule, line = measured.stdout.splitlines()
-    assert heading.split() == ["figure", "value", "baseline", "ratio", "goal"]
-    assert line.startswith("drain in process, SQLite  ")
-    assert line.endswith(("met", "short"))
-
-
 def processes_with(variable: str) -> dict[int, str]:
     """The commands of all processes that have this in their environment."""
     found = {}

@@ -54,7 +54,8 @@ worker.run()
 """
 
 
-@pytest.mark.parametrize("off", [pytest.param(DAY, marks=pytest.mark.long), -DAY])
+@pytest.mark.long
+@pytest.mark.parametrize("off", [DAY, -DAY])
 def test_clock_of_a_worker_does_not_matter(
     off: int,
     client: sdk.Client,

@@ -187,7 +187,7 @@ def test_killed_worker_is_replaced_as_soon_as_its_lease_is_over(
     manage: Callable[..., Any],
     max_attempts: int,
 ) -> None:
-    """I28, I29, F2: no job starts more often than it may; what was reported stands."""
+    """S2.1, I28, I29, F2: no job starts more often than it may; what was reported stands."""
     ids = submit(max_attempts)
     sick = {step: outside(WORKER, step, step, "SIGKILL", step) for step in STEPS}
     for process in sick.values():

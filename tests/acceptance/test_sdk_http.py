@@ -162,24 +162,3 @@ def test_device_killed_at_work_goes_on_with_the_same_task(
     dispatch = pulled(client, EMMA)
     assert f"at work on {dispatch.number}" in device.output
     assert dispatch.redo == 1
-
-
-def test_jobs_are_submitted_and_read(web: Web, manage: Manage) -> None:
-    """S1.2, S1.4, S1.16, S2.12: one, many, twins, and a job as it stands."""
-    scopes = ("--scope", "submit", "--scope", "read", "--scope", "operate")
-    key = manage("apiclient", "create", "Shop", *scopes).stdout.strip()
-    with sdk.Client(web.url, key, give_up_after=60) as client:
-        client._call("/job-types/", {"name": "sdk-mail"}, lambda answer: None)
-
-        first = client.submit("sdk-mail", {"to": "ä"}, key="a", unique=True, delay=HOUR)
-        again = client.submit("sdk-mail", {"to": "b"}, key="a", unique=True)
-        many = client.submit_many([{"type": "sdk-mail", "key": k, "unique": True} for k in "ab"])
-        job = client.job(first.id)
-
-        assert (first.created, again) == (True, sdk.Submitted(first.id, False, "scheduled"))
-        assert [each.created for each in many] == [False, True]
-        assert many[0].id == first.id
-        assert (job.type, job.key, job.context, job.version) == ("sdk-mail", "a", {"to": "ä"}, 1)
-        assert job.run_at - job.created_at == HOUR
-        with pytest.raises(sdk.ApiError, match="There is no job type 'fax'"):
-            client.submit("fax")

@@ -67,24 +67,6 @@ def test_mariadb_killed_and_started_again_keeps_port_and_committed_rows() -> Non
             assert sql.fetchall() == ((7,),)
 
 
-def test_mariadb_stopped_in_good_order_starts_again() -> None:
-    with mariadb_server() as server:
-        server.stop()
-        assert not is_open(server.port)
-
-        server.start()
-
-        with cursor(server) as sql:
-            sql.execute("SELECT 1")
-
-
-def test_mariadb_user_makes_test_databases_and_no_others() -> None:
-    with mariadb_server() as server, cursor(server) as sql:
-        sql.execute("CREATE DATABASE test_taskplatform_gw0")
-        with pytest.raises(MySQLdb.OperationalError, match="Access denied"):
-            sql.execute("CREATE DATABASE somebody_elses")
-
-
 def test_mariadb_is_far_from_utc_and_knows_no_zones() -> None:
     """What a product that trusts the server's zone would trip over."""
     with mariadb_server() as server, cursor(server) as sql:
@@ -94,14 +76,6 @@ def test_mariadb_is_far_from_utc_and_knows_no_zones() -> None:
         ((ahead, converted),) = sql.fetchall()
     assert ahead.total_seconds() == 8 * 3600
     assert converted is None
-
-
-def test_mariadb_fault_set_by_execute_reaches_the_user() -> None:
-    with mariadb_server() as server:
-        server.execute("SET GLOBAL read_only = 1")
-
-        with cursor(server) as sql, pytest.raises(MySQLdb.OperationalError, match="read-only"):
-            sql.execute("CREATE TABLE refused (n INT)")
 
 
 def test_paused_server_takes_connections_and_answers_after_resume() -> None:
@@ -115,39 +89,6 @@ def test_paused_server_takes_connections_and_answers_after_resume() -> None:
             server.resume()
         with contextlib.closing(redis.Redis.from_url(server.url)) as patient:
             assert patient.ping()
-
-
-def test_redis_killed_and_started_again_is_empty() -> None:
-    with redis_server() as server, contextlib.closing(redis.Redis.from_url(server.url)) as client:
-        client.set("key", "value")
-
-        server.kill()
-        server.start()
-
-        assert client.get("key") is None
-
-
-def test_server_started_twice_is_refused() -> None:
-    with redis_server() as server, pytest.raises(ServerError, match="redis runs already"):
-        server.start()
-
-
-def test_failure_inside_the_block_leaves_neither_process_nor_folder() -> None:
-    with pytest.raises(RuntimeError, match="the test failed"), mariadb_server() as server:
-        process, folder = server.pid, server.folder
-        raise RuntimeError("the test failed")
-
-    assert not folder.exists()
-    with pytest.raises(ProcessLookupError):
-        os.kill(process, 0)
-
-
-def test_server_that_cannot_start_shows_its_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(servers.RedisServer, "_command", lambda _: ["redis-server", "--nonsense"])
-
-    with pytest.raises(ServerError, match=r"(?s)redis ended with code 1.*Bad directive"):
-        with redis_server():
-            pass
 
 
 def test_missing_server_is_reported_with_the_command_that_installs_it(
@@ -223,10 +164,3 @@ def test_run_asked_to_end_takes_command_and_servers_with_it(
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(ProcessLookupError):
         os.kill(int(command), 0)
-
-
-def test_run_without_a_command_says_how_to_call_it() -> None:
-    ended = subprocess.run(RUN, capture_output=True, text=True, check=False)
-
-    assert ended.returncode == 2
-    assert "which command? For example: python -m tests.servers -- pytest tests" in ended.stderr

@@ -36,14 +36,6 @@ def swept(workers: Workers) -> Workers:
     return workers
 
 
-def test_submitted_job_is_done_by_embedded_workers(swept: Workers) -> None:
-    swept.drains(pool="threads", slots=4)
-    [number] = swept.submit({"type": "echo", "context": {"a": 1}})
-
-    assert swept.settled() == {"succeeded": 1}
-    assert swept.events(number) == ["succeeded"]
-
-
 def test_forked_worker_without_redis_says_what_to_do(
     environment: Mapping[str, str], workers: Workers
 ) -> None:
@@ -199,33 +191,6 @@ def test_stop_lets_a_handler_end_that_ends_soon(
     assert drains.process.returncode != -signal.SIGALRM
     assert swept.job(number)[:2] == ("succeeded", 1)
     assert swept.events(number) == ["succeeded"]
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("pool", [pytest.param("prefork", marks=forked), "threads"])
-def test_quiet_worker_ends_what_it_has_and_holds_nothing_until_it_is_resumed(
-    swept: Workers, tmp_path: Path, pool: str
-) -> None:
-    trace, enough = tmp_path / "trace", tmp_path / "enough"
-    drains = swept.drains(pool=pool)
-    context = {"file": str(trace), "until": str(enough)}
-    [first] = swept.submit({"type": "nap", "context": context})
-    eventually(lambda: traces(trace))
-
-    swept.operate("quiet")
-    # Each process hears of it with its next heartbeat.
-    processes = len(swept.processes())
-    eventually(lambda: drains.output.count("is quiet: it takes nothing new") == processes)
-    numbers = swept.submit(*[{"type": "good"}] * 20)
-    enough.touch()
-    eventually(lambda: swept.job(first)[0] == "succeeded")
-    swept.await_scans(3)
-    assert {swept.job(number)[0] for number in numbers} == {"ready"}
-    assert "running" not in swept.statuses()
-
-    swept.operate("resume")
-
-    eventually(lambda: {swept.job(number)[0] for number in numbers} == {"succeeded"}, seconds=15)
 
 
 @forked
