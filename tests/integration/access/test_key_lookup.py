@@ -40,19 +40,6 @@ def processes(frozen_clock: FrozenClock) -> list[Process]:
     return [Process(frozen_clock), Process(frozen_clock)]
 
 
-def test_revoked_key_is_refused_within_a_second_by_every_process(
-    processes: list[Process], frozen_clock: FrozenClock
-) -> None:
-    """I60: both processes had believed the key just before."""
-    client, key = make()
-    assert [process.lets_in(key) for process in processes] == [True, True]
-
-    services.revoke(client, actor="ada")
-
-    frozen_clock.advance(seconds=0.5)
-    assert [process.lets_in(key) for process in processes] == [False, False]
-
-
 def test_use_does_not_prolong_the_belief_in_a_revoked_key(
     processes: list[Process], frozen_clock: FrozenClock
 ) -> None:

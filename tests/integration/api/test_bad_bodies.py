@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 
@@ -12,7 +11,7 @@ from tests.integration.api import corpus
 from tests.integration.api.contract import ContractClient, mistakes
 from tests.integration.api.corpus import BODIES
 from tests.integration.api.endpoints import WRITES, Endpoint
-from tests.integration.api.world import Untouched, World, checksum
+from tests.integration.api.world import Untouched, World
 
 pytestmark = pytest.mark.django_db
 
@@ -111,49 +110,3 @@ def test_query_parameter_is_refused(
 
             assert (answer.status_code, answer.json()["code"]) == (400, "unknown_field")
             assert rows
-
-
-@pytest.mark.parametrize("depth", [20, 21])
-def test_nesting_up_to_20_is_read(world: World, api: ContractClient, depth: int) -> None:
-    """S0.29: the body itself is the first level."""
-    lists: Any = []
-    for _ in range(depth - 3):
-        lists = [lists]
-    body = {"uid": "uid_alice", "number": world.number, "outcome": "succeeded"}
-
-    answer = api.post("/api/v1/callback/", {**body, "result": {"a": lists}})
-
-    assert answer.status_code == (200 if depth == 20 else 400)
-    if depth == 21:
-        assert answer.json()["code"] == "too_deep"
-
-
-def test_body_of_exactly_256_kilobytes_is_read(world: World, api: ContractClient) -> None:
-    """S0.29: a result of a megabyte is not."""
-    body = {"uid": "uid_alice", "number": world.number, "outcome": "succeeded"}
-    room = corpus.SINGLE_BYTES - len(json.dumps({**body, "result": {"a": ""}}))
-
-    too_large = api.post("/api/v1/callback/", {**body, "result": {"a": "x" * 1_000_000}})
-    by_one = api.post("/api/v1/callback/", {**body, "result": {"a": "x" * (room + 1)}})
-    fits = api.post("/api/v1/callback/", {**body, "result": {"a": "x" * room}})
-
-    assert [too_large.status_code, by_one.status_code, fits.status_code] == [413, 413, 200]
-
-
-def test_batch_of_a_few_megabytes_has_the_other_limits_too(
-    world: World, api: ContractClient
-) -> None:
-    """S0.29: 200,000 keys, or one item among many that is nested too deeply."""
-    path = "/api/v1/executors/gid_sales/members/"
-    before = checksum()
-
-    keys = api.post(path, {str(n): n for n in range(200_000)})
-    deep: Any = []
-    for _ in range(20):
-        deep = [deep]
-    item = api.post(path, {"add": [f"uid_{n}" for n in range(999)] + [deep]})
-
-    assert (keys.status_code, keys.json()["code"]) == (400, "limit_reached")
-    assert (item.status_code, item.json()["code"]) == (400, "too_deep")
-    assert mistakes(item) == ["add[999]"]
-    assert checksum() == before

@@ -22,7 +22,7 @@ from tests.steps import assert_linear
 pytestmark = pytest.mark.django_db
 
 # The smaller part has so many members that each of them is looked at.
-SMALLEST, SMALL = 96, 48
+SMALLEST, SMALL = 192, 96
 
 
 @pytest.fixture

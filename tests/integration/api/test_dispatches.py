@@ -11,7 +11,6 @@ from apps.dispatch.models import Stock
 from apps.journal.models import JournalEntry
 from tests import factories
 from tests.integration.api.contract import ApiFor, ContractClient, mistakes, pages
-from tests.integration.api.world import checksum
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
@@ -74,28 +73,6 @@ def test_detail_is_dispatch_and_what_became_of_it(api: ContractClient, frozen_cl
         "archived_at": None,
     }
     assert api.get(DISPATCHES).json() == {"next": None, "results": [ended.json()]}
-
-
-def test_unknown_number_is_not_found(api: ContractClient, subtests: pytest.Subtests) -> None:
-    """S0.29: ids beyond 64 bits, too."""
-    handed_out(api)
-    for number in (
-        "1",
-        "0",
-        "-1",
-        "abc",
-        "1.0",
-        "9223372036854775807",
-        "9223372036854775808",
-        "9" * 5000,
-        "１",
-    ):
-        with subtests.test(number=number):
-            for answer in (
-                api.get(f"{DISPATCHES}{number}/"),
-                api.post(f"{DISPATCHES}{number}/cancel/", {"reason": "Not needed"}),
-            ):
-                assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
 
 
 class TestFilters:
@@ -215,13 +192,3 @@ class TestCancel:
         assert (entry.reason, entry.actor.partition(":")[0]) == ("Shop closed", "key")
         frozen_clock.advance(days=1)
         assert api.post(PULL, ALICE).status_code == 204
-
-    def test_ended_dispatch_is_closed(self, api: ContractClient) -> None:
-        """S0.29, I14."""
-        path = f"{DISPATCHES}{called_back(api)}/cancel/"
-        before = checksum()
-
-        answer = api.post(path, {"reason": "Shop closed"})
-
-        assert (answer.status_code, answer.json()["code"]) == (409, "closed")
-        assert checksum() == before

@@ -7,7 +7,6 @@ import pytest
 from apps.dispatch.models import Executor
 from tests import factories
 from tests.integration.api.contract import ContractClient, mistakes
-from tests.integration.api.world import checksum
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
@@ -70,19 +69,6 @@ def test_kind_against_the_prefix_is_refused(api: ContractClient) -> None:
     assert mistakes(answer) == ["kind"]
 
 
-def test_taken_name_is_refused(api: ContractClient) -> None:
-    """S0.5: a name is one row, and twins by case are two names."""
-    api.post(EXECUTORS, {"name": "uid_alice", "title": "First"})
-    before = checksum()
-
-    answer = api.post(EXECUTORS, {"name": "uid_alice", "title": "Second"})
-
-    assert answer.status_code == 400
-    assert [(e["field"], e["code"]) for e in answer.json()["errors"]] == [("name", "invalid")]
-    assert checksum() == before
-    assert api.post(EXECUTORS, {"name": "uid_Alice"}).status_code == 201
-
-
 def test_patch_changes_what_it_names(api: ContractClient) -> None:
     """S0.32, I57: nothing else; the version counts edits and an empty edit is none."""
     api.post(EXECUTORS, {"name": "uid_alice", "title": "Alice"})
@@ -100,21 +86,6 @@ def test_put_sets_what_it_leaves_out_to_the_defaults(api: ContractClient) -> Non
     body = api.put(ALICE, {"enabled": True}).json()
 
     assert (body["title"], body["enabled"], body["version"]) == ("", True, 2)
-
-
-def test_unknown_name_is_not_found(api: ContractClient, subtests: pytest.Subtests) -> None:
-    """S0.5: twins by case, blank and accent are other names, on every database."""
-    factories.user()
-    for name in ("uid_nobody", "UID_alice", "uid_alice%20", "uid_%C3%A1lice", "x"):
-        with subtests.test(name=name):
-            for answer in (
-                api.get(f"{EXECUTORS}{name}/"),
-                api.patch(f"{EXECUTORS}{name}/", {}),
-                api.put(f"{EXECUTORS}{name}/", {"enabled": True}),
-                api.get(f"{EXECUTORS}{name}/members/"),
-                api.post(f"{EXECUTORS}{name}/members/", {}),
-            ):
-                assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
 
 
 def test_list_filters_by_kind(api: ContractClient) -> None:

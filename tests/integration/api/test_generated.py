@@ -45,7 +45,7 @@ def bodies(endpoint: Endpoint, good: dict[str, Any]) -> st.SearchStrategy[Any]:
 
 @pytest.mark.parametrize("endpoint", WRITES, ids=str)
 @settings(
-    max_examples=25,
+    max_examples=10,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(data=st.data())

@@ -257,16 +257,6 @@ def test_two_keys_may_both_have_a_worker_of_one_name(
     assert (row(int(mine["id"])).status, row(int(theirs["id"])).status) == ("ready", "running")
 
 
-@pytest.mark.usefixtures("beating")
-def test_registering_again_takes_over_and_stays_quiet(api: ContractClient) -> None:
-    Worker.objects.update(is_quiet=True)
-
-    answer = api.post(f"{WORKERS}register/", {"name": "pi-1", "types": ["mail"]}).json()
-
-    assert answer["stop"]
-    assert Worker.objects.count() == 1
-
-
 def test_types_outside_the_binding_are_not_registered(api_for: ApiFor) -> None:
     api = api_for(job_types=["mail"])
 

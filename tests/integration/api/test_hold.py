@@ -163,10 +163,13 @@ def test_pool_gives_its_keys_to_buckets_alone(api: ContractClient, api_for: ApiF
 
 
 def test_quiet_worker_gets_nothing_new(api: ContractClient) -> None:
+    """Registering again does not change it."""
     api.post(REGISTER, BEATS)
     Worker.objects.update(is_quiet=True)
     jobs(1)
 
+    assert api.post(REGISTER, BEATS).json()["stop"]
+    assert Worker.objects.count() == 1
     assert hold(api)["jobs"] == []
 
 

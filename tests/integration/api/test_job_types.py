@@ -135,15 +135,6 @@ def test_type_from_before_with_a_slash_is_still_found(api: ContractClient) -> No
     assert api.delete(f"{TYPES}sms/bulk/").status_code == 204
 
 
-def test_taken_name_is_refused(api: ContractClient) -> None:
-    factories.job_type("mail")
-    answer = api.post(TYPES, {"name": "mail"})
-    assert (answer.status_code, answer.json()["code"]) == (409, "conflict")
-    assert "change it by PATCH /api/v1/job-types/mail/." in answer.json()["detail"]
-    assert mistakes(answer, 409) == ["name"]
-    assert api.post(TYPES, {"name": "Mail"}).status_code == 201
-
-
 def test_only_a_type_without_jobs_can_be_deleted(api: ContractClient) -> None:
     factories.job("mail", into={"status": "succeeded"})
     factories.job_type("sms")

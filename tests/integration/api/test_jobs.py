@@ -130,7 +130,12 @@ def test_batch_answers_in_order(api: ContractClient) -> None:
 def test_wrong_field_is_named_and_nothing_made(
     api: ContractClient, subtests: pytest.Subtests
 ) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    factories.job_type("count", params_schema=schema)
+    unfit = {"type": "count", "context": {"n": "x"}}
     for body, fields in (
+        (unfit, ["context.n"]),
+        ({"jobs": [{"type": "mail"}, unfit]}, ["jobs[1].context.n"]),
         ({"type": "fax"}, ["type"]),
         ({}, ["type"]),
         ({"type": "mail", "unique": True}, ["key"]),
@@ -150,19 +155,8 @@ def test_wrong_field_is_named_and_nothing_made(
             answer = api.post(JOBS, body)
 
             assert mistakes(answer) == fields
+            assert ("jobs[" in answer.json()["detail"]) == ("jobs[" in fields[0])
     assert not Job.objects.exists()
-
-
-def test_context_must_fit_the_schema(api: ContractClient) -> None:
-    schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
-    factories.job_type("count", params_schema=schema)
-
-    one = api.post(JOBS, {"type": "count", "context": {"n": "x"}})
-    many = api.post(JOBS, {"jobs": [{"type": "mail"}, {"type": "count", "context": {"n": "x"}}]})
-
-    assert mistakes(one) == ["context.n"]
-    assert mistakes(many) == ["jobs[1].context.n"]
-    assert "jobs[" not in one.json()["detail"]
 
 
 # --- reading ------------------------------------------------------------------------------------
@@ -182,14 +176,6 @@ def test_detail_has_what_lists_leave_out(api: ContractClient) -> None:
     assert {name: detail[name] for name in row} == row
     assert (detail["context"], detail["order_key"]) == ({"to": "a"}, job.order_key)
     assert (detail["status"], detail["attempts"], detail["worker"]) == ("running", 1, "host-a:1")
-
-
-def test_unknown_number_is_404(api: ContractClient, subtests: pytest.Subtests) -> None:
-    for number in ("0", "7", "-1", "1.5", "x", "9" * 19, "9" * 30, "１"):
-        with subtests.test(number=number):
-            for path in ("", "journal/"):
-                assert api.get(f"{JOBS}{number}/{path}").status_code == 404
-            assert api.post(f"{JOBS}{number}/cancel/", REASON).status_code == 404
 
 
 def test_every_filter_finds_its_own(api: ContractClient) -> None:

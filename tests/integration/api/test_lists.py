@@ -8,9 +8,11 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from django.db import connection
+from django.db.models import Model
 from django.test.utils import CaptureQueriesContext
 
-from apps.dispatch.models import Dispatch, Executor
+from apps.dispatch.models import Dispatch, Executor, Template
+from apps.jobs.models import JobType
 from tests import callback, factories
 from tests.integration.api.contract import ContractClient, mistakes, pages
 
@@ -19,18 +21,23 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both]
 Adder = Callable[[int], None]
 
 
-def add_executors(count: int) -> None:
-    first = Executor.objects.count()
-    for number in range(first, first + count):
-        factories.user(f"uid_{number:03}")
+def repeated(make: Callable[[], Any]) -> Adder:
+    def add(count: int) -> None:
+        for _ in range(count):
+            make()
+
+    return add
 
 
-def add_templates(count: int) -> None:
-    from apps.dispatch.models import Template
+def numbered(table: type[Model], make: Callable[[str], Any]) -> Adder:
+    """Each row gets a number, of three digits, that none has had before."""
 
-    first = Template.objects.count()
-    for number in range(first, first + count):
-        factories.template(f"template-{number:03}")
+    def add(count: int) -> None:
+        first = table._default_manager.count()
+        for number in range(first, first + count):
+            make(f"{number:03}")
+
+    return add
 
 
 def add_once_tasks(count: int) -> None:
@@ -46,45 +53,28 @@ def add_rotations(count: int) -> None:
         factories.rotation(executor)
 
 
-def add_dispatches(count: int) -> None:
-    """Pulled by the API, ended at once, each of another user."""
-
-    first = Dispatch.objects.count()
-    for number in range(first, first + count):
-        user = factories.user(f"uid_{number:03}")
-        factories.once_task(user)
-        taken = callback.take_next(user)
-        assert isinstance(taken, Dispatch)
-        callback.call_back(executor=user, number=taken.pk, outcome="succeeded")
+def end_dispatch(number: str) -> None:
+    """Of a user of its own; pulled and called back at once."""
+    user = factories.user(f"uid_{number}")
+    factories.once_task(user)
+    taken = callback.take_next(user)
+    assert isinstance(taken, Dispatch)
+    callback.call_back(executor=user, number=taken.pk, outcome="succeeded")
 
 
-def add_jobs(count: int) -> None:
-    for _ in range(count):
-        factories.job()
-
-
-def add_job_types(count: int) -> None:
-    from apps.jobs.models import JobType
-
-    first = JobType.objects.count()
-    for number in range(first, first + count):
-        factories.job_type(f"type-{number:03}")
-
-
-def add_schedules(count: int) -> None:
-    for _ in range(count):
-        factories.schedule()
-
-
+add_executors = numbered(Executor, lambda number: factories.user(f"uid_{number}"))
+add_templates = numbered(Template, lambda number: factories.template(f"template-{number}"))
+add_types = numbered(JobType, lambda number: factories.job_type(f"type-{number}"))
+add_dispatches = numbered(Dispatch, end_dispatch)
 LISTS: dict[str, tuple[Adder, str]] = {
     "/api/v1/executors/": (add_executors, "name"),
     "/api/v1/templates/": (add_templates, "name"),
     "/api/v1/once-tasks/": (add_once_tasks, "id"),
     "/api/v1/rotate-tasks/": (add_rotations, "id"),
     "/api/v1/dispatches/": (add_dispatches, "number"),
-    "/api/v1/jobs/": (add_jobs, "id"),
-    "/api/v1/job-types/": (add_job_types, "name"),
-    "/api/v1/schedules/": (add_schedules, "id"),
+    "/api/v1/jobs/": (repeated(factories.job), "id"),
+    "/api/v1/job-types/": (add_types, "name"),
+    "/api/v1/schedules/": (repeated(factories.schedule), "id"),
 }
 EVERY_LIST = pytest.mark.parametrize("path", LISTS)
 
@@ -117,8 +107,12 @@ def test_pages_are_walked_newest_first_while_rows_are_added(api: ContractClient,
 
 @EVERY_LIST
 def test_last_full_page_says_so(api: ContractClient, path: str) -> None:
-    """No empty page follows a full one."""
+    """No empty page follows a full one; `next` is an address on this server."""
     LISTS[path][0](4)
+
+    address = urlsplit(api.get(path, limit=1).json()["next"])
+    assert (address.scheme, address.netloc, address.path) == ("", "", path)
+    assert set(parse_qs(address.query)) == {"limit", "cursor"}
 
     assert [len(keys(path, answer)) for answer in pages(api, path, limit=2)] == [2, 2]
 
@@ -131,16 +125,6 @@ def test_limit_out_of_range_is_refused(api: ContractClient, subtests: pytest.Sub
 
                 assert (answer.status_code, answer.json()["code"]) == (400, "invalid"), limit
                 assert mistakes(answer) == ["limit"], limit
-
-
-@EVERY_LIST
-def test_next_is_an_address_on_this_server_with_the_filters(api: ContractClient, path: str) -> None:
-    LISTS[path][0](3)
-
-    address = urlsplit(api.get(path, limit=1).json()["next"])
-
-    assert (address.scheme, address.netloc, address.path) == ("", "", path)
-    assert set(parse_qs(address.query)) == {"limit", "cursor"}
 
 
 @EVERY_LIST

@@ -300,28 +300,3 @@ class TestRead:
                 answer = api.get(TASKS, **query)
 
                 assert mistakes(answer) == list(query)
-
-    def test_unknown_id_is_not_found(self, api: ContractClient, subtests: pytest.Subtests) -> None:
-        """S0.3: ids beyond 64 bits, too."""
-        for pk in (
-            "0",
-            "999999",
-            "9223372036854775808",
-            "9" * 4000,
-            "9" * 5000,
-            "-1",
-            "1.0",
-            "x",
-            "１",
-        ):
-            with subtests.test(pk=pk):
-                path = f"{TASKS}{pk}/"
-
-                for answer in (
-                    api.get(path),
-                    api.patch(path, {"priority": 1}),
-                    api.put(path, LEAST),
-                    api.delete(path),
-                ):
-                    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
-                    assert len(answer.json()["detail"]) < 300

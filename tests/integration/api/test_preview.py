@@ -69,17 +69,6 @@ def test_period_is_from_its_start_to_before_its_end(api: ContractClient, frozen_
     assert [item["title"] for item in body["items"]] == ["1", "2"]
 
 
-def test_of_a_group_it_lists_the_occurrences(api: ContractClient, frozen_clock: Any) -> None:
-    """S0.31: whichever member gets them."""
-    group = factories.group("gid_sales", ["uid_alice"])
-    factories.once_task(group, "Three of you", mode="multi", dispatch_times=3)
-    callback.take_next(factories.member("uid_alice"))
-
-    body = api.get("/api/v1/executors/gid_sales/preview/").json()
-
-    assert [(item["title"], item["remaining"]) for item in body["items"]] == [("Three of you", 2)]
-
-
 def test_period_that_is_none_is_refused(
     api: ContractClient, frozen_clock: Any, subtests: pytest.Subtests
 ) -> None:

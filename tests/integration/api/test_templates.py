@@ -66,18 +66,6 @@ def test_put_of_the_same_schema_makes_no_version(api: ContractClient) -> None:
     assert checksum() == before
 
 
-def test_taken_name_is_refused(api: ContractClient) -> None:
-    """S0.2: POST makes new templates only."""
-    put(api, SHOP)
-    before = checksum()
-
-    answer = api.post(TEMPLATES, {"name": "photo", "schema": FLOOR})
-
-    assert answer.status_code == 400
-    assert [(e["field"], e["code"]) for e in answer.json()["errors"]] == [("name", "invalid")]
-    assert checksum() == before
-
-
 def test_each_name_has_an_address(api: ContractClient, subtests: pytest.Subtests) -> None:
     """S0.2: a name is a key of up to 100 characters."""
     for name in ("a", "..a", "A.b:c@d+e-f_g", "x" * 100):
@@ -107,16 +95,6 @@ def test_name_that_is_no_key_is_refused(api: ContractClient, subtests: pytest.Su
 
             assert mistakes(answer) == ["name"]
     assert not Template.objects.exists()
-
-
-def test_unknown_name_is_not_found(api: ContractClient, subtests: pytest.Subtests) -> None:
-    """S0.2: twins by case, blank and accent are other names, on every database."""
-    put(api, SHOP)
-    for name in ("nothing", "Photo", "photo%20", "%20photo", "ph%C3%B3to", "%00"):
-        with subtests.test(name=name):
-            answer = api.get(f"{TEMPLATES}{name}/")
-
-            assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
 
 
 def test_task_cannot_name_an_unknown_template(

@@ -73,14 +73,6 @@ def test_edit_takes_the_changed_fields_alone(api: ContractClient, frozen_clock: 
     assert checksum() == before
 
 
-def test_members_of_a_group_are_included(api: ContractClient, frozen_clock: Any) -> None:
-    factories.group("gid_sales", ["uid_bob", "uid_alice"])
-
-    body = api.post(f"{ONCE}what-if/", {"title": "B", "executor": "gid_sales"}).json()
-
-    assert [change["name"] for change in body["executors"]] == ["gid_sales", "uid_alice", "uid_bob"]
-
-
 def test_what_a_save_would_refuse_is_refused(
     api: ContractClient, frozen_clock: Any, subtests: pytest.Subtests
 ) -> None:

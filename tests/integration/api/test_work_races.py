@@ -5,21 +5,16 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
-from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db import DEFAULT_DB_ALIAS, OperationalError, connections
 
-from apps.common import clock
-from apps.common.errors import Conflict
 from apps.jobs.models import Hold, Job, UniqueLock
 from apps.jobs.models.unique_lock import UNIQUE_LOCKS
-from apps.jobs.services import control
-from apps.jobs.services.rescue import rescue_due
 from apps.journal.models import JournalEntry
 from tests.clients import JsonClient
-from tests.jobs import job_type, jobs, row
+from tests.jobs import job_type, jobs
 from tests.races import Race
 
 pytestmark = [pytest.mark.mariadb, pytest.mark.django_db(transaction=True)]
@@ -39,23 +34,6 @@ def hold(key: str, worker: str = "pi-1", **fields: Any) -> Any:
 
 def report(job: dict[str, Any], outcome: str = "succeeded") -> dict[str, Any]:
     return {"id": job["id"], "lease_token": job["lease_token"], "outcome": outcome}
-
-
-def everything(key: str, worker: str) -> list[str]:
-    """What one worker gets, until it is told that nothing is due."""
-    mine: list[str] = []
-    while (given := hold(key, worker, limit=7).json())["jobs"] or given["retry_after"] < 0.14:
-        mine += [job["id"] for job in given["jobs"]]
-    return mine
-
-
-def test_workers_at_once_never_get_a_job_twice(racers: Racers, key: str) -> None:
-    """I40, S2.15"""
-    numbers = jobs(300)
-
-    shares = racers([lambda n=n: everything(key, f"pi-{n}") for n in range(8)]).results
-
-    assert sorted(int(each) for share in shares for each in share) == numbers
 
 
 def test_one_request_sent_ten_times_at_once_holds_once(racers: Racers, key: str) -> None:
@@ -84,59 +62,6 @@ def test_one_submission_sent_ten_times_at_once_makes_one_job(racers: Racers, key
         assert {each.status_code for each in answers} == {201}
         assert len({each.json()["id"] for each in answers}) == 1
     assert Job.objects.count() == Hold.objects.count() == 2
-
-
-def test_exchanges_at_once_never_exceed_the_maximum(racers: Racers, key: str) -> None:
-    job_type("mail", max_running=2)
-    jobs(60)
-    running: list[int] = []
-
-    def work(worker: str) -> int:
-        client, done = JsonClient(key), 0
-        held = client.post(HOLD, {"worker": worker, "types": ["mail"]}).json()["jobs"]
-        for _ in range(200):
-            running.append(Job.objects.filter(status="running").count())
-            body = {"worker": worker, "hold": {"types": ["mail"]}}
-            outcomes = {"outcomes": [report(job) for job in held]} if held else {}
-            answer = client.post(SETTLE, body | outcomes).json()
-            done += sum(result["ok"] for result in answer["results"])
-            held = answer["jobs"]
-            if not Job.objects.exclude(status="succeeded").exists():
-                break
-        return done
-
-    done = racers([lambda n=n: work(f"pi-{n}") for n in range(4)]).results
-
-    assert max(running) <= 2
-    assert sum(done) == 60
-
-
-def test_report_rescue_and_forced_cancel_have_one_winner(racers: Racers, key: str) -> None:
-    """I31: a yes is never undone."""
-    for _ in range(10):
-        [number] = jobs(1)
-        [job] = hold(key, lease_seconds=30).json()["jobs"]
-        Job.objects.filter(pk=number).update(lease_until=clock.now() - timedelta(seconds=1))
-
-        def cancel(number: int = number) -> bool:
-            try:
-                control.cancel(job=row(number), actor="admin:olga", reason="stop", force=True)
-            except Conflict:
-                return False
-            return True
-
-        def settle(job: dict[str, Any] = job) -> bool:
-            body = {"worker": "pi-1", "outcomes": [report(job)]}
-            [result] = JsonClient(key).post(SETTLE, body).json()["results"]
-            return bool(result["ok"])
-
-        settled, _, cancelled = racers(
-            [settle, lambda: rescue_due(until=clock.now() + timedelta(minutes=5)), cancel]
-        ).results
-
-        status = row(number).status
-        assert status == ("succeeded" if settled else "cancelled" if cancelled else "ready")
-        Job.objects.filter(pk=number).delete()
 
 
 @pytest.fixture

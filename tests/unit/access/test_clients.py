@@ -114,13 +114,6 @@ def test_term_on_the_edge_of_what_is_allowed_is_kept(subtests: pytest.Subtests) 
             assert validated(terms, now=NOW) == terms
 
 
-def test_several_wrong_terms_are_all_named() -> None:
-    with pytest.raises(Invalid) as caught:
-        validated(ClientTerms(name="", scopes=("x",), rate="y"), now=NOW)
-
-    assert [error.field for error in caught.value.errors] == ["name", "scopes", "rate"]
-
-
 def test_expiry_that_was_agreed_earlier_may_have_passed() -> None:
     agreed = replace(GOOD, expires_at=NOW - timedelta(days=1))
 
@@ -145,8 +138,3 @@ def test_client_is_bound_to_what_it_names(subtests: pytest.Subtests) -> None:
         with subtests.test(executors=executors, job_types=job_types):
             bound = client(executors=frozenset(executors), job_types=frozenset(job_types))
             assert bound.bindings == bindings
-
-
-def test_client_is_named_in_the_journal_by_its_public_id() -> None:
-    assert client().actor == "key:shop-k7m2xq"
-    assert client().is_authenticated

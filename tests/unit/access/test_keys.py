@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import traceback
 
 import pytest
@@ -43,10 +42,6 @@ def test_secret_has_256_random_bits_and_needs_no_quoting() -> None:
     for secret in secrets:
         assert len(base64.urlsafe_b64decode(secret + "=")) == 32
         assert secret.replace("-", "").replace("_", "").isalnum()
-
-
-def test_digest_is_sha_256() -> None:
-    assert keys.digest_of("abc") == hashlib.sha256(b"abc").hexdigest()
 
 
 def test_readable_header_gives_client_id_and_digest(subtests: pytest.Subtests) -> None:

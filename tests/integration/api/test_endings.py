@@ -1,4 +1,4 @@
-"""POST /callback/: one end for every number, repeats answered alike. S0.29."""
+"""/callback/, /dispatch/extend/ and /dispatch/release/: how a dispatch ends. S0.28, S0.29."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from apps.dispatch.models import Dispatch
+from apps.dispatch.models import Dispatch, Stock
 from apps.journal.models import JournalEntry
 from tests import factories
 from tests.integration.api.contract import ContractClient, mistakes
@@ -17,6 +17,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 PULL = "/api/v1/dispatch/"
 CALLBACK = "/api/v1/callback/"
+EXTEND, RELEASE = "/api/v1/dispatch/extend/", "/api/v1/dispatch/release/"
 ALICE = {"uid": "uid_alice"}
 
 
@@ -97,18 +98,31 @@ def test_repeat_with_another_message_is_a_repeat(api: ContractClient, number: st
     assert Dispatch.objects.get().message == "first"
 
 
-@pytest.mark.parametrize("ended_by", ["expiry", "release", "cancel"])
+@pytest.mark.parametrize("ended_by", ["expiry", "release", "cancel", "callback"])
 def test_dispatch_that_ended_otherwise_is_closed(
     api: ContractClient, number: str, frozen_clock: Any, ended_by: str
 ) -> None:
-    """S0.29, I14, I55: 409, and only the journal keeps what was said."""
+    """S0.28, S0.29, I14, I55: 409 to every door, and only the journal keeps what was said."""
+    named = {**ALICE, "number": number}
+    cancel = (f"/api/v1/dispatches/{number}/cancel/", {"reason": "Not needed"})
     if ended_by == "expiry":
         frozen_clock.advance(seconds=60)
         api.post(PULL, ALICE)
     elif ended_by == "release":
-        api.post("/api/v1/dispatch/release/", {**ALICE, "number": number})
+        api.post(RELEASE, named)
+    elif ended_by == "cancel":
+        api.post(*cancel)
     else:
-        api.post(f"/api/v1/dispatches/{number}/cancel/", {"reason": "Not needed"})
+        api.post(CALLBACK, said(number))
+    before = checksum()
+    doors = {"extend": (EXTEND, {**named, "seconds": 60}), "release": (RELEASE, named)}
+    for door, call in {**doors, "cancel": cancel}.items():
+        if door != ended_by:
+            answer = api.post(*call)
+            assert (answer.status_code, answer.json()["code"]) == (409, "closed"), door
+    assert checksum() == before
+    if ended_by == "callback":
+        return
     before = checksum(but={JournalEntry})
 
     answer = api.post(CALLBACK, said(number, result={"n": 7}))
@@ -160,6 +174,48 @@ def test_result_round_trips(api: ContractClient, number: str) -> None:
     assert read == result
     assert [type(n) for n in read["large"]] == [int] * 3
     assert [type(n) for n in read["small"]] == [float] * 5
+
+
+@pytest.mark.parametrize(
+    ("seconds", "deadline"),
+    [
+        (1, "2026-03-02T09:01:00Z"),
+        (50, "2026-03-02T09:01:00Z"),
+        (51, "2026-03-02T09:01:01Z"),
+        (86_400, "2026-03-03T09:00:10Z"),
+    ],
+)
+def test_deadline_is_the_later_of_old_and_asked(
+    api: ContractClient, number: str, frozen_clock: Any, seconds: int, deadline: str
+) -> None:
+    """S0.28: max(old, now + seconds); the rest of DISPATCH stays."""
+    opened = api.post(PULL, ALICE).json()
+    frozen_clock.advance(seconds=10)
+
+    answer = api.post(EXTEND, {**ALICE, "number": number, "seconds": seconds})
+
+    assert answer.status_code == 200
+    assert answer.json() == {**opened, "deadline_at": deadline}
+
+
+def test_release_returns_the_stock_to_others(api: ContractClient) -> None:
+    """S0.28: others at once, the one who gave it back after lease_seconds; a repeat is answered the
+    same."""
+    factories.once_task(factories.group(members=["uid_alice", "uid_bob"]), lease_seconds=60)
+    number = api.post(PULL, ALICE).json()["number"]
+
+    answer = api.post(RELEASE, {**ALICE, "number": number, "reason": "No key"})
+
+    assert answer.status_code == 200
+    assert answer.json() == {"number": number, "state": "released"}
+    before = checksum()
+    again = api.post(RELEASE, {**ALICE, "number": number})
+    assert (again.status_code, again.content) == (200, answer.content)
+    assert checksum() == before
+    assert Stock.objects.get().handed == 0
+    assert JournalEntry.objects.get(event="released").reason == "No key"
+    assert api.post(PULL, ALICE).status_code == 204
+    assert api.post(PULL, {"uid": "uid_bob"}).status_code == 200
 
 
 class TestNext:
