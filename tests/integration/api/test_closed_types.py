@@ -121,8 +121,14 @@ def test_no_other_type_borrows_their_handlers(admin_client: Client) -> None:
             types.create_type(name=f"my-{name}", handler=name, actor="test")
 
 
-def test_workers_elsewhere_hold_none_of_their_jobs(api: ContractClient) -> None:
+def test_workers_elsewhere_hold_none_of_their_jobs(
+    api: ContractClient, make_key: Callable[..., str]
+) -> None:
+    """Whoever settled it as done would have sent nothing."""
+    wire = Calls("g2", make_key())
     for name, context in CONTEXTS.items():
         submit(name, context)
         answer = api.post("/api/v1/jobs/hold/", {"worker": "pi", "types": [name]})
-        assert answer.status_code == 404
+        assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+        assert wire.ask("hold", task_type=name, limit=1)[0] != 0
+        assert wire.ask("register", {"task_type": name})[0] != 0

@@ -61,12 +61,6 @@ def test_archive_has_no_filter_by_state(api: ContractClient) -> None:
     assert mistakes(answer) == ["state"]
 
 
-def test_open_ends_of_archived_dispatches_are_refused(api: ContractClient) -> None:
-    [old] = archived()
-    answer = api.post(f"{BASE}dispatches/{old}/cancel/", REASON)
-    assert (answer.status_code, answer.json()["code"]) == (409, "closed")
-
-
 @pytest.mark.parametrize("kind", ["once", "rotate"])
 def test_task_in_the_archive_is_listed_and_restored(
     api: ContractClient, ann: Any, kind: str

@@ -22,8 +22,6 @@ from apps.reports.services import standing
 from apps.reports.watches.jobs import UNUSED_TYPES
 from tests import factories
 from tests.integration.api.contract import ContractClient
-from tests.integration.asyncflow.worker_calls import Calls
-from tests.jobs import jobs
 from tests.pages import form_of, text_of
 
 pytestmark = pytest.mark.django_db
@@ -149,19 +147,6 @@ def test_rest_refuses(api: ContractClient, own: list[JobType], subtests: Any) ->
                 answer = call(row.name)
                 assert answer.status_code in (400, 409)
                 assert NEEDED in answer.content.decode()
-
-
-def test_workers_elsewhere_take_none_of_their_jobs(
-    api: ContractClient, make_key: Callable[..., str], own: list[JobType]
-) -> None:
-    """Whoever settled it as done would have sent nothing."""
-    wire = Calls("g2", make_key())
-    for row in own:
-        jobs(1, row.name)
-        answer = api.post("/api/v1/jobs/hold/", {"worker": "pi", "types": [row.name]})
-        assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
-        assert wire.ask("hold", task_type=row.name, limit=1)[0] != 0
-        assert wire.ask("register", {"task_type": row.name})[0] != 0
 
 
 def test_pages_offer_no_pause_and_refuse_it(admin_client: Client, own: list[JobType]) -> None:

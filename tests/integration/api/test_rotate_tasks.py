@@ -45,32 +45,6 @@ def test_new_rotation_has_the_defaults_of_the_contract(api: Any) -> None:
     assert api.get(f"{TASKS}{body['id']}/").json() == body
 
 
-@pytest.mark.parametrize(
-    ("rule", "summary", "first"),
-    [
-        (
-            {"every_days": 2, "at": "09:30"},
-            "every 2 days at 09:30, Asia/Shanghai",
-            "2026-03-04T01:30:00Z",
-        ),
-        (
-            {"cron": "0 9 * * 1-5"},
-            "Monday to Friday at 09:00, Asia/Shanghai",
-            "2026-03-03T01:00:00Z",
-        ),
-    ],
-)
-def test_rule_is_described_in_plain_words(
-    api: Any, rule: dict[str, Any], summary: str, first: str
-) -> None:
-    """S0.11: at a local time of a zone, with the next ten instants beside it."""
-    body = api.post(TASKS, {**PLAN, "rule": rule, "time_zone": "Asia/Shanghai"}).json()
-
-    assert (body["rule"], body["summary"]) == (rule, summary)
-    assert body["next_due"][0] == first
-    assert len(body["next_due"]) == 10
-
-
 def test_handed_counts_the_present_occurrence(api: Any, frozen_clock: Any) -> None:
     """S0.9: dispatch_times counts per occurrence."""
     number = api.post(TASKS, PLAN).json()["id"]
@@ -109,17 +83,6 @@ def test_bad_rule_changes_nothing(api: Any, subtests: pytest.Subtests) -> None:
             ):
                 assert mistakes(answer) == [field]
             assert RotateTask.objects.values().get() == before
-
-
-def test_one_rotation_too_many_is_refused(api: Any, settings: Any) -> None:
-    """S0.23: a configurable limit with a clear error."""
-    settings.ROTATIONS_PER_EXECUTOR = 1
-    api.post(TASKS, PLAN)
-
-    answer = api.post(TASKS, PLAN)
-
-    assert (answer.status_code, answer.json()["code"]) == (400, "limit_reached")
-    assert RotateTask.objects.count() == 1
 
 
 def test_all_mistakes_of_a_body_are_reported_at_once(api: Any) -> None:

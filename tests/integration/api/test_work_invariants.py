@@ -13,12 +13,11 @@ from apps.jobs.services.discard import discard_exhausted
 from apps.jobs.services.type_snapshots import forget_type_snapshots
 from tests.frozen import FrozenClock
 from tests.integration.api.contract import ContractClient
-from tests.jobs import events_of, job_type, jobs, last_entry, rescue, row
+from tests.jobs import job_type, jobs, rescue, row
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 JOBS = "/api/v1/jobs/"
-OUTCOMES = ("succeeded", "failed", "stage_done", "released", "yielded", "cancelled")
 LEASE_SECONDS = 30
 Held = dict[str, Any]
 
@@ -49,31 +48,6 @@ def is_renewed(api: ContractClient, job: Held, **more: Any) -> bool:
     body = {"worker": "pi-1", "leases": [named(job, **more)]}
     [lease] = api.post(f"{JOBS}heartbeat/", body).json()["leases"]
     return bool(lease["ok"])
-
-
-@pytest.mark.parametrize(
-    ("outcome", "fields"), [("succeeded", {}), ("failed", {"retry": "never"}), ("cancelled", {})]
-)
-def test_final_job_is_changed_by_no_worker(api: ContractClient, outcome: str, fields: Held) -> None:
-    """I26: but by an operator, whose reason is kept."""
-    jobs(1, stage="draw")
-    [job] = hold(api)
-    settle(api, named(job, outcome=outcome, **fields))
-    number = int(job["id"])
-    before = Job.objects.values().get()
-
-    for each in OUTCOMES:
-        stage = {"stage": "cut"} if each == "stage_done" else {}
-        answers = settle(api, named(job, outcome=each, memo="again", **stage))
-        assert answers == ["conflict"]
-    assert not is_renewed(api, job, checkpoint=1, progress=5)
-    assert hold(api) == []
-    assert Job.objects.values().get() == before
-    assert events_of(number) == [outcome]
-
-    api.post(f"{JOBS}{number}/retry/", {"reason": "by hand"})
-    assert [each["id"] for each in hold(api)] == [job["id"]]
-    assert last_entry(number).reason == "by hand"
 
 
 def test_wait_before_a_retry_has_its_limits(api: ContractClient, frozen_clock: FrozenClock) -> None:

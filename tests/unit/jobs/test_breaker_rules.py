@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from apps.jobs.rules.breaker import (
     CLOSED,
     HALF_OPEN,
@@ -30,47 +32,30 @@ def opened() -> BreakerState:
     return record(POLICY, BreakerState(), NOON, calls=20, failures=10)
 
 
-def test_half_of_twenty_failing_opens_it() -> None:
-    assert opened().state == OPEN
-    assert max_running(POLICY, opened(), NOON) == 0
-
-
-def test_fewer_calls_than_the_least_never_open_it() -> None:
-    state = record(POLICY, BreakerState(), NOON, calls=19, failures=19)
-
-    assert state.state == CLOSED
-    assert max_running(POLICY, state, NOON) is None
-
-
-def test_fewer_failures_than_the_rate_leave_it_closed() -> None:
-    assert record(POLICY, BreakerState(), NOON, calls=20, failures=9).state == CLOSED
-
-
-def test_calls_of_one_window_add_up() -> None:
-    state = record(POLICY, BreakerState(), NOON, calls=15, failures=8)
-
-    assert record(POLICY, state, later(59), calls=5, failures=2).state == OPEN
-
-
-def test_calls_of_an_earlier_window_are_forgotten() -> None:
-    state = record(POLICY, BreakerState(), NOON, calls=15, failures=15)
-
-    assert record(POLICY, state, later(60), calls=5, failures=5).state == CLOSED
+def test_it_opens_and_closes_by_what_is_recorded(subtests: pytest.Subtests) -> None:
+    """Each step: seconds from noon, calls, failures."""
+    opens, closed = (0, 20, 10), (CLOSED, None)
+    for name, steps, (state, most) in (
+        ("half of twenty fail", [opens], (OPEN, 0)),
+        ("fewer calls than the least", [(0, 19, 19)], closed),
+        ("fewer failures than the rate", [(0, 20, 9)], closed),
+        ("calls of one window add up", [(0, 15, 8), (59, 5, 2)], (OPEN, 0)),
+        ("those of an earlier window are forgotten", [(0, 15, 15), (60, 5, 5)], closed),
+        ("a good probe", [opens, (31, 1, 0)], closed),
+        ("a bad probe", [opens, (31, 1, 1)], (OPEN, 0)),
+    ):
+        with subtests.test(name):
+            found = BreakerState()
+            for seconds, calls, failures in steps:
+                found = record(POLICY, found, later(seconds), calls=calls, failures=failures)
+            assert (found.state, max_running(POLICY, found, later(seconds))) == (state, most)
+            if state == OPEN:
+                assert found.since == later(seconds)
 
 
 def test_open_lets_one_probe_through_when_its_time_is_over() -> None:
     assert max_running(POLICY, opened(), later(29.9)) == 0
     assert max_running(POLICY, opened(), later(30)) == 1
-
-
-def test_good_probe_closes_it() -> None:
-    assert record(POLICY, opened(), later(31), calls=1, failures=0).state == CLOSED
-
-
-def test_bad_probe_opens_it_anew() -> None:
-    state = record(POLICY, opened(), later(31), calls=1, failures=1)
-
-    assert (state.state, state.since) == (OPEN, later(31))
 
 
 def test_attempts_are_judged_by_the_state_in_which_they_began() -> None:

@@ -35,6 +35,11 @@ def entry(seconds: float, from_state: str, to_state: str, **more: Any) -> JobEnt
     )
 
 
+def held(seconds: float, hold: int, since: datetime) -> JobEntry:
+    """A hold that is over then."""
+    return entry(seconds, "running", "ready", hold=hold, held_at=since)
+
+
 def flaws_of(
     *history: JobEntry, status: str, hold: int = 0, held_at: datetime | None = None
 ) -> Any:
@@ -64,69 +69,66 @@ def test_only_promotion_and_hold_are_not_journaled(subtests: pytest.Subtests) ->
             assert follows(before, after) is can
 
 
-def test_arrow_that_is_not_listed_is_illegal() -> None:
-    assert flaws_of(entry(0, "succeeded", "failed"), status="failed") == [
-        Flaw(ILLEGAL, "succeeded", "failed")
-    ]
+# What the entries say, the state of the row, and what contradicts.
+HISTORIES: dict[str, tuple[list[JobEntry], str, list[Flaw]]] = {
+    "an arrow that is not listed": (
+        [entry(0, "succeeded", "failed")],
+        "failed",
+        [Flaw(ILLEGAL, "succeeded", "failed")],
+    ),
+    "only a person leaves a final state": (
+        [entry(0, "failed", "ready", actor="")],
+        "ready",
+        [Flaw(UNSIGNED, "failed", "ready")],
+    ),
+    "a worker ends an attempt": ([entry(0, "running", "failed", actor="")], "failed", []),
+    "a gap between two entries": (
+        [entry(0, "running", "succeeded"), entry(60, "running", "failed")],
+        "failed",
+        [Flaw(GAP, "succeeded", "running")],
+    ),
+    "a gap between the last entry and the row": (
+        [entry(0, "running", "succeeded")],
+        "cancelled",
+        [Flaw(GAP, "succeeded", "cancelled")],
+    ),
+    # Two processes' clocks differ: the retry is written with the earlier number.
+    "too close to be ordered": (
+        [entry(0, "failed", "ready"), entry(0.01, "running", "failed")],
+        "ready",
+        [],
+    ),
+    "far enough apart": (
+        [entry(0, "failed", "ready"), entry(60, "running", "failed")],
+        "ready",
+        [Flaw(GAP, "failed", "ready")],
+    ),
+    "stale reports change nothing": (
+        [entry(0, "running", "cancelled"), entry(60, "cancelled", "cancelled", event="stale")],
+        "cancelled",
+        [],
+    ),
+    "one hold ends once": (
+        [held(0, 1, at(-10)), held(60, 1, at(-10))],
+        "ready",
+        [Flaw(TWICE, "1", "1")],
+    ),
+    "the next hold begins after the end": ([held(0, 1, at(-10)), held(60, 2, at(-4))], "ready", []),
+    "the next hold begins before the end": (
+        [held(0, 1, at(-10)), held(60, 2, at(-6))],
+        "ready",
+        [Flaw(OVERLAP, "1", "2")],
+    ),
+}
 
 
-def test_final_state_is_left_by_a_person_only() -> None:
-    assert flaws_of(entry(0, "failed", "ready", actor=""), status="ready") == [
-        Flaw(UNSIGNED, "failed", "ready")
-    ]
-
-
-def test_worker_ends_an_attempt_without_a_person() -> None:
-    assert flaws_of(entry(0, "running", "failed", actor=""), status="failed") == []
-
-
-def test_gap_between_two_entries_is_found() -> None:
-    entries = [entry(0, "running", "succeeded"), entry(60, "running", "failed")]
-    assert flaws_of(*entries, status="failed") == [Flaw(GAP, "succeeded", "running")]
-
-
-def test_gap_between_the_last_entry_and_the_row_is_found() -> None:
-    assert flaws_of(entry(0, "running", "succeeded"), status="cancelled") == [
-        Flaw(GAP, "succeeded", "cancelled")
-    ]
-
-
-def test_entries_too_close_to_be_ordered_may_have_happened_either_way() -> None:
-    """Two processes' clocks differ: the retry is written with the earlier number."""
-    entries = [entry(0, "failed", "ready"), entry(0.01, "running", "failed")]
-    assert flaws_of(*entries, status="ready") == []
-    apart = [entry(0, "failed", "ready"), entry(60, "running", "failed")]
-    assert flaws_of(*apart, status="ready") == [Flaw(GAP, "failed", "ready")]
-
-
-def test_stale_reports_change_nothing() -> None:
-    entries = [entry(0, "running", "cancelled"), entry(60, "cancelled", "cancelled", event="stale")]
-    assert flaws_of(*entries, status="cancelled") == []
-
-
-def test_entries_of_unknown_kinds_without_a_change_are_let_pass() -> None:
-    entries = [entry(0, "running", "succeeded"), entry(60, "succeeded", "succeeded", event="noted")]
-    assert flaws_of(*entries, status="succeeded") == []
-
-
-def test_one_hold_ends_once() -> None:
-    entries = [
-        entry(0, "running", "ready", hold=1, held_at=at(-10)),
-        entry(60, "running", "ready", hold=1, held_at=at(-10)),
-    ]
-    assert flaws_of(*entries, status="ready") == [Flaw(TWICE, "1", "1")]
-
-
-@pytest.mark.parametrize(("early", "found"), [(4, []), (6, [Flaw(OVERLAP, "1", "2")])])
-def test_next_hold_begins_after_the_end_of_the_one_before(early: float, found: Any) -> None:
-    entries = [
-        entry(0, "running", "ready", hold=1, held_at=at(-10)),
-        entry(60, "running", "ready", hold=2, held_at=at(-early)),
-    ]
-    assert flaws_of(*entries, status="ready") == found
+def test_what_contradicts_is_found(subtests: pytest.Subtests) -> None:
+    for name, (entries, status, found) in HISTORIES.items():
+        with subtests.test(name):
+            assert flaws_of(*entries, status=status) == found
 
 
 def test_hold_under_way_counts_too() -> None:
-    entries = [entry(0, "running", "ready", hold=1, held_at=at(-10))]
+    entries = [held(0, 1, at(-10))]
     assert flaws_of(*entries, status="running", hold=2, held_at=at(1)) == []
     assert flaws_of(*entries, status="running", hold=2, held_at=at(-8)) == [Flaw(OVERLAP, "1", "2")]

@@ -55,17 +55,14 @@ def test_each_ending_takes_its_arrow(subtests: pytest.Subtests) -> None:
             job = after(end)
             assert (job.status, job.attempts) == (status, attempts)
             assert job.run_at == NOON + timedelta(seconds=seconds)
+    assert after("released", JOB._replace(attempts=0)).attempts == 0
 
 
-@pytest.mark.parametrize("end", ["failed", "timed_out", "lost"])
-def test_last_attempt_ends_as_failed_and_says_why(end: str) -> None:
-    job = after(end, JOB._replace(attempts=3))
-
-    assert job.status == "failed"
-    assert job.why == "attempt 3 of 3 was the last"
-
-
-def test_maximum_lowered_meanwhile_ends_it_at_the_next_ending() -> None:
+def test_last_attempt_ends_as_failed_and_says_why() -> None:
+    """Also when the maximum was lowered meanwhile."""
+    for end in ("failed", "timed_out", "lost"):
+        job = after(end, JOB._replace(attempts=3))
+        assert (job.status, job.why) == ("failed", "attempt 3 of 3 was the last"), end
     assert after("failed", JOB._replace(attempts=2, max_attempts=1)).status == "failed"
 
 
@@ -104,7 +101,3 @@ def test_retry_goes_to_the_host_that_ran_it_for_a_grace_time() -> None:
     assert job.affinity_host == "host-a"
     assert job.affinity_until == NOON + timedelta(seconds=10 + 60)
     assert after("failed").affinity_host == ""
-
-
-def test_released_before_it_counted_never_goes_below_zero() -> None:
-    assert after("released", JOB._replace(attempts=0)).attempts == 0

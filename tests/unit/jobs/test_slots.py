@@ -84,6 +84,7 @@ def test_drains_start_where_jobs_are_due_and_one_waits_otherwise(subtests: pytes
 
 def test_slots_are_shared_between_types_by_weight() -> None:
     assert shares(100, {"mail": 3, "bill": 1}) == {"mail": 75, "bill": 25}
+    assert shares(0, {"mail": 1}) == shares(10, {}) == {}
 
 
 def test_single_slots_rotate_by_weight() -> None:
@@ -94,11 +95,6 @@ def test_single_slots_rotate_by_weight() -> None:
     )
 
     assert given_out == {"mail": 300, "bill": 100}
-
-
-def test_no_slots_or_no_types_share_nothing() -> None:
-    assert shares(0, {"mail": 1}) == {}
-    assert shares(10, {}) == {}
 
 
 @given(slots=st.integers(1, 1000), weights=WEIGHTS, rotation=st.integers(0, 10**9))

@@ -54,22 +54,6 @@ def test_arrows_that_the_job_has_taken_are_marked_and_drawn_last() -> None:
     assert svg.count("state-seen") == 2
 
 
-def test_arrow_leads_from_the_edge_of_one_box_to_that_of_the_other(
-    subtests: pytest.Subtests,
-) -> None:
-    for source, target in CURVES:
-        with subtests.test(source=source, target=target):
-            numbers = [float(number) for number in re.findall(r"-?[0-9.]+", CURVES[source, target])]
-            assert _gap(source, *numbers[:2]) == pytest.approx(3, abs=1)
-            assert _gap(target, *numbers[-2:]) == pytest.approx(3, abs=1)
-
-
-def _gap(state: str, x: float, y: float) -> float:
-    """How far outside of the box the point is."""
-    left, top = BOXES[state]
-    return max(left - x, x - left - 116, top - y, y - top - 40)
-
-
 # --- the curve of waits -----------------------------------------------------------------------
 def test_curve_has_a_point_and_a_line_of_the_table_for_every_retry() -> None:
     svg = backoff_picture(PLAIN, 5)

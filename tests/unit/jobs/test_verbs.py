@@ -47,24 +47,17 @@ def test_what_would_change_nothing_is_left_out(subtests: pytest.Subtests) -> Non
     for verb, more, params, why in (
         (verbs.CANCEL, {"status": t.RUNNING, "cancel_requested": True}, {}, "asked to stop"),
         (verbs.RETRY, {"status": t.SUCCEEDED}, {"succeeded": False}, "succeeded"),
+        (verbs.RETRY, {"status": t.SUCCEEDED}, {"succeeded": True}, "None"),
         (verbs.PRIORITY, {"priority": 40}, {"priority": 40}, "this priority already"),
         (verbs.TIME, {}, {"run_at": NOW}, "this time already"),
         (verbs.MAX_ATTEMPTS, {}, {"max_attempts": 3}, "this maximum already"),
         (verbs.MAX_ATTEMPTS, {"attempts": 2}, {"max_attempts": 2}, "used as many attempts"),
+        (verbs.MAX_ATTEMPTS, {"attempts": 1}, {"max_attempts": 2}, "None"),
         (verbs.MOVE, {"affinity_host": "host-a"}, {"host": "host-a"}, "this host already"),
         (verbs.MOVE, {}, {"host": ""}, "this host already"),
     ):
         with subtests.test(verb=verb, more=more):
             assert why in str(verbs.VERBS[verb].why_not(facts(**more), params, NOW))
-
-
-def test_succeeded_jobs_are_retried_when_asked_for() -> None:
-    assert verbs.VERBS[verbs.RETRY].why_not(facts(t.SUCCEEDED), {"succeeded": True}, NOW) is None
-
-
-def test_last_attempt_left_is_enough() -> None:
-    given = {"max_attempts": 2}
-    assert verbs.VERBS[verbs.MAX_ATTEMPTS].why_not(facts(attempts=1), given, NOW) is None
 
 
 def test_running_jobs_are_told_apart() -> None:
@@ -75,11 +68,13 @@ def test_running_jobs_are_told_apart() -> None:
 def test_spread_begins_with_the_oldest_at_the_time_or_at_the_start_of_the_run(
     subtests: pytest.Subtests,
 ) -> None:
+    """And a shift moves each job from its own time."""
     for params, share, seconds in (
         ({"spread_seconds": 3600}, 0, 0),
         ({"spread_seconds": 3600}, 0.25, 900),
         ({"run_at": NOW + timedelta(hours=1), "spread_seconds": 60}, 0.5, 3630),
         ({"run_at": NOW + timedelta(hours=1)}, 0.5, 3600),
+        ({"shift_seconds": -90}, 0.5, 86_400 - 90),
     ):
         with subtests.test(params=params, share=share):
             given = facts(run_at=NOW + timedelta(days=1), share=share, begun=NOW)
@@ -87,11 +82,6 @@ def test_spread_begins_with_the_oldest_at_the_time_or_at_the_start_of_the_run(
             assert verbs.VERBS[verbs.TIME].changes(given, params) == {
                 "run_at": NOW + timedelta(seconds=seconds)
             }
-
-
-def test_shift_moves_each_job_from_its_own_time() -> None:
-    later = verbs.VERBS[verbs.TIME].changes(facts(), {"shift_seconds": -90})
-    assert later == {"run_at": NOW - timedelta(seconds=90)}
 
 
 def test_wrong_fields_are_named(subtests: pytest.Subtests) -> None:
