@@ -146,10 +146,9 @@ def test_copies_of_a_worker_end_each_task_of_two_stages_once(fleet: Fleet, manag
     assert manage("audit").returncode == 0
 
 
-@pytest.mark.parametrize("fleet", ["g2", JAVA], indirect=True)
-@pytest.mark.parametrize(
-    "how", [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.long)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("fleet", ["g2", "java"], indirect=True)
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 def test_tasks_of_a_worker_that_is_gone_are_run_by_another(fleet: Fleet, how: int) -> None:
     """S2.12, S2.16: such a worker sends no heartbeat, so its tasks come back at their deadline.
     What it reports when it thaws changes nothing."""

@@ -42,6 +42,7 @@ def content_of(database: Path) -> list[str]:
         connection.close()
 
 
+@pytest.mark.long
 def test_quick_run_on_sqlite_prints_lines_and_leaves_the_data_alone(
     database: Path, manage: Manage, environment: Mapping[str, str]
 ) -> None:

@@ -140,27 +140,33 @@ def test_leading_part_starts_and_stops_before_the_others(run: Run, number: signa
     assert run.lines_of("events") == ["web up", "worker up", "web down", "worker down"]
 
 
-def test_part_that_does_not_stop_is_killed_with_all_it_started(run: Run) -> None:
-    process = run.start(part("web", STUBBORN, leads=True), STOP_SECONDS=0.5, HEAD_START_SECONDS=0.2)
-    eventually(lambda: len(run.pids()) == 2 and (run.folder / "greeted").exists())
+# Granian loses a SIGTERM that comes while it loads the application.
+DEAF = STUBBORN.replace('pathlib.Path("ready").touch()', "")
+
+
+@pytest.mark.parametrize(
+    ("program", "constants", "shown"),
+    [
+        (
+            STUBBORN,
+            {"STOP_SECONDS": 0.5, "HEAD_START_SECONDS": 0.2},
+            ["READY", "web did not stop by itself and is killed."],
+        ),
+        (DEAF, {"HEAD_START_SECONDS": 3600, "STOP_SECONDS": 3600}, []),
+    ],
+    ids=["stubborn", "never answered"],
+)
+def test_part_that_does_not_stop_is_killed_with_all_it_started(
+    run: Run, program: str, constants: dict[str, float], shown: list[str]
+) -> None:
+    """One that never answered is not waited for."""
+    process = run.start(part("web", program, leads=True), **constants)
+    greeted = (run.folder / "greeted").exists
+    eventually(lambda: len(run.pids()) == 2 and (program == DEAF or greeted()))
 
     process.send_signal(signal.SIGINT)
 
-    code, shown = run.end()
-    assert code == 0
-    assert shown[-1] == "web did not stop by itself and is killed."
-    eventually(lambda: not any(map(is_alive, run.pids())))
-
-
-def test_part_that_never_answered_is_not_waited_for(run: Run) -> None:
-    """Granian loses a SIGTERM that comes while it loads the application."""
-    deaf = STUBBORN.replace('pathlib.Path("ready").touch()', "")
-    process = run.start(part("web", deaf, leads=True), HEAD_START_SECONDS=3600, STOP_SECONDS=3600)
-    eventually(lambda: len(run.pids()) == 2)
-
-    process.send_signal(signal.SIGINT)
-
-    assert run.end() == (0, [])
+    assert run.end() == (0, shown)
     eventually(lambda: not any(map(is_alive, run.pids())))
 
 
@@ -271,17 +277,23 @@ def test_part_that_dies_is_started_again_with_growing_delays(run: Run) -> None:
     assert run.lines_of("events") == ["web up", "web down"]
 
 
-def test_leading_part_that_dies_before_it_is_ready_ends_the_start(run: Run) -> None:
-    broken = "print('no module named x', flush=True)\nraise SystemExit(3)"
-    run.start(part("web", broken, leads=True), part("worker", POLITE))
+@pytest.mark.parametrize(
+    ("program", "shown"),
+    [
+        (
+            "print('no module named x', flush=True)\nraise SystemExit(3)",
+            "web ended with code 3. Its last line: no module named x; stopping everything.",
+        ),
+        ("import signal\nsignal.pause()", "Nothing answers after 2 s; stopping everything."),
+    ],
+    ids=["dies", "never ready"],
+)
+def test_leading_part_that_does_not_become_ready_ends_the_start(
+    run: Run, program: str, shown: str
+) -> None:
+    run.start(part("web", program, leads=True), part("worker", POLITE), READY_SECONDS=2.0)
 
-    code, shown = run.end()
-
-    assert code == 1
-    assert shown == [
-        "web ended with code 3. Its last line: no module named x; stopping everything. The logs "
-        f"are in {run.folder}"
-    ]
+    assert run.end() == (1, [f"{shown} The logs are in {run.folder}"])
     assert run.lines_of("events") == []
 
 
@@ -310,19 +322,6 @@ def test_what_a_dead_part_left_running_ends_before_it_starts_again(run: Run) -> 
     assert run.end()[0] == 0
     assert not (run.folder / "overlap").exists()
     eventually(lambda: not any(map(is_alive, run.pids())))
-
-
-def test_nothing_ready_in_time_stops_everything(run: Run) -> None:
-    silent = "import signal\nsignal.pause()"
-    run.start(part("web", silent, leads=True), part("worker", POLITE), READY_SECONDS=0.5)
-
-    code, shown = run.end()
-
-    assert code == 1
-    assert shown == [
-        "Nothing answers after 0 s; stopping everything. The logs are in " + str(run.folder)
-    ]
-    assert run.lines_of("events") == []
 
 
 def test_errors_reach_the_terminal_once_and_everything_reaches_the_log(run: Run) -> None:

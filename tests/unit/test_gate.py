@@ -125,29 +125,6 @@ def test_lock_with_an_address_is_refused() -> None:
         locks.require_no_address("requirements.lock", "x @ https://example.org/x.whl\n" + LOCK)
 
 
-# --- the newest packages --------------------------------------------------------------------------
-def test_newest_python_that_starts_is_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """3.14 in the PATH is a shim that knows no such version."""
-
-    def script(path: Path, code: int) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"#!/bin/sh\nexit {code}\n")
-        path.chmod(0o755)
-
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    monkeypatch.setenv("PYENV_ROOT", str(tmp_path / "pyenv"))
-    with pytest.raises(CannotGoOn, match=r"needs Python 3\.12 or newer .* none is there\. Install"):
-        newest.newest()
-    script(tmp_path / "bin/python3.14", 127)
-    script(tmp_path / "bin/python3.12", 0)
-    found = tmp_path / "pyenv/versions/3.13.0/bin/python3.13"
-    script(found, 0)
-
-    assert newest.newest() == ("3.13", str(found))
-
-
 def test_newest_packages_are_asked_for_by_name_alone() -> None:
     asked = newest.requirements()
 

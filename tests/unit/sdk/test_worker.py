@@ -67,29 +67,17 @@ def test_name_is_host_process_and_chance(stub: Stub) -> None:
     assert one.name != other.name
 
 
-def test_worker_without_a_handler_does_not_run(stub: Stub, worker: sdk.Worker) -> None:
+def test_handlers_that_cannot_be_are_refused(stub: Stub, worker: sdk.Worker) -> None:
+    """None at all, one without its type, and a second one of a type."""
     with pytest.raises(ValueError, match="no handler is registered"):
         worker.run()
     assert stub.seen == []
-
-
-@pytest.mark.parametrize("decorator", ["handler", "batch"])
-def test_decorator_without_its_type_is_refused(worker: sdk.Worker, decorator: str) -> None:
-    with pytest.raises(TypeError, match=f"write @worker.{decorator}"):
-        getattr(worker, decorator)(lambda held: None)
-
-
-def test_second_handler_of_a_type_is_refused(worker: sdk.Worker) -> None:
+    for decorator in ("handler", "batch"):
+        with pytest.raises(TypeError, match=f"write @worker.{decorator}"):
+            getattr(worker, decorator)(lambda held: None)
     worker.handler("mail")(lambda held: None)
     with pytest.raises(ValueError, match="'mail' has a handler already"):
         worker.batch("mail")(lambda batch: [])
-
-
-@pytest.mark.parametrize("empty", [None, {}, 0])
-def test_result_may_be_empty(jobs: Jobs, worker: sdk.Worker, empty: Any) -> None:
-    outcome = outcome_of(jobs, worker, lambda held: empty)
-    expected = {} if empty is None else {"result": empty}
-    assert outcome == {"outcome": "succeeded", **expected}
 
 
 def test_exception_fails_with_its_traceback_and_path(jobs: Jobs, worker: sdk.Worker) -> None:
@@ -161,6 +149,10 @@ def test_what_a_handler_raises_or_returns_is_its_outcome(
         (sdk.Retry(reason="soon"), {**again, "error": "soon"}),
         *((sdk.Later(at), {"outcome": "yielded", **when}) for at, when in later.items()),
         (sdk.NextStage("mix"), mixed),
+        (sdk.Cancelled("not wanted"), {"outcome": "cancelled", "memo": "not wanted"}),
+        (None, {"outcome": "succeeded"}),
+        ({}, {"outcome": "succeeded", "result": {}}),
+        (0, {"outcome": "succeeded", "result": 0}),
         (after, {**mixed, "context": {"a": 1}, "priority": 0, "delay": 5}),
     ]
 
@@ -184,11 +176,6 @@ def test_result_that_is_no_json_fails(jobs: Jobs, worker: sdk.Worker, result: An
     outcome = outcome_of(jobs, worker, lambda held: result)
     assert outcome["outcome"] == "failed"
     assert "JSON" in outcome["error"]
-
-
-def test_cancelled_is_reported_with_its_words(jobs: Jobs, worker: sdk.Worker) -> None:
-    outcome = outcome_of(jobs, worker, raises(sdk.Cancelled("not wanted")))
-    assert outcome == {"outcome": "cancelled", "memo": "not wanted"}
 
 
 def test_job_cancelled_before_its_start_does_not_start(jobs: Jobs, worker: sdk.Worker) -> None:
