@@ -11,26 +11,19 @@ from tests.benchmark.figures import figure, lines
 
 
 class TestFigure:
-    def test_ratio_at_least_is_checked_on_both_sides_of_the_goal(
-        self, subtests: pytest.Subtests
-    ) -> None:
-        for value, baseline, met in (
-            (85, 100, True),
-            (84.9, 100, False),
-            (120, 100, True),
-            (0.85, 1, True),
+    def test_ratio_is_checked_on_both_sides_of_the_goal(self, subtests: pytest.Subtests) -> None:
+        least, most = {"at_least": 0.85}, {"at_most": 1.2}
+        for value, baseline, limit, goal, met in (
+            (85, 100, least, ">= 0.85", True),
+            (84.9, 100, least, ">= 0.85", False),
+            (0.85, 1, least, ">= 0.85", True),
+            (12, 10, most, "<= 1.2", True),
+            (12.1, 10, most, "<= 1.2", False),
         ):
             with subtests.test(value=value):
-                measured = figure("pull", value, "/s", baseline=baseline, at_least=0.85)
+                measured = figure("pull", value, "/s", baseline=baseline, **limit)
                 assert measured.ratio == value / baseline
-                assert (measured.goal, measured.met) == (">= 0.85", met)
-
-    @pytest.mark.parametrize(("value", "met"), [(12, True), (12.1, False), (1, True)])
-    def test_ratio_at_most_is_checked_on_both_sides_of_the_goal(
-        self, value: float, met: bool
-    ) -> None:
-        measured = figure("p99", value, "ms", baseline=10, at_most=1.2)
-        assert (measured.goal, measured.met) == ("<= 1.2", met)
+                assert (measured.goal, measured.met) == (goal, met)
 
     def test_json_has_the_seven_words_of_the_format(self) -> None:
         assert figure("pull", 90.0, "/s", baseline=100.0, at_least=0.85).as_json() == {

@@ -119,14 +119,6 @@ def test_idle_workers_together_ask_25_times_a_second(
     assert 2.0 <= min(waits) < max(waits) <= 10.1
 
 
-def test_types_that_are_not_there_are_named(api: ContractClient) -> None:
-    numbers = jobs(1)
-
-    answer = hold(api, types=["fax", "mail"])
-
-    assert (ids_of(answer), answer["unknown"]) == (numbers, ["fax"])
-
-
 def test_worker_without_any_known_type_is_told(api: ContractClient) -> None:
     answer = api.post(HOLD, {"worker": "pi-1", "types": ["fax", "telex"]})
 

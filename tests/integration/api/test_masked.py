@@ -75,26 +75,6 @@ def test_search_finds_no_secret_whatever_the_key_may_read(
     assert found(f"={MASK}", "read") == [str(job.pk)]
 
 
-def test_job_that_is_operated_is_masked(job: Job, clients: Callable[..., ContractClient]) -> None:
-    answer = clients("operate").post(f"/api/v1/jobs/{job.pk}/retry/", {"reason": "Again"})
-
-    assert answer.json()["context"] == MASKED
-
-
-def test_masks_of_a_context_that_come_back_leave_its_secrets(
-    frozen_clock: Any, clients: Callable[..., ContractClient]
-) -> None:
-    job = factories.job(context=SECRETS)
-    edited = {**MASKED, "shop": {"client_secret": MASK, "name": "South"}}
-    change = {"version": 1, "reason": "Moved", "context": edited}
-
-    answer = clients("operate").patch(f"/api/v1/jobs/{job.pk}/", change)
-
-    assert answer.json()["context"] == edited
-    job.refresh_from_db()
-    assert job.context == {**SECRETS, "shop": {"client_secret": SECRET, "name": "South"}}
-
-
 @pytest.mark.parametrize("kind", ["once-tasks", "rotate-tasks"])
 def test_tasks_are_masked(kind: str, clients: Callable[..., ContractClient]) -> None:
     make = factories.once_task if kind == "once-tasks" else factories.rotation
@@ -104,20 +84,6 @@ def test_tasks_are_masked(kind: str, clients: Callable[..., ContractClient]) -> 
     for address in (f"/api/v1/{kind}/", f"/api/v1/{kind}/{task.pk}/"):
         assert SECRET not in reader.get(address).content.decode()
         assert SECRET in trusted.get(address).content.decode()
-
-
-@pytest.mark.parametrize("method", ["put", "patch"])
-def test_masks_of_a_task_that_come_back_leave_its_secrets(
-    method: str, clients: Callable[..., ContractClient]
-) -> None:
-    task = factories.once_task(factories.user("uid_alice"), params=SECRETS)
-    body = {"title": "New title", "executor": "uid_alice", "params": MASKED, "status": "active"}
-
-    answer = getattr(clients("operate"), method)(f"/api/v1/once-tasks/{task.pk}/", body)
-
-    assert (answer.json()["title"], answer.json()["params"]) == ("New title", MASKED)
-    task.refresh_from_db()
-    assert task.params == SECRETS
 
 
 def test_masks_that_a_key_with_payload_sends_are_meant(

@@ -12,13 +12,10 @@ from apps.jobs.services.request import REPEATABLE
 from taskplatform import sdk
 from tests.stub_server import (
     KEY,
-    Behaviour,
     SteppingClock,
     Stub,
     cuts_short,
-    hangs_up,
     problem,
-    resets,
     says,
 )
 
@@ -143,14 +140,10 @@ def test_unknown_job_raises(stub: Stub, client: sdk.Client) -> None:
     assert stub.seen[0].path == "/api/v1/jobs/..%2F7012/"
 
 
-@pytest.mark.parametrize(
-    "trouble",
-    [resets, hangs_up, cuts_short, problem(503, "unavailable"), problem(429, "throttled")],
-)
-def test_submissions_and_reading_are_repeated(
-    stub: Stub, client: sdk.Client, trouble: Behaviour
-) -> None:
-    """I4, I25, I35: the server knows a repeat by its request, and says what it said first."""
+def test_submissions_and_reading_are_repeated(stub: Stub, client: sdk.Client) -> None:
+    """I4, I25, I35: the server knows a repeat by its request, and says what it said first. After
+    which troubles is in test_client."""
+    trouble = cuts_short
     stub.behaves(trouble, says(201, MADE))
     assert client.submit("mail").id == "7012"
     stub.behaves(trouble, says(201, {"jobs": [MADE]}))
