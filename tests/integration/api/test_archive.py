@@ -48,6 +48,18 @@ def test_journal_of_an_archived_job_is_read(api: ContractClient, frozen_clock: A
     assert api.get(f"{JOBS}{number}/journal/").json()["results"] == before
 
 
+def test_retry_alone_brings_it_back(api: ContractClient) -> None:
+    """S4.16."""
+    [number] = archived(status="failed")
+    answers = [api.post(f"{JOBS}{number}/{v}/", REASON) for v in ("cancel", "run-now", "mark-done")]
+    answers += [api.patch(f"{JOBS}{number}/", {**REASON, "version": 3, "priority": 1})]
+    for answer in answers:
+        assert (answer.status_code, answer.json()["code"]) == (409, "archived")
+    answer = api.post(f"{JOBS}{number}/retry/", REASON)
+    assert (answer.json()["status"], answer.json()["archived_at"]) == ("ready", None)
+    assert where(number) == ["jobs_job"]
+
+
 def test_list_is_of_the_archive_or_of_the_others(api: ContractClient) -> None:
     """S4.16."""
     old = archived(3)

@@ -41,6 +41,7 @@ def test_archived_dispatch_has_the_body_of_any_dispatch(api: ContractClient) -> 
     assert after["archived_at"] == clock.now().isoformat().replace("+00:00", "Z")
     assert before.keys() == after.keys()
     assert (after["executor"], after["state"]) == ("uid_ann", "succeeded")
+    assert api.post(f"{BASE}dispatches/{old}/cancel/", REASON).json()["code"] == "closed"
 
 
 def test_list_is_of_the_archive_or_of_the_others(api: ContractClient) -> None:

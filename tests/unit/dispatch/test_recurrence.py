@@ -110,7 +110,6 @@ def test_day_of_the_start_has_no_instant_before_the_start() -> None:
     assert after(exact, at("01 00:00"), 2) == ["02 09:00", "04 09:00"]
 
 
-# --- the limits -----------------------------------------------------------------------------------
 def test_end_itself_is_not_due(subtests: pytest.Subtests) -> None:
     """S0.4: instants lie before end_at."""
     for wire, last in (
@@ -123,30 +122,6 @@ def test_end_itself_is_not_due(subtests: pytest.Subtests) -> None:
             rotation = plan(parse_rule(wire), end_at=at("02 11:00"))
             assert before(rotation, at("09 00:00"), 1) == ([last] if last else [])
             assert after(rotation, at("02 10:31")) == []
-
-
-def test_instants_before_effective_from_do_not_exist(subtests: pytest.Subtests) -> None:
-    """I23: while the phase of an interval stays that of its start."""
-    for (effective_from, first), wire in product(
-        (
-            (at("02 09:30"), "02 09:30"),
-            (at("02 09:30") + MICROSECOND, "02 10:00"),
-            (START - timedelta(days=9), "02 09:00"),
-        ),
-        ({"every_minutes": 30}, {"cron": "*/30 * * * *"}),
-    ):
-        with subtests.test(effective_from=effective_from, wire=wire):
-            rotation = plan(parse_rule(wire), effective_from=effective_from)
-            assert after(rotation, at("01 00:00"), 1) == [first]
-            assert before(rotation, at("09 00:00"), 9999)[-1] == first
-
-
-def test_start_with_a_fraction_of_a_second_counts_as_the_next_second() -> None:
-    rotation = plan(HALF_HOURLY, start_at=START + MICROSECOND)
-
-    found = list(islice(rotation.after(START), 2))
-
-    assert found == [START + timedelta(seconds=1), START + timedelta(minutes=30, seconds=1)]
 
 
 def test_search_at_the_ends_of_the_calendar_ends(subtests: pytest.Subtests) -> None:
