@@ -125,18 +125,6 @@ def test_virtual_environment_without_python_is_made_anew(
     assert "venv" in made[0] and "pip" in made[1]
 
 
-def test_installation_that_broke_off_is_repeated(project: Project) -> None:
-    project.pip_fails_with("ERROR: something else\n")
-    with pytest.raises(CannotGoOn, match="something else"):
-        bootstrap.install([RUN_LOCK])
-    project.pip_works()
-
-    bootstrap.install([RUN_LOCK])
-    bootstrap.install([RUN_LOCK])
-
-    assert project.installations() == 2
-
-
 def test_broken_off_upgrade_is_repeated_though_the_old_lock_comes_back(project: Project) -> None:
     bootstrap.install([RUN_LOCK])
     before = (project.root / RUN_LOCK).read_text()

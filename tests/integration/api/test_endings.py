@@ -133,19 +133,6 @@ def test_dispatch_that_ended_otherwise_is_closed(
     assert (late.subject_id, late.data["result"]) == (int(number), {"n": 7})
 
 
-def test_unknown_number_is_not_found(
-    api: ContractClient, number: str, subtests: pytest.Subtests
-) -> None:
-    """S0.29, I14."""
-    before = checksum()
-    for stranger in ("1", "9223372036854775807", "0"):
-        with subtests.test(stranger=stranger):
-            answer = api.post(CALLBACK, said(stranger))
-
-            assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
-            assert checksum() == before
-
-
 def test_number_of_another_user_answers_as_an_unknown_one(api: ContractClient, number: str) -> None:
     """S0.29, I14: byte for byte but for the id of the request."""
     factories.user("uid_bob")

@@ -268,19 +268,6 @@ def test_running_job_is_asked_first_and_forced_next(api: ContractClient) -> None
     assert api.post(path, REASON).status_code == 409
 
 
-def test_patch_changes_what_it_names(api: ContractClient) -> None:
-    """S1.2, S1.21, I57"""
-    job = factories.job(context={"to": "a"}, delay=timedelta(hours=1))
-    path = f"{JOBS}{job.pk}/"
-    body = {"version": 1, "priority": 5, **REASON}
-
-    changed = api.patch(path, body)
-
-    assert changed.status_code == 200
-    assert (changed.json()["priority"], changed.json()["version"]) == (5, 2)
-    assert (changed.json()["context"], changed.json()["max_attempts"]) == ({"to": "a"}, 3)
-
-
 def test_host_is_one_of_registered_workers(api: ContractClient) -> None:
     """S1.8: never typed freely."""
     job = factories.job()
