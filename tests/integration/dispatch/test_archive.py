@@ -7,9 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.db import IntegrityError, transaction
 
-from apps.common import archive as moving
 from apps.common import clock
 from apps.common.errors import NotFound, ReplayConflict
 from apps.dispatch.errors import Closed
@@ -22,7 +20,6 @@ from apps.dispatch.models import (
     RotateTask,
     Stock,
 )
-from apps.dispatch.models.dispatch_columns import COLUMNS
 from apps.dispatch.services import archive, ending, tasks
 from apps.dispatch.services.find import existing_dispatch, find_dispatch
 from apps.journal.models import JournalEntry
@@ -61,54 +58,6 @@ def over(alice: Executor, frozen_clock: FrozenClock) -> Callable[..., OnceTask]:
         return task
 
     return over
-
-
-class TestDispatches:
-    def test_all_that_is_known_of_it_goes_along(self, alice: Executor) -> None:
-        """S0.8: every column that both tables have, exactly as it was."""
-        facts = {
-            "params": {"größe": 1.10, "zahl": 10**15, "x": [None, True, "ä", {"y": ""}]},
-            "result": [1, {"a": None}],
-            "message": "Die Tür\nist zu",
-            "template_name": "photo-check",
-            "template_version": 3,
-            "state": "failed",
-            "round": 2,
-            "redo": 4,
-        }
-        [number] = ended(**facts)
-        before = Dispatch.objects.values(*COLUMNS).get(pk=number)
-        assert purge() == {"dispatches": 1, "stocks": 1}
-        assert ArchivedDispatch.objects.values(*COLUMNS).get(pk=number) == before
-        assert ArchivedDispatch.objects.get().archived_at == clock.now()
-
-    def test_unequal_counts_roll_the_chunk_back(
-        self, alice: Executor, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """I63, I1: nothing is removed that was not copied."""
-        numbers = ended(3)
-        copied = moving.execute
-
-        def one_less(sql: str, parameters: Any = ()) -> int:
-            return copied(sql, parameters) - sql.startswith("INSERT")
-
-        monkeypatch.setattr(moving, "execute", one_less)
-        with pytest.raises(RuntimeError, match="3 rows of dispatch_dispatch to carry, but 2 made"):
-            purge()
-        assert [where(number) for number in numbers] == [LIVE] * 3
-        assert not JournalEntry.objects.filter(event="archived").exists()
-        audit()
-
-    def test_row_that_is_in_both_tables_stays_so(
-        self, alice: Executor, frozen_clock: FrozenClock
-    ) -> None:
-        """I63: no move hides what the audit is to find."""
-        [number] = archived()
-        ended(id=number)
-        frozen_clock.advance(days=1)
-        with pytest.raises(IntegrityError):
-            purge()
-        assert where(number) == LIVE + ARCHIVE
 
 
 class TestVerbs:
@@ -303,14 +252,4 @@ class TestRaces:
         assert answered == [20, 20]
         assert first + second == {"dispatches": 20, "stocks": 20}
         assert all(where(number) == ARCHIVE for number in numbers)
-        audit()
-
-    @pytest.mark.mariadb
-    def test_mover_passes_over_what_somebody_has_locked(self, alice: Executor, racers: Any) -> None:
-        """S0.8: nobody who works on a row makes it wait, and it holds up nobody."""
-        numbers = ended(3)
-        with transaction.atomic():
-            Dispatch.objects.select_for_update().get(pk=numbers[1])
-            assert racers([purge]).results == [{"dispatches": 2, "stocks": 2}]
-        assert [where(number) for number in numbers] == [ARCHIVE, LIVE, ARCHIVE]
         audit()

@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from apps.common import clock, ids
 from apps.common.models import SweepLease
 from apps.common.rows import insert_rows
-from apps.dispatch.models import ArchivedDispatch, Dispatch, Executor, Stock
+from apps.dispatch.models import Dispatch, Executor, Stock
 from apps.dispatch.services import archive, retention, tasks
 from apps.dispatch.services.pull import Nothing
 from apps.dispatch.sweeps import purge as sweep
@@ -25,7 +25,6 @@ from tests import callback, factories
 from tests.callback import finish, take_next
 from tests.frozen import FrozenClock
 from tests.integration.dispatch.housekeeping import audit, coming, purge
-from tests.kills import killed_at
 
 OLGA = factories.OPERATOR
 
@@ -141,33 +140,6 @@ def test_sweep_has_a_lease_and_a_period(db: None, frozen_clock: FrozenClock) -> 
     assert sweep() == 0
     frozen_clock.advance(seconds=1)
     assert sweep() == 1
-
-
-@pytest.mark.django_db(transaction=True)
-def test_killed_at_any_statement_leaves_whole_chunks(
-    frozen_clock: FrozenClock, settings: Any
-) -> None:
-    """S0.8, I1: a dispatch goes with its part of the stock and its entry, or not at all."""
-    settings.PURGE_BATCH = 2
-    names = ["uid_a", "uid_b", "uid_c"]
-    task = factories.once_task(factories.group("gid_all", names), mode="multi", dispatch_times=3)
-    for name in names:
-        finish(factories.member(name))
-    tasks.delete_task(task=task, actor=OLGA)
-    frozen_clock.advance(days=31)
-    statement = 1
-    seen = set()
-    while killed_at(statement, purge):
-        audit()
-        counts = [e.data["dispatches"] for e in JournalEntry.objects.filter(event="archived")]
-        assert Dispatch.objects.count() == 3 - sum(counts)
-        assert ArchivedDispatch.objects.count() == sum(counts)
-        seen.add(sum(counts))
-        statement += 1
-    assert seen >= {0, 2}
-    assert statement > 20
-    assert not Dispatch.objects.exists()
-    assert ArchivedDispatch.objects.count() == 3
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
-"""The archive of dispatches rolls on MariaDB: cut ahead, dropped when over, and nothing is lost."""
+"""The archives roll on MariaDB: cut ahead, dropped when over, and nothing is lost by either."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from io import StringIO
@@ -9,187 +10,255 @@ from typing import Any
 
 import pytest
 from django.core.management import call_command
-from django.db import connection
+from django.db import connections, transaction
+from django.test import override_settings
 
-from apps.common import partitions
-from apps.common.leases import sweep_lease
-from apps.dispatch import sweeps
-from apps.dispatch.models import ArchivedDispatch, Executor, Stock
-from apps.dispatch.services import retention
-from apps.dispatch.services.find import find_dispatch
-from apps.dispatch.services.roll import ROLLING
+from apps.common import clock, partitions
+from apps.common.leases import load_position, sweep_lease
+from apps.dispatch import sweeps as dispatch_sweeps
+from apps.dispatch.models import ArchivedDispatch, Executor
+from apps.jobs import sweeps as job_sweeps
+from apps.jobs.models import ArchivedJob
+from apps.jobs.services.find import with_key
 from apps.journal.models import JournalEntry
 from taskplatform.beat import schedule
+from tests.archives import ARCHIVES, Archive
 from tests.frozen import FrozenClock
-from tests.integration.dispatch.housekeeping import (
-    archived,
-    audit,
-    ended,
-    purge,
-    unite_archive,
-    where,
-)
+from tests.jobs import job_type
 from tests.kills import killed_at
+from tests.statements import analyze, index_reads
 
-pytestmark = pytest.mark.both
+pytestmark = [pytest.mark.mariadb, pytest.mark.django_db(transaction=True)]
 
-pytestmark = [
-    pytest.mark.mariadb,
-    pytest.mark.django_db(transaction=True),
-    pytest.mark.usefixtures("united", "alice"),
-]
-
-ARCHIVE = ["dispatch_archived"]
+DAY = timedelta(days=1)
+JOBS, DISPATCHES = ARCHIVES["jobs"], ARCHIVES["dispatches"]
 
 
-@pytest.fixture
-def united(transactional_db: None) -> Iterator[None]:
-    """The archive has one partition before and after each test, as `migrate` leaves it."""
-    unite_archive()
-    yield
-    unite_archive()
+@pytest.fixture(params=ARCHIVES, autouse=True)
+def kept(
+    request: pytest.FixtureRequest, transactional_db: None, frozen_clock: FrozenClock
+) -> Iterator[Archive]:
+    """It has one partition before and after each test, as `migrate` leaves it."""
+    archive = ARCHIVES[request.param]
+    archive.unite()
+    archive.begin()
+    yield archive
+    archive.unite()
 
 
-def names() -> list[str]:
-    return [each.name for each in partitions.partitions_of(ArchivedDispatch)]
+of_jobs = pytest.mark.parametrize("kept", ["jobs"], indirect=True)
+of_dispatches = pytest.mark.parametrize("kept", ["dispatches"], indirect=True)
 
 
-def test_three_are_cut_ahead_and_more_as_time_goes_on(frozen_clock: FrozenClock) -> None:
-    """S2.8: by months at first, as nothing is known of how many dispatches come."""
-    assert ROLLING.roll() == (3, 0)
-    ends = [each.end for each in partitions.partitions_of(ArchivedDispatch)]
-    assert ends[0] == datetime(2026, 4, 2, tzinfo=UTC)
-    assert ROLLING.roll() == (0, 0)
-    frozen_clock.advance(days=31)
-    assert ROLLING.roll() == (1, 0)
+def names(kept: Archive) -> list[str]:
+    return [each.name for each in partitions.partitions_of(kept.there)]
 
 
-def test_too_many_rows_to_move_are_left_to_a_person(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_three_are_cut_ahead_and_more_as_time_goes_on(
+    kept: Archive, frozen_clock: FrozenClock
 ) -> None:
-    numbers = archived(20)
-    monkeypatch.setattr(partitions, "MOVED_AT_ONCE", 19)
-    assert sweeps.roll() == 0
-    assert "archived dispatches lie behind" in caplog.text
-    assert "roll_tables --move" in caplog.text
-    call_command("roll_tables", "--move", stdout=(out := StringIO()))
-    assert "archive of dispatches: 3 partitions cut, 0 dropped" in out.getvalue()
-    assert [where(number) for number in numbers] == [ARCHIVE] * 20
+    """S2.8: by months at first, as nothing is known of how many rows come."""
+    assert kept.rolling.roll() == (3, 0)
+    ends = [each.end for each in partitions.partitions_of(kept.there) if each.end is not None]
+    assert ends[0] == datetime(2026, 4, 2, tzinfo=UTC)
+    assert kept.rolling.roll() == (0, 0)
+    frozen_clock.advance(days=31)
+    assert kept.rolling.roll() == (1, 0)
+    assert partitions.partitions_of(kept.there)[-2].end == ends[-1] + 31 * DAY
 
 
-def test_dropped_when_all_its_dispatches_are_over(frozen_clock: FrozenClock) -> None:
-    """S0.8: at once, with one entry; what is younger stays."""
-    ROLLING.roll()
-    old = archived(30)
+def test_what_came_before_the_first_cut_is_kept_and_too_much_of_it_left_to_a_person(
+    kept: Archive, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """S2.8: a late sweep loses nothing."""
+    numbers = kept.archived(20, ago=50 * DAY)
+    with monkeypatch.context() as few:
+        few.setattr(partitions, "MOVED_AT_ONCE", 19)
+        assert kept.roll() == 0
+        assert f"archived {kept.rows} lie behind" in caplog.text
+        assert "roll_tables --move" in caplog.text
+        call_command("roll_tables", "--move", stdout=(out := StringIO()))
+    assert f"archive of {kept.rows}: 3 partitions cut, 0 dropped" in out.getvalue()
+    assert [kept.where(number) for number in numbers] == [["archive"]] * 20
+
+
+def test_dropped_when_all_its_rows_are_over(kept: Archive, frozen_clock: FrozenClock) -> None:
+    """S0.8, S1.19, S4.16: at once, with one entry; what is younger stays."""
+    kept.rolling.roll()
+    old = kept.archived(30)
     frozen_clock.advance(days=90)
-    young = archived(5)
+    young = kept.archived(5)
     # The last day of the month of the old ones is 2026-04-02.
     frozen_clock.advance(days=340)
-    assert ROLLING.roll().dropped == 0
+    assert kept.rolling.roll().dropped == 0
     frozen_clock.advance(days=1)
-    assert ROLLING.roll().dropped == 1
-    assert not any(where(number) for number in old)
-    assert all(where(number) == ARCHIVE for number in young)
-    entries = [e.data for e in JournalEntry.objects.filter(event="purged")]
-    assert entries == [{"archived_dispatches": 30, "partition": "p2026040200"}]
+    assert kept.rolling.roll().dropped == 1
+    assert not any(kept.where(number) for number in old)
+    assert all(kept.where(number) == ["archive"] for number in young)
+    [entry] = JournalEntry.objects.filter(event="purged")
+    assert entry.data == {f"archived_{kept.rows}": 30, "partition": "p2026040200"}
 
 
-def test_what_no_partition_took_goes_one_by_one_a_month_later(frozen_clock: FrozenClock) -> None:
-    """S0.8."""
-    ROLLING.roll()
-    [number] = ended(ago=timedelta(days=401))
+@of_jobs
+def test_job_that_ended_late_keeps_its_partition(kept: Archive, frozen_clock: FrozenClock) -> None:
+    """I61: the end counts, not the making."""
+    kept.rolling.roll()
+    frozen_clock.advance(days=100)
+    [late] = kept.ended(ago=90 * DAY, finished_at=clock.now() - 8 * DAY)
+    kept.archived(3, ago=90 * DAY)
+    frozen_clock.advance(days=391)
+    # Only the empty one of the month after it.
+    assert kept.rolling.roll().dropped == 1
+    assert kept.where(late) == ["archive"]
+    assert len(load_position(kept.rolling.sweep)) == 1
+    frozen_clock.advance(days=1)
+    assert kept.rolling.roll().dropped == 0
+    frozen_clock.advance(minutes=1)
+    assert kept.rolling.roll().dropped == 1
+    assert kept.where(late) == []
+    assert load_position(kept.rolling.sweep) == {}
+
+
+@of_jobs
+def test_jobs_that_no_partition_took_go_one_by_one(
+    kept: Archive, frozen_clock: FrozenClock
+) -> None:
+    """S1.19: a month later at most; those of a type with a shorter time are not late."""
+    job_type("short", retention_days=30)
+    kept.rolling.roll()
+    [own] = kept.archived(type="short", ago=31 * DAY)
+    [usual] = kept.archived(ago=401 * DAY)
+    assert kept.rolling.lag() == 32 * DAY
+    assert job_sweeps.forget() == 1
+    assert (kept.where(own), kept.where(usual)) == ([], ["archive"])
+    frozen_clock.advance(days=32)
+    assert job_sweeps.forget() == 1
+    assert kept.where(usual) == []
+
+
+@of_dispatches
+def test_dispatches_that_no_partition_took_go_one_by_one(
+    kept: Archive, frozen_clock: FrozenClock
+) -> None:
+    """S0.8: a month later."""
+    kept.rolling.roll()
+    [number] = kept.ended(ago=401 * DAY)
     # The dispatch and its stock.
-    assert sweeps.purge() == 2
-    assert where(number) == ARCHIVE
+    assert dispatch_sweeps.purge() == 2
+    assert kept.where(number) == ["archive"]
     frozen_clock.advance(days=33)
-    assert sweeps.purge() == 1
-    assert where(number) == []
+    assert dispatch_sweeps.purge() == 1
+    assert kept.where(number) == []
 
 
-def test_nothing_is_dropped_while_the_mover_works(frozen_clock: FrozenClock) -> None:
-    """I63: it may bring a dispatch that was handed out early and ended late."""
-    archived(3)
-    ROLLING.roll()
+def test_nothing_is_dropped_while_the_mover_works_nor_if_all_is_kept(
+    kept: Archive, frozen_clock: FrozenClock
+) -> None:
+    """I61, I63: it may bring what was made early and ended late."""
+    kept.archived(3)
+    kept.rolling.roll()
     frozen_clock.advance(days=500)
-    with sweep_lease(retention.SWEEP, at_most=timedelta(minutes=1)):
-        assert ROLLING.roll().dropped == 0
-    assert ArchivedDispatch.objects.count() == 3
-    assert ROLLING.roll().dropped > 0
-    assert ArchivedDispatch.objects.count() == 0
+    with sweep_lease(kept.mover, at_most=timedelta(minutes=1)):
+        assert kept.rolling.roll().dropped == 0
+    with override_settings(JOB_RETENTION=timedelta(0), DISPATCH_RETENTION=timedelta(0)):
+        assert kept.rolling.roll().dropped == 0
+    assert kept.count() == 3
+    assert kept.rolling.roll().dropped > 0
+    assert kept.count() == 0
 
 
-def test_zero_drops_nothing(frozen_clock: FrozenClock, settings: Any) -> None:
-    settings.DISPATCH_RETENTION = timedelta(0)
-    archived(3)
-    ROLLING.roll()
-    frozen_clock.advance(days=4000)
-    assert ROLLING.roll().dropped == 0
-    assert ArchivedDispatch.objects.count() == 3
+@of_jobs
+def test_long_transaction_delays_it_and_is_not_disturbed(
+    kept: Archive, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others would wait behind a statement that waits."""
+    monkeypatch.setattr(partitions, "_LOCK_SECONDS", 1)
+    kept.archived(1)
+    made: list[int] = []
+
+    def elsewhere() -> None:
+        made.append(kept.roll())
+        connections.close_all()
+
+    with transaction.atomic():
+        assert kept.count() == 1
+        other = threading.Thread(target=elsewhere)
+        other.start()
+        other.join(60)
+    assert made == [0]
+    assert "A long transaction uses the table" in caplog.text
+    assert names(kept) == ["pmax"]
+    assert kept.roll() > 0
 
 
-def test_killed_at_any_statement_cuts_and_drops_whole(frozen_clock: FrozenClock) -> None:
-    """S0.8, I63: and what is gone is in the journal."""
-    archived(30)
+def test_killed_at_any_statement_cuts_and_drops_whole(
+    kept: Archive, frozen_clock: FrozenClock
+) -> None:
+    """S0.8, S4.16, I61, I63: and what is gone is in the journal."""
+    kept.archived(30)
     statement = 1
-    while killed_at(statement, ROLLING.roll):
-        assert ArchivedDispatch.objects.count() == 30
-        assert len(names()) in (1, 4)
+    while killed_at(statement, kept.rolling.roll):
+        assert kept.count() == 30
+        assert len(names(kept)) in (1, 4)
         statement += 1
     assert statement > 4
     frozen_clock.advance(days=460)
     statement = 1
-    while killed_at(statement, ROLLING.roll):
-        left = ArchivedDispatch.objects.count()
-        assert left in (0, 30)
-        assert left or JournalEntry.objects.filter(event="purged").exists()
+    while killed_at(statement, kept.rolling.roll):
+        assert kept.count() in (0, 30)
+        assert kept.count() or JournalEntry.objects.filter(event="purged").exists()
         # The lease of the one that died ends.
         frozen_clock.advance(minutes=11)
         statement += 1
     assert statement > 8
-    assert ArchivedDispatch.objects.count() == 0
+    assert kept.count() == 0
 
 
-def test_moves_go_on_while_it_rolls(racers: Any, frozen_clock: FrozenClock) -> None:
-    """S0.8, I1: mover, cutter and dropper at once."""
-    ROLLING.roll()
-    archived(20)
+def test_moves_go_on_while_it_rolls(kept: Archive, racers: Any, frozen_clock: FrozenClock) -> None:
+    """S0.8, S4.16, I1: mover, cutter, dropper and forgetting at once."""
+    kept.rolling.roll()
+    kept.archived(20)
     frozen_clock.advance(days=440)
-    numbers = ended(200)
-    race = racers([purge, sweeps.roll, purge, sweeps.roll])
+    numbers = kept.ended(200)
+    race = racers([kept.move, kept.roll, kept.move, kept.roll, kept.forget])
     assert race.errors == []
-    assert all(len(where(number)) == 1 for number in numbers)
+    assert all(len(kept.where(number)) == 1 for number in numbers)
     # What one mover skipped while the other had it locked, it looks at again.
-    frozen_clock.advance(seconds=retention.PASS.total_seconds())
-    purge()
-    assert all(where(number) == ARCHIVE for number in numbers)
-    assert not Stock.objects.exists()
-    audit()
+    frozen_clock.advance(days=1)
+    kept.move()
+    assert all(kept.where(number) == ["archive"] for number in numbers)
+    kept.audit()
 
 
-def test_lookups_read_an_index(alice: Executor) -> None:
-    """S0.8: by number, by executor and by task, in all partitions."""
-    ROLLING.roll()
-    numbers = archived(300, executor_id=alice.pk)
-    assert isinstance(find_dispatch(numbers[7]), ArchivedDispatch)
-    with connection.cursor() as cursor:
-        # As the database does by itself when a tenth of the rows is new.
-        cursor.execute("ANALYZE TABLE dispatch_archived")
-        cursor.fetchall()
-
-        def entries_read() -> int:
-            cursor.execute("SHOW SESSION STATUS LIKE 'Handler_read%'")
-            return sum(int(count) for _name, count in cursor.fetchall())
-
-        newest = ArchivedDispatch.objects.order_by("-pk")
-        for rows in (newest.filter(executor=alice), newest.filter(source="rotate", task=999)):
-            before = entries_read()
-            assert len(rows[:10]) == 10
-            # Four partitions, and what the status itself reads.
-            assert entries_read() - before < 200
+def _ask_for_jobs() -> None:
+    assert len(with_key("order-1", limit=10, model=ArchivedJob)) == 10
 
 
-def test_sweep_has_a_lease_and_a_period() -> None:
-    assert schedule()["dispatch.roll"]["task"] == sweeps.roll.name
-    with sweep_lease(ROLLING.sweep, at_most=timedelta(minutes=1)):
-        assert sweeps.roll() == 0
-    assert sweeps.roll() == 3
+def _ask_for_dispatches() -> None:
+    newest, alice = ArchivedDispatch.objects.order_by("-pk"), Executor.objects.get()
+    for rows in (newest.filter(executor=alice), newest.filter(source="rotate", task=999)):
+        assert len(rows[:10]) == 10
+
+
+def test_lookups_read_an_index(kept: Archive) -> None:
+    """S0.8, S4.16: by key, by executor and by task, in all partitions, and without a sort."""
+    kept.rolling.roll()
+    if kept is JOBS:
+        job_type("sms")
+        for name in ("mail", "sms"):
+            kept.archived(300, type=name, key="order-1")
+    else:
+        kept.archived(300)
+    # As the database does by itself when a tenth of the rows is new.
+    analyze(kept.there)
+    before = index_reads()
+    _ask_for_jobs() if kept is JOBS else _ask_for_dispatches()
+    # Two types or two questions; four partitions; and what the status itself reads.
+    assert index_reads() - before < 300
+
+
+def test_sweep_has_a_lease_and_a_period(kept: Archive) -> None:
+    assert schedule()[kept.rolling.sweep]["task"] == kept.roll.name
+    with sweep_lease(kept.rolling.sweep, at_most=timedelta(minutes=1)):
+        assert kept.roll() == 0
+    assert kept.roll() == 3

@@ -6,10 +6,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import IntegrityError, connection, transaction
+from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from apps.common import archive as moving
 from apps.common import clock
 from apps.common.errors import Conflict
 from apps.common.models import SweepLease
@@ -19,7 +18,7 @@ from apps.jobs.services.settle import settle
 from apps.journal.models import JournalEntry
 from tests.frozen import FrozenClock
 from tests.history import archived, ended, move, where
-from tests.integration.jobs.acted_on import WHO, archived_row, columns_of
+from tests.integration.jobs.acted_on import WHO, archived_row
 from tests.jobs import answer_of, events_of, job_type, jobs, row, take
 from tests.kills import killed_at
 
@@ -37,34 +36,6 @@ class TestMove:
         mail.advance(seconds=1)
         assert move() == 1
         assert where(number) == ARCHIVE
-
-    def test_all_that_is_known_of_it_goes_along(self) -> None:
-        """S4.16: every column that both tables have, exactly as it was."""
-        context = {"größe": 1.10, "zahl": 10**15, "x": [None, True, "ä", {"y": ""}]}
-        facts = {
-            "key": "order-1",
-            "is_unique": True,
-            "context": context,
-            "result": [1, {"a": None}],
-            "checkpoint": {"second": 40},
-            "sequence": 3,
-            "progress": 70,
-            "memo": "Die Tür\nist zu",
-            "error_key": "e" * 32,
-            "priority": -4,
-            "shard": 17,
-            "stage": "cut",
-            "client": "ac_1",
-            "user_id": "uid_ann",
-            "trace_id": "t-1",
-            "submitted_by": "admin:ann",
-        }
-        [number] = ended(status="failed", **facts)
-        before = columns_of(row(number))
-        move()
-        after = archived_row(number)
-        assert columns_of(after) == before
-        assert after.archived_at == clock.now()
 
     def test_open_job_never_goes(self) -> None:
         """I61: however old it is."""
@@ -121,28 +92,6 @@ class TestMove:
         assert SweepLease.objects.get().position["after"] == numbers[1]
         assert archive.archive_ended(until=until) == 0
         assert archive.archive_ended(until=clock.now() + timedelta(minutes=1)) == 3
-
-    def test_row_that_is_in_both_tables_stays_so(self, mail: FrozenClock) -> None:
-        """I61: no move hides what the audit is to find."""
-        [number] = archived()
-        ended(id=number)
-        mail.advance(hours=1)
-        with pytest.raises(IntegrityError):
-            move()
-        assert where(number) == LIVE + ARCHIVE
-
-    def test_unequal_counts_roll_the_chunk_back(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """I61: nothing is removed that was not copied."""
-        numbers = ended(3)
-        copied = moving.execute
-
-        def one_less(sql: str, parameters: Any = ()) -> int:
-            return copied(sql, parameters) - sql.startswith("INSERT")
-
-        monkeypatch.setattr(moving, "execute", one_less)
-        with pytest.raises(RuntimeError, match="3 rows of jobs_job to carry, but 2 made"):
-            move()
-        assert [where(number) for number in numbers] == [LIVE] * 3
 
 
 class TestFind:
@@ -215,23 +164,6 @@ def test_type_with_archived_jobs_only_can_be_deleted() -> None:
 
 @pytest.mark.django_db(transaction=True)
 class TestKilled:
-    def test_mover_leaves_whole_chunks(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """S4.16, I61: with its entry, or not at all."""
-        monkeypatch.setattr(archive, "CHUNK", 2)
-        numbers = ended(3)
-        statement, seen = 1, set()
-        while killed_at(statement, move):
-            for number in numbers:
-                assert len(where(number)) == 1
-            entries = JournalEntry.objects.filter(event="archived")
-            gone = ArchivedJob.objects.count()
-            assert gone == sum(entry.data["jobs"] for entry in entries)
-            seen.add(gone)
-            statement += 1
-        assert seen >= {0, 2}
-        assert statement > 8
-        assert [where(number) for number in numbers] == [ARCHIVE] * 3
-
     def test_retry_leaves_it_here_or_there(self) -> None:
         """S4.16, I61."""
         [number] = archived(status="failed", key="order-1", is_unique=True)
@@ -277,19 +209,3 @@ class TestRaces:
         for number in everything:
             assert where(number) == LIVE
             assert row(number).status == "ready"
-
-    def test_two_movers_take_each_row_once(self, racers: Any) -> None:
-        """I61."""
-        numbers = ended(40)
-        race = racers([move] * 4)
-        assert sum(race.results) == 40
-        assert all(where(number) == ARCHIVE for number in numbers)
-
-    @pytest.mark.mariadb
-    def test_mover_passes_over_what_somebody_has_locked(self, racers: Any) -> None:
-        """S4.16: nobody who works on a row makes it wait, and it holds up nobody."""
-        numbers = ended(3)
-        with transaction.atomic():
-            Job.objects.select_for_update().get(pk=numbers[1])
-            assert racers([move]).results == [2]
-        assert [where(number) for number in numbers] == [ARCHIVE, LIVE, ARCHIVE]
