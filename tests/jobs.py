@@ -82,6 +82,13 @@ def take(
     return hold(holder=by, types=types, limit=limit, rotation=rotation)
 
 
+def held_jobs(count: int = 1, **settings: Any) -> list[HeldJob]:
+    """Jobs of the type mail, which has these settings, that HERE has just held."""
+    job_type(**settings)
+    jobs(count)
+    return take()
+
+
 def share(*holders: Holder, types: Collection[str] = ("mail",)) -> SliceMap:
     """Let these workers share the shards of the types, as the sweep does; the map."""
     members = {member_key(each.client, each.name): frozenset(types) for each in holders}

@@ -27,7 +27,7 @@ from apps.journal.models import JournalEntry
 from tests import factories
 from tests.callback import take_next
 
-# Ids of one millisecond.
+# Ids of one millisecond, and occurrences a second apart.
 _apart = counted(1)
 
 
@@ -80,7 +80,7 @@ def ended(count: int = 1, *, ago: timedelta = timedelta(days=31), **columns: Any
     executor = Executor.objects.order_by("pk").first() or factories.user()
     rows = [
         {
-            "id": lowest + next(_apart),
+            "id": lowest + number,
             "executor_id": executor.pk,
             "source": "rotate",
             "task": 999,
@@ -94,7 +94,7 @@ def ended(count: int = 1, *, ago: timedelta = timedelta(days=31), **columns: Any
             "finished_at": at,
             **columns,
         }
-        for number in range(count)
+        for number in (next(_apart) for _ in range(count))
     ]
     insert_rows(Dispatch, rows)
     stocks = [

@@ -94,20 +94,23 @@ def test_group_is_made_with_its_members_by_the_services(admin_client: Client) ->
     assert events == ["executor_created", "members_changed"]
 
 
+WRONG_NAMES = (
+    ("alice", "is not the name of an executor"),
+    ("uid a", "is not the name of an executor"),
+    ("uid_á", "is not the name of an executor"),
+    ("uid_taken", "exists already"),
+    ("uid_" + "x" * 200, "at most 128 characters"),
+    ("", "required"),
+    ("uid_a\0", "Null characters"),
+)
+
+
 def test_name_that_is_none_is_refused_beside_its_field(
     admin_client: Client, subtests: pytest.Subtests
 ) -> None:
     factories.user("uid_taken")
     form = form_of(admin_client.get(f"{LIST}add/"), "name") | {"title": "Typed", "_save": "1"}
-    for name, message in (
-        ("alice", "is not the name of an executor"),
-        ("uid a", "is not the name of an executor"),
-        ("uid_á", "is not the name of an executor"),
-        ("uid_taken", "exists already"),
-        ("uid_" + "x" * 200, "at most 128 characters"),
-        ("", "required"),
-        ("uid_a\0", "Null characters"),
-    ):
+    for name, message in WRONG_NAMES:
         with subtests.test(name=name):
             page = admin_client.post(f"{LIST}add/", {**form, "name": name})
             assert page.status_code == 200

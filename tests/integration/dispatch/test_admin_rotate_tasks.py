@@ -50,17 +50,22 @@ def test_rule_is_planned_by_its_parts(admin_client: Any) -> None:
     assert task.created_by == "admin:admin"
 
 
+WRONG_RULES: list[tuple[dict[str, str], str]] = [
+    ({}, "every_minutes"),
+    ({"every_minutes": "5", "cron": "* * * * *"}, "every_minutes"),
+    ({"cron": "61 * * * *"}, "cron"),
+    ({"cron": "0 9 * *"}, "cron"),
+    ({"cron": "0 0 30 2 *"}, "cron"),
+    ({"every_days": "1", "at": "25:00"}, "at"),
+    ({"every_minutes": "5", "time_zone": "Mars/Olympus"}, "time_zone"),
+    ({"every_days": "few", "at": "25:00"}, "every_days"),
+    ({"every_minutes": "5", "misfire_limit": "1001"}, "misfire_limit"),
+]
+
+
 def test_bad_rule_is_shown_beside_its_field(admin_client: Any, subtests: pytest.Subtests) -> None:
     """Of a part that cannot be read, nothing else is said."""
-    cases: list[tuple[dict[str, str], str]] = [
-        ({}, "every_minutes"),
-        ({"every_minutes": "5", "cron": "* * * * *"}, "every_minutes"),
-        ({"cron": "61 * * * *"}, "cron"),
-        ({"every_days": "1", "at": "25:00"}, "at"),
-        ({"every_minutes": "5", "time_zone": "Mars/Olympus"}, "time_zone"),
-        ({"every_days": "few", "at": "25:00"}, "every_days"),
-    ]
-    for parts, field in cases:
+    for parts, field in WRONG_RULES:
         with subtests.test(parts=parts):
             page = admin_client.post(reverse(ADD), form(**parts))
             assert page.status_code == 200

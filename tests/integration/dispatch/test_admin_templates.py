@@ -98,24 +98,29 @@ def test_edit_of_a_version_that_is_no_longer_the_newest_is_a_conflict(
     assert "Mine" in text
 
 
+WRONG_SCHEMAS = (
+    ("{", "This is not JSON"),
+    ("", "required"),
+    ("[]", "Write a JSON object"),
+    ("5", "Write a JSON object"),
+    ('{"type": "object", "type": "object"}', "names 'type' twice"),
+    ('{"type": "array"}', 'whose "type" is "object"'),
+    ('{"type": "object", "properties": []}', "Not a JSON Schema"),
+    ('{"type": "object", "properties": {"a": {"type": "strng"}}}', "Not a JSON Schema"),
+    ('{"type": "object", "properties": {"a": {"$ref": "http://x/y"}}}', "only references"),
+    ('{"type": "object", "$ref": "#/none"}', "#/none"),
+    ('{"type": "object", "title": "\\u0000"}', "NUL"),
+    ("[" * 50_000, "nested too deeply"),
+    ("x" * 300_001, "at most 300000"),
+)
+
+
 def test_what_is_no_schema_is_refused_beside_its_box_with_the_text_kept(
     admin_client: Client, subtests: pytest.Subtests
 ) -> None:
     template = factories.template()
     form = {**form_of(page_of(admin_client, template), "schema"), "_save": "Save"}
-    for schema, message in (
-        ("{", "This is not JSON"),
-        ("", "required"),
-        ("[]", "Write a JSON object"),
-        ("5", "Write a JSON object"),
-        ('{"type": "object", "type": "object"}', "names 'type' twice"),
-        ('{"type": "array"}', 'whose "type" is "object"'),
-        ('{"type": "object", "properties": {"a": {"type": "strng"}}}', "Not a JSON Schema"),
-        ('{"type": "object", "properties": {"a": {"$ref": "http://x/y"}}}', "only references"),
-        ('{"type": "object", "title": "\\u0000"}', "NUL"),
-        ("[" * 50_000, "nested too deeply"),
-        ("x" * 300_001, "at most 300000"),
-    ):
+    for schema, message in WRONG_SCHEMAS:
         with subtests.test(schema=schema[:40]):
             url = f"{LIST}{template.pk}/change/"
             page: Any = admin_client.post(url, {**form, "schema": schema})

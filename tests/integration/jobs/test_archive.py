@@ -1,7 +1,8 @@
-"""Ended jobs go to the archive and are found there."""
+"""Ended jobs go to the archive, are found there, and come back when somebody retries them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -12,13 +13,16 @@ from django.test.utils import CaptureQueriesContext
 from apps.common import clock
 from apps.common.errors import Conflict
 from apps.common.models import SweepLease
+from apps.jobs.errors import Archived
 from apps.jobs.models import ArchivedJob, Job, JobType
+from apps.jobs.rules.order import order_key
 from apps.jobs.services import archive, control, find, types
 from apps.jobs.services.settle import settle
+from apps.jobs.services.submit import submit
 from apps.journal.models import JournalEntry
 from tests.frozen import FrozenClock
 from tests.history import archived, ended, move, where
-from tests.integration.jobs.acted_on import WHO, archived_row
+from tests.integration.jobs.acted_on import WHO, archived_row, columns_of
 from tests.jobs import answer_of, events_of, job_type, jobs, row, take
 from tests.kills import killed_at
 
@@ -160,6 +164,61 @@ def test_type_with_archived_jobs_only_can_be_deleted() -> None:
     move()
     types.delete_type(job_type=old, actor="admin:olga")
     assert where(number) == ARCHIVE
+
+
+class TestRetry:
+    def test_brings_it_back_ready_to_run(self) -> None:
+        """S4.16: with all attempts, from its checkpoint, in a new place of the order."""
+        [number] = archived(
+            status="failed", attempts=3, holds=5, checkpoint={"second": 4}, sequence=2, priority=7
+        )
+        before = columns_of(archived_row(number))
+        job = control.retry(job=archived_row(number), **WHO)
+        assert where(number) == LIVE
+        after = row(number)
+        changed = ("status", "attempts", "run_at", "expected_at", "finished_at", "version")
+        assert columns_of(after, *changed) == {
+            name: value for name, value in before.items() if name not in changed
+        }
+        assert (after.status, after.attempts, after.finished_at) == ("ready", 0, None)
+        # It came back, and took an arrow.
+        assert after.version == before["version"] + 2 == job.version
+        assert after.order_key == order_key(clock.now(), priority=7, attempts=0, weight_ms=60_000)
+        assert (after.lease_token, after.lease_until, after.cancel_requested) == ("", None, False)
+        [held] = take(types=("mail",))
+        assert (held.id, held.attempt) == (number, 1)
+
+    def test_open_twin_keeps_it_in_the_archive(self) -> None:
+        """I35: a refused retry leaves no trace."""
+        [number] = archived(key="order-1", is_unique=True)
+        twin = submit("mail", key="order-1", unique=True)
+        moved = JournalEntry.objects.count()
+        with pytest.raises(Conflict, match=str(twin.id)):
+            control.retry(job=archived_row(number), **WHO)
+        assert where(number) == ARCHIVE
+        assert JournalEntry.objects.count() == moved
+
+    def test_needs_a_type(self) -> None:
+        job_type("gone")
+        [number] = archived(type="gone")
+        types.delete_type(job_type=JobType.objects.get(name="gone"), actor="admin:olga")
+        with pytest.raises(Conflict, match="there is no job type gone"):
+            control.retry(job=archived_row(number), **WHO)
+        assert where(number) == ARCHIVE
+
+    def test_every_other_verb_is_refused_and_says_why(self) -> None:
+        """S4.16: 409 `archived`."""
+        [number] = archived(status="failed")
+        job = archived_row(number)
+        edit: Callable[..., Any] = lambda **who: control.edit(  # noqa: E731
+            version=job.version, changes={"priority": 5}, **who
+        )
+        for act in (control.cancel, control.run_now, control.mark_done, edit):
+            with pytest.raises(Archived, match="in the archive") as refused:
+                act(job=job, **WHO)
+            assert (refused.value.status, refused.value.code) == (409, "archived")
+        assert where(number) == ARCHIVE
+        assert events_of(number) == []
 
 
 @pytest.mark.django_db(transaction=True)

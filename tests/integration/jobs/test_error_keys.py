@@ -41,14 +41,11 @@ def key_of(number: int) -> str:
 
 
 def test_errors_that_differ_in_numbers_and_quotes_only_share_a_key() -> None:
+    """One without an error goes by its memo, or is one of those that say nothing."""
     job_type(max_attempts=1)
     other = "Traceback (most recent call last):\n  File 'x'\n" + REFUSED.replace("7", "12")
     assert key_of(failed()) == key_of(failed(other)) == error_key(REFUSED) != ""
     assert key_of(failed("ValueError: no such shop")) != error_key(REFUSED)
-
-
-def test_failure_without_an_error_goes_by_its_memo_or_is_one_of_those_that_say_nothing() -> None:
-    job_type(max_attempts=1)
     by_memo, silent = failed("", memo="mailbox 7 is full"), failed("")
     assert key_of(by_memo) == error_key("mailbox 9 is full")
     assert key_of(silent) not in ("", key_of(by_memo))

@@ -19,7 +19,7 @@ from apps.jobs.services.discard import discard
 from apps.jobs.services.leases import checkpoint, progress
 from apps.jobs.services.type_snapshots import type_snapshots
 from tests.frozen import FrozenClock
-from tests.jobs import end, job_type, jobs, row, take
+from tests.jobs import end, held_jobs, job_type, jobs, row, take
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
@@ -39,35 +39,30 @@ def before_update(change: Callable[[], Any]) -> Iterator[None]:
     assert not pending
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"status": "cancelled"},
-        {"status": "scheduled"},
-        {"max_attempts": 0},
-        {"affinity_host": "host-b"},
-    ],
-)
-def test_job_changed_after_the_peek_is_not_held(change: dict[str, Any]) -> None:
+CHANGES: list[dict[str, Any]] = [
+    {"status": "cancelled"},
+    {"status": "scheduled"},
+    {"max_attempts": 0},
+    {"affinity_host": "host-b"},
+]
+
+
+def test_job_changed_after_the_peek_is_not_held_or_as_it_is_now(subtests: pytest.Subtests) -> None:
+    """I40: with the new context, not the one that was there a moment ago."""
     job_type()
-    changed, other = jobs(2)
+    for change in CHANGES:
+        with subtests.test(change=change):
+            changed, other = jobs(2)
 
-    with before_update(lambda: Job.objects.filter(pk=changed).update(**change)):
-        held = take()
+            with before_update(lambda n=changed, to=change: Job.objects.filter(pk=n).update(**to)):
+                held = take()
 
-    assert [job.id for job in held] == [other]
-    assert row(changed).holds == 0
-
-
-def test_job_edited_after_the_peek_is_held_as_it_is_now() -> None:
-    """I40: the new context, not the one that was there a moment ago."""
-    job_type()
+            assert [job.id for job in held] == [other]
+            assert row(changed).holds == 0
     [number] = jobs(1)
-
     with before_update(lambda: Job.objects.filter(pk=number).update(context={"new": 1})):
-        [held] = take()
-
-    assert held.context == {"new": 1}
+        [edited] = take()
+    assert edited.context == {"new": 1}
 
 
 def test_job_put_off_after_the_scan_saw_it_is_not_promoted(frozen_clock: FrozenClock) -> None:
@@ -82,46 +77,24 @@ def test_job_put_off_after_the_scan_saw_it_is_not_promoted(frozen_clock: FrozenC
     assert row(number).status == "scheduled"
 
 
-def test_checkpoint_overtaken_by_a_later_one_is_refused() -> None:
-    """I37."""
-    job_type()
-    [number] = jobs(1)
-    [held] = take()
-    overtake = {"sequence": 5, "checkpoint": "later"}
+def test_what_a_checkpoint_or_a_new_lease_overtakes_is_judged_anew() -> None:
+    """I37: an earlier checkpoint is refused, progress beside one is kept, a lost lease is lost."""
+    [held] = held_jobs()
+    job = Job.objects.filter(pk=held.id)
+    lease = {"job": held.id, "token": held.token}
 
     with (
-        before_update(lambda: Job.objects.filter(pk=number).update(**overtake)),
+        before_update(lambda: job.update(sequence=5, checkpoint="later")),
         pytest.raises(Conflict, match="Checkpoint 5 is kept already"),
     ):
-        checkpoint(job=number, token=held.token, data="earlier", sequence=2)
+        checkpoint(**lease, data="earlier", sequence=2)
+    with before_update(lambda: job.update(sequence=6)):
+        progress(**lease, percent=40)
 
-    assert row(number).checkpoint == "later"
-
-
-def test_progress_beside_a_checkpoint_is_kept_too() -> None:
-    """The lease lives, whichever of the two comes first."""
-    job_type()
-    [number] = jobs(1)
-    [held] = take()
-    overtake = {"sequence": 5, "checkpoint": "later"}
-
-    with before_update(lambda: Job.objects.filter(pk=number).update(**overtake)):
-        progress(job=number, token=held.token, percent=40)
-
-    kept = row(number)
-    assert (kept.progress, kept.checkpoint, kept.sequence) == (40, "later", 5)
-
-
-def test_progress_of_a_lease_that_is_taken_away_meanwhile_is_lost() -> None:
-    job_type()
-    [number] = jobs(1)
-    [held] = take()
-
-    with (
-        before_update(lambda: Job.objects.filter(pk=number).update(lease_token="other")),
-        pytest.raises(LeaseLost),
-    ):
-        progress(job=number, token=held.token, percent=40)
+    kept = row(held.id)
+    assert (kept.progress, kept.checkpoint, kept.sequence) == (40, "later", 6)
+    with before_update(lambda: job.update(lease_token="other")), pytest.raises(LeaseLost):
+        progress(**lease, percent=50)
 
 
 def test_running_or_ended_job_is_not_discarded() -> None:
@@ -166,16 +139,9 @@ def test_first_start_is_kept_and_the_wish_to_cancel_ends_with_the_job(
     assert (job.status, job.cancel_requested) == ("succeeded", False)
 
 
-@pytest.mark.parametrize(("how", "calls"), [("released", 1), ("failed", 1), ("succeeded", 0)])
-def test_drains_are_woken_for_what_waits_again(
-    monkeypatch: pytest.MonkeyPatch, how: str, calls: int
-) -> None:
-    job_type(retry_delay_seconds=0)
-    jobs(1)
-    [held] = take()
-    woken: list[None] = []
-    monkeypatch.setattr(settling.wakeup, "announce", lambda: woken.append(None))
-
-    end(held, how)
-
-    assert len(woken) == calls
+def test_drains_are_woken_for_what_waits_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    held, woken = held_jobs(3, retry_delay_seconds=0), list[str]()
+    for job, how in zip(held, ("released", "failed", "succeeded"), strict=True):
+        monkeypatch.setattr(settling.wakeup, "announce", lambda how=how: woken.append(how))
+        end(job, how)
+    assert woken == ["released", "failed"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
@@ -13,7 +12,7 @@ from apps.jobs.services import types
 from apps.jobs.services.explain import explain
 from apps.jobs.services.hold import HeldJob
 from tests.frozen import FrozenClock
-from tests.jobs import end, job_type, jobs, rescue, row, take
+from tests.jobs import end, held_jobs, job_type, jobs, rescue, row, take
 from tests.statements import is_read, sent_by
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
@@ -29,15 +28,16 @@ def test_rate_spreads_the_holds_over_the_minute(frozen_clock: FrozenClock) -> No
     assert len(take()) == 3
 
 
-@pytest.mark.parametrize("limits", [{"max_running": 0}, {"rate_per_minute": 0}])
-def test_type_that_is_full_keeps_no_place_from_a_lighter_one(limits: dict[str, int]) -> None:
-    """S4.2: whatever share of the slots it would have had."""
-    job_type("mail", weight=1000, **limits)
+def test_types_that_are_full_keep_no_place_from_a_lighter_one() -> None:
+    """S4.2: whatever share of the slots they would have had."""
+    job_type("mail", weight=1000, max_running=0)
+    job_type("film", weight=1000, rate_per_minute=0)
     job_type("bill")
-    jobs(5, "mail")
-    jobs(5, "bill")
+    names = ("mail", "film", "bill")
+    for name in names:
+        jobs(5, name)
 
-    assert [job.type for job in take(10, types=("mail", "bill"), rotation=1)] == 5 * ["bill"]
+    assert [job.type for job in take(10, types=names, rotation=1)] == 5 * ["bill"]
 
 
 def test_however_many_types_are_full_the_one_with_a_place_is_found() -> None:
@@ -54,20 +54,20 @@ def test_however_many_types_are_full_the_one_with_a_place_is_found() -> None:
     assert [[job.type for job in each] for each in held] == 13 * [["bill"]]
 
 
-@pytest.mark.parametrize(
-    "limits", [{"max_running": 0}, {"rate_per_minute": 0}, {"breaker_enabled": True}]
-)
-def test_type_that_is_full_is_read_once_and_nothing_is_written(limits: dict[str, Any]) -> None:
+def test_type_that_is_full_is_read_once_and_nothing_is_written(subtests: pytest.Subtests) -> None:
     """S4.2: on SQLite each commit wakes all drains that wait, and they would wake each other."""
-    job_type(**limits)
-    jobs(5)
-    TypeState.objects.create(type="mail", breaker="open", breaker_since=clock.now())
-    take()
+    limits = {"full": {"max_running": 0}, "slow": {"rate_per_minute": 0}}
+    for name, settings in {**limits, "off": {"breaker_enabled": True}}.items():
+        with subtests.test(name):
+            job_type(name, **settings)
+            jobs(5, name)
+            TypeState.objects.create(type=name, breaker="open", breaker_since=clock.now())
+            assert take(types=(name,)) == []
 
-    statements = sent_by(take)
+            statements = sent_by(lambda name=name: take(types=(name,)))
 
-    assert not [sql for sql in statements if sql.startswith(("UPDATE", "INSERT"))]
-    assert len([sql for sql in statements if is_read(TypeState, sql)]) == 1
+            assert not [sql for sql in statements if sql.startswith(("UPDATE", "INSERT"))]
+            assert len([sql for sql in statements if is_read(TypeState, sql)]) == 1
 
 
 def test_open_breaker_stops_the_type_and_one_probe_closes_it(frozen_clock: FrozenClock) -> None:
@@ -146,12 +146,11 @@ def test_lost_workers_are_no_failures_of_what_their_jobs_call(frozen_clock: Froz
 
 
 def test_attempts_from_before_an_operator_closed_it_do_not_open_it_again() -> None:
-    made = job_type(breaker_enabled=True, breaker_min_calls=1)
-    jobs(2)
-    first, second = take()
+    first, second = held_jobs(2, breaker_enabled=True, breaker_min_calls=1)
     end(first, "failed", retry="never")
 
-    assert types.reset_breaker(job_type=made, actor="admin:ann", reason="mended")
+    mail = types.find("mail")
+    assert types.reset_breaker(job_type=mail, actor="admin:ann", reason="mended")
     end(second, "failed", retry="never")
 
     assert TypeState.objects.get(type="mail").breaker == "closed"

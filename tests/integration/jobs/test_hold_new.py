@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from apps.jobs.services import hold as holding
 from apps.jobs.services.hold import HeldJob, hold
-from tests.jobs import HERE, THERE, end, job_type, jobs, row, take
+from tests.jobs import HERE, THERE, end, held_jobs, job_type, jobs, row
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
@@ -57,20 +57,19 @@ def test_job_that_has_been_held_before_is_held_by_the_full_rules() -> None:
     assert {held.id for held in take_new(number)} == {other, number}
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [{"paused": True}, {"max_running": 1}, {"allowed_hosts": ["host-b"]}],
-    ids=["paused", "full", "elsewhere"],
-)
-def test_limits_of_the_type_hold_for_new_jobs(settings: dict[str, Any]) -> None:
+def test_limits_of_the_type_hold_for_new_jobs() -> None:
     """S4.3, S4.5: being new buys nothing."""
-    job_type()
-    jobs(1)
-    take()
-    job_type(**settings)
+    held_jobs()
     [number] = jobs(1)
-
-    assert take_new(number) == []
+    limits: list[dict[str, Any]]
+    limits = [
+        {"paused": True},
+        {"max_running": 1, "paused": False},
+        {"allowed_hosts": ["host-b"], "max_running": 9},
+    ]
+    for settings in limits:
+        job_type(**settings)
+        assert take_new(number) == [], settings
     assert row(number).status == "ready"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from itertools import product
 from typing import Any
 
 import pytest
@@ -13,7 +14,6 @@ from apps.jobs.runner import scan as scan_module
 from apps.jobs.runner.drain import Drain
 from apps.jobs.runner.process import Node, Process
 from apps.jobs.services import living, register
-from apps.journal.models import JournalEntry
 from tests import factories
 from tests.frozen import FrozenClock
 from tests.jobs import drained, job_type, jobs, row
@@ -26,11 +26,6 @@ OLGA = {"actor": "admin:olga", "reason": "New disk"}
 def outside(name: str = "pi-1", *, types: list[str], **columns: Any) -> Worker:
     columns = {"kind": "http", "client": "key-1", "lanes": [], **columns}
     return factories.worker(name, types=types, **columns)
-
-
-def told() -> list[tuple[str, str, str, str]]:
-    entries = JournalEntry.objects.filter(source="worker").order_by("id")
-    return [(each.event, each.worker, each.actor, each.reason) for each in entries]
 
 
 def own_row(process: Process) -> Worker:
@@ -49,8 +44,6 @@ def resume(process: Process) -> None:
 
 
 # --- what operators do ----------------------------------------------------------------------------
-
-
 def test_quiet_worker_stays_quiet_when_it_registers_again() -> None:
     worker = outside(types=["mail"])
     register.quiet(worker=worker, **OLGA)
@@ -151,39 +144,38 @@ def drain_is_surplus(process: Process, drain: Drain) -> bool:
 
 
 # --- who serves a type ----------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("kind", "handler", "lane", "is_served"),
-    [
-        ("celery", "send", "fast", True),
-        ("celery", "send", "slow", False),
-        ("celery", "", "fast", False),
-        ("http", "send", "fast", True),
-        ("http", "send", "slow", True),
-        ("http", "", "fast", True),
-    ],
-)
 def test_types_are_served_by_both_kinds(
-    kind: str, handler: str, lane: str, is_served: bool, frozen_clock: FrozenClock
+    frozen_clock: FrozenClock, subtests: pytest.Subtests
 ) -> None:
     """In-house by handler and lane, over HTTP by whoever lists the type."""
-    snapshot = job_type(handler=handler, lane=lane).snapshot
-    lanes = ["fast"] if kind == "celery" else []
-    worker = factories.worker(types=["mail"], kind=kind, lanes=lanes)
+    for case in product(("celery", "http"), ("send", ""), ("fast", "slow")):
+        kind, handler, lane = case
+        is_served = kind == "http" or case == ("celery", "send", "fast")
+        with subtests.test(case=case):
+            Worker.objects.all().delete()
+            snapshot = job_type(handler=handler, lane=lane).snapshot
+            lanes = ["fast"] if kind == "celery" else []
+            worker = factories.worker(types=["mail"], kind=kind, lanes=lanes)
 
-    left = living.unserved([snapshot], living.active_workers(frozen_clock.instant))
+            left = living.unserved([snapshot], living.active_workers(frozen_clock.instant))
 
-    assert living.serves(worker, snapshot) == is_served
-    assert [each.name for each in left] == ([] if is_served else ["mail"])
+            assert living.serves(worker, snapshot) == is_served
+            assert [each.name for each in left] == ([] if is_served else ["mail"])
 
 
-@pytest.mark.parametrize("columns", [{"is_quiet": True}, {"state": "draining"}, {"late": 25}])
-@pytest.mark.parametrize("promises_beats", [True, False])
 def test_who_takes_nothing_serves_nothing(
-    columns: dict[str, Any], promises_beats: bool, frozen_clock: FrozenClock
+    frozen_clock: FrozenClock, subtests: pytest.Subtests
 ) -> None:
-    snapshot, columns = job_type(handler="").snapshot, dict(columns)
-    at = frozen_clock.instant - timedelta(seconds=columns.pop("late", 0))
-    beats = {"promises_beats": promises_beats, "last_heartbeat_at": at}
-    outside(types=["mail"], **beats, **columns)
-
-    assert living.unserved([snapshot], living.active_workers(frozen_clock.instant))
+    snapshot, now = job_type(handler="").snapshot, frozen_clock.instant
+    for promises_beats, columns in product(
+        (True, False),
+        (
+            {"is_quiet": True},
+            {"state": "draining"},
+            {"last_heartbeat_at": now - timedelta(seconds=25)},
+        ),
+    ):
+        with subtests.test(promises_beats=promises_beats, columns=columns):
+            Worker.objects.all().delete()
+            outside(types=["mail"], promises_beats=promises_beats, **columns)
+            assert living.unserved([snapshot], living.active_workers(now))

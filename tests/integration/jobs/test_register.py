@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -159,34 +160,22 @@ def test_worker_that_could_not_be_heard_keeps_its_jobs(
     assert {row(number).status for number in cut_off} == {"running"}
 
 
-def test_worker_that_is_not_heard_soon_after_is_lost(
-    frozen_clock: FrozenClock, cut_off: list[int]
+@pytest.mark.parametrize(
+    ("waits", "ended"),
+    [([1] * 20, [0] * 20 + [2]), ([60], [0, 2]), ([600, -600], [None, 0, 2])],
+    ids=["soon after", "by sweeps that are always late", "by a clock that was ahead for a while"],
+)
+def test_worker_that_is_not_heard_after_that_is_lost(
+    frozen_clock: FrozenClock, cut_off: list[int], waits: list[int], ended: list[int | None]
 ) -> None:
-    ended = [rescue()]
-    for _ in range(20):
-        frozen_clock.advance(seconds=1)
-        ended.append(rescue())
+    """With the jobs that it held, when a sweep has run in between."""
+    found = [None if ended[0] is None else rescue()]
+    for seconds in waits:
+        frozen_clock.move_to(frozen_clock.instant + timedelta(seconds=seconds))
+        found.append(rescue())
 
-    assert ended == [0] * 20 + [2]
+    assert found == ended
     assert {row(number).last_end for number in cut_off} == {"lost"}
-
-
-def test_sweeps_that_are_always_late_still_lose_workers_without_heartbeat(
-    frozen_clock: FrozenClock, cut_off: list[int]
-) -> None:
-    assert rescue() == 0
-    frozen_clock.advance(seconds=60)
-    assert rescue() == 2
-
-
-def test_clock_that_was_ahead_for_a_while_loses_no_worker(
-    frozen_clock: FrozenClock, cut_off: list[int]
-) -> None:
-    at = frozen_clock.instant
-    frozen_clock.advance(minutes=10)
-    assert rescue() == 0
-    frozen_clock.move_to(at)
-    assert rescue() == 2
 
 
 def test_late_sweep_ends_at_once_what_needs_no_word_of_a_worker(

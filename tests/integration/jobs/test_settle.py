@@ -17,7 +17,18 @@ from apps.jobs.services.settle import settle
 from apps.journal.models import JournalEntry
 from tests import factories
 from tests.frozen import FrozenClock
-from tests.jobs import answer_of, end, events_of, job_type, jobs, last_entry, rescue, row, take
+from tests.jobs import (
+    answer_of,
+    end,
+    events_of,
+    held_jobs,
+    job_type,
+    jobs,
+    last_entry,
+    rescue,
+    row,
+    take,
+)
 from tests.statements import is_read, sent_by
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
@@ -52,7 +63,6 @@ def test_failed_job_lets_fresh_ones_pass(frozen_clock: FrozenClock) -> None:
 
 
 def test_reports_are_compared_by_what_they_say(subtests: pytest.Subtests) -> None:
-    job_type()
     pairs: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         ({"result": True}, {"result": 1}, "conflict"),
         ({"result": 1}, {"result": 1.0}, "conflict"),
@@ -61,8 +71,7 @@ def test_reports_are_compared_by_what_they_say(subtests: pytest.Subtests) -> Non
     ]
     for (first, second, answer), together in product(pairs, (False, True)):
         with subtests.test(first=first, second=second, together=together):
-            jobs(1)
-            [held] = take()
+            [held] = held_jobs()
             reports = [held.ended("succeeded", **report) for report in (first, second)]
 
             if together:
@@ -74,9 +83,7 @@ def test_reports_are_compared_by_what_they_say(subtests: pytest.Subtests) -> Non
 
 
 def test_repeat_is_answered_by_the_row_when_its_entry_has_been_purged() -> None:
-    job_type()
-    jobs(1)
-    [held] = take()
+    [held] = held_jobs()
     end(held)
     JournalEntry.objects.all().delete()
 
@@ -102,66 +109,36 @@ def test_stale_report_is_kept_once_for_each_lease(frozen_clock: FrozenClock) -> 
     assert events_of(number) == ["lost", "lost", "stale", "stale"]
 
 
-def test_report_of_an_unknown_job_or_without_token_changes_nothing() -> None:
-    job_type()
-    [number] = jobs(1)
-    take()
+def test_report_that_cannot_be_is_refused_and_the_job_goes_on_running() -> None:
+    """Of an unknown job, without a token, with an unfit result, of an end that there is not."""
+    [held] = held_jobs()
+    unknown = [(1, "x"), (held.id, "")]
+    outcomes = [Outcome(id=number, token=token, end="succeeded") for number, token in unknown]
 
-    answers = settle(
-        outcomes=[
-            Outcome(id=1, token="x", end="succeeded"),
-            Outcome(id=number, token="", end="succeeded"),
-        ]
-    )
+    answers = settle(outcomes=outcomes)
 
     assert [answer_of(each) for each in answers] == ["not_found", "lease_lost"]
-    assert row(number).status == "running"
-
-
-def test_unfit_result_is_refused_and_the_job_goes_on_running() -> None:
-    job_type()
-    [number] = jobs(1)
-    [held] = take()
-
-    answer = end(held, result={"x": "\x00"})
-
-    assert (answer, row(number).status) == ("invalid", "running")
-    assert end(held, "nonsense") == "invalid"
+    assert [end(held, result={"x": "\x00"}), end(held, "nonsense")] == ["invalid"] * 2
+    assert row(held.id).status == "running"
 
 
 def test_batch_is_settled_each_on_its_own_merits() -> None:
-    job_type()
-    numbers = jobs(4)
-    held = take()
+    """Also results that Python takes for equal."""
+    *good, foreign, bad = held_jobs(5)
+    results = (True, 1, 1.0)
     outcomes = [
-        Outcome(id=held[0].id, token=held[0].token, end="succeeded", result={"n": 0}),
-        Outcome(id=held[1].id, token=held[1].token, end="succeeded", result={"n": 1}),
-        Outcome(id=held[2].id, token="other", end="succeeded"),
-        Outcome(id=held[3].id, token=held[3].token, end="failed", error="boom"),
+        *(held.ended("succeeded", result=n) for held, n in zip(good, results, strict=True)),
+        Outcome(id=foreign.id, token="other", end="succeeded"),
+        bad.ended("failed", error="boom"),
     ]
 
     answers = [answer_of(each) for each in settle(outcomes=outcomes)]
 
-    assert answers == ["succeeded", "succeeded", "lease_lost", "scheduled"]
-    statuses = [row(number).status for number in numbers]
-    assert statuses == ["succeeded", "succeeded", "running", "scheduled"]
-    assert [row(number).result for number in numbers[:2]] == [{"n": 0}, {"n": 1}]
-    assert [row(number).version for number in numbers] == [3, 3, 2, 3]
-
-
-def test_results_that_python_takes_for_equal_stay_different() -> None:
-    job_type()
-    numbers = jobs(3)
-    results = (True, 1, 1.0)
-    outcomes = [
-        Outcome(id=held.id, token=held.token, end="succeeded", result=result)
-        for held, result in zip(take(), results, strict=True)
-    ]
-
-    settle(outcomes=outcomes)
-
-    kept = [row(number).result for number in numbers]
-    assert list(map(repr, kept)) == ["True", "1", "1.0"]
+    assert answers == ["succeeded"] * 3 + ["lease_lost", "scheduled"]
+    kept = [row(each.id) for each in (*good, foreign, bad)]
+    assert [job.status for job in kept] == ["succeeded"] * 3 + ["running", "scheduled"]
+    assert [repr(job.result) for job in kept[:3]] == ["True", "1", "1.0"]
+    assert [job.version for job in kept] == [3, 3, 3, 2, 3]
 
 
 def test_what_the_jobs_of_a_batch_do_not_share_is_kept_for_each() -> None:
@@ -171,12 +148,7 @@ def test_what_the_jobs_of_a_batch_do_not_share_is_kept_for_each() -> None:
     [released] = take(1)
     end(released, "released")
     said = {numbers[1]: {"result": {"n": 1}}, numbers[2]: {"memo": "late"}}
-    outcomes = [
-        Outcome(id=held.id, token=held.token, end="succeeded", **said.get(held.id, {}))
-        for held in take()
-    ]
-
-    settle(outcomes=outcomes)
+    settle(outcomes=[held.ended("succeeded", **said.get(held.id, {})) for held in take()])
 
     kept = [row(number) for number in numbers]
     assert [job.result for job in kept] == [None, {"n": 1}, None, None]
@@ -187,9 +159,7 @@ def test_what_the_jobs_of_a_batch_do_not_share_is_kept_for_each() -> None:
 
 def test_job_of_a_type_made_a_moment_ago_is_settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a process knows of types may be a second old."""
-    job_type()
-    jobs(1)
-    [held] = take()
+    [held] = held_jobs()
     monkeypatch.setattr(type_snapshots, "_cached", type_snapshots._Cached(0.0, [], {}))
 
     assert end(held) == "succeeded"
@@ -211,9 +181,7 @@ def test_unknown_type_is_no_reason_to_read_all_types() -> None:
 def test_report_of_a_holder_costs_no_question_for_its_type() -> None:
     """S4.8: although another type has a breaker, whose state would be locked first."""
     job_type("film", breaker_enabled=True)
-    job_type()
-    jobs(1)
-    [held] = take()
+    [held] = held_jobs()
 
     sent = sent_by(lambda: end(held))
 
@@ -221,30 +189,23 @@ def test_report_of_a_holder_costs_no_question_for_its_type() -> None:
     assert not [sql for sql in sent if is_read(TypeState, sql)]
 
 
-@pytest.mark.parametrize("with_context", [0, 1])
-def test_stages_that_end_together_each_keep_their_own_context(with_context: int) -> None:
+def test_stages_that_end_together_each_keep_their_own_context() -> None:
+    """Whichever of them brings one."""
     job_type(stages=["fetch", "parse"])
-    numbers = jobs(2, stage="fetch")
-    outcomes = [
-        Outcome(id=held.id, token=held.token, end="stage_done", stage="parse") for held in take()
-    ]
-    outcomes[with_context].context = {"page": 1}
+    numbers = jobs(3, stage="fetch")
+    outcomes = [held.ended("stage_done", stage="parse") for held in take()]
+    outcomes[1].context = {"page": 1}
 
-    assert settle(outcomes=outcomes) == ["ready", "ready"]
+    assert settle(outcomes=outcomes) == ["ready"] * 3
 
-    expected: list[dict[str, int]] = [{"position": 0}, {"position": 1}]
-    expected[with_context] = {"page": 1}
-    assert [row(number).context for number in numbers] == expected
+    kept = [row(number).context for number in numbers]
+    assert kept == [{"position": 0}, {"page": 1}, {"position": 2}]
 
 
 def test_progress_is_a_percentage() -> None:
-    job_type()
-    [number] = jobs(1)
-    [held] = take()
-    progress(job=number, token=held.token, percent=100 * 2 / 3)
-    assert row(number).progress == 66
-    progress(job=number, token=held.token, percent=100)
-
-    assert row(number).progress == 100
+    [held] = held_jobs()
+    for percent, kept in ((100 * 2 / 3, 66), (100, 100)):
+        progress(job=held.id, token=held.token, percent=percent)
+        assert row(held.id).progress == kept
     with pytest.raises(PlatformError, match="0 to 100"):
-        progress(job=number, token=held.token, percent=101)
+        progress(job=held.id, token=held.token, percent=101)
