@@ -52,91 +52,20 @@ def test_list_action_leads_over_a_page_that_asks_for_the_reason(admin_client: Cl
 def test_rows_that_moved_meanwhile_are_skipped_each_with_its_why(
     admin_client: Client, frozen_clock: Any, settings: Any
 ) -> None:
-    """I58: per-row compare and set, done and skipped shown, the others untouched."""
+    """I58: per-row compare and set, done and skipped shown, the others and unknown ones not."""
     settings.TIME_ZONE = "Asia/Shanghai"
     made = hand_out(4)
     callback.call_back(executor=made[0].executor, number=made[0].pk, outcome="succeeded")
     act(admin_client, "release", [made[1]])
-    report = act(admin_client, "release", made[:3])
+    ids = ",".join(map(str, [*(row.pk for row in made[:3]), 17, 18]))
+    report = admin_client.post(f"{LIST}act/release/", {"ids": ids, "reason": "Shop closed"})
     assert report.status_code == 200
     assert states() == ["succeeded", "released", "released", "open"]
     text = text_of(report)
-    assert "1 row done. 2 rows skipped." in text
+    assert "1 row done. 4 rows skipped." in text
     at = made[0].pk, "2026-03-02 17:00:00 UTC+8"
     assert "Dispatch {} is succeeded since {}.".format(*at) in text
     assert "Nothing was left to do." in text
-
-
-def test_unknown_and_foreign_ids_are_skipped(admin_client: Client) -> None:
-    made = hand_out(1)
-    report = admin_client.post(f"{LIST}act/cancel/", {"ids": f"{made[0].pk},17,18", "reason": "x"})
-    assert "2 rows skipped" in text_of(report)
-    assert states() == ["cancelled"]
-
-
-def test_ids_that_are_none_lead_back_to_the_list(
-    admin_client: Client, subtests: pytest.Subtests
-) -> None:
-    hand_out(1)
-    for ids in ("", "abc", "1,two", ",", "1.5", "\0", "9" * 40, "9" * 5000):
-        with subtests.test(ids=ids[:40]):
-            for answer in (
-                admin_client.post(f"{LIST}act/cancel/", {"ids": ids, "reason": "x"}),
-                admin_client.get(f"{LIST}act/cancel/", {"ids": ids}),
-            ):
-                assert answer.status_code == 302
-                assert answer["Location"] == LIST
-            assert states() == ["open"]
-
-
-def test_more_than_a_thousand_rows_are_refused_as_a_whole(admin_client: Client) -> None:
-    (dispatch,) = hand_out(1)
-    ids = ",".join([str(dispatch.pk), *(str(n) for n in range(1, 1001))])
-    answer = admin_client.post(f"{LIST}act/cancel/", {"ids": ids, "reason": "x"})
-    assert answer.status_code == 302
-    assert "At most 1000 rows" in text_of(admin_client.get(LIST))
-    assert states() == ["open"]
-
-
-def choose(client: Client, action: str, selected: str) -> Any:
-    """What the list answers to an action on what is ticked."""
-    return client.post(LIST, {"action": action, "_selected_action": [selected], "index": "0"})
-
-
-def test_selection_that_is_none_changes_nothing(
-    admin_client: Client, subtests: pytest.Subtests
-) -> None:
-    hand_out(1)
-    for selected in ("abc", "1; drop", "1.5", "", "9" * 40, "9" * 5000):
-        with subtests.test(selected=selected[:40]):
-            assert choose(admin_client, "cancel", selected).status_code in {200, 302}
-            assert states() == ["open"]
-
-
-def test_unknown_action_changes_nothing(admin_client: Client, subtests: pytest.Subtests) -> None:
-    (dispatch,) = hand_out(1)
-    for action in ("nope", "delete_selected", "", "act_view"):
-        with subtests.test(action=action):
-            assert choose(admin_client, action, str(dispatch.pk)).status_code == 302
-            assert admin_client.post(f"{LIST}act/{action or 'x'}/", {"ids": "1"}).status_code == 404
-            assert states() == ["open"]
-
-
-def test_asking_by_get_never_acts(admin_client: Client) -> None:
-    (dispatch,) = hand_out(1)
-    page = admin_client.get(f"{LIST}act/cancel/", {"ids": dispatch.pk, "reason": "x"})
-    assert page.status_code == 200
-    assert "required" not in text_of(page)
-    assert states() == ["open"]
-
-
-def test_reason_that_the_journal_could_not_keep_is_asked_for_again(admin_client: Client) -> None:
-    (dispatch,) = hand_out(1)
-    for reason in ("x" * 501, "a\0b", "   "):
-        page = act(admin_client, "cancel", [dispatch], reason=reason)
-        assert page.status_code == 200
-        assert form_of(page, "reason")["ids"] == str(dispatch.pk)
-        assert states() == ["open"]
 
 
 def test_way_back_is_never_another_site(admin_client: Client) -> None:
@@ -170,3 +99,42 @@ def test_late_callback_keeps_its_result_on_the_timeline_for_those_who_may_see_it
     shown = text_of(page_of(role_client("operator"), dispatch))
     assert "z9" not in shown
     assert "Late result" in shown
+
+
+ODD_IDS = ("", "abc", "1,two", ",", "1.5", "\0", "9" * 40, "9" * 5000)
+
+
+def test_what_is_asked_for_wrongly_changes_nothing(
+    admin_client: Client, subtests: pytest.Subtests
+) -> None:
+    """By ids that are none, a selection that is none, an action that is none, a GET, a reason that
+    the journal could not keep, and more rows than go at once."""
+    (dispatch,) = hand_out(1)
+    url = f"{LIST}act/cancel/"
+    for ids in ODD_IDS:
+        with subtests.test(ids=ids[:40]):
+            for answer in (
+                admin_client.post(url, {"ids": ids, "reason": "x"}),
+                admin_client.get(url, {"ids": ids}),
+            ):
+                assert (answer.status_code, answer["Location"]) == (302, LIST)
+    for action, selected in (
+        *(("cancel", odd) for odd in ODD_IDS),
+        *((odd, str(dispatch.pk)) for odd in ("nope", "delete_selected", "", "act_view")),
+    ):
+        with subtests.test(action=action, selected=selected[:40]):
+            data = {"action": action, "_selected_action": [selected], "index": "0"}
+            assert admin_client.post(LIST, data).status_code in {200, 302}
+            unknown = admin_client.post(f"{LIST}act/{action or 'x'}/", {"ids": "1"})
+            assert action == "cancel" or unknown.status_code == 404
+    asked = admin_client.get(url, {"ids": dispatch.pk, "reason": "x"})
+    assert asked.status_code == 200
+    assert "required" not in text_of(asked)
+    for reason in ("x" * 501, "a\0b", "   "):
+        page = act(admin_client, "cancel", [dispatch], reason=reason)
+        assert page.status_code == 200
+        assert form_of(page, "reason")["ids"] == str(dispatch.pk)
+    many = ",".join([str(dispatch.pk), *(str(n) for n in range(1, 1001))])
+    assert admin_client.post(url, {"ids": many, "reason": "x"}).status_code == 302
+    assert "At most 1000 rows" in text_of(admin_client.get(LIST))
+    assert states() == ["open"]

@@ -33,23 +33,6 @@ def members_of(group: Executor) -> list[str]:
 
 
 # --- the list ---------------------------------------------------------------------------------
-def test_list_of_fifty_rows_takes_as_many_queries_as_one_of_three(
-    admin_client: Client, django_assert_max_num_queries: Any
-) -> None:
-    group = factories.group(members=[f"uid_{n:03}" for n in range(49)])
-    factories.once_task(group)
-    admin_client.get(LIST)
-    with django_assert_max_num_queries(8) as few:
-        admin_client.get(LIST, {"q": "uid_00"})
-    with django_assert_max_num_queries(len(few)):
-        page = admin_client.get(LIST)
-    rows = page.context["cl"].result_list
-    assert len(rows) == 50
-    text = text_of(page)
-    assert "49 members" in text
-    assert text.count("in 1 group") == 49
-
-
 def test_filters_and_search(admin_client: Client, subtests: pytest.Subtests) -> None:
     factories.user("uid_x", title="Ann")
     factories.user("uid_y", enabled=False)
@@ -67,6 +50,8 @@ def test_filters_and_search(admin_client: Client, subtests: pytest.Subtests) -> 
         with subtests.test(query=query):
             rows = admin_client.get(LIST, query).context["cl"].result_list
             assert [row.name for row in rows] == found
+    text = text_of(admin_client.get(LIST))
+    assert "1 member" in text and "in 1 group" in text
 
 
 def test_names_are_suggested_by_their_beginning(admin_client: Client) -> None:
@@ -171,15 +156,6 @@ def test_wrong_members_are_refused_beside_their_box_and_nobody_joins(admin_clien
         group.refresh_from_db()
         assert group.title == ""
         assert members_of(group) == ["uid_a"]
-
-
-def test_disabling_many_shows_who_was_disabled_already(admin_client: Client) -> None:
-    first, second = factories.user("uid_a"), factories.user("uid_b", enabled=False)
-    url = f"{LIST}act/disable/"
-    report = admin_client.post(url, {"ids": f"{first.pk},{second.pk}", "reason": "Holidays"})
-    assert "1 row done. 1 row skipped." in text_of(report)
-    assert not Executor.objects.filter(enabled=True).exists()
-    assert JournalEntry.objects.latest("id").reason == "Holidays"
 
 
 # --- operators with limits --------------------------------------------------------------------

@@ -93,35 +93,28 @@ def test_page_of_a_user_asks_about_the_tasks_that_reach_it(
     for task in (own, of_group):
         assert f'<option value="{task.source}:{task.pk}"' in html
     assert f'<option value="once:{strange.pk}"' not in html
-    assert (
-        f'<form id="why-not" method="get" action="{reverse("admin:dispatch_executor_explain")}"'
-        in html
-    )
+    address = reverse("admin:dispatch_executor_explain")
+    assert f'<form id="why-not" method="get" action="{address}"' in html
     assert "task" not in form_of(page, "title")
 
 
 def test_page_of_a_task_asks_for_whom(alice: Executor, admin_client: Client) -> None:
     for task in (factories.once_task(alice), factories.rotation(alice)):
         page = admin_client.get(reverse(f"admin:dispatch_{task.source}task_change", args=[task.pk]))
-        assert (
-            f'<input type="hidden" name="task" value="{task.source}:{task.pk}" form="why-not">'
-            in page.content.decode()
-        )
+        field = f'name="task" value="{task.source}:{task.pk}" form="why-not">'
+        assert f'<input type="hidden" {field}' in page.content.decode()
         assert form_of(page, "title")["executor"] == "uid_alice"
 
 
-class TestScope:
-    def test_others_are_as_unknown_as_none(self, limited: Any, alice: Executor) -> None:
-        olga = limited(alice)
-        task = factories.once_task(alice)
-        factories.user("uid_bob")
-        group = factories.group("gid_a", ["uid_alice"])
-        hidden = factories.once_task(group, "Secret")
-        label = f"once:{task.pk}"
-        assert "can have it now" in asked(olga, executor="uid_alice", task=label)
-        assert "There is no executor 'uid_bob'." in asked(olga, executor="uid_bob", task=label)
-        text = asked(olga, executor="uid_alice", task=f"once:{hidden.pk}")
-        assert f"There is no task once:{hidden.pk}" in text
-        assert "Secret" not in text
-        page = olga.get(reverse("admin:dispatch_executor_change", args=[alice.pk]))
-        assert f"once:{hidden.pk}" not in page.content.decode()
+def test_others_are_as_unknown_as_none(limited: Any, alice: Executor) -> None:
+    olga = limited(alice)
+    label = f"once:{factories.once_task(alice).pk}"
+    factories.user("uid_bob")
+    hidden = factories.once_task(factories.group("gid_a", ["uid_alice"]), "Secret")
+    assert "can have it now" in asked(olga, executor="uid_alice", task=label)
+    assert "There is no executor 'uid_bob'." in asked(olga, executor="uid_bob", task=label)
+    text = asked(olga, executor="uid_alice", task=f"once:{hidden.pk}")
+    assert f"There is no task once:{hidden.pk}" in text
+    assert "Secret" not in text
+    page = olga.get(reverse("admin:dispatch_executor_change", args=[alice.pk]))
+    assert f"once:{hidden.pk}" not in page.content.decode()

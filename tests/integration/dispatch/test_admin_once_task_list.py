@@ -11,30 +11,13 @@ from django.test import Client
 from apps.dispatch.models import OnceTask
 from apps.dispatch.services import tasks, templates
 from apps.journal.models import JournalEntry
-from tests import callback, factories
+from tests import factories
 from tests.frozen import FrozenClock
 from tests.integration.dispatch.test_admin_once_tasks import LIST, page_of, plan, save
-from tests.pages import form_of, inline_code_of, nothing_drawn, text_of
+from tests.pages import form_of, nothing_drawn, text_of
 
 
 # --- the list ---------------------------------------------------------------------------------
-def test_list_of_fifty_rows_takes_as_many_queries_as_one_of_two(
-    admin_client: Client, django_assert_max_num_queries: Any, frozen_clock: FrozenClock
-) -> None:
-    groups = [factories.group(f"gid_{n}", members=[f"uid_{n}"]) for n in range(5)]
-    for n in range(50):
-        factories.once_task(groups[n % 5], title=f"Task {n}", mode="multi", dispatch_times=3)
-    callback.take_next(factories.member("uid_4"))
-    admin_client.get(LIST)
-    with django_assert_max_num_queries(8) as few:
-        admin_client.get(LIST, {"q": "Task 4"})
-    with django_assert_max_num_queries(len(few)):
-        page = admin_client.get(LIST)
-    assert len(page.context["cl"].result_list) == 50
-    assert "1 / 3" in text_of(page)
-    assert "0 / 3" in text_of(page)
-
-
 def test_list_shows_seven_days_back_and_ahead(
     admin_client: Client, frozen_clock: FrozenClock
 ) -> None:
@@ -106,18 +89,6 @@ def test_filters_and_search(admin_client: Client, subtests: pytest.Subtests) -> 
             assert [row.title for row in rows] == found
 
 
-def test_quota_of_members_and_foreign_text_are_shown_as_they_are(admin_client: Client) -> None:
-    group = factories.group(title="<b>bold</b>")
-    evil = '"><img src=x onerror=alert(1)><script>alert(1)</script>{{7*7}}'
-    task = factories.once_task(
-        group, title=evil, mode="multi", dispatch_times=None, params={evil: evil}
-    )
-    for page in (admin_client.get(LIST), page_of(admin_client, task)):
-        assert inline_code_of(page) == []
-        assert evil in text_of(page) or form_of(page, "title")["title"] == evil
-    assert "0 / 0" in text_of(admin_client.get(LIST))
-
-
 # --- pause, resume, delete ----------------------------------------------------------------------
 def test_action_sets_the_status_with_its_reason_once(role_client: Any) -> None:
     """I55, I58: done once, skipped when repeated."""
@@ -140,15 +111,6 @@ def test_action_sets_the_status_with_its_reason_once(role_client: Any) -> None:
         again = operator.post(f"{LIST}act/{name}/", data, follow=True)
         assert "Nothing was left to do." in text_of(again)
         assert JournalEntry.objects.count() == entries + 1
-
-
-def test_page_shows_stock_dispatches_and_timeline(admin_client: Client) -> None:
-    task = factories.once_task(factories.group(members=["uid_a"]), mode="multi", dispatch_times=3)
-    dispatch = callback.taken(factories.member("uid_a"))
-    text = text_of(page_of(admin_client, task))
-    assert "Open 1 of 3 handed out, 2 left" in text
-    assert f"Number Executor State Handed out {dispatch.pk} uid_a Open" in text
-    assert "Task created by olga" in text
 
 
 # --- roles and limits ---------------------------------------------------------------------------

@@ -46,7 +46,7 @@ class TestUpcoming:
         factories.once_task(alice, "Later", start_at=frozen_clock.instant + timedelta(hours=23))
         factories.once_task(alice, "Beyond", start_at=frozen_clock.instant + timedelta(hours=24))
         factories.once_task(alice, "Now", priority=1)
-        factories.once_task(factories.member("uid_alice"), "After that")
+        factories.once_task(alice, "After that")
 
         text = page_of(admin_client, alice)
 

@@ -36,11 +36,10 @@ def page_of(client: Client, task: OnceTask) -> str:
 
 def test_quota_and_who_got_it_come_before_the_form(admin_client: Client, task: OnceTask) -> None:
     page = page_of(admin_client, task)
-    places = [
-        page.index(part)
-        for part in ("1 of 3 handed out, 2 left", "uid_b", "Cancelled 1", 'name="title"')
-    ]
+    parts = ("1 of 3 handed out, 2 left", "uid_b", "Cancelled 1", 'name="title"', "Task created")
+    places = [page.index(part) for part in parts]
     assert places == sorted(places)
+    assert "1 / 3" in text_of(admin_client.get("/admin/dispatch/oncetask/"))
 
 
 def test_each_count_leads_to_those_dispatches(admin_client: Client, task: OnceTask) -> None:

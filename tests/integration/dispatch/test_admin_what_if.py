@@ -30,25 +30,15 @@ def item(task: int, *, minutes: int = 0, priority: int = 0) -> Item:
     return Item(at, "once", task, NOW, f"Task {task}", priority, 1, None)
 
 
-class TestComparison:
-    def placeholders(self, before: list[Item], after: list[Item]) -> list[tuple[Any, Any, str]]:
-        return [
+def test_repeats_of_a_blocking_task_are_shown_once() -> None:
+    before = [item(1), item(1), item(2)]
+    assert [run.times for run in runs(before)] == [2, 1]
+    for after, shown in (([1, 1, 1, 2], []), ([1, 2, 1], [(None, 1, "added")])):
+        rows = [
             (old and old.item.task, new and new.item.task, mark)
-            for old, new, mark in compared(runs(before), runs(after))
+            for old, new, mark in compared(runs(before), runs(list(map(item, after))))
         ]
-
-    def test_repeats_of_a_blocking_task_are_shown_once(self) -> None:
-        before = [item(1), item(1), item(2)]
-        assert [run.times for run in runs(before)] == [2, 1]
-        assert self.placeholders(before, [item(1), item(1), item(1), item(2)]) == [
-            (1, 1, "changed"),
-            (2, 2, ""),
-        ]
-        assert self.placeholders(before, [item(1), item(2), item(1)]) == [
-            (1, 1, "changed"),
-            (2, 2, ""),
-            (None, 1, "added"),
-        ]
+        assert rows == [(1, 1, "changed"), (2, 2, ""), *shown]
 
 
 def change_url(task: Any) -> str:
@@ -146,14 +136,6 @@ def test_what_a_save_would_refuse_is_shown_beside_its_field(
     assert "What if this were saved now?" not in quota
     assert "There is no executor 'uid_nobody'." in executor
     assert checksum() == before
-
-
-def test_limit_of_rotations_is_shown(alice: Executor, admin_client: Client, settings: Any) -> None:
-    settings.ROTATIONS_PER_EXECUTOR = 1
-    factories.rotation(alice)
-    url = reverse("admin:dispatch_rotatetask_add")
-    answer = what_if(admin_client, url, title="B", executor="uid_alice", every_minutes="5")
-    assert "has 1 active rotations" in text_of(answer)
 
 
 def test_form_of_an_older_version_is_a_conflict(alice: Executor, admin_client: Client) -> None:

@@ -44,16 +44,6 @@ def orphan(dispatch: Dispatch) -> Dispatch:
     return dispatch
 
 
-def test_boundary_of_the_deadline(number: int, frozen_clock: Any) -> None:
-    """S0.28, I11: not before the deadline; at it, once."""
-    frozen_clock.advance(seconds=59.999)
-    assert expire() == 0
-    frozen_clock.advance(seconds=0.001)
-    assert expire() == 1
-    assert expire() == 0
-    assert Dispatch.objects.get(pk=number).state == "expired"
-
-
 def test_an_end_by_the_sweep_is_stored_as_any_other(number: int, frozen_clock: Any) -> None:
     frozen_clock.advance(seconds=75)
     expire()
@@ -232,3 +222,13 @@ def test_every_page_and_answer_about_the_user_of_a_removed_task_is_there(
         assert changed.status_code == 200
     ending.cancel(dispatch=dispatch, actor=factories.OPERATOR, reason="Its task is gone")
     assert taken(factories.member("uid_0")).task == other.pk
+
+
+def test_boundary_of_the_deadline(number: int, frozen_clock: Any) -> None:
+    """S0.28, I11: not before the deadline; at it, once."""
+    frozen_clock.advance(seconds=59.999)
+    assert expire() == 0
+    frozen_clock.advance(seconds=0.001)
+    assert expire() == 1
+    assert expire() == 0
+    assert Dispatch.objects.get(pk=number).state == "expired"

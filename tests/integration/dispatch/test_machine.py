@@ -247,8 +247,9 @@ def world(db: None, frozen_clock: FrozenClock, settings: Any, monkeypatch: Any) 
 
 
 def test_dispatch_answers_as_its_model(world: None) -> None:
-    """S0.10, S0.12, S0.13, S0.14, S0.15, S0.19, S0.22, S0.25, S0.28, S0.29, S0.32, I1, I2, I4, I6,
-    I7, I8, I9, I10, I11, I12, I13, I16, I20, I22, I23: every answer, and every row after it.
+    """S0.10, S0.12, S0.13, S0.14, S0.15, S0.17, S0.19, S0.21, S0.22, S0.25, S0.28, S0.29, S0.32,
+    I1, I2, I4, I6, I7, I8, I9, I10, I11, I12, I13, I16, I20, I22, I23: every answer, and every row
+    after it.
     """
     steps = hypothesis.settings(stateful_step_count=40)
     run_state_machine_as_test(DispatchMachine, settings=steps)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from apps.common.errors import Invalid
 from apps.common.json_rules import canonical
-from apps.dispatch.models import Dispatch, Executor, OnceTask, OperatorScope
+from apps.dispatch.models import Executor, OnceTask
 from apps.dispatch.services import executors, tasks, templates
 from apps.journal.models import JournalEntry
 from tests import factories
-from tests.callback import take_next
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
@@ -59,17 +56,6 @@ class TestTemplates:
 
 
 class TestOnceTasks:
-    def test_edit_writes_only_what_changed(self) -> None:
-        """I57: a column that the form did not change keeps what another edit wrote."""
-        task = factories.once_task(factories.user())
-        tasks.update_task(task=task, changes={"priority": 5}, actor="admin:pete")
-        changed = tasks.update_task(task=task, changes={"title": "New"}, actor=OLGA)
-        assert (changed.priority, changed.title, changed.version) == (5, "New", 3)
-        assert last_entry().data == {
-            "before": {"title": "Check the shelf"},
-            "after": {"title": "New"},
-        }
-
     def test_true_is_another_param_than_1(self) -> None:
         """I18: what the answer shows is what is stored."""
         task = factories.once_task(factories.user(), params={"deep": [{"n": 1}]})
@@ -80,26 +66,3 @@ class TestOnceTasks:
             stored = OnceTask.objects.get(pk=task.pk)
             assert canonical(stored.params) == canonical(changed.params)
             assert type(stored.params["deep"][0]["n"]) is type(value)
-
-
-class TestScopesOfOperators:
-    def test_operator_with_scopes_sees_these_executors_only(self, django_user_model: Any) -> None:
-        """Object visibility: a group stands for itself and its members."""
-        sales = factories.group("gid_sales", ["uid_a"])
-        eve = factories.user("uid_eve")
-        mine, other = factories.once_task(sales), factories.once_task(eve)
-        for name in ("uid_a", "uid_eve"):
-            take_next(factories.member(name))
-        limited = django_user_model.objects.create_user("pete")
-        OperatorScope.objects.create(operator=limited, executor=sales)
-
-        assert {e.name for e in Executor.objects.visible_to(limited)} == {"gid_sales", "uid_a"}
-        assert [t.pk for t in OnceTask.objects.visible_to(limited)] == [mine.pk]
-        assert [d.task for d in Dispatch.objects.visible_to(limited)] == [mine.pk]
-
-        boss = django_user_model.objects.create_superuser("boss")
-        OperatorScope.objects.create(operator=boss, executor=eve)
-        assert OnceTask.objects.visible_to(boss).count() == 2
-        assert {mine.pk, other.pk} == {
-            t.pk for t in OnceTask.objects.visible_to(django_user_model.objects.create_user("al"))
-        }

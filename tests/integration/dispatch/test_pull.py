@@ -48,20 +48,6 @@ class TestWhen:
         assert taken(alice).task == kept.pk
 
 
-class TestOrder:
-    def test_priority_then_due_then_id(self, frozen_clock: Any) -> None:
-        """S0.21, I8: the order is total, equal instants are all served."""
-        alice = factories.user()
-        now = frozen_clock.instant
-        first = factories.once_task(alice, start_at=now)
-        second = factories.once_task(alice, start_at=now)
-        early = factories.once_task(alice, start_at=now - timedelta(hours=1))
-        urgent = factories.once_task(alice, priority=10)
-        order = [finish(alice).task for _ in range(4)]
-        assert order == [urgent.pk, early.pk, first.pk, second.pk]
-        assert isinstance(take_next(alice), Nothing)
-
-
 class TestOneInFlight:
     def test_edit_leaves_the_open_dispatch_as_it_is(self) -> None:
         """S0.16: an edit, pause or delete in flight changes what comes next, not what is out."""

@@ -32,35 +32,6 @@ def row_by_row(executor: Executor, count: int, **fields: Any) -> list[OnceTask]:
 
 
 class TestAfterChanges:
-    def test_quiet_ends_when_something_is_due(self, frozen_clock: FrozenClock) -> None:
-        """S0.25: at the very instant."""
-        alice = factories.user()
-        start = clock.now() + timedelta(minutes=5)
-        factories.once_task(alice, "later", start_at=start)
-        assert title_of(take_next(alice)) == "nothing"
-        frozen_clock.move_to(start - timedelta(milliseconds=1))
-        assert title_of(take_next(alice)) == "nothing"
-        frozen_clock.move_to(start)
-        assert title_of(take_next(alice)) == "later"
-
-    def test_an_open_task_is_found_though_all_was_quiet(self, processes: TwoProcesses) -> None:
-        """I4: handed out by the other process, under another plan."""
-        alice = factories.user()
-        assert title_of(take_next(alice)) == "nothing"
-        processes.swap()
-        factories.once_task(alice, "new")
-        taken = take_next(alice)
-        processes.swap()
-        assert take_next(alice) == taken
-
-    def test_an_open_task_is_found_whatever_is_remembered(self) -> None:
-        """I4: as a row that a person has put there."""
-        alice = factories.user()
-        task = factories.once_task(alice, "by hand", start_at=clock.now() + timedelta(hours=1))
-        assert title_of(take_next(alice)) == "nothing"
-        _handed_out_elsewhere(alice, task, at=clock.now(), open_for=alice.pk, state="open")
-        assert title_of(take_next(alice)) == "by hand"
-
     def test_what_another_process_did_after_the_quiet_counts(
         self, processes: TwoProcesses, frozen_clock: FrozenClock
     ) -> None:
@@ -73,6 +44,25 @@ class TestAfterChanges:
         finish(take_next(alice))
         processes.swap()
         assert title_of(take_next(alice)) == "nothing"
+
+    def test_quiet_ends_when_something_is_due(self, frozen_clock: FrozenClock) -> None:
+        """S0.25: at the very instant."""
+        alice = factories.user()
+        start = clock.now() + timedelta(minutes=5)
+        factories.once_task(alice, "later", start_at=start)
+        assert title_of(take_next(alice)) == "nothing"
+        frozen_clock.move_to(start - timedelta(milliseconds=1))
+        assert title_of(take_next(alice)) == "nothing"
+        frozen_clock.move_to(start)
+        assert title_of(take_next(alice)) == "later"
+
+    def test_an_open_task_is_found_whatever_is_remembered(self) -> None:
+        """I4: as a row that a person has put there."""
+        alice = factories.user()
+        task = factories.once_task(alice, "by hand", start_at=clock.now() + timedelta(hours=1))
+        assert title_of(take_next(alice)) == "nothing"
+        _handed_out_elsewhere(alice, task, at=clock.now(), open_for=alice.pk, state="open")
+        assert title_of(take_next(alice)) == "by hand"
 
     def test_a_task_that_took_long_is_known_to_be_over(self, frozen_clock: FrozenClock) -> None:
         """S0.19: its end is accepted, however long ago it was handed out."""

@@ -10,7 +10,7 @@ from apps.common import clock
 from apps.dispatch.models import Executor
 from apps.dispatch.services import queue
 from apps.dispatch.services.state import state_of
-from tests import callback, factories
+from tests import factories
 from tests.caches import clear_caches
 from tests.callback import take_next
 from tests.integration.dispatch.taken import finish, title_of
@@ -50,31 +50,6 @@ def test_what_others_have_finished_is_not_queued_again(ann: Executor, bob: Execu
     finish(take_next(bob))
     assert queued(ann) == 1
     assert title_of(take_next(ann)) == "two"
-
-
-@pytest.mark.parametrize("ends", ["released", "expired"])
-def test_what_is_held_comes_back(
-    ann: Executor, bob: Executor, ends: str, frozen_clock: Any
-) -> None:
-    """S0.28: returned at once for others, though the queue was built while it was held."""
-    plan("one", lease_seconds=60)
-    taken: Any = take_next(bob)
-    assert queued(ann) == 1
-    assert title_of(take_next(ann)) == "nothing"
-    if ends == "released":
-        callback.release(executor=bob, number=taken.pk)
-    else:
-        frozen_clock.advance(seconds=60)
-        take_next(bob)
-    assert title_of(take_next(ann)) == "one"
-
-
-def test_who_failed_may_try_again(ann: Executor, bob: Executor) -> None:
-    """S0.17: with its own stock."""
-    plan("one", on_failure="retry_same")
-    finish(take_next(bob), "failed")
-    assert queued(bob) == 1
-    assert title_of(take_next(bob)) == "one"
 
 
 def test_blocking_task_is_queued_until_its_quota_is_used_up(ann: Executor) -> None:

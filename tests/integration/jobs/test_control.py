@@ -246,22 +246,6 @@ def test_retry_on_a_host() -> None:
 
 
 # --- run now ------------------------------------------------------------------------------------
-def test_run_now_makes_it_due_and_costs_it_no_place(at_nine: Any) -> None:
-    """S1.21, S4.5: nor do earlier failures hold it up, and wanted now, it is not too old."""
-    scheduled, ready, failed = job_in("scheduled", priority=1), job_in("ready"), job_in("ready")
-    demoted = order_key(NOW, priority=0, attempts=2, weight_ms=60_000)
-    Job.objects.filter(pk=failed.pk).update(attempts=2, order_key=demoted)
-    later = at_nine.advance(seconds=5)
-    for job in (scheduled, ready, failed):
-        control.run_now(job=job, **WHO)
-    due, first, again = map(row, (scheduled, ready, failed))
-    assert (due.status, due.run_at, due.expected_at) == ("ready", later, later)
-    assert due.order_key == order_key(later, priority=1, attempts=0, weight_ms=60_000)
-    assert (first.order_key, first.run_at, first.expected_at) == (ready.order_key, NOW, later)
-    present = order_key(later, priority=0, attempts=0, weight_ms=60_000)
-    assert (again.order_key, again.attempts) == (present, 2)
-
-
 # --- edit ---------------------------------------------------------------------------------------
 def changed(job: Job, **changes: Any) -> Job:
     control.edit(job=job, version=row(job).version, changes=changes, **WHO)
@@ -340,3 +324,19 @@ def test_wrong_edit_is_refused(subtests: pytest.Subtests) -> None:
                 changed(job, **changes)
             assert [error.field for error in caught.value.errors] == [field]
             assert row(job).version == 1
+
+
+def test_run_now_makes_it_due_and_costs_it_no_place(at_nine: Any) -> None:
+    """S1.21, S4.5: nor do earlier failures hold it up, and wanted now, it is not too old."""
+    scheduled, ready, failed = job_in("scheduled", priority=1), job_in("ready"), job_in("ready")
+    demoted = order_key(NOW, priority=0, attempts=2, weight_ms=60_000)
+    Job.objects.filter(pk=failed.pk).update(attempts=2, order_key=demoted)
+    later = at_nine.advance(seconds=5)
+    for job in (scheduled, ready, failed):
+        control.run_now(job=job, **WHO)
+    due, first, again = map(row, (scheduled, ready, failed))
+    assert (due.status, due.run_at, due.expected_at) == ("ready", later, later)
+    assert due.order_key == order_key(later, priority=1, attempts=0, weight_ms=60_000)
+    assert (first.order_key, first.run_at, first.expected_at) == (ready.order_key, NOW, later)
+    present = order_key(later, priority=0, attempts=0, weight_ms=60_000)
+    assert (again.order_key, again.attempts) == (present, 2)

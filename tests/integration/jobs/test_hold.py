@@ -236,6 +236,30 @@ def test_retry_waits_for_its_host_while_that_lives_and_the_grace_lasts(
     assert len(take()) == 1
 
 
+def test_running_job_of_a_type_that_is_gone_ends_when_its_lease_does(
+    frozen_clock: FrozenClock, settings: Any
+) -> None:
+    """I29. Its type was deleted in the moment in which it was held; it keeps no other back."""
+    settings.JOB_RESCUE_BATCH = 1
+    job_type("mail")
+    job_type("web")
+    [orphan] = jobs(1)
+    take()
+    JobType.objects.filter(name="mail").delete()
+    frozen_clock.advance(seconds=1)
+    [other] = jobs(1, "web")
+    take(types=("web",))
+    frozen_clock.advance(seconds=31)
+
+    assert rescue(frozen_clock) == 2
+    assert {row(orphan).status, row(other).status} <= {"ready", "scheduled"}
+    assert row(orphan).last_end == "lost"
+    frozen_clock.advance(seconds=60)
+    promote_due()
+    discard_exhausted(until=frozen_clock.instant + timedelta(seconds=1))
+    assert row(orphan).memo == "there is no job type mail any more"
+
+
 def test_job_lost_twice_in_a_row_waits_for_the_delay_of_its_type(frozen_clock: FrozenClock) -> None:
     """One that kills its workers leaves time to those beside it."""
     job_type(retry_delay_seconds=10, retry_multiplier=1, max_attempts=9)
@@ -266,27 +290,3 @@ def test_attempt_past_its_deadline_is_a_timeout(frozen_clock: FrozenClock) -> No
     assert isinstance(answer, LeaseLost)
     assert rescue(frozen_clock) == 1
     assert row(held.id).last_end == "timed_out"
-
-
-def test_running_job_of_a_type_that_is_gone_ends_when_its_lease_does(
-    frozen_clock: FrozenClock, settings: Any
-) -> None:
-    """I29. Its type was deleted in the moment in which it was held; it keeps no other back."""
-    settings.JOB_RESCUE_BATCH = 1
-    job_type("mail")
-    job_type("web")
-    [orphan] = jobs(1)
-    take()
-    JobType.objects.filter(name="mail").delete()
-    frozen_clock.advance(seconds=1)
-    [other] = jobs(1, "web")
-    take(types=("web",))
-    frozen_clock.advance(seconds=31)
-
-    assert rescue(frozen_clock) == 2
-    assert {row(orphan).status, row(other).status} <= {"ready", "scheduled"}
-    assert row(orphan).last_end == "lost"
-    frozen_clock.advance(seconds=60)
-    promote_due()
-    discard_exhausted(until=frozen_clock.instant + timedelta(seconds=1))
-    assert row(orphan).memo == "there is no job type mail any more"

@@ -54,19 +54,6 @@ def test_item_says_what_is_held_and_until_when(frozen_clock: FrozenClock) -> Non
     assert (job.client, job.worker, job.attempts) == ("ci_ours", "pi-1", 1)
 
 
-def test_assign_again_changes_nothing_but_the_leases(frozen_clock: FrozenClock) -> None:
-    """S3.5: a repeat whose first answer was lost."""
-    pool(FIVE)
-    first = items_of(limit=3)
-    frozen_clock.advance(seconds=20)
-
-    again = items_of(limit=3)
-
-    assert [(i.key, i.id, i.token) for i in again] == [(i.key, i.id, i.token) for i in first]
-    assert {i.lease_until for i in again} == {frozen_clock.instant + timedelta(seconds=30)}
-    assert {job.attempts for job in Job.objects.filter(status="running")} == {1}
-
-
 def test_surplus_goes_back_at_once_with_its_score_and_uncounted(frozen_clock: FrozenClock) -> None:
     """S3.5, S3.9: the highest scores."""
     pool(FIVE)
@@ -168,26 +155,6 @@ def test_key_that_was_taken_away_is_refused(frozen_clock: FrozenClock) -> None:
     rescue(frozen_clock)
 
     assert report("succeeded", "a", "b") == ([], {"a": "lease_lost", "b": "lease_lost"})
-
-
-def test_each_call_renews_the_whole_bucket(frozen_clock: FrozenClock) -> None:
-    """S3.9."""
-    pool(FIVE, retry_delay_seconds=0)
-    assign(limit=4)
-    calls = [
-        lambda: check(),
-        lambda: report("succeeded", "a"),
-        lambda: report("failed", "b"),
-        lambda: report("released", "b", "zz"),
-        lambda: assign(limit=3),
-    ]
-
-    for call in calls:
-        frozen_clock.advance(seconds=20)
-        call()
-        assert rescue(frozen_clock) == 0
-        leases = Job.objects.filter(status="running").values_list("lease_until", flat=True)
-        assert set(leases) == {frozen_clock.instant + timedelta(seconds=30)}
 
 
 def test_deadline_of_an_attempt_is_not_renewed(frozen_clock: FrozenClock) -> None:
@@ -314,3 +281,23 @@ def test_map_of_slices_leaves_pools_out(frozen_clock: FrozenClock) -> None:
 
     known = slices.slice_map()
     assert (len(known.slices_of("mail").owners), len(known.slices_of(NAME).owners)) == (1, 0)
+
+
+def test_each_call_renews_the_whole_bucket(frozen_clock: FrozenClock) -> None:
+    """S3.9."""
+    pool(FIVE, retry_delay_seconds=0)
+    assign(limit=4)
+    calls = [
+        lambda: check(),
+        lambda: report("succeeded", "a"),
+        lambda: report("failed", "b"),
+        lambda: report("released", "b", "zz"),
+        lambda: assign(limit=3),
+    ]
+
+    for call in calls:
+        frozen_clock.advance(seconds=20)
+        call()
+        assert rescue(frozen_clock) == 0
+        leases = Job.objects.filter(status="running").values_list("lease_until", flat=True)
+        assert set(leases) == {frozen_clock.instant + timedelta(seconds=30)}

@@ -6,17 +6,18 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from django.db import connection, transaction
-from django.test.utils import CaptureQueriesContext
+from django.db import transaction
 
 from apps.common.errors import Invalid, LimitReached, PlatformError, TooDeep, TooLarge
 from apps.jobs import wakeup
 from apps.jobs.models import Job
 from apps.jobs.rules.order import order_key
 from apps.jobs.rules.submission import shard_of
+from apps.jobs.services import types
 from apps.jobs.services.submit import Submission, submit, submit_many
 from apps.journal.models import JournalEntry
 from tests import factories
+from tests.statements import sent_by
 
 pytestmark = pytest.mark.both
 
@@ -63,26 +64,14 @@ def test_everything_that_is_said_is_kept(frozen_clock: Any, db: None) -> None:
     """S1.3, S1.4, S2.7: no part of a submission is lost."""
     factories.job_type("mail", stages=["draw", "send"], default_priority=7, max_attempts=9)
     context = {"to": "ä@example.com", "parts": [1, 2.5, None, True, {"deep": "✓"}]}
-    submit(
-        "mail",
-        context,
-        key="order-1",
-        priority=-3,
-        max_attempts=2,
-        user_id="uid_alice",
-        stage="send",
-        route_key="shop-7",
-        trace_id="trace-1",
-        by="key:shop",
-    )
+    said = {"key": "order-1", "priority": -3, "max_attempts": 2, "user_id": "uid_alice"}
+    said |= {"stage": "send", "route_key": "shop-7", "trace_id": "trace-1"}
+    submit("mail", context, by="key:shop", **said)
     job = Job.objects.get()
     assert (job.context, job.key, job.priority) == (context, "order-1", -3)
     assert (job.max_attempts, job.user_id, job.stage) == (2, "uid_alice", "send")
-    assert (job.shard, job.trace_id, job.submitted_by) == (
-        shard_of("shop-7"),
-        "trace-1",
-        "key:shop",
-    )
+    assert (job.shard, job.trace_id) == (shard_of("shop-7"), "trace-1")
+    assert job.submitted_by == "key:shop"
 
 
 def test_free_stage_needs_a_name(frozen_clock: Any, db: None) -> None:
@@ -176,98 +165,64 @@ def test_unknown_type_names_the_known_ones(mail: Any) -> None:
         submit("mial")
 
 
-def test_context_must_fit_the_schema_of_the_type(frozen_clock: Any, db: None) -> None:
-    """S1.4: each error with its path, and nothing is made."""
+def test_context_must_fit_the_schema_of_the_type(mail: Any) -> None:
+    """S1.4, I59: as soon as it is edited; each error with its path, and nothing is made."""
+    submit("mail", {})
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["to"]}
-    factories.job_type("mail", params_schema=schema)
+    types.update_type(job_type=mail, changes={"params_schema": schema}, actor="admin:olga")
     submit("mail", {"to": "a", "n": 1})
     refusal = _refusal(
         Submission(type="mail", context={"to": "a"}), Submission(type="mail", context={"n": "x"})
     )
-    assert sorted(error.field for error in refusal.errors) == [
-        "jobs[1].context.n",
-        "jobs[1].context.to",
-    ]
-
-
-def test_an_edited_schema_counts_at_once(mail: Any) -> None:
-    """I59"""
-    from apps.jobs.services import types
-
-    submit("mail", {})
-    schema = {"type": "object", "required": ["to"]}
-    types.update_type(job_type=mail, changes={"params_schema": schema}, actor="admin:olga")
-    with pytest.raises(Invalid):
-        submit("mail", {})
+    fields = {error.field for error in refusal.errors}
+    assert fields == {"jobs[1].context.n", "jobs[1].context.to"}
 
 
 def test_errors_of_a_batch_have_their_position(mail: Any) -> None:
     """All or nothing."""
-    refusal = _refusal(
-        Submission(type="mail"), Submission(type="fax", priority=500), Submission(type="mail")
-    )
+    good, wrong = Submission(type="mail"), Submission(type="fax", priority=500)
+    refusal = _refusal(good, wrong, good)
     assert [error.field for error in refusal.errors] == ["jobs[1].type", "jobs[1].priority"]
 
 
 # --- many jobs ----------------------------------------------------------------------------------
-def test_a_thousand_jobs_are_one_statement(mail: Any) -> None:
-    """S1.16: and the types are read once."""
+@pytest.mark.parametrize(("number", "blocks"), [(1000, 1), (2001, 3)])
+def test_a_thousand_jobs_are_one_statement(mail: Any, number: int, blocks: int) -> None:
+    """S1.16: and the types are read once; more go in blocks."""
     factories.job_type("sms")
     jobs = [
-        Submission(type=("mail", "sms")[n % 2], context={"n": n}, key=f"k{n}") for n in range(1000)
+        Submission(type=("mail", "sms")[n % 2], context={"n": n}, key=f"k{n}")
+        for n in range(number)
     ]
-    with CaptureQueriesContext(connection) as queries:
-        answers = submit_many(jobs)
-    statements = [q["sql"] for q in queries.captured_queries if "jobs_" in q["sql"]]
-    assert [statement.split()[0] for statement in statements] == ["SELECT", "INSERT"]
-    rows = {job.pk: job for job in Job.objects.all()}
-    assert [rows[answer.id].context for answer in answers] == [job.context for job in jobs]
-    assert [rows[answer.id].key for answer in answers] == [job.key for job in jobs]
-
-
-def test_more_than_a_thousand_go_in_blocks(mail: Any) -> None:
-    answers = submit_many([Submission(type="mail", key=str(n)) for n in range(2001)])
-    assert [job.key for job in Job.objects.order_by("pk")] == [str(n) for n in range(2001)]
-    assert len({answer.id for answer in answers}) == 2001
+    answers: list[Any] = []
+    sent = sent_by(lambda: answers.extend(submit_many(jobs)))
+    statements = [sql.split()[0] for sql in sent if "jobs_" in sql]
+    assert statements == ["SELECT", *["INSERT"] * blocks]
+    rows = {job.pk: (job.context, job.key) for job in Job.objects.all()}
+    assert [rows[each.id] for each in answers] == [(job.context, job.key) for job in jobs]
 
 
 # --- the caller's transaction -------------------------------------------------------------------
 @pytest.mark.django_db(transaction=True)
-def test_a_rollback_leaves_nothing(announced: list[str]) -> None:
-    """S1.4, I25: neither a row nor a wake-up."""
+def test_rows_and_one_wake_up_follow_the_commit(announced: list[str]) -> None:
+    """S1.4, S1.6, I25: however many jobs are submitted; none for a rollback or what is not due."""
     factories.job_type("mail")
     announced.clear()
-    with pytest.raises(ZeroDivisionError), transaction.atomic():
-        submit("mail", key="a", unique=True)
-        submit_many([Submission(type="mail")] * 3)
-        raise ZeroDivisionError
-    assert not Job.objects.exists()
-    assert announced == []
-    assert submit("mail", key="a", unique=True).created
 
-
-@pytest.mark.django_db(transaction=True)
-def test_one_wake_up_follows_the_commit(announced: list[str]) -> None:
-    """S1.6: however many jobs the transaction submits."""
-    factories.job_type("mail")
-    announced.clear()
-    with transaction.atomic():
+    def submit_some() -> None:
         submit("mail")
         submit_many([Submission(type="mail")] * 3)
         submit("mail", key="a", unique=True)
-        assert announced == []
-    assert announced == ["woken"]
-    assert Job.objects.count() == 5
 
-
-@pytest.mark.django_db(transaction=True)
-def test_nobody_is_woken_for_what_is_not_due(announced: list[str]) -> None:
-    factories.job_type("mail")
-    announced.clear()
+    with pytest.raises(ZeroDivisionError), transaction.atomic():
+        submit_some()
+        raise ZeroDivisionError
     submit("mail", delay=timedelta(hours=1))
-    assert announced == []
-    submit("mail")
-    assert announced == ["woken"]
+    assert (Job.objects.count(), announced) == (1, [])
+    with transaction.atomic():
+        submit_some()
+        assert announced == []
+    assert (Job.objects.count(), announced) == (6, ["woken"])
 
 
 # --- twins --------------------------------------------------------------------------------------
@@ -302,18 +257,15 @@ def test_twins_in_one_batch(mail: Any) -> None:
     assert Job.objects.count() == 4
 
 
-@pytest.mark.parametrize("policy", ["always", "never"])
-def test_a_type_may_decide_on_uniqueness(frozen_clock: Any, db: None, policy: str) -> None:
-    factories.job_type("mail", unique=policy)
-    submit("mail", key="a")
-    if policy == "always":
-        assert not submit("mail", key="a").created
-        with pytest.raises(Invalid, match="needs a key"):
-            submit("mail")
-    else:
-        assert submit("mail", key="a").created
-        with pytest.raises(Invalid, match="never unique"):
-            submit("mail", key="a", unique=True)
+def test_a_type_may_decide_on_uniqueness(frozen_clock: Any, db: None) -> None:
+    for name in ("always", "never"):
+        factories.job_type(name, unique=name)
+        submit(name, key="a")
+        assert submit(name, key="a").created == (name == "never")
+    with pytest.raises(Invalid, match="needs a key"):
+        submit("always")
+    with pytest.raises(Invalid, match="never unique"):
+        submit("never", key="a", unique=True)
 
 
 def test_a_duplicate_leaves_the_callers_transaction_whole(mail: Any) -> None:

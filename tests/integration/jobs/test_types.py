@@ -99,18 +99,6 @@ def test_handler_is_one_that_somebody_wrote() -> None:
     assert (JobType.objects.get().handler, JobType.objects.get().weight) == ("removed", 2)
 
 
-def test_a_change_is_recorded_with_before_and_after() -> None:
-    """I39, I55"""
-    mail = factories.job_type("mail", weight=2)
-    changed = types.update_type(
-        job_type=mail, changes={"weight": 3, "title": ""}, actor=ACTOR, version=1, reason="More"
-    )
-    assert (changed.version, changed.updated_by) == (2, ACTOR)
-    entry = JournalEntry.objects.filter(event="type_changed").get()
-    assert entry.data == {"before": {"weight": 2}, "after": {"weight": 3}}
-    assert (entry.subject_id, entry.reason) == (mail.pk, "More")
-
-
 def test_true_is_another_word_of_a_schema_than_1() -> None:
     one, true = ({"type": "object", "properties": {"n": {"const": n}}} for n in (1, True))
     mail = factories.job_type("mail", params_schema=one)

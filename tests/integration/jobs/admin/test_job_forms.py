@@ -9,12 +9,12 @@ import pytest
 from django.test import Client
 
 from apps.common import clock
-from apps.jobs.models import Job
+from apps.jobs.models import Job, JobType
 from apps.jobs.rules import transitions as t
 from apps.journal.models import JournalEntry
 from tests import factories
 from tests.frozen import FrozenClock
-from tests.integration.jobs.admin.pages import LIST, edit_url, page_of
+from tests.integration.jobs.admin.pages import LIST, TYPES, edit_url, page_of
 from tests.job_scenes import MAIL
 from tests.jobs import job_type, jobs, row
 from tests.pages import form_of, text_of
@@ -150,17 +150,17 @@ def test_edit_changes_what_was_typed_and_shows_before_and_after(
     assert "only on host" in text
 
 
-def test_untouched_edit_changes_nothing(admin_client: Client, frozen_clock: FrozenClock) -> None:
-    number = scheduled(context={"password": "hunter2", "n": 1.0})
-    before = row(number)
-    url = edit_url(number)
-    admin_client.post(url, filled(admin_client, url, "priority", reason="Nothing"))
-    after = row(number)
-    assert (after.version, after.context, after.run_at) == (
-        before.version,
-        before.context,
-        before.run_at,
-    )
+def test_untouched_form_changes_nothing(admin_client: Client, frozen_clock: FrozenClock) -> None:
+    """Neither of a job nor of a type."""
+    number = scheduled(context={"password": "hunter2", "n": 1.0}, schema={"type": "object"})
+    made = job_type(stages=["a"], retry_delay_seconds=0.5)
+    before = [list(model.objects.values()) for model in (Job, JobType)]
+    type_url = f"{TYPES}{made.pk}/change/"
+    for url, holding in ((edit_url(number), "priority"), (type_url, "max_attempts")):
+        sent = filled(admin_client, url, holding, reason="Nothing")
+        assert admin_client.post(url, sent).status_code == 302
+    assert [list(model.objects.values()) for model in (Job, JobType)] == before
+    assert not JournalEntry.objects.exists()
 
 
 def test_all_that_is_wrong_with_an_edit_is_shown_at_once(admin_client: Client) -> None:

@@ -51,15 +51,6 @@ def test_type_is_made_and_changed_by_a_configurer(role_client: Any) -> None:
     assert "Job type created" in text
 
 
-def test_untouched_form_changes_nothing(admin_client: Client) -> None:
-    made = job_type(params_schema={"type": "object"}, stages=["a"], retry_delay_seconds=0.5)
-    form = form_of(admin_client.get(page_url(made)), "max_attempts")
-    admin_client.post(page_url(made), form)
-    again = JobType.objects.get()
-    assert again.version == made.version
-    assert not JournalEntry.objects.exists()
-
-
 def test_wrong_setting_is_shown_beside_its_field(
     admin_client: Client, subtests: pytest.Subtests
 ) -> None:
@@ -195,17 +186,3 @@ def test_type_for_workers_over_http_misses_one_only_while_jobs_wait(
         page = admin_client.get(url)
         assert [each.name for each in page.context["unserved"]] == ["video"]
         assert f'{TYPES}handlers/#connect"' in page.content.decode()
-
-
-def test_list_of_many_types_asks_as_often_as_one_of_two(
-    admin_client: Client, django_assert_max_num_queries: Any
-) -> None:
-    for n in range(2):
-        job_type(f"type-{n}", breaker_enabled=True)
-    admin_client.get(TYPES)
-    with django_assert_max_num_queries(14) as few:
-        admin_client.get(TYPES)
-    for n in range(2, 40):
-        job_type(f"type-{n}", breaker_enabled=True)
-    with django_assert_max_num_queries(len(few)):
-        admin_client.get(TYPES)

@@ -12,13 +12,12 @@ from django.urls import reverse
 from apps.dispatch.models import OperatorScope
 from apps.jobs.models import JobScope, Worker
 from apps.jobs.services import register
-from apps.jobs.services.slices import MAX_IN_LINE, slice_map
+from apps.jobs.services.slices import slice_map
 from apps.jobs.sweeps import follow_workers
 from tests import factories
 from tests.frozen import FrozenClock
-from tests.jobs import HERE, THERE, Holder, job_type, jobs, share
+from tests.jobs import Holder, job_type, jobs, share
 from tests.pages import tables_of, text_of
-from tests.statements import sent_by
 
 pytestmark = pytest.mark.django_db
 
@@ -54,10 +53,8 @@ def test_owners_are_shown_with_their_shards_and_share_and_lead_to_their_pages(
     admin_client: Client,
 ) -> None:
     slices = slice_map().slices_of("mail")
-    expected = [
-        (name, len(slices.shards_of(member)))
-        for name, member in (("a", "/a"), ("b shop", "shop/b"))
-    ]
+    members = {"a": "/a", "b shop": "shop/b"}
+    expected = [(name, len(slices.shards_of(member))) for name, member in members.items()]
 
     [table] = tables_of(admin_client.get(URL, {"type": "mail"}))
 
@@ -101,24 +98,6 @@ def test_spares_are_named(admin_client: Client) -> None:
     text = text_of(page)
     assert f"{spares[0][1:]}, {spares[1][1:]}" in text
     assert "and 6 more" in text
-
-
-def test_statements_depend_neither_on_workers_nor_on_jobs(admin_client: Client) -> None:
-    share(HERE, THERE)
-    jobs(2)
-    admin_client.get(URL)
-    few = sent_by(lambda: admin_client.get(URL))
-    share(*(Holder(f"w{n}", "host") for n in range(80)))
-    jobs(50)
-    for n in range(30):
-        job_type(f"type-{n}")
-    admin_client.get(URL)
-
-    many = sent_by(lambda: admin_client.get(URL))
-
-    assert len(many) <= len(few) <= 12
-    [line] = [sql for sql in many if "run_at" in sql]
-    assert f"LIMIT {MAX_IN_LINE}" in line
 
 
 # --- the page of a worker -------------------------------------------------------------------------

@@ -1,5 +1,5 @@
-"""S1.7, S1.10, S1.13, I26, I28-I30, I37, I39, I59: any order of reports, rescues and steps of
-operators leaves the table as the plain model says."""
+"""S1.7, S1.10, S1.13, S1.21, S4.5, I26, I28-I30, I37, I39, I59: any order of reports, rescues and
+steps of operators leaves the table as the plain model says."""
 
 from __future__ import annotations
 
