@@ -25,6 +25,17 @@ def finish(executor: Executor, outcome: str = "succeeded") -> AnyDispatch:
     return call_back(executor=executor, number=taken(executor).pk, outcome=outcome)
 
 
+def end(dispatch: Dispatch | Nothing, outcome: str = "succeeded") -> None:
+    """Call back for what was pulled before; there has to be something."""
+    assert isinstance(dispatch, Dispatch)
+    call_back(executor=dispatch.executor, number=dispatch.pk, outcome=outcome)
+
+
+def title_of(taken: Dispatch | Nothing) -> str:
+    """The title of the task, or that there was nothing."""
+    return "nothing" if isinstance(taken, Nothing) else taken.title
+
+
 def call_back(*, executor: Executor, number: int, outcome: str, **words: Any) -> AnyDispatch:
     return pull.call_back(executor.name, number, outcome, **words)
 

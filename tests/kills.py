@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from django.db import connection, connections
@@ -43,3 +43,13 @@ def killed_at(statement: int, work: Callable[[], object]) -> bool:
         return True
     assert os.WEXITSTATUS(status) == 0
     return False
+
+
+def kills(work: Callable[[], object], *, more_than: int) -> Iterator[None]:
+    """Kill the work before each of its statements in turn, and yield after each kill, until it gets
+    through; the statements are more than so many."""
+    statement = 1
+    while killed_at(statement, work):
+        yield
+        statement += 1
+    assert statement > more_than

@@ -121,9 +121,7 @@ class TestUpcoming:
 
 
 class TestPast:
-    def test_open_and_latest_dispatches(
-        self, alice: Executor, admin_client: Client, frozen_clock: FrozenClock
-    ) -> None:
+    def test_open_and_latest_dispatches(self, alice: Executor, admin_client: Client) -> None:
         factories.once_task(alice, "First", priority=1)
         factories.once_task(alice, "Second")
         taken: Any = callback.take_next(alice)
@@ -140,9 +138,7 @@ class TestPast:
 
 
 class TestCache:
-    def test_size_and_reach_of_the_queue(
-        self, alice: Executor, admin_client: Client, frozen_clock: FrozenClock
-    ) -> None:
+    def test_size_and_reach_of_the_queue(self, alice: Executor, admin_client: Client) -> None:
         """As the next pull has it, whatever was kept before."""
         assert "The queue has 0 tasks that are due before" in page_of(admin_client, alice)
         task = factories.once_task(alice)
@@ -200,9 +196,7 @@ class TestCache:
 class TestScope:
     """Of an operator who sees alice, and not the groups that she is in."""
 
-    def test_titles_of_others_are_not_shown(
-        self, alice: Executor, limited: Any, frozen_clock: FrozenClock
-    ) -> None:
+    def test_titles_of_others_are_not_shown(self, alice: Executor, limited: Any) -> None:
         """Their places in the queue are, so that the order makes sense."""
         hidden = factories.once_task(Executor.objects.get(name="gid_a"), "Secret", priority=9)
         factories.once_task(alice, "Her own")

@@ -36,7 +36,7 @@ from tests.integration.dispatch.housekeeping import (
     where,
     where_task,
 )
-from tests.kills import killed_at
+from tests.kills import kills
 
 OLGA = factories.OPERATOR
 WHO: Any = {"actor": OLGA, "reason": "The shop asks again"}
@@ -197,26 +197,22 @@ class TestKilled:
         settings.PURGE_BATCH = 2
         planned = [factories.once_task(alice) for _ in range(3)]
         frozen_clock.advance(days=38)
-        statement, seen = 1, set()
-        while killed_at(statement, purge):
+        seen = set[int]()
+        for _ in kills(purge, more_than=2):
             assert all(len(where_task(task)) == 1 for task in planned)
             entries = JournalEntry.objects.filter(event="archived")
             gone = ArchivedTask.objects.count()
             assert gone == sum(entry.data["once_tasks"] for entry in entries)
             seen.add(gone)
-            statement += 1
         assert seen >= {0, 2}
         assert [where_task(task) for task in planned] == [TASK_ARCHIVE] * 3
 
     def test_restore_leaves_it_here_or_there(self, over: Any) -> None:
         """I63."""
         task = over()
-        statement = 1
-        while killed_at(statement, lambda: archive.restore_task(OnceTask, number=task.pk, **WHO)):
+        for _ in kills(lambda: archive.restore_task(OnceTask, number=task.pk, **WHO), more_than=5):
             assert where_task(task) == TASK_ARCHIVE
             assert not JournalEntry.objects.filter(event="restored").exists()
-            statement += 1
-        assert statement > 5
         assert where_task(task) == LIVE_TASK
 
 

@@ -49,14 +49,13 @@ class TestCodes:
         daily = factories.rotation(alice, start_at=after(1), rule={"every_days": 1, "at": "10:00"})
         at = daily.due(NOW).next_at
         assert reasons(alice, daily) == [("not_due", at)]
-
-    def test_rotation_without_any_occurrence(self, alice: Executor) -> None:
+        # Of a rotation without any occurrence nobody can say when.
         rule = {"every_days": 9, "at": "08:00"}
         never = factories.rotation(alice, rule=rule, time_zone="UTC", end_at=after(60))
         assert explained(alice, never).occurrence_at is None
         assert reasons(alice, never) == [("not_due", None)]
 
-    def test_ended(self, alice: Executor, frozen_clock: FrozenClock) -> None:
+    def test_ended_paused_and_deleted(self, alice: Executor, frozen_clock: FrozenClock) -> None:
         task = factories.once_task(alice, end_at=after(1))
         series = factories.rotation(alice, end_at=after(40))
         frozen_clock.advance(minutes=1)
@@ -64,8 +63,6 @@ class TestCodes:
         frozen_clock.advance(minutes=39)
         assert reasons(alice, series) == [("ended", None)]
         assert explained(alice, series).occurrence_at == after(30)
-
-    def test_paused_and_deleted(self, alice: Executor) -> None:
         task = factories.once_task(alice, status="paused")
         assert reasons(alice, task) == [("paused", None)]
         tasks.delete_task(task=task, actor="test")
@@ -109,22 +106,18 @@ class TestCodes:
         assert "a pull returns the same one" in mine[0].detail
         assert f"another task, dispatch {taken.pk}" in others[0].detail
 
-    @pytest.mark.parametrize(
-        ("on_expiry", "expected"),
-        [
-            ("give_back", [("cooling_down", after(20))]),
-            ("keep", [("already_taken", None), ("quota_used", None)]),
-        ],
-    )
     def test_in_flight_past_its_deadline_is_over(
-        self, alice: Executor, frozen_clock: FrozenClock, on_expiry: str, expected: Any
+        self, alice: Executor, frozen_clock: FrozenClock
     ) -> None:
         """As a pull would find it, though no sweep has ended it yet."""
-        task = factories.once_task(alice, lease_seconds=600, on_expiry=on_expiry)
+        bob = factories.user("uid_bob")
+        back = factories.once_task(alice, lease_seconds=600, on_expiry="give_back")
+        kept = factories.once_task(bob, lease_seconds=600, on_expiry="keep")
         other = factories.once_task(alice)
-        pulled(alice)
+        pulled(alice), pulled(bob)
         frozen_clock.advance(minutes=10)
-        assert reasons(alice, task) == expected
+        assert reasons(alice, back) == [("cooling_down", after(20))]
+        assert reasons(bob, kept) == [("already_taken", None), ("quota_used", None)]
         assert reasons(alice, other) == [("ok", None)]
 
     def test_outside_window(self, alice: Executor, frozen_clock: FrozenClock) -> None:
@@ -140,15 +133,13 @@ class TestCodes:
             "It was due at 2026-02-28T07:00:00Z and could be had until 2026-03-07T07:00:00Z."
         )
 
-    def test_misfire_skipped(self, alice: Executor) -> None:
+    def test_misfire_skipped(self, alice: Executor, frozen_clock: FrozenClock) -> None:
         series = factories.rotation(alice, start_at=after(-90), misfire="once")
         assert reasons(alice, series, after(-60)) == [("misfire_skipped", None)]
         assert reasons(alice, series, after(-30)) == [("ok", None)]
         assert reasons(alice, series) == [("ok", None)]
         assert explained(alice, series).occurrence_at == NOW
-
-    def test_misfire_skipped_by_an_edit(self, alice: Executor, frozen_clock: FrozenClock) -> None:
-        """I23: an edit leaves no past."""
+        # I23: an edit leaves no past.
         series = factories.rotation(alice, status="paused")
         frozen_clock.advance(minutes=10)
         tasks.update_task(task=series, changes={"status": "active"}, actor="test")

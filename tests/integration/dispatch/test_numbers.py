@@ -13,9 +13,8 @@ from apps.dispatch.models import Dispatch, OnceTask
 from apps.dispatch.services import executors, planning, pull
 from apps.dispatch.services.planning import Found, Numbers, numbers
 from tests import factories
-from tests.callback import take_next
+from tests.callback import end, take_next
 from tests.frozen import FrozenClock
-from tests.integration.dispatch.taken import finish
 from tests.pages import nothing_drawn, text_of
 from tests.statements import analyze, indexes_on, is_read, is_sorted, parameters_up_to, sent_by
 
@@ -96,7 +95,7 @@ def test_executor_is_silent_after_half_of_its_lease(
     assert counted(numbers())["silent"] == 1
     page = admin_client.get(EXECUTORS, {"silent": "True"})
     assert [row.name for row in page.context["cl"].result_list] == ["uid_ann"]
-    finish(Dispatch.objects.get(executor__name="uid_ann"))
+    end(Dispatch.objects.get(executor__name="uid_ann"))
     assert counted(numbers())["silent"] == 0
 
 

@@ -18,8 +18,7 @@ from apps.dispatch.services import candidates, executors, past, pull, queue, tas
 from apps.dispatch.services.claim import claim
 from apps.dispatch.services.state import state_of
 from tests import factories
-from tests.callback import take_next
-from tests.integration.dispatch.taken import finish, title_of
+from tests.callback import finish, take_next, title_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
@@ -40,8 +39,8 @@ def test_the_tasks_are_read_once_for_many_pulls() -> None:
     alice = factories.user()
     for _ in range(3):
         factories.once_task(alice)
-    assert plans_read(lambda: finish(take_next(alice))) == 1
-    assert plans_read(lambda: finish(take_next(alice))) == 0
+    assert plans_read(lambda: finish(alice)) == 1
+    assert plans_read(lambda: finish(alice)) == 0
     assert plans_read(lambda: take_next(alice)) == 0
 
 
@@ -59,7 +58,7 @@ def test_a_plan_larger_than_the_memory_pushes_out_no_other(monkeypatch: pytest.M
     assert isinstance(take_next(large), Dispatch)
 
     assert (set(queue.plans), set(queue.entries)) == ({small.pk}, {small.pk})
-    assert plans_read(lambda: finish(take_next(small))) == 0
+    assert plans_read(lambda: finish(small)) == 0
 
 
 def test_a_plan_that_has_become_too_large_is_kept_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,7 +228,7 @@ def test_one_free_task_is_found_behind_many_that_are_not() -> None:
         factories.once_task(group, priority=1)
     factories.once_task(group, "the last", mode="multi", dispatch_times=2)
     for _ in range(60):
-        finish(take_next(a))
+        finish(a)
     assert title_of(take_next(a)) == "the last"
     assert title_of(take_next(b)) == "the last"
 
@@ -240,12 +239,12 @@ def test_a_retry_is_found_behind_many_that_are_used_up() -> None:
     a, b = factories.member("uid_a"), factories.member("uid_b")
     for _ in range(20):
         factories.once_task(group, priority=1)
-        finish(take_next(b))
+        finish(b)
     factories.once_task(group, "again", on_failure="retry_same")
     for _ in range(2):
         taken = take_next(a)
         assert title_of(taken) == "again"
-        finish(taken, "failed")
+        end(taken, "failed")
 
 
 def test_what_is_read_does_not_grow_with_the_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,7 +253,7 @@ def test_what_is_read_does_not_grow_with_the_rounds(monkeypatch: pytest.MonkeyPa
     task = factories.once_task(group, mode="blocking", dispatch_times=40)
     alice = factories.member("uid_a")
     for _ in range(30):
-        finish(take_next(alice))
+        finish(alice)
     [candidate] = queue.entry_of(state_of(alice.pk), now=task.start_at).queue
     rows: list[Any] = []
 
@@ -276,7 +275,7 @@ def test_a_kept_queue_forgets_what_its_user_has_done() -> None:
     for _ in range(12):
         factories.once_task(alice)
     for _ in range(11):
-        finish(take_next(alice))
+        finish(alice)
     assert len(queue.entries[alice.pk].queue) <= 2
 
 

@@ -20,10 +20,9 @@ from apps.dispatch.rules.life import DELETED, OF_ACTIVE, OVERDUE, PAUSED, UNFILL
 from apps.dispatch.services import executors, planning
 from apps.dispatch.services.standing import ending_within, in_state, once_in_state, read_standings
 from tests import factories
-from tests.callback import take_next
+from tests.callback import end, finish, take_next
 from tests.frozen import FrozenClock
 from tests.integration.dispatch import plans
-from tests.integration.dispatch.taken import finish
 from tests.pages import text_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
@@ -80,7 +79,7 @@ class TestEveryMember:
     def test_members_are_counted(self, group: Executor) -> None:
         task = factories.once_task(group, mode="multi", dispatch_times=None)
         assert counts(task) == ("open", 0, 2)
-        finish(take_next(ann()))
+        finish(ann())
         assert counts(task) == ("open", 1, 2)
         take_next(factories.member("uid_bob"))
         assert counts(task) == ("full", 2, 2)
@@ -89,12 +88,12 @@ class TestEveryMember:
         """Though the stock says the same as before."""
         task = factories.once_task(group, mode="multi", dispatch_times=None)
         for name in ("uid_ann", "uid_bob"):
-            finish(take_next(factories.member(name)))
+            finish(factories.member(name))
         executors.change_members(
             group=group, add=["uid_eve"], remove=["uid_bob"], actor=factories.OPERATOR
         )
         assert counts(task) == ("open", 1, 2)
-        finish(take_next(factories.member("uid_eve")))
+        finish(factories.member("uid_eve"))
         assert counts(task) == ("full", 2, 2)
 
     def test_group_without_members_is_never_full(self, frozen_clock: FrozenClock) -> None:
@@ -109,7 +108,7 @@ class TestRotation:
         half = timedelta(minutes=30)
         assert standing(series) == Standing("waiting", start, start + half, 0, 1)
         frozen_clock.advance(hours=1)
-        finish(take_next(ann()))
+        finish(ann())
         assert counts(series) == ("full", 1, 1)
         frozen_clock.advance(minutes=30)
         assert standing(series) == Standing("open", start + half, start + 2 * half, 0, 1)
@@ -163,7 +162,7 @@ def test_nobody_gets_what_is_full_over_or_waiting(
                 taken: Any = take_next(factories.member(name))
                 if not isinstance(taken, Dispatch):
                     break
-                finish(taken)
+                end(taken)
         new = Dispatch.objects.exclude(pk__in=before | open_ones)
         given = {(each.source, each.task, each.occurrence_at) for each in new}
         assert not given & shut

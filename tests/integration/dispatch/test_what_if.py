@@ -23,7 +23,7 @@ from tests.frozen import FrozenClock
 from tests.integration.dispatch import plans
 from tests.statements import sent_by
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_clock"), pytest.mark.both]
 
 NOW = plans.NOW
 DAY = Period(NOW, NOW + timedelta(days=1))
@@ -59,14 +59,14 @@ def titles(answer: WhatIf) -> dict[str, tuple[list[str], list[str]]]:
 
 
 class TestWhoseQueues:
-    def test_new_task_of_a_user(self, frozen_clock: FrozenClock) -> None:
+    def test_new_task_of_a_user(self) -> None:
         alice = factories.user()
         factories.once_task(alice, "A")
         answer = what_if_new(title="B", executor=alice, priority=1)
         assert titles(answer) == {"uid_alice": (["A"], ["B", "A"])}
         assert answer.changes[0].after.items[0].task == NO_ID
 
-    def test_members_whose_queues_stay_are_left_out(self, frozen_clock: FrozenClock) -> None:
+    def test_members_whose_queues_stay_are_left_out(self) -> None:
         """Bob has had it already."""
         group = factories.group("gid_a", ["uid_alice", "uid_bob"])
         task = factories.once_task(group, "A", mode="multi", dispatch_times=5, status="active")
@@ -83,7 +83,7 @@ class TestWhoseQueues:
             "uid_alice": (["A"], []),
         }
 
-    def test_moved_task_shows_the_old_and_the_new_executor(self, frozen_clock: FrozenClock) -> None:
+    def test_moved_task_shows_the_old_and_the_new_executor(self) -> None:
         alice, bob = factories.user(), factories.user("uid_bob")
         task = factories.once_task(alice, "A")
         assert titles(what_if_changed(task, executor=bob, title="A for Bob")) == {
@@ -91,9 +91,7 @@ class TestWhoseQueues:
             "uid_bob": ([], ["A for Bob"]),
         }
 
-    def test_many_members_are_not_all_shown(
-        self, frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_many_members_are_not_all_shown(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(what_if, "MAX_MEMBERS", 2)
         group = factories.group("gid_a", ["uid_a", "uid_b", "uid_c"])
         answer = what_if_new(title="B", executor=group)
@@ -101,9 +99,7 @@ class TestWhoseQueues:
         assert answer.more_members
 
 
-def test_long_queues_are_cut_at_the_same_item(
-    frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_long_queues_are_cut_at_the_same_item(monkeypatch: pytest.MonkeyPatch) -> None:
     """What one more in front pushes out at the end is not removed."""
     monkeypatch.setattr(what_if, "MAX_ITEMS", 3)
     alice = factories.user()
@@ -125,7 +121,7 @@ class TestRefusals:
             save()
         assert (tried.value.detail, tried.value.errors) == (saved.value.detail, saved.value.errors)
 
-    def test_wrong_fields(self, frozen_clock: FrozenClock, subtests: pytest.Subtests) -> None:
+    def test_wrong_fields(self, subtests: pytest.Subtests) -> None:
         alice = factories.user()
         task = factories.once_task(alice)
         cases: list[dict[str, Any]] = [
@@ -149,7 +145,7 @@ class TestRefusals:
                     Invalid,
                 )
 
-    def test_another_version_and_a_deleted_task(self, frozen_clock: FrozenClock) -> None:
+    def test_another_version_and_a_deleted_task(self) -> None:
         task = factories.once_task(factories.user())
         with pytest.raises(Conflict, match="version 9, now 1"):
             what_if.what_if_updated(task=task, changes={}, period=DAY, version=9)
@@ -215,7 +211,7 @@ def test_what_members_have_had_counts_for_the_executor_of_each_version(
         tasks.update_task(task=task, changes={"executor": group}, actor="test")
 
 
-def test_a_group_takes_as_many_statements_as_one_member(frozen_clock: FrozenClock) -> None:
+def test_a_group_takes_as_many_statements_as_one_member() -> None:
     """Each kind of fact is read once for all who are compared."""
     sent = []
     for number in (1, 25):
@@ -284,9 +280,7 @@ def test_new_task_is_shown_and_not_planned(
         assert [change.after.items for change in answer.changes] == saved(answer, period, new)
 
 
-def test_nothing_leaks_into_the_cache(
-    frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_leaks_into_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even read from there: what others do with it does not matter."""
     alice = factories.user()
     task = factories.once_task(alice, "A")

@@ -226,11 +226,11 @@ class TestKilled:
     def test_retry_leaves_it_here_or_there(self) -> None:
         """S4.16, I61."""
         [number] = archived(status="failed", key="order-1", is_unique=True)
-        statement = 1
 
         def work() -> None:
             control.retry(job=archived_row(number), **WHO)
 
+        statement = 1
         while killed_at(statement, work):
             if where(number) == LIVE:
                 # The commit was the last statement; what comes after it is only the wake-up.

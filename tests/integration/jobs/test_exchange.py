@@ -19,7 +19,7 @@ from apps.jobs.services.hold import hold
 from apps.jobs.services.look import Look
 from apps.jobs.services.protection import lock_states
 from tests.jobs import HERE, THERE, events_of, job_type, jobs, row, take
-from tests.kills import killed_at
+from tests.kills import kills
 from tests.races import race
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
@@ -85,15 +85,12 @@ def test_exchange_killed_at_any_statement_settles_and_holds_or_does_neither() ->
     job_type(max_running=1)
     numbers = jobs(2)
     held = take()
-    statement = 1
-    while killed_at(statement, lambda: exchanged(held)):
+    for _ in kills(lambda: exchanged(held), more_than=5):
         assert [row(number).status for number in numbers] == ["running", "ready"]
         assert events_of(numbers[0]) == []
-        statement += 1
 
     assert [row(number).status for number in numbers] == ["succeeded", "running"]
     assert events_of(numbers[0]) == ["succeeded"]
-    assert statement > 5
 
 
 @pytest.mark.mariadb

@@ -1,18 +1,26 @@
-"""S4.2, S4.8, S4.19: the limits of types, which leave the others alone, and their breakers."""
+"""S1.20, S4.2, S4.6, S4.8, S4.13, S4.19: the limits of types, their breakers, jobs that are new, a
+changed weight of priority."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from apps.common import clock
+from apps.common.leases import load_position
 from apps.jobs.models import Job, TypeState
+from apps.jobs.services import hold as holding
 from apps.jobs.services import types
 from apps.jobs.services.explain import explain
-from apps.jobs.services.hold import HeldJob
+from apps.jobs.services.hold import HeldJob, hold
+from apps.jobs.services.reorder import SWEEP, reorder
 from tests.frozen import FrozenClock
-from tests.jobs import end, held_jobs, job_type, jobs, rescue, row, take
+from tests.jobs import HERE, THERE, end, held_jobs, job_type, jobs, rescue, row, take
 from tests.statements import is_read, sent_by
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
@@ -154,3 +162,124 @@ def test_attempts_from_before_an_operator_closed_it_do_not_open_it_again() -> No
     end(second, "failed", retry="never")
 
     assert TypeState.objects.get(type="mail").breaker == "closed"
+
+
+def take_new(number: int, types: tuple[str, ...] = ("mail",)) -> list[HeldJob]:
+    return hold(holder=HERE, types=types, limit=8, new=number)
+
+
+def test_new_job_is_held_by_what_is_announced() -> None:
+    """I40: and it is returned as it is now."""
+    job_type(lease_seconds=30)
+    jobs(3)
+    [number] = jobs(1, key="order-1")
+
+    with CaptureQueriesContext(connection) as statements:
+        [held] = take_new(number)
+
+    job = row(number)
+    assert (held.id, held.key, held.attempt) == (number, "order-1", 1)
+    assert (job.status, job.attempts, job.holds, job.lease_token) == ("running", 1, 1, held.token)
+    assert (job.worker, job.host, job.client) == (HERE.name, HERE.host, "")
+    assert not any("ORDER BY order_key" in each["sql"] for each in statements)
+
+
+def test_job_that_somebody_else_has_is_left_to_them() -> None:
+    """I25: one holds it, and the next reads what else there is."""
+    job_type()
+    [number] = jobs(1)
+    [first] = take_new(number)
+
+    assert take_new(number) == []
+    assert row(number).lease_token == first.token
+
+    [other] = jobs(1)
+    assert [held.id for held in take_new(number)] == [other]
+
+
+def test_job_that_has_been_held_before_is_held_by_the_full_rules() -> None:
+    """S4.19: with the others, even if a wake-up named it."""
+    job_type()
+    [other], [number] = jobs(1), jobs(1, last_end="lost", holds=1, attempts=1)
+
+    assert {held.id for held in take_new(number)} == {other, number}
+
+
+def test_limits_of_the_type_hold_for_new_jobs() -> None:
+    """S4.3, S4.5: being new buys nothing."""
+    held_jobs()
+    [number] = jobs(1)
+    limits: list[dict[str, Any]]
+    limits = [
+        {"paused": True},
+        {"max_running": 1, "paused": False},
+        {"allowed_hosts": ["host-b"], "max_running": 9},
+    ]
+    for settings in limits:
+        job_type(**settings)
+        assert take_new(number) == [], settings
+    assert row(number).status == "ready"
+
+
+def test_number_of_another_type_or_host_is_not_taken() -> None:
+    job_type()
+    job_type("bill")
+    [bill] = jobs(1, "bill")
+    [there] = jobs(1, affinity_host=THERE.host)
+
+    assert take_new(bill) == take_new(there) == take_new(2**40) == []
+    assert {row(bill).status, row(there).status} == {"ready"}
+
+
+def test_edited_type_is_read_anew_before_its_job_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An edit applies at the next hold, although this process knows the type as it was."""
+    type_ = job_type(lease_seconds=30)
+    [number] = jobs(1)
+    holding.type_snapshots(["mail"])
+    type(type_).objects.update(lease_seconds=60, version=type_.version + 1)
+
+    [held] = take_new(number)
+
+    assert held.lease_until - held.held_at == timedelta(seconds=60)
+    assert end(held) == "succeeded"
+
+
+def sweep() -> int:
+    return reorder(until=clock.now() + timedelta(seconds=30))
+
+
+def test_jobs_are_put_in_the_order_of_the_new_weight(settings: Any) -> None:
+    job_type()
+    assert sweep() == 0
+    [old] = jobs(1, run_at=clock.now() - timedelta(minutes=10))
+    [urgent] = jobs(1, priority=5)
+    settings.JOB_PROMOTION_BATCH = 1
+    settings.JOB_PRIORITY_WEIGHT_MS = 10**12
+
+    assert sweep() == 1
+
+    assert [held.id for held in take()] == [urgent, old]
+    assert load_position(SWEEP) == {"weight": 10**12}
+
+
+def test_running_and_ended_jobs_keep_their_place(settings: Any) -> None:
+    job_type()
+    sweep()
+    [number] = jobs(1, priority=3, status="succeeded")
+    before = row(number).order_key
+    settings.JOB_PRIORITY_WEIGHT_MS = 0
+
+    assert sweep() == 0
+    assert row(number).order_key == before
+
+
+def test_sweep_cut_short_goes_on_where_it_was(settings: Any) -> None:
+    job_type()
+    sweep()
+    jobs(3, priority=1)
+    settings.JOB_PRIORITY_WEIGHT_MS = 0
+    settings.JOB_PROMOTION_BATCH = 2
+    assert reorder(until=clock.now()) == 0
+
+    assert sweep() == 3
+    assert sweep() == 0

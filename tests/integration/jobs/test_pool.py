@@ -32,7 +32,7 @@ from tests.pools import (
     waiting,
 )
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_clock"), pytest.mark.both]
 
 FIVE = {"a": 1, "b": 2, "c": 3, "d": 4, "e": 5}
 
@@ -67,7 +67,7 @@ def test_surplus_goes_back_at_once_with_its_score_and_uncounted(frozen_clock: Fr
     assert last_entry(job_of("d").pk).event == "released"
 
 
-def test_limits_of_the_type_hold_for_its_pool(frozen_clock: FrozenClock) -> None:
+def test_limits_of_the_type_hold_for_its_pool() -> None:
     """S3.10."""
     pool(FIVE, max_running=3)
 
@@ -77,7 +77,7 @@ def test_limits_of_the_type_hold_for_its_pool(frozen_clock: FrozenClock) -> None
     assert assign("pi-2", limit=5) == ["c", "d"]
 
 
-def test_paused_pool_assigns_nothing_new(frozen_clock: FrozenClock) -> None:
+def test_paused_pool_assigns_nothing_new() -> None:
     pool(FIVE)
     assign(limit=1)
     job_type(NAME, paused=True)
@@ -86,7 +86,7 @@ def test_paused_pool_assigns_nothing_new(frozen_clock: FrozenClock) -> None:
     assert assign("pi-2") == []
 
 
-def test_bucket_that_knows_nothing_is_put_right_by_the_rows(frozen_clock: FrozenClock) -> None:
+def test_bucket_that_knows_nothing_is_put_right_by_the_rows() -> None:
     """S3.8: the rows of the jobs say who holds what."""
     pool(FIVE)
     assign(limit=2)
@@ -120,9 +120,7 @@ def test_failed_key_waits_as_the_type_says_and_keeps_its_score(frozen_clock: Fro
 
 
 @pytest.mark.parametrize("end", ["failed", "released"])
-def test_repeated_report_gets_the_first_answer_though_another_holds_the_key(
-    frozen_clock: FrozenClock, end: str
-) -> None:
+def test_repeated_report_gets_the_first_answer_though_another_holds_the_key(end: str) -> None:
     pool(FIVE, retry_delay_seconds=0)
     assign(limit=1)
     report(end, "a")
@@ -135,7 +133,7 @@ def test_repeated_report_gets_the_first_answer_though_another_holds_the_key(
     assert held() == {"a": "pi-2"}
 
 
-def test_report_without_a_journal_is_still_recognised(frozen_clock: FrozenClock) -> None:
+def test_report_without_a_journal_is_still_recognised() -> None:
     """The journal of a job may be purged before the job."""
     pool(FIVE)
     assign(limit=1)
@@ -237,7 +235,7 @@ def test_in_house_hold_goes_by_scores_too(frozen_clock: FrozenClock) -> None:
 # --- which pools there are ----------------------------------------------------------------------
 
 
-def test_pool_is_kept_while_jobs_are_open(frozen_clock: FrozenClock) -> None:
+def test_pool_is_kept_while_jobs_are_open() -> None:
     """S3.8: their order would mean something else."""
     made = types.create_type(name=NAME, pool=True, actor=OPERATOR)
     fill({"a": 1})
@@ -250,7 +248,7 @@ def test_pool_is_kept_while_jobs_are_open(frozen_clock: FrozenClock) -> None:
     assert changed.pool is False
 
 
-def test_pool_is_not_made_of_a_type_that_is_never_unique(frozen_clock: FrozenClock) -> None:
+def test_pool_is_not_made_of_a_type_that_is_never_unique() -> None:
     with pytest.raises(Exception, match="one open job for each key"):
         types.create_type(name=NAME, pool=True, unique="never", actor=OPERATOR)
 
@@ -258,7 +256,7 @@ def test_pool_is_not_made_of_a_type_that_is_never_unique(frozen_clock: FrozenClo
 # --- slices ---------------------------------------------------------------------------------------
 
 
-def test_pool_goes_by_scores_though_workers_share_it(frozen_clock: FrozenClock) -> None:
+def test_pool_goes_by_scores_though_workers_share_it() -> None:
     """S3.2: no worker prefers some of its keys, and its next key has no worker of its own."""
     pool({f"k{n}": n for n in range(60)})
     workers = [Holder(f"pi-{n}", "", "ci_ours") for n in range(3)]

@@ -12,7 +12,6 @@ from apps.jobs.services import pool_rebuild
 from apps.jobs.services.pool_rebuild import Rebuilt, foresee, rebuild_whole
 from apps.jobs.services.pool_status import epoch_of
 from apps.journal.models import JournalEntry
-from tests.frozen import FrozenClock
 from tests.jobs import events_of, job_type, jobs, last_entry
 from tests.pools import (
     NAME,
@@ -28,7 +27,7 @@ from tests.pools import (
     waiting,
 )
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_clock"), pytest.mark.both]
 
 FIVE = {"a": 1, "b": 2, "c": 3, "d": 4, "e": 5}
 
@@ -36,7 +35,7 @@ FIVE = {"a": 1, "b": 2, "c": 3, "d": 4, "e": 5}
 # --- the whole pool in one call -----------------------------------------------------------------
 
 
-def test_rebuild_changes_what_differs(frozen_clock: FrozenClock) -> None:
+def test_rebuild_changes_what_differs() -> None:
     """S3.4: except what workers hold."""
     pool(FIVE)
     assign(limit=1)
@@ -54,7 +53,7 @@ def test_rebuild_changes_what_differs(frozen_clock: FrozenClock) -> None:
     assert entry.reason == "not named by rebuild single-2"
 
 
-def test_failed_key_that_waits_for_its_retry_goes_on_waiting(frozen_clock: FrozenClock) -> None:
+def test_failed_key_that_waits_for_its_retry_goes_on_waiting() -> None:
     pool(FIVE)
     assign(limit=1)
     report("failed", "a")
@@ -68,9 +67,7 @@ def test_failed_key_that_waits_for_its_retry_goes_on_waiting(frozen_clock: Froze
 
 
 @pytest.mark.parametrize("end", ["failed", "released"])
-def test_held_key_that_is_not_named_goes_when_its_worker_gives_it_up(
-    frozen_clock: FrozenClock, end: str
-) -> None:
+def test_held_key_that_is_not_named_goes_when_its_worker_gives_it_up(end: str) -> None:
     """S3.8: a worker that is at it may still succeed."""
     pool(FIVE)
     assign(limit=2)
@@ -88,7 +85,7 @@ def test_held_key_that_is_not_named_goes_when_its_worker_gives_it_up(
 
 
 # --- in chunks ----------------------------------------------------------------------------------
-def test_chunks_make_the_pool_together(frozen_clock: FrozenClock) -> None:
+def test_chunks_make_the_pool_together() -> None:
     """S3.4, S3.8: nothing goes before the last one, so the pool is never empty."""
     pool(FIVE)
 
@@ -102,9 +99,7 @@ def test_chunks_make_the_pool_together(frozen_clock: FrozenClock) -> None:
     assert {job.trace_id for job in Job.objects.filter(status="ready")} == {"7"}
 
 
-def test_withdrawing_goes_on_in_the_next_call(
-    frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_withdrawing_goes_on_in_the_next_call(monkeypatch: pytest.MonkeyPatch) -> None:
     """S3.8: in blocks; what is left waits until then."""
     monkeypatch.setattr(pool_rebuild, "BLOCK", 2)
     pool(FIVE)
@@ -116,7 +111,7 @@ def test_withdrawing_goes_on_in_the_next_call(
     assert fill({"e": 5}, epoch=3, last=True) == Rebuilt(unchanged=1, withdrawn=4)
 
 
-def test_rebuild_of_many_keys_is_one_for_operators(frozen_clock: FrozenClock) -> None:
+def test_rebuild_of_many_keys_is_one_for_operators() -> None:
     """S3.4: whatever the size of a chunk."""
     pool(FIVE)
     assign(limit=1)
@@ -130,7 +125,7 @@ def test_rebuild_of_many_keys_is_one_for_operators(frozen_clock: FrozenClock) ->
 
 
 # --- the journal --------------------------------------------------------------------------------
-def test_finished_rebuild_is_in_the_journal_once(frozen_clock: FrozenClock) -> None:
+def test_finished_rebuild_is_in_the_journal_once() -> None:
     made = pool()
     fill(FIVE, epoch=4)
     assert not JournalEntry.objects.filter(event="pool_rebuilt").exists()
@@ -146,7 +141,7 @@ def test_finished_rebuild_is_in_the_journal_once(frozen_clock: FrozenClock) -> N
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
 
-def test_contexts_come_with_the_keys_and_stay(frozen_clock: FrozenClock) -> None:
+def test_contexts_come_with_the_keys_and_stay() -> None:
     pool()
     fill({"a": 1, "b": 2}, contexts={"a": {"n": 1}})
     fill({"a": 1, "b": 2}, contexts={"b": {"n": 2}})
@@ -163,9 +158,7 @@ def test_contexts_come_with_the_keys_and_stay(frozen_clock: FrozenClock) -> None
         ({}, ["contexts.b.n"]),
     ],
 )
-def test_contexts_fit_the_schema_of_the_type(
-    frozen_clock: FrozenClock, contexts: dict[str, Any], fields: list[str]
-) -> None:
+def test_contexts_fit_the_schema_of_the_type(contexts: dict[str, Any], fields: list[str]) -> None:
     """Nothing is done if one of them does not; a key that is there keeps the one it has."""
     pool(params_schema=SCHEMA)
     fill({"a": 1}, contexts={"a": {"n": 1}})
@@ -177,7 +170,7 @@ def test_contexts_fit_the_schema_of_the_type(
     assert waiting() == {"a": 1}
 
 
-def test_context_that_cannot_be_stored_is_refused(frozen_clock: FrozenClock) -> None:
+def test_context_that_cannot_be_stored_is_refused() -> None:
     pool()
 
     with pytest.raises(PlatformError) as refused:
@@ -187,7 +180,7 @@ def test_context_that_cannot_be_stored_is_refused(frozen_clock: FrozenClock) -> 
     assert not TypeState.objects.filter(pool_epoch__gt=0).exists()
 
 
-def test_jobs_of_other_types_are_left_alone(frozen_clock: FrozenClock) -> None:
+def test_jobs_of_other_types_are_left_alone() -> None:
     pool(FIVE)
     job_type("mail")
     jobs(3)

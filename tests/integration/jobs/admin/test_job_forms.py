@@ -13,13 +13,12 @@ from apps.jobs.models import Job, JobType
 from apps.jobs.rules import transitions as t
 from apps.journal.models import JournalEntry
 from tests import factories
-from tests.frozen import FrozenClock
 from tests.integration.jobs.admin.pages import LIST, TYPES, edit_url, page_of
 from tests.job_scenes import MAIL
 from tests.jobs import job_type, jobs, row
 from tests.pages import form_of, text_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_clock")]
 
 ADD = f"{LIST}add/"
 
@@ -51,9 +50,7 @@ def test_form_is_made_from_the_schema_of_the_type_and_submits(role_client: Any) 
     assert "by operator" in text_of(page_of(client, job.pk))
 
 
-def test_times_and_numbers_of_the_form_count(
-    admin_client: Client, frozen_clock: FrozenClock
-) -> None:
+def test_times_and_numbers_of_the_form_count(admin_client: Client) -> None:
     job_type()
     typed = {
         "run_at_0": "2026-03-02",
@@ -119,9 +116,7 @@ def scheduled(**columns: Any) -> int:
     return jobs(run_at=clock.now() + timedelta(hours=1), **columns)[0]
 
 
-def test_edit_changes_what_was_typed_and_shows_before_and_after(
-    role_client: Any, frozen_clock: FrozenClock
-) -> None:
+def test_edit_changes_what_was_typed_and_shows_before_and_after(role_client: Any) -> None:
     """S1.21: change time, priority and maximum attempts; I55: with before, after and why."""
     client = role_client("operator")
     number = scheduled(context={"to": "ann"})
@@ -150,7 +145,7 @@ def test_edit_changes_what_was_typed_and_shows_before_and_after(
     assert "only on host" in text
 
 
-def test_untouched_form_changes_nothing(admin_client: Client, frozen_clock: FrozenClock) -> None:
+def test_untouched_form_changes_nothing(admin_client: Client) -> None:
     """Neither of a job nor of a type."""
     number = scheduled(context={"password": "hunter2", "n": 1.0}, schema={"type": "object"})
     made = job_type(stages=["a"], retry_delay_seconds=0.5)

@@ -26,7 +26,7 @@ from tests.job_scenes import fill_yard
 from tests.jobs import end, job_type, jobs, row, take
 from tests.pages import tables_of, text_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_clock")]
 
 
 def test_page_begins_with_how_it_stands_the_error_and_the_attempts(
@@ -93,9 +93,7 @@ def test_job_of_another_app_leads_to_what_it_is_for(admin_client: Client) -> Non
     assert link not in page_of(admin_client, mine).content.decode()
 
 
-def test_order_is_shown_as_a_formula_with_its_numbers(
-    admin_client: Client, frozen_clock: FrozenClock
-) -> None:
+def test_order_is_shown_as_a_formula_with_its_numbers(admin_client: Client) -> None:
     """S4.6: the effective priority of a row, and how it comes about."""
     job_type()
     jobs(3)
@@ -153,9 +151,7 @@ def test_type_that_is_gone_does_not_break_the_page(admin_client: Client) -> None
 
 
 # --- why it is not running ------------------------------------------------------------------------
-def test_waiting_job_shows_all_that_stands_in_its_way(
-    admin_client: Client, frozen_clock: FrozenClock
-) -> None:
+def test_waiting_job_shows_all_that_stands_in_its_way(admin_client: Client) -> None:
     """S1.2, S4.19: and when each could change."""
     job_type(
         paused=True, pause_reason="CRM <b>down</b>", paused_until=clock.now() + timedelta(days=1)

@@ -14,12 +14,11 @@ from apps.jobs.models import JobType, TypeState
 from apps.jobs.rules import breaker
 from apps.journal.models import JournalEntry
 from tests import factories
-from tests.frozen import FrozenClock
 from tests.integration.jobs.admin.pages import TYPES, buttons
 from tests.jobs import job_type, jobs, take
 from tests.pages import form_of, text_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_clock")]
 
 ADD = f"{TYPES}add/"
 
@@ -97,7 +96,7 @@ def test_type_with_jobs_is_not_deleted(admin_client: Client) -> None:
 
 
 # --- pause and breaker --------------------------------------------------------------------------
-def test_pause_until_and_resume(role_client: Any, frozen_clock: FrozenClock) -> None:
+def test_pause_until_and_resume(role_client: Any) -> None:
     """S4.19: with a reason, and by itself over again."""
     client = role_client("operator")
     made = job_type()
@@ -122,7 +121,7 @@ def test_pause_until_and_resume(role_client: Any, frozen_clock: FrozenClock) -> 
     assert "Nothing was left to do" in text_of(client.get(act(client, "resume", made)["Location"]))
 
 
-def test_breaker_is_shown_and_closed_by_hand(role_client: Any, frozen_clock: FrozenClock) -> None:
+def test_breaker_is_shown_and_closed_by_hand(role_client: Any) -> None:
     """S4.19: visible, and overridable."""
     client = role_client("operator")
     made = job_type(breaker_enabled=True, breaker_open_seconds=30)
@@ -149,9 +148,7 @@ def test_settings_are_for_configurers_alone(role_client: Any) -> None:
 # --- how it stands ------------------------------------------------------------------------------
 
 
-def test_type_that_no_live_worker_serves_is_named(
-    admin_client: Client, frozen_clock: FrozenClock
-) -> None:
+def test_type_that_no_live_worker_serves_is_named(admin_client: Client) -> None:
     """S1.5, S1.19: lost, ended and foreign workers run nothing."""
     for name in ("mail", "web", "crm", "scan"):
         job_type(name)
@@ -171,9 +168,7 @@ def test_type_that_no_live_worker_serves_is_named(
     assert "Workers: host-a:0" in served
 
 
-def test_type_for_workers_over_http_misses_one_only_while_jobs_wait(
-    admin_client: Client, frozen_clock: FrozenClock
-) -> None:
+def test_type_for_workers_over_http_misses_one_only_while_jobs_wait(admin_client: Client) -> None:
     """S1.5: such workers come and go with their work."""
     made = job_type("video", handler="")
     for url in (TYPES, reverse("admin:jobs_worker_changelist")):

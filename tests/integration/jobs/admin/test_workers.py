@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
+from html import unescape
 from typing import Any
 
 import pytest
@@ -18,14 +20,15 @@ from apps.jobs.models import Job, JobScope, Worker
 from apps.jobs.rules.caller import Caller
 from apps.jobs.services import register
 from apps.jobs.services.settle import settle
+from apps.journal.models import JournalEntry
 from tests import factories
 from tests.frozen import FrozenClock
-from tests.integration.jobs.admin.pages import LIST, WORKERS, outside, page_of, worker_url
+from tests.integration.jobs.admin.pages import LIST, WORKERS, buttons, outside, page_of, worker_url
 from tests.jobs import HERE, end, job_type, jobs, row, take
 from tests.pages import tables_of, text_of
 from tests.statements import OPEN_JOBS, analyze, indexes_on, is_read, sent_by
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_clock")]
 
 
 def lines_of(page: Any) -> list[list[str]]:
@@ -41,9 +44,7 @@ def now_of(page: Any) -> list[list[str]]:
 
 
 # --- the list -------------------------------------------------------------------------------------
-def test_list_is_narrowed_by_the_state_that_it_shows(
-    admin_client: Client, key: ApiClient, frozen_clock: FrozenClock
-) -> None:
+def test_list_is_narrowed_by_the_state_that_it_shows(admin_client: Client, key: ApiClient) -> None:
     """S2.20: each worker is found under one state, that of its row."""
     long_ago = clock.now() - timedelta(minutes=30)
     factories.worker("active-1")
@@ -94,9 +95,7 @@ def test_worker_without_heartbeats_calls_when_it_wants_work_and_is_never_lost(
     assert [each.name for each in page.context["unserved"]] == ["mail"]
 
 
-def test_jobs_of_workers_over_http_are_counted(
-    admin_client: Client, key: ApiClient, frozen_clock: FrozenClock
-) -> None:
+def test_jobs_of_workers_over_http_are_counted(admin_client: Client, key: ApiClient) -> None:
     """What such a worker reports leaves out the keys of pools that it holds, or is missing."""
     job_type()
     workers = [outside(key, f"pi-{n}", promises_beats=n == 1) for n in (1, 2, 3)]
@@ -236,3 +235,107 @@ def test_job_leads_to_a_worker_that_is_gone_until_its_row_is_forgotten(
     page = page_of(admin_client, number)
     assert HERE.name in text_of(page)
     assert worker_url(worker) not in page.content.decode()
+
+
+def act(client: Client, name: str, *workers: Worker) -> Any:
+    ids = ",".join(str(worker.pk) for worker in workers)
+    return client.post(f"{WORKERS}act/{name}/", {"ids": ids, "reason": "New disk"})
+
+
+# --- quiet and resume -----------------------------------------------------------------------------
+def test_operator_makes_a_worker_quiet_and_resumes_it(role_client: Callable[[str], Client]) -> None:
+    job_type()
+    client, worker = role_client("operator"), factories.worker()
+    page = client.get(worker_url(worker))
+    assert buttons(page) == {"Quiet"}
+    question = client.get(f"{WORKERS}act/quiet/?ids={worker.pk}")
+    assert "take nothing new from their next heartbeat on" in text_of(question)
+
+    done = act(client, "quiet", worker)
+
+    assert "1 worker made quiet." in text_of(client.get(done["Location"]))
+    page = client.get(worker_url(worker))
+    assert buttons(page) == {"Resume"}
+    text = text_of(page)
+    assert "Quiet since 2026-03-02 09:00:00 UTC : New disk (operator)" in text
+    assert "Worker made quiet" in text
+    listed = client.get(WORKERS)
+    assert "host-a:1 Quiet Resume" in text_of(listed)
+    assert "1 worker is quiet: it takes nothing new." in text_of(listed)
+    assert [each.name for each in listed.context["unserved"]] == ["mail"]
+    assert "host-a:1" in text_of(client.get(f"{WORKERS}?state=quiet"))
+    assert "host-a:1" not in text_of(client.get(f"{WORKERS}?state=active"))
+
+    act(client, "resume", worker)
+
+    assert not Worker.objects.get().is_quiet
+    events = JournalEntry.objects.filter(source="worker").values_list("event", "actor", "reason")
+    expected = [(event, "admin:operator", "New disk") for event in ("quieted", "resumed")]
+    assert list(events.order_by("id")) == expected
+    assert "Nothing was left to do" in text_of(
+        client.get(act(client, "resume", worker)["Location"])
+    )
+
+
+def test_one_click_in_the_list_makes_a_worker_quiet(role_client: Callable[[str], Client]) -> None:
+    """It sends the form of the list to another address, without a reason."""
+    client, worker = role_client("operator"), factories.worker()
+    html = client.get(f"{WORKERS}?state=active").content.decode()
+    [(url, pk)] = re.findall(r'formaction="([^"]+)" name="ids" value="([^"]+)">Quiet<', html)
+
+    answer = client.post(unescape(url), {"ids": pk, "action": "", "_selected_action": []})
+
+    assert answer["Location"] == f"{WORKERS}?state=active"
+    assert Worker.objects.get(pk=worker.pk).is_quiet
+    text = text_of(client.get(worker_url(worker)))
+    assert "Quiet since" in text and " : " not in text
+    assert "cell-button" not in client.get(worker_url(worker)).content.decode()
+    viewer = role_client("viewer").get(WORKERS).content.decode()
+    assert "cell-button" not in viewer
+
+
+def test_gone_worker_that_would_come_back_quiet_says_so_and_is_resumed(
+    role_client: Callable[[str], Client], key: ApiClient
+) -> None:
+    client, worker = role_client("operator"), outside(key, state="gone", is_quiet=True)
+    assert "pi-1 Gone Resume quiet" in text_of(client.get(WORKERS))
+    assert buttons(client.get(worker_url(worker))) == {"Resume"}
+
+    act(client, "resume", worker)
+
+    assert re.search(r"pi-1 Gone \d+ s ago", text_of(client.get(WORKERS)))
+
+
+def test_person_limited_to_types_is_told_who_can(
+    role_client: Callable[[str], Client], role_user: Callable[[str], User]
+) -> None:
+    """A worker runs the jobs of others, too."""
+    JobScope.objects.create(operator=role_user("operator"), type="mail")
+    client = role_client("operator")
+    for name, is_quiet in (("quiet", False), ("resume", True)):
+        worker = factories.worker(f"host-{name}:1", is_quiet=is_quiet)
+        assert buttons(client.get(worker_url(worker))) == set()
+
+        assert "a worker runs those of others, too" in text_of(act(client, name, worker))
+        assert Worker.objects.get(pk=worker.pk).is_quiet == is_quiet
+
+
+# --- who serves a type ----------------------------------------------------------------------------
+def test_page_of_a_type_names_workers_of_both_kinds(admin_client: Client, key: ApiClient) -> None:
+    made = job_type()
+    url = reverse("admin:jobs_jobtype_change", args=[made.pk])
+    factories.worker()
+    worker = outside(key)
+    assert "Workers: host-a:1 , pi-1" in text_of(admin_client.get(url))
+
+    Worker.objects.exclude(pk=worker.pk).delete()
+    register.quiet(worker=worker, actor="admin:olga", reason="New disk")
+    assert "These are quiet; resume one: pi-1" in text_of(admin_client.get(url))
+
+    worker.delete()
+    expected = "Start a worker with its handler, connect one over HTTP, or change the allowed hosts"
+    assert expected in text_of(admin_client.get(url))
+    assert "or connect one over HTTP." in text_of(admin_client.get(WORKERS))
+
+    job_type(handler="")
+    assert "connect a worker over HTTP that lists it" in text_of(admin_client.get(url))

@@ -1,22 +1,33 @@
-"""How the database finds what a pull of a user asks for among the rows of everybody else."""
+"""How the database finds what a pull asks for among the rows of everybody else, and how many rows a
+page of dispatches reads, whatever is filtered for and by whom. S0.6, S0.31."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
 from django.db import connection
+from django.db.models import F
+from django.test import Client
 
 from apps.common import clock, ids
+from apps.common.admin.list_head import MAX_COUNTED
+from apps.dispatch.admin.dispatches import DispatchAdmin
+from apps.dispatch.api import dispatches as view
 from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask
 from apps.dispatch.rules.window import Window
 from apps.dispatch.services.queue import plan_of
 from apps.dispatch.services.state import state_of
+from tests import factories
 from tests.benchmark import people
-from tests.statements import analyze, asked, explained, index_reads, sent_by, steps_of
+from tests.statements import analyze, asked, explained, index_reads, other_reads, sent_by, steps_of
 
-pytestmark = pytest.mark.both
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+# ANALYZE TABLE commits on MariaDB.
 
 STRANGERS = 300
 TASKS_EACH = 10
@@ -24,7 +35,7 @@ OWNERS = 4
 
 
 @pytest.fixture
-def owners() -> list[int]:
+def owners(transactional_db: None) -> list[int]:
     """A user and three groups, whose tasks lie scattered among the same times of 300 others."""
     now = clock.now()
     everybody = range(1_000_000, 1_000_000 + STRANGERS + OWNERS)
@@ -61,8 +72,6 @@ def selects(owners: list[int]) -> list[str]:
 INDEXES = ("oncetask_candidates", "rotatetask_candidates")
 
 
-# ANALYZE TABLE commits on MariaDB.
-@pytest.mark.django_db(transaction=True)
 def test_candidates_are_found_by_their_index_alone(owners: list[int]) -> None:
     """S0.6: by executor before time, for one executor and for several, and no row in vain."""
     check = _check_mariadb if connection.vendor == "mysql" else _check_sqlite
@@ -94,8 +103,6 @@ def _check_sqlite(sql: str, index: str, owners: int) -> None:
         assert "(source=? AND task=? AND occurrence=?" in plan
 
 
-# ANALYZE TABLE commits on MariaDB.
-@pytest.mark.django_db(transaction=True)
 def test_state_of_a_user_is_read_without_its_past() -> None:
     """S0.6: whatever it and others have done, a pull begins with a few steps into indexes."""
     now = clock.now()
@@ -130,3 +137,89 @@ def _done(executor: int, n: int, at: Any) -> dict[str, Any]:
         **{"state": "succeeded", "occurrence_at": at, "dispatched_at": at},
         **{"deadline_at": at + timedelta(hours=1), "finished_at": at},
     }
+
+
+EXAMINED = 300
+# By an index: the rows that are counted, and those of the page. Else twice EXAMINED to find where
+# to stop, and once to filter. Beside them, what belongs to the request itself.
+MAX_READ = MAX_COUNTED + 300
+LIST = "/admin/dispatch/dispatch/"
+TASK = 7
+
+
+@pytest.fixture
+def crowd(monkeypatch: pytest.MonkeyPatch) -> None:
+    """8,000 ended dispatches: half to one user, half to 20 others; and before all, one to a user
+    that was never seen again. One task has a thousand of the older half."""
+    monkeypatch.setattr(view, "MAX_EXAMINED", EXAMINED)
+    monkeypatch.setattr(DispatchAdmin, "max_examined", EXAMINED)
+    monkeypatch.setattr(DispatchAdmin, "max_indexed", EXAMINED)
+    busy, rare, *others = (
+        people.User(factories.user(f"uid_{name}").pk, f"uid_{name}", 0)
+        for name in ("busy", "rare", *range(20))
+    )
+    people.history([busy if n % 2 else others[n // 2 % 20] for n in range(8000)], 8000, task_pk=100)
+    pks = list(Dispatch.objects.order_by("pk").values_list("pk", flat=True))
+    Dispatch.objects.filter(pk=pks[0]).update(executor=rare.pk)
+    # Of an occurrence each: nobody has one twice.
+    Dispatch.objects.filter(pk__in=pks[:4000:4]).update(task=TASK, occurrence=F("pk"))
+    analyze(Dispatch, Executor)
+
+
+def rows_read(ask: Callable[[], Any]) -> int:
+    """By the second of two equal requests: the first one pays for what others then find."""
+    ask()
+    before = index_reads() + other_reads()
+    answer = ask()
+    assert answer.status_code == 200, answer.content
+    return index_reads() + other_reads() - before
+
+
+QUERIES: list[dict[str, str]] = [
+    {},
+    {"state": "succeeded"},
+    {"state": "cancelled"},
+    {"state": "open"},
+    {"source": "rotate"},
+    {"executor": "uid_busy"},
+    {"executor": "uid_rare"},
+    {"source": "once", "task": str(TASK)},
+    {"source": "once", "task": str(TASK), "state": "succeeded"},
+    {"source": "once", "task": "1"},
+    {"task": "1"},
+    {"where": "params.order.city:x"},
+    {"where": "params.order.city:x", "executor": "uid_busy"},
+    {"where": "params.order.city:x", "source": "once", "task": str(TASK)},
+]
+
+
+@pytest.mark.mariadb
+def test_page_reads_a_bounded_number_of_rows(
+    crowd: None, admin_client: Client, api: Any, subtests: pytest.Subtests
+) -> None:
+    for query in QUERIES:
+        with subtests.test(query=query):
+            by_people = rows_read(partial(admin_client.get, LIST, query))
+            by_programs = rows_read(partial(api.get, "/api/v1/dispatches/", limit=10, **query))
+
+            limit = MAX_READ
+            if {"executor", "where"} <= query.keys() and not connection.mysql_is_mariadb:  # type: ignore[attr-defined]
+                # MySQL may find where to stop by another index, of which it reads all that the
+                # executor has, without the rows.
+                limit += Dispatch.objects.filter(executor__name=query["executor"]).count()
+            assert max(by_people, by_programs) <= limit, (by_people, by_programs)
+
+
+@pytest.mark.mariadb
+def test_page_of_who_sees_some_executors_reads_no_more(
+    crowd: None, limited: Any, api_with: Any, make_key: Any
+) -> None:
+    rare = Executor.objects.get(name="uid_rare")
+    operator, program = limited(rare), api_with(make_key(executors=["uid_rare"]))
+
+    by_people = rows_read(lambda: operator.get(LIST))
+    by_programs = rows_read(lambda: program.get("/api/v1/dispatches/", limit=10))
+
+    # With the executor of each row that is read.
+    limit = MAX_READ + 2 * EXAMINED
+    assert max(by_people, by_programs) <= limit, (by_people, by_programs)
