@@ -24,7 +24,7 @@ from tests.integration.dispatch import (
     test_admin_templates,
 )
 from tests.integration.dispatch.test_admin_task_csv import as_csv, refusals
-from tests.pages import form_of, text_of
+from tests.pages import form_of, nothing_drawn, text_of
 
 EXECUTOR, ONCE, ROTATE, TEMPLATE = (
     f"/admin/dispatch/{model}/" for model in ("executor", "oncetask", "rotatetask", "template")
@@ -105,12 +105,15 @@ def test_wrong_values(
     form = form_of(client.get(f"{url}add/"), next(iter(right))) | right
     form |= {"template": str(template.pk)} if "template" in form else {}
     for typed in wrong:
-        with subtests.test(typed=str(typed)[:80]):
-            page = client.post(f"{url}add/", {**form, **typed})
+        with subtests.test(typed=str(typed)[:80]), nothing_drawn():
+            page: Any = client.post(f"{url}add/", {**form, **typed})
             assert page.status_code == 200
-            errors = page.context["adminform"].form.errors.values()
+            shown = page.context_data["adminform"].form
+            params = getattr(shown, "params_form", None)
+            errors = [*shown.errors.values(), *(params.errors.values() if params else ())]
+            assert errors
             assert [each for found in errors for each in found if not _is_chinese(each)] == []
-            assert english_in(page) == []
+    assert english_in(client.post(f"{url}add/", {**form, **wrong[-1]})) == []
     made = [model.objects.count() for model in (OnceTask, RotateTask, Executor, Template)]
     assert made == [0, 0, 1, 1]
 

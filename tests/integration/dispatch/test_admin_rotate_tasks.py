@@ -66,10 +66,10 @@ WRONG_RULES: list[tuple[dict[str, str], str]] = [
 def test_bad_rule_is_shown_beside_its_field(admin_client: Any, subtests: pytest.Subtests) -> None:
     """Of a part that cannot be read, nothing else is said."""
     for parts, field in WRONG_RULES:
-        with subtests.test(parts=parts):
+        with subtests.test(parts=parts), nothing_drawn():
             page = admin_client.post(reverse(ADD), form(**parts))
             assert page.status_code == 200
-            assert set(page.context["adminform"].form.errors) == {field}
+            assert set(page.context_data["adminform"].form.errors) == {field}
             assert not RotateTask.objects.exists()
 
 

@@ -106,6 +106,11 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def rescued() -> int:
+    until = clock.now() + timedelta(seconds=10)
+    return rescue_due(until=until, records=record.read_all)
+
+
 def facts(numbers: list[int]) -> list[tuple[str, int]]:
     return [(row(number).status, row(number).attempts) for number in numbers]
 
@@ -204,10 +209,6 @@ def test_frozen_process_starts_nothing_when_it_goes_on_after_its_leases(
     child = children.start()
     assert children.await_change(child) == signal.SIGSTOP
 
-    def rescued() -> int:
-        until = clock.now() + timedelta(seconds=10)
-        return rescue_due(until=until, records=record.read_all)
-
     assert eventually(rescued) == 5
     assert facts(numbers) == [("succeeded", 1), ("failed", 1)] + [("ready", 0)] * 3
     Job.objects.filter(pk__in=numbers[2:]).update(affinity_host="elsewhere")
@@ -253,10 +254,6 @@ def test_process_with_the_number_of_a_dead_one_does_not_hide_its_record(
     children.run()
     Worker.objects.update(pid=os.getpid())
     assert lose_dead_neighbours() == 0
-
-    def rescued() -> int:
-        until = clock.now() + timedelta(seconds=10)
-        return rescue_due(until=until, records=record.read_all)
 
     assert eventually(rescued) == 3
     assert facts(numbers) == [("failed", 1), ("ready", 0), ("ready", 0)]

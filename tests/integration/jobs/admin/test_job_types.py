@@ -16,7 +16,7 @@ from apps.journal.models import JournalEntry
 from tests import factories
 from tests.integration.jobs.admin.pages import TYPES, buttons
 from tests.jobs import job_type, jobs, take
-from tests.pages import form_of, text_of
+from tests.pages import form_of, nothing_drawn, text_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_clock")]
 
@@ -67,10 +67,10 @@ def test_wrong_setting_is_shown_beside_its_field(
         # All mistakes are shown at once.
         {"max_attempts": "0", "weight": "0"},
     ):
-        with subtests.test(wrong=wrong):
-            page = admin_client.post(page_url(made), {**form, **wrong})
+        with subtests.test(wrong=wrong), nothing_drawn():
+            page: Any = admin_client.post(page_url(made), {**form, **wrong})
             assert page.status_code == 200
-            assert wrong.keys() <= set(page.context["adminform"].form.errors)
+            assert wrong.keys() <= set(page.context_data["adminform"].form.errors)
             assert JobType.objects.get().version == made.version
 
 

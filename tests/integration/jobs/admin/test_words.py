@@ -33,7 +33,7 @@ from tests.frozen import FrozenClock
 from tests.integration.jobs.admin.pages import LIST, TYPES
 from tests.job_scenes import fill_yard
 from tests.jobs import HERE, end, job_type, jobs, rescue, row, take
-from tests.pages import english_in, form_of, text_of
+from tests.pages import english_in, form_of, nothing_drawn, text_of
 from tests.pools import fill, pool
 
 pytestmark = pytest.mark.django_db
@@ -227,7 +227,7 @@ def sent(client: Client, url: str, holding: str, **typed: Any) -> Any:
 
 def complaints(page: Any) -> list[str]:
     """What the page says against the fields of its form, and above them."""
-    form = page.context["adminform"].form
+    form = page.context_data["adminform"].form
     forms = [form, *([form.params_form] if hasattr(form, "params_form") else [])]
     return [text for each in forms for found in each.errors.values() for text in found]
 
@@ -237,7 +237,19 @@ def assert_chinese(page: Any, *, many: int = 0) -> None:
     assert english_in(page) == []
     texts = complaints(page) if many else []
     assert len(texts) >= many, texts
+    assert_are_chinese(texts)
+
+
+def assert_are_chinese(texts: list[str]) -> None:
     assert [each for each in texts if not re.search("[\u4e00-\u9fff]", each)] == []
+
+
+def refuse_in_chinese(client: Client, url: str, form: dict[str, Any]) -> None:
+    """The form is refused with complaints in Chinese; its page is not drawn."""
+    with nothing_drawn():
+        texts = complaints(client.post(url, form))
+    assert texts
+    assert_are_chinese(texts)
 
 
 def test_new_job_with_everything_wrong(reader: Client) -> None:
@@ -263,7 +275,7 @@ def test_context_that_is_no_json(reader: Client, subtests: pytest.Subtests) -> N
     form = {**form_of(reader.get(ADD), "key"), "params-uses_raw": "on"}
     for text in NO_JSON:
         with subtests.test(text=text):
-            assert_chinese(reader.post(ADD, {**form, "params-raw": text}, follow=True))
+            refuse_in_chinese(reader, ADD, {**form, "params-raw": text})
 
 
 def test_type_with_everything_wrong(reader: Client) -> None:
@@ -283,8 +295,7 @@ def test_type_with_a_wrong_schema(reader: Client, subtests: pytest.Subtests) -> 
     form = {**form_of(reader.get(ADD_TYPE), "max_attempts"), "name": "new"}
     for name, schema in WRONG_SCHEMAS.items():
         with subtests.test(schema=name):
-            typed = {**form, "params_schema": json.dumps(schema)}
-            assert_chinese(reader.post(ADD_TYPE, typed, follow=True))
+            refuse_in_chinese(reader, ADD_TYPE, {**form, "params_schema": json.dumps(schema)})
     assert not JobType.objects.exists()
 
 
