@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from django.template.response import SimpleTemplateResponse
+from django.urls import reverse
 
 from apps.common import problems
 from taskplatform.site import PlatformAdminSite
@@ -30,6 +33,27 @@ def nothing_drawn() -> Iterator[None]:
         patch.setattr(PlatformAdminSite, "each_context", lambda site, request: {})
         patch.setattr(problems, "_is_framed", lambda request, error: False)
         yield
+
+
+def change_url(row: Any) -> str:
+    """The address of the page of the row."""
+    return reverse(f"admin:{row._meta.label_lower.replace('.', '_')}_change", args=[row.pk])
+
+
+def page_of(client: Any, row: Any) -> Any:
+    return client.get(change_url(row))
+
+
+def rows_of(client: Any, url: str, **query: str) -> list[Any]:
+    """The rows of a list, which is not drawn."""
+    with nothing_drawn():
+        return list(client.get(url, query).context_data["cl"].result_list)
+
+
+def csv_of(answer: Any) -> list[dict[str, str]]:
+    """The lines of a file by the names of its columns."""
+    text = io.StringIO(answer.content.decode("utf-8-sig"), newline="")
+    return list(csv.DictReader(text))
 
 
 class _Reader(HTMLParser):

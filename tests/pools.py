@@ -18,6 +18,7 @@ NAME = "keys"
 OURS = Caller("ci_ours")
 THEIRS = Caller("ci_theirs")
 OPERATOR = "admin:olga"
+FIVE = {"a": 1, "b": 2, "c": 3, "d": 4, "e": 5}
 
 
 def pool(items: Mapping[str, float] | None = None, **settings: Any) -> JobType:

@@ -105,36 +105,13 @@ class Pair(RuleBasedStateMachine):
 
     def agree(self) -> None:
         """I1, I5, I17: rows and model say the same."""
-        rows = {
-            row["pk"]: row
-            for row in Dispatch.objects.values(
-                "pk",
-                "executor__name",
-                "open_for",
-                "source",
-                "task",
-                "occurrence",
-                "occurrence_at",
-                "state",
-                "holds_stock",
-                "round",
-                "redo",
-                "deadline_at",
-                "finished_at",
-                "result",
-            )
-        }
-        there = [each for each in self.model.handed if not each.gone]
-        assert rows.keys() == {each.number for each in there}
-        held: Counter[tuple[str, int, int]] = Counter()
-        for each in there:
-            row = rows[each.number]
+        wanted, held = dict[int, dict[str, Any]](), Counter[tuple[str, int, int]]()
+        for each in (each for each in self.model.handed if not each.gone):
             occurrence = 0 if each.task.source == "once" else int(each.due_at.timestamp())
-            open_for = self.people[each.user].pk if each.is_open else None
-            assert row == {
+            wanted[each.number] = {
                 "pk": each.number,
                 "executor__name": each.user,
-                "open_for": open_for,
+                "open_for": self.people[each.user].pk if each.is_open else None,
                 "source": each.task.source,
                 "task": each.task.number,
                 "occurrence": occurrence,
@@ -148,6 +125,8 @@ class Pair(RuleBasedStateMachine):
                 "result": each.result,
             }
             held[each.task.source, each.task.number, occurrence] += each.holds
+        names = next(iter(wanted.values()), {"pk": 0}).keys()
+        assert {row["pk"]: row for row in Dispatch.objects.values(*names)} == wanted
         stocks = {
             (source, task, occurrence): handed
             for source, task, occurrence, handed in asked(

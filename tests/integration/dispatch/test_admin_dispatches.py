@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from django.contrib import admin
 from django.test import Client
-from django.urls import reverse
 
 from apps.dispatch.admin.dispatches import DispatchAdmin
 from apps.dispatch.models import Dispatch, Executor, Stock
@@ -16,7 +15,7 @@ from apps.dispatch.services import ending
 from apps.journal.models import JournalEntry
 from tests import callback, factories
 from tests.frozen import FrozenClock
-from tests.pages import form_of, inline_code_of, text_of
+from tests.pages import change_url, form_of, inline_code_of, page_of, text_of
 
 LIST = "/admin/dispatch/dispatch/"
 
@@ -32,10 +31,6 @@ def hand_out(count: int, **fields: Any) -> list[Dispatch]:
 def act(client: Client, name: str, rows: list[Dispatch], **data: str) -> Any:
     ids = ",".join(str(row.pk) for row in rows)
     return client.post(f"{LIST}act/{name}/", {"ids": ids, "reason": "Shop closed", **data})
-
-
-def page_of(client: Client, dispatch: Dispatch) -> Any:
-    return client.get(reverse("admin:dispatch_dispatch_change", args=[dispatch.pk]))
 
 
 def states() -> list[str]:
@@ -208,7 +203,7 @@ def test_list_leads_from_titles_to_tasks(admin_client: Client) -> None:
     task = factories.once_task(factories.user(), title="Count <b>")
     callback.take_next(Executor.objects.get())
     page = admin_client.get(LIST).content.decode()
-    url = reverse("admin:dispatch_oncetask_change", args=[task.pk])
+    url = change_url(task)
     assert f'href="{url}" title="once:{task.pk}">Count &lt;b&gt;</a>' in page
 
 

@@ -16,7 +16,7 @@ from apps.dispatch.models import Executor
 from apps.dispatch.services.executors import member_names
 from apps.journal.models import JournalEntry
 from tests import factories
-from tests.pages import form_of, text_of
+from tests.pages import csv_of, form_of, text_of
 
 LIST = "/admin/dispatch/executor/"
 
@@ -114,8 +114,7 @@ def test_export_holds_no_formula_and_can_be_imported_again(admin_client: Client)
         factories.user(name, title=title)
     answer = admin_client.get(f"{LIST}export/")
     assert answer["Content-Disposition"] == 'attachment; filename="executors.csv"'
-    text = answer.content.decode("utf-8-sig")
-    cells = {row["name"]: row["title"] for row in csv.DictReader(io.StringIO(text, newline=""))}
+    cells = {row["name"]: row["title"] for row in csv_of(answer)}
     assert cells.keys() == titles.keys()
     for name, title in titles.items():
         if title in FORMULAS:
@@ -163,7 +162,6 @@ def test_plain_text_is_exported_as_it_is() -> None:
 def test_export_follows_the_filters_of_the_list(admin_client: Client) -> None:
     factories.group("gid_a", members=["uid_x"])
     factories.user("uid_y")
-    text = admin_client.get(f"{LIST}export/?kind=user").content.decode("utf-8-sig")
-    rows = list(csv.DictReader(io.StringIO(text)))
+    rows = csv_of(admin_client.get(f"{LIST}export/?kind=user"))
     assert [(row["name"], row["groups"]) for row in rows] == [("uid_x", "gid_a"), ("uid_y", "")]
     assert admin_client.get(f"{LIST}export/?nope=1").status_code == 302

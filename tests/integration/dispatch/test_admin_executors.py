@@ -6,19 +6,14 @@ from typing import Any
 
 import pytest
 from django.test import Client
-from django.urls import reverse
 
 from apps.dispatch.models import Executor, Membership
 from apps.dispatch.services import executors, pull
 from apps.journal.models import JournalEntry
 from tests import callback, factories
-from tests.pages import form_of, text_of
+from tests.pages import form_of, page_of, text_of
 
 LIST = "/admin/dispatch/executor/"
-
-
-def page_of(client: Client, executor: Executor) -> Any:
-    return client.get(reverse("admin:dispatch_executor_change", args=[executor.pk]))
 
 
 def save(client: Client, executor: Executor, **changes: Any) -> Any:

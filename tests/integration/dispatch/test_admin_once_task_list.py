@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from django.test import Client
-from django.urls import reverse
 
 from apps.dispatch.admin import task_head
 from apps.dispatch.models import OnceTask
@@ -18,8 +17,8 @@ from apps.dispatch.services import ending, tasks, templates
 from apps.journal.models import JournalEntry
 from tests import callback, factories
 from tests.frozen import FrozenClock
-from tests.integration.dispatch.test_admin_once_tasks import LIST, page_of, plan, save
-from tests.pages import form_of, nothing_drawn, text_of
+from tests.integration.dispatch.test_admin_once_tasks import LIST, plan, save
+from tests.pages import form_of, page_of, rows_of, text_of
 
 
 # --- the list ---------------------------------------------------------------------------------
@@ -62,10 +61,7 @@ def test_search_for_a_title_covers_all_times_unless_days_are_given(
 
 
 def titles(client: Client, **query: str) -> list[str]:
-    """Of the rows of the list, which is not drawn."""
-    with nothing_drawn():
-        page: Any = client.get(LIST, query)
-    return [task.title for task in page.context_data["cl"].result_list]
+    return [task.title for task in rows_of(client, LIST, **query)]
 
 
 def test_filters_and_search(admin_client: Client, subtests: pytest.Subtests) -> None:
@@ -202,13 +198,8 @@ def task(db: None) -> OnceTask:
     return made
 
 
-def html_of(client: Client, task: OnceTask) -> str:
-    address = reverse("admin:dispatch_oncetask_change", args=[task.pk])
-    return client.get(address).content.decode()
-
-
 def test_quota_and_who_got_it_come_before_the_form(admin_client: Client, task: OnceTask) -> None:
-    page = html_of(admin_client, task)
+    page = page_of(admin_client, task).content.decode()
     parts = ("1 of 3 handed out, 2 left", "uid_b", "Cancelled 1", 'name="title"', "Task created")
     places = [page.index(part) for part in parts]
     assert places == sorted(places)
@@ -217,7 +208,8 @@ def test_quota_and_who_got_it_come_before_the_form(admin_client: Client, task: O
 
 def test_each_count_leads_to_those_dispatches(admin_client: Client, task: OnceTask) -> None:
     found = re.findall(
-        r'<a class="text-link" href="([^"]*)">(\w+) (\d+)</a>', html_of(admin_client, task)
+        r'<a class="text-link" href="([^"]*)">(\w+) (\d+)</a>',
+        page_of(admin_client, task).content.decode(),
     )
     assert [(word, number) for _url, word, number in found] == [("Open", "1"), ("Cancelled", "1")]
     for url, _word, number in found:
@@ -229,8 +221,7 @@ def test_only_the_newest_are_counted(
     admin_client: Client, task: OnceTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(task_head, "MAX_COUNTED", 1)
-    address = reverse("admin:dispatch_oncetask_change", args=[task.pk])
-    text = text_of(admin_client.get(address))
+    text = text_of(page_of(admin_client, task))
     assert "Open 1 among the newest 1 dispatches" in text
     assert "Cancelled 1" not in text
 
@@ -241,5 +232,5 @@ def test_members_of_a_full_task_are_counted(admin_client: Client) -> None:
     task = factories.once_task(group, mode="multi", dispatch_times=None)
     for name in names:
         callback.take_next(factories.member(name))
-    page = admin_client.get(reverse("admin:dispatch_oncetask_change", args=[task.pk]))
+    page = page_of(admin_client, task)
     assert "Full 2 of 2 members" in text_of(page)

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from django.test import Client
-from django.urls import reverse
 from django.utils import timezone
 
 from apps.dispatch.models import OnceTask, Template
@@ -16,14 +15,10 @@ from apps.dispatch.services import tasks, templates
 from apps.journal.models import JournalEntry
 from tests import factories
 from tests.frozen import FrozenClock
-from tests.pages import form_of, text_of
+from tests.pages import form_of, page_of, text_of
 
 LIST = "/admin/dispatch/oncetask/"
 ADD = f"{LIST}add/"
-
-
-def page_of(client: Client, task: OnceTask) -> Any:
-    return client.get(reverse("admin:dispatch_oncetask_change", args=[task.pk]))
 
 
 def save(client: Client, task: OnceTask, **changes: Any) -> Any:

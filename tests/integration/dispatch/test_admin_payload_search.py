@@ -22,7 +22,7 @@ from tests.integration.dispatch import housekeeping
 from tests.integration.jobs.admin.pages import shown
 from tests.integration.jobs.admin.test_job_export import exported
 from tests.jobs import job_type, jobs
-from tests.pages import nothing_drawn, text_of
+from tests.pages import rows_of, text_of
 from tests.statements import sent_by
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
@@ -94,10 +94,7 @@ def mail(alice: Executor) -> None:
 
 
 def listed(client: Client, url: str, **query: str) -> list[int]:
-    """The rows of the list, which is not drawn."""
-    with nothing_drawn():
-        page: Any = client.get(url, query)
-    return [row.pk for row in page.context_data["cl"].result_list]
+    return [row.pk for row in rows_of(client, url, **query)]
 
 
 def compared_for(client: Client, url: str, typed: str) -> tuple[Any, list[str]]:

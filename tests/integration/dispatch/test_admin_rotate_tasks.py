@@ -12,7 +12,7 @@ from django.urls import reverse
 from apps.dispatch.models import RotateTask
 from apps.dispatch.services import tasks
 from tests import callback, factories
-from tests.pages import nothing_drawn, text_of
+from tests.pages import nothing_drawn, rows_of, text_of
 
 pytestmark = pytest.mark.usefixtures("alice")
 
@@ -149,10 +149,7 @@ def test_list_shows_the_rotations_that_run_in_the_period(
 
 
 def titles(client: Any, **query: str) -> list[str]:
-    """Of the rows of the list, which is not drawn."""
-    with nothing_drawn():
-        page = client.get(reverse(LIST), query)
-    return [task.title for task in page.context_data["cl"].result_list]
+    return [task.title for task in rows_of(client, reverse(LIST), **query)]
 
 
 def test_list_shows_stock_and_room(admin_client: Any, frozen_clock: Any) -> None:

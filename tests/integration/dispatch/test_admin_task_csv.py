@@ -15,7 +15,7 @@ from apps.dispatch.models import Executor, OnceTask, RotateTask
 from apps.journal.models import JournalEntry
 from tests import factories
 from tests.frozen import FrozenClock
-from tests.pages import form_of, text_of
+from tests.pages import csv_of, form_of, text_of
 
 pytestmark = pytest.mark.django_db
 
@@ -24,8 +24,7 @@ ROTATE = "/admin/dispatch/rotatetask/"
 
 
 def export(client: Client, address: str = ONCE, query: str = "") -> list[dict[str, str]]:
-    text = client.get(f"{address}export/{query}").content.decode("utf-8-sig")
-    return list(csv.DictReader(io.StringIO(text)))
+    return csv_of(client.get(f"{address}export/{query}"))
 
 
 def as_csv(*rows: dict[str, Any]) -> str:

@@ -7,20 +7,15 @@ from typing import Any
 
 import pytest
 from django.test import Client
-from django.urls import reverse
 
 from apps.dispatch.models import OnceTask, Template
 from apps.dispatch.services import templates
 from apps.journal.models import JournalEntry
 from tests import factories
-from tests.pages import form_of, text_of
+from tests.pages import form_of, page_of, text_of
 
 LIST = "/admin/dispatch/template/"
 NEWER = {"type": "object", "properties": {"shop": {"type": "string"}}}
-
-
-def page_of(client: Client, template: Template) -> Any:
-    return client.get(reverse("admin:dispatch_template_change", args=[template.pk]))
 
 
 def save(client: Client, template: Template, schema: Any, **changes: str) -> Any:

@@ -21,7 +21,7 @@ from apps.dispatch.services import tasks
 from tests import callback, factories
 from tests.frozen import FrozenClock
 from tests.integration.api.world import checksum
-from tests.pages import form_of, text_of
+from tests.pages import change_url, form_of, page_of, text_of
 
 pytestmark = pytest.mark.django_db
 
@@ -94,7 +94,7 @@ def test_page_of_a_user_asks_about_the_tasks_that_reach_it(
     group = factories.group("gid_a", ["uid_alice"])
     own, of_group = factories.once_task(alice), factories.rotation(group)
     strange = factories.once_task(factories.user("uid_bob"))
-    page = admin_client.get(reverse("admin:dispatch_executor_change", args=[alice.pk]))
+    page = page_of(admin_client, alice)
     html = page.content.decode()
     for task in (own, of_group):
         assert f'<option value="{task.source}:{task.pk}"' in html
@@ -106,7 +106,7 @@ def test_page_of_a_user_asks_about_the_tasks_that_reach_it(
 
 def test_page_of_a_task_asks_for_whom(alice: Executor, admin_client: Client) -> None:
     for task in (factories.once_task(alice), factories.rotation(alice)):
-        page = admin_client.get(reverse(f"admin:dispatch_{task.source}task_change", args=[task.pk]))
+        page = page_of(admin_client, task)
         field = f'name="task" value="{task.source}:{task.pk}" form="why-not">'
         assert f'<input type="hidden" {field}' in page.content.decode()
         assert form_of(page, "title")["executor"] == "uid_alice"
@@ -122,7 +122,7 @@ def test_others_are_as_unknown_as_none(limited: Any, alice: Executor) -> None:
     text = asked(olga, executor="uid_alice", task=f"once:{hidden.pk}")
     assert f"There is no task once:{hidden.pk}" in text
     assert "Secret" not in text
-    page = olga.get(reverse("admin:dispatch_executor_change", args=[alice.pk]))
+    page = page_of(olga, alice)
     assert f"once:{hidden.pk}" not in page.content.decode()
 
 
@@ -143,10 +143,6 @@ def test_repeats_of_a_blocking_task_are_shown_once() -> None:
             for old, new, mark in compared(runs(before), runs(list(map(item, after))))
         ]
         assert rows == [(1, 1, "changed"), (2, 2, ""), *shown]
-
-
-def change_url(task: Any) -> str:
-    return reverse(f"admin:dispatch_{task.source}task_change", args=[task.pk])
 
 
 def what_ifs(client: Client, url: str, *cases: dict[str, str]) -> Iterator[Any]:

@@ -23,7 +23,7 @@ from tests.callback import end, take_next
 from tests.frozen import FrozenClock
 from tests.integration.api.world import checksum
 from tests.integration.dispatch import plans
-from tests.pages import nothing_drawn, text_of
+from tests.pages import rows_of, text_of
 from tests.statements import analyze, indexes_on, is_read, is_sorted, parameters_up_to, sent_by
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
@@ -205,9 +205,7 @@ def listed(client: Client) -> dict[str, int]:
         "overdue": (TASKS, {"status": "overdue", **ALL_DAYS}),
         "silent": (EXECUTORS, {"silent": "True"}),
     }
-    with nothing_drawn():
-        pages: Any = {name: client.get(url, query) for name, (url, query) in queries.items()}
-    return {name: len(page.context_data["cl"].result_list) for name, page in pages.items()}
+    return {name: len(rows_of(client, url, **query)) for name, (url, query) in queries.items()}
 
 
 @pytest.fixture

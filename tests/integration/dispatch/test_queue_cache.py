@@ -34,16 +34,6 @@ def _reads_plan(sql: str) -> bool:
     return sql.startswith("SELECT") and 'FROM "dispatch_rotatetask"' in sql.replace("`", '"')
 
 
-def test_the_tasks_are_read_once_for_many_pulls() -> None:
-    """S0.19: the queue is used again while nothing has changed."""
-    alice = factories.user()
-    for _ in range(3):
-        factories.once_task(alice)
-    assert plans_read(lambda: finish(alice)) == 1
-    assert plans_read(lambda: finish(alice)) == 0
-    assert plans_read(lambda: take_next(alice)) == 0
-
-
 def test_a_plan_larger_than_the_memory_pushes_out_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is served all the same."""
     for name in ("plans", "entries"):

@@ -20,6 +20,7 @@ from apps.dispatch.services.pull import Nothing
 from tests import callback, factories
 from tests.callback import take_next
 from tests.integration.dispatch import housekeeping
+from tests.integration.dispatch.pair import answered
 from tests.processes import eventually
 from tests.statements import waits_for_a_lock
 
@@ -93,10 +94,8 @@ def test_after_a_delete_has_been_answered_nobody_gets_any(racers: Any, count: in
         if count == 1:
             tasks.delete_task(task=OnceTask.objects.get(pk=planned[0].pk), actor="admin:olga")
         else:
-            assert (
-                bulk.change(OnceTask.objects.all(), "delete", actor="admin:olga", reason="x").done
-                == count
-            )
+            done = bulk.change(OnceTask.objects.all(), "delete", actor="admin:olga", reason="x")
+            assert done.done == count
         deleted.set()
 
     assert racers([*(lambda name=name: pull(name) for name in names), delete]).errors == []
@@ -232,10 +231,8 @@ def test_callbacks_of_one_number_end_it_once(racers: Any) -> None:
     taken = callback.taken(alice)
 
     def report(outcome: str) -> str:
-        try:
-            return callback.call_back(executor=alice, number=taken.pk, outcome=outcome).state
-        except PlatformError as error:
-            return error.code
+        done = {"executor": alice, "number": taken.pk, "outcome": outcome}
+        return answered(lambda: callback.call_back(**done).state)
 
     race = racers([lambda o=o: report(o) for o in ["succeeded", "failed"] * 5])
     winner = Dispatch.objects.get().state
@@ -264,23 +261,15 @@ def test_pull_and_callback_of_one_user_are_serialisable(racers: Any) -> None:
 def test_sweep_and_callback_end_it_once(racers: Any, frozen_clock: Any) -> None:
     """I11, I15: quota returned once or kept, never both."""
     names = [f"uid_{i}" for i in range(8)]
-    factories.once_task(
-        factories.group("gid_all", names), mode="multi", dispatch_times=8, lease_seconds=60
-    )
-    numbers = {}
-    for name in names:
-        taken = callback.taken(factories.member(name))
-        numbers[name] = taken.pk
+    fields: dict[str, Any] = {"mode": "multi", "dispatch_times": 8, "lease_seconds": 60}
+    factories.once_task(factories.group("gid_all", names), **fields)
+    numbers = {name: callback.taken(factories.member(name)).pk for name in names}
     frozen_clock.advance(seconds=61)
     until = clock.now() + timedelta(seconds=30)
 
     def report(name: str) -> str:
-        try:
-            return callback.call_back(
-                executor=factories.member(name), number=numbers[name], outcome="succeeded"
-            ).state
-        except PlatformError as error:
-            return error.code
+        done = {"executor": factories.member(name), "number": numbers[name]}
+        return answered(lambda: callback.call_back(**done, outcome="succeeded").state)
 
     race = racers([lambda: expire_due(until=until), *(lambda n=n: report(n) for n in names)])
     ends = Counter(race.results[1:])

@@ -171,6 +171,14 @@ CHANGES = st.fixed_dictionaries(
 )
 
 
+def as_it_becomes(answer: WhatIf, period: Period, task: Any, changes: dict[str, Any]) -> None:
+    """Before the save the queues are as they were shown, and after it, too."""
+    before = [preview.preview(change.executor, period) for change in answer.changes]
+    assert [change.before for change in answer.changes] == before
+    tasks.update_task(task=task, changes=changes, actor="test")
+    assert [change.after.items for change in answer.changes] == saved(answer, period)
+
+
 def saved(answer: WhatIf, period: Period, new: Any = None) -> list[Any]:
     """What the previews show after the save, with a new task's id as before it had one."""
     after = []
@@ -204,10 +212,7 @@ def test_what_members_have_had_counts_for_the_executor_of_each_version(
 
     for who in (ann, bob):
         answer = what_if.what_if_updated(task=task, changes={"executor": who}, period=period)
-        before = [preview.preview(change.executor, period) for change in answer.changes]
-        assert [change.before for change in answer.changes] == before
-        tasks.update_task(task=task, changes={"executor": who}, actor="test")
-        assert [change.after.items for change in answer.changes] == saved(answer, period)
+        as_it_becomes(answer, period, task, {"executor": who})
         tasks.update_task(task=task, changes={"executor": group}, actor="test")
 
 
@@ -249,12 +254,7 @@ def test_edit_is_shown_and_not_done(
                 tasks.update_task(task=task, changes=fields, actor="test")
             return
         assert every_row() == rows
-        before = [preview.preview(change.executor, period) for change in answer.changes]
-        assert [change.before for change in answer.changes] == before
-
-        tasks.update_task(task=task, changes=fields, actor="test")
-
-        assert [change.after.items for change in answer.changes] == saved(answer, period)
+        as_it_becomes(answer, period, task, fields)
 
 
 @plans.in_worlds(30, fields=plans.task_fields())

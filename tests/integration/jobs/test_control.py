@@ -217,18 +217,8 @@ def test_retry_waits_for_an_open_twin_to_end() -> None:
     assert not submit("mail", key="order-1", unique=True).created
 
 
-def test_retry_on_one_of_more_hosts_than_an_error_names() -> None:
-    now = clock.now()
-    made = {"started_at": now, "last_heartbeat_at": now}
-    names = [f"host-{number:03}" for number in range(control.MAX_NAMED + 1)]
-    Worker.objects.bulk_create([Worker(name=f"{each}:1", host=each, **made) for each in names])
-    for host in (names[0], names[-1]):
-        job = job_in(t.FAILED)
-        assert control.retry(job=job, host=host, **WHO).affinity_host == host
-
-
 def test_retry_on_a_host() -> None:
-    """S1.8: of a registered worker, and of those that the type allows."""
+    """S1.8: of a registered worker, of those that the type allows, of more than an error names."""
     job = job_in("failed")
     for name in ("host-a:1", "host-b:1"):
         factories.worker(name)
@@ -243,6 +233,13 @@ def test_retry_on_a_host() -> None:
         control.retry(job=job, host="host-a", **WHO)
     control.retry(job=job, host="host-b", **WHO)
     assert (row(job).affinity_host, row(job).affinity_until) == ("host-b", None)
+    now = clock.now()
+    made = {"started_at": now, "last_heartbeat_at": now}
+    names = [f"more-{number:03}" for number in range(control.MAX_NAMED + 1)]
+    Worker.objects.bulk_create([Worker(name=f"{each}:1", host=each, **made) for each in names])
+    job_type(allowed_hosts=[])
+    for host in (names[0], names[-1]):
+        assert control.retry(job=job_in(t.FAILED), host=host, **WHO).affinity_host == host
 
 
 # --- run now ------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from tests import factories
 from tests.frozen import FrozenClock
 from tests.jobs import job_type, last_entry, rescue, share, take
 from tests.pools import (
+    FIVE,
     NAME,
     OPERATOR,
     THEIRS,
@@ -33,8 +34,6 @@ from tests.pools import (
 )
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_clock"), pytest.mark.both]
-
-FIVE = {"a": 1, "b": 2, "c": 3, "d": 4, "e": 5}
 
 
 # --- assign -------------------------------------------------------------------------------------

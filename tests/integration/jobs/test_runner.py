@@ -223,16 +223,20 @@ def test_job_whose_worker_was_lost_runs_beside_others_and_stops_none(
 # --- The end of a process -----------------------------------------------------------------------
 
 
-def test_handler_past_its_deadline_ends_the_process_and_frees_its_neighbours(
-    handle: Make, process: Process, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """F23: what is done is settled, what has not started is released; the stuck one is rescued."""
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stop waits for nobody, and in no thread: the connection of a test belongs to its own."""
     monkeypatch.setattr(settings, "JOB_STOP_SECONDS", 0, raising=False)
-    codes: list[int] = []
-    watchdog = Watchdog(process, leave=codes.append)
-    # The connection of a test belongs to its thread.
     monkeypatch.setattr(threading.Thread, "start", lambda self: self.run())
     monkeypatch.setattr(threading.Thread, "join", lambda self, timeout=None: None)
+
+
+def test_handler_past_its_deadline_ends_the_process_and_frees_its_neighbours(
+    handle: Make, process: Process, monkeypatch: pytest.MonkeyPatch, at_once: None
+) -> None:
+    """F23: what is done is settled, what has not started is released; the stuck one is rescued."""
+    codes: list[int] = []
+    watchdog = Watchdog(process, leave=codes.append)
 
     def mail(context: Any) -> None:
         if context["position"] == 1:
@@ -261,12 +265,9 @@ def test_handler_past_its_deadline_ends_the_process_and_frees_its_neighbours(
 
 
 def test_job_whose_handler_outlasts_a_stop_is_put_back_and_uses_up_no_attempt(
-    handle: Make, process: Process, monkeypatch: pytest.MonkeyPatch
+    handle: Make, process: Process, at_once: None
 ) -> None:
     """Also the only one; nobody starts it before the process has ended."""
-    monkeypatch.setattr(settings, "JOB_STOP_SECONDS", 0, raising=False)
-    monkeypatch.setattr(threading.Thread, "start", lambda self: self.run())
-    monkeypatch.setattr(threading.Thread, "join", lambda self, timeout=None: None)
     seen: list[Any] = []
     began = clock.now()
 

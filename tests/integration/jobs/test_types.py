@@ -108,10 +108,9 @@ def test_true_is_another_word_of_a_schema_than_1() -> None:
 
 def test_pause_needs_a_reason_and_a_coming_end() -> None:
     mail = factories.job_type("mail")
-    with pytest.raises(Invalid, match="Say why"):
-        types.pause_type(job_type=mail, reason="", actor=ACTOR)
-    with pytest.raises(Invalid, match="is past"):
-        types.pause_type(job_type=mail, reason="x", actor=ACTOR, until=clock.now())
+    for reason, said in (("", "Say why"), ("x", "is past")):
+        with pytest.raises(Invalid, match=said):
+            types.pause_type(job_type=mail, reason=reason, actor=ACTOR, until=clock.now())
     assert not JobType.objects.get().paused
 
 

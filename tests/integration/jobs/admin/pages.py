@@ -27,10 +27,6 @@ def outside(key: ApiClient, name: str = "pi-1", **columns: Any) -> Worker:
     return factories.worker(name, **columns)
 
 
-def worker_url(worker: Worker) -> str:
-    return reverse("admin:jobs_worker_change", args=[worker.pk])
-
-
 def edit_url(number: int) -> str:
     return reverse("admin:jobs_job_edit", args=[number])
 

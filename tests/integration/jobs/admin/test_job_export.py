@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import csv
-import io
 from typing import Any
 
 import pytest
@@ -17,7 +15,7 @@ from apps.common.admin import export
 from tests import callback, factories
 from tests.history import archived
 from tests.jobs import job_type, jobs
-from tests.pages import text_of
+from tests.pages import csv_of, text_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
@@ -28,7 +26,7 @@ ARCHIVE = "/admin/jobs/archivedjob/"
 def exported(client: Client, url: str) -> list[dict[str, str]]:
     page: Any = client.get(url)
     assert page["Content-Type"] == "text/csv; charset=utf-8"
-    return list(csv.DictReader(io.StringIO(page.content.decode("utf-8-sig"))))
+    return csv_of(page)
 
 
 @pytest.fixture(autouse=True)

@@ -16,15 +16,11 @@ from apps.journal.models import JournalEntry
 from tests import factories
 from tests.integration.jobs.admin.pages import TYPES, buttons
 from tests.jobs import job_type, jobs, take
-from tests.pages import form_of, nothing_drawn, text_of
+from tests.pages import change_url, form_of, nothing_drawn, text_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_clock")]
 
 ADD = f"{TYPES}add/"
-
-
-def page_url(made: JobType) -> str:
-    return reverse("admin:jobs_jobtype_change", args=[made.pk])
 
 
 def act(client: Client, name: str, made: JobType, **data: str) -> Any:
@@ -39,13 +35,13 @@ def test_type_is_made_and_changed_by_a_configurer(role_client: Any) -> None:
     assert client.post(ADD, {**form, "allowed_hosts": "host-a"}).status_code == 302
     made = JobType.objects.get()
     assert (made.name, made.stages, made.allowed_hosts) == ("mail", ["pack", "send"], ["host-a"])
-    form = form_of(client.get(page_url(made)), "max_attempts")
-    client.post(page_url(made), {**form, "max_attempts": "7", "max_running": "2"})
+    form = form_of(client.get(change_url(made)), "max_attempts")
+    client.post(change_url(made), {**form, "max_attempts": "7", "max_running": "2"})
     made.refresh_from_db()
     assert (made.max_attempts, made.max_running, made.stages) == (7, 2, ["pack", "send"])
     entry = JournalEntry.objects.latest("id")
     assert (entry.event, entry.actor) == ("type_changed", "admin:configurer")
-    text = text_of(client.get(page_url(made)))
+    text = text_of(client.get(change_url(made)))
     assert "maximum attempts 3 → 7" in text
     assert "Job type created" in text
 
@@ -54,7 +50,7 @@ def test_wrong_setting_is_shown_beside_its_field(
     admin_client: Client, subtests: pytest.Subtests
 ) -> None:
     made = job_type()
-    form = form_of(admin_client.get(page_url(made)), "max_attempts")
+    form = form_of(admin_client.get(change_url(made)), "max_attempts")
     for wrong in (
         {"max_attempts": "0"},
         {"retry_jitter": "1.5"},
@@ -68,7 +64,7 @@ def test_wrong_setting_is_shown_beside_its_field(
         {"max_attempts": "0", "weight": "0"},
     ):
         with subtests.test(wrong=wrong), nothing_drawn():
-            page: Any = admin_client.post(page_url(made), {**form, **wrong})
+            page: Any = admin_client.post(change_url(made), {**form, **wrong})
             assert page.status_code == 200
             assert wrong.keys() <= set(page.context_data["adminform"].form.errors)
             assert JobType.objects.get().version == made.version
@@ -76,9 +72,9 @@ def test_wrong_setting_is_shown_beside_its_field(
 
 def test_name_is_fixed_once_made(admin_client: Client) -> None:
     made = job_type()
-    form = form_of(admin_client.get(page_url(made)), "max_attempts")
+    form = form_of(admin_client.get(change_url(made)), "max_attempts")
     assert "name" not in form
-    admin_client.post(page_url(made), {**form, "name": "other"})
+    admin_client.post(change_url(made), {**form, "name": "other"})
     assert JobType.objects.get().name == "mail"
 
 
@@ -100,7 +96,7 @@ def test_pause_until_and_resume(role_client: Any) -> None:
     """S4.19: with a reason, and by itself over again."""
     client = role_client("operator")
     made = job_type()
-    assert "Resume" not in buttons(client.get(page_url(made)))
+    assert "Resume" not in buttons(client.get(change_url(made)))
     past = act(client, "pause", made, until="2026-03-02T08:00")
     expected = "2026-03-02 08:00:00 UTC is past; choose a later time."
     assert past.context["form"].errors == {"until": [expected]}
@@ -109,7 +105,7 @@ def test_pause_until_and_resume(role_client: Any) -> None:
     made.refresh_from_db()
     assert made.paused
     assert made.paused_until.isoformat() == "2026-03-02T12:00:00+00:00"
-    page = client.get(page_url(made))
+    page = client.get(change_url(made))
     assert "mail paused until 2026-03-02 12:00:00 UTC." in text_of(page)
     assert "Paused until 2026-03-02 12:00:00 UTC in 3 h 0 min : CRM is down" in text_of(page)
     assert buttons(page) == {"Resume"}
@@ -128,19 +124,19 @@ def test_breaker_is_shown_and_closed_by_hand(role_client: Any) -> None:
     TypeState.objects.create(
         type="mail", breaker=breaker.OPEN, breaker_since=clock.now() - timedelta(seconds=10)
     )
-    page = client.get(page_url(made))
+    page = client.get(change_url(made))
     assert "Breaker Open first probe 2026-03-02 09:00:20 UTC in 20 s" in text_of(page)
     assert "Breaker open" in text_of(client.get(TYPES))
     act(client, "reset_breaker", made)
     assert TypeState.objects.get().breaker == breaker.CLOSED
     assert JournalEntry.objects.latest("id").event == "breaker_reset"
-    assert "Breaker Closed" in text_of(client.get(page_url(made)))
+    assert "Breaker Closed" in text_of(client.get(change_url(made)))
 
 
 def test_settings_are_for_configurers_alone(role_client: Any) -> None:
     made = job_type()
     for role in ("viewer", "operator"):
-        answer = role_client(role).post(page_url(made), {"max_attempts": "9"})
+        answer = role_client(role).post(change_url(made), {"max_attempts": "9"})
         assert answer.status_code == 403, role
     assert JobType.objects.get().max_attempts == 3
 
@@ -162,9 +158,9 @@ def test_type_that_no_live_worker_serves_is_named(admin_client: Client) -> None:
         page = admin_client.get(url)
         assert [made.name for made in page.context["unserved"]] == ["bound", "crm", "scan", "web"]
         assert "No live worker runs these types" in text_of(page)
-    page = admin_client.get(page_url(JobType.objects.get(name="web")))
+    page = admin_client.get(change_url(JobType.objects.get(name="web")))
     assert "No live worker runs jobs of type web" in text_of(page)
-    served = text_of(admin_client.get(page_url(JobType.objects.get(name="mail"))))
+    served = text_of(admin_client.get(change_url(JobType.objects.get(name="mail"))))
     assert "Workers: host-a:0" in served
 
 
@@ -173,7 +169,7 @@ def test_type_for_workers_over_http_misses_one_only_while_jobs_wait(admin_client
     made = job_type("video", handler="")
     for url in (TYPES, reverse("admin:jobs_worker_changelist")):
         assert admin_client.get(url).context["unserved"] == []
-    assert "No live worker runs jobs of type video" in text_of(admin_client.get(page_url(made)))
+    assert "No live worker runs jobs of type video" in text_of(admin_client.get(change_url(made)))
 
     jobs(1, "video", affinity_host="pi-1")
 

@@ -16,12 +16,11 @@ from tests.frozen import FrozenClock
 from tests.integration.jobs.admin.pages import TYPES, page_of
 from tests.jobs import job_type
 from tests.pages import text_of
-from tests.pools import NAME, assign, fill, job_of, pool, waiting
+from tests.pools import FIVE, NAME, assign, fill, job_of, pool, waiting
 
 pytestmark = pytest.mark.django_db
 
 POOLS = f"{TYPES}pools/"
-FIVE = {"a": 1, "b": 2, "c": 3, "d": 4, "e": 5}
 
 
 @pytest.fixture(autouse=True)

@@ -23,9 +23,9 @@ from apps.jobs.services.settle import settle
 from apps.journal.models import JournalEntry
 from tests import factories
 from tests.frozen import FrozenClock
-from tests.integration.jobs.admin.pages import LIST, WORKERS, buttons, outside, page_of, worker_url
+from tests.integration.jobs.admin.pages import LIST, WORKERS, buttons, outside, page_of
 from tests.jobs import HERE, end, job_type, jobs, row, take
-from tests.pages import tables_of, text_of
+from tests.pages import change_url, tables_of, text_of
 from tests.statements import OPEN_JOBS, analyze, indexes_on, is_read, sent_by
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_clock")]
@@ -126,17 +126,17 @@ def test_page_lists_what_the_worker_runs_now(
     take(by=HERE._replace(name="pi-1"))
     frozen_clock.advance(seconds=90)
 
-    page = admin_client.get(worker_url(worker))
+    page = admin_client.get(change_url(worker))
 
     assert lines_of(page) == [
         [str(number), "mail", "order-17", "1 min 30 s", "40 %", "1 / 3", "in 8 min 30 s"]
     ]
     assert reverse("admin:jobs_job_change", args=[number]) in page.content.decode()
-    assert [line[0] for line in lines_of(admin_client.get(worker_url(other)))] == [str(foreign)]
+    assert [line[0] for line in lines_of(admin_client.get(change_url(other)))] == [str(foreign)]
 
     frozen_clock.move_to(frozen_clock.instant - timedelta(seconds=90))
     settle(outcomes=[held.ended("succeeded")], caller=Caller(key.client_id))
-    assert "It runs nothing now." in text_of(admin_client.get(worker_url(worker)))
+    assert "It runs nothing now." in text_of(admin_client.get(change_url(worker)))
 
 
 @pytest.mark.django_db(transaction=True)
@@ -149,7 +149,7 @@ def test_running_jobs_are_found_by_an_index_of_what_runs(
     jobs(560)
     take(60, by=HERE._replace(name="pi-1", client=key.client_id))
     analyze(Job)
-    for url in (WORKERS, worker_url(worker)):
+    for url in (WORKERS, change_url(worker)):
         reads = [sql for sql in sent_by(lambda url=url: admin_client.get(url)) if is_read(Job, sql)]  # type: ignore[misc]
         assert reads, url
         for sql in reads:
@@ -190,7 +190,7 @@ def test_running_jobs_of_others_are_not_shown_to_people_with_limits(
     [own, foreign] = [*jobs(), *jobs(1, "sms")]
     worker = factories.worker(HERE.name, types=["mail", "sms"])
     take(types=("mail", "sms"))
-    for url in (WORKERS, f"{WORKERS}running/", worker_url(worker)):
+    for url in (WORKERS, f"{WORKERS}running/", change_url(worker)):
         shown = text_of(role_client("operator").get(url))
         assert str(own) in shown
         assert str(foreign) not in shown
@@ -204,15 +204,15 @@ def test_job_leads_to_its_worker_by_key_and_name(admin_client: Client, key: ApiC
     [held] = take(by=HERE._replace(name="pi-1", client=key.client_id))
 
     running = admin_client.get(reverse("admin:jobs_job_change", args=[number]))
-    assert worker_url(worker) in running.content.decode()
-    assert worker_url(other) not in running.content.decode()
+    assert change_url(worker) in running.content.decode()
+    assert change_url(other) not in running.content.decode()
     assert "pi-1 · API key Warehouse" in text_of(running)
 
     settle(outcomes=[held.ended("succeeded")], caller=Caller(key.client_id))
     assert row(number).status == "succeeded"
     ended = page_of(admin_client, number).content.decode()
-    assert worker_url(worker) in ended
-    assert worker_url(other) not in ended
+    assert change_url(worker) in ended
+    assert change_url(other) not in ended
 
 
 def test_job_leads_to_a_worker_that_is_gone_until_its_row_is_forgotten(
@@ -225,8 +225,8 @@ def test_job_leads_to_a_worker_that_is_gone_until_its_row_is_forgotten(
     register.leave(name=HERE.name)
     html = page_of(admin_client, number).content.decode()
     # In the table of attempts and among the fields.
-    assert html.count(worker_url(worker)) == 2
-    page = admin_client.get(worker_url(worker))
+    assert html.count(change_url(worker)) == 2
+    page = admin_client.get(change_url(worker))
     assert "Gone" in text_of(page)
     assert f"{LIST}?worker={HERE.name.replace(':', '%3A')}" in page.content.decode()
 
@@ -234,7 +234,7 @@ def test_job_leads_to_a_worker_that_is_gone_until_its_row_is_forgotten(
 
     page = page_of(admin_client, number)
     assert HERE.name in text_of(page)
-    assert worker_url(worker) not in page.content.decode()
+    assert change_url(worker) not in page.content.decode()
 
 
 def act(client: Client, name: str, *workers: Worker) -> Any:
@@ -246,7 +246,7 @@ def act(client: Client, name: str, *workers: Worker) -> Any:
 def test_operator_makes_a_worker_quiet_and_resumes_it(role_client: Callable[[str], Client]) -> None:
     job_type()
     client, worker = role_client("operator"), factories.worker()
-    page = client.get(worker_url(worker))
+    page = client.get(change_url(worker))
     assert buttons(page) == {"Quiet"}
     question = client.get(f"{WORKERS}act/quiet/?ids={worker.pk}")
     assert "take nothing new from their next heartbeat on" in text_of(question)
@@ -254,7 +254,7 @@ def test_operator_makes_a_worker_quiet_and_resumes_it(role_client: Callable[[str
     done = act(client, "quiet", worker)
 
     assert "1 worker made quiet." in text_of(client.get(done["Location"]))
-    page = client.get(worker_url(worker))
+    page = client.get(change_url(worker))
     assert buttons(page) == {"Resume"}
     text = text_of(page)
     assert "Quiet since 2026-03-02 09:00:00 UTC : New disk (operator)" in text
@@ -287,9 +287,9 @@ def test_one_click_in_the_list_makes_a_worker_quiet(role_client: Callable[[str],
 
     assert answer["Location"] == f"{WORKERS}?state=active"
     assert Worker.objects.get(pk=worker.pk).is_quiet
-    text = text_of(client.get(worker_url(worker)))
+    text = text_of(client.get(change_url(worker)))
     assert "Quiet since" in text and " : " not in text
-    assert "cell-button" not in client.get(worker_url(worker)).content.decode()
+    assert "cell-button" not in client.get(change_url(worker)).content.decode()
     viewer = role_client("viewer").get(WORKERS).content.decode()
     assert "cell-button" not in viewer
 
@@ -299,7 +299,7 @@ def test_gone_worker_that_would_come_back_quiet_says_so_and_is_resumed(
 ) -> None:
     client, worker = role_client("operator"), outside(key, state="gone", is_quiet=True)
     assert "pi-1 Gone Resume quiet" in text_of(client.get(WORKERS))
-    assert buttons(client.get(worker_url(worker))) == {"Resume"}
+    assert buttons(client.get(change_url(worker))) == {"Resume"}
 
     act(client, "resume", worker)
 
@@ -314,7 +314,7 @@ def test_person_limited_to_types_is_told_who_can(
     client = role_client("operator")
     for name, is_quiet in (("quiet", False), ("resume", True)):
         worker = factories.worker(f"host-{name}:1", is_quiet=is_quiet)
-        assert buttons(client.get(worker_url(worker))) == set()
+        assert buttons(client.get(change_url(worker))) == set()
 
         assert "a worker runs those of others, too" in text_of(act(client, name, worker))
         assert Worker.objects.get(pk=worker.pk).is_quiet == is_quiet
