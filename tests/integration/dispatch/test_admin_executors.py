@@ -154,24 +154,21 @@ def test_wrong_members_are_refused_beside_their_box_and_nobody_joins(admin_clien
 
 
 # --- operators with limits --------------------------------------------------------------------
-def test_export_of_an_operator_with_limits_can_be_imported_again(limited: Any) -> None:
-    """It names no group that the operator does not see, as the page of the user does not."""
+def test_operator_with_limits_sees_no_other_group_and_brings_no_stranger_into_view(
+    limited: Any,
+) -> None:
+    """ASVS 8.2.2: joining a visible group would show the stranger's dispatches."""
     for name in ("gid_mine", "gid_other"):
         factories.group(name, members=["uid_mine"])
-    operator = limited(factories.member("gid_mine"), factories.member("uid_mine"))
+    group, stranger = factories.member("gid_mine"), factories.user("uid_other")
+    operator = limited(group, factories.member("uid_mine"))
     exported = operator.get(f"{LIST}export/").content.decode("utf-8-sig")
     assert "gid_other" not in exported
     trial = operator.post(f"{LIST}import/", {"text": exported})
     assert "0 new, 0 changed, 2 unchanged" in text_of(trial)
 
-
-def test_operator_with_limits_cannot_bring_strangers_into_view(limited: Any) -> None:
-    """ASVS 8.2.2: joining a visible group would show the stranger's dispatches."""
-    group = factories.group("gid_mine")
-    factories.user("uid_other")
-    operator = limited(group)
     page = save(operator, group, add_members="uid_other")
     assert "You may not add uid_other" in text_of(page)
     imported = operator.post(f"{LIST}import/", {"text": "name,groups\nuid_other,gid_mine\n"})
     assert "There is no executor" in text_of(imported)
-    assert not Membership.objects.exists()
+    assert not Membership.objects.filter(user=stranger).exists()

@@ -142,7 +142,12 @@ def test_name_that_is_none_is_refused_beside_its_field(
     assert set(both.context["adminform"].form.errors) == {"name", "schema"}
 
 
-def test_used_version_is_not_deleted_and_the_page_says_why(admin_client: Client) -> None:
+def test_version_that_was_never_used_is_deleted_and_a_used_one_kept(admin_client: Client) -> None:
+    """And the page says why."""
+    spare = factories.template("spare")
+    assert admin_client.post(f"{LIST}{spare.pk}/delete/", {"post": "yes"}).status_code == 302
+    assert not Template.objects.exists()
+    assert JournalEntry.objects.latest("id").event == "template_deleted"
     template = factories.template()
     task = used(template)
     tasks_deleted = f"/admin/dispatch/oncetask/act/delete_task/?ids={task.pk}"
@@ -153,13 +158,6 @@ def test_used_version_is_not_deleted_and_the_page_says_why(admin_client: Client)
     ):
         assert "is kept for them; retire it instead" in text_of(page)
     assert Template.objects.filter(pk=template.pk).exists()
-
-
-def test_version_that_was_never_used_is_deleted(admin_client: Client) -> None:
-    template = factories.template()
-    assert admin_client.post(f"{LIST}{template.pk}/delete/", {"post": "yes"}).status_code == 302
-    assert not Template.objects.exists()
-    assert JournalEntry.objects.latest("id").event == "template_deleted"
 
 
 def test_retired_template_is_no_longer_offered_and_can_come_back(admin_client: Client) -> None:

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 from django.db import connection, transaction
+from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 
-from apps.common import clock, ids
+from apps.common import clock
 from apps.common.models import SweepLease
-from apps.common.rows import insert_rows
 from apps.dispatch.models import Dispatch, Executor, Stock
 from apps.dispatch.services import archive, retention, tasks
 from apps.dispatch.services.pull import Nothing
@@ -24,7 +24,7 @@ from taskplatform.beat import schedule
 from tests import callback, factories
 from tests.callback import finish, take_next
 from tests.frozen import FrozenClock
-from tests.integration.dispatch.housekeeping import audit, coming, purge
+from tests.integration.dispatch.housekeeping import audit, coming, ended, purge
 
 OLGA = factories.OPERATOR
 
@@ -152,29 +152,11 @@ def busy(transactional_db: None, settings: Any) -> Iterator[list[Executor]]:
     gone = factories.once_task(group, mode="multi", dispatch_times=None)
     tasks.delete_task(task=gone, actor=OLGA)
     factories.once_task(group, mode="blocking", dispatch_times=300)
-    old = clock.now() - timedelta(days=300)
-    lowest = ids.lowest_id_at(old)
-    insert_rows(
-        Dispatch,
-        [
-            {
-                "id": lowest + number,
-                "executor_id": people[number % 16].pk,
-                "source": "once",
-                "task": gone.pk,
-                "occurrence": 0,
-                "occurrence_at": old,
-                "title": "Long ago",
-                "params": {},
-                "state": "succeeded",
-                "round": number // 16,
-                "dispatched_at": old,
-                "deadline_at": old,
-                "finished_at": old,
-            }
-            for number in range(300)
-        ],
-    )
+    numbers = ended(300, ago=timedelta(days=300))
+    for position, person in enumerate(people):
+        mine = Dispatch.objects.filter(pk__in=numbers[position::16])
+        mine.update(executor=person, source="once", task=gone.pk, occurrence=0, round=F("pk"))
+    Stock.objects.all().delete()
     Stock.objects.create(source="once", task=gone.pk, occurrence=0, handed=300)
     yield people
 

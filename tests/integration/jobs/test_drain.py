@@ -118,12 +118,8 @@ def test_stop_releases_what_has_not_started(handle: Make, process: Process) -> N
 
     drained(process)
 
-    assert [(row(n).status, row(n).attempts) for n in numbers] == [
-        ("succeeded", 1),
-        ("ready", 0),
-        ("ready", 0),
-        ("ready", 0),
-    ]
+    found = [(row(number).status, row(number).attempts) for number in numbers]
+    assert found == [("succeeded", 1)] + [("ready", 0)] * 3
 
 
 def test_jobs_are_given_back_that_wait_too_long_behind_another(
@@ -181,30 +177,19 @@ def test_jobs_are_given_back_before_their_time_runs_out_in_the_queue(
     assert [row(number).holds for number in numbers] == [1, 2 if waited > 0.25 else 1]
 
 
-def test_finished_results_do_not_wait_for_a_long_handler(handle: Make, process: Process) -> None:
+@pytest.mark.parametrize("waits", [True, False], ids=["long handler", "settles each"])
+def test_finished_results_do_not_wait_for_a_long_handler_nor_if_each_is_settled(
+    handle: Make, process: Process, waits: bool
+) -> None:
     seen: list[Any] = []
 
     def mail(context: Any) -> None:
-        if context["position"] == 1:
+        if waits and context["position"] == 1:
             time.sleep(outbox.MAX_WAIT_SECONDS)
             process.drains[0].maintain()
-            seen.append([job.status for job in Job.objects.order_by("id")])
-
-    handle("mail", mail)
-    jobs(2)
-
-    drained(process)
-
-    assert seen == [["succeeded", "running"]]
-
-
-def test_type_that_settles_each_has_its_results_at_once(handle: Make, process: Process) -> None:
-    seen: list[Any] = []
-
-    def mail(context: Any) -> None:
         seen.append([job.status for job in Job.objects.order_by("id")])
 
-    handle("mail", mail, settle="each")
+    handle("mail", mail, **({} if waits else {"settle": "each"}))
     jobs(2)
 
     drained(process)
@@ -256,9 +241,5 @@ def test_new_job_that_is_announced_is_held_first(
 
     Drain(process, "fast").run()
 
-    assert polls == [
-        (["bill", "mail"], 0),
-        (["mail"], 7),
-        (["bill", "mail"], 0),
-        (["bill", "mail"], 0),
-    ]
+    both = (["bill", "mail"], 0)
+    assert polls == [both, (["mail"], 7), both, both]

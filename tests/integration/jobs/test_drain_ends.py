@@ -128,10 +128,7 @@ def second() -> Iterator[None]:
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("alias", [DEFAULT_DB_ALIAS, "second"])
 def test_transaction_that_a_handler_leaves_open_is_rolled_back(
-    handle: Make,
-    process: Process,
-    caplog: pytest.LogCaptureFixture,
-    alias: str,
+    handle: Make, process: Process, caplog: pytest.LogCaptureFixture, alias: str
 ) -> None:
     ways: list[Callable[[], Any]] = [
         lambda: transaction.atomic(using=alias).__enter__(),

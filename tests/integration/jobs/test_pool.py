@@ -190,17 +190,12 @@ def test_score_stays_whatever_operators_do(frozen_clock: FrozenClock, settings: 
     pool({"a": 2.5, "b": 3})
     row = job_of("a")
     later = frozen_clock.instant + timedelta(hours=1)
-    row = control.edit(
-        job=row, version=row.version, changes={"run_at": later}, actor=OPERATOR, reason="Later"
-    )
-    row = control.edit(
-        job=row, version=row.version, changes={"priority": 9}, actor=OPERATOR, reason="Up"
-    )
-    row = control.run_now(job=row, actor=OPERATOR, reason="Now")
+    who = {"actor": OPERATOR, "reason": "Asked"}
+    for changes in ({"run_at": later}, {"priority": 9}):
+        row = control.edit(job=row, version=row.version, changes=changes, **who)
+    row = control.run_now(job=row, **who)
     assert job_of("a").order_key == 2500
-    control.retry(
-        job=control.cancel(job=row, actor=OPERATOR, reason="No"), actor=OPERATOR, reason="Yes"
-    )
+    control.retry(job=control.cancel(job=row, **who), **who)
     assert job_of("a").order_key == 2500
     until = frozen_clock.instant + timedelta(seconds=10)
     reorder.reorder(until=until)

@@ -36,9 +36,13 @@ def test_type_is_made_and_changed_by_a_configurer(role_client: Any) -> None:
     made = JobType.objects.get()
     assert (made.name, made.stages, made.allowed_hosts) == ("mail", ["pack", "send"], ["host-a"])
     form = form_of(client.get(change_url(made)), "max_attempts")
-    client.post(change_url(made), {**form, "max_attempts": "7", "max_running": "2"})
+    # Its name is fixed once it is made.
+    assert "name" not in form
+    form |= {"name": "other", "max_attempts": "7", "max_running": "2"}
+    client.post(change_url(made), form)
     made.refresh_from_db()
     assert (made.max_attempts, made.max_running, made.stages) == (7, 2, ["pack", "send"])
+    assert made.name == "mail"
     entry = JournalEntry.objects.latest("id")
     assert (entry.event, entry.actor) == ("type_changed", "admin:configurer")
     text = text_of(client.get(change_url(made)))
@@ -68,14 +72,6 @@ def test_wrong_setting_is_shown_beside_its_field(
             assert page.status_code == 200
             assert wrong.keys() <= set(page.context_data["adminform"].form.errors)
             assert JobType.objects.get().version == made.version
-
-
-def test_name_is_fixed_once_made(admin_client: Client) -> None:
-    made = job_type()
-    form = form_of(admin_client.get(change_url(made)), "max_attempts")
-    assert "name" not in form
-    admin_client.post(change_url(made), {**form, "name": "other"})
-    assert JobType.objects.get().name == "mail"
 
 
 def test_type_with_jobs_is_not_deleted(admin_client: Client) -> None:
@@ -142,8 +138,6 @@ def test_settings_are_for_configurers_alone(role_client: Any) -> None:
 
 
 # --- how it stands ------------------------------------------------------------------------------
-
-
 def test_type_that_no_live_worker_serves_is_named(admin_client: Client) -> None:
     """S1.5, S1.19: lost, ended and foreign workers run nothing."""
     for name in ("mail", "web", "crm", "scan"):
