@@ -95,8 +95,10 @@ def test_handler_is_one_that_somebody_wrote() -> None:
     assert JobType.objects.get().handler == "echo"
 
     JobType.objects.update(handler="removed")
-    types.update_type(job_type=made, changes={"weight": 2}, actor=ACTOR)
+    types.update_type(job_type=made, changes={"weight": 2}, actor=ACTOR, reason="More")
     assert (JobType.objects.get().handler, JobType.objects.get().weight) == ("removed", 2)
+    entry = JournalEntry.objects.get(event="type_changed")
+    assert (entry.subject_id, entry.reason) == (made.pk, "More")
 
 
 def test_true_is_another_word_of_a_schema_than_1() -> None:
