@@ -124,11 +124,8 @@ def test_every_call_of_a_user_is_noted_at_most_once_a_minute(
 
 def _acts(function: Any) -> bool:
     is_own = function.__module__ == pull.__name__
-    return is_own and not function.__name__.startswith("_") and "uid" in _parameters(function)
-
-
-def _parameters(function: Any) -> Any:
-    return inspect.signature(function).parameters
+    takes_uid = "uid" in inspect.signature(function).parameters
+    return is_own and takes_uid and not function.__name__.startswith("_")
 
 
 def test_a_stock_row_that_a_person_removed_is_made_again() -> None:
@@ -382,3 +379,28 @@ def _handed_out_elsewhere(user: Executor, task: OnceTask, *, at: Any, **fields: 
     }
     insert_rows(Dispatch, [row])
     insert_rows(Stock, [{"source": "once", "task": task.pk, "occurrence": 0, "handed": 1}])
+
+
+@pytest.mark.parametrize("ends", ["released", "expired"])
+def test_what_is_held_comes_back(
+    ann: Executor, bob: Executor, ends: str, frozen_clock: Any
+) -> None:
+    """S0.28: returned at once for others, though the queue was built while it was held."""
+    plan("one", lease_seconds=60)
+    taken: Any = take_next(bob)
+    assert queued(ann) == 1
+    assert title_of(take_next(ann)) == "nothing"
+    if ends == "released":
+        callback.release(executor=bob, number=taken.pk)
+    else:
+        frozen_clock.advance(seconds=60)
+        take_next(bob)
+    assert title_of(take_next(ann)) == "one"
+
+
+def test_who_failed_may_try_again(ann: Executor, bob: Executor) -> None:
+    """S0.17: with its own stock."""
+    plan("one", on_failure="retry_same")
+    finish(bob, "failed")
+    assert queued(bob) == 1
+    assert title_of(take_next(bob)) == "one"

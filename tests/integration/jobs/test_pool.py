@@ -293,3 +293,16 @@ def test_each_call_renews_the_whole_bucket(frozen_clock: FrozenClock) -> None:
         assert rescue(frozen_clock) == 0
         leases = Job.objects.filter(status="running").values_list("lease_until", flat=True)
         assert set(leases) == {frozen_clock.instant + timedelta(seconds=30)}
+
+
+def test_assign_again_changes_nothing_but_the_leases(frozen_clock: FrozenClock) -> None:
+    """S3.5: a repeat whose first answer was lost."""
+    pool(FIVE)
+    first = items_of(limit=3)
+    frozen_clock.advance(seconds=20)
+
+    again = items_of(limit=3)
+
+    assert [(i.key, i.id, i.token) for i in again] == [(i.key, i.id, i.token) for i in first]
+    assert {i.lease_until for i in again} == {frozen_clock.instant + timedelta(seconds=30)}
+    assert {job.attempts for job in Job.objects.filter(status="running")} == {1}
