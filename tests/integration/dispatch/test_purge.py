@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from django.db import connection, transaction
-from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 
 from apps.common import clock
@@ -153,9 +152,11 @@ def busy(transactional_db: None, settings: Any) -> Iterator[list[Executor]]:
     tasks.delete_task(task=gone, actor=OLGA)
     factories.once_task(group, mode="blocking", dispatch_times=300)
     numbers = ended(300, ago=timedelta(days=300))
+    for start in range(0, 300, 16):
+        Dispatch.objects.filter(pk__in=numbers[start : start + 16]).update(round=start // 16)
     for position, person in enumerate(people):
         mine = Dispatch.objects.filter(pk__in=numbers[position::16])
-        mine.update(executor=person, source="once", task=gone.pk, occurrence=0, round=F("pk"))
+        mine.update(executor=person, source="once", task=gone.pk, occurrence=0)
     Stock.objects.all().delete()
     Stock.objects.create(source="once", task=gone.pk, occurrence=0, handed=300)
     yield people
