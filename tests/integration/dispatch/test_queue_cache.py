@@ -18,7 +18,7 @@ from apps.dispatch.services import candidates, executors, past, pull, queue, tas
 from apps.dispatch.services.claim import claim
 from apps.dispatch.services.state import state_of
 from tests import factories
-from tests.callback import finish, take_next, title_of
+from tests.callback import end, finish, take_next, title_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
