@@ -20,9 +20,9 @@ from typing import IO, Any, TypeAlias
 # Public, but exported by no `__all__`.
 from granian.rsgi import HTTPProtocol, ProtocolClosed, Scope  # type: ignore[attr-defined]
 
+from apps.common.api.problems import REFUSED
 from apps.common.errors import PlatformError, TooLarge, Unavailable
 from apps.common.messages import Message as _
-from apps.common.problems import REFUSED
 from taskplatform.callers import Callers
 from taskplatform.wsgi import application as django
 

@@ -35,7 +35,7 @@ SECRET_KEY = SecurityConf.SECRET_KEY.read(
 )
 SECRET_KEY_FALLBACKS = [*SecurityConf.SECRET_KEY_FALLBACKS.given()]
 ALLOWED_HOSTS = [*WebConf.ALLOWED_HOSTS.given()]
-CSRF_FAILURE_VIEW = "apps.common.problems.csrf_failure"
+CSRF_FAILURE_VIEW = "apps.common.api.problems.csrf_failure"
 CSRF_TRUSTED_ORIGINS = [*WebConf.CSRF_TRUSTED_ORIGINS.given()]
 PORT = WebConf.PORT.given()
 HOST = WebConf.HOST.given()
@@ -99,21 +99,21 @@ INSTALLED_APPS = [
 # Apps of the platform itself whose `handlers.py` runs jobs.
 HANDLER_APPS = ["apps.alerts", "apps.bulk"]
 MIDDLEWARE = [
-    "apps.common.middleware.CountingMiddleware",
-    "apps.common.middleware.RequestIdMiddleware",
-    "apps.common.middleware.HeadersMiddleware",
+    "apps.common.api.middleware.CountingMiddleware",
+    "apps.common.api.middleware.RequestIdMiddleware",
+    "apps.common.api.middleware.HeadersMiddleware",
     # Outside of those that write answers.
-    "apps.common.middleware.CompressionMiddleware",
+    "apps.common.api.middleware.CompressionMiddleware",
     "apps.asyncflow.views.RefusalMiddleware",
-    "apps.common.middleware.ProblemMiddleware",
+    "apps.common.api.middleware.ProblemMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "django.middleware.common.CommonMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
-    "apps.common.middleware.LanguageMiddleware",
+    "apps.common.api.middleware.LanguageMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "apps.common.middleware.ZoneMiddleware",
+    "apps.common.api.middleware.ZoneMiddleware",
     "taskplatform.people.PeopleMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
@@ -314,12 +314,12 @@ REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["apps.access.authentication.ApiKeyAuthentication"],
     "DEFAULT_PERMISSION_CLASSES": ["apps.access.permissions.HasScope"],
     "DEFAULT_THROTTLE_CLASSES": ["apps.access.throttles.ClientRateThrottle"],
-    "DEFAULT_PARSER_CLASSES": ["apps.common.parsers.StrictJSONParser"],
+    "DEFAULT_PARSER_CLASSES": ["apps.common.api.parsers.StrictJSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_SCHEMA_CLASS": "apps.common.schema.ProblemSchema",
+    "DEFAULT_SCHEMA_CLASS": "apps.common.api.schema.ProblemSchema",
     # `?format=` is a parameter like any other unknown one.
     "URL_FORMAT_OVERRIDE": None,
-    "EXCEPTION_HANDLER": "apps.common.problems.exception_handler",
+    "EXCEPTION_HANDLER": "apps.common.api.problems.exception_handler",
     "UNAUTHENTICATED_USER": None,
 }
 SPECTACULAR_SETTINGS: dict[str, Any] = {

@@ -15,7 +15,7 @@ from apps.bulk.admin.plan_page import plan_page
 from apps.common.admin.preferences_page import PREFERENCES_URL, preferences
 
 # Django finds the handlers by these names.
-from apps.common.problems import handler400, handler403, handler404, handler500  # noqa: F401
+from apps.common.api.problems import handler400, handler403, handler404, handler500  # noqa: F401
 from apps.reports.admin import capacity as capacity_page
 from apps.reports.admin import failures, governance
 from apps.reports.admin import pages as report_pages

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from django.conf import settings
 
-from apps.common.http_metrics import SHARED_FOLDER
+from apps.common.api.http_metrics import SHARED_FOLDER
 
 APPLICATION = "taskplatform.rsgi:application"
 # Where a dialect of asyncflow is served at a port of its own: on this machine alone.

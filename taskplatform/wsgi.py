@@ -8,6 +8,6 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "taskplatform.settings")
 _django = get_wsgi_application()
 
 # The models that it imports need the settings above.
-from apps.common.middleware import ReadableHeaders  # noqa: E402
+from apps.common.api.middleware import ReadableHeaders  # noqa: E402
 
 application = ReadableHeaders(_django)

@@ -14,7 +14,7 @@ import pytest
 from django.template.response import SimpleTemplateResponse
 from django.urls import reverse
 
-from apps.common import problems
+from apps.common.api import problems
 from taskplatform.site import PlatformAdminSite
 
 _ICON = re.compile(r"<span[^>]*material-symbols-outlined[^>]*>[^<]*</span>")

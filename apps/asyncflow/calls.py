@@ -38,10 +38,10 @@ from apps.asyncflow.translate import (
     text_of,
 )
 from apps.common import clock
+from apps.common.api.paging import MAX_EXAMINED
 from apps.common.db import instant
 from apps.common.errors import Conflict, Invalid, NotFound, PlatformError
 from apps.common.masking import merge, redact
-from apps.common.paging import MAX_EXAMINED
 from apps.jobs.errors import LeaseLost
 from apps.jobs.models import AnyJob, ArchivedJob, Job, JobType
 from apps.jobs.models.bounds import Bounds

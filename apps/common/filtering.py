@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import Any
 
-from apps.common import json_path
 from apps.common.errors import Invalid
-from apps.common.json_path import Condition
+from apps.common.json import path as json_path
+from apps.common.json.path import Condition
 from apps.common.messages import Message as _
 from apps.common.messages import wire_time
 from apps.common.readers import is_key, read_instant, read_integer, read_number

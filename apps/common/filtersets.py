@@ -20,7 +20,7 @@ from django_filters.constants import EMPTY_VALUES
 from apps.common import filtering, ids
 from apps.common.errors import FieldError, Invalid
 from apps.common.filtering import RowFilter
-from apps.common.json_search import holding
+from apps.common.json.search import holding
 from apps.common.messages import Message, joined
 from apps.common.messages import Message as _
 

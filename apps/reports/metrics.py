@@ -30,8 +30,9 @@ from rest_framework.request import Request
 
 from apps.access.rules.clients import Binding
 from apps.access.rules.local import is_of_this_machine
-from apps.common import http_metrics, ids
-from apps.common.views import ApiView
+from apps.common import ids
+from apps.common.api import http_metrics
+from apps.common.api.views import ApiView
 from apps.jobs.models import Worker
 from apps.jobs.rules import breaker
 from apps.jobs.services import living

@@ -15,7 +15,7 @@ from django.test import override_settings
 from apps.access import services
 from apps.access.rules.clients import Scope
 from apps.common.errors import Invalid
-from apps.common.json_schema import Checker, check_schema
+from apps.common.json.schema import Checker, check_schema
 from tests.benchmark import costly
 from tests.benchmark.costly import BODIES, CHECKS, FORMAT_CHECKS, MADE, Body, Check
 from tests.benchmark.figures import Figure, Part, RunOptions, figure

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any, NamedTuple
 
-from apps.common.json_schema import FORMATS
-from apps.common.parsers import BATCH_BYTES, BATCH_ITEMS, BATCH_MEMBERS
+from apps.common.api.parsers import BATCH_BYTES, BATCH_ITEMS, BATCH_MEMBERS
+from apps.common.json.schema import FORMATS
 from tests import factories
 
 ROWS: dict[str, Any] = {"type": "object", "properties": {"rows": {"items": {"type": "string"}}}}

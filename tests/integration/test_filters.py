@@ -17,10 +17,10 @@ from apps.bulk.api.bulk import RowsQuery
 from apps.bulk.models import BulkRow
 from apps.common import filtersets
 from apps.common.admin.filters import DayFilter, FormFilter
+from apps.common.api.filter_fields import FilterBody, FilterQuery
+from apps.common.api.paging import PageQuery
 from apps.common.errors import Invalid
-from apps.common.filter_fields import FilterBody, FilterQuery
 from apps.common.filtersets import Door, RowFilters
-from apps.common.paging import PageQuery
 from apps.dispatch.api.dispatches import DispatchQuery
 from apps.dispatch.api.executors import ExecutorQuery
 from apps.dispatch.api.tasks import ArchivedTaskQuery, TaskQuery

@@ -13,8 +13,8 @@ from django.contrib.auth.models import User
 from django.core.cache import cache
 from django.test import Client
 
+from apps.common.api.problems import REFUSED
 from apps.common.errors import Unavailable
-from apps.common.problems import REFUSED
 from taskplatform import sign_ins
 from tests.pages import text_of
 

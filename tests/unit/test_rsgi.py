@@ -15,7 +15,7 @@ from unittest.mock import patch
 import pytest
 from granian.rsgi import ProtocolClosed
 
-from apps.common.problems import REFUSED
+from apps.common.api.problems import REFUSED
 from tests.processes import eventually
 
 # Importing it names the settings for this process, which other tests want unnamed.

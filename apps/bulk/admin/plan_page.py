@@ -30,7 +30,7 @@ from apps.common.admin.display import listed, shown_text, translate
 from apps.common.admin.html import list_url, page_url
 from apps.common.errors import FieldError, Invalid, PlatformError
 from apps.common.filtersets import Door
-from apps.common.json_search import require_unmasked
+from apps.common.json.search import require_unmasked
 from apps.jobs.models import bounds_of
 from apps.jobs.rules import verbs
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from apps.bulk.rules.settings import MAX_RATE, MAX_REASON, RATE
-from apps.common.filter_fields import FilterBody
-from apps.common.serializer_fields import Boolean, Choice, Instant, Integer, Name, Reason
-from apps.common.serializers import StrictSerializer
+from apps.common.api.filter_fields import FilterBody
+from apps.common.api.serializer_fields import Boolean, Choice, Instant, Integer, Name, Reason
+from apps.common.api.serializers import StrictSerializer
 from apps.dispatch.rules import task_verbs
 from apps.dispatch.rules import verbs as dispatch_verbs
 from apps.dispatch.services.filtered import DispatchFilters, OnceTaskFilters, RotateTaskFilters

@@ -22,16 +22,16 @@ from apps.bulk.services.plan import Plan, known_matches, plan
 from apps.bulk.services.selection import CHANGED_BY, Selection, changed_by, stored
 from apps.bulk.services.targets import Target, check, target_of
 from apps.common import clock
+from apps.common.api.filter_fields import FilterQuery
+from apps.common.api.paging import KeysetPage, PageQuery
+from apps.common.api.serializer_fields import SAY_WHY, Instant
+from apps.common.api.serializers import Answer
+from apps.common.api.views import ApiView, JsonAnswer
 from apps.common.errors import FieldError, Forbidden, Invalid, NotFound
-from apps.common.filter_fields import FilterQuery
 from apps.common.filtersets import Choice, RowFilters
-from apps.common.json_search import require_unmasked
+from apps.common.json.search import require_unmasked
 from apps.common.messages import joined
-from apps.common.paging import KeysetPage, PageQuery
 from apps.common.readers import read_id
-from apps.common.serializer_fields import SAY_WHY, Instant
-from apps.common.serializers import Answer
-from apps.common.views import ApiView, JsonAnswer
 from apps.jobs.api.control import ReasonBody
 from apps.jobs.models import Bounds
 

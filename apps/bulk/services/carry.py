@@ -23,7 +23,7 @@ from apps.bulk.services.targets import params_of, run_facts, target_of
 from apps.common import clock
 from apps.common.db import transactional
 from apps.common.errors import PlatformError
-from apps.common.json_search import why_masked
+from apps.common.json.search import why_masked
 from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.common.rows import insert_values

@@ -13,7 +13,7 @@ from apps.bulk.models import BulkRow, BulkRun
 from apps.bulk.services.targets import MAX_INDEXED, Target
 from apps.common.errors import Invalid
 from apps.common.filtering import RowFilter, number
-from apps.common.json_search import masked
+from apps.common.json.search import masked
 from apps.common.messages import Message as _
 from apps.jobs.models import Bounds
 

@@ -13,8 +13,8 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-from apps.common import json_path
 from apps.common.admin.filters import FormFilter
+from apps.common.json import path as json_path
 
 # Its parameter: a list that has it set compares row by row, whatever else an index finds.
 PAYLOAD = "where"

@@ -16,7 +16,7 @@ from apps.common import filtering
 from apps.common.admin.filters import FormFilter, list_filters, read_parameter
 from apps.common.admin.key_choice import KeyInput
 from apps.common.admin.payload_filter import PayloadFilter
-from apps.common.paging import MAX_EXAMINED
+from apps.common.api.paging import MAX_EXAMINED
 from apps.dispatch.models import Dispatch, Task
 from apps.dispatch.rules import life
 from apps.dispatch.services.planning import MAX_LOOKED_AT, silent_holders

@@ -17,8 +17,8 @@ from apps.common.admin.display import duration_of
 from apps.common.admin.key_choice import KeyChoiceField
 from apps.common.admin.schema_form import REDRAW, SchemaForm, covered
 from apps.common.errors import FieldError, PlatformError
+from apps.common.json.schema import check_params
 from apps.common.json_rules import canonical
-from apps.common.json_schema import check_params
 from apps.dispatch.admin.filters import NAMES_URL
 from apps.dispatch.conf import conf
 from apps.dispatch.models import Executor, Task, Template

@@ -9,13 +9,13 @@ from rest_framework.request import Request
 from apps.access.bindings import actor_of, executors_of, masks_payload
 from apps.access.rules.clients import Binding
 from apps.common import logs
+from apps.common.api.filter_fields import FilterQuery
+from apps.common.api.paging import MAX_EXAMINED, KeysetPage, PageQuery
+from apps.common.api.serializer_fields import Boolean, Reason
+from apps.common.api.serializers import StrictSerializer
+from apps.common.api.views import ApiView, JsonAnswer
 from apps.common.errors import NotFound
-from apps.common.filter_fields import FilterQuery
-from apps.common.paging import MAX_EXAMINED, KeysetPage, PageQuery
 from apps.common.readers import read_id
-from apps.common.serializer_fields import Boolean, Reason
-from apps.common.serializers import StrictSerializer
-from apps.common.views import ApiView, JsonAnswer
 from apps.dispatch.api.shapes import DispatchDetailOut, EndedOut
 from apps.dispatch.models import AnyDispatch, ArchivedDispatch, Dispatch
 from apps.dispatch.services import ending

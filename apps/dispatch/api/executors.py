@@ -7,12 +7,12 @@ from rest_framework.request import Request
 
 from apps.access.bindings import actor_of, executors_of
 from apps.access.rules.clients import Binding
+from apps.common.api.filter_fields import FilterQuery
+from apps.common.api.paging import KeysetPage, PageQuery
+from apps.common.api.serializer_fields import Boolean, Choice, Integer, Names, Text
+from apps.common.api.serializers import StrictSerializer
+from apps.common.api.views import ApiView, JsonAnswer
 from apps.common.errors import Invalid
-from apps.common.filter_fields import FilterQuery
-from apps.common.paging import KeysetPage, PageQuery
-from apps.common.serializer_fields import Boolean, Choice, Integer, Names, Text
-from apps.common.serializers import StrictSerializer
-from apps.common.views import ApiView, JsonAnswer
 from apps.dispatch.api.shapes import ExecutorOut, MembersOut
 from apps.dispatch.models import Executor
 from apps.dispatch.rules import names

@@ -8,10 +8,10 @@ from rest_framework.request import Request
 
 from apps.access.bindings import executors_of
 from apps.access.rules.clients import Binding
+from apps.common.api.serializer_fields import Choice, Instant, Integer, Text
+from apps.common.api.serializers import Answer, StrictSerializer
+from apps.common.api.views import ApiView, JsonAnswer
 from apps.common.errors import Invalid
-from apps.common.serializer_fields import Choice, Instant, Integer, Text
-from apps.common.serializers import Answer, StrictSerializer
-from apps.common.views import ApiView, JsonAnswer
 from apps.dispatch.models import TASK_MODELS, Source
 from apps.dispatch.rules import names
 from apps.dispatch.rules.explain import CODES

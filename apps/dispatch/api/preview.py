@@ -11,9 +11,9 @@ from rest_framework.request import Request
 from apps.access.bindings import executors_of
 from apps.access.rules.clients import Binding
 from apps.common import clock
-from apps.common.serializer_fields import Instant
-from apps.common.serializers import Answer, StrictSerializer
-from apps.common.views import ApiView, JsonAnswer
+from apps.common.api.serializer_fields import Instant
+from apps.common.api.serializers import Answer, StrictSerializer
+from apps.common.api.views import ApiView, JsonAnswer
 from apps.dispatch.models import Source
 from apps.dispatch.services import executors, preview
 from apps.dispatch.services.preview import Period, Preview, period_of, seen_tasks

@@ -10,9 +10,9 @@ from rest_framework.request import Request
 from apps.access.bindings import executors_of
 from apps.access.rules.clients import Binding
 from apps.common import logs
-from apps.common.serializer_fields import Choice, DecimalId, Integer, JsonObject, Text
-from apps.common.serializers import StrictSerializer
-from apps.common.views import ApiView, JsonAnswer, NoContent
+from apps.common.api.serializer_fields import Choice, DecimalId, Integer, JsonObject, Text
+from apps.common.api.serializers import StrictSerializer
+from apps.common.api.views import ApiView, JsonAnswer, NoContent
 from apps.dispatch.api.shapes import CallbackOut, DispatchOut, EndedOut
 from apps.dispatch.models import Dispatch
 from apps.dispatch.services import pull

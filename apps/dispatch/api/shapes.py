@@ -9,9 +9,9 @@ from django.db import models
 from rest_framework import serializers
 from rest_framework.exceptions import ErrorDetail, ValidationError
 
+from apps.common.api.serializer_fields import Choice, Instant, Integer, JsonObject, Text
+from apps.common.api.serializers import Answer
 from apps.common.errors import WHOLE, PlatformError
-from apps.common.serializer_fields import Choice, Instant, Integer, JsonObject, Text
-from apps.common.serializers import Answer
 from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask, Source, Task, Template
 from apps.dispatch.rules.task import RANGES
 from apps.dispatch.services import pull

@@ -9,14 +9,14 @@ from rest_framework.request import Request
 
 from apps.access.bindings import actor_of, executors_of, masks_payload, unmask
 from apps.access.rules.clients import Binding
-from apps.common import paging
+from apps.common.api import paging
+from apps.common.api.filter_fields import FilterQuery
+from apps.common.api.paging import KeysetPage, PageQuery
+from apps.common.api.serializer_fields import Integer, Reason, Text
+from apps.common.api.serializers import StrictSerializer
+from apps.common.api.views import ApiView, JsonAnswer, NoContent
 from apps.common.errors import Invalid, Mistakes, NotFound
-from apps.common.filter_fields import FilterQuery
 from apps.common.filtering import RowFilter
-from apps.common.paging import KeysetPage, PageQuery
-from apps.common.serializer_fields import Integer, Reason, Text
-from apps.common.serializers import StrictSerializer
-from apps.common.views import ApiView, JsonAnswer, NoContent
 from apps.common.zones import parse_zone
 from apps.dispatch.api.shapes import (
     ArchivedTaskOut,

@@ -8,11 +8,11 @@ from rest_framework.request import Request
 
 from apps.access.bindings import actor_of
 from apps.access.rules.clients import Binding
-from apps.common.json_schema import check_schema
-from apps.common.paging import KeysetPage, PageQuery
-from apps.common.serializer_fields import JsonObject, Name
-from apps.common.serializers import StrictSerializer
-from apps.common.views import ApiView, JsonAnswer
+from apps.common.api.paging import KeysetPage, PageQuery
+from apps.common.api.serializer_fields import JsonObject, Name
+from apps.common.api.serializers import StrictSerializer
+from apps.common.api.views import ApiView, JsonAnswer
+from apps.common.json.schema import check_schema
 from apps.dispatch.api.executors import READ_AND_PLAN
 from apps.dispatch.api.shapes import TemplateOut, require
 from apps.dispatch.models import Template

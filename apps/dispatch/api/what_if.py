@@ -11,8 +11,8 @@ from rest_framework.request import Request
 from apps.access.bindings import executors_of
 from apps.access.rules.clients import Binding
 from apps.common import clock
-from apps.common.serializers import Answer
-from apps.common.views import ApiView, JsonAnswer
+from apps.common.api.serializers import Answer
+from apps.common.api.views import ApiView, JsonAnswer
 from apps.dispatch.api.preview import InPeriod, ItemOut, concealed, period_from
 from apps.dispatch.api.tasks import (
     OnceTaskChanges,

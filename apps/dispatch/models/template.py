@@ -10,7 +10,7 @@ from django.db.models import Exists, OuterRef
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.fields import KeyField
-from apps.common.json_search import saying
+from apps.common.json.search import saying
 from apps.journal.models import Recorded
 
 

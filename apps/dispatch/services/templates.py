@@ -7,8 +7,8 @@ from typing import Any
 from apps.common import clock
 from apps.common.db import transactional
 from apps.common.errors import Conflict, Invalid, Mistakes, NotFound
+from apps.common.json.schema import check_schema
 from apps.common.json_rules import check_json, is_same
-from apps.common.json_schema import check_schema
 from apps.common.masking.names import check_declared, forget_declared
 from apps.common.messages import Message as _
 from apps.common.readers import fits_address, is_key

@@ -9,8 +9,8 @@ from typing import Any
 
 from apps.common import clock
 from apps.common.errors import Invalid, Mistakes
+from apps.common.json.schema import check_params
 from apps.common.json_rules import check_json
-from apps.common.json_schema import check_params
 from apps.common.messages import Message as _
 from apps.common.zones import parse_zone
 from apps.dispatch.models import OnceTask, RotateTask, Task

@@ -20,7 +20,7 @@ from apps.common.admin import ReasonForm, ServiceForm
 from apps.common.admin.json_text import JsonTextField
 from apps.common.admin.schema_form import SchemaForm
 from apps.common.errors import FieldError
-from apps.common.json_schema import check_params
+from apps.common.json.schema import check_params
 from apps.jobs.admin.type_choice import offer_types
 from apps.jobs.models import Bounds, Job, JobType
 from apps.jobs.services.acts import edit_faults

@@ -8,10 +8,10 @@ from rest_framework.request import Request
 
 from apps.access.bindings import actor_of, masks_payload, unmask
 from apps.access.rules.clients import Binding
+from apps.common.api.serializer_fields import Boolean, Instant, Integer, JsonObject, Name, Reason
+from apps.common.api.serializers import StrictSerializer
+from apps.common.api.views import ApiView, JsonAnswer
 from apps.common.errors import FieldError, Invalid
-from apps.common.serializer_fields import Boolean, Instant, Integer, JsonObject, Name, Reason
-from apps.common.serializers import StrictSerializer
-from apps.common.views import ApiView, JsonAnswer
 from apps.jobs.api.jobs import find
 from apps.jobs.api.shapes import JobDetailOut
 from apps.jobs.models import AnyJob

@@ -8,8 +8,8 @@ from typing import Any
 
 from rest_framework import serializers
 
+from apps.common.api.serializer_fields import Instant
 from apps.common.messages import wire_text
-from apps.common.serializer_fields import Instant
 from apps.jobs.api.shapes import JobOut
 from apps.jobs.services.outside import HELD, HELD_TIMES
 

@@ -11,11 +11,9 @@ from rest_framework.request import Request
 from apps.access.bindings import actor_of, client_of, key_of, masks_payload, unmask
 from apps.access.rules.clients import Binding
 from apps.common import logs
-from apps.common.errors import FieldError, Invalid, Mistakes, NotFound, PlatformError
-from apps.common.filter_fields import FilterQuery
-from apps.common.paging import MAX_EXAMINED, KeysetPage, PageQuery
-from apps.common.readers import read_id
-from apps.common.serializer_fields import (
+from apps.common.api.filter_fields import FilterQuery
+from apps.common.api.paging import MAX_EXAMINED, KeysetPage, PageQuery
+from apps.common.api.serializer_fields import (
     MISSING,
     Boolean,
     Instant,
@@ -24,8 +22,10 @@ from apps.common.serializer_fields import (
     JsonObject,
     Name,
 )
-from apps.common.serializers import StrictSerializer
-from apps.common.views import ApiView, JsonAnswer
+from apps.common.api.serializers import StrictSerializer
+from apps.common.api.views import ApiView, JsonAnswer
+from apps.common.errors import FieldError, Invalid, Mistakes, NotFound, PlatformError
+from apps.common.readers import read_id
 from apps.jobs.api.shapes import (
     EntryOut,
     ListedJobOut,

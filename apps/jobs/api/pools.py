@@ -13,13 +13,8 @@ from rest_framework.request import Request
 from apps.access.bindings import actor_of, unmask
 from apps.access.rules.clients import Binding
 from apps.common import clock
-from apps.common.errors import FieldError, Invalid, PlatformError, refusal
-from apps.common.json_rules import check_json
-from apps.common.masking import kind_of, quote
-from apps.common.messages import wire_time
-from apps.common.parsers import BATCH_ITEMS
-from apps.common.readers import is_key
-from apps.common.serializer_fields import (
+from apps.common.api.parsers import BATCH_ITEMS
+from apps.common.api.serializer_fields import (
     Boolean,
     Choice,
     Instant,
@@ -29,8 +24,13 @@ from apps.common.serializer_fields import (
     Names,
     Text,
 )
-from apps.common.serializers import Answer, StrictSerializer
-from apps.common.views import ApiView, JsonAnswer
+from apps.common.api.serializers import Answer, StrictSerializer
+from apps.common.api.views import ApiView, JsonAnswer
+from apps.common.errors import FieldError, Invalid, PlatformError, refusal
+from apps.common.json_rules import check_json
+from apps.common.masking import kind_of, quote
+from apps.common.messages import wire_time
+from apps.common.readers import is_key
 from apps.jobs.api.work import MAX_ERROR, WorkerName, WorkView, caller_of
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.order import MAX_SCORE, score_key

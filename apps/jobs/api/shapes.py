@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from rest_framework import serializers
 
-from apps.common.serializer_fields import Instant
-from apps.common.serializers import Answer
+from apps.common.api.serializer_fields import Instant
+from apps.common.api.serializers import Answer
 from apps.jobs.models import Job, JobType
 
 

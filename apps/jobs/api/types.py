@@ -8,10 +8,8 @@ from rest_framework.request import Request
 
 from apps.access.bindings import actor_of, job_types_of, masks_payload
 from apps.access.rules.clients import Binding
-from apps.common.errors import Forbidden, Invalid
-from apps.common.masking.names import secret_properties
-from apps.common.paging import KeysetPage, PageQuery
-from apps.common.serializer_fields import (
+from apps.common.api.paging import KeysetPage, PageQuery
+from apps.common.api.serializer_fields import (
     Boolean,
     Choice,
     Instant,
@@ -22,8 +20,10 @@ from apps.common.serializer_fields import (
     Number,
     Text,
 )
-from apps.common.serializers import StrictSerializer
-from apps.common.views import ApiView, JsonAnswer, NoContent
+from apps.common.api.serializers import StrictSerializer
+from apps.common.api.views import ApiView, JsonAnswer, NoContent
+from apps.common.errors import Forbidden, Invalid
+from apps.common.masking.names import secret_properties
 from apps.jobs.api.shapes import JobTypeOut
 from apps.jobs.models import JobType
 from apps.jobs.rules import type_settings

@@ -8,12 +8,12 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from apps.common import clock
+from apps.common.api.serializer_fields import Boolean, Instant, Integer, Name, Names, Text
+from apps.common.api.serializers import Answer, StrictSerializer
+from apps.common.api.views import JsonAnswer
 from apps.common.errors import NotFound
 from apps.common.messages import Message as _
 from apps.common.messages import wire_time
-from apps.common.serializer_fields import Boolean, Instant, Integer, Name, Names, Text
-from apps.common.serializers import Answer, StrictSerializer
-from apps.common.views import JsonAnswer
 from apps.jobs.api.work import MAX_TYPES, WorkerName, WorkView, caller_of
 from apps.jobs.models import Worker
 from apps.jobs.rules.type_settings import MAX_HOST, MAX_NAME

@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from apps.common.errors import FieldError, PlatformError
+from apps.common.json.schema import check_schema
 from apps.common.json_rules import check_json, check_text
-from apps.common.json_schema import check_schema
 from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.common.readers import fits_address, is_key

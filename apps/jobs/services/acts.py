@@ -12,8 +12,8 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from apps.common.errors import Conflict, FieldError, Invalid
+from apps.common.json.schema import check_params
 from apps.common.json_rules import check_size, is_same
-from apps.common.json_schema import check_params
 from apps.common.messages import Message, joined
 from apps.common.messages import Message as _
 from apps.jobs.conf import conf

@@ -19,8 +19,8 @@ from django.db import connection
 from apps.common import clock
 from apps.common.db import exclusive_lock, fetch_each, force_index, table, transactional
 from apps.common.errors import Conflict, FieldError, PlatformError, refusal
+from apps.common.json.schema import MAX_COST
 from apps.common.json_rules import check_json
-from apps.common.json_schema import MAX_COST
 from apps.common.messages import Message as _
 from apps.common.rows import update_rows
 from apps.jobs.models import Job, TypeState

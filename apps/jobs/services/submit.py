@@ -22,8 +22,8 @@ from django.db import DatabaseError, connection
 from apps.common import clock, ids
 from apps.common.db import is_retryable, transactional, written
 from apps.common.errors import Conflict, FieldError, refusal
+from apps.common.json.schema import MAX_COST
 from apps.common.json_rules import MAX_BYTES, check_size
-from apps.common.json_schema import MAX_COST
 from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.common.rows import MAX_LETTERS, insert_values, letters_of

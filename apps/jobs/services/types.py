@@ -12,8 +12,8 @@ from django.db.models import QuerySet
 from apps.common import clock
 from apps.common.db import transactional
 from apps.common.errors import Conflict, FieldError, Invalid, NotFound
+from apps.common.json.search import saying
 from apps.common.json_rules import is_same
-from apps.common.json_search import saying
 from apps.common.masking.names import check_declared, forget_declared
 from apps.common.messages import Message, joined
 from apps.common.messages import Message as _

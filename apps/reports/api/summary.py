@@ -12,10 +12,10 @@ from rest_framework.request import Request
 from apps.access.bindings import executors_of, is_bound_to_executors, job_types_of
 from apps.access.rules.clients import Binding
 from apps.common import clock
+from apps.common.api.serializer_fields import Choice, Instant, Text
+from apps.common.api.serializers import Answer, StrictSerializer
+from apps.common.api.views import ApiView, JsonAnswer
 from apps.common.errors import Forbidden
-from apps.common.serializer_fields import Choice, Instant, Text
-from apps.common.serializers import Answer, StrictSerializer
-from apps.common.views import ApiView, JsonAnswer
 from apps.common.zones import parse_zone
 from apps.reports.rules.outcomes import JOB, SOURCES
 from apps.reports.services.summary import (

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 from django.db.models import Q
 
-from apps.common.json_schema import Checker
+from apps.common.json.schema import Checker
 from apps.common.messages import Message as _
 from apps.common.readers import fits_address
 from apps.dispatch.models import OnceTask, RotateTask, Template

@@ -14,8 +14,8 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.schema_form import SchemaForm, covered
 from apps.common.errors import FieldError, PlatformError
+from apps.common.json.schema import check_params
 from apps.common.json_rules import canonical
-from apps.common.json_schema import check_params
 from apps.jobs.admin.type_choice import offer_types
 from apps.jobs.models import Bounds, JobType
 from apps.jobs.services.types import open_types

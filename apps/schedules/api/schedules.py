@@ -15,11 +15,11 @@ from apps.access.bindings import (
     unmask,
 )
 from apps.access.rules.clients import Binding
-from apps.common.filter_fields import FilterQuery
-from apps.common.paging import KeysetPage, PageQuery
-from apps.common.serializer_fields import Choice, Instant, Integer, JsonObject, Name, Text
-from apps.common.serializers import StrictSerializer
-from apps.common.views import ApiView, JsonAnswer, NoContent
+from apps.common.api.filter_fields import FilterQuery
+from apps.common.api.paging import KeysetPage, PageQuery
+from apps.common.api.serializer_fields import Choice, Instant, Integer, JsonObject, Name, Text
+from apps.common.api.serializers import StrictSerializer
+from apps.common.api.views import ApiView, JsonAnswer, NoContent
 from apps.dispatch.api.tasks import RuleBody, ZoneName
 from apps.jobs.models import Bounds
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY

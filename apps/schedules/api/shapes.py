@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from rest_framework import serializers
 
-from apps.common.serializer_fields import Instant, JsonObject
-from apps.common.serializers import Answer
+from apps.common.api.serializer_fields import Instant, JsonObject
+from apps.common.api.serializers import Answer
 from apps.dispatch.api.shapes import RuleOut
 from apps.schedules.models import Schedule
 from apps.schedules.services.filters import STATUSES

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from apps.common.serializer_fields import MAX_NAMED
+from apps.common.api.serializer_fields import MAX_NAMED
 from tests import factories
 from tests.benchmark import costly
 from tests.benchmark.costly import Body

@@ -9,8 +9,8 @@ import pytest
 from django.db import connection
 
 from apps.common.errors import Invalid
-from apps.common.json_path import read
-from apps.common.json_search import holding
+from apps.common.json.path import read
+from apps.common.json.search import holding
 from apps.jobs.models import Job
 from tests.jobs import job_type, jobs
 

@@ -16,8 +16,9 @@ from django.urls import path, re_path
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_safe
 
-from apps.common import logs, problems
-from apps.common.middleware import ReadableHeaders
+from apps.common import logs
+from apps.common.api import problems
+from apps.common.api.middleware import ReadableHeaders
 
 
 def page(request: HttpRequest) -> HttpResponse:

@@ -23,7 +23,8 @@ from rest_framework import exceptions as drf
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.common import problems
+from apps.common.api import problems
+from apps.common.api.views import ApiView
 from apps.common.errors import (
     BadText,
     Invalid,
@@ -33,7 +34,6 @@ from apps.common.errors import (
     TooLarge,
     Unavailable,
 )
-from apps.common.views import ApiView
 from apps.dispatch.errors import Closed
 from tests.integration.common.answers import problem_of
 
@@ -180,7 +180,7 @@ def test_database_away_is_one_line_without_a_traceback(
     """F6: while the database is away every request comes here."""
     raised(client, OperationalError(2013, "Lost connection"), address)
 
-    (record,) = [r for r in caplog.records if r.name == "apps.common.problems"]
+    (record,) = [r for r in caplog.records if r.name == "apps.common.api.problems"]
     assert record.levelname == "WARNING"
     assert "Lost connection" in record.getMessage()
     assert not any(r.exc_info for r in caplog.records)

@@ -14,10 +14,18 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.access.rules.clients import Binding
-from apps.common.paging import PageQuery
-from apps.common.serializer_fields import Choice, DecimalId, Integer, JsonObject, Name, Names, Text
-from apps.common.serializers import StrictSerializer
-from apps.common.views import ApiView
+from apps.common.api.paging import PageQuery
+from apps.common.api.serializer_fields import (
+    Choice,
+    DecimalId,
+    Integer,
+    JsonObject,
+    Name,
+    Names,
+    Text,
+)
+from apps.common.api.serializers import StrictSerializer
+from apps.common.api.views import ApiView
 
 pytestmark = pytest.mark.both
 

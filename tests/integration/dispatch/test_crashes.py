@@ -10,8 +10,8 @@ import pytest
 from django.db import IntegrityError, transaction
 
 from apps.common import clock
+from apps.common.api.problems import from_exception
 from apps.common.errors import Conflict, NotFound
-from apps.common.problems import from_exception
 from apps.dispatch.models import (
     Dispatch,
     Executor,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from apps.common.http_metrics import OTHER, STATUSES
+from apps.common.api.http_metrics import OTHER, STATUSES
 from tests.clients import JsonClient
 from tests.integration.reports.prometheus import samples
 

@@ -14,8 +14,8 @@ from apps.common.admin.json_text import JsonTextField
 from apps.common.admin.schema_fields import SchemaField, fields_for
 from apps.common.admin.schema_form import SchemaForm, covered
 from apps.common.errors import FieldError, Invalid
+from apps.common.json.schema import check_params
 from apps.common.json_rules import canonical
-from apps.common.json_schema import check_params
 from apps.common.masking import MASK
 
 EVERYTHING: dict[str, Any] = {

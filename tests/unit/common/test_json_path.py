@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apps.common.json_path import Condition, parted, read
+from apps.common.json.path import Condition, parted, read
 
 COLUMNS = ("context", "result")
 

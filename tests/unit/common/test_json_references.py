@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from apps.common.errors import Invalid
-from apps.common.json_references import MAX_STEPS, MAX_SUBSCHEMAS
-from apps.common.json_schema import check_params, check_schema
+from apps.common.json.references import MAX_STEPS, MAX_SUBSCHEMAS
+from apps.common.json.schema import check_params, check_schema
 
 
 def to(name: str) -> dict[str, str]:

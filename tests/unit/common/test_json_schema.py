@@ -12,7 +12,7 @@ import pytest
 from django.utils.safestring import SafeString
 
 from apps.common.errors import Invalid
-from apps.common.json_schema import (
+from apps.common.json.schema import (
     MAX_ERRORS,
     MAX_SHOWN,
     Checker,

@@ -7,9 +7,9 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from apps.common import json_schema
 from apps.common.errors import Invalid
-from apps.common.json_schema import FORMATS, Checker, check_params, check_schema
+from apps.common.json import schema as json_schema
+from apps.common.json.schema import FORMATS, Checker, check_params, check_schema
 
 
 def fits(schema: dict[str, Any], value: Any) -> bool:

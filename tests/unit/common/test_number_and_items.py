@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from django.http import QueryDict
 
+from apps.common.api.serializer_fields import Integer, Items, Number, Texts
+from apps.common.api.serializers import StrictSerializer
 from apps.common.errors import PlatformError
-from apps.common.serializer_fields import Integer, Items, Number, Texts
-from apps.common.serializers import StrictSerializer
 
 
 class Line(StrictSerializer):

@@ -13,10 +13,10 @@ from django.test import RequestFactory
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.common import parsers
+from apps.common.api import parsers
+from apps.common.api.parsers import BATCH_MEMBERS, check_content_headers, parse_json, read_body
 from apps.common.errors import PlatformError
 from apps.common.json_rules import MAX_BYTES, MAX_DEPTH, check_json, count_members
-from apps.common.parsers import BATCH_MEMBERS, check_content_headers, parse_json, read_body
 
 JSON_SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters())
 JSON_VALUES = st.recursive(

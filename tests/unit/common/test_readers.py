@@ -17,7 +17,7 @@ SPELLED = {
         "apps/common/readers.py",
         "apps/common/conf.py",  # settings, before there is anything else
         "apps/common/admin/csv_text.py",  # what is written
-        "apps/common/serializer_fields.py",  # the OpenAPI document
+        "apps/common/api/serializer_fields.py",  # the OpenAPI document
         "apps/dispatch/rules/task.py",
         "apps/jobs/admin/job_fields.py",
         "apps/asyncflow/translate.py",

@@ -10,9 +10,7 @@ from django.http import QueryDict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.common.errors import Invalid, PlatformError
-from apps.common.messages import wire_time
-from apps.common.serializer_fields import (
+from apps.common.api.serializer_fields import (
     MAX_NAMED,
     Boolean,
     Choice,
@@ -25,7 +23,9 @@ from apps.common.serializer_fields import (
     Names,
     Text,
 )
-from apps.common.serializers import StrictSerializer
+from apps.common.api.serializers import StrictSerializer
+from apps.common.errors import Invalid, PlatformError
+from apps.common.messages import wire_time
 
 
 class Inner(StrictSerializer):

@@ -11,7 +11,7 @@ from django.db.models import BooleanField, F, Func, QuerySet, TextField
 from django.db.models.functions import Cast
 
 from apps.common.errors import Invalid
-from apps.common.json_path import Condition
+from apps.common.json.path import Condition
 from apps.common.masking import MASK, is_secret, redact
 from apps.common.messages import Message
 from apps.common.messages import Message as _

@@ -10,9 +10,9 @@ from django.core.signing import BadSignature, Signer
 from django.db.models import Min, Model, QuerySet
 from rest_framework.request import Request
 
+from apps.common.api.serializer_fields import Integer, Text
+from apps.common.api.serializers import StrictSerializer
 from apps.common.errors import Invalid
-from apps.common.serializer_fields import Integer, Text
-from apps.common.serializers import StrictSerializer
 
 M = TypeVar("M", bound=Model)
 

@@ -15,11 +15,10 @@ from django.middleware.locale import LocaleMiddleware
 from django.utils import timezone, translation
 from django.utils.http import parse_header_parameters
 
-from apps.common import http_metrics, logs
-from apps.common.addresses import is_for_programs, is_in_english
-from apps.common.errors import Forbidden, NotFound
-from apps.common.preferences import chosen_zone
-from apps.common.problems import (
+from apps.common import logs
+from apps.common.api import http_metrics
+from apps.common.api.addresses import is_for_programs, is_in_english
+from apps.common.api.problems import (
     REFUSED,
     by_status,
     error_response,
@@ -28,6 +27,8 @@ from apps.common.problems import (
     wants_problem,
     wrong_method,
 )
+from apps.common.errors import Forbidden, NotFound
+from apps.common.preferences import chosen_zone
 
 Application: TypeAlias = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 GetResponse: TypeAlias = Callable[[HttpRequest], HttpResponseBase]

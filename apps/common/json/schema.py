@@ -22,7 +22,7 @@ from jsonschema_rs import (
 )
 
 from apps.common.errors import FieldError, Invalid
-from apps.common.json_references import DIALECT, check_references
+from apps.common.json.references import DIALECT, check_references
 from apps.common.json_rules import canonical, count_members
 from apps.common.masking.quoting import kind_of, quote_key
 from apps.common.messages import Message

@@ -11,9 +11,9 @@ from django.http import QueryDict
 from rest_framework import serializers
 from rest_framework.exceptions import ErrorDetail, ValidationError
 
+from apps.common.api.serializer_fields import MAX_NAMED, StrictField, Texts
 from apps.common.errors import field_errors, refusal
 from apps.common.masking import quote, redact
-from apps.common.serializer_fields import MAX_NAMED, StrictField, Texts
 
 
 class StrictSerializer(serializers.Serializer[Any]):

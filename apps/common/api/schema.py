@@ -13,10 +13,10 @@ from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import ComponentRegistry, ResolvedComponent
 from drf_spectacular.utils import Direction
 
-from apps.common.paging import PageQuery
+from apps.common.api.paging import PageQuery
+from apps.common.api.serializer_fields import Name, Text
+from apps.common.api.serializers import StrictSerializer
 from apps.common.readers import KEY_PATTERN
-from apps.common.serializer_fields import Name, Text
-from apps.common.serializers import StrictSerializer
 
 _TEXT = {"type": "string"}
 PROBLEM: dict[str, Any] = {

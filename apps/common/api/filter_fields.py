@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 from drf_spectacular.utils import extend_schema_field
 
 from apps.common import filtersets
+from apps.common.api.serializer_fields import Choice, Instant, Integer, Name, Names, Text, Texts
+from apps.common.api.serializers import StrictSerializer
 from apps.common.errors import FieldError, Invalid
 from apps.common.filtering import MAX_IDS, MAX_NAME, RowFilter
 from apps.common.filtersets import Door, RowFilters
-from apps.common.json_path import MAX_CONDITION, MAX_CONDITIONS
-from apps.common.serializer_fields import Choice, Instant, Integer, Name, Names, Text, Texts
-from apps.common.serializers import StrictSerializer
+from apps.common.json.path import MAX_CONDITION, MAX_CONDITIONS
 
 _MOST = 2**63 - 1
 
