@@ -196,7 +196,7 @@ def test_every_page_and_answer_about_the_user_of_a_removed_task_is_there(
         (f"/admin/dispatch/dispatch/{number}/change/", {}, str(number)),
         ("/admin/dispatch/dispatch/", {}, str(number)),
         (f"/admin/dispatch/oncetask/{other.pk}/change/", {}, "Next"),
-        ("/admin/", {}, "Overview"),
+        ("/admin/", {}, "Dispatches now"),
     ]
     for path, query, said in pages:
         with subtests.test(path):
