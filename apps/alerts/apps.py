@@ -8,10 +8,13 @@ class AlertsConfig(AppConfig):
     verbose_name = _("Alerts")
 
     def ready(self) -> None:
+        from apps.alerts.services.firing import FIRING
         from apps.alerts.services.retention import forget_alerts, forget_deliveries, forget_reports
         from apps.common import tidy
+        from apps.reports.watches import WATCHES
 
         # The deliveries first: alerts go with the last of theirs.
         tidy.register("deliveries of alerts", forget_deliveries)
         tidy.register("resolved alerts", forget_alerts)
         tidy.register("runs of reports", forget_reports)
+        WATCHES.insert(0, FIRING)
