@@ -18,7 +18,8 @@ class Verb:
     """One thing that is done to rows of a kind: who may do it, to which rows, and what it makes of
     them. `facts` are the columns of a row by name, `params` the fields that were given.
 
-    Buttons, bulk runs and their plans, REST and the journal's pages read it here.
+    Lists, bulk runs with their plans and REST of bulk runs read it here. Buttons for one row have
+    words and questions of their own, because they ask about this one.
     """
 
     name: ClassVar[str]

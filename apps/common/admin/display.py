@@ -287,7 +287,7 @@ def _bar(handed: int, times: int, text: str, meaning: str) -> SafeString:
 
 
 def pretty_json(value: Any) -> SafeString:
-    """The JSON value indented, its secrets redact, at most MAX_JSON characters."""
+    """The JSON value indented, its secrets masked, at most MAX_JSON characters."""
     text = json.dumps(redact(value), indent=2, ensure_ascii=False)
     return format_html('<pre class="json">{}</pre>', shown_text(text, limit=MAX_JSON))
 
