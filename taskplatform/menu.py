@@ -6,7 +6,7 @@ and the search of everything read it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
@@ -216,8 +216,12 @@ class Menu:
         self._path = request.path
         self._query = request.GET
         apps = admin.site.get_app_list(request)
+        # Who may only add rows has no list of them.
         self._models: Mapping[str, Any] = {
-            each["model"]._meta.label_lower: each for app in apps for each in app["models"]
+            each["model"]._meta.label_lower: each
+            for app in apps
+            for each in app["models"]
+            if each["admin_url"]
         }
         self.system = [*self._shown(SYSTEM)]
         self.groups = [
@@ -227,8 +231,12 @@ class Menu:
         self.others = [
             (app["name"], models)
             for app in apps
-            if (models := [m for m in app["models"] if m["model"]._meta.label_lower not in known])
+            if (models := [m for m in app["models"] if self._is_other(m, known)])
         ]
+
+    def _is_other(self, model: Mapping[str, Any], known: Collection[str]) -> bool:
+        label = model["model"]._meta.label_lower
+        return label in self._models and label not in known
 
     def _shown(self, entries: tuple[Entry, ...]) -> Iterator[Shown]:
         for entry in entries:

@@ -14,8 +14,8 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils import timezone
 from django.utils.functional import Promise
+from django.utils.translation import get_language, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext_lazy
 
 from apps.access.models import ApiClient
 from apps.alerts.models import AlertRule, Channel, Delivery
@@ -124,7 +124,7 @@ PAGES: Mapping[str, tuple[str | Promise, Callable[[], State | None] | None]] = {
         lambda: _number(SinkReject.objects.all()),
     ),
 }
-# A state by its page. They are the same for everybody who sees the page, but for the day.
+# A state by its page and by the language and the day of who asks: words are said at once.
 states: Kept[State | None] = Kept(60.0)
 
 
@@ -152,8 +152,8 @@ def _box(entry: Shown) -> dict[str, Any]:
 
 def _page(tab: Tab) -> dict[str, Any]:
     about, read = PAGES[tab.key]
-    day = timezone.localdate()
-    state = read and states.get((tab.key, day), read)
+    here = (get_language(), timezone.get_current_timezone_name(), timezone.localdate())
+    state = read and states.get((tab.key, *here), read)
     return {
         "title": tab.title,
         "link": tab.link,

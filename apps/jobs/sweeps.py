@@ -62,8 +62,10 @@ def rescue() -> int:
         reliable = heartbeats_are_reliable(now)
         if reliable:
             register.lose_overdue(now=now)
-            # A host whose last worker is found dead just now is missed by the next sweep.
-            free_hosts(alive={each.host for each in alive}, now=now)
+            # After such work some may have come; else who is found dead just now is missed by the
+            # next sweep.
+            there = living.alive(now) if ended else alive
+            free_hosts(alive={each.host for each in there}, now=now)
         lost = living.gone_workers(now)
         until = now + MAX_TIME / 2
         return ended + rescue_due(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from django.contrib import admin
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Permission, User
 from django.test import Client
 from django.urls import reverse
 from django.utils.html import escape
@@ -200,6 +200,20 @@ def test_person_without_a_role_sees_only_home(client: Client, db: None) -> None:
     assert shown_in_menu(page) == ({"": {"Home": ["Home"]}}, {})
     assert "ask an administrator for a role" in text_of(page)
     assert client.get(reverse("system")).status_code == 403
+
+
+def test_who_may_only_add_rows_has_the_pages_that_there_are(client: Client, db: None) -> None:
+    """Django names the model to them, without an address of its list."""
+    person = User.objects.create_user("adds", is_staff=True)
+    person.user_permissions.add(Permission.objects.get(codename="add_oncetask"))
+    client.force_login(person, backend="django.contrib.auth.backends.ModelBackend")
+    assert shown_in_menu(client.get(reverse("admin:index"))) == ({"": {"Home": ["Home"]}}, {})
+
+
+def test_states_of_the_system_are_said_in_the_language_of_who_asks(admin_client: Client) -> None:
+    for language, words in (("en", " 0 on "), ("zh-hans", " 0 个启用 ")):
+        page = admin_client.get(reverse("system"), headers={"Accept-Language": language})
+        assert words in text_of(page)
 
 
 def test_system_says_what_its_pages_have_found(admin_client: Client) -> None:

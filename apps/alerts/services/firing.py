@@ -25,7 +25,7 @@ def _firing(sheet: Standing) -> Iterator[Reading]:
     for alert in found.select_related("rule").order_by(worst, "-fired_at", "-pk")[:MAX_FOUND]:
         kind = alert.subject.partition(":")[0]
         said = alert.rule.watch.say(kind, alert.name, alert.value, alert.rule.limit)
-        text = Message("{rule}: {text}", rule=alert.rule.name, text=said or alert.name)
+        text = _("{rule}: {text}", rule=alert.rule.name, text=said or alert.name)
         words = _("Critical since {since}.") if alert.rule.severity == _CRITICAL else _SINCE
         why = Message(words.template, since=alert.fired_at or alert.since)
         yield Reading(ALERT, str(alert.pk), text=text, why=why)

@@ -1,6 +1,7 @@
 """The parts of pages: addresses in the admin, links to them, notes, tables and lists.
 
-Whatever is no SafeString is escaped. Pages take links from here, so that none forgets it; rows of lists are made faster beside it.
+Whatever is no SafeString is escaped. Pages take links from here, so that none forgets it; rows of
+lists are made faster beside it.
 """
 
 from __future__ import annotations

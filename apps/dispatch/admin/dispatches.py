@@ -154,9 +154,11 @@ class DispatchAdmin(TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
     # --- the list ---------------------------------------------------------------------------------
     def list_context(self, request: HttpRequest, changelist: Any) -> dict[str, Any]:
         older = "" if changelist.has_further_rows else self.older_url(request)
+        # Nothing is done with archived ones, and a bulk run is about the live ones.
+        may_act = self.has_operate_permission(request)
         return {
             **super().list_context(request, changelist),
-            "bulk_links": links(changelist, "dispatches", verbs.VERBS),
+            "bulk_links": links(changelist, "dispatches", verbs.VERBS if may_act else {}),
             "older_url": older,
         }
 

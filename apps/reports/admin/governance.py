@@ -23,7 +23,7 @@ from apps.reports.admin.findings import shown
 from apps.reports.permissions import may_govern
 from apps.reports.services import standing
 from apps.reports.watches import WATCHES
-from apps.reports.watches.base import CONFIGURES, Looked, look
+from apps.reports.watches.base import CONFIGURES, Looked, look, seen
 from apps.reports.watches.tables import FIXED
 
 
@@ -31,8 +31,9 @@ def governance(request: HttpRequest) -> HttpResponseBase:
     """What the watches have found, and then those that have found nothing."""
     _require_sight(request)
     sheet = standing.read()
-    found = [look(each, sheet) for each in WATCHES]
-    lines = [_line(each, request.user.has_perm) for each in found]
+    may = request.user.has_perm
+    found = [each for watch in WATCHES if (each := seen(look(watch, sheet), may)) is not None]
+    lines = [_line(each, may) for each in found]
     context = {
         **admin.site.each_context(request),
         "title": _("Governance"),

@@ -20,7 +20,7 @@ from apps.reports.watches.subjects import WAYS, Way, names_of
 
 # Who makes API keys configures the platform, and may run its sweeps.
 CONFIGURES = "access.change_apiclient"
-# Further findings of a watch are not listed.
+# Further findings of a watch about subjects of one kind are not listed.
 MAX_FOUND = 20
 
 
@@ -103,11 +103,20 @@ class Watch:
         least = "" if limit.threshold is None else self.shows(limit.threshold)
         return Message(self.says[kind].template, name=name, value=self.shows(value), limit=least)
 
+    def _pages(self, read: Reading) -> list[Way]:
+        return [*WAYS.get(read.kind, ()), *filter(None, [self.leads.get(read.kind)])]
+
+    def is_seen(self, read: Reading, may: Callable[[str], bool]) -> bool:
+        """Whether somebody with these permissions may see the page of the subject, if it has
+        one."""
+        pages = self._pages(read)
+        return not pages or may(pages[0].permission)
+
     def ways(self, read: Reading, may: Callable[[str], bool]) -> list[tuple[Message, str]]:
         """What somebody with these permissions can open or mend: each label with its address. None
         to who may not see the page of the subject."""
-        pages = [*WAYS.get(read.kind, ()), *filter(None, [self.leads.get(read.kind)])]
-        if pages and not may(pages[0].permission):
+        pages = self._pages(read)
+        if not self.is_seen(read, may):
             return []
         found = [(way.label, way.url(read.name, read.row)) for way in pages if may(way.permission)]
         ways = [(label, url) for label, url in found if url]
@@ -146,14 +155,22 @@ class Looked(NamedTuple):
     unknown: Message | None = None
 
 
+def seen(found: Looked, may: Callable[[str], bool]) -> Looked | None:
+    """The findings about what somebody with these permissions may see; None when there are only
+    others, so that nobody is told that all is well."""
+    shown = [each for each in found.findings if found.watch.is_seen(each, may)]
+    return None if found.findings and not shown else found._replace(findings=shown)
+
+
 def look(watch: Watch, sheet: Standing) -> Looked:
     """Look once, by the watch's own limit."""
     try:
-        read = [
-            each
-            for each in watch.read(sheet)
-            if each.value is not None and watch.limit.is_passed(each.value)
-        ][:MAX_FOUND]
+        wrong: dict[str, list[Reading]] = {}
+        for each in watch.read(sheet):
+            if each.value is not None and watch.limit.is_passed(each.value):
+                wrong.setdefault(each.kind, []).append(each)
+        # Many of one kind leave room for those of another.
+        read = [each for some in wrong.values() for each in some[:MAX_FOUND]]
     except NotKnown as error:
         return Looked(watch, [], error.why)
     names = names_of(each.subject for each in read)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin, messages
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -54,6 +55,13 @@ class StatusFilter(FormFilter):
         return super().queryset(request, queryset)
 
 
+class TypeOfJobs(TypeFilter):
+    """Also one that is gone: its schedules stay, and are to be found."""
+
+    def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
+        return super(TypeFilter, self).narrowed(rows, given)
+
+
 class ScheduleAdmin(RecordedAdmin, ServiceModelAdmin):
     form = ScheduleForm
     when_empty = _("A schedule makes a job of a type at each time of its rule. Add one here.")
@@ -66,7 +74,7 @@ class ScheduleAdmin(RecordedAdmin, ServiceModelAdmin):
         "last_run",
     )
     list_mobile = (("shown_status", "shown_title"), ("type_link", "next_run"))
-    list_filter = list_filters(ScheduleFilters, type=TypeFilter, status=StatusFilter)
+    list_filter = list_filters(ScheduleFilters, type=TypeOfJobs, status=StatusFilter)
     list_tabs = "status"
     list_is_counted = False
     list_max_show_all = 0

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
+from django.contrib.auth.models import Permission, User
 from django.test import Client
 from django.urls import reverse
 
@@ -49,6 +50,18 @@ def test_alerts_stand_on_the_page_of_checks(admin_client: Client) -> None:
     assert "No alert fires." in text_of(admin_client.get(reverse("governance")))
     firing("mail", "critical", 50)
     assert "mail fails:" in text_of(admin_client.get(reverse("governance")))
+
+
+def test_page_of_checks_names_alerts_to_who_sees_them_only(client: Client) -> None:
+    firing("mail", "critical", 50)
+    reader = User.objects.create_user("reader", is_staff=True)
+    reader.user_permissions.add(Permission.objects.get(codename="view_rollup"))
+    client.force_login(reader, backend="django.contrib.auth.backends.ModelBackend")
+    page = client.get(reverse("governance"))
+    assert page.status_code == 200
+    # Neither that one fires, nor that none does.
+    assert "mail fails" not in text_of(page)
+    assert "No alert fires." not in text_of(page)
 
 
 def test_who_sees_no_alerts_sees_none_at_home(role_client: Callable[[str], Client]) -> None:

@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
+from django.urls import reverse
 
 from apps.bulk.models import BulkRun
 from apps.dispatch.models import OperatorScope
 from apps.jobs.models import JobScope
 from tests import callback, factories
+from tests.archives import ARCHIVES
 from tests.emptying import undone
 from tests.integration.bulk.conftest import carry_out
 from tests.jobs import job_type, jobs
@@ -117,3 +119,17 @@ def test_way_back_is_offered_to_who_may_take_it(
     seen = text_of(role_client("viewer").get(page))
     assert "Done 2" in seen
     assert "Take back" not in seen
+
+
+def test_archives_offer_nothing_to_be_done_with_all_that_match(
+    admin_client: Client, subtests: pytest.Subtests
+) -> None:
+    """A run is about the live rows, whatever list it was planned from."""
+    for name, archive in ARCHIVES.items():
+        with subtests.test(archive=name):
+            archive.begin()
+            archive.archived(1)
+            address = f"admin:{archive.there._meta.label_lower.replace('.', '_')}_changelist"
+            listed: Any = admin_client.get(reverse(address))
+            assert listed.context["cl"].result_count == 1
+            assert not listed.context.get("bulk_links")

@@ -241,3 +241,10 @@ def test_pages_are_chinese_as_a_whole(admin_client: Client, nine: FrozenClock) -
     for name in ("run_now", "pause", "copy", "delete"):
         page = admin_client.get(reverse(ACT, args=[name]), {"ids": made.pk})
         assert english_in(page) == []
+
+
+def test_schedules_of_a_type_that_is_gone_are_found_by_it(admin_client: Client) -> None:
+    left = factories.schedule()
+    Schedule.objects.update(job_type="gone")
+    page: Any = admin_client.get(reverse("admin:schedules_schedule_changelist"), {"type": "gone"})
+    assert [row.pk for row in page.context["cl"].result_list] == [left.pk]
