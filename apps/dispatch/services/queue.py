@@ -29,7 +29,8 @@ from apps.dispatch.services.state import ExecutorState, state_of
 from apps.journal.services.edit import record_edit
 
 # Tasks that a process keeps, of about 300 bytes each: of plans, and of queues, which share them.
-# With 64 people who each have 1,500 tasks ahead, half as many are read anew at each pull.
+# A quarter as many is too few for 64 people with 1,500 tasks ahead each: all are then read anew at
+# each pull.
 MAX_TASKS = 200_000
 _A_MINUTE = timedelta(minutes=1)
 _SMALL_QUOTA = 100
