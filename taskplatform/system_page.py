@@ -20,6 +20,7 @@ from django.utils.translation import gettext_lazy as _
 from apps.access.models import ApiClient
 from apps.alerts.models import AlertRule, Channel, Delivery
 from apps.common.admin.display import label
+from apps.common.admin.list_head import MAX_COUNTED, capped
 from apps.common.kept import Kept
 from apps.journal.models import Sink, SinkReject
 from apps.reports.rules.capacity import NEVER
@@ -29,8 +30,6 @@ from apps.reports.watches import WATCHES
 from apps.reports.watches.base import look
 from taskplatform.menu import Shown, Tab
 from taskplatform.site import menu_of
-
-MAX_COUNTED = 1_000
 
 
 class State(NamedTuple):
@@ -45,8 +44,7 @@ def _count(rows: QuerySet[Any]) -> int:
 
 
 def _number(rows: QuerySet[Any]) -> State:
-    count = _count(rows)
-    return State(f"{MAX_COUNTED:,}+" if count > MAX_COUNTED else f"{count:,}")
+    return State(capped(_count(rows)))
 
 
 def _findings() -> State:
