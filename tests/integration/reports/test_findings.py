@@ -8,15 +8,12 @@ from itertools import product
 from typing import Any
 
 import pytest
-from django.core.checks import Tags, run_checks
-from django.core.checks.registry import registry
 from django.db import OperationalError, connection, connections
 from django.test import override_settings
 
 from apps.common import clock, ids, partitions
 from apps.common.errors import Conflict, NotFound
 from apps.common.leases import save_position, sweep_lease
-from apps.dispatch.models import Template
 from apps.jobs.models import ArchivedJob, Job, JobType
 from apps.jobs.services import roll as jobs_roll
 from apps.journal.conf import SinkAddress
@@ -24,7 +21,7 @@ from apps.journal.models import JournalEntry, Sink, SinkReject
 from apps.journal.services import retention
 from apps.reports.rules.tally import error_value
 from apps.reports.services import standing
-from apps.reports.watches import WATCHES, database, stored
+from apps.reports.watches import WATCHES, database
 from apps.reports.watches.base import Watch, look
 from apps.reports.watches.tables import FIXED
 from tests import factories
@@ -98,56 +95,6 @@ def test_each_has_its_key_and_a_new_platform_is_in_order() -> None:
     assert len({each.key for each in WATCHES}) == len(WATCHES)
     if connection.vendor == "sqlite":
         assert [look(each, standing.read()).findings for each in WATCHES] == [[]] * len(WATCHES)
-
-
-def test_what_is_stored_is_warned_of_by_watches_alone() -> None:
-    """Of the boxes `manage.py check` says what stops them, such as handlers that are not there."""
-    asked = [each for each in registry.get_checks() if Tags.database in getattr(each, "tags", ())]
-    ours = {each.__module__ for each in asked if each.__module__.startswith("apps.")}
-    assert ours == {"apps.reports.checks", "apps.jobs.handlers.checks", "apps.asyncflow.checks"}
-
-
-def test_check_warns_of_what_was_stored_and_cannot_be_used_any_more(
-    settings: Any, subtests: pytest.Subtests
-) -> None:
-    def warned() -> dict[str, str]:
-        found = run_checks(databases=["default"])
-        return {str(each.id): f"{each.msg} {each.hint}" for each in found if each.id in keys}
-
-    keys = {each.key for each in stored.STORED}
-    factories.job_type("mail", retention_days=30)
-    factories.template("photo")
-    assert warned() == {}
-    # A pattern that the language of an earlier release had.
-    schema = {"properties": {"code": {"type": "string", "pattern": r"\Qa.b\E"}}}
-    why = "The schema itself does not work and must be saved anew: schema.properties.code.pattern"
-    JobType.objects.update(name="../mail", params_schema=schema)
-    Template.objects.update(name="photo/check", schema=schema)
-    settings.JOB_ARCHIVE_AFTER = 31 * DAY
-
-    texts = warned()
-
-    for key, begins, hint in (
-        ("jobs.W001", "The job type ../mail cannot be addressed", "Make a type of another name"),
-        ("jobs.W002", "Jobs of type ../mail cannot be kept for 30 days.", "JOB_ARCHIVE_AFTER"),
-        (
-            "jobs.W003",
-            f"No context fits the job type ../mail, so nobody can submit to it. {why}",
-            "Mend",
-        ),
-        (
-            "dispatch.W001",
-            "The template photo/check cannot be addressed",
-            "Make a template of another",
-        ),
-        ("dispatch.W002", f"No params fit the template photo/check v1. {why}", "Save the template"),
-    ):
-        with subtests.test(key):
-            assert texts[key].startswith(begins)
-            assert hint in texts[key]
-    assert texts.keys() == keys
-    Template.objects.update(status=Template.Status.RETIRED)
-    assert warned().keys() == keys - {"dispatch.W002"}
 
 
 # --- G1 -------------------------------------------------------------------------------------------
