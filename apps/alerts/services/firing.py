@@ -18,14 +18,19 @@ ALERT = "alert"
 _CRITICAL = AlertRule.Severity.CRITICAL
 
 
+def said(alert: Alert) -> Message:
+    """What is wrong, with its numbers."""
+    rule, kind = alert.rule, alert.subject.partition(":")[0]
+    found = rule.watch.say(kind, alert.name, alert.value, rule.limit)
+    return found or _("{name} was wrong when the rule was of another kind.", name=alert.name)
+
+
 def _firing(sheet: Standing) -> Iterator[Reading]:
     """The critical ones first, then those that began to fire last."""
     worst = Case(When(rule__severity=_CRITICAL, then=Value(0)), default=Value(1))
     found = Alert.objects.filter(Alert.in_state(Alert.State.FIRING, sheet.now))
     for alert in found.select_related("rule").order_by(worst, "-fired_at", "-pk")[:MAX_FOUND]:
-        kind = alert.subject.partition(":")[0]
-        said = alert.rule.watch.say(kind, alert.name, alert.value, alert.rule.limit)
-        text = _("{rule}: {text}", rule=alert.rule.name, text=said or alert.name)
+        text = _("{rule}: {text}", rule=alert.rule.name, text=said(alert))
         words = _("Critical since {since}.") if alert.rule.severity == _CRITICAL else _SINCE
         why = Message(words.template, since=alert.fired_at or alert.since)
         yield Reading(ALERT, str(alert.pk), text=text, why=why)

@@ -14,6 +14,7 @@ from django.utils.translation import ngettext, pgettext
 
 from apps.alerts.channels.contract import Message
 from apps.alerts.models import Alert, Channel, Delivery, Event
+from apps.alerts.services.firing import said
 from apps.common.admin.display import duration_of, translate
 from apps.common.messages import wire_time
 
@@ -127,8 +128,4 @@ def _over(alert: Alert) -> str:
 
 def sentence(alert: Alert) -> str:
     """What is wrong, with its numbers, in the language of the moment."""
-    rule, kind = alert.rule, alert.subject.partition(":")[0]
-    said = rule.watch.say(kind, alert.name, alert.value, rule.limit)
-    if said is None:
-        return _("%(name)s was wrong when the rule was of another kind.") % {"name": alert.name}
-    return translate(said)
+    return translate(said(alert))
