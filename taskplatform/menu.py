@@ -104,6 +104,7 @@ _JOBS = Entry(
         Place(_("Jobs"), "jobs.job"),
         Place(_("Types"), "jobs.jobtype"),
         Place(_("Handlers"), "jobs.jobtype", url="admin:jobs_jobtype_handlers"),
+        Place(_("Inbox"), "jobs.inboxrow"),
         Place(_OLDER, "jobs.archivedjob"),
     ),
 )

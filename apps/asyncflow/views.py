@@ -23,9 +23,10 @@ from apps.asyncflow.calls import CALLS, Ask, Call
 from apps.asyncflow.conf import conf
 from apps.asyncflow.dialects import BODY, BY_NAME, INPUT, OWN_PORT, PREFIX, Dialect, Route
 from apps.asyncflow.translate import Refused, readable
-from apps.common.api.parsers import parse_json, read_body
+from apps.common.api.parsers import read_body
 from apps.common.api.views import ApiView, JsonAnswer
 from apps.common.errors import NotAuthenticated, PlatformError
+from apps.common.json.text import parse_json
 from apps.common.json_rules import MAX_BYTES
 from apps.jobs.models.bounds import Bounds
 from apps.jobs.rules.caller import Caller

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from django.core.validators import RegexValidator
 from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models.sql.compiler import SQLCompiler
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.readers import KEY_PATTERN
@@ -44,3 +45,21 @@ class KeyField(TextField):
         if connection.vendor == "mysql":
             parameters["collation"] = COLLATION
         return parameters
+
+
+class UtcNow(models.Func):
+    """The database's clock, in UTC whatever time zone the writing connection has set.
+
+    For defaults of columns that other programs fill; the ORM's `Now` is in the connection's zone.
+    """
+
+    function = "UTC_TIMESTAMP"
+    template = "%(function)s(6)"
+    output_field = models.DateTimeField()
+
+    def as_sqlite(
+        self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any
+    ) -> tuple[str, Any]:
+        # Of one form with the times that Django writes there. It is formatted twice.
+        form = "STRFTIME('%%%%Y-%%%%m-%%%%d %%%%H:%%%%M:%%%%f000', 'NOW')"
+        return self.as_sql(compiler, connection, template=form, **context)

@@ -19,6 +19,7 @@ from apps.jobs.services import (
     archive,
     counts,
     discard,
+    inbox,
     living,
     register,
     reorder,
@@ -48,6 +49,13 @@ def scan() -> dict[str, int]:
     """Promote due jobs; start drains where jobs are due or no drain waits."""
     with sweep_lease(SCAN, at_most=MAX_TIME) as mine:
         return start_drains() if mine else {}
+
+
+@shared_task(name=inbox.SWEEP)
+def move_inbox() -> int:
+    """Make jobs of the rows of the inbox; returns how many are done. A scan starts it."""
+    with sweep_lease(inbox.SWEEP, at_most=MAX_TIME) as mine:
+        return inbox.move(seconds=MAX_TIME.total_seconds() / 2) if mine else 0
 
 
 @shared_task(name=RESCUE)

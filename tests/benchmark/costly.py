@@ -10,8 +10,9 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any, NamedTuple
 
-from apps.common.api.parsers import BATCH_BYTES, BATCH_ITEMS, BATCH_MEMBERS
+from apps.common.api.parsers import BATCH_BYTES
 from apps.common.json.schema import FORMATS
+from apps.common.json.text import BATCH_ITEMS, BATCH_MEMBERS
 from tests import factories
 
 ROWS: dict[str, Any] = {"type": "object", "properties": {"rows": {"items": {"type": "string"}}}}

@@ -9,8 +9,8 @@ from django.core.management.base import CommandError
 from django.db import close_old_connections
 
 from apps.access import services as access
-from apps.common.api.parsers import BATCH_ITEMS
 from apps.common.db import execute, table
+from apps.common.json.text import BATCH_ITEMS
 from apps.jobs.models import Bucket, Job
 from taskplatform.demo.terminal import percentile
 from taskplatform.web import APPLICATION

@@ -22,7 +22,7 @@ from apps.bulk.models import BulkRun
 from apps.common import clock
 from apps.common.admin.actions import specs
 from apps.dispatch.models import ArchivedTask, Dispatch, OperatorScope
-from apps.jobs.models import JobScope, JobType
+from apps.jobs.models import InboxRow, JobScope, JobType
 from apps.journal.models import JournalEntry, Sink, SinkReject
 from tests import callback, factories
 from tests.alerts import delivery_about, report_plan
@@ -139,6 +139,7 @@ MODELS = {
             "<int:pk>/rebuild/": OPERATOR,
         },
     ),
+    "jobs/inboxrow/": Rights(VIEWER, others={"discard": OPERATOR}),
     "jobs/worker/": Rights(
         VIEWER,
         others={
@@ -293,6 +294,9 @@ def objects(admin_user: User) -> dict[str, int]:
         "dispatch/oncetask/": task,
         "dispatch/rotatetask/": factories.rotation(alice, "Hidden till"),
         "dispatch/template/": factories.template(),
+        "jobs/inboxrow/": InboxRow.objects.create(
+            type="hidden.type", refused_at=clock.now(), error="Hidden report"
+        ),
         "jobs/job/": job,
         "jobs/jobtype/": JobType.objects.get(name="hidden.type"),
         "jobs/worker/": factories.worker(types=["hidden.type"]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.utils.translation import gettext_lazy as _
 
-from apps.jobs.models import Job, JobType, TypeState, Worker
+from apps.jobs.models import InboxRow, Job, JobType, TypeState, Worker
 from apps.jobs.rules import failures, reasons
 from apps.journal.admin.words import Event, register
 from apps.journal.models import Source
@@ -28,8 +28,10 @@ _STATES = {
     "paused": _("paused"),
     "deleted": _("deleted"),
 }
+_OF_INBOX = ("inbox_corrected", "inbox_discarded")
 
 register(
+    InboxRow,
     Job,
     JobType,
     TypeState,
@@ -58,6 +60,8 @@ register(
         "type_resumed": Event(_("Job type resumed"), "play_circle", "success"),
         "type_deleted": Event(_("Job type deleted"), "delete", "danger"),
         "pool_rebuilt": Event(_("Pool rebuilt"), "sync_alt", "success"),
+        "inbox_corrected": Event(_("Row of the inbox corrected"), "edit", "info"),
+        "inbox_discarded": Event(_("Row of the inbox discarded"), "delete", "warning"),
         "breaker_reset": Event(_("Breaker closed by hand"), "restart_alt", "info"),
     },
     states=_STATES,
@@ -73,5 +77,5 @@ register(
     },
     choices={"end": _STATES},
     messages=(*failures.ALL, *reasons.ALL),
-    pages={Source.JOB: lambda entry: "jobs_job"},
+    pages={Source.JOB: lambda e: "jobs_inboxrow" if e.event in _OF_INBOX else "jobs_job"},
 )

@@ -13,7 +13,6 @@ from rest_framework.request import Request
 from apps.access.bindings import actor_of, unmask
 from apps.access.rules.clients import Binding
 from apps.common import clock
-from apps.common.api.parsers import BATCH_ITEMS
 from apps.common.api.serializer_fields import (
     Boolean,
     Choice,
@@ -27,6 +26,7 @@ from apps.common.api.serializer_fields import (
 from apps.common.api.serializers import Answer, StrictSerializer
 from apps.common.api.views import ApiView, JsonAnswer
 from apps.common.errors import FieldError, Invalid, PlatformError, refusal
+from apps.common.json.text import BATCH_ITEMS
 from apps.common.json_rules import check_json
 from apps.common.masking import kind_of, quote
 from apps.common.messages import wire_time

@@ -14,7 +14,6 @@ from rest_framework.request import Request
 from apps.access.bindings import client_of, job_types_of
 from apps.access.rules.clients import Binding
 from apps.common import clock
-from apps.common.api.parsers import BATCH_ITEMS
 from apps.common.api.serializer_fields import (
     Choice,
     DecimalId,
@@ -31,6 +30,7 @@ from apps.common.api.serializer_fields import (
 from apps.common.api.serializers import Answer, StrictSerializer
 from apps.common.api.views import ApiView, JsonAnswer
 from apps.common.errors import Invalid, PlatformError
+from apps.common.json.text import BATCH_ITEMS
 from apps.common.messages import wire_time
 from apps.jobs.api.held import HeldOut, held_json
 from apps.jobs.models import Job

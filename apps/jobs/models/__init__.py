@@ -4,6 +4,7 @@ from apps.jobs.models.archived_job import ArchivedJob
 from apps.jobs.models.bounds import Bounds
 from apps.jobs.models.bucket import Bucket
 from apps.jobs.models.hold import Hold
+from apps.jobs.models.inbox import InboxRow
 from apps.jobs.models.job import Job
 from apps.jobs.models.job_type import JobType
 from apps.jobs.models.scope import JobScope, bounds_of
@@ -20,6 +21,7 @@ __all__ = [
     "Bounds",
     "Bucket",
     "Hold",
+    "InboxRow",
     "Job",
     "JobScope",
     "JobType",

@@ -1,10 +1,12 @@
-"""Starting drains: one per free slot in lanes with due jobs, else one per lane, which waits."""
+"""What each second brings: due jobs become ready, rows of the inbox become jobs, and drains start:
+one per free slot in lanes with due jobs, else one per lane, which waits."""
 
 from __future__ import annotations
 
 import logging
 import time
 from collections.abc import Iterable
+from typing import Any
 
 from celery import current_app
 from kombu.exceptions import OperationalError
@@ -13,7 +15,7 @@ from apps.common import clock
 from apps.jobs.models import Worker
 from apps.jobs.rules import slots
 from apps.jobs.runner.process import types_with_handler
-from apps.jobs.services import living
+from apps.jobs.services import inbox, living
 from apps.jobs.services.hold import due_types
 from apps.jobs.services.promote import promote_due
 
@@ -30,10 +32,12 @@ _MESSAGE_SECONDS = 60
 def scan() -> dict[str, int]:
     """Promote what is due and start the missing drains; returns how many of each lane."""
     _promote_all()
+    if inbox.has_waiting():
+        _send(inbox.SWEEP)
     starts = slots.wanted(groups(living.alive(clock.now())), _due_lanes())
     for lane, count in starts.items():
         for _ in range(count):
-            if not _start(lane):
+            if not _send(DRAIN, args=[lane], queue=lane):
                 return {}
     return starts
 
@@ -66,10 +70,10 @@ def _due_lanes() -> set[str]:
     return {types[name].lane for name in due_types(types)} if types else set()
 
 
-def _start(lane: str) -> bool:
+def _send(task: str, **options: Any) -> bool:
     try:
-        current_app.send_task(DRAIN, args=[lane], queue=lane, expires=_MESSAGE_SECONDS, retry=False)
+        current_app.send_task(task, expires=_MESSAGE_SECONDS, retry=False, **options)
     except (OperationalError, OSError) as error:
-        logger.warning("scan: the broker is away, no drain starts: %s", error)
+        logger.warning("scan: the broker is away, %s does not start: %s", task, error)
         return False
     return True

@@ -46,7 +46,15 @@ from apps.jobs.services.twins import open_twins
 from apps.jobs.services.type_snapshots import type_snapshots
 from apps.jobs.services.types import open_types
 
-__all__ = ["MAX_AT_ONCE", "Submission", "Submitted", "field_errors", "submit", "submit_many"]
+__all__ = [
+    "MAX_AT_ONCE",
+    "Submission",
+    "Submitted",
+    "faults_of",
+    "field_errors",
+    "submit",
+    "submit_many",
+]
 
 MAX_AT_ONCE = 1000
 MAX_ERRORS = 100
@@ -166,11 +174,16 @@ def _submit(jobs: Sequence[Submission], *, by: str, bounds: Bounds, path: str) -
 
 def field_errors(job: Submission, bounds: Bounds) -> list[FieldError]:
     """Everything that `submit` would refuse, except a context that is too large."""
-    users = _users_of([job], bounds)
-    type_ = type_snapshots([job.type]).get(job.type)
-    if bounds.types is not None and job.type not in bounds.types:
-        type_ = None
-    return list(_faults(job, type_, bounds, users, clock.now()))
+    return faults_of([job], bounds)[0]
+
+
+def faults_of(jobs: Sequence[Submission], bounds: Bounds) -> list[list[FieldError]]:
+    """`field_errors` of each."""
+    users, now = _users_of(jobs, bounds), clock.now()
+    known = type_snapshots({job.type for job in jobs}) if jobs else {}
+    if bounds.types is not None:
+        known = {name: type_ for name, type_ in known.items() if name in bounds.types}
+    return [list(_faults(job, known.get(job.type), bounds, users, now)) for job in jobs]
 
 
 # --- validating ---------------------------------------------------------------------------------

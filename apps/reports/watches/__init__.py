@@ -30,6 +30,7 @@ WATCHES: list[Watch] = [
     jobs.BACKLOG_GROWTH,
     plans.SCHEDULE_FAILED,
     jobs.PAUSED,
+    jobs.INBOX_ROWS,
     processes.QUIET,
     *stored.STORED,
 ]

@@ -16,7 +16,7 @@ from apps.jobs.models import Job
 from apps.jobs.rules import breaker
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.type_snapshot import TypeSnapshot
-from apps.jobs.services import counts, types
+from apps.jobs.services import counts, inbox, types
 from apps.journal.services.minutes import second_of
 from apps.reports.models import Rollup
 from apps.reports.rules.coverage import DAY, EIGHT_DAYS, HOUR, floor
@@ -25,13 +25,14 @@ from apps.reports.rules.outcomes import JOB
 from apps.reports.rules.tally import TYPE, error_value
 from apps.reports.services.standing import Standing
 from apps.reports.watches.base import MAX_FOUND, Reading, RuleWatch, Watch, share, time
-from apps.reports.watches.subjects import ERROR, JOB_TYPE, Way, act_on
+from apps.reports.watches.subjects import ERROR, INBOX, JOB_TYPE, Way, act_on
 
 # Fewer ended jobs say nothing about a share of failures.
 MIN_ENDED = 20
 # Of the reason of a pause.
 _MAX_REASON = 200
 UNUSED = timedelta(days=90)
+INBOX_WAITS = timedelta(minutes=1)
 MAX_FAILED = 1_000
 # How many of the newest failed jobs of a type with many are looked at.
 SAMPLE = 300
@@ -88,6 +89,16 @@ def _pause(known: TypeSnapshot) -> str:
 
 
 # --- G7 -------------------------------------------------------------------------------------------
+def _inbox(sheet: Standing) -> Iterator[Reading]:
+    refused, since = inbox.standing(MAX_FAILED)
+    if refused:
+        text = _("Rows of the inbox of which no job could be made: {count}.", count=refused)
+        yield Reading(INBOX, "", text=text)
+    if since is not None and sheet.now - since > INBOX_WAITS:
+        text = _("A row of the inbox has waited since {at}: its sweep does not run.", at=since)
+        yield Reading(INBOX, "", text=text)
+
+
 def _unused(sheet: Standing) -> Iterator[Reading]:
     now = sheet.now
     since = now - UNUSED
@@ -222,6 +233,12 @@ PAUSED = Watch(
     read=_paused,
     says={JOB_TYPE: _("The job type {name} is paused: its jobs wait.")},
     leads={JOB_TYPE: Way("jobs.operate_jobtype", _("Resume"), act_on("jobs_jobtype", "resume"))},
+    is_urgent=True,
+)
+INBOX_ROWS = Watch(
+    key="inbox",
+    title=_("The rows of the inbox become jobs"),
+    read=_inbox,
     is_urgent=True,
 )
 UNUSED_TYPES = Watch(

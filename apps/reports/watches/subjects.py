@@ -17,7 +17,7 @@ from apps.schedules.models import Schedule
 JOB_TYPE, WORKER, ONCE_TASK, SWEEP = "job_type", "worker", "once_task", "sweep"
 # A schedule whose jobs fail, and one whose last run made none.
 SCHEDULE, SCHEDULE_RUN = "schedule", "schedule_run"
-SINK, ERROR, TEMPLATE = "sink", "error", "template"
+SINK, ERROR, TEMPLATE, INBOX = "sink", "error", "template", "inbox"
 # Of the database; without a page.
 TABLE, CLOCK, TRANSACTION = "table", "clock", "transaction"
 
@@ -69,6 +69,7 @@ WAYS: Mapping[str, tuple[Way, ...]] = {
     JOB_TYPE: (Way("jobs.view_jobtype", _("Job type"), _found("jobs_jobtype")),),
     WORKER: (Way("jobs.view_worker", _("Worker"), _found("jobs_worker")),),
     ONCE_TASK: (Way("dispatch.view_oncetask", _("Once task"), _numbered("dispatch_oncetask")),),
+    INBOX: (Way("jobs.view_job", _("Inbox"), lambda *_of: list_url("jobs_inboxrow")),),
     TEMPLATE: (Way("dispatch.view_template", _("Template"), _found("dispatch_template")),),
     SCHEDULE: (_SCHEDULE,),
     SCHEDULE_RUN: (_SCHEDULE,),

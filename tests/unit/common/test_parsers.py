@@ -13,9 +13,10 @@ from django.test import RequestFactory
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.common.api import parsers
-from apps.common.api.parsers import BATCH_MEMBERS, check_content_headers, parse_json, read_body
+import apps.common.json.text as json_text
+from apps.common.api.parsers import check_content_headers, read_body
 from apps.common.errors import PlatformError
+from apps.common.json.text import BATCH_MEMBERS, parse_json
 from apps.common.json_rules import MAX_BYTES, MAX_DEPTH, check_json, count_members
 
 JSON_SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters())
@@ -64,7 +65,7 @@ def test_body_that_is_no_storable_json_object_is_refused_with_its_code(
         ('{"a":1}'.encode("utf-16-le"), "malformed", "not JSON"),
         ('{"a":1}'.encode("utf-32"), "malformed", "byte order mark"),
         (b'{"a":"\xc0\xaf"}', "malformed", "not UTF-8"),
-        (b'{"a":"\xff"}', "malformed", "Byte 6 of the body is not UTF-8"),
+        (b'{"a":"\xff"}', "malformed", "The body is not UTF-8 at byte 6"),
         (b'{"a":"\xed\xa0\x80"}', "malformed", "not UTF-8"),
         (b'{"a":NaN}', "invalid", "NaN is not a JSON number"),
         (b'{"a":[-Infinity]}', "invalid", "-Infinity is not a JSON number"),
@@ -186,7 +187,7 @@ def test_body_has_a_budget_of_items_and_keys(
 
     within = b'{"jobs":[' + b",".join([b"[" + b"1," * 197 + b"1]"] * 1000) + b"]}"
     assert parse_json(within, batch=True)
-    monkeypatch.setattr(parsers, "_decoder", None)
+    monkeypatch.setattr(json_text, "_decoder", None)
     for item in (b"1", b'""', b"[]", b'{"a":""}', b'{"":1}'):
         with subtests.test(str(item)):
             body = b'{"jobs":[' + b",".join([item] * (BATCH_MEMBERS + 1)) + b"]}"
@@ -198,7 +199,7 @@ def test_measure_of_a_text_is_never_less_than_the_value_has(value: Any) -> None:
     body = json.dumps(value, ensure_ascii=False).encode(errors="replace")
     # Where there is much, it is counted outside of texts.
     for text in (body, b"[" * MAX_DEPTH + body + b"]" * MAX_DEPTH):
-        depth, members = parsers._measure(text)
+        depth, members = json_text._measure(text)
         assert members >= count_members(json.loads(text))
         assert depth >= MAX_DEPTH or text is body
 
