@@ -12,7 +12,8 @@ from django.db import connection
 
 from apps.common import clock, ids
 from apps.common.db import execute, fetch, table
-from apps.jobs.models import Job
+from apps.jobs.models import InboxRow, Job
+from apps.jobs.services import inbox
 from apps.jobs.services.hold import hold
 from apps.jobs.services.promote import promote_due
 from apps.jobs.services.rescue import rescue_due
@@ -71,6 +72,21 @@ def submit_bulk(run: RunOptions) -> Iterator[Figure]:
         ours.append(seconds_of(lambda: submit_many(jobs)))
         bare.append(seconds_of(partial(raw, ids.next_ids(1000))))
     yield _beside("submit_many(1,000)", 1000, ours, bare, at_least=0.6)
+
+
+def inbox_rows(run: RunOptions) -> Iterator[Figure]:
+    """Rows that programs wrote, made jobs of; the writing itself is theirs."""
+    rows = 5_000 if run.quick else 20_000
+    for _ in range(rows // BATCH):
+        with connection.cursor() as cursor:
+            cursor.executemany(
+                f"INSERT INTO {table(InboxRow)} (type, job_key, context) VALUES (%s, %s, %s)",
+                [("noop", f"order-{n}", '{"to": "somebody", "order": 7}') for n in range(BATCH)],
+            )
+    before = Job.objects.count()
+    took = seconds_of(lambda: inbox.move(seconds=600))
+    made = Job.objects.count() - before
+    yield figure("inbox: rows to jobs", made / took, "rows/s", at_least=5_000)
 
 
 def hold_and_settle(run: RunOptions) -> Iterator[Figure]:
@@ -241,6 +257,7 @@ PARTS = [
     Part("settings", runner.under_one_setting),
     Part("submit", submit_one),
     Part("bulk", submit_bulk),
+    Part("inbox", inbox_rows, on="both"),
     Part("settle", hold_and_settle),
     Part("flatness", _flatness),
     Part("crowd", _crowd),
