@@ -73,7 +73,7 @@ class _Repeatable(StrictSerializer):
     request_id = Name(
         max_length=MAX_REQUEST,
         required=False,
-        help_text="A repeat with the same one within an hour gets the first answer and makes no "
+        help_text="A repeat with the same one within a day gets the first answer and makes no "
         "other job, whatever has become of the first.",
     )
 

@@ -20,7 +20,7 @@ from apps.jobs.rules.outcome import HeldJob
 from apps.jobs.rules.submission import Submitted
 
 # How long a submission may be repeated.
-REPEATABLE = timedelta(hours=1)
+REPEATABLE = timedelta(days=1)
 
 
 class Remembered(NamedTuple):
