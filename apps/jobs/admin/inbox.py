@@ -7,12 +7,14 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.translation import gettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
+from unfold.widgets import UnfoldBooleanSwitchWidget
 
 from apps.common.admin import ReasonForm, ServiceForm, ServiceModelAdmin, reason_action
 from apps.common.admin.display import column, error_column, shown_text, time_column, translate
@@ -37,6 +39,9 @@ _HINTS = {
 class CorrectForm(ServiceForm):
     """What the program wrote. `context` is there for people who may see it."""
 
+    unique_job = forms.BooleanField(
+        label=_("unique"), required=False, widget=UnfoldBooleanSwitchWidget()
+    )
     reason = ReasonForm.base_fields["reason"]
 
     class Meta:
@@ -98,7 +103,8 @@ class InboxAdmin(ServiceModelAdmin):
                 "fields": (
                     ("type", "job_key"),
                     ("user_id", "priority"),
-                    ("run_at", "unique_job"),
+                    "run_at",
+                    "unique_job",
                     "context",
                     "reason",
                 )
