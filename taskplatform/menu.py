@@ -123,6 +123,7 @@ _ACTIVITY = Entry(
     "history",
     (
         Place(pgettext_lazy("entries of the journal", "All"), "journal.journalentry"),
+        Place(_("By people"), "journal.journalentry", url="activity"),
         Place(_("Bulk runs"), "bulk.bulkrun"),
     ),
 )

@@ -70,7 +70,11 @@ class PlatformAdminSite(AdminSite):
     def each_context(self, request: HttpRequest) -> Any:
         context = super().each_context(request)
         if context["sidebar_navigation"]:
+            # Imported late, because the admin classes register with this site.
+            from apps.bulk.admin.undo_page import bar
+
             menu = menu_of(request)
+            context["undo_bar"] = bar(request)
             context["header_tabs"] = menu.here and _drawn(menu, menu.here)
             if has_shortcuts(request):
                 context["shortcuts"] = {"places": _places(menu), "acts": KEYS}

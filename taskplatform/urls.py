@@ -12,6 +12,7 @@ from drf_spectacular.views import SpectacularSwaggerSplitView
 from apps.alerts.metrics import alerts
 from apps.asyncflow.admin import asyncflow_page
 from apps.bulk.admin.plan_page import plan_page
+from apps.bulk.admin.undo_page import UNDO_URL, undo_page
 from apps.common.admin.preferences_page import PREFERENCES_URL, preferences
 
 # Django finds the handlers by these names.
@@ -22,6 +23,7 @@ from apps.reports.admin import pages as report_pages
 from apps.reports.admin.overview.page import OVERVIEW_URL, refreshed
 from apps.reports.metrics import MetricsView
 from taskplatform import audit_page, health, system_page
+from taskplatform.activity import ACTIVITY_URL, activity
 from taskplatform.openapi import DocumentView
 from taskplatform.site import AUDIT_URL
 
@@ -51,6 +53,8 @@ urlpatterns = [
         admin.site.admin_view(plan_page),
         name="bulk_new",
     ),
+    path("admin/activity/", admin.site.admin_view(activity), name=ACTIVITY_URL),
+    path("admin/undo/", admin.site.admin_view(undo_page), name=UNDO_URL),
     path("admin/failures/", admin.site.admin_view(failures.failures_page), name="failures"),
     path("admin/capacity/", admin.site.admin_view(capacity_page.capacity_page), name="capacity"),
     path("admin/governance/", admin.site.admin_view(governance.governance), name="governance"),

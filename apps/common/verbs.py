@@ -30,6 +30,11 @@ class Verb:
     fields: ClassVar[tuple[str, ...]] = ()
     # It ends work, or cannot be taken back.
     is_dangerous: ClassVar[bool] = False
+    # What the journal calls it.
+    event: ClassVar[str]
+    # Whether an undo gives the rows back what they had; `undo` says how, or why not.
+    is_undone: ClassVar[bool] = True
+    undo: ClassVar[Message]
 
     def needed(self, params: Values) -> tuple[str, ...]:
         """The fields that must be given."""
@@ -59,9 +64,25 @@ class Verb:
         """What becomes of a row: `priority 0 → 40`, `scheduled → cancelled`."""
         raise NotImplementedError(f"{type(self).__name__} must define sample()")
 
-    def opposite(self, params: Values) -> tuple[str, dict[str, Any]] | None:
-        """The name of the verb that takes the change back, with its fields, where there is one."""
+
+class Undo(Verb):
+    """It takes an act of another verb back, for those who may do that act, in rows that have not
+    changed since."""
+
+    name, words = "undo", _("Undo")
+    columns = ()
+    fields = ("verb",)
+    is_undone, undo = False, _("Do it again instead.")
+
+    def __init__(self, of: Verb) -> None:
+        self.of, self.permission = of, of.permission
+
+    def why_not(self, facts: Values, params: Values, now: datetime) -> str | None:
+        # The entries of the rows say it.
         return None
+
+    def sample(self, facts: Values, params: Values) -> Message:
+        return self.of.undo
 
 
 VerbT = TypeVar("VerbT", bound=Verb)

@@ -101,6 +101,6 @@ def test_run_is_stopped_and_goes_on_without_any_script(
     page.get_by_role("link", name="Load again").click()
     expect(page.locator("#live")).to_contain_text("Done")
     expect(page.locator("#live progress")).to_have_attribute("value", "100")
-    expect(page.get_by_role("link", name="Take back: Retry…")).to_be_visible()
+    expect(page.get_by_role("link", name="Undo…")).to_be_visible()
     ends = JournalEntry.objects.filter(subject_id__in=numbers, event="cancelled")
     assert ends.count() == ends.values("subject_id").distinct().count() == 100

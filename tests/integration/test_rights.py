@@ -50,6 +50,8 @@ class Rights(NamedTuple):
 
 PAGES = {
     "": VIEWER,
+    "activity/": VIEWER,
+    "undo/": OPERATOR,
     "audit/": CONFIGURER,
     "bulk/new/<slug:kind>/<slug:verb>/": OPERATOR,
     "capacity/": VIEWER,

@@ -17,10 +17,12 @@ from unfold.widgets import (
 )
 
 from apps.bulk.rules.settings import MAX_RATE, RATE
+from apps.bulk.services.targets import TARGETS
 from apps.common.admin.actions import ReasonForm
 from apps.common.admin.display import plain_time, translate
 from apps.common.admin.time_inputs import SplitInstantField
 from apps.common.errors import Invalid
+from apps.common.verbs import Undo
 from apps.dispatch.rules import task_verbs
 from apps.dispatch.rules.shift import parse_shift, written_shift
 from apps.jobs.rules import verbs
@@ -153,7 +155,9 @@ def told_of(kind: str, verb: str, params: Mapping[str, Any]) -> Iterator[str]:
     """What a run was given in these fields."""
     form = FORMS.get((kind, verb))
     for name, value in params.items():
-        if value is True and form is not None:
+        if verb == Undo.name:
+            yield translate(TARGETS[kind].verbs[value].words)
+        elif value is True and form is not None:
             yield str(form.base_fields[name].label)
         elif isinstance(value, datetime):
             yield plain_time(value)

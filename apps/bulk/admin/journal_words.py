@@ -8,10 +8,12 @@ from apps.bulk.models import BulkRun
 from apps.bulk.services import runs
 from apps.bulk.services.carry import AS_ASKED, MASKED_NOW, NO_RIGHT, NO_RUN, TOO_MANY
 from apps.journal.admin.words import Event, register
+from apps.journal.services.undo import UNDONE
 
 register(
     BulkRun,
     events={
+        UNDONE: Event(_("Undone"), "undo", "info"),
         runs.STARTED: Event(_("Bulk run started"), "dynamic_feed", "info"),
         runs.STOPPED: Event(_("Bulk run stopped"), "pause_circle", "warning"),
         runs.CONTINUED: Event(_("Bulk run continued"), "play_circle", "info"),

@@ -11,19 +11,18 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import Model
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
-from django.urls import reverse
 from django.utils.timezone import get_current_timezone
 from django.utils.translation import gettext, ngettext
 
 from apps.bulk.admin import words
 from apps.bulk.admin.chips import chips
 from apps.bulk.admin.forms import FORMS, PREFIX, ParamsForm, StartForm
-from apps.bulk.models import BulkRow, BulkRun
+from apps.bulk.models import BulkRun
 from apps.bulk.rules.settings import RATE
 from apps.bulk.services import runs
 from apps.bulk.services.plan import Plan, plan
 from apps.bulk.services.selection import CHANGED_BY, Selection, changed_by
-from apps.bulk.services.targets import TARGETS, Target, check, written
+from apps.bulk.services.targets import TARGETS, Target, check
 from apps.common import clock
 from apps.common.admin.actions import actor_of, leave_words
 from apps.common.admin.display import listed, shown_text, translate
@@ -32,7 +31,6 @@ from apps.common.errors import FieldError, Invalid, PlatformError
 from apps.common.filtersets import Door
 from apps.common.json.search import require_unmasked
 from apps.jobs.models import bounds_of
-from apps.jobs.rules import verbs
 
 MAX_LABEL = 80
 
@@ -60,7 +58,7 @@ def plan_page(request: HttpRequest, kind: str, verb: str) -> HttpResponse:
     except Invalid as error:
         messages.warning(request, translate(error.detail))
         return HttpResponseRedirect(list_url(target.model))
-    if not user.has_perms(target.permissions(verb, selection.wanted)):
+    if not user.has_perms(target.permissions(target.verbs[verb], selection.wanted)):
         raise PermissionDenied
     back = list_url(target.model, **filters)
     if earlier is not None:
@@ -91,13 +89,7 @@ def plan_page(request: HttpRequest, kind: str, verb: str) -> HttpResponse:
         "hidden": asked,
         "form": start_form,
         "url": f"{request.path}{_query({**asked, **own})}",
-        "lines": [
-            *_lines(
-                planned,
-                is_complete=is_complete,
-                takes_back=verb == verbs.CANCEL and earlier is not None,
-            )
-        ],
+        "lines": [*_lines(planned, is_complete=is_complete)],
         "samples": [_drawn(each, target.model) for each in planned.samples],
         "words": translate(target.verbs[verb].words),
         "is_dangerous": target.verbs[verb].is_dangerous,
@@ -163,7 +155,7 @@ def _show(form: Any, error: PlatformError, path: str = "") -> None:
         form.add_error(name if name in form.fields else None, translate(each.message))
 
 
-def _lines(planned: Plan, *, is_complete: bool, takes_back: bool) -> Any:
+def _lines(planned: Plan, *, is_complete: bool) -> Any:
     """What the plan says, one sentence a line; while fields are missing, by the states alone."""
     count = f"{planned.matches:,}"
     if planned.is_exact:
@@ -180,8 +172,6 @@ def _lines(planned: Plan, *, is_complete: bool, takes_back: bool) -> Any:
     if left:
         parts = listed(f"{number:,} {translate(why)}" for why, number in planned.left_out)
         yield gettext("%(count)s left out: %(reasons)s") % {"count": f"{left:,}", "reasons": parts}
-    if left and takes_back:
-        yield gettext("What has ended since cannot be taken back.")
     if not planned.may_change:
         yield gettext("So there is nothing to start.")
     if planned.eligible and planned.is_exact:
@@ -201,21 +191,3 @@ def _drawn(sample: Any, model: type[Model]) -> dict[str, str]:
 
 def _query(asked: dict[str, str]) -> str:
     return f"?{urlencode(asked)}" if asked else ""
-
-
-def opposite_url(run: BulkRun, person: Any) -> tuple[object, str] | None:
-    """The verb that takes the changes of the run back, and its page over the rows it changed; None
-    where there is none, or the person may not do that."""
-    verbs_of = TARGETS[run.kind].verbs
-    back = verbs_of[run.verb].opposite(run.params)
-    if back is None or not person.has_perm(verbs_of[back[0]].permission):
-        return None
-    # Its rows are kept for a shorter time than the run.
-    if not run.rows.filter(outcome=BulkRow.Outcome.DONE).exists():
-        return None
-    verb, params = back
-    asked = {CHANGED_BY: str(run.pk)}
-    asked |= {f"{PREFIX}-{name}": str(value) for name, value in written(params).items()}
-    return translate(
-        verbs_of[verb].words
-    ), f"{reverse('bulk_new', args=[run.kind, verb])}{_query(asked)}"

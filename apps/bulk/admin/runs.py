@@ -21,11 +21,12 @@ from django.utils.translation import gettext_lazy as _
 from apps.bulk.admin import words
 from apps.bulk.admin.chips import chips
 from apps.bulk.admin.forms import told_of
-from apps.bulk.admin.plan_page import MAX_LABEL, opposite_url
+from apps.bulk.admin.plan_page import MAX_LABEL
+from apps.bulk.admin.undo_page import UNDO_URL
 from apps.bulk.models import BulkRow, BulkRun
-from apps.bulk.services import runs
+from apps.bulk.services import runs, undo
 from apps.bulk.services.runs import is_old, is_stalled
-from apps.bulk.services.selection import stored
+from apps.bulk.services.selection import CHANGED_BY, stored
 from apps.bulk.services.targets import TARGETS, params_of
 from apps.common import clock
 from apps.common.admin import MachineRowAdmin, reason_action
@@ -50,6 +51,7 @@ from apps.common.masking import redact
 from apps.common.messages import Message
 from apps.common.readers import read_number
 from apps.jobs.models import Job
+from apps.jobs.rules import verbs
 from apps.journal.admin.words import reason_of
 
 _COLOURS = {
@@ -279,10 +281,15 @@ class BulkRunAdmin(LiveAdmin, MachineRowAdmin):
 
     def buttons(self, request: HttpRequest, row: BulkRun) -> list[Button]:
         found = super().buttons(request, row)
-        is_over = row.state in (BulkRun.State.DONE, BulkRun.State.STOPPED)
-        if is_over and (back := opposite_url(row, request.user)) is not None:
-            text = gettext("Take back: %s…") % back[0]
-            found.append(Button(url=back[1], text=text, icon="undo", is_dangerous=False))
+        # Its rows are kept for a shorter time than the run.
+        is_over = row.state in (BulkRun.State.DONE, BulkRun.State.STOPPED) and not is_old(row)
+        if is_over and undo.may_undo(row, request.user):
+            url = f"{reverse(UNDO_URL)}?run={row.pk}"
+            found.append(Button(url=url, text=_("Undo…"), icon="undo", is_dangerous=False))
+            if row.verb == verbs.CANCEL:
+                url = f"{reverse('bulk_new', args=[row.kind, verbs.RETRY])}?{CHANGED_BY}={row.pk}"
+                text = _("Retry now…")
+                found.append(Button(url=url, text=text, icon="replay", is_dangerous=False))
         return found
 
     # --- actions ----------------------------------------------------------------------------------

@@ -6,13 +6,18 @@ from django.utils.text import capfirst
 
 from apps.bulk.services.targets import TARGETS
 from apps.common.admin.display import duration_of, translate
+from apps.common.verbs import Undo
 
 
 def named(kind: str, verb: str) -> str:
     """`Jobs · Cancel`: what a run does to which rows."""
     rows = capfirst(TARGETS[kind].model._meta.verbose_name_plural or "")
+    return f"{rows} · {_of_verb(kind, verb)}"
+
+
+def _of_verb(kind: str, verb: str) -> str:
     of = TARGETS[kind].verbs
-    return f"{rows} · {translate(of[verb].words) if verb in of else verb}"
+    return translate(of[verb].words if verb in of else Undo.words if verb == Undo.name else verb)
 
 
 def lasting(seconds: int) -> str:

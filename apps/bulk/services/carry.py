@@ -20,13 +20,15 @@ from apps.bulk.services.runs import locked
 from apps.bulk.services.selection import stored
 from apps.bulk.services.steps import Step, step, step_among
 from apps.bulk.services.targets import params_of, run_facts, target_of
+from apps.bulk.services.undo import entries_of_run
 from apps.common import clock
 from apps.common.db import transactional
-from apps.common.errors import PlatformError
+from apps.common.errors import NotFound, PlatformError
 from apps.common.json.search import why_masked
 from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.common.rows import insert_values
+from apps.common.verbs import Undo
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +57,11 @@ class Carrier:
         self._selection = stored(self._target, run.filter)
         self._bound = starter.read(run.bound)
         wanted = self._selection.wanted
-        self._permissions = self._target.permissions(run.verb, wanted)
+        does = self._target.does(run.verb, run.params)
+        if does is None:
+            raise NotFound(_("There is no action {verb}.", verb=run.verb))
+        self._does = does
+        self._permissions = self._target.permissions(does, wanted)
         self._scopes = self._target.scopes(wanted)
         self._actor, self._reason = run.actor, run.reason
         self._numbers: Sequence[int] | None = None
@@ -120,18 +126,24 @@ class Carrier:
     def _outcomes(self, found: Mapping[int, Any]) -> dict[int, _End]:
         """Change the rows; of each the outcome, and why it was not done."""
         ends: dict[int, _End] = {}
-        does, now = self._target.verbs[self._verb], clock.now()
+        now = clock.now()
         for number, row in found.items():
-            why = does.why_not(row.__dict__, self._params, now)
+            why = self._does.why_not(row.__dict__, self._params, now)
             if why is not None:
                 ends[number] = (_Outcome.SKIPPED, _cut(why))
         left = [row for number, row in sorted(found.items()) if number not in ends]
-        refused = self._target.act_on(
-            left, self._verb, self._params, actor=self._actor, reason=self._reason
-        )
+        refused = self._act_on(left)
         for row in left:
             ends[row.pk] = self._end_of(row.pk, refused.get(row.pk))
         return ends
+
+    def _act_on(self, rows: Sequence[Any]) -> Mapping[int, PlatformError | DatabaseError]:
+        by = {"actor": self._actor, "reason": self._reason}
+        if not isinstance(self._does, Undo):
+            return self._target.act_on(rows, self._verb, self._params, **by)
+        earlier = BulkRun.objects.get(pk=self._selection.changed_by or 0)
+        entries = entries_of_run(earlier, [row.pk for row in rows])
+        return self._target.undo_on(rows, entries, **by)
 
     def _end_of(self, number: int, error: PlatformError | DatabaseError | None) -> _End:
         if error is None:

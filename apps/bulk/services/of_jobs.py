@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, cast
 
@@ -14,6 +14,7 @@ from apps.common import clock
 from apps.common.db import is_retryable
 from apps.common.errors import FieldError, PlatformError
 from apps.common.filtering import RowFilter
+from apps.common.verbs import Verb
 from apps.jobs.handlers import registry
 from apps.jobs.models import Bounds, Job, JobType
 from apps.jobs.rules import verbs as of
@@ -22,6 +23,8 @@ from apps.jobs.services import acts, control, find
 from apps.jobs.services.acts import Act
 from apps.jobs.services.job_filters import JobFilters
 from apps.jobs.services.submit import unknown_type
+from apps.journal.models import JournalEntry, Source
+from apps.journal.services.undo import last_entries
 
 
 class Jobs(Target):
@@ -56,14 +59,22 @@ class Jobs(Target):
     def are_few(self, wanted: RowFilter, bounds: Bounds) -> bool:
         return find.are_few(Job.objects.within(bounds), wanted, most=MAX_INDEXED)
 
-    def faults(self, verb: str, params: Mapping[str, Any], now: datetime) -> Iterator[FieldError]:
+    def faults(self, verb: Verb, params: Mapping[str, Any], now: datetime) -> Iterator[FieldError]:
         found = [*super().faults(verb, params, now)]
         yield from found
-        if verb == of.MOVE and not found and params["host"]:
+        if verb.name == of.MOVE and not found and params["host"]:
             yield from control.host_faults(params["host"])
 
     def locked(self, rows: QuerySet[Any], numbers: Sequence[int]) -> dict[int, Any]:
         return super().locked(rows.defer("context", "checkpoint", "result"), numbers)
+
+    def entries(self, numbers: Collection[int], of: Mapping[str, Any]) -> dict[int, JournalEntry]:
+        return last_entries(Source.JOB, numbers, of)
+
+    def undo_on(
+        self, rows: Sequence[Any], entries: Mapping[int, JournalEntry], *, actor: str, reason: str
+    ) -> dict[int, PlatformError]:
+        return control.undo_each(rows, entries, actor=actor, reason=reason)
 
     def act(
         self, row: Any, verb: str, params: Mapping[str, Any], *, actor: str, reason: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
 from django.db.models import QuerySet
@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from apps.bulk.services.targets import TARGETS, Target
 from apps.common import clock
 from apps.common.db import transactional
-from apps.common.errors import Conflict
+from apps.common.errors import Conflict, PlatformError
 from apps.common.filtering import RowFilter
 from apps.common.messages import Message as _
 from apps.dispatch.models import OnceTask, RotateTask
@@ -18,6 +18,8 @@ from apps.dispatch.rules import plan
 from apps.dispatch.rules import task_verbs as of
 from apps.dispatch.services import bulk, filtered, tasks
 from apps.jobs.models import Bounds
+from apps.journal.models import JournalEntry, Source
+from apps.journal.services.undo import last_entries
 
 
 class Tasks(Target):
@@ -43,6 +45,26 @@ class Tasks(Target):
         # All at once and in order: a change raises their plan versions.
         tasks.lock_executors({task.executor_id for task in found.values()})
         return found
+
+    def entries(self, numbers: Collection[int], of: Mapping[str, Any]) -> dict[int, JournalEntry]:
+        # Tasks of both kinds have the same numbers.
+        named = [f"{self.model.source}:{number}" for number in numbers]
+        return last_entries(Source.PLAN, numbers, {"type_or_task__in": named, **of})
+
+    def undo_on(
+        self, rows: Sequence[Any], entries: Mapping[int, JournalEntry], *, actor: str, reason: str
+    ) -> dict[int, PlatformError]:
+        refused: dict[int, PlatformError] = {}
+        edits, now = [], clock.now()
+        for task in rows:
+            try:
+                edit = tasks.undo(task, entries.get(task.pk), now=now, actor=actor, reason=reason)
+            except PlatformError as error:
+                refused[task.pk] = error
+            else:
+                edits += [] if edit is None else [edit]
+        tasks.publish(edits)
+        return refused
 
     @transactional
     def act(

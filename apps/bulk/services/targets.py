@@ -16,8 +16,9 @@ from apps.common.filtering import RowFilter
 from apps.common.filtersets import RowFilters
 from apps.common.messages import Message as _
 from apps.common.messages import joined, wire_time
-from apps.common.verbs import Verb
+from apps.common.verbs import Undo, Verb
 from apps.jobs.models import Bounds
+from apps.journal.models import JournalEntry
 
 # The numbers that an index may find at once.
 MAX_INDEXED = 100_000
@@ -39,9 +40,16 @@ class Target:
         """What the filter names although it does not exist, so that no row can match."""
         yield from ()
 
-    def permissions(self, verb: str, wanted: RowFilter) -> tuple[str, ...]:
+    def does(self, verb: str, params: Mapping[str, Any]) -> Verb | None:
+        """The verb of that name, or the undo of the one that params name; None for none."""
+        if verb != Undo.name:
+            return self.verbs.get(verb)
+        of = self.verbs.get(str(params.get("verb")))
+        return Undo(of) if of is not None and of.is_undone else None
+
+    def permissions(self, verb: Verb, wanted: RowFilter) -> tuple[str, ...]:
         """What a person needs for the verb over such a filter."""
-        needed = self.verbs[verb].permission
+        needed = verb.permission
         return (needed, self.payload) if wanted.where else (needed,)
 
     def scopes(self, wanted: RowFilter) -> frozenset[Scope]:
@@ -64,9 +72,9 @@ class Target:
         """Whether an index finds all rows that can match, which then need no list of numbers."""
         return False
 
-    def faults(self, verb: str, params: Mapping[str, Any], now: datetime) -> Iterator[FieldError]:
+    def faults(self, verb: Verb, params: Mapping[str, Any], now: datetime) -> Iterator[FieldError]:
         """What is wrong with the fields of the verb."""
-        yield from self.verbs[verb].faults(params, now)
+        yield from verb.faults(params, now)
 
     def labels(self, numbers: Collection[int]) -> dict[int, str]:
         """What people know these rows by; rows that are gone have none."""
@@ -87,6 +95,17 @@ class Target:
         """Change one locked row, in a transaction of its own within that of the round;
         PlatformError when its state does not allow it."""
         raise NotImplementedError(f"{type(self).__name__} must define act()")
+
+    def entries(self, numbers: Collection[int], of: Mapping[str, Any]) -> dict[int, JournalEntry]:
+        """Of each of the rows the last entry that `of`, conditions on entries, means."""
+        raise NotImplementedError(f"{type(self).__name__} must define entries()")
+
+    def undo_on(
+        self, rows: Sequence[Any], entries: Mapping[int, JournalEntry], *, actor: str, reason: str
+    ) -> dict[int, PlatformError]:
+        """Give the locked rows back what they had before their entries; those that were not, by
+        number, with the error."""
+        raise NotImplementedError(f"{type(self).__name__} must define undo_on()")
 
     def act_on(
         self, rows: Sequence[Any], verb: str, params: Mapping[str, Any], *, actor: str, reason: str
@@ -117,13 +136,14 @@ def target_of(kind: str) -> Target:
 
 def check(target: Target, verb: str, params: Mapping[str, Any], now: datetime) -> None:
     """Invalid unless the target has the verb and it takes these fields."""
-    if verb not in target.verbs:
+    does = target.does(verb, params)
+    if does is None:
         known = ", ".join(target.verbs)
         text = _("There is no action {verb}; choose one of: {known}.", verb=verb[:40], known=known)
         raise Invalid.field("verb", text)
     errors = [
         FieldError(f"params.{each.field}", each.code, each.message)
-        for each in target.faults(verb, params, now)
+        for each in target.faults(does, params, now)
     ]
     if errors:
         raise Invalid(joined(error.message for error in errors), errors=errors)

@@ -24,6 +24,7 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminTextareaWidget
 
+from apps.common import clock, ids
 from apps.common.admin.display import shown_text, translate
 from apps.common.errors import FieldError, PlatformError
 from apps.common.json_rules import INTEGERS
@@ -32,6 +33,9 @@ MAX_ROWS = 1000
 MAX_REASON = 500
 MAX_NAMED = 20
 MAX_LABEL = 120
+# Of the session: the last act. Where an action has another name than its verb.
+ACT = "act"
+VERBS = {"delete_task": "delete", "retry_on_host": "retry"}
 
 Act = Callable[..., object]
 # Further pages of an admin, as unfold takes them: path, name and view.
@@ -303,6 +307,7 @@ def _act(
     if len(pks) > MAX_ROWS or not form.is_valid():
         return _confirm(admin, request, spec, pks, back=back, form=form)
     carry_out = _carry_out_at_once if spec.at_once else _carry_out
+    first = ids.next_ids(1)[0]
     try:
         outcome = carry_out(admin, request, spec, pks, form.cleaned_data)
     except PlatformError as error:
@@ -311,6 +316,10 @@ def _act(
                 each.field if each.field in form.fields else None, translate(each.message)
             )
         return _confirm(admin, request, spec, pks, back=back, form=form)
+    if outcome.done:
+        act = {"model": admin.opts.label_lower, "verb": VERBS.get(name := spec.act.__name__, name)}
+        until = {"first": first, "last": ids.next_ids(1)[0], "at": clock.now().isoformat()}
+        remembered(request, {**act, **until, "said": spec.report(outcome)})
     return _report(admin, request, spec, outcome, back)
 
 
@@ -357,6 +366,14 @@ def _carry_out_at_once(
     outcome: Any = spec.act(admin, rows, actor=actor_of(request), **values)
     skipped = [(str(pk), gettext("There is no such row.")) for pk in unseen]
     return ActionResult(done=outcome.done, skipped=[*outcome.skipped, *skipped])
+
+
+def remembered(request: HttpRequest, act: dict[str, Any] | None) -> None:
+    """Keep the act in the session for its undo; None forgets the one before."""
+    if act is not None:
+        request.session[ACT] = act
+    else:
+        request.session.pop(ACT, None)
 
 
 def _report(

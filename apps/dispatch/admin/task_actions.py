@@ -136,7 +136,7 @@ def copy(
 @reason_action(
     description=_("Delete"),
     permission="mark_deleted",
-    question=_("They are never handed out again and kept for their history. This is final."),
+    question=_("They are never handed out again and kept for their history."),
     icon="delete",
     is_dangerous=True,
     offered=lambda task: task.status != Task.Status.DELETED,

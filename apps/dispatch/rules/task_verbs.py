@@ -34,6 +34,8 @@ class TaskVerb(Verb):
     """Of once tasks, or of rotations: each kind has permissions of its own."""
 
     right: ClassVar[str] = "change"
+    event = "task_changed"
+    undo = _("Tasks that have not changed since get back what they had.")
 
     def __init__(self, source: str) -> None:
         self.permission = f"dispatch.{self.right}_{source}task"
@@ -55,7 +57,6 @@ class TaskVerb(Verb):
 
 class _Switch(TaskVerb):
     status: ClassVar[str]
-    back: ClassVar[str]
 
     def why_unchanged(self, facts: Values, params: Values, now: datetime) -> str | None:
         return Message(self.status) if facts["status"] == self.status else None
@@ -66,18 +67,15 @@ class _Switch(TaskVerb):
     def changes(self, facts: Values, params: Values) -> dict[str, Any]:
         return {"status": self.status}
 
-    def opposite(self, params: Values) -> tuple[str, dict[str, Any]]:
-        return self.back, {}
-
 
 class Pause(_Switch):
     name, words = PAUSE, _("Pause")
-    status, back = life.PAUSED, RESUME
+    status = life.PAUSED
 
 
 class Resume(_Switch):
     name, words = RESUME, _("Resume")
-    status, back = life.ACTIVE, PAUSE
+    status = life.ACTIVE
 
 
 class Shift(TaskVerb):
@@ -115,9 +113,6 @@ class Shift(TaskVerb):
     def changes(self, facts: Values, params: Values) -> dict[str, Any]:
         start_at, end_at = shifted(facts["start_at"], facts["end_at"], _by(params))
         return {"start_at": start_at, "end_at": end_at}
-
-    def opposite(self, params: Values) -> tuple[str, dict[str, Any]]:
-        return SHIFT, {"shift_seconds": -params["shift_seconds"]}
 
 
 class Priority(TaskVerb):
@@ -161,6 +156,8 @@ class End(TaskVerb):
 class Copy(TaskVerb):
     name, words = COPY, _("Copy")
     right = "add"
+    event, is_undone = "task_copied", False
+    undo = _("Delete the copies instead.")
 
     def sample(self, facts: Values, params: Values) -> Message:
         return _("a paused copy for the same executor")
@@ -169,6 +166,7 @@ class Copy(TaskVerb):
 class Delete(TaskVerb):
     name, words = DELETE, _("Delete")
     right = "delete"
+    event = "task_deleted"
     is_dangerous = True
 
     def sample(self, facts: Values, params: Values) -> Message:

@@ -18,6 +18,8 @@ class DispatchVerb(Verb):
 
     permission = "dispatch.operate_dispatch"
     columns = ("state",)
+    is_undone = False
+    undo = _("People may have been told, or have other work by now; hand it out again instead.")
     becomes: ClassVar[str]
 
     def why_not(self, facts: Values, params: Values, now: datetime) -> Message | None:
@@ -30,14 +32,17 @@ class DispatchVerb(Verb):
 
 class Release(DispatchVerb):
     name, words, becomes = RELEASE, _("Release"), policy.RELEASED
+    event = "released"
 
 
 class Expire(DispatchVerb):
     name, words, becomes = EXPIRE, _("Expire"), policy.EXPIRED
+    event = "expired"
 
 
 class Cancel(DispatchVerb):
     name, words, becomes = CANCEL, _("Cancel"), policy.CANCELLED
+    event = "cancelled"
     is_dangerous = True
 
 

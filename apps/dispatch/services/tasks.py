@@ -19,7 +19,9 @@ from apps.dispatch.conf import conf
 from apps.dispatch.models import Executor, OnceTask, RotateTask, Task, Template
 from apps.dispatch.services.validation import check, check_names
 from apps.journal import services as journal
+from apps.journal.models import JournalEntry
 from apps.journal.services.edit import Revision, edit_entry, take_version
+from apps.journal.services.undo import UNDONE, values_before
 
 TaskT = TypeVar("TaskT", bound=OnceTask | RotateTask)
 
@@ -165,7 +167,7 @@ def change(
 
 
 def _saved(revision: Revision[Any], event: str, old_executor: int, **logged: Any) -> Edit | None:
-    entry = revision.save(event, **logged)
+    entry = revision.save(event, more=revision.record(), **logged)
     executors = frozenset({old_executor, revision.row.executor_id})
     return None if entry is None else Edit(executors, entry)
 
@@ -207,6 +209,35 @@ def mark_deleted(current: TaskT, *, now: datetime, actor: str, **logged: Any) ->
     revision = Revision(current)
     revision.fill({"status": DELETED})
     return _saved(revision, "task_deleted", current.executor_id, now=now, actor=actor, **logged)
+
+
+def undo(
+    current: TaskT, entry: JournalEntry | None, *, now: datetime, actor: str, reason: str
+) -> Edit | None:
+    """Give the locked row back what it had before the change that the entry tells of.
+
+    Conflict when it has changed since, or is for an executor or by a template that is gone.
+    """
+    was = values_before(entry, current.version)
+    old_executor, was_active = current.executor_id, current.status == ACTIVE
+    revision = Revision(current)
+    changes: dict[str, Any] = {}
+    derived: dict[str, Any] = {}
+    for name, value in was.items():
+        field: Any = current._meta.get_field(name)
+        if field.is_relation and value is not None:
+            value = field.related_model.objects.filter(pk=value).first()
+            if value is None:
+                raise Conflict(_("What it referred to is gone."))
+        elif not field.is_relation:
+            value = field.to_python(value)
+        (changes if name in current.editable else derived)[name] = value
+    revision.fill(changes)
+    for name, value in derived.items():
+        setattr(current, name, value)
+    check(current, template_is_new=False, due_since=None)
+    _require_limit(current, was_counted=was_active and old_executor == current.executor_id)
+    return _saved(revision, UNDONE, old_executor, now=now, actor=actor, reason=reason)
 
 
 # --- reading ------------------------------------------------------------------------------------

@@ -246,7 +246,7 @@ class JobAdmin(LiveAdmin, AnyJobAdmin):
     @reason_action(
         description=_("Mark done"),
         permission="override",
-        question=_("The job counts as succeeded without running. Only a retry undoes this."),
+        question=_("The job counts as succeeded without running."),
         done=ngettext_lazy("%d job marked as done.", "%d jobs marked as done."),
         icon="task_alt",
         is_dangerous=True,

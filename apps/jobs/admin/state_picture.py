@@ -55,7 +55,8 @@ PLAIN, POSSIBLE, TAKEN = "plain", "open", "taken"
 def pairs() -> dict[Pair, list[t.Arrow]]:
     """The arrows of the table by the states they join."""
     found: dict[Pair, list[t.Arrow]] = {}
-    for arrow in t.ARROWS.values():
+    # An undo leads back to wherever an act came from.
+    for arrow in (each for each in t.ARROWS.values() if each.name != "undo"):
         for source in arrow.sources:
             for target in arrow.targets:
                 if source != target:
@@ -95,7 +96,8 @@ def ways_from(status: str) -> list[tuple[str, str]]:
     who = {t.WORKER: _("Worker"), t.SYSTEM: _("Platform"), t.OPERATOR: _("Operator")}
     lines = []
     for by, name in who.items():
-        arrows = [a for a in t.ARROWS.values() if a.by == by and status in a.sources]
+        arrows = [a for a in t.ARROWS.values() if a.by == by and a.name != "undo"]
+        arrows = [a for a in arrows if status in a.sources]
         ways = [
             f"{ARROW_WORDS[arrow.name]} → {' / '.join(str(words[each]) for each in arrow.targets)}"
             for arrow in arrows

@@ -16,7 +16,9 @@ STALE = "stale"
 ILLEGAL, UNSIGNED, GAP, TWICE, OVERLAP = "illegal", "unsigned", "gap", "twice", "overlap"
 
 _BY: dict[tuple[str, str], set[str]] = {}
-for _arrow in t.ARROWS.values():
+# An undo may lead from any of these states to another, and its entries say that they are one.
+_UNDO, UNDONE = t.ARROWS["undo"], "undone"
+for _arrow in (each for each in t.ARROWS.values() if each is not _UNDO):
     for _source in _arrow.sources:
         for _target in _arrow.targets:
             _BY.setdefault((_source, _target), set()).add(_arrow.by)
@@ -82,6 +84,8 @@ def follows(before: str, after: str) -> bool:
 def _wrong(move: JobEntry) -> Iterator[Flaw]:
     """The table must have the arrow; arrows of operators need an actor."""
     by = _BY.get((move.from_state, move.to_state))
+    if move.event == UNDONE and _UNDO.allows(move.from_state, move.to_state):
+        by = {t.OPERATOR}
     if by is None:
         yield Flaw(ILLEGAL, move.from_state, move.to_state)
     elif by == {t.OPERATOR} and not move.actor:

@@ -20,6 +20,7 @@ STATUSES = (SCHEDULED, READY, RUNNING, SUCCEEDED, FAILED, CANCELLED)
 WAITING = (SCHEDULED, READY)
 OPEN = (SCHEDULED, READY, RUNNING)
 FINAL = (SUCCEEDED, FAILED, CANCELLED)
+AT_REST = (*WAITING, *FINAL)
 
 # How an attempt ended, as `last_end` of a job keeps it.
 END_SUCCEEDED = "succeeded"
@@ -94,6 +95,8 @@ ARROWS: dict[str, Arrow] = {
         Arrow("take_back", (CANCELLED,), (SCHEDULED,), OPERATOR),
         Arrow("run_now", (SCHEDULED, READY), (READY,), OPERATOR),
         Arrow("edit", (SCHEDULED, READY), (SCHEDULED, READY), OPERATOR),
+        # Back to where an act of an operator took it from.
+        Arrow("undo", AT_REST, AT_REST, OPERATOR),
     )
 }
 

@@ -31,6 +31,7 @@ class JobVerb(Verb):
     columns = _STATE
     arrow: ClassVar[str]
     becomes: ClassVar[str]
+    undo = _("Jobs that have not changed since get back their state and the time they were due.")
 
     def why_not(self, facts: Values, params: Values, now: datetime) -> Message | None:
         if not t.is_legal(self.arrow, facts["status"]):
@@ -48,6 +49,7 @@ class JobVerb(Verb):
 class Cancel(JobVerb):
     name, words = CANCEL, _("Cancel")
     arrow, becomes = "cancel", t.CANCELLED
+    event = "cancelled"
     is_dangerous = True
 
     def why_not(self, facts: Values, params: Values, now: datetime) -> Message | None:
@@ -61,13 +63,11 @@ class Cancel(JobVerb):
     def sample(self, facts: Values, params: Values) -> Message:
         return self.note(facts) or super().sample(facts, params)
 
-    def opposite(self, params: Values) -> tuple[str, dict[str, Any]]:
-        return RETRY, {"keep_time": True}
-
 
 class Retry(JobVerb):
     name, words = RETRY, _("Retry")
     arrow, becomes = "retry", t.READY
+    event = "retried"
     columns = (*_STATE, "run_at")
     fields = ("succeeded", "keep_time")
 
@@ -89,13 +89,11 @@ class Retry(JobVerb):
             return _("{old} → {new}", old=Message(t.CANCELLED), new=Message(t.SCHEDULED))
         return super().sample(facts, params)
 
-    def opposite(self, params: Values) -> tuple[str, dict[str, Any]]:
-        return CANCEL, {}
-
 
 class RunNow(JobVerb):
     name, words = RUN_NOW, _("Run now")
     arrow, becomes = "run_now", t.READY
+    event = "run_now"
 
     def why_unchanged(self, facts: Values, params: Values) -> Message | None:
         return _("ready already") if facts["status"] == t.READY else None
@@ -105,13 +103,14 @@ class MarkDone(JobVerb):
     name, words = MARK_DONE, _("Mark done")
     permission = "jobs.override_job"
     arrow, becomes = "mark_done", t.SUCCEEDED
+    event = "marked_done"
     is_dangerous = True
 
 
 class Change(JobVerb):
     """It gives a waiting job another value in one column."""
 
-    arrow = "edit"
+    arrow, event = "edit", "edited"
 
     def changes(self, facts: Values, params: Values) -> dict[str, Any]:
         """The new value of the column.
@@ -216,10 +215,6 @@ class Time(Change):
         spread = params.get("spread_seconds")
         by = 0 if spread is None else round(spread * facts["share"])
         return {"run_at": first + timedelta(seconds=by)}
-
-    def opposite(self, params: Values) -> tuple[str, dict[str, Any]] | None:
-        shift = params.get("shift_seconds")
-        return (TIME, {"shift_seconds": -shift}) if shift else None
 
 
 class Move(Change):

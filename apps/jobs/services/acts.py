@@ -32,6 +32,7 @@ from apps.jobs.rules.submission import (
 from apps.jobs.rules.type_snapshot import RANGES
 from apps.jobs.services.move import attempt_facts, require_arrow
 from apps.jobs.services.type_snapshots import type_snapshots
+from apps.journal.services.undo import UNDONE
 
 EDITABLE = ("run_at", "priority", "max_attempts", "context", "affinity_host")
 _OF_CODE = _(
@@ -102,18 +103,33 @@ def retry(
     }
     if job.is_unique:
         changes["unique_key"] = unique_key(job.type, job.key)
-        if twin := twins.get(changes["unique_key"]):
-            raise Conflict(
-                _(
-                    "Job {number}, of type {type} and with the key {key} as well, is open; cancel "
-                    "that one or let it end.",
-                    number=twin.id,
-                    type=job.type,
-                    key=job.key,
-                )
-            )
+        _require_no_twin(job, changes["unique_key"], twins)
     arrow = "take_back" if waits else "retry"
     return Act(arrow, changes, "retried", {"data": {"host": host}} if host else {})
+
+
+def undo(job: Job, was: Mapping[str, Any], *, twins: Mapping[str, Submitted]) -> Act:
+    """Give the columns back the values that they had. Conflict when one of the open `twins` has
+    the unique key that the job had."""
+    require_arrow(job, "undo")
+    field: Any = Job._meta.get_field
+    changes = {name: field(name).to_python(value) for name, value in was.items()}
+    if changes.get("unique_key"):
+        _require_no_twin(job, changes["unique_key"], twins)
+    return Act("undo", changes, UNDONE)
+
+
+def _require_no_twin(job: Job, key: str, twins: Mapping[str, Submitted]) -> None:
+    if (twin := twins.get(key)) and twin.id != job.pk:
+        raise Conflict(
+            _(
+                "Job {number}, of type {type} and with the key {key} as well, is open; cancel "
+                "that one or let it end.",
+                number=twin.id,
+                type=job.type,
+                key=job.key,
+            )
+        )
 
 
 def run_now(job: Job, now: datetime) -> Act:

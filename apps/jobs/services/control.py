@@ -25,6 +25,8 @@ from apps.jobs.services.acts import Act
 from apps.jobs.services.archive import restore
 from apps.jobs.services.move import entry_of, move
 from apps.jobs.services.twins import open_twins
+from apps.journal.models import JournalEntry
+from apps.journal.services import undo
 from apps.journal.services.edit import require_version
 
 MAX_NAMED = 100
@@ -92,6 +94,22 @@ def edit(*, job: AnyJob, version: int, changes: Mapping[str, Any], actor: str, r
 
 
 @transactional
+def undo_each(
+    jobs: Sequence[Job], entries: Mapping[int, JournalEntry], *, actor: str, reason: str
+) -> dict[int, PlatformError]:
+    """Take back of each of the locked jobs what its entry tells; those refused, with the reason."""
+    twins = twins_of(jobs)
+
+    def taken_back(job: Job) -> Act:
+        act = acts.undo(job, undo.values_before(entries.get(job.pk), job.version), twins=twins)
+        if key := act.changes.get("unique_key"):
+            twins[key] = Submitted(job.pk, False, act.changes["status"])
+        return act
+
+    return take_each(jobs, taken_back, actor=actor, reason=reason)
+
+
+@transactional
 def take_each(
     jobs: Sequence[Job], decide: Callable[[Job], Act | None], *, actor: str, reason: str
 ) -> dict[int, PlatformError]:
@@ -144,8 +162,10 @@ def _take_all(taken: Sequence[tuple[Job, Act]], now: datetime, actor: str, reaso
     had_ended = [job.pk for job, _act in taken if job.status in t.FINAL]
     moves = []
     for job, act in taken:
-        facts = {"actor": actor, "reason": reason, **act.facts}
         status = act.changes.get("status", job.status)
+        facts = {"actor": actor, "reason": reason, **act.facts}
+        if kept := _kept(job, act, status, now):
+            facts["data"] = {**(act.facts.get("data") or {}), **kept}
         moves.append((act.arrow, job, act.changes, entry_of(job, act.event, status, now, **facts)))
     written = move(moves)
     for job, _act in taken:
@@ -155,6 +175,17 @@ def _take_all(taken: Sequence[tuple[Job, Act]], now: datetime, actor: str, reaso
     resumed.tell(had_ended)
     if any(job.status in t.WAITING for job, _act in taken):
         wakeup.announce()
+
+
+def _kept(job: Job, act: Act, status: str, now: datetime) -> dict[str, Any]:
+    """What an undo needs; empty for what cannot be undone: a worker has been told, or a result is
+    gone."""
+    if job.status in (t.RUNNING, t.SUCCEEDED) or act.arrow == "undo":
+        return {}
+    told = (act.facts.get("data") or {}).get("before", {})
+    names = {"status", *act.changes, *t.implied(job.status, status, now)} - told.keys()
+    was = {name: getattr(job, name) for name in sorted(names - {"result"})}
+    return undo.record(job.version + 1, was)
 
 
 def twins_of(jobs: Sequence[Job]) -> dict[str, Submitted]:

@@ -50,6 +50,9 @@ def move(moves: Sequence[Move]) -> dict[int, Mapping[str, Any]]:
         source, target = job.status, entry.to_state
         require_arrow(job, arrow, target)
         change = {"status": target, **changes, **t.implied(source, target, entry.at)}
+        if arrow == "undo":
+            # Even the end has the time that it had.
+            change |= changes
         # The new status keeps apart what ends differently: within a group most values are equal.
         groups.setdefault((source, target, *change), {})[job.id] = written[job.id] = change
     for (status, *_names), rows in groups.items():

@@ -34,6 +34,7 @@ from apps.common.readers import read_key, read_number
 from apps.journal.admin import words
 from apps.journal.admin.filters import FILTERS, person_of
 from apps.journal.models import JournalEntry, Source
+from apps.journal.services.undo import RECORD
 
 MAX_MOMENTS = 200
 MAX_VALUE = 120
@@ -41,7 +42,7 @@ MAX_REASON = 200
 MAX_DETAILS = 16_000
 
 # Shown otherwise, or only for programs.
-ASIDE = {"before", "after", "report", "exception", "summary"}
+ASIDE = {RECORD, "before", "after", "report", "exception", "summary"}
 _SOURCE_COLOURS = {
     Source.DISPATCH: "info",
     Source.JOB: "primary",
@@ -105,7 +106,7 @@ def _changes(data: Mapping[str, Any], shows_payload: bool) -> list[tuple[str, ob
     before, after = data.get("before") or {}, data.get("after") or {}
     facts: list[tuple[str, object]] = []
     for name in sorted({*before, *after}):
-        old, new = _shown(name, before, shows_payload), _shown(name, after, shows_payload)
+        old, new = shown_value(name, before, shows_payload), shown_value(name, after, shows_payload)
         if old is None or new is None:
             value = new if old is None else old
         else:
@@ -116,12 +117,13 @@ def _changes(data: Mapping[str, Any], shows_payload: bool) -> list[tuple[str, ob
     facts += [
         (words.name_of(name), shown)
         for name in others
-        if (shown := _shown(name, others, shows_payload)) not in (None, "")
+        if (shown := shown_value(name, others, shows_payload)) not in (None, "")
     ]
     return facts
 
 
-def _shown(name: str, values: Mapping[str, Any], shows_payload: bool) -> str | None:
+def shown_value(name: str, values: Mapping[str, Any], shows_payload: bool) -> str | None:
+    """The value of that name as people read it, its secrets masked; None for none."""
     if name not in values:
         return None
     value = redact({name: values[name]})[name]

@@ -17,6 +17,7 @@ from apps.common.json_rules import is_same
 from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.journal.models import Recorded, Versioned
+from apps.journal.services import undo
 from apps.journal.services.writing import Entry, write
 
 RowT = TypeVar("RowT", bound=Versioned)
@@ -63,6 +64,13 @@ class Revision(Generic[RowT]):
             return bool(self._before[name] != self.row.told(name))
         attname = self.row._meta.get_field(name).attname  # type: ignore[union-attr]
         return not is_same(self._stored[name], getattr(self.row, attname))
+
+    def record(self) -> dict[str, Any]:
+        """What the entry keeps for an undo, beside the values before; before `save`."""
+        columns = [name for name in self._stored if self._differs(name)]
+        told = {n for n in self._before if not self.row._meta.get_field(n).is_relation}
+        was = {name: self._stored[name] for name in columns if name not in told}
+        return undo.record(self.row.version + 1, was)
 
     def save(self, event: str, *, now: datetime, actor: str, **logged: Any) -> Entry | None:
         """Save what differs; returns the entry, which the caller writes."""

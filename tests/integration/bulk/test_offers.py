@@ -115,10 +115,10 @@ def test_way_back_is_offered_to_who_may_take_it(
     run = start("cancel", {"type": "mail"})
     carry_out(run)
     page = f"/admin/bulk/bulkrun/{run.pk}/change/"
-    assert "Take back" in text_of(role_client("operator").get(page))
+    assert "Undo…" in text_of(role_client("operator").get(page))
     seen = text_of(role_client("viewer").get(page))
     assert "Done 2" in seen
-    assert "Take back" not in seen
+    assert "Undo…" not in seen
 
 
 def test_archives_offer_nothing_to_be_done_with_all_that_match(

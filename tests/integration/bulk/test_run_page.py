@@ -16,9 +16,9 @@ from apps.common import clock
 from apps.jobs.models import Job, JobScope
 from apps.jobs.rules import transitions as t
 from tests.frozen import FrozenClock
-from tests.integration.bulk.conftest import carry_out, page_of
+from tests.integration.bulk.conftest import carry_out, page_of, statuses
 from tests.jobs import jobs
-from tests.pages import form_of, text_of
+from tests.pages import text_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail")]
 NEW = "/admin/bulk/new/jobs/{}/"
@@ -33,7 +33,7 @@ def test_page_shows_counts_rows_and_the_way_back(page: Client, start: Start) -> 
     carry_out(run)
     answer = page.get(page_of(run))
     text = text_of(answer)
-    for part in ("Done", "Skipped 1", "wrong address", "Take back"):
+    for part in ("Done", "Skipped 1", "wrong address", "Undo…", "Retry now…"):
         assert part in text
     for part in (str(left[0]), "mail · order-7", "succeeded"):
         assert part in text
@@ -47,74 +47,20 @@ def test_page_shows_counts_rows_and_the_way_back(page: Client, start: Start) -> 
     BulkRun.objects.update(actor="key:tills")
     assert "By key:tills" in text_of(page.get(page_of(run)))
     assert str(done[0]) in text_of(page.get(page_of(run), {"outcome": "done"}))
-    back = next(b.url for b in answer.context["object_buttons"] if "Take back" in str(b.text))
+    back = next(b.url for b in answer.context["object_buttons"] if "Retry" in str(b.text))
     assert "3 rows match" in text_of(page.get(back))
 
 
-def test_way_back_leads_to_all_rows_that_were_changed_and_from_there_to_the_run(
-    page: Client, start: Start
-) -> None:
-    jobs(1_200)
-    run = start("cancel", {"type": "mail"})
-    carry_out(run)
-    jobs(3, status=t.CANCELLED)
-    [back] = [b for b in page.get(page_of(run)).context["object_buttons"] if "Take" in str(b.text)]
-    planned = page.get(back.url)
-    text = text_of(planned)
-    for part in (f"Changed by bulk run: {run.pk}", "1,200 rows match", "1,200 will change"):
-        assert part in text
-    assert planned.context["back"] == page_of(run)
-    # It is no run over all rows, so nobody has to tick that.
-    assert "every" not in planned.context["form"].fields
-    answer = page.post(back.url, {**form_of(planned, "once"), "reason": "it was right"})
-    assert answer.status_code == 302
-    made = BulkRun.objects.latest("pk")
-    assert (made.verb, made.filter, made.at_most) == ("retry", {"run": str(run.pk)}, 1_200)
-    assert f"Changed by bulk run: {run.pk}" in text_of(page.get(page_of(made)))
-
-
-def test_jobs_that_are_taken_back_wait_again_until_they_were_due(
-    page: Client, start: Start, frozen_clock: FrozenClock
-) -> None:
+def test_retry_may_keep_the_time_of_cancelled_jobs(start: Start, frozen_clock: FrozenClock) -> None:
     """What was due meanwhile is ready; a plain retry runs all of them now."""
     now = frozen_clock.instant
-    due = {number: now + timedelta(hours=hours) for hours, number in enumerate(jobs(4))}
-    for number, run_at in due.items():
-        Job.objects.filter(pk=number).update(
-            run_at=run_at, status=t.SCHEDULED if run_at > now else t.READY
-        )
-    run = start("cancel", {"type": "mail"})
-    carry_out(run)
-    frozen_clock.advance(minutes=90)
-    [back] = [b for b in page.get(page_of(run)).context["object_buttons"] if "Take" in str(b.text)]
-    planned = page.get(back.url)
-    assert "cancelled → scheduled" in text_of(planned)
-    page.post(back.url, {**form_of(planned, "once"), "reason": "it was right"})
-    made = BulkRun.objects.latest("pk")
-    assert made.params == {"keep_time": True}
-    carry_out(made)
-    late = frozen_clock.instant
-    for number, run_at in due.items():
-        job = Job.objects.get(pk=number)
-        kept = max(run_at, late)
-        assert (job.run_at, job.expected_at) == (kept, kept)
-        assert job.status == (t.SCHEDULED if kept > late else t.READY)
-
-    again = start("cancel", {"type": "mail"})
-    carry_out(again)
-    carry_out(start("retry", {"run": str(again.pk)}))
-    assert {job.run_at for job in Job.objects.filter(pk__in=due)} == {late}
-
-
-def test_plan_of_a_way_back_says_that_what_has_ended_stays(page: Client, start: Start) -> None:
-    jobs(2, status=t.FAILED)
-    run = start("retry", {"type": "mail"})
-    carry_out(run)
-    [back] = [b for b in page.get(page_of(run)).context["object_buttons"] if "Take" in str(b.text)]
-    said = "What has ended since cannot be taken back."
-    assert said not in text_of(page.get(back.url))
-    Job.objects.filter(type="mail").update(status=t.FAILED)
-    assert said in text_of(page.get(back.url))
+    later = jobs(1, status=t.SCHEDULED, run_at=now + timedelta(hours=2))
+    jobs(1, run_at=now)
+    for params, kept in (({"keep_time": True}, {now, now + timedelta(hours=2)}), ({}, {now})):
+        carry_out(start("cancel", {"type": "mail"}))
+        carry_out(start("retry", {"type": "mail"}, params=params))
+        assert {job.run_at for job in Job.objects.filter(type="mail")} == kept
+    assert statuses(later) == {t.READY}
 
 
 def test_run_of_another_kind_or_of_others_is_no_way_back(

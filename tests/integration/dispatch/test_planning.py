@@ -197,7 +197,8 @@ def test_many_are_paused_with_one_rise_of_each_plan_and_an_entry_each() -> None:
     assert raised == {"uid_alice": 1, "uid_bob": 1, "uid_carl": 0}
     entries = JournalEntry.objects.filter(event="task_changed", reason="Storm", actor="admin:olga")
     assert {entry.subject_id for entry in entries} == {task.pk for task in mine}
-    assert entries[0].data == {"before": {"status": "active"}, "after": {"status": "paused"}}
+    changed = {"before": {"status": "active"}, "after": {"status": "paused"}}
+    assert entries[0].data == {**changed, "undo": {"version": 2, "was": {}}}
 
 
 def test_batches_are_bounded_and_the_statements_of_one_few(

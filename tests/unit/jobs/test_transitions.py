@@ -12,6 +12,7 @@ def test_only_an_operator_takes_a_job_out_of_a_final_state() -> None:
         ("retry", t.OPERATOR),
         ("take_back", t.OPERATOR),
         ("mark_done", t.OPERATOR),
+        ("undo", t.OPERATOR),
     }
 
 

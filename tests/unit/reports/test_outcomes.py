@@ -73,6 +73,8 @@ def test_every_way_into_a_final_state_is_counted() -> None:
     ways = {
         (source, target)
         for arrow in t.ARROWS.values()
+        # That was counted when it ended first.
+        if arrow.name != "undo"
         for source in arrow.sources
         for target in arrow.targets
         if target in t.FINAL

@@ -1,0 +1,157 @@
+"""Undo: the page that asks, and the bar that offers it for ten minutes after an act."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from urllib.parse import urlencode
+
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils.translation import gettext, ngettext
+
+from apps.bulk.admin import words
+from apps.bulk.models import BulkRun
+from apps.bulk.services import undo
+from apps.bulk.services.runs import is_old
+from apps.bulk.services.targets import TARGETS
+from apps.bulk.services.undo import Deed, Undone
+from apps.common import clock
+from apps.common.admin.actions import actor_of, local_url, remembered
+from apps.common.admin.display import shown_actor, shown_text, translate
+from apps.common.admin.html import list_url, page_url
+from apps.common.readers import read_number
+from apps.jobs.models import bounds_of
+
+UNDO_URL = "undo"
+OFFERED_FOR = timedelta(minutes=10)
+MAX_LABEL = 120
+
+
+def deed_url(deed: Deed) -> str:
+    """The page that asks whether to take it back."""
+    asked = {"kind": deed.kind, "verb": deed.verb, "by": deed.actor}
+    ids = {"first": str(deed.first), "last": str(deed.last)}
+    return f"{reverse(UNDO_URL)}?{urlencode(asked | ids)}"
+
+
+def undo_page(request: HttpRequest) -> HttpResponse:
+    """Ask (GET) or take it back (POST): a bulk run, or what somebody did to some rows."""
+    if "run" in request.GET:
+        return _of_run(request, read_number(request.GET["run"]) or 0)
+    deed = _deed(request)
+    if deed is None:
+        every = [verb for target in TARGETS.values() for verb in target.verbs.values()]
+        if not any(request.user.has_perm(verb.permission) for verb in every if verb.is_undone):
+            raise PermissionDenied
+        messages.warning(request, gettext("There is nothing to undo."))
+        return HttpResponseRedirect(list_url(BulkRun))
+    if not request.user.has_perm(deed.does.permission):
+        raise PermissionDenied
+    back = local_url(request.POST.get("back", "")) or list_url(deed.target.model)
+    if request.method != "POST":
+        count = len(deed.rows(bounds_of(request.user)))
+        return _ask(request, deed.kind, deed.verb, deed.actor, count, back)
+    outcome = undo.undo(deed, actor=actor_of(request), bounds=bounds_of(request.user))
+    remembered(request, None)
+    return _report(request, deed, outcome, back)
+
+
+def _of_run(request: HttpRequest, number: int) -> HttpResponse:
+    run = BulkRun.objects.visible_to(request.user).filter(pk=number).first()
+    if run is None or is_old(run) or run.is_under_way:
+        raise Http404(f"no bulk run {number} to undo")
+    if not undo.may_undo(run, request.user):
+        raise PermissionDenied
+    if request.method != "POST":
+        return _ask(request, run.kind, run.verb, run.actor, run.done, page_url(BulkRun, run.pk))
+    new = undo.undo_run(run, actor=actor_of(request), bounds=bounds_of(request.user))
+    return HttpResponseRedirect(page_url(BulkRun, new.pk))
+
+
+def _deed(request: HttpRequest) -> Deed | None:
+    """What the address names; None for nothing that can be undone."""
+    given = request.GET
+    target, verb = TARGETS.get(given.get("kind", "")), given.get("verb", "")
+    first, last = (read_number(given.get(name, "")) for name in ("first", "last"))
+    if target is None or verb not in target.verbs or first is None or last is None:
+        return None
+    if not target.verbs[verb].is_undone:
+        return None
+    return Deed(target.kind, verb, given.get("by", ""), first, last)
+
+
+def _ask(
+    request: HttpRequest, kind: str, verb: str, actor: str, count: int, back: str
+) -> HttpResponse:
+    said = gettext("%(what)s, by %(who)s: %(count)s rows") % {
+        "what": words.named(kind, verb),
+        "who": shown_actor(actor),
+        "count": f"{count:,}",
+    }
+    context = {
+        **admin.site.each_context(request),
+        "title": gettext("Undo"),
+        "subtitle": None,
+        "said": said,
+        "how": translate(TARGETS[kind].verbs[verb].undo),
+        "back": back,
+        "url": request.get_full_path(),
+        "count": count,
+    }
+    return TemplateResponse(request, "admin/undo.html", context)
+
+
+def _report(request: HttpRequest, deed: Deed, outcome: Undone, back: str) -> HttpResponse:
+    done, left = outcome.done, len(outcome.left)
+    said = ngettext("Undone: %d row.", "Undone: %d rows.", done) % done
+    if done and not left:
+        messages.success(request, said)
+        return HttpResponseRedirect(back)
+    labels = deed.target.labels(outcome.left)
+    context = {
+        **admin.site.each_context(request),
+        "title": gettext("Undo"),
+        "subtitle": None,
+        "counted": said,
+        "counted_skipped": ngettext("%d row skipped.", "%d rows skipped.", left) % left,
+        "done": done,
+        "skipped": [
+            (shown_text(f"{pk} · {labels.get(pk, '')}", limit=MAX_LABEL), translate(why))
+            for pk, why in outcome.left.items()
+        ],
+        "back": back,
+    }
+    return TemplateResponse(request, "admin/reason_report.html", context)
+
+
+# --- the bar --------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Bar:
+    """What was done, and the address that takes it back."""
+
+    said: str
+    url: str
+    back: str
+
+
+def bar(request: HttpRequest) -> Bar | None:
+    """The last act of the session, if it is recent and its verb can be undone."""
+    act = getattr(request, "session", {}).get("act")
+    if not act or request.path == reverse(UNDO_URL):
+        return None
+    if clock.now() - datetime.fromisoformat(act["at"]) > OFFERED_FOR:
+        remembered(request, None)
+        return None
+    kinds = {target.model._meta.label_lower: target for target in TARGETS.values()}
+    target = kinds.get(act["model"])
+    does = target.verbs.get(act["verb"]) if target else None
+    if target is None or does is None or not does.is_undone:
+        return None
+    if not request.user.has_perm(does.permission):
+        return None
+    deed = Deed(target.kind, does.name, actor_of(request), act["first"], act["last"])
+    return Bar(act["said"], deed_url(deed), request.get_full_path())

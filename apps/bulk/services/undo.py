@@ -1,0 +1,125 @@
+"""Taking an act of a person back, whether it was done to one row or to many: the rows that have not
+changed since get back what they had, the others stay and are listed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from apps.bulk.models import BulkRun
+from apps.bulk.services.runs import start
+from apps.bulk.services.selection import Selection
+from apps.bulk.services.targets import Target, target_of
+from apps.common.db import transactional
+from apps.common.errors import Conflict
+from apps.common.filtering import RowFilter
+from apps.common.messages import Message as _
+from apps.common.verbs import Undo, Verb
+from apps.jobs.models import Bounds
+from apps.journal.models import JournalEntry
+
+# Rows of one transaction; and those that an act on ticked rows has at most.
+BATCH, MAX_ROWS = 100, 1000
+REASON = _("Undo")
+
+
+@dataclass(frozen=True)
+class Deed:
+    """What an actor did to rows of a kind: its entries have ids from `first` to `last`."""
+
+    kind: str
+    verb: str
+    actor: str
+    first: int
+    last: int
+
+    @property
+    def target(self) -> Target:
+        return target_of(self.kind)
+
+    @property
+    def does(self) -> Verb:
+        return self.target.verbs[self.verb]
+
+    @property
+    def _meant(self) -> dict[str, Any]:
+        """Conditions on entries."""
+        ids = (self.first, self.last)
+        return {"person": self.actor, "event": self.does.event, "pk__range": ids}
+
+    def entries(self, numbers: Collection[int]) -> dict[int, JournalEntry]:
+        """Those of these rows, by number."""
+        return self.target.entries(numbers, self._meant)
+
+    def rows(self, bounds: Bounds) -> list[int]:
+        """The numbers of the rows within the bounds, at most MAX_ROWS."""
+        found = JournalEntry.objects.filter(**self._meant).order_by("-pk")
+        numbers = {*found.values_list("subject_id", flat=True)[:MAX_ROWS]}
+        rows = self.target.within(self.target.model._default_manager.all(), bounds)
+        return sorted(rows.filter(pk__in=self.entries(numbers)).values_list("pk", flat=True))
+
+
+@dataclass
+class Undone:
+    """How many rows have back what they had; the others by number, with the reason."""
+
+    done: int = 0
+    left: dict[int, str] = field(default_factory=dict)
+
+
+def undo(deed: Deed, *, actor: str, bounds: Bounds) -> Undone:
+    """Take it back in all rows within the bounds. Conflict when the verb cannot be undone."""
+    if not deed.does.is_undone:
+        raise Conflict(deed.does.undo)
+    outcome, numbers = Undone(), deed.rows(bounds)
+    for begin in range(0, len(numbers), BATCH):
+        part = numbers[begin : begin + BATCH]
+        left = _put_back(deed, part, bounds, actor)
+        outcome.left |= left
+        outcome.done += len(part) - len(left)
+    return outcome
+
+
+@transactional
+def _put_back(deed: Deed, numbers: Sequence[int], bounds: Bounds, actor: str) -> dict[int, str]:
+    """The rows that stay as they are, with the reason."""
+    target = deed.target
+    rows = target.within(target.model._default_manager.all(), bounds)
+    found = target.locked(rows, numbers)
+    refused = target.undo_on(
+        [*found.values()], deed.entries(numbers), actor=actor, reason=str(REASON)
+    )
+    left: dict[int, str] = dict.fromkeys(
+        {*numbers} - found.keys(), _("It does not exist any more.")
+    )
+    return left | {number: error.detail for number, error in refused.items()}
+
+
+def undo_run(run: BulkRun, *, actor: str, bounds: Bounds) -> BulkRun:
+    """Start a run that takes back what this one has changed."""
+    return start(
+        selection=Selection(target_of(run.kind), RowFilter({}), run.pk),
+        verb=Undo.name,
+        params={"verb": run.verb},
+        at_most=None,
+        actor=actor,
+        reason=str(REASON),
+        bounds=bounds,
+    )
+
+
+def entries_of_run(run: BulkRun, numbers: Collection[int]) -> Mapping[int, JournalEntry]:
+    """Of each of its rows the entry that the run has written."""
+    target = target_of(run.kind)
+    of: dict[str, Any] = {"actor": run.actor, "event": target.verbs[run.verb].event}
+    of["at__gte"] = run.created_at
+    if run.ended_at is not None:
+        of["at__lte"] = run.ended_at
+    return target.entries(numbers, of)
+
+
+def may_undo(run: BulkRun, person: Any) -> bool:
+    """Whether the run has changed rows that this person may give back what they had."""
+    does = target_of(run.kind).verbs.get(run.verb)
+    return bool(does and does.is_undone and run.done and person.has_perm(does.permission))

@@ -1,0 +1,233 @@
+"""What people did, in sentences: the tab *By people* of the journal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime, time, timedelta
+from typing import Any
+
+from django.apps import apps
+from django.contrib import admin
+from django.contrib.auth import get_user_model
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.utils.timezone import localdate, localtime, make_aware
+from django.utils.translation import gettext
+
+from apps.bulk.admin.undo_page import deed_url
+from apps.bulk.services.targets import TARGETS
+from apps.bulk.services.undo import MAX_ROWS, Deed
+from apps.common import clock, filtering
+from apps.common.admin import PlatformModelAdmin
+from apps.common.admin.display import listed, plain_time, shown_actor, shown_text
+from apps.common.admin.html import page_url
+from apps.common.ids import lowest_id_at
+from apps.journal.admin import words
+from apps.journal.admin.entries import shown_value
+from apps.journal.admin.filters import person_of
+from apps.journal.models import JournalEntry, Source
+
+ACTIVITY_URL = "activity"
+# Entries that a page reads at most; accounts that are offered, the last signed in first.
+MAX_ENTRIES, MAX_PEOPLE = 2_000, 200
+MAX_NAMED, MAX_NAME, MAX_REASON = 3, 80, 200
+# The page begins with today and the day before.
+DAYS = 2
+
+
+@dataclass
+class Deeds:
+    """The same that one person did to rows, one soon after the other; newest first."""
+
+    key: tuple[Any, ...]
+    entries: list[JournalEntry] = field(default_factory=list)
+
+
+def activity(request: HttpRequest) -> HttpResponse:
+    """What accounts did today and yesterday, or on one day; of all, or of one account or key."""
+    model_admin: Any = admin.site._registry[JournalEntry]
+    if not model_admin.has_view_permission(request):
+        raise PermissionDenied
+    day, by = _day(request.GET.get("day", "")), request.GET.get("by", "").strip()
+    people = _people()
+    read = _entries(model_admin.get_queryset(request), people, by, day)
+    entries = read[:MAX_ENTRIES]
+    names = _names(request, entries)
+    shows_payload = model_admin.has_payload_permission(request)
+    days: dict[date, list[dict[str, Any]]] = {}
+    for deeds in grouped(entries):
+        told = _told(request, deeds, names, shows_payload)
+        days.setdefault(localtime(deeds.entries[0].at).date(), []).append(told)
+    context = {
+        **admin.site.each_context(request),
+        "title": gettext("Activity"),
+        "subtitle": None,
+        "days": [(_day_name(each), lines) for each, lines in days.items()],
+        "people": people,
+        "by": by.removeprefix("admin:"),
+        "day": day.isoformat() if day else "",
+        "cut": f"{MAX_ENTRIES:,}" if len(read) > MAX_ENTRIES else "",
+    }
+    return TemplateResponse(request, "admin/activity.html", context)
+
+
+def _day(text: str) -> date | None:
+    try:
+        return filtering.day(text) if text else None
+    except ValueError:
+        return None
+
+
+def _day_name(day: date) -> str:
+    today = localdate(clock.now())
+    if day == today:
+        return gettext("Today")
+    return gettext("Yesterday") if day == today - timedelta(days=1) else day.isoformat()
+
+
+def _people() -> list[str]:
+    accounts: Any = get_user_model()
+    rows = accounts.objects.filter(is_staff=True).order_by("-last_login", "username")
+    return sorted(rows.values_list("username", flat=True)[:MAX_PEOPLE])
+
+
+def _entries(
+    rows: QuerySet[JournalEntry], people: Iterable[str], by: str, day: date | None
+) -> list[JournalEntry]:
+    """Those of these days, newest first: a range of an index for each of the people."""
+    first = day or localdate(clock.now()) - timedelta(days=DAYS - 1)
+    end = (day or localdate(clock.now())) + timedelta(days=1)
+    bounds = [lowest_id_at(make_aware(datetime.combine(each, time.min))) for each in (first, end)]
+    wanted = [person_of(by)] if by else [f"admin:{name}" for name in people]
+    found = rows.filter(person__in=wanted, pk__gte=bounds[0], pk__lt=bounds[1])
+    return list(found.defer("error").order_by("-pk")[: MAX_ENTRIES + 1])
+
+
+def grouped(entries: Iterable[JournalEntry]) -> list[Deeds]:
+    """Many alike in a row of one person become one, whatever others did in between."""
+    found: list[Deeds] = []
+    last: dict[str | None, Deeds] = {}
+    for entry in entries:
+        data = entry.data or {}
+        what = repr((data.get("before"), data.get("after"))) if _is_edit(entry) else ""
+        kind = entry.type_or_task.partition(":")[0] if entry.source == Source.PLAN else ""
+        day = localtime(entry.at).date()
+        key = (day, entry.event, entry.source, kind, entry.reason, what)
+        deeds = last.get(entry.person)
+        if deeds is None or deeds.key != key:
+            deeds = last[entry.person] = Deeds(key)
+            found.append(deeds)
+        deeds.entries.append(entry)
+    return found
+
+
+def _is_edit(entry: JournalEntry) -> bool:
+    data = entry.data or {}
+    return bool(data.get("before")) and bool(data.get("after"))
+
+
+# --- the sentence ---------------------------------------------------------------------------------
+def _told(
+    request: HttpRequest, deeds: Deeds, names: Mapping[Any, str], shows_payload: bool
+) -> dict[str, Any]:
+    newest = deeds.entries[0]
+    subjects = {each.subject_id: each for each in reversed(deeds.entries)}
+    shown = [_subject(each, names) for each in [*subjects.values()][:MAX_NAMED]]
+    return {
+        "at": newest.at,
+        "shown_at": plain_time(newest.at),
+        "who": shown_actor(newest.actor),
+        "by": newest.person,
+        "sentence": _sentence(newest, shows_payload),
+        "icon": words.event_of(newest.event).icon,
+        "subjects": shown,
+        "more": len(subjects) - len(shown),
+        "count": len(subjects),
+        "reason": shown_text(words.reason_of(newest.reason), limit=MAX_REASON),
+        "url": page_url(JournalEntry, newest.pk),
+        "undo": _undo_url(request, deeds),
+    }
+
+
+def _sentence(entry: JournalEntry, shows_payload: bool) -> str:
+    """`changed priority from 0 to 55`, else what the event is called."""
+    if not _is_edit(entry):
+        return str(words.event_of(entry.event).words)
+    data = entry.data or {}
+    before, after = data["before"], data["after"]
+    changes = [
+        gettext("%(field)s from %(old)s to %(new)s")
+        % {
+            "field": words.name_of(name),
+            "old": shown_value(name, before, shows_payload) or "–",
+            "new": shown_value(name, after, shows_payload) or "–",
+        }
+        for name in sorted({*before, *after})
+    ]
+    return gettext("changed %(changes)s") % {"changes": listed(changes)}
+
+
+def _subject(entry: JournalEntry, names: Mapping[Any, str]) -> tuple[str, str]:
+    """What people know it by, and its page if it has one and the person may see it."""
+    page = _page(entry)
+    key = (page, entry.subject_id)
+    if key in names:
+        return names[key], page_url(page, entry.subject_id)
+    data = (entry.data or {}).get("after") or {}
+    name = data.get("title") or data.get("name") or entry.executor or entry.type_or_task
+    return shown_text(str(name or entry.subject_id), limit=MAX_NAME), ""
+
+
+def _page(entry: JournalEntry) -> str:
+    page = words.PAGES.get(entry.source)
+    return page(entry) if page else ""
+
+
+def _names(request: HttpRequest, entries: Iterable[JournalEntry]) -> dict[Any, str]:
+    """Of the subjects with pages what people know them by: a statement for each kind."""
+    wanted: dict[str, set[int]] = {}
+    for entry in entries:
+        if page := _page(entry):
+            wanted.setdefault(page, set()).add(entry.subject_id)
+    return {
+        (page, pk): name
+        for page, numbers in wanted.items()
+        for pk, name in _labels(request, page, numbers)
+    }
+
+
+def _labels(request: HttpRequest, page: str, numbers: set[int]) -> Iterator[tuple[int, str]]:
+    box, model = page.split("_", 1)
+    model_admin = admin.site._registry.get(apps.get_model(box, model))
+    if not isinstance(model_admin, PlatformModelAdmin):
+        return
+    if not model_admin.has_view_or_change_permission(request):
+        return
+    rows = model_admin.get_queryset(request).filter(pk__in=numbers)
+    for row in rows.defer(*getattr(model_admin, "list_defer", ())):
+        name = getattr(row, "title", "") or model_admin.row_label(row)
+        yield row.pk, shown_text(str(name), limit=MAX_NAME)
+
+
+# --- undo -----------------------------------------------------------------------------------------
+_KINDS = {"once": "once-tasks", "rotate": "rotate-tasks"}
+
+
+def _undo_url(request: HttpRequest, deeds: Deeds) -> str:
+    """The page that takes it back; "" where there is none for this person."""
+    newest, oldest = deeds.entries[0], deeds.entries[-1]
+    task, _colon, number = newest.type_or_task.partition(":")
+    kind = "jobs" if newest.source == Source.JOB else ""
+    if newest.source == Source.PLAN and number == str(newest.subject_id):
+        kind = _KINDS.get(task, "")
+    if kind not in TARGETS or len(deeds.entries) > MAX_ROWS:
+        return ""
+    for verb in TARGETS[kind].verbs.values():
+        if verb.event == newest.event and verb.is_undone:
+            may = newest.person and request.user.has_perm(verb.permission)
+            deed = Deed(kind, verb.name, newest.actor, oldest.pk, newest.pk)
+            return deed_url(deed) if may else ""
+    return ""
