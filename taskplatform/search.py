@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import admin
 from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest
+from django.utils.timezone import get_current_timezone
 from django.utils.translation import gettext
 
 from apps.access.models import ApiClient
 from apps.common.admin import PlatformModelAdmin
 from apps.common.admin.changelist import tidy_search
 from apps.common.admin.display import plain_time, shown_text
+from apps.common.errors import Invalid
+from apps.common.json.search import require_unmasked
 from apps.common.lookups import folding
 from apps.common.masking import redact
 from apps.common.masking.search import says
@@ -38,6 +41,7 @@ from apps.dispatch.models import (
 from apps.dispatch.rules.task import read_label
 from apps.jobs.models import ArchivedJob, Job, JobType, Worker
 from apps.jobs.services.find import with_key
+from apps.jobs.services.job_filters import JobFilters
 from apps.journal.models import JournalEntry, Source
 from apps.schedules.models import Schedule
 from taskplatform.menu import Tab
@@ -54,6 +58,7 @@ MIN_TEXT = 3
 # Two Chinese characters are a word.
 MIN_WIDE_TEXT = 2
 _UIDS = ("", "uid_", "gid_")
+_PAYLOADS = ("context.", "result.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +90,7 @@ class Hit:
     title: str
     detail: str = ""
     acts: Sequence[tuple[str, str]] = ()
+    row: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +101,7 @@ class HitGroup:
     hits: Sequence[Hit]
     has_more: bool = False
     more_url: str = ""
+    model: type[Model] | None = None
 
 
 @dataclass(frozen=True)
@@ -114,17 +121,26 @@ class Kind:
 
 
 def find(request: HttpRequest, term: Term) -> list[HitGroup]:
-    """The groups with hits, in the order of KINDS."""
+    """The groups with hits, in the order of KINDS, and errors with the text."""
+    found = find_rows(request, term, KINDS)
+    if term.is_text and (term.number is None or not found):
+        found += filter(None, [_errors(request, term)])
+    return found
+
+
+def find_rows(request: HttpRequest, term: Term, kinds: Iterable[Kind]) -> list[HitGroup]:
+    """The groups of these kinds with hits, in their order."""
     if not term.text:
         return []
-    groups = [_group(request, kind, term, *_exactly(kind, term)) for kind in KINDS]
-    found = list(filter(None, groups))
+    kinds = [*kinds]
+    found = [*filter(None, (_group(request, k, term, *_exactly(k, term)) for k in kinds))]
     # A number occurs in many texts, so texts are searched only if no row has it.
     if term.is_text and (term.number is None or not found):
-        groups = [_group(request, kind, term, kind.by_text, term.text) for kind in KINDS]
-        found += filter(None, groups)
-        if not any(groups) or term.number is None:
-            found += filter(None, [_errors(request, term)])
+        known = {hit.url for group in found for hit in group.hits}
+        for group in (_group(request, k, term, k.by_text, term.text) for k in kinds):
+            hits = [] if group is None else [each for each in group.hits if each.url not in known]
+            if group is not None and hits:
+                found.append(replace(group, hits=hits))
     return found
 
 
@@ -175,6 +191,7 @@ def _group(
         f"{model_admin.changelist_url()}?{urlencode({'q': term.text})}"
         if has_more and kind.has_list
         else "",
+        kind.model,
     )
 
 
@@ -192,6 +209,7 @@ def _hit(model_admin: PlatformModelAdmin, kind: Kind, row: Any) -> Hit:
         model_admin.change_url(row.pk),
         shown_text(str(title), limit=120),
         " · ".join(shown_text(redact(str(each)), limit=200) for each in details if each),
+        row=row,
     )
 
 
@@ -234,7 +252,7 @@ def _light(jobs: QuerySet[Any]) -> QuerySet[Any]:
 
 
 def _tasks_by_text(rows: QuerySet[Any], text: str) -> QuerySet[Any]:
-    """The tasks with all the words in their titles, as in their list."""
+    """The tasks, people and groups with all the words in their titles, as in their list."""
     wanted = Q()
     for word in text.split():
         wanted &= Q(title__icontains=word)
@@ -308,8 +326,9 @@ KINDS: tuple[Kind, ...] = (
     ),
     Kind(
         Executor,
-        lambda row: (row.name, [row.title, row.get_kind_display()]),
+        lambda row: (row.title or row.name, [row.title and row.name, row.get_kind_display()]),
         by_key=_beginning("name", *_UIDS),
+        by_text=_tasks_by_text,
     ),
     Kind(JobType, lambda row: (row.name, [row.shown_title]), by_key=_beginning("name")),
     Kind(
@@ -336,6 +355,25 @@ KINDS: tuple[Kind, ...] = (
         has_list=False,
     ),
 )
+
+
+def payloads_with(request: HttpRequest, term: Term) -> tuple[int, str] | None:
+    """How many of the newest jobs have the value at the path, `context.city:Rome`, and their list;
+    None for another text, no such job, and who may not see payloads."""
+    model_admin = _searched(request, Job)
+    if model_admin is None or not model_admin.has_payload_permission(request):
+        return None
+    if ":" not in term.text or not term.text.startswith(_PAYLOADS):
+        return None
+    try:
+        wanted = JobFilters.read_address({"where": term.text}, get_current_timezone())
+        require_unmasked(wanted.where)
+    except Invalid:
+        return None
+    rows = JobFilters.narrow(_newest(model_admin.get_queryset(request), MAX_JOBS), wanted)
+    count = rows.order_by().values("pk")[:MAX_JOBS].count()
+    url = f"{model_admin.changelist_url()}?{urlencode({'where': term.text})}"
+    return (count, url) if count else None
 
 
 def pages_named(pages: Iterable[Tab], term: Term) -> HitGroup | None:

@@ -14,7 +14,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.preferences import has_shortcuts
-from taskplatform import search, sign_ins
+from taskplatform import palette, search, sign_ins
 from taskplatform.menu import Menu, Shown
 
 if TYPE_CHECKING:
@@ -109,6 +109,9 @@ class PlatformAdminSite(AdminSite):
 
     def search(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         """The page of a single hit, else a list of hits by kind."""
+        if request.GET.get("part") == "hits":
+            found = palette.found(request, request.GET.get("term", ""), menu_of(request).tabs)
+            return TemplateResponse(request, "admin/includes/palette_hits.html", {"groups": found})
         term = search.Term.read(request.GET.get("term", ""))
         groups = search.find(request, term)
         if (pages := search.pages_named(menu_of(request).tabs, term)) is not None:

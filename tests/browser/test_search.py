@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from django.urls import reverse
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.factories import user
 
@@ -26,9 +26,52 @@ def test_keyboard_leads_from_any_page_to_what_is_sought(page: Page) -> None:
 
     page.keyboard.press("Control+k")
     page.keyboard.type("ann")
+    expect(page.get_by_role("option", name="uid_ann").first).to_have_attribute(
+        "aria-selected", "true"
+    )
     page.keyboard.press("Enter")
 
     expect(page).to_have_url(re.compile(reverse("admin:dispatch_executor_change", args=[ann.pk])))
+
+
+def test_palette_closes_by_esc_and_gives_the_focus_back(page: Page) -> None:
+    page.goto(reverse("admin:dispatch_dispatch_changelist"))
+    link = page.get_by_role("link", name="Older").first
+    link.focus()
+    page.keyboard.press("Control+k")
+    box = page.get_by_role("combobox", name="Search or do")
+    expect(box).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(box).to_be_hidden()
+    expect(link).to_be_focused()
+
+
+def test_late_answer_never_takes_the_place_of_a_newer_one(page: Page) -> None:
+    user("uid_ann")
+    user("uid_bob")
+    page.goto(reverse("admin:index"))
+    held: list[Route] = []
+    page.route(re.compile(r"part=hits&term=ann"), lambda route: held.append(route))
+
+    page.keyboard.press("Control+k")
+    box = page.get_by_role("combobox", name="Search or do")
+    with page.expect_request(re.compile("term=ann")):
+        box.fill("ann")
+    box.fill("bob")
+    expect(page.get_by_role("option", name="uid_bob").first).to_be_visible()
+    with page.expect_response(re.compile("term=ann")):
+        held[0].continue_()
+
+    expect(page.get_by_role("option", name="uid_bob").first).to_be_visible()
+    expect(page.get_by_role("option", name="uid_ann")).to_have_count(0)
+
+
+def test_empty_palette_shows_the_last_places(page: Page) -> None:
+    page.goto(reverse("admin:jobs_job_changelist"))
+    page.goto(reverse("admin:index"))
+    page.keyboard.press("Control+k")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(reverse("admin:jobs_job_changelist")))
 
 
 def test_narrow_screen_has_a_way_to_the_search_and_back_to_a_row(page: Page) -> None:
@@ -46,11 +89,11 @@ def test_narrow_screen_has_a_way_to_the_search_and_back_to_a_row(page: Page) -> 
     expect(page).to_have_url(re.compile(r"/admin/dispatch/executor/\d+/change/"))
 
 
-def test_shortcut_opens_the_page_of_the_search_where_the_box_is_away(page: Page) -> None:
-    page.set_viewport_size({"width": 400, "height": 800})
+def test_palette_fits_a_phone(page: Page) -> None:
+    user("uid_ann", title="A name with 150 letters " + "x" * 126)
+    page.set_viewport_size({"width": 390, "height": 800})
     page.goto(reverse("admin:index"))
-
     page.keyboard.press("Control+k")
-
-    expect(page).to_have_url(re.compile(reverse("admin:search")))
-    expect(page.locator("#search-term")).to_be_focused()
+    page.keyboard.type("ann")
+    expect(page.get_by_role("option", name="uid_ann").first).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
