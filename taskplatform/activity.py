@@ -29,6 +29,7 @@ from apps.journal.admin import words
 from apps.journal.admin.entries import shown_value
 from apps.journal.admin.filters import person_of
 from apps.journal.models import JournalEntry, Source
+from apps.journal.services.undo import UNDONE
 
 ACTIVITY_URL = "activity"
 # Entries that a page reads at most; accounts that are offered, the last signed in first.
@@ -58,8 +59,14 @@ def activity(request: HttpRequest) -> HttpResponse:
     names = _names(request, entries)
     shows_payload = model_admin.has_payload_permission(request)
     days: dict[date, list[dict[str, Any]]] = {}
+    undone: set[tuple[str, str, int]] = set()
     for deeds in grouped(entries):
         told = _told(request, deeds, names, shows_payload)
+        subjects = {(each.source, each.type_or_task, each.subject_id) for each in deeds.entries}
+        if deeds.entries[0].event == UNDONE:
+            undone |= subjects
+        elif subjects <= undone:
+            told["undo"] = ""
         days.setdefault(localtime(deeds.entries[0].at).date(), []).append(told)
     context = {
         **admin.site.each_context(request),
@@ -154,7 +161,7 @@ def _told(
 
 def _sentence(entry: JournalEntry, shows_payload: bool) -> str:
     """`changed priority from 0 to 55`, else what the event is called."""
-    if not _is_edit(entry):
+    if not _is_edit(entry) or entry.event == UNDONE:
         return str(words.event_of(entry.event).words)
     data = entry.data or {}
     before, after = data["before"], data["after"]
@@ -208,7 +215,9 @@ def _labels(request: HttpRequest, page: str, numbers: set[int]) -> Iterator[tupl
         return
     rows = model_admin.get_queryset(request).filter(pk__in=numbers)
     for row in rows.defer(*getattr(model_admin, "list_defer", ())):
-        name = getattr(row, "title", "") or model_admin.row_label(row)
+        # Jobs have no title; their type and key are what people know them by.
+        keyed = f"{row.type} · {row.key}" if getattr(row, "key", "") else ""
+        name = getattr(row, "title", "") or keyed or model_admin.row_label(row)
         yield row.pk, shown_text(str(name), limit=MAX_NAME)
 
 

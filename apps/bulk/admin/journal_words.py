@@ -7,6 +7,7 @@ from django.utils.translation import gettext_lazy as _
 from apps.bulk.models import BulkRun
 from apps.bulk.services import runs
 from apps.bulk.services.carry import AS_ASKED, MASKED_NOW, NO_RIGHT, NO_RUN, TOO_MANY
+from apps.bulk.services.undo import REASON
 from apps.journal.admin.words import Event, register
 from apps.journal.services.undo import UNDONE
 
@@ -19,5 +20,5 @@ register(
         runs.CONTINUED: Event(_("Bulk run continued"), "play_circle", "info"),
     },
     names={"action": _("action")},
-    messages=(NO_RUN, AS_ASKED, MASKED_NOW, NO_RIGHT, TOO_MANY),
+    messages=(NO_RUN, AS_ASKED, MASKED_NOW, NO_RIGHT, TOO_MANY, REASON),
 )

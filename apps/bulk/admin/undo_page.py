@@ -108,7 +108,11 @@ def _ask(
 def _report(request: HttpRequest, deed: Deed, outcome: Undone, back: str) -> HttpResponse:
     done, left = outcome.done, len(outcome.left)
     said = ngettext("Undone: %d row.", "Undone: %d rows.", done) % done
-    if done and not left:
+    if not done and not left:
+        # Such as jobs that were running, and are asked to stop.
+        messages.warning(request, gettext("There is nothing to undo."))
+        return HttpResponseRedirect(back)
+    if not left:
         messages.success(request, said)
         return HttpResponseRedirect(back)
     labels = deed.target.labels(outcome.left)

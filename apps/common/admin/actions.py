@@ -28,14 +28,14 @@ from apps.common import clock, ids
 from apps.common.admin.display import shown_text, translate
 from apps.common.errors import FieldError, PlatformError
 from apps.common.json_rules import INTEGERS
+from apps.common.verbs import Verb
 
 MAX_ROWS = 1000
 MAX_REASON = 500
 MAX_NAMED = 20
 MAX_LABEL = 120
-# Of the session: the last act. Where an action has another name than its verb.
+# Of the session: the last act that can be undone.
 ACT = "act"
-VERBS = {"delete_task": "delete", "retry_on_host": "retry"}
 
 Act = Callable[..., object]
 # Further pages of an admin, as unfold takes them: path, name and view.
@@ -90,6 +90,7 @@ class ReasonAction:
     is_harmless: bool
     done: Any
     key: str
+    verb: Verb | None
 
     def report(self, outcome: ActionResult) -> str:
         """How many rows the action was applied to, or what it made of them, as a sentence."""
@@ -100,6 +101,11 @@ class ReasonAction:
             return str(self.done % outcome.done)
         rows = ngettext("%d row done.", "%d rows done.", outcome.done) % outcome.done
         return f"{self.description}: {rows}"
+
+    @property
+    def is_undone(self) -> bool:
+        """Whether it can be taken back."""
+        return self.verb is not None and self.verb.is_undone
 
     def filled_form(self, *given: Any, request: HttpRequest) -> ReasonForm:
         """The form of the confirm page; a harmless action takes none for its reason."""
@@ -123,6 +129,7 @@ def reason_action(
     is_harmless: bool = False,
     done: Any = None,
     key: str = "",
+    verb: Verb | None = None,
 ) -> Callable[[Act], Callable[..., Any]]:
     """Make an action of `method(self, row, *, reason, actor)`, which acts on one row by a service.
 
@@ -132,7 +139,8 @@ def reason_action(
     What is harmless, because one more action undoes it, asks neither whether nor why.
     `done` reports the number of rows, such as
     ngettext_lazy("%d job cancelled.", "%d jobs cancelled."), or is a function that makes the
-    sentence of what the method has returned for each row. Name the method in `actions`.
+    sentence of what the method has returned for each row. `verb` is what it does, if bulk runs
+    do it, too: one that can be undone is reported beside its undo. Name the method in `actions`.
     """
 
     def decorate(act: Act) -> Callable[..., Any]:
@@ -159,6 +167,7 @@ def reason_action(
             is_harmless=is_harmless,
             done=done,
             key=key,
+            verb=verb,
         )
         return action
 
@@ -316,8 +325,8 @@ def _act(
                 each.field if each.field in form.fields else None, translate(each.message)
             )
         return _confirm(admin, request, spec, pks, back=back, form=form)
-    if outcome.done:
-        act = {"model": admin.opts.label_lower, "verb": VERBS.get(name := spec.act.__name__, name)}
+    if outcome.done and spec.is_undone:
+        act = {"model": admin.opts.label_lower, "verb": spec.verb and spec.verb.name}
         until = {"first": first, "last": ids.next_ids(1)[0], "at": clock.now().isoformat()}
         remembered(request, {**act, **until, "said": spec.report(outcome)})
     return _report(admin, request, spec, outcome, back)
@@ -383,7 +392,8 @@ def _report(
     done, skipped = outcome.done, len(outcome.skipped)
     nothing = gettext("Nothing was left to do.")
     if not skipped:
-        admin.message_user(request, spec.report(outcome), messages.SUCCESS)
+        if not (done and spec.is_undone):
+            admin.message_user(request, spec.report(outcome), messages.SUCCESS)
         return HttpResponseRedirect(back)
     if done == 0 and skipped == 1:
         admin.message_user(

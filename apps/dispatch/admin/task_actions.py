@@ -19,11 +19,14 @@ from apps.common.admin.key_choice import KeyChoicesField
 from apps.common.errors import Invalid
 from apps.dispatch.admin.filters import NAMES_URL
 from apps.dispatch.models import Executor, Task
+from apps.dispatch.rules import plan
 from apps.dispatch.rules import task_verbs as verbs
 from apps.dispatch.rules.shift import parse_shift
 from apps.dispatch.services import bulk
 
 MAX_EXECUTORS = 100
+# Those of both kinds of tasks have the same names.
+_VERBS = verbs.VERBS[plan.ONCE]
 
 
 class ShiftForm(OnceForm):
@@ -80,6 +83,7 @@ def shift_action(question: str | Promise) -> Any:
         icon="update",
         offered=lambda task: task.status != Task.Status.DELETED,
         form=ShiftForm,
+        verb=_VERBS[verbs.SHIFT],
         at_once=True,
     )(shift)
 
@@ -91,6 +95,7 @@ def shift_action(question: str | Promise) -> Any:
     icon="pause_circle",
     offered=lambda task: task.status == Task.Status.ACTIVE,
     at_once=True,
+    verb=_VERBS[verbs.PAUSE],
 )
 def pause(admin: Any, rows: QuerySet[Any], *, reason: str, actor: str) -> ActionResult:
     return _named(admin, rows, bulk.change(rows, verbs.PAUSE, actor=actor, reason=reason))
@@ -104,6 +109,7 @@ def pause(admin: Any, rows: QuerySet[Any], *, reason: str, actor: str) -> Action
     offered=lambda task: task.status == Task.Status.PAUSED,
     at_once=True,
     is_harmless=True,
+    verb=_VERBS[verbs.RESUME],
 )
 def resume(admin: Any, rows: QuerySet[Any], *, reason: str, actor: str) -> ActionResult:
     return _named(admin, rows, bulk.change(rows, verbs.RESUME, actor=actor, reason=reason))
@@ -141,6 +147,7 @@ def copy(
     is_dangerous=True,
     offered=lambda task: task.status != Task.Status.DELETED,
     at_once=True,
+    verb=_VERBS[verbs.DELETE],
 )
 def delete_task(admin: Any, rows: QuerySet[Any], *, reason: str, actor: str) -> ActionResult:
     return _named(admin, rows, bulk.change(rows, verbs.DELETE, actor=actor, reason=reason))

@@ -25,7 +25,7 @@ from apps.common.filtering import RowFilter
 from apps.jobs.admin import job_columns, job_fields, job_panels
 from apps.jobs.admin.job_forms import HostForm
 from apps.jobs.models import AnyJob
-from apps.jobs.rules import transitions
+from apps.jobs.rules import transitions, verbs
 from apps.jobs.services import control, find
 from apps.jobs.services.job_filters import JobFilters
 
@@ -107,6 +107,7 @@ class AnyJobAdmin(TwoTablesAdmin, ServiceModelAdmin, KeysetAdmin):
         offered=may("retry"),
         is_harmless=True,
         key="r",
+        verb=verbs.VERBS[verbs.RETRY],
     )
     def retry(self, row: AnyJob, *, reason: str, actor: str) -> object:
         return control.retry(job=row, actor=actor, reason=reason)
@@ -119,6 +120,7 @@ class AnyJobAdmin(TwoTablesAdmin, ServiceModelAdmin, KeysetAdmin):
         icon="dns",
         offered=may("retry"),
         form=HostForm,
+        verb=verbs.VERBS[verbs.RETRY],
     )
     def retry_on_host(self, row: AnyJob, *, host: str, reason: str, actor: str) -> object:
         return control.retry(job=row, actor=actor, reason=reason, host=host)

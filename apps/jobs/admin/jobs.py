@@ -200,6 +200,7 @@ class JobAdmin(LiveAdmin, AnyJobAdmin):
         icon="bolt",
         offered=may("run_now"),
         is_harmless=True,
+        verb=verbs.VERBS[verbs.RUN_NOW],
     )
     def run_now(self, row: Job, *, reason: str, actor: str) -> object:
         is_ready = row.status == transitions.READY
@@ -218,6 +219,7 @@ class JobAdmin(LiveAdmin, AnyJobAdmin):
         icon="cancel",
         is_dangerous=True,
         offered=_is_cancellable,
+        verb=verbs.VERBS[verbs.CANCEL],
     )
     def cancel(self, row: Job, *, reason: str, actor: str) -> object:
         if row.status == transitions.RUNNING and row.cancel_requested:
@@ -251,6 +253,7 @@ class JobAdmin(LiveAdmin, AnyJobAdmin):
         icon="task_alt",
         is_dangerous=True,
         offered=may("mark_done"),
+        verb=verbs.VERBS[verbs.MARK_DONE],
     )
     def mark_done(self, row: Job, *, reason: str, actor: str) -> object:
         if row.status == transitions.SUCCEEDED:

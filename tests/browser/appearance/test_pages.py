@@ -89,6 +89,7 @@ def lists() -> dict[str, str]:
         "search": reverse("admin:search"),
         "audit": reverse("audit"),
         "capacity": reverse("capacity"),
+        "activity": reverse("activity"),
         "governance": reverse("governance"),
         "failures": reverse("failures"),
         "report": reverse("report"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -12,10 +13,14 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.bulk.models import BulkRow, BulkRun
+from apps.bulk.services import undo as services
 from apps.bulk.services.targets import TARGETS
+from apps.bulk.services.undo import Deed
 from apps.common import clock
+from apps.common.errors import Conflict
+from apps.common.ids import next_id
 from apps.dispatch.models import OnceTask, RotateTask
-from apps.jobs.models import Job, JobScope
+from apps.jobs.models import Job, JobScope, bounds_of
 from apps.jobs.services import control
 from apps.journal.models import JournalEntry
 from tests import factories
@@ -163,3 +168,31 @@ def test_undo_takes_a_few_statements_for_many_rows(
     answer = act(admin_client, "jobs_job", "cancel", jobs(50))
     with django_assert_max_num_queries(40):
         admin_client.post(answer.context["undo_bar"].url)
+
+
+def test_undo_and_another_act_at_once_never_both_take_the_row(
+    racers: Callable[..., Any], admin_user: User
+) -> None:
+    job_type()
+    numbers = jobs(6, run_at=clock.now() + timedelta(hours=5), status="scheduled")
+    first = next_id()
+    for number in numbers:
+        control.cancel(job=Job.objects.get(pk=number), actor="admin:admin", reason="x")
+    deed = Deed("jobs", "cancel", "admin:admin", first, next_id())
+
+    def retry() -> int:
+        done = 0
+        for number in numbers:
+            with suppress(Conflict):
+                control.retry(job=Job.objects.get(pk=number), actor="admin:bob")
+                done += 1
+        return done
+
+    undone, retried = racers(
+        [lambda: services.undo(deed, actor="admin:admin", bounds=bounds_of(admin_user)), retry]
+    ).results
+
+    assert undone.done + retried == len(numbers)
+    found = Job.objects.filter(pk__in=numbers)
+    assert found.filter(status="scheduled").count() == undone.done
+    assert found.filter(status="ready").count() == retried == len(undone.left)

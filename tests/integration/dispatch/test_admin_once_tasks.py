@@ -196,6 +196,7 @@ def test_edit_writes_only_what_was_changed(admin_client: Client) -> None:
     assert entry.data == {
         "before": {"title": "Check the shelf", "priority": 0},
         "after": {"title": "New", "priority": 7},
+        "undo": {"version": 2, "was": {}},
     }
 
 
