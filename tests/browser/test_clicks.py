@@ -161,7 +161,7 @@ def test_job_of_every_night_is_planned(at_most: AtMost) -> None:
         hand.menu("Schedules")
         hand.click(hand.page.get_by_role("link", name="Add"))
         hand.page.get_by_label("Title").fill("Night report")
-        hand.click(hand.page.get_by_label("every … days at a time"))
+        hand.page.get_by_label("Every", exact=True).select_option("every_days")
         hand.page.locator("#id_every_days").fill("1")
         hand.page.locator("#id_at").fill("23:30")
         hand.button("Save")

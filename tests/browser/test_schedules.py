@@ -22,7 +22,7 @@ def test_recurring_job_is_planned_from_the_page_of_once_tasks(
     page.get_by_role("link", name="a job type").click()
     page.get_by_label("Title").fill("Night report")
 
-    page.get_by_label("every … days at a time").check()
+    page.get_by_label("Every", exact=True).select_option("every_days")
     expect(page.locator("#id_cron")).to_be_hidden()
     expect(page.locator("#id_every_minutes")).to_be_hidden()
     page.locator("#id_every_days").fill("1")
@@ -32,7 +32,7 @@ def test_recurring_job_is_planned_from_the_page_of_once_tasks(
     expect(runs.first).to_contain_text("2026-03-02 23:30:00")
 
     # Bad input takes them away again, without leaving the page.
-    page.get_by_label("by a cron expression").check()
+    page.get_by_label("Every", exact=True).select_option("cron")
     page.locator("#id_cron").fill("61 * * * *")
     expect(runs).to_have_count(0)
     page.locator("#id_cron").fill("* * * * *")

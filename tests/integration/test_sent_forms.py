@@ -36,7 +36,7 @@ TYPED: dict[str, dict[str, str]] = {
     "schedule": {
         "title": "Nightly",
         "job_type": "mail",
-        "repeats": "every_minutes",
+        "every": "every_minutes",
         "every_minutes": "5",
         "params-raw": "{}",
     },

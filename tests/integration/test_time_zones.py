@@ -160,7 +160,7 @@ def test_start_of_a_schedule_is_typed_and_shown_in_its_own_zone(
     client = sign_in("olga", time_zone="Europe/Berlin")
     add = reverse("admin:schedules_schedule_add")
     page = client.get(add)
-    given = {"title": "Night", "repeats": "every_minutes", "every_minutes": "30"}
+    given = {"title": "Night", "every": "every_minutes", "every_minutes": "30"}
     zone = {"time_zone": "Asia/Shanghai", "start_at_0": "2026-03-05", "start_at_1": "09:00:00"}
     sent = {**form_of(page, "title"), **given, **zone, "params-raw": "{}"}
     assert client.post(add, sent).status_code == 302

@@ -16,7 +16,6 @@ from django.utils.translation import gettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import (
     UnfoldAdminCheckboxSelectMultipleWidget,
-    UnfoldAdminRadioSelectWidget,
     UnfoldAdminTextInputWidget,
 )
 
@@ -41,10 +40,10 @@ from apps.common.admin.display import (
 from apps.common.admin.html import bullets, joined, link
 from apps.common.errors import FieldError
 from apps.common.messages import Message
+from apps.dispatch.admin.rule_form import EVERY_DAYS, ONCE, ROWS, RuleForm
 from apps.journal.admin import RecordedAdmin
 from apps.reports.services.choice import PRESETS, SOURCES, TABS
 from apps.reports.services.sheet import View
-from apps.schedules.admin.rule_form import EVERY_DAYS, ONCE, REDRAW_RUNS, RULE_PARTS, RuleForm
 
 NEXT_TIMES = 5
 MAX_RUNS = 20
@@ -90,14 +89,11 @@ class PlanForm(RuleForm):
         channels: Any = self.fields["channels"]
         if not channels.queryset.exists():
             channels.help_text = _("There is no channel yet. Add one on the page Channels first.")
-        repeats: Any = self.fields["repeats"]
-        choices = [each for each in repeats.choices if each[0] != ONCE]
-        repeats.label = _("Is sent")
-        repeats.widget = UnfoldAdminRadioSelectWidget(choices=choices, attrs=REDRAW_RUNS)
-        repeats.choices = choices
+        every: Any = self.fields["every"]
+        every.choices = [each for each in every.choices if each[0] != ONCE]
         self.fields["every_minutes"].help_text = _("Counted from when this is saved.")
         if self.is_new:
-            self.initial.update(repeats=EVERY_DAYS, every_days=1, at=MORNING)
+            self.initial.update(every=EVERY_DAYS, every_days=1, at=MORNING)
 
     @property
     def next_runs_title(self) -> str:
@@ -115,12 +111,6 @@ class PlanForm(RuleForm):
     def rule_errors(self) -> Sequence[FieldError]:
         current = {name: getattr(self.instance, name) for name in report_plans.FIELDS}
         return self.without_rule(report_plans.faults({**current, **self.given()}, owner=self.owner))
-
-    @property
-    def changes(self) -> dict[str, Any]:
-        own = {n: v for n, v in super().changes.items() if n not in (*RULE_PARTS, "repeats")}
-        rule = self.rule_of(self.cleaned_data)
-        return own if rule == self.instance.rule else {**own, "rule": rule}
 
 
 class ReportPlanAdmin(RecordedAdmin, ServiceModelAdmin):
@@ -155,10 +145,9 @@ class ReportPlanAdmin(RecordedAdmin, ServiceModelAdmin):
         if obj is not None and not self.has_change_permission(request, obj):
             fields: list[Any] = [("shown_title", "enabled"), "shown_rule", "shown_channels"]
             return [(None, {"fields": fields})]
-        when = ["repeats", "every_minutes", ("every_days", "at"), "cron", "time_zone"]
         return [
             (None, {"fields": ["title", "query", "channels", "enabled"]}),
-            (_("When"), {"fields": when}),
+            (_("When"), {"fields": [*ROWS, "time_zone"]}),
         ]
 
     def get_form(

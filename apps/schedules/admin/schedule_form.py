@@ -16,10 +16,10 @@ from apps.common.admin.schema_form import SchemaForm, covered
 from apps.common.errors import FieldError, PlatformError
 from apps.common.json.schema import check_params
 from apps.common.json_rules import canonical
+from apps.dispatch.admin.rule_form import RuleForm
 from apps.jobs.admin.type_choice import offer_types
 from apps.jobs.models import Bounds, JobType
 from apps.jobs.services.types import open_types
-from apps.schedules.admin.rule_form import RuleForm
 from apps.schedules.models import Schedule
 from apps.schedules.services import schedules
 from apps.schedules.services.validation import validate
@@ -124,8 +124,6 @@ class ScheduleForm(RuleForm):
     def changes(self) -> dict[str, Any]:
         own = super().changes
         changes = {name: value for name, value in own.items() if name in Schedule.editable}
-        if (rule := self.rule_of(self.cleaned_data)) != self.instance.rule:
-            changes["rule"] = rule
         if self.params_form is not None and (
             self.is_new or canonical(self.params_form.params) != canonical(self.instance.context)
         ):

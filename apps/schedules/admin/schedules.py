@@ -29,6 +29,7 @@ from apps.common.admin.display import (
 from apps.common.admin.filters import FormFilter, list_filters
 from apps.common.admin.html import link, list_url
 from apps.dispatch.admin.for_whom import for_whom
+from apps.dispatch.admin.rule_form import ROWS
 from apps.jobs.admin.filters import TypeFilter
 from apps.jobs.models import JobType, bounds_of
 from apps.journal.admin import RecordedAdmin
@@ -131,8 +132,8 @@ class ScheduleAdmin(RecordedAdmin, ServiceModelAdmin):
         else:
             own = ["title", "job_type"]
             when = [
-                *("repeats", "every_minutes", ("every_days", "at"), "cron", "time_zone"),
-                *("start_at", "end_at", "misfire", "misfire_limit", "overlap"),
+                *ROWS,
+                *("time_zone", "start_at", "end_at", "misfire", "misfire_limit", "overlap"),
             ]
             jobs = [("priority", "max_attempts")]
         return [

@@ -30,7 +30,7 @@ def form(**fields: Any) -> dict[str, Any]:
     return {
         "title": "Send the report",
         "job_type": "mail",
-        "repeats": "every_minutes",
+        "every": "every_minutes",
         "every_minutes": "30",
         "time_zone": "Asia/Shanghai",
         "misfire": "skip",
@@ -56,12 +56,14 @@ def mail(nine: FrozenClock) -> JobType:
     [
         ({}, {"every_minutes": 30}),
         # What another choice has is left out.
-        ({"repeats": "once"}, None),
+        ({"every": "once"}, None),
         (
-            {"repeats": "every_days", "every_days": "2", "at": "09:30"},
+            {"every": "every_days", "every_days": "2", "at": "09:30"},
             {"every_days": 2, "at": "09:30"},
         ),
-        ({"repeats": "cron", "cron": "0 9 * * 1-5"}, {"cron": "0 9 * * 1-5"}),
+        ({"every": "cron", "cron": "*/9 9 * * 1"}, {"cron": "*/9 9 * * 1"}),
+        ({"every": "week", "weekdays": ["1", "4"], "at": "09:00"}, {"cron": "0 9 * * 1,4"}),
+        ({"every": "month", "month_day": "L", "at": "09:00"}, {"cron": "0 9 L * *"}),
     ],
 )
 def test_rule_is_one_of_the_choices(
@@ -74,7 +76,7 @@ def test_rule_is_one_of_the_choices(
     # The form of what was saved shows the same choice, and saves nothing when sent back.
     url = reverse(CHANGE, args=[made.pk])
     shown = form_of(admin_client.get(url), "title")
-    assert shown["repeats"] == (parts.get("repeats") or "every_minutes")
+    assert shown["every"] == (parts.get("every") or "every_minutes")
     assert admin_client.post(url, shown).status_code == 302
     made.refresh_from_db()
     assert (made.rule, made.version) == (rule, 1)
@@ -84,11 +86,14 @@ def test_mistake_is_shown_beside_its_field(admin_client: Client, subtests: pytes
     for parts, field in [
         ({"every_minutes": ""}, "every_minutes"),
         ({"every_minutes": "0"}, "every_minutes"),
-        ({"repeats": "cron", "cron": "61 * * * *"}, "cron"),
-        ({"repeats": "cron"}, "cron"),
-        ({"repeats": "every_days", "every_days": "1", "at": "25:00"}, "at"),
-        ({"repeats": "every_days", "every_days": "1"}, "at"),
-        ({"repeats": "never"}, "repeats"),
+        ({"every": "cron", "cron": "61 * * * *"}, "cron"),
+        ({"every": "cron"}, "cron"),
+        ({"every": "week", "at": "09:00"}, "weekdays"),
+        ({"every": "week", "weekdays": ["1"], "at": "09:00:30"}, "at"),
+        ({"every": "month", "at": "09:00"}, "month_day"),
+        ({"every": "every_days", "every_days": "1", "at": "25:00"}, "at"),
+        ({"every": "every_days", "every_days": "1"}, "at"),
+        ({"every": "never"}, "every"),
         ({"time_zone": "Mars/Olympus"}, "time_zone"),
         ({"title": " "}, "title"),
         ({"job_type": "sms"}, "job_type"),
@@ -119,7 +124,7 @@ def test_context_is_asked_for_by_the_schema_of_the_type(admin_client: Client) ->
 
 def test_draft_shows_the_next_runs_and_saves_nothing(admin_client: Client) -> None:
     page = admin_client.post(
-        reverse(ADD), form(repeats="cron", cron="30 9 * * *", title="", _draft="1")
+        reverse(ADD), form(every="cron", cron="30 9 * * *", title="", _draft="1")
     )
     text = text_of(page)
     assert "Next 5 runs by this form" in text
@@ -132,7 +137,7 @@ def test_draft_shows_the_next_runs_and_saves_nothing(admin_client: Client) -> No
         "": "None, by what is filled in above.",
         "bad": "'bad' has 1 fields",
     }.items():
-        page = admin_client.post(reverse(ADD), form(repeats="cron", cron=cron, _draft="1"))
+        page = admin_client.post(reverse(ADD), form(every="cron", cron=cron, _draft="1"))
         assert said in text_of(page)
 
 

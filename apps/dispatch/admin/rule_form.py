@@ -7,36 +7,51 @@ from datetime import datetime
 from typing import Any, ClassVar
 
 from django import forms
+from django.utils.dates import WEEKDAYS_ABBR
 from django.utils.functional import cached_property
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.timezone import get_current_timezone_name
-from django.utils.translation import gettext
+from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import (
     UnfoldAdminIntegerFieldWidget,
-    UnfoldAdminRadioSelectWidget,
+    UnfoldAdminSelectWidget,
     UnfoldAdminTextInputWidget,
 )
 
 from apps.common.admin import ServiceForm
 from apps.common.admin.display import due_list, shown_text, translate
+from apps.common.admin.segments import SegmentBoxes
 from apps.common.admin.service import DRAFT
 from apps.common.admin.time_inputs import use_zone_of_form
 from apps.common.errors import FieldError, PlatformError
 from apps.common.zones import parse_zone
 from apps.dispatch.rules.recurrence import DAYS, MINUTES, parse_rule
+from apps.dispatch.rules.weekdays import (
+    LAST_DAY,
+    MONTH,
+    MONTH_DAYS,
+    WEEK,
+    WEEKDAYS,
+    OnDays,
+    days_of,
+)
 
 NEXT_RUNS = 5
 ONCE, EVERY_MINUTES, EVERY_DAYS, CRON = "once", "every_minutes", "every_days", "cron"
 # The parts of a rule that a choice has.
 PARTS = {
     ONCE: (),
-    EVERY_MINUTES: ("every_minutes",),
     EVERY_DAYS: ("every_days", "at"),
+    WEEK: ("weekdays", "at"),
+    MONTH: ("month_day", "at"),
+    EVERY_MINUTES: ("every_minutes",),
     CRON: ("cron",),
 }
-RULE_PARTS = tuple(part for parts in PARTS.values() for part in parts)
+RULE_PARTS = tuple(dict.fromkeys(part for parts in PARTS.values() for part in parts))
+# The fields of the rule as the pages have them: `*ROWS` in a list of fields.
+ROWS = ("every", "every_minutes", ("every_days", "weekdays", "month_day", "at"), "cron")
 REDRAW_RUNS = {
     "hx-post": "",
     "hx-trigger": "change, input delay:500ms",
@@ -50,29 +65,40 @@ REDRAW_RUNS = {
 }
 
 
+_WITH_PARTS: dict[str, tuple[str, ...]] = {kind: parts for kind, parts in PARTS.items() if parts}
+
+
 class RuleForm(ServiceForm):
     """The rule as one choice with its parts. A subclass has further fields of `when` it is due, the
-    time zone among them and else instants, and works out the next times in `times_of`."""
+    time zone among them and else instants, and works out the next times in `times_of`.
+
+    Weekdays and a day of the month are stored as cron expressions, and cron expressions that mean
+    no more are shown as those.
+    """
 
     when: ClassVar[tuple[str, ...]] = ("time_zone",)
+    # The attributes of what the next times depend on.
+    redraw: ClassVar[dict[str, str]] = REDRAW_RUNS
 
-    repeats = forms.ChoiceField(
-        label=_("Runs"),
+    every = forms.ChoiceField(
+        label=_("Every"),
+        required=False,
         choices=[
             (ONCE, _("once, at the start")),
-            (EVERY_MINUTES, _("every … minutes")),
-            (EVERY_DAYS, _("every … days at a time")),
-            (CRON, _("by a cron expression")),
+            (EVERY_DAYS, pgettext_lazy("every", "day or … days")),
+            (WEEK, pgettext_lazy("every", "week")),
+            (MONTH, pgettext_lazy("every", "month")),
+            (EVERY_MINUTES, pgettext_lazy("every", "… minutes")),
+            (CRON, pgettext_lazy("every", "time of a cron expression")),
         ],
-        initial=EVERY_MINUTES,
-        widget=UnfoldAdminRadioSelectWidget(attrs=REDRAW_RUNS),
+        widget=UnfoldAdminSelectWidget,
     )
     every_minutes = forms.IntegerField(
         label=_("Every … minutes"),
         required=False,
         min_value=MINUTES[0],
         max_value=MINUTES[1],
-        widget=UnfoldAdminIntegerFieldWidget(attrs=REDRAW_RUNS),
+        widget=UnfoldAdminIntegerFieldWidget,
         help_text=_("Counted from the start."),
     )
     every_days = forms.IntegerField(
@@ -80,19 +106,30 @@ class RuleForm(ServiceForm):
         required=False,
         min_value=DAYS[0],
         max_value=DAYS[1],
-        widget=UnfoldAdminIntegerFieldWidget(attrs=REDRAW_RUNS),
+        widget=UnfoldAdminIntegerFieldWidget,
+    )
+    weekdays = forms.MultipleChoiceField(
+        label=_("On"),
+        required=False,
+        choices=[(day, WEEKDAYS_ABBR[int(day) - 1]) for day in WEEKDAYS],
+        widget=SegmentBoxes,
+    )
+    month_day = forms.ChoiceField(
+        label=_("On day"),
+        required=False,
+        choices=[(day, _("last") if day == LAST_DAY else day) for day in ("", *MONTH_DAYS)],
+        widget=UnfoldAdminSelectWidget,
     )
     at = forms.CharField(
         label=_("At"),
         required=False,
-        widget=UnfoldAdminTextInputWidget(attrs=REDRAW_RUNS),
-        help_text=_("Local time, like 09:30."),
+        widget=UnfoldAdminTextInputWidget(attrs={"placeholder": "09:00"}),
     )
     cron = forms.CharField(
         label=_("Cron"),
         required=False,
         max_length=100,
-        widget=UnfoldAdminTextInputWidget(attrs=REDRAW_RUNS),
+        widget=UnfoldAdminTextInputWidget(attrs={"spellcheck": "false"}),
         help_text=_("Minute, hour, day, month, weekday: 0 9 * * 1-5"),
     )
 
@@ -104,22 +141,41 @@ class RuleForm(ServiceForm):
             if self.is_new and "time_zone" not in (kwargs.get("initial") or {}):
                 self.initial["time_zone"] = get_current_timezone_name()
             use_zone_of_form(self, "time_zone", set(self.when) - {"time_zone"})
-            for name in self.when:
-                self.fields[name].widget.attrs.update(REDRAW_RUNS)
+            for name in ("every", *RULE_PARTS, *self.when):
+                if name in self.fields:
+                    self.fields[name].widget.attrs.update(self.redraw)
 
     @property
     def may_change(self) -> bool:
         """Whether it is not the page of who may only look."""
         return "time_zone" in self.fields
 
+    @property
+    def stored_rule(self) -> Any:
+        """The rule of the row; None for none."""
+        return getattr(self.instance, "rule", None)
+
     def _fill_rule(self) -> None:
-        rule = self.instance.rule
-        if self.is_new and rule is None:
+        rule = self.stored_rule
+        if rule is None:
+            self.initial.setdefault("every", EVERY_DAYS if self.is_new else ONCE)
+            self.initial.setdefault("every_days", 1 if self.is_new else None)
             return
-        kinds = (kind for kind in PARTS if kind in (rule or {}))
-        self.initial.setdefault("repeats", next(kinds, ONCE))
-        for part, value in (rule or {}).items():
+        parts = dict(rule)
+        on = days_of(rule)
+        if on is not None:
+            parts = {"every": on.every, **on._asdict()}
+        kinds = (kind for kind in PARTS if kind in parts)
+        self.initial.setdefault("every", parts.pop("every", None) or next(kinds, ONCE))
+        for part, value in parts.items():
             self.initial.setdefault(part, value)
+
+    @property
+    def kind(self) -> str:
+        """What is chosen under "every"; where nothing is, what has a part filled in."""
+        chosen = str(self["every"].value() or "")
+        filled = (kind for kind, (part, *_more) in _WITH_PARTS.items() if self[part].value())
+        return chosen or next(filled, EVERY_MINUTES)
 
     def times_of(self, fields: dict[str, Any], limit: int) -> list[datetime]:
         """The first times by these valid fields: `rule` and those of `when`."""
@@ -173,17 +229,32 @@ class RuleForm(ServiceForm):
 
     # --- saving -----------------------------------------------------------------------------------
     def rule_of(self, values: dict[str, Any]) -> dict[str, Any] | None:
-        """The parts of the choice; None to run once."""
-        chosen = str(self["repeats"].value() or ONCE)
-        if chosen == ONCE:
+        """The parts of the choice; None to run once, {} for parts that make no rule."""
+        if self.kind == ONCE:
             return None
-        found = {part: values.get(part) for part in PARTS.get(chosen, ())}
+        if self.kind in (WEEK, MONTH):
+            on = self._on_days(values)
+            # An expression that means the same is kept as it was written.
+            return self.stored_rule if on == days_of(self.stored_rule) else self._rule_on(on)
+        found = {part: values.get(part) for part in PARTS.get(self.kind, ())}
         return {part: value for part, value in found.items() if value not in (None, "")}
 
+    @staticmethod
+    def _rule_on(on: OnDays) -> dict[str, Any]:
+        return {} if any(on.faults()) else on.rule
+
+    def _on_days(self, values: dict[str, Any]) -> OnDays:
+        at = (values.get("at") or "").strip()
+        if self.kind == WEEK:
+            return OnDays(WEEK, at, tuple(sorted(values.get("weekdays") or ())))
+        return OnDays(MONTH, at, month_day=values.get("month_day") or "")
+
     def clean(self) -> dict[str, Any] | None:
-        for part in set(RULE_PARTS).difference(PARTS.get(str(self["repeats"].value()), RULE_PARTS)):
+        for part in set(RULE_PARTS).difference(PARTS.get(self.kind, RULE_PARTS)):
             # The page hides what another choice has.
             self._errors.pop(part, None)
+        if self.kind in (WEEK, MONTH):
+            self.show([*self._on_days(self.cleaned_data).faults()])
         return super().clean()
 
     def without_rule(self, errors: Sequence[FieldError]) -> list[FieldError]:
@@ -196,7 +267,16 @@ class RuleForm(ServiceForm):
     def field_of(self, path: str) -> str | None:
         part = path.removeprefix("rule.")
         if part in RULE_PARTS:
-            return part
+            own = PARTS.get(self.kind, RULE_PARTS)
+            return part if part in own else next(iter(own), "every")
         if path == "rule":
-            return next(iter(PARTS.get(str(self["repeats"].value()), ())), "repeats")
+            return next(iter(PARTS.get(self.kind, ())), "every")
         return super().field_of(path)
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """Those of the row: the rule as a whole, and never its parts."""
+        own = super().changes
+        changes = {name: own[name] for name in own if name not in (*RULE_PARTS, "every")}
+        rule = self.rule_of(self.cleaned_data)
+        return changes if rule == self.stored_rule else {**changes, "rule": rule}
