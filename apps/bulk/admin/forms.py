@@ -20,6 +20,7 @@ from apps.bulk.rules.settings import MAX_RATE, RATE
 from apps.bulk.services.targets import TARGETS
 from apps.common.admin.actions import ReasonForm
 from apps.common.admin.display import plain_time, translate
+from apps.common.admin.durations import DurationField
 from apps.common.admin.time_inputs import SplitInstantField
 from apps.common.errors import Invalid
 from apps.common.verbs import Undo
@@ -86,9 +87,12 @@ class MaxAttemptsForm(ParamsForm):
 
 class TimeForm(ParamsForm):
     run_at = SplitInstantField(label=_("At"), required=False)
-    spread_seconds = _number(
-        _("Spread over seconds"),
-        _("7200 spreads them over two hours from this time, or from now: the oldest come first."),
+    spread_seconds = DurationField(
+        label=_("Spread over"),
+        required=False,
+        help_text=_(
+            "2 h spreads them over two hours from this time, or from now: the oldest come first."
+        ),
     )
     shift_seconds = ShiftField(label=_("Or shift by"))
 

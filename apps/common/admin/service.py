@@ -25,6 +25,7 @@ from apps.common import sent_forms
 from apps.common.admin.actions import actor_of
 from apps.common.admin.base import PlatformModelAdmin
 from apps.common.admin.display import plain_time, shown_actor, shown_text, translate
+from apps.common.admin.durations import DurationField, take_durations, written
 from apps.common.admin.time_inputs import SplitInstantField
 from apps.common.errors import Conflict, FieldError, NotFound, PlatformError
 from apps.common.masking import redact
@@ -53,6 +54,7 @@ class ServiceForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        take_durations(self)
         self.initial["version"] = getattr(self.instance, "version", "")
         if self.instance.pk is None:
             self.initial["once"] = sent_forms.new_number()
@@ -361,6 +363,8 @@ def _shown(field: forms.Field | None, value: Any) -> str:
         return shown_text(json.dumps(redact(value), ensure_ascii=False), limit=MAX_SHOWN)
     if isinstance(value, datetime):
         return plain_time(value)
+    if isinstance(field, DurationField):
+        return written(value)
     if isinstance(field, forms.ChoiceField) and not isinstance(field, forms.ModelChoiceField):
         choices: Any = field.choices
         value = dict(flatten_choices(choices)).get(value, value)

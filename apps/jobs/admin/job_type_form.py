@@ -9,6 +9,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin import ServiceForm
+from apps.common.admin.durations import written
 from apps.common.admin.json_text import JsonTextField
 from apps.common.admin.schema_fields import Lines
 from apps.jobs.handlers import registry
@@ -114,6 +115,10 @@ HELP = {
 }
 
 
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:g}"
+
+
 class JobTypeForm(ServiceForm):
     params_schema = JsonTextField(label=_("Schema of the context"), rows=10, required=False)
     stages = Lines(label=_("Stages"), is_mandatory=True, required=False)
@@ -130,10 +135,8 @@ class JobTypeForm(ServiceForm):
             text = str(HELP.get(name, ""))
             if name in RANGES:
                 low, high = RANGES[name]
-                text += gettext(" %(min)s to %(max)s.") % {
-                    "min": f"{low:g}",
-                    "max": f"{high:,.0f}" if high >= 1000 else f"{high:g}",
-                }
+                shown = written if name.endswith("_seconds") else _number
+                text += gettext(" %(min)s to %(max)s.") % {"min": shown(low), "max": shown(high)}
             if name == "handler" and (
                 known := sorted({*registry.names()} - registry.closed_types())
             ):

@@ -1,0 +1,117 @@
+"""Durations as people type and read them: `90`, `1 min 30 s`, `2h`; stored as seconds."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext as _
+from unfold.widgets import UnfoldAdminTextInputWidget
+
+from apps.common.admin.display import shown_text
+
+# The longest that a column holds, some 68 years.
+LONGEST = 2_147_483_647
+_UNITS = {
+    86_400: ("d", "day", "days", "天", "日"),
+    3_600: ("h", "hr", "hrs", "hour", "hours", "小时", "时"),
+    60: ("m", "min", "mins", "minute", "minutes", "分", "分钟"),
+    1: ("s", "sec", "secs", "second", "seconds", "秒"),
+}
+_SECONDS = {name: seconds for seconds, names in _UNITS.items() for name in names}
+_PART = re.compile(r"\s*(\d{1,10}(?:\.\d{1,6})?)\s*([^\W\d_]*)\s*")
+# What the labels of columns of seconds end with.
+_UNIT_OF_LABEL = re.compile(r"\s*[(（](?:s|秒)[)）]$")
+
+
+def seconds_of(text: str) -> Decimal:
+    """The seconds of `90`, `1 min 30 s`, `2h` or `1.5 d`; ValueError for any other text."""
+    whole, place, parts = Decimal(), 0, 0
+    while place < len(text):
+        part = _PART.match(text, place)
+        if part is None:
+            raise ValueError(text)
+        number, unit = Decimal(part[1]), part[2].lower()
+        # A number alone is of seconds.
+        is_alone = not parts and part.end() == len(text)
+        if unit not in _SECONDS and not (unit == "" and is_alone):
+            raise ValueError(text)
+        whole += number * _SECONDS.get(unit, 1)
+        place, parts = part.end(), parts + 1
+    if not parts:
+        raise ValueError(text)
+    return whole
+
+
+def written(seconds: float) -> str:
+    """`2 h`, `1 min 30 s`, `0.5 s`: nothing is lost, and `seconds_of` reads it."""
+    left = Decimal(str(seconds))
+    days, left = divmod(left, 86_400)
+    hours, left = divmod(left, 3_600)
+    minutes, left = divmod(left, 60)
+    parts = [
+        _("%s d") % days if days else "",
+        _("%s h") % hours if hours else "",
+        _("%s min") % minutes if minutes else "",
+        _("%s s") % f"{left.normalize():f}" if left or not seconds else "",
+    ]
+    return " ".join(filter(None, parts))
+
+
+class DurationField(forms.CharField):
+    """A number of seconds, typed and shown as a duration; whole ones unless `is_whole` is off."""
+
+    def __init__(self, *, is_whole: bool = True, **kwargs: Any) -> None:
+        widget = UnfoldAdminTextInputWidget(attrs={"autocomplete": "off", "spellcheck": "false"})
+        super().__init__(**{"max_length": 80, "widget": widget, **kwargs})
+        self.is_whole = is_whole
+
+    def prepare_value(self, value: Any) -> Any:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return written(value) if is_number else value
+
+    def to_python(self, value: Any) -> Any:
+        if isinstance(value, int | float):
+            return value
+        text = super().to_python(value)
+        return self._read(text) if text else None
+
+    def _read(self, text: str) -> int | float:
+        try:
+            seconds = seconds_of(text)
+        except ValueError as error:
+            message = _("%s is not a duration; write for example 90, 1 min 30 s or 2 h.")
+            raise forms.ValidationError(message % shown_text(repr(text), limit=80)) from error
+        if seconds > LONGEST:
+            raise forms.ValidationError(_("This is too long; at most %s.") % written(LONGEST))
+        if self.is_whole and seconds % 1:
+            raise forms.ValidationError(_("Only whole seconds are possible here."))
+        return int(seconds) if self.is_whole else float(seconds)
+
+    def run_validators(self, value: Any) -> None:
+        """None: those of texts do not fit a number, and the service knows the range."""
+
+    def validate(self, value: Any) -> None:
+        if self.required and value is None:
+            raise forms.ValidationError(self.error_messages["required"], code="required")
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        try:
+            return bool(self.to_python(data) != initial)
+        except forms.ValidationError:
+            return True
+
+
+def take_durations(form: forms.BaseForm) -> None:
+    """Make the number fields of the form that are seconds, by their names, fields of durations."""
+    for name, field in form.fields.items():
+        if name.endswith("_seconds") and isinstance(field, forms.IntegerField | forms.FloatField):
+            form.fields[name] = DurationField(
+                is_whole=isinstance(field, forms.IntegerField),
+                required=field.required,
+                label=_UNIT_OF_LABEL.sub("", str(field.label or "")),
+                initial=field.initial,
+                help_text=field.help_text,
+            )
