@@ -67,7 +67,10 @@ PAGES = {
 }
 _STATE = {"pause": OPERATOR, "resume": OPERATOR}
 _CSV = {"import/": OPERATOR, "export/": VIEWER}
-_TASK = {**_STATE, **_CSV, "shift": OPERATOR, "copy": OPERATOR, "delete_task": OPERATOR}
+_TASK = {
+    **{**_STATE, **_CSV, "shift": OPERATOR, "copy": OPERATOR, "delete_task": OPERATOR},
+    **{"add/said/": OPERATOR, "<int:pk>/said/": OPERATOR},
+}
 MODELS = {
     "access/apiclient/": Rights(
         VIEWER,

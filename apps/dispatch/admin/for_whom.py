@@ -13,8 +13,7 @@ from apps.common.admin.html import joined, link
 
 # What is planned, by the URL name of its pages; what a schedule is, another app knows.
 _CHOICES = {
-    "dispatch_oncetask": _("an executor, once"),
-    "dispatch_rotatetask": _("an executor, again and again"),
+    "dispatch_oncetask": _("people"),
     "schedules_schedule": _("a job type"),
 }
 

@@ -6,15 +6,12 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
-from django import forms
 from django.contrib import admin
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.timezone import get_current_timezone_name
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
-from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextInputWidget
 
 from apps.common import clock
 from apps.common.admin.base import Panel
@@ -28,115 +25,26 @@ from apps.common.admin.display import (
     zoned_time_column,
 )
 from apps.common.admin.html import noted
-from apps.common.admin.time_inputs import use_zone_of_form
-from apps.common.errors import FieldError
 from apps.dispatch.admin.filters import RotationStateFilter, task_filters
 from apps.dispatch.admin.periods import RunsIn
 from apps.dispatch.admin.task_actions import shift_action
-from apps.dispatch.admin.task_csv import RULE_PARTS
-from apps.dispatch.admin.task_form import TaskForm
+from apps.dispatch.admin.task_form import OF_RULES, TaskForm
 from apps.dispatch.admin.tasks import TaskAdmin
 from apps.dispatch.conf import conf
 from apps.dispatch.models import RotateTask
-from apps.dispatch.rules.recurrence import DAYS, MINUTES
 from apps.dispatch.services import tasks
 
-OTHER_WHEN = ("time_zone", "start_at", "end_at", "misfire", "misfire_limit")
 NEXT_DUE = 10
 
 
 class RotateTaskForm(TaskForm):
-    """The rule as one field a part; which kind it is, the filled parts say."""
-
     class Meta(TaskForm.Meta):
         model = RotateTask
-        fields = (*TaskForm.Meta.fields, "time_zone", "misfire", "misfire_limit")
-        help_texts = {
-            "dispatch_times": _(
-                "How often each occurrence is handed out. Empty (mode multi only): once to every "
-                "member."
-            )
-        }
-
-    every_minutes = forms.IntegerField(
-        label=_("Every … minutes"),
-        required=False,
-        min_value=MINUTES[0],
-        max_value=MINUTES[1],
-        widget=UnfoldAdminIntegerFieldWidget,
-        help_text=_("Counted from the start. Fill in this, or days with a time, or cron."),
-    )
-    every_days = forms.IntegerField(
-        label=_("Every … days"),
-        required=False,
-        min_value=DAYS[0],
-        max_value=DAYS[1],
-        widget=UnfoldAdminIntegerFieldWidget,
-    )
-    at = forms.CharField(
-        label=_("At"),
-        required=False,
-        widget=UnfoldAdminTextInputWidget,
-        help_text=_("Local time, like 09:30."),
-    )
-    cron = forms.CharField(
-        label=_("Cron"),
-        required=False,
-        max_length=100,
-        widget=UnfoldAdminTextInputWidget,
-        help_text=_("Minute, hour, day, month, weekday: 0 9 * * 1-5"),
-    )
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        for part, value in (self.instance.rule or {}).items():
-            self.initial.setdefault(part, value)
-        if self.is_new:
-            self.initial["time_zone"] = get_current_timezone_name()
-        use_zone_of_form(self, "time_zone", ("start_at", "end_at"))
-
-    def clean(self) -> dict[str, Any] | None:
-        cleaned = super().clean() or {}
-        cleaned["rule"] = self._rule()
-        for part in RULE_PARTS:
-            cleaned.pop(part, None)
-        return cleaned
-
-    def _rule(self) -> dict[str, Any]:
-        parts = {part: self.cleaned_data.get(part) for part in RULE_PARTS}
-        return {part: value for part, value in parts.items() if value not in (None, "")}
-
-    def given(self) -> dict[str, Any]:
-        return {**super().given(), "rule": self._rule()}
-
-    def rule_errors(self) -> Sequence[FieldError]:
-        refused = super().rule_errors()
-        if self.errors.keys().isdisjoint(RULE_PARTS):
-            return refused
-        # A part that could not be read leaves nothing to say of the rule as a whole.
-        return [error for error in refused if not error.field.startswith("rule")]
-
-    def field_of(self, path: str) -> str | None:
-        part = path.removeprefix("rule.")
-        if part in RULE_PARTS:
-            return part
-        return RULE_PARTS[0] if path == "rule" else super().field_of(path)
-
-    @property
-    def changes(self) -> dict[str, Any]:
-        cleaned = {**self.cleaned_data, **dict.fromkeys(RULE_PARTS)}
-        self.cleaned_data, kept = cleaned, self.cleaned_data
-        try:
-            changes = super().changes
-        finally:
-            self.cleaned_data = kept
-        touched = [changes.pop(part, part) is None for part in RULE_PARTS]
-        return {**changes, "rule": kept["rule"]} if any(touched) else changes
+        fields = (*TaskForm.Meta.fields, *OF_RULES)
 
 
 class RotateTaskAdmin(TaskAdmin):
     form = RotateTaskForm
-    when = (*RULE_PARTS, *OTHER_WHEN)
     when_read_only = (
         *("shown_rule", "time_zone", "shown_start_at", "shown_end_at"),
         *("misfire", "misfire_limit"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar
 
@@ -78,7 +78,7 @@ class RuleForm(ServiceForm):
 
     when: ClassVar[tuple[str, ...]] = ("time_zone",)
     # The attributes of what the next times depend on.
-    redraw: ClassVar[dict[str, str]] = REDRAW_RUNS
+    redraw: ClassVar[Mapping[str, str]] = REDRAW_RUNS
 
     every = forms.ChoiceField(
         label=_("Every"),
@@ -151,6 +151,11 @@ class RuleForm(ServiceForm):
         return "time_zone" in self.fields
 
     @property
+    def has_rule(self) -> bool:
+        """Whether the row is due by a rule, so that its parts count."""
+        return True
+
+    @property
     def stored_rule(self) -> Any:
         """The rule of the row; None for none."""
         return getattr(self.instance, "rule", None)
@@ -173,6 +178,8 @@ class RuleForm(ServiceForm):
     @property
     def kind(self) -> str:
         """What is chosen under "every"; where nothing is, what has a part filled in."""
+        if "every" not in self.fields:
+            return ONCE
         chosen = str(self["every"].value() or "")
         filled = (kind for kind, (part, *_more) in _WITH_PARTS.items() if self[part].value())
         return chosen or next(filled, EVERY_MINUTES)
@@ -203,6 +210,11 @@ class RuleForm(ServiceForm):
     def next_runs(self) -> list[datetime]:
         """The first runs by the rule as it is in the form now; none while it cannot be read."""
         return self._read[0]
+
+    @property
+    def why_no_runs(self) -> str:
+        """What is wrong with the rule that is filled in; "" while it is not filled in yet."""
+        return self._read[1]
 
     @property
     def shown_next_runs(self) -> SafeString:
@@ -253,7 +265,7 @@ class RuleForm(ServiceForm):
         for part in set(RULE_PARTS).difference(PARTS.get(self.kind, RULE_PARTS)):
             # The page hides what another choice has.
             self._errors.pop(part, None)
-        if self.kind in (WEEK, MONTH):
+        if self.has_rule and self.kind in (WEEK, MONTH):
             self.show([*self._on_days(self.cleaned_data).faults()])
         return super().clean()
 
@@ -278,5 +290,5 @@ class RuleForm(ServiceForm):
         """Those of the row: the rule as a whole, and never its parts."""
         own = super().changes
         changes = {name: own[name] for name in own if name not in (*RULE_PARTS, "every")}
-        rule = self.rule_of(self.cleaned_data)
+        rule = self.rule_of(self.cleaned_data) if self.has_rule else None
         return changes if rule == self.stored_rule else {**changes, "rule": rule}

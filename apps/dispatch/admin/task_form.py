@@ -1,28 +1,56 @@
-"""The form of a task, whose params part is made from the chosen template."""
+"""The one form of tasks: what, who and how many, when once or by a rule, and more."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import timedelta
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any, ClassVar
+from zoneinfo import ZoneInfo
 
 from django import forms
 from django.db.models import Q, QuerySet
-from django.utils.translation import gettext, ngettext
+from django.utils.functional import Promise
+from django.utils.translation import gettext, ngettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
-from unfold.widgets import UnfoldAdminSelectWidget
+from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminSelectWidget
 
-from apps.common.admin import ServiceForm
+from apps.common import clock
 from apps.common.admin.display import duration_of
 from apps.common.admin.key_choice import KeyChoiceField
 from apps.common.admin.schema_form import REDRAW, SchemaForm, covered
+from apps.common.admin.segments import SegmentRadios
+from apps.common.admin.zone_choice import ZoneField
 from apps.common.errors import FieldError, PlatformError
 from apps.common.json.schema import check_params
 from apps.common.json_rules import canonical
 from apps.dispatch.admin.filters import NAMES_URL
+from apps.dispatch.admin.rule_form import ONCE, RULE_PARTS, RuleForm
 from apps.dispatch.conf import conf
-from apps.dispatch.models import Executor, Task, Template
+from apps.dispatch.models import Executor, OnceTask, RotateTask, Task, Template
+from apps.dispatch.rules.recurrence import Recurrence, parse_rule
 from apps.dispatch.services.validation import validate
+
+# When a new task is due: what the choice "repeats" has, which decides the kind of the task.
+NOW, DATE, RULE = "now", "date", "rule"
+KINDS: dict[str, type[OnceTask] | type[RotateTask]] = {
+    NOW: OnceTask,
+    DATE: OnceTask,
+    RULE: RotateTask,
+}
+# What rotations alone have.
+OF_RULES = ("time_zone", "misfire", "misfire_limit")
+MORNING = "09:00"
+# What the page folds.
+MORE = (
+    *("end_at", "lease_seconds", "priority", "on_failure", "on_expiry", "max_rounds", *OF_RULES),
+    "status",
+)
+MODES: dict[str, str | Promise] = {
+    Task.Mode.SINGLE: _("one person"),
+    Task.Mode.MULTI: _("so many, each at most once"),
+    Task.Mode.BLOCKING: _("so many times, the same person again, too"),
+}
 
 
 def _lookback() -> str:
@@ -33,15 +61,21 @@ def _lookback() -> str:
     return ngettext("%d day", "%d days", length.days) % length.days
 
 
-class TaskForm(ServiceForm):
+class TaskForm(RuleForm):
     """The fields of both kinds of task, and beside them `params_form` for what the template asks.
 
-    `executors` are those that the operator may address. `shows_params` is off for people who may
-    not see params: a stored task then keeps its own.
+    A new task is of the kind that `repeats` says, whose form this is then; every form of a new one
+    has the fields of both. `executors` are those that the operator may address. `shows_params` is
+    off for people who may not see params: a stored task then keeps its own.
     """
 
+    when = ("time_zone", "start_at", "end_at")
+    redraw: ClassVar[Mapping[str, str]] = {}
     executors: ClassVar[QuerySet[Executor]] = Executor.objects.all()
     shows_params: ClassVar[bool] = True
+    # The kinds that this person may plan, and the task that a new one is a copy of.
+    kinds: ClassVar[Collection[type[Task]]] = (OnceTask, RotateTask)
+    copied: ClassVar[Any] = None
     # The comparison that was asked for in place of a save.
     what_if: dict[str, Any] | None = None
 
@@ -60,6 +94,29 @@ class TaskForm(ServiceForm):
             "status",
         )
 
+    repeats = forms.ChoiceField(
+        label=_("When"),
+        required=False,
+        choices=[
+            (NOW, pgettext_lazy("when", "Now")),
+            (DATE, _("At a date")),
+            (RULE, _("Again and again")),
+        ],
+        widget=SegmentRadios,
+    )
+    time_zone = ZoneField(label=_("Time zone"))
+    misfire = forms.ChoiceField(
+        label=_("Missed runs"),
+        choices=RotateTask.Misfire.choices,
+        initial=RotateTask.Misfire.SKIP,
+        widget=UnfoldAdminSelectWidget,
+    )
+    misfire_limit = forms.IntegerField(
+        label=_("Runs to catch up"),
+        initial=10,
+        widget=UnfoldAdminIntegerFieldWidget,
+        help_text=_("Only for “all”."),
+    )
     executor = KeyChoiceField(
         rows=Executor.objects.all(),
         suggestions=NAMES_URL,
@@ -76,19 +133,63 @@ class TaskForm(ServiceForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.is_new = self.instance.pk is None
         self.initial.setdefault("executor", self.instance.executor_id)
         executor: Any = self.fields.get("executor")
         if executor is not None:
             executor.rows = self.executors
+        self._choose_fields()
         self._limit_choices()
         self.params_form = self._made_params_form()
+
+    @property
+    def may_change(self) -> bool:
+        return "title" in self.fields
+
+    @property
+    def has_rule(self) -> bool:
+        return isinstance(self.instance, RotateTask)
+
+    @property
+    def stored_rule(self) -> Any:
+        return getattr(self.copied or self.instance, "rule", None)
+
+    def _choose_fields(self) -> None:
+        """Those of the kind; of a new task, those of both kinds."""
+        if self.is_new:
+            repeats: Any = self.fields["repeats"]
+            repeats.choices = [each for each in repeats.choices if KINDS[each[0]] in self.kinds]
+            usual = DATE if self.initial.get("start_at") else NOW
+            self.initial.setdefault("repeats", RULE if self.has_rule else usual)
+            self.initial.setdefault("at", MORNING)
+        else:
+            del self.fields["repeats"]
+        every: Any = self.fields["every"]
+        every.choices = [each for each in every.choices if each[0] != ONCE]
+        for name in OF_RULES:
+            self.fields[name].required = self.has_rule
+        if not self.is_new and not self.has_rule:
+            for name in ("every", *RULE_PARTS, *OF_RULES):
+                del self.fields[name]
+
+    @property
+    def more_fields(self) -> list[forms.BoundField]:
+        """What most tasks leave as it is."""
+        return [self[name] for name in MORE if name in self.fields]
+
+    @property
+    def has_more_errors(self) -> bool:
+        return not self.errors.keys().isdisjoint(MORE)
 
     def _limit_choices(self) -> None:
         template: Any = self.fields.get("template")
         if template is not None:
             choices = Q(status=Template.Status.ACTIVE, pk__in=Template.objects.newest())
             template.queryset = Template.objects.filter(choices | Q(pk=self.instance.template_id))
+        mode: Any = self.fields.get("mode")
+        if mode is not None:
+            mode.choices = [(value, MODES[value]) for value in Task.Mode.values]
+        if "dispatch_times" in self.fields:
+            self.fields["dispatch_times"].help_text = _("Empty: every person once.")
         if "end_at" in self.fields:
             text = gettext("What is due can be had for at most %s, also without an end.")
             self.fields["end_at"].help_text = text % _lookback()
@@ -100,12 +201,14 @@ class TaskForm(ServiceForm):
             status.choices = [c for c in status.choices if c[0] != Task.Status.DELETED]
 
     def _made_params_form(self) -> SchemaForm | None:
-        if "title" not in self.fields or not (self.is_new or self.shows_params):
+        source = self.instance if self.copied is None else self.copied
+        is_first = source.pk is None
+        if "title" not in self.fields or not (is_first or self.shows_params):
             return None
         template = self.chosen_template()
         schema = None if template is None else template.schema
-        stored = None if self.is_new else self.instance.params
-        if stored is not None and template is not None and template.pk != self.instance.template_id:
+        stored = None if is_first else source.params
+        if stored is not None and template is not None and template.pk != source.template_id:
             stored = covered(stored, schema)
         return SchemaForm(
             schema,
@@ -125,11 +228,39 @@ class TaskForm(ServiceForm):
             return None
         return template
 
+    def times_of(self, fields: dict[str, Any], limit: int) -> list[datetime]:
+        now = clock.now()
+        recurrence = Recurrence(
+            rule=parse_rule(fields["rule"]),
+            zone=ZoneInfo(fields["time_zone"]),
+            start_at=fields["start_at"] or now,
+            end_at=fields["end_at"],
+            effective_from=now,
+        )
+        return [*islice(recurrence.after(now), limit)]
+
     def clean(self) -> dict[str, Any] | None:
+        self._leave_hidden_out()
         cleaned = super().clean()
         if self.params_form is not None and not self.params_form.is_valid():
             self.add_error(None, gettext("The params are not right yet; see below."))
         return cleaned
+
+    def _leave_hidden_out(self) -> None:
+        """What the page hides beside these choices does not count."""
+        known = self.cleaned_data
+        if known.get("mode") == Task.Mode.SINGLE:
+            self._errors.pop("dispatch_times", None)
+            known["dispatch_times"] = 1
+        if self.has_rule or not self.is_new:
+            return
+        for name in ("every", *RULE_PARTS, *OF_RULES):
+            self._errors.pop(name, None)
+        if known.get("repeats") == NOW:
+            self._errors.pop("start_at", None)
+            known["start_at"] = None
+        elif known.get("repeats") == DATE and "start_at" in known and not known["start_at"]:
+            self.add_error("start_at", gettext("Fill in a date and a time, or choose Now."))
 
     def rule_errors(self) -> Sequence[FieldError]:
         if "title" not in self.fields:
@@ -140,13 +271,20 @@ class TaskForm(ServiceForm):
         try:
             validate(model, fields, current=None if self.is_new else self.instance)
         except PlatformError as refusal:
-            return refusal.errors
+            return self.without_rule(refusal.errors)
         return ()
 
     def given(self) -> dict[str, Any]:
         """The plain fields of the task as far as the form could read them."""
         known, editable = self.cleaned_data, type(self.instance).editable
-        return {name: known[name] for name in known if name in editable and name != "executor"}
+        given = {name: known[name] for name in known if name in editable and name != "executor"}
+        return {**given, "rule": self.rule_of(known)} if self.has_rule else given
+
+    @property
+    def new_values(self) -> dict[str, Any]:
+        """The fields of a new task."""
+        params = self.copied.params if self.params_form is None else self.params_form.params
+        return {**self.given(), "executor": self.cleaned_data["executor"], "params": params}
 
     def show(self, errors: Sequence[FieldError]) -> None:
         about_params = [error for error in errors if error.field.startswith("params")]
@@ -165,7 +303,11 @@ class TaskForm(ServiceForm):
 
     @property
     def changes(self) -> dict[str, Any]:
-        changes = super().changes
+        own = super().changes
+        changes = {name: own[name] for name in own if name in type(self.instance).editable}
+        times = self.cleaned_data.get("dispatch_times")
+        if times != self.instance.dispatch_times:
+            changes["dispatch_times"] = times
         if self.params_form is not None and (
             self.is_new or canonical(self.params_form.params) != canonical(self.instance.params)
         ):

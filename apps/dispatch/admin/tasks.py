@@ -14,6 +14,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
 from apps.common.admin import ServiceModelAdmin
+from apps.common.admin.actions import CustomUrls
 from apps.common.admin.base import Panel, in_pairs
 from apps.common.admin.display import (
     column,
@@ -28,17 +29,23 @@ from apps.common.admin.display import (
 from apps.common.admin.html import link, list_url, page_link, page_url, table
 from apps.common.admin.two_tables import TwoTablesAdmin
 from apps.common.readers import read_number
-from apps.dispatch.admin import what_if
+from apps.dispatch.admin import said, what_if
 from apps.dispatch.admin.bulk_links import task_links
+from apps.dispatch.admin.copies import (
+    complete_draft,
+    copied_task,
+    copy_buttons,
+    values_of_copy,
+)
 from apps.dispatch.admin.dispatches import STATE_COLOURS as DISPATCH_COLOURS
 from apps.dispatch.admin.explain import why_not_of_task
 from apps.dispatch.admin.for_whom import for_whom
 from apps.dispatch.admin.periods import period_bar
 from apps.dispatch.admin.task_actions import copy, delete_task, pause, resume
 from apps.dispatch.admin.task_csv import TaskCsvPages
-from apps.dispatch.admin.task_form import TaskForm
+from apps.dispatch.admin.task_form import KINDS, TaskForm
 from apps.dispatch.admin.task_head import ends_of
-from apps.dispatch.models import ArchivedTask, Dispatch, Executor, Task
+from apps.dispatch.models import TASK_MODELS, ArchivedTask, Dispatch, Executor, Task
 from apps.dispatch.services import standing, tasks
 from apps.journal.admin import RecordedAdmin
 
@@ -53,9 +60,9 @@ STATE_COLOURS = {
 }
 # Short labels for the list; the form explains each mode.
 MODE_WORDS = {
-    Task.Mode.SINGLE: _("single"),
-    Task.Mode.MULTI: _("multi"),
-    Task.Mode.BLOCKING: _("blocking"),
+    Task.Mode.SINGLE: _("one person"),
+    Task.Mode.MULTI: _("each at most once"),
+    Task.Mode.BLOCKING: _("the same again, too"),
 }
 MAX_DISPATCHES = 5
 
@@ -77,12 +84,11 @@ def _reach(task: Task) -> SafeString | str:
 class TaskAdmin(TwoTablesAdmin, RecordedAdmin, ServiceModelAdmin):
     """A subclass names its form and columns, and has the action `shift`.
 
-    `when` are the fields that say when a task is due, and `when_read_only` the same ones for who
-    may not change them.
+    `when_read_only` are the fields that say when a task is due, for who may not change them.
     """
 
     form = TaskForm
-    when: ClassVar[tuple[str, ...]] = ("start_at", "end_at")
+    add_form_template = change_form_template = "admin/task_form.html"
     when_read_only: ClassVar[tuple[str, ...]] = ("shown_start_at", "shown_end_at")
     list_select_related = ("executor",)
     list_tabs = "status"
@@ -151,24 +157,21 @@ class TaskAdmin(TwoTablesAdmin, RecordedAdmin, ServiceModelAdmin):
 
     # --- the form ---------------------------------------------------------------------------------
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        fieldsets = [
-            (None, {"fields": ["title", ("executor", "status")]}),
-            (_("When"), {"fields": in_pairs(self.when, alone=("start_at", "end_at", "misfire"))}),
-            (
-                _("Quota and order"),
-                {"fields": ["mode", ("dispatch_times", "priority")]},
-            ),
+        if obj is None or self.has_change_permission(request, obj):
+            # The page has its own places for them.
+            return [(None, {"fields": [*self.form.Meta.fields, "executor", "template"]})]
+        fieldsets: list[Any] = [
+            (None, {"fields": ["title", ("executor_link", "shown_state")]}),
+            (_("When"), {"fields": in_pairs(self.when_read_only)}),
+            (_("Quota and order"), {"fields": ["mode", ("dispatch_times", "priority")]}),
             (
                 _("Failures and deadlines"),
                 {"fields": [("lease_seconds", "max_rounds"), "on_failure", "on_expiry"]},
             ),
             (_("What to do"), {"fields": ["template"]}),
         ]
-        if obj is not None and not self.has_change_permission(request, obj):
-            fieldsets[0][1]["fields"] = ["title", ("executor_link", "shown_state")]
-            fieldsets[1][1]["fields"] = in_pairs(self.when_read_only)
-            if self.has_payload_permission(request, obj):
-                fieldsets[-1][1]["fields"].append("shown_params")
+        if self.has_payload_permission(request, obj):
+            fieldsets[-1][1]["fields"].append("shown_params")
         return fieldsets
 
     def get_form(
@@ -178,8 +181,33 @@ class TaskAdmin(TwoTablesAdmin, RecordedAdmin, ServiceModelAdmin):
         asked = {
             "executors": Executor.objects.visible_to(request.user),
             "shows_params": self.has_payload_permission(request, obj),
+            "kinds": self._kinds(request),
+            "copied": None if obj is not None else copied_task(request),
         }
         return type(form.__name__, (form,), asked)
+
+    def _kinds(self, request: HttpRequest) -> list[type[Task]]:
+        """The kinds of task that this person may plan."""
+        admins = self.admin_site._registry
+        return [m for m in TASK_MODELS.values() if admins[m].has_add_permission(request)]
+
+    def add_view(self, request: HttpRequest, form_url: str = "", extra_context: Any = None) -> Any:
+        other = self._other_kind(request)
+        if other is not None:
+            return other.add_view(request, form_url, extra_context)
+        complete_draft(request)
+        words = {"title": gettext("Add task"), **(extra_context or {})}
+        return super().add_view(request, form_url, words)
+
+    def _other_kind(self, request: HttpRequest) -> TaskAdmin | None:
+        """The pages of the other kind, if what was sent, or the address, says that kind."""
+        chosen = request.POST.get("repeats") or request.GET.get("repeats")
+        kind = KINDS.get(chosen or "", self.model)
+        return None if kind is self.model else self.admin_site._registry[kind]  # type: ignore[return-value]
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> Any:
+        given = super().get_changeform_initial_data(request)
+        return {**values_of_copy(copied_task(request), self.model), **given}
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         is_over = obj is not None and obj.status == Task.Status.DELETED
@@ -192,8 +220,7 @@ class TaskAdmin(TwoTablesAdmin, RecordedAdmin, ServiceModelAdmin):
         return what_if.BUTTON not in request.POST
 
     def create(self, request: HttpRequest, form: Any, *, actor: str) -> Any:
-        fields = {n: value for n, value in form.cleaned_data.items() if n in self.model.editable}
-        fields["params"] = form.params_form.params
+        fields = form.new_values
         if what_if.BUTTON in request.POST:
             form.what_if = what_if.of_new(request, self.model, fields)
             return None
@@ -206,17 +233,20 @@ class TaskAdmin(TwoTablesAdmin, RecordedAdmin, ServiceModelAdmin):
         return tasks.update_task(task=row, changes=form.changes, version=version, actor=actor)
 
     # --- the page ---------------------------------------------------------------------------------
+    def get_custom_urls(self) -> CustomUrls:
+        pages = ("add/said/", "said_of_new", said.new_view), ("<int:pk>/said/", "said", said.view)
+        own = ((path, self.url_name(name), view) for path, name, view in pages)
+        return (*own, *super().get_custom_urls())
+
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
     ) -> HttpResponse:
         row = kwargs.get("obj")
-        context["offers_what_if"] = (
-            self.has_add_permission(request)
-            if row is None
-            else self.has_change_permission(request, row)
-        )
+        context |= said.context(self, request, row, context["adminform"].form)
         if row is None:
-            context["top_panels"] = for_whom(request, f"dispatch_{self.opts.model_name}")
+            context["top_panels"] = for_whom(request, "dispatch_oncetask")
+        else:
+            context["copies"] = copy_buttons(row, self._kinds(request))
         return super().render_change_form(request, context, *args, **kwargs)
 
     def top_panels(self, request: HttpRequest, row: Any) -> list[Panel]:

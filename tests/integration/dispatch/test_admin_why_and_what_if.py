@@ -196,7 +196,7 @@ def test_new_task_is_shown_and_not_saved(alice: Executor, admin_client: Client) 
 def test_one_line_says_who_would_get_what_and_when(alice: Executor, admin_client: Client) -> None:
     """The queue of the group has nothing that is not in those of its members."""
     url, begin = reverse("admin:dispatch_oncetask_add"), NOW + timedelta(days=1)
-    when = {"start_at_0": f"{begin:%Y-%m-%d}", "start_at_1": f"{begin:%H:%M:%S}"}
+    when = {"repeats": "date", "start_at_0": f"{begin:%Y-%m-%d}", "start_at_1": f"{begin:%H:%M:%S}"}
     for count in (1, 2, 4):
         factories.group(f"gid_of_{count}", [f"uid_{n}" for n in range(1, 1 + count)])
     cases = [{"title": "Shelves", "executor": f"gid_of_{count}", **when} for count in (1, 2, 4)]
@@ -230,9 +230,9 @@ def test_what_a_save_would_refuse_is_shown_beside_its_field(
 ) -> None:
     task = factories.once_task(alice)
     before = checksum()
-    wrong = {"mode": "single", "dispatch_times": "5"}, {"executor": "uid_nobody"}
+    wrong = {"mode": "blocking", "dispatch_times": ""}, {"executor": "uid_nobody"}
     quota, executor = (text_of(page) for page in what_ifs(admin_client, change_url(task), *wrong))
-    assert "In mode single dispatch_times is 1, not 5" in quota
+    assert "Leaving dispatch_times empty (every member once) needs mode multi" in quota
     assert "What if this were saved now?" not in quota
     assert "There is no executor 'uid_nobody'." in executor
     assert checksum() == before
