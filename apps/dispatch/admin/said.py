@@ -111,7 +111,9 @@ def _said(request: HttpRequest, row: Any, form: Any) -> dict[str, Any]:
     if not form.is_valid():
         return {**said, "missing": _missing(form)}
     values = form.new_values if row is None else {**_stored(row), **form.changes}
-    return {**said, "sentence": sentence(values, form), "change": _change(request, row, form)}
+    # Beside the whole comparison its first line says nothing.
+    change = "" if what_if.BUTTON in request.POST else _change(request, row, form)
+    return {**said, "sentence": sentence(values, form), "change": change}
 
 
 def _stored(row: Any) -> dict[str, Any]:
