@@ -1,5 +1,5 @@
-// Fills the datalist beside a name box with what the server suggests for the text typed so far;
-// in a box for several names, for the last of them.
+// Fills the datalist beside a name box with what the server suggests for the text typed so far, and
+// with titles beside the names; in a box for several names, for the last of them.
 (() => {
   "use strict";
 
@@ -22,9 +22,9 @@
       url.searchParams.set("term", term);
       try {
         const answer = await fetch(url, { headers: { Accept: "application/json" } });
-        const { names } = await answer.json();
+        const { names, labels = [] } = await answer.json();
         if (before + term !== asked) return;
-        list.replaceChildren(...names.map((name) => new Option(name, before + name)));
+        list.replaceChildren(...names.map((name, at) => new Option(labels[at] || name, before + name)));
       } catch {
         // No server, or the login page in place of names: the next key asks again.
         if (before + term === asked) asked = null;

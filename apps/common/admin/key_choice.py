@@ -14,7 +14,8 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 
 
 class KeyInput(UnfoldAdminTextInputWidget):  # type: ignore[misc]
-    """A text box that fetches suggestions (`{"names": […]}`) from an address during typing.
+    """A text box that fetches suggestions (`{"names": […], "labels": […]}`, what is chosen and what
+    stands beside it) from an address during typing.
 
     With `takes_several`, names are divided by blanks or commas, and the last one is completed.
     """
@@ -38,15 +39,23 @@ class KeyInput(UnfoldAdminTextInputWidget):  # type: ignore[misc]
 class KeyChoiceField(forms.CharField):
     """The row of `rows` whose `key` column equals the typed text; the value is the row.
 
-    `rows` are those that this person may choose; any other row counts as unknown.
+    `rows` are those that this person may choose; any other row counts as unknown. With a `title`
+    column, a text that no key equals may be the title of one row.
     """
 
     def __init__(
-        self, *, rows: QuerySet[Any], key: str = "name", suggestions: str | Promise, **kwargs: Any
+        self,
+        *,
+        rows: QuerySet[Any],
+        key: str = "name",
+        title: str = "",
+        suggestions: str | Promise,
+        **kwargs: Any,
     ) -> None:
         super().__init__(widget=KeyInput(suggestions=suggestions), max_length=255, **kwargs)
         self.rows = rows
         self.key = key
+        self.title = title
 
     def prepare_value(self, value: Any) -> Any:
         """The name, for a row or for the primary key that a model form starts with."""
@@ -63,11 +72,23 @@ class KeyChoiceField(forms.CharField):
         row = self.rows.filter(**{self.key: name}).first()
         # Collations may call names equal that are not.
         if row is None or getattr(row, self.key) != name:
+            row = self._titled(name)
+        if row is None:
             raise ValidationError(
                 gettext("There is no %(what)s %(name)s.")
                 % {"what": self.rows.model._meta.verbose_name, "name": repr(name[:80])}
             )
         return row
+
+    def _titled(self, title: str) -> Any:
+        """The one row of this title; ValidationError for several."""
+        if not self.title:
+            return None
+        rows = list(self.rows.filter(**{self.title: title})[:2])
+        if len(rows) > 1:
+            text = gettext("Several are called %s; pick one by its name.")
+            raise ValidationError(text % repr(title[:80]))
+        return rows[0] if rows else None
 
     def has_changed(self, initial: Any, data: Any) -> bool:
         return (self.prepare_value(initial) or "") != (data or "").strip()

@@ -12,9 +12,10 @@ from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import Count
 from django.http import HttpRequest, JsonResponse
 from django.utils.safestring import SafeString
+from django.utils.text import format_lazy
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
-from unfold.widgets import UnfoldAdminTextareaWidget
+from unfold.widgets import UnfoldBooleanSwitchWidget
 
 from apps.common.admin import ServiceForm, ServiceModelAdmin, reason_action
 from apps.common.admin.base import Panel
@@ -22,11 +23,13 @@ from apps.common.admin.changelist import tidy_search
 from apps.common.admin.display import column, state_label, text_column, time_column
 from apps.common.admin.filters import list_filters
 from apps.common.admin.html import link, list_url
+from apps.common.admin.key_choice import KeyInput
+from apps.common.readers import read_number
 from apps.dispatch.admin.executor_blockers import FIRST_DAY, blocker_sentences
 from apps.dispatch.admin.executor_csv import ExecutorCsvPages
 from apps.dispatch.admin.executor_page import executor_panels, rebuild_view
 from apps.dispatch.admin.explain import explain_view, why_nothing_view
-from apps.dispatch.admin.filters import ExecutorFilter, SilentFilter
+from apps.dispatch.admin.filters import NAMES_URL, ExecutorFilter, SilentFilter
 from apps.dispatch.models import Executor, Membership, OnceTask
 from apps.dispatch.rules import names
 from apps.dispatch.services import executors
@@ -38,13 +41,13 @@ MAX_SUGGESTIONS = 20
 
 
 class NamesField(forms.CharField):
-    """Names of users, divided by blanks, commas or line ends; the value is a list."""
+    """Names of users, picked one after another; the value is a list."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(
             required=False,
             max_length=executors.MAX_MEMBERS_AT_ONCE * (names.MAX_CHARACTERS + 2),
-            widget=UnfoldAdminTextareaWidget(attrs={"rows": 4, "spellcheck": "false"}),
+            widget=KeyInput(suggestions=format_lazy("{}?kind=user", NAMES_URL), takes_several=True),
             **kwargs,
         )
 
@@ -58,15 +61,25 @@ class ExecutorForm(ServiceForm):
     visible = Executor.objects.all()
     add_members = NamesField(
         label=_("Add members"),
-        help_text=_("Names of users (uid_…), one a line; unknown ones become executors."),
+        help_text=_("Type a part of a name or title, and pick; then the next one."),
+    )
+    makes_new = forms.BooleanField(
+        label=_("Also make those that do not exist yet"),
+        required=False,
+        widget=UnfoldBooleanSwitchWidget,
     )
     remove_members = NamesField(
-        label=_("Remove members"), help_text=_("Names of users, one a line.")
+        label=_("Remove members"), help_text=_("Type a part of a name, and pick.")
     )
 
     class Meta:
         model = Executor
         fields = ("name", "title", "enabled")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        leaving: Any = self.fields["remove_members"].widget
+        leaving.suggestions = f"{NAMES_URL}?group={self.instance.pk or 0}"
 
     def clean_add_members(self) -> list[str]:
         added: list[str] = self.cleaned_data["add_members"]
@@ -75,6 +88,18 @@ class ExecutorForm(ServiceForm):
         if hidden := sorted(known.values_list("name", flat=True)):
             raise ValidationError(gettext("You may not add %s.") % ", ".join(hidden[:10]))
         return added
+
+    def clean(self) -> dict[str, Any] | None:
+        cleaned = super().clean() or self.cleaned_data
+        added = cleaned.get("add_members") or []
+        known = Executor.objects.names_among(added) if added else ()
+        users = [n for n in added if names.is_name(n) and names.kind_of(n) == names.USER]
+        unknown = [name for name in users if name not in set(known)]
+        is_few = len(added) <= executors.MAX_MEMBERS_AT_ONCE
+        if unknown and is_few and not cleaned.get("makes_new"):
+            text = gettext("There is nobody called %s yet. Correct it, or switch on to make them.")
+            self.add_error("add_members", text % ", ".join(unknown[:10]))
+        return cleaned
 
     def field_of(self, path: str) -> str | None:
         listed = {"add": "add_members", "remove": "remove_members"}
@@ -87,13 +112,30 @@ class ExecutorForm(ServiceForm):
 
 
 def names_view(request: HttpRequest, *, model_admin: Any) -> JsonResponse:
-    """`{"names": […]}`: up to 20 names that start with `term`, for suggestions."""
+    """`{"names": […], "labels": […]}`: up to 20 executors whose name starts with `term`, then those
+    with it in their title, for suggestions. `kind` and the id of a `group` narrow them."""
     if not model_admin.has_view_permission(request):
         raise PermissionDenied
-    rows = model_admin.get_queryset(request)
-    rows = rows.filter(name__startswith=tidy_search(request.GET.get("term", "")))
-    found = rows.order_by("name").values_list("name", flat=True)[:MAX_SUGGESTIONS]
-    return JsonResponse({"names": list(found)})
+    rows = model_admin.get_queryset(request).order_by("name")
+    if (kind := request.GET.get("kind")) in Executor.Kind.values:
+        rows = rows.filter(kind=kind)
+    if group := read_number(request.GET.get("group", "")):
+        rows = rows.filter(memberships__group=group)
+    term = tidy_search(request.GET.get("term", ""))
+    found = list(rows.filter(name__startswith=term)[:MAX_SUGGESTIONS])
+    if term and len(found) < MAX_SUGGESTIONS:
+        others = rows.filter(title__icontains=term).exclude(name__startswith=term)
+        found += others[: MAX_SUGGESTIONS - len(found)]
+    members = Membership.objects.filter(group__in=[row.pk for row in found if row.is_group])
+    counts = dict(members.order_by().values_list("group").annotate(Count("pk")))
+    labels = [_suggested(row, counts.get(row.pk, 0)) for row in found]
+    return JsonResponse({"names": [row.name for row in found], "labels": labels})
+
+
+def _suggested(row: Executor, count: int) -> str:
+    """`Photo check · 8 people`, or the title of a person."""
+    people = ngettext("%d person", "%d people", count) % count if row.is_group else ""
+    return " · ".join(filter(None, [row.title, people]))
 
 
 class ExecutorAdmin(RecordedAdmin, ServiceModelAdmin):
@@ -166,7 +208,8 @@ class ExecutorAdmin(RecordedAdmin, ServiceModelAdmin):
             fieldsets[0][1]["fields"].insert(1, "shown_kind")
             fieldsets[0][1]["fields"].append("shown_last_seen_at")
         if obj is None or (obj.is_group and self.has_change_permission(request, obj)):
-            fields = ["add_members"] if obj is None else ["add_members", "remove_members"]
+            fields = ["add_members", "makes_new"]
+            fields += [] if obj is None else ["remove_members"]
             fieldsets.append((_("Members of the group"), {"fields": fields}))
         return fieldsets
 

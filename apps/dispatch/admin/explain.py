@@ -94,6 +94,7 @@ class ExplainForm(forms.Form):
         super().__init__(*args, **kwargs)
         self.fields["executor"] = KeyChoiceField(
             rows=Executor.objects.visible_to(user).users(),
+            title="title",
             suggestions=NAMES_URL,
             label=_("Executor"),
             help_text=_("The name of a user (uid_…)."),

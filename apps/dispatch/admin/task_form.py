@@ -119,6 +119,7 @@ class TaskForm(RuleForm):
     )
     executor = KeyChoiceField(
         rows=Executor.objects.all(),
+        title="title",
         suggestions=NAMES_URL,
         label=_("Executor"),
         help_text=_("The name of a user (uid_…) or group (gid_…)."),

@@ -27,6 +27,26 @@ def members_of(group: Executor) -> list[str]:
     return executors.member_names(group)
 
 
+def test_people_and_groups_are_suggested_with_titles(admin_client: Client) -> None:
+    factories.user("uid_ann", title="Photo fan")
+    group = factories.group("gid_photo", members=["uid_ann", "uid_bob"])
+    executors.update_executor(
+        executor=group, changes={"title": "Shelf photos"}, actor=factories.OPERATOR
+    )
+
+    def suggested(**asked: Any) -> dict[str, str]:
+        answer = admin_client.get(f"{LIST}names/", asked).json()
+        return dict(zip(answer["names"], answer["labels"], strict=True))
+
+    assert suggested(term="photo") == {
+        "gid_photo": "Shelf photos · 2 people",
+        "uid_ann": "Photo fan",
+    }
+    assert suggested(term="photo", kind="user") == {"uid_ann": "Photo fan"}
+    assert suggested(term="uid", group=group.pk) == {"uid_ann": "Photo fan", "uid_bob": ""}
+    assert suggested(term="uid", group=0) == {"uid_ann": "Photo fan", "uid_bob": ""}
+
+
 # --- the list ---------------------------------------------------------------------------------
 def test_filters_and_search(admin_client: Client, subtests: pytest.Subtests) -> None:
     factories.user("uid_x", title="Ann")
@@ -55,7 +75,7 @@ def test_names_are_suggested_by_their_beginning(admin_client: Client) -> None:
     factories.user("uid_b")
     answer = admin_client.get(f"{LIST}names/", {"term": "uid_a"}).json()
     assert answer["names"] == [f"uid_a{n:02}" for n in range(20)]
-    assert admin_client.get(f"{LIST}names/", {"term": "%"}).json() == {"names": []}
+    assert admin_client.get(f"{LIST}names/", {"term": "%"}).json()["names"] == []
     assert admin_client.get(f"{LIST}names/", {"term": "\0" * 10_000}).status_code == 200
 
 
@@ -64,6 +84,10 @@ def test_group_is_made_with_its_members_by_the_services(admin_client: Client) ->
     factories.user("uid_old")
     form = form_of(admin_client.get(f"{LIST}add/"), "name")
     form |= {"name": "gid_new", "title": "New", "add_members": "uid_old, uid_fresh\r\nuid_old"}
+    asked = admin_client.post(f"{LIST}add/", form)
+    assert "There is nobody called uid_fresh yet." in text_of(asked)
+    assert not Executor.objects.filter(name="gid_new").exists()
+    form["makes_new"] = "on"
     answer = admin_client.post(f"{LIST}add/", {**form, "_save": "Save"})
     assert answer.status_code == 302
     group = Executor.objects.get(name="gid_new")
@@ -127,7 +151,7 @@ def test_members_are_added_and_removed_without_touching_the_others(admin_client:
     group = factories.group(members=["uid_a", "uid_b"])
     form = form_of(page_of(admin_client, group), "title")
     executors.change_members(group=group, add=["uid_c"], actor="admin:vera")
-    form |= {"add_members": "uid_d", "remove_members": "uid_a", "_save": "Save"}
+    form |= {"add_members": "uid_d", "makes_new": "on", "remove_members": "uid_a", "_save": "Save"}
     assert admin_client.post(f"{LIST}{group.pk}/change/", form).status_code == 302
     assert members_of(group) == ["uid_b", "uid_c", "uid_d"]
     factories.once_task(group)

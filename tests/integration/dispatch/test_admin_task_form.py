@@ -51,6 +51,17 @@ def test_what_is_typed_decides_the_kind(admin_client: Client) -> None:
     assert OnceTask.objects.count() == 1
 
 
+def test_executor_is_picked_by_title(admin_client: Client) -> None:
+    executors.update_executor(
+        executor=named("uid_ava"), changes={"title": "Ava Lee"}, actor=factories.OPERATOR
+    )
+    answer = admin_client.post(reverse(ONCE), drawn(admin_client, executor="Ava Lee"))
+    assert answer.status_code == 302 and OnceTask.objects.get().executor.name == "uid_ava"
+    factories.user("uid_other", title="Ava Lee")
+    answer = admin_client.post(reverse(ONCE), drawn(admin_client, executor="Ava Lee"))
+    assert "pick one by its name" in str(answer.context["adminform"].form.errors)
+
+
 def test_addresses_choose_what_is_offered_first(admin_client: Client) -> None:
     chosen = {
         reverse(ONCE): "now",
@@ -119,7 +130,7 @@ def test_statements_do_not_grow_with_rows(admin_client: Client) -> None:
 
     few = count()
     executors.change_members(
-        group=named("gid_photo"), add=[f"uid_{n:03}" for n in range(60)], actor="x:x"
+        group=named("gid_photo"), add=[f"uid_{n:03}" for n in range(60)], actor=factories.OPERATOR
     )
     for n in range(30):
         factories.once_task(named("uid_000"), f"Task {n}")
