@@ -61,7 +61,7 @@ def test_times_of_a_form_name_their_zone_and_bear_no_sign_of_an_error(browser_pa
     browser_page.goto("/admin/settings/")
     browser_page.locator("#zone").fill("Asia/Shanghai")
     browser_page.get_by_role("button", name="Save").click()
-    browser_page.goto("/admin/dispatch/oncetask/add/")
+    browser_page.goto("/admin/dispatch/oncetask/add/?repeats=date")
     warnings = browser_page.locator(".timezonewarning")
     expect(warnings.first).to_be_attached()
     for warning in warnings.all():

@@ -104,7 +104,7 @@ def test_rotations_are_copied_to_names_that_are_completed(
         (group if name.startswith("gid") else user)(name)
     page = page_as("operator")
     page.goto(reverse("admin:dispatch_rotatetask_change", args=[task.pk]))
-    page.get_by_text("More", exact=True).click()
+    page.locator(".object-more summary").click()
     page.get_by_role("link", name="Copy").click()
 
     page.get_by_label("For").press_sequentially("gid_shops, uid_be")

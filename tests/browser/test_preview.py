@@ -24,6 +24,7 @@ def test_what_if_is_shown_and_not_saved(
     page = page_as("operator", scripts=scripts)
     page.goto(reverse("admin:dispatch_oncetask_change", args=[pallets.pk]))
 
+    page.locator(".task-more summary").click()
     page.locator("[name=priority]").fill("50")
     page.locator("[name=title]").fill("Pallets first")
     page.get_by_role("button", name="What if?").click()

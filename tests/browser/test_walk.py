@@ -133,7 +133,8 @@ def test_operator_plans_watches_mends_pauses_and_exports(
 def plan_round(page: Page) -> None:
     page.goto(reverse("admin:dispatch_executor_add"))
     page.get_by_label("Name").fill("gid_shops")
-    page.get_by_label("Add members").fill("uid_ava\nuid_bo\nuid_cy")
+    page.get_by_label("Add members").fill("uid_ava, uid_bo, uid_cy")
+    page.get_by_label("Also make those that do not exist yet").check()
     send(page, "Save")
     expect(page.get_by_role("row", name="gid_shops")).to_contain_text("3 members")
     page.goto(reverse("admin:dispatch_oncetask_add"))

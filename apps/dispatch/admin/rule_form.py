@@ -43,15 +43,15 @@ ONCE, EVERY_MINUTES, EVERY_DAYS, CRON = "once", "every_minutes", "every_days", "
 # The parts of a rule that a choice has.
 PARTS = {
     ONCE: (),
+    EVERY_MINUTES: ("every_minutes",),
     EVERY_DAYS: ("every_days", "at"),
     WEEK: ("weekdays", "at"),
     MONTH: ("month_day", "at"),
-    EVERY_MINUTES: ("every_minutes",),
     CRON: ("cron",),
 }
-RULE_PARTS = tuple(dict.fromkeys(part for parts in PARTS.values() for part in parts))
+RULE_PARTS = ("every_minutes", "every_days", "weekdays", "month_day", "at", "cron")
 # The fields of the rule as the pages have them: `*ROWS` in a list of fields.
-ROWS = ("every", "every_minutes", ("every_days", "weekdays", "month_day", "at"), "cron")
+ROWS = ("every", *RULE_PARTS)
 REDRAW_RUNS = {
     "hx-post": "",
     "hx-trigger": "change, input delay:500ms",
@@ -140,7 +140,8 @@ class RuleForm(ServiceForm):
             self._fill_rule()
             if self.is_new and "time_zone" not in (kwargs.get("initial") or {}):
                 self.initial["time_zone"] = get_current_timezone_name()
-            use_zone_of_form(self, "time_zone", set(self.when) - {"time_zone"})
+            if self.has_rule:
+                use_zone_of_form(self, "time_zone", set(self.when) - {"time_zone"})
             for name in ("every", *RULE_PARTS, *self.when):
                 if name in self.fields:
                     self.fields[name].widget.attrs.update(self.redraw)

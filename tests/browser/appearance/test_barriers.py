@@ -68,11 +68,13 @@ def test_answers_to_forms_shut_nobody_out(
 ) -> None:
     page = browser_page
     page.goto(reverse("admin:dispatch_oncetask_add"))
+    page.locator(".task-more summary").click()
     page.locator("[name=priority]").fill("5000")
     press(page, "Save")
     check.page(page, "refused task")
 
     page.goto(reverse("admin:dispatch_oncetask_change", args=[morning.task.pk]))
+    page.locator(".task-more summary").click()
     page.locator("[name=priority]").fill("50")
     page.locator("button[name=_what_if]").click()
     page.locator("#what-if").wait_for()

@@ -1,0 +1,74 @@
+"""The one form of tasks: short, it says itself back while it is filled in, and loses nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from django.urls import reverse
+from playwright.sync_api import Page, expect
+
+from apps.dispatch.models import OnceTask, RotateTask
+from tests.browser.test_operator import SCHEMA
+from tests.factories import group, template
+from tests.frozen import FrozenClock
+
+HIGHEST = 1_000
+
+
+def test_planner_reads_what_the_form_means_and_loses_nothing(
+    page_as: Callable[..., Page], frozen_clock: FrozenClock
+) -> None:
+    template("photo-check", SCHEMA)
+    group("gid_photo", ["uid_ava", "uid_bo"])
+    page = page_as("operator")
+    page.goto(reverse("admin:dispatch_oncetask_add"))
+    page.get_by_label("Title").fill("Photograph the shelf")
+    page.get_by_label("Executor").fill("gid_photo")
+    page.get_by_label("Template").select_option(label="photo-check v1")
+    page.get_by_label("Shop").fill("Nanjing Road")
+    expect(page.locator("#task-who-line")).to_contain_text("2 people · 2 could take it now")
+    height = page.evaluate("document.getElementById('content-main').scrollHeight")
+    assert height <= HIGHEST, height
+
+    # Once and again are one form.
+    page.get_by_text("At a date", exact=True).click()
+    expect(page.locator("#id_start_at_0")).to_be_visible()
+    page.get_by_text("Again and again", exact=True).click()
+    page.get_by_label("Every", exact=True).select_option("week")
+    expect(page.locator("#id_cron")).to_be_hidden()
+    page.get_by_text("Mon", exact=True).click()
+    page.get_by_text("Thu", exact=True).click()
+    runs = page.locator("#task-runs time")
+    expect(runs).to_have_count(5)
+    expect(runs.first).to_have_text("Mon 2 Mar 09:00")
+    expect(page.locator("#task-said")).to_contain_text("Not right yet: Photos")
+    page.get_by_label("Photos").fill("2")
+    page.get_by_label("Angle").select_option(label="front")
+    expect(page.locator("#task-said")).to_contain_text(
+        "Every Monday and Thursday at 09:00: one person of gid_photo"
+    )
+    expect(page.locator("#task-said")).to_contain_text("What if:")
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.get_by_text("was added successfully")).to_be_visible()
+    assert RotateTask.objects.get().rule == {"cron": "0 9 * * 1,4"}
+
+
+def test_form_works_without_scripts_and_is_made_to_repeat(
+    page_as: Callable[..., Page], frozen_clock: FrozenClock
+) -> None:
+    group("gid_photo", ["uid_ava", "uid_bo"])
+    page = page_as("operator", scripts=False)
+    page.goto(reverse("admin:dispatch_oncetask_add"))
+    page.get_by_label("Title").fill("Photograph the shelf")
+    page.get_by_label("Executor").fill("gid_photo")
+    page.get_by_role("button", name="Check").click()
+    expect(page.locator("#task-said")).to_contain_text("Now: one person of gid_photo")
+    page.get_by_role("button", name="Save and continue editing").click()
+    expect(page.get_by_text("was added successfully")).to_be_visible()
+    page.get_by_label("Title").fill("Photograph it daily")
+    page.get_by_role("button", name="Make it repeat").click()
+    expect(page.get_by_label("Title")).to_have_value("Photograph it daily")
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.get_by_text("was added successfully")).to_be_visible()
+    assert RotateTask.objects.get().rule == {"every_days": 1, "at": "09:00"}
+    assert OnceTask.objects.get().title == "Photograph the shelf"
