@@ -31,13 +31,13 @@ def test_planner_reads_what_the_form_means_and_loses_nothing(
     assert height <= HIGHEST, height
 
     # Once and again are one form.
-    page.get_by_text("At a date", exact=True).click()
+    page.get_by_label("At a date").check()
     expect(page.locator("#id_start_at_0")).to_be_visible()
-    page.get_by_text("Again and again", exact=True).click()
+    page.get_by_label("Again and again").check()
     page.get_by_label("Every", exact=True).select_option("week")
     expect(page.locator("#id_cron")).to_be_hidden()
-    page.get_by_text("Mon", exact=True).click()
-    page.get_by_text("Thu", exact=True).click()
+    page.get_by_label("Mon", exact=True).check()
+    page.get_by_label("Thu", exact=True).check()
     runs = page.locator("#task-runs time")
     expect(runs).to_have_count(5)
     expect(runs.first).to_have_text("Mon 2 Mar 09:00")
