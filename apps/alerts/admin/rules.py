@@ -8,6 +8,7 @@ from typing import Any
 from django import forms
 from django.contrib import admin
 from django.http import HttpRequest
+from django.utils.dates import WEEKDAYS_ABBR
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
@@ -23,21 +24,14 @@ from apps.common.admin.base import Panel, in_pairs
 from apps.common.admin.display import column, duration_of, label, shown_text, state_label, translate
 from apps.common.admin.filters import list_filters
 from apps.common.admin.html import table
+from apps.common.admin.segments import SegmentBoxes
 from apps.common.errors import FieldError
 from apps.common.filtersets import Choice, RowFilters
 from apps.reports.watches.subjects import names_of
 
 SEVERITY_COLOURS = {AlertRule.Severity.WARNING: "warning", AlertRule.Severity.CRITICAL: "danger"}
 MAX_READ = 50
-WEEK = [
-    ("1", _("Monday")),
-    ("2", _("Tuesday")),
-    ("3", _("Wednesday")),
-    ("4", _("Thursday")),
-    ("5", _("Friday")),
-    ("6", _("Saturday")),
-    ("7", _("Sunday")),
-]
+WEEK = [(str(day + 1), WEEKDAYS_ABBR[day]) for day in range(7)]
 HELP = {
     "target": _(
         "A job type, a worker, a sweep; of quotas an executor, of schedules a job type. Empty: "
@@ -59,7 +53,7 @@ class RuleForm(ServiceForm):
         label=_("Quiet hours begin on"),
         required=False,
         choices=WEEK,
-        widget=UnfoldAdminCheckboxSelectMultipleWidget(choices=WEEK),
+        widget=SegmentBoxes,
     )
     channels = forms.ModelMultipleChoiceField(
         label=_("Channels"),

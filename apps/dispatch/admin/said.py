@@ -54,7 +54,7 @@ def new_view(request: HttpRequest, *, model_admin: Any) -> HttpResponse:
     """What the form of a new task means: it is sent as for a save."""
     if not model_admin.has_add_permission(request):
         raise PermissionDenied
-    other = model_admin._other_kind(request)
+    other = model_admin.other_kind(request)
     return _answer(other or model_admin, request, None)
 
 
@@ -82,11 +82,10 @@ def context(model_admin: Any, request: HttpRequest, row: Any, form: Any) -> dict
         return {**own, **_said(request, row, _read_form(model_admin, request, row))}
     if row is None:
         return {**own, "who": "", "sentence": "", "next_runs": _next_runs(form)}
-    values = {name: getattr(row, name) for name in type(row).editable}
     return {
         **own,
         "who": who_line(request, row.executor),
-        "sentence": sentence(values, form),
+        "sentence": sentence(_stored(row), form),
         "next_runs": _next_runs(form),
     }
 

@@ -306,8 +306,9 @@ class TaskForm(RuleForm):
     def changes(self) -> dict[str, Any]:
         own = super().changes
         changes = {name: own[name] for name in own if name in type(self.instance).editable}
+        # What a mode sets without the box.
         times = self.cleaned_data.get("dispatch_times")
-        if times != self.instance.dispatch_times:
+        if times != self.initial.get("dispatch_times"):
             changes["dispatch_times"] = times
         if self.params_form is not None and (
             self.is_new or canonical(self.params_form.params) != canonical(self.instance.params)

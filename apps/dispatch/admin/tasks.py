@@ -181,25 +181,25 @@ class TaskAdmin(TwoTablesAdmin, RecordedAdmin, ServiceModelAdmin):
         asked = {
             "executors": Executor.objects.visible_to(request.user),
             "shows_params": self.has_payload_permission(request, obj),
-            "kinds": self._kinds(request),
+            "kinds": self.kinds_for(request),
             "copied": None if obj is not None else copied_task(request),
         }
         return type(form.__name__, (form,), asked)
 
-    def _kinds(self, request: HttpRequest) -> list[type[Task]]:
+    def kinds_for(self, request: HttpRequest) -> list[type[Task]]:
         """The kinds of task that this person may plan."""
         admins = self.admin_site._registry
         return [m for m in TASK_MODELS.values() if admins[m].has_add_permission(request)]
 
     def add_view(self, request: HttpRequest, form_url: str = "", extra_context: Any = None) -> Any:
-        other = self._other_kind(request)
+        other = self.other_kind(request)
         if other is not None:
             return other.add_view(request, form_url, extra_context)
         complete_draft(request)
         words = {"title": gettext("Add task"), **(extra_context or {})}
         return super().add_view(request, form_url, words)
 
-    def _other_kind(self, request: HttpRequest) -> TaskAdmin | None:
+    def other_kind(self, request: HttpRequest) -> TaskAdmin | None:
         """The pages of the other kind, if what was sent, or the address, says that kind."""
         chosen = request.POST.get("repeats") or request.GET.get("repeats")
         kind = KINDS.get(chosen or "", self.model)
@@ -246,7 +246,7 @@ class TaskAdmin(TwoTablesAdmin, RecordedAdmin, ServiceModelAdmin):
         if row is None:
             context["top_panels"] = for_whom(request, "dispatch_oncetask")
         else:
-            context["copies"] = copy_buttons(row, self._kinds(request))
+            context["copies"] = copy_buttons(row, self.kinds_for(request))
         return super().render_change_form(request, context, *args, **kwargs)
 
     def top_panels(self, request: HttpRequest, row: Any) -> list[Panel]:

@@ -118,6 +118,15 @@ def test_form_says_itself_back_and_saves_nothing(admin_client: Client) -> None:
     assert not OnceTask.objects.exists() and not JournalEntry.objects.filter(event="task_created")
 
 
+def test_mode_of_one_person_needs_no_quota(admin_client: Client) -> None:
+    task = factories.once_task(named("gid_photo"), mode="multi", dispatch_times=2)
+    url = change_url(task)
+    form = {**form_of(admin_client.get(url), "title"), "mode": "single"}
+    assert admin_client.post(url, form).status_code == 302
+    task.refresh_from_db()
+    assert (task.mode, task.dispatch_times) == ("single", 1)
+
+
 def test_statements_do_not_grow_with_rows(admin_client: Client) -> None:
     """Of what is said back; the queues that are compared are bounded by their members."""
 
