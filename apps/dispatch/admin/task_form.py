@@ -191,6 +191,9 @@ class TaskForm(RuleForm):
             mode.choices = [(value, MODES[value]) for value in Task.Mode.values]
         if "dispatch_times" in self.fields:
             self.fields["dispatch_times"].help_text = _("Empty: every person once.")
+        if "lease_seconds" in self.fields:
+            text = _("Whoever does not report for so long loses it.")
+            self.fields["lease_seconds"].help_text = text
         if "end_at" in self.fields:
             text = gettext("What is due can be had for at most %s, also without an end.")
             self.fields["end_at"].help_text = text % _lookback()
