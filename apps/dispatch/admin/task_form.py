@@ -192,8 +192,8 @@ class TaskForm(RuleForm):
         if "dispatch_times" in self.fields:
             self.fields["dispatch_times"].help_text = _("Empty: every person once.")
         if "lease_seconds" in self.fields:
-            text = _("Whoever does not report for so long loses it.")
-            self.fields["lease_seconds"].help_text = text
+            meaning = gettext("Whoever does not report for so long loses it.")
+            self.fields["lease_seconds"].help_text = meaning
         if "end_at" in self.fields:
             text = gettext("What is due can be had for at most %s, also without an end.")
             self.fields["end_at"].help_text = text % _lookback()
