@@ -132,6 +132,14 @@ CAPABILITIES = (
         ("dispatch.add_executor", "dispatch.change_executor", *_edits("dispatch", "membership")),
     ),
     Capability(
+        OPERATOR,
+        _("See and search params, contexts and results"),
+        (
+            *("dispatch.view_payload", "jobs.view_payload"),
+            *("schedules.view_payload", "journal.view_payload"),
+        ),
+    ),
+    Capability(
         OPERATOR, _("Release, expire and cancel dispatches"), ("dispatch.operate_dispatch",)
     ),
     Capability(OPERATOR, _("Submit jobs"), ("jobs.add_job",)),
@@ -152,14 +160,6 @@ CAPABILITIES = (
         closed_to=ANY,
     ),
     Capability(OPERATOR, _("Share views of lists"), ("common.share_savedview",)),
-    Capability(
-        CONFIGURER,
-        _("See and search params, contexts and results"),
-        (
-            *("dispatch.view_payload", "jobs.view_payload"),
-            *("schedules.view_payload", "journal.view_payload"),
-        ),
-    ),
     Capability(CONFIGURER, _("Mark jobs done and cancel them by force"), ("jobs.override_job",)),
     Capability(
         CONFIGURER,

@@ -1,8 +1,9 @@
 """The three roles of operators, as Django groups that every migrate updates.
 
-viewer: reads · operator: also plans tasks, submits jobs and intervenes in running ones ·
-configurer: also manages templates, job types and API keys, sees params, contexts and results, and
-may override what workers report. Only superusers, and accounts they allow to, limit operators.
+viewer: reads · operator: also sees params, contexts and results, with their secrets masked, plans
+tasks, submits jobs and intervenes in running ones · configurer: also manages templates, job types
+and API keys, and may override what workers report. Only superusers, and accounts they allow to,
+limit operators.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ TITLES: dict[str, str | Promise] = {
 }
 DESCRIPTIONS: dict[str, str | Promise] = {
     VIEWER: _("reads all but params, contexts and results"),
-    OPERATOR: _("also plans tasks, submits jobs and steps in"),
-    CONFIGURER: _("also manages templates, job types and keys, and reads everything"),
+    OPERATOR: _("also sees these, plans tasks, submits jobs and steps in"),
+    CONFIGURER: _("also manages templates, job types and keys"),
 }
 
 

@@ -292,12 +292,19 @@ def admin_client(admin_user: Any) -> Any:
 
 @pytest.fixture
 def role_user(db: None) -> Callable[[str], Any]:
-    """`role_user("operator")` is a staff user with that role: viewer, operator or configurer."""
-    from django.contrib.auth.models import Group, User
+    """`role_user("operator")` is a staff user with that role: viewer, operator or configurer.
+
+    A `blind` one may what operators may, but for seeing params, contexts and results.
+    """
+    from django.contrib.auth.models import Group, Permission, User
 
     def role_user(role: str) -> User:
         user, _ = User.objects.get_or_create(username=role, defaults={"is_staff": True})
-        user.groups.add(Group.objects.get(name=role))
+        if role == "blind":
+            held = Permission.objects.filter(group__name="operator")
+            user.user_permissions.set(held.exclude(codename="view_payload"))
+        else:
+            user.groups.add(Group.objects.get(name=role))
         return user
 
     return role_user

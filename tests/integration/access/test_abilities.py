@@ -74,10 +74,15 @@ def test_page_of_an_account_says_what_it_can_and_cannot(
     can, _cannot, rest = text.partition(" Cannot ")
     cannot, _limits, limits = rest.partition(" Limits ")
     assert "Submit jobs" in can
-    assert "See and search params, contexts and results" in cannot
+    assert "See and search params, contexts and results" in can
+    assert "Mark jobs done and cancel them by force" in cannot
     assert "See alerts and planned reports because of its limits" in cannot
     assert limits.startswith("Executors: gid_north Job types: mail")
     assert "Sees" not in can.partition("What it can do")[2]
+
+    viewer = role_user("viewer")
+    text = text_of(admin_client.get(reverse("admin:auth_user_change", args=[viewer.pk])))
+    assert "See and search params, contexts and results" in text.partition(" Cannot ")[2]
 
 
 @pytest.mark.parametrize(

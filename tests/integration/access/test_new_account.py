@@ -221,6 +221,6 @@ def test_page_says_what_each_role_can_do_to_those_who_hand_out_roles(
     assert cells["Can"] == ["viewer", "operator", "configurer"]
     assert cells["See executors, tasks and dispatches"] == ["✓", "✓", "✓"]
     assert cells["Submit jobs"] == ["–", "✓", "✓"]
-    assert cells["See and search params, contexts and results"] == ["–", "–", "✓"]
+    assert cells["See and search params, contexts and results"] == ["–", "✓", "✓"]
     assert cells["Make, change and delete accounts"] == ["–", "–", "–"]
     assert "What each role can do" not in text_of(clerk.get(ADD))

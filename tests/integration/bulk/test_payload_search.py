@@ -78,7 +78,7 @@ def test_plan_and_run_mean_what_the_list_shows(
 def test_who_may_not_see_payloads_can_neither_plan_nor_start(
     role_client: Callable[[str], Client],
 ) -> None:
-    client = role_client("operator")
+    client = role_client("blind")
     assert client.get(NEW, {"type": "mail"}).status_code == 200
     assert client.get(NEW, {"where": WHERE}).status_code == 403
     assert client.post(f"{NEW}?where={WHERE}", {"reason": "x", "at_most": "3"}).status_code == 403
@@ -124,7 +124,7 @@ def test_page_of_a_run_hides_what_was_searched_for(
     run = start("cancel", {"where": [WHERE], "type": "mail"}, actor=f"admin:{configurer.username}")
     page = f"/admin/bulk/bulkrun/{run.pk}/change/"
     assert WHERE in text_of(role_client("configurer").get(page))
-    for role in ("viewer", "operator"):
+    for role in ("viewer", "blind"):
         hidden = text_of(role_client(role).get(page))
         assert "北京" not in hidden
         assert "Type: mail · Payload: ••••••" in hidden
@@ -205,7 +205,7 @@ def test_dispatches_and_tasks_are_found_by_params(api: ContractClient) -> None:
 def test_params_are_searched_with_their_own_right(
     role_client: Callable[[str], Client], role_user: Callable[[str], User]
 ) -> None:
-    operator, where = role_client("operator"), {"where": "params.order.city:北京"}
+    operator, where = role_client("blind"), {"where": "params.order.city:北京"}
     urls = ("dispatches/cancel", "once-tasks/pause", "rotate-tasks/pause")
 
     def statuses() -> list[int]:
@@ -213,7 +213,7 @@ def test_params_are_searched_with_their_own_right(
 
     assert statuses() == [403] * 3
     right = Permission.objects.get(codename="view_payload", content_type__app_label="dispatch")
-    role_user("operator").user_permissions.add(right)
+    role_user("blind").user_permissions.add(right)
     assert statuses() == [200] * 3
     assert operator.get(NEW, {"where": WHERE}).status_code == 403
 

@@ -115,9 +115,9 @@ def test_action_sets_the_status_with_its_reason_once(role_client: Any) -> None:
 
 
 # --- roles and limits ---------------------------------------------------------------------------
-def test_operator_plans_params_but_sees_none_that_are_stored(role_client: Any) -> None:
+def test_who_sees_no_params_plans_some_all_the_same(role_client: Any) -> None:
     factories.group()
-    operator = role_client("operator")
+    operator = role_client("blind")
     answer = plan(operator, factories.template(), **{"params-value/shop": "Main Street 5"})
     assert answer.status_code == 302
     task = OnceTask.objects.get()
@@ -151,7 +151,7 @@ def test_message_about_params_quotes_none_to_an_operator_who_may_not_see_them(
     task = factories.once_task(factories.group(), template=template, params={"shop": "Main St"})
     numbers = {"type": "object", "properties": {"shop": {"type": "integer"}}}
     newer = templates.put_template(name=template.name, schema=numbers, actor="admin:vera")
-    page = save(role_client("operator"), task, template=str(newer.pk))
+    page = save(role_client("blind"), task, template=str(newer.pk))
     assert page.status_code == 200
     assert "The stored params do not fit this template" in text_of(page)
     assert "Main St" not in page.content.decode()

@@ -174,7 +174,7 @@ def test_who_sees_no_params_neither_overwrites_nor_learns_them(role_client: Any)
     template = factories.template("shelf", {"type": "object"})
     task = factories.once_task(factories.user(), template=template, params={"shop": "Main St"})
     factories.template("numbers", {"type": "object", "properties": {"shop": {"type": "integer"}}})
-    operator = role_client("operator")
+    operator = role_client("blind")
     rows = [{"id": task.pk, "template": "", "params": "{}"}]
     ((_line, _name, why),) = refusals(try_it(operator, as_csv(*rows)))
     assert why == "params: You may not see the params of this task; leave the cell empty."

@@ -137,12 +137,12 @@ def test_contexts_checkpoints_and_results_are_for_those_who_may_see_them(role_cl
     failed = take(1)[0]
     # The body that a foreign server answers may hold anything.
     end(failed, "failed", error="shop answered 404", detail={"body": "card 4711"})
-    for role in ("viewer", "operator", "configurer"):
+    for role in ("viewer", "blind", "operator"):
         pages = [page_of(role_client(role), each.id) for each in (held, failed)]
         text = " ".join(map(text_of, pages))
         assert "shop answered 404" in text
         for payload in ("Main Street 5", "line 88", "to Ann", "card 4711"):
-            assert (payload in text) is (role == "configurer"), (role, payload)
+            assert (payload in text) is (role == "operator"), (role, payload)
 
 
 def test_type_that_is_gone_does_not_break_the_page(admin_client: Client) -> None:
@@ -323,7 +323,7 @@ def test_all_that_is_wrong_with_an_edit_is_shown_at_once(admin_client: Client) -
 
 
 def test_operator_without_the_right_to_see_contexts_edits_all_else(role_client: Any) -> None:
-    client = role_client("operator")
+    client = role_client("blind")
     number = scheduled(context={"to": "Main Street 5"})
     url = edit_url(number)
     form = filled(client, url, "priority", priority="2", reason="Hurry")
