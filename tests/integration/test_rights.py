@@ -103,7 +103,10 @@ MODELS = {
     ),
     "dispatch/dispatch/": Rights(
         VIEWER,
-        others={"release": OPERATOR, "expire": OPERATOR, "cancel": OPERATOR, "export/": VIEWER},
+        others={
+            **{"release": OPERATOR, "expire": OPERATOR, "cancel": OPERATOR, "export/": VIEWER},
+            "<int:pk>/give/": OPERATOR,
+        },
     ),
     "dispatch/executor/": Rights(
         VIEWER,

@@ -44,6 +44,7 @@ class ArchivedDispatchAdmin(DispatchAdmin):
     other_model = Dispatch
     when_empty = _("Dispatches come here some days after their end.")
     actions = ()
+    custom_urls = ()
     list_columns = (*DispatchAdmin.list_columns, ListColumn("archived", "shown_archived_at"))
     list_filter = dispatch_filters(ArchivedDispatchFilters, state=ArchivedStateFilter)
     fieldsets: ClassVar[Any] = (

@@ -16,6 +16,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin import MachineRowAdmin, reason_action
 from apps.common.admin.bulk_links import links
+from apps.common.admin.buttons import Button
 from apps.common.admin.columns import ListColumn
 from apps.common.admin.display import (
     column,
@@ -36,6 +37,7 @@ from apps.common.admin.timeline import Moment
 from apps.common.admin.two_tables import TwoTablesAdmin
 from apps.common.readers import read_key, read_number
 from apps.dispatch.admin.filters import ExecutorFilter
+from apps.dispatch.admin.give import GIVE_URL, give_view
 from apps.dispatch.models import AnyDispatch, ArchivedDispatch, Dispatch, Executor
 from apps.dispatch.rules import names, verbs
 from apps.dispatch.services import ending
@@ -110,6 +112,7 @@ class DispatchAdmin(TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
     list_select_related = ("executor",)
     list_filter: ClassVar[Any] = dispatch_filters(DispatchFilters)
     list_tabs = "state"
+    custom_urls: ClassVar[Any] = (("<int:pk>/give/", GIVE_URL, give_view),)
     list_defer = ("params", "result", "message")
     export_columns = (
         *(("id", "id"), ("executor", "executor.name"), ("source", "source"), ("task_id", "task")),
@@ -197,6 +200,14 @@ class DispatchAdmin(TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
         if names.is_name(who) and not names.is_group(who):
             return rows.filter(executor__in=users_behind(who))
         return rows.filter(source=given["source"], task=given["task"])
+
+    # --- the page ---------------------------------------------------------------------------------
+    def buttons(self, request: HttpRequest, row: Any) -> list[Button]:
+        found = super().buttons(request, row)
+        if row.is_open and self.has_operate_permission(request):
+            url = self.url("give", row.pk)
+            found.insert(0, Button(url=url, text=_("Give to…"), icon="move_up", is_dangerous=False))
+        return found
 
     # --- columns ----------------------------------------------------------------------------------
     @column(_("executor"))

@@ -47,6 +47,7 @@ register(
         "failed": Event(_("Failed"), "error", "danger"),
         "expired": Event(_("Expired"), "timer_off", "warning"),
         "released": Event(_("Released"), "undo"),
+        "handed_over": Event(_("Handed over"), "move_up"),
         "cancelled": Event(_("Cancelled"), "cancel"),
         "late_result": Event(_("Late result"), "schedule", "warning"),
         "task_created": Event(_("Task created"), "add_circle", "success"),

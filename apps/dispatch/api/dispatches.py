@@ -11,16 +11,18 @@ from apps.access.rules.clients import Binding
 from apps.common import logs
 from apps.common.api.filter_fields import FilterQuery
 from apps.common.api.paging import MAX_EXAMINED, KeysetPage, PageQuery
-from apps.common.api.serializer_fields import Boolean, Reason
+from apps.common.api.serializer_fields import Boolean, Reason, Text
 from apps.common.api.serializers import StrictSerializer
 from apps.common.api.views import ApiView, JsonAnswer
 from apps.common.errors import NotFound
 from apps.common.readers import read_id
 from apps.dispatch.api.shapes import DispatchDetailOut, EndedOut
 from apps.dispatch.models import AnyDispatch, ArchivedDispatch, Dispatch
-from apps.dispatch.services import ending
+from apps.dispatch.rules import names
+from apps.dispatch.services import ending, executors
 from apps.dispatch.services.filtered import RestArchiveFilters, RestDispatchFilters
 from apps.dispatch.services.find import existing_dispatch
+from apps.dispatch.services.handing import hand_over
 
 
 class DispatchQuery(FilterQuery, PageQuery):
@@ -100,6 +102,35 @@ class CancelView(ApiView):
             dispatch=_find(request, number), actor=actor_of(request), reason=body["reason"]
         )
         return JsonAnswer(EndedOut.of(ended))
+
+
+class HandOverBody(StrictSerializer):
+    executor = Text(max_length=names.MAX_CHARACTERS, help_text="The user who gets it.")
+    reason = Text(required=False, allow_blank=True, default="", max_length=500)
+
+
+class HandOverView(ApiView):
+    """Give an open dispatch to another user: it ends as released, and the answer is the one that
+    the user gets, with a new deadline. A pull of that user answers it. 409 says why the user cannot
+    have it, or that it has ended."""
+
+    scopes = {"POST": "operate"}
+    bindings = frozenset({Binding.EXECUTORS})
+    bodies = {"post": HandOverBody}
+    answers = {"post": DispatchDetailOut}
+    problems = (404, 409)
+
+    def post(self, request: Request, number: str) -> JsonAnswer:
+        body = self.read_body()
+        given = hand_over(
+            dispatch=_find(request, number),
+            to=executors.find(body["executor"], bound=executors_of(request)),
+            actor=actor_of(request),
+            reason=body["reason"],
+        )
+        return JsonAnswer(
+            DispatchDetailOut.of(existing_dispatch(given.pk), masks=masks_payload(request))
+        )
 
 
 def _find(request: Request, number: str) -> AnyDispatch:

@@ -25,8 +25,10 @@ class Lost(Exception):
 
 
 @transactional
-def claim(state: ExecutorState, eligible: Eligible, now: datetime) -> Dispatch:
-    """Hand the candidate out to the executor.
+def claim(
+    state: ExecutorState, eligible: Eligible, now: datetime, *, actor: str = "", reason: str = ""
+) -> Dispatch:
+    """Hand the candidate out to the executor; the `actor` is another than that when it is given.
 
     1. Lock task, executors and membership (shared) until commit: a delete, a disabling, a leave or
        an edit that has been answered is never overtaken.
@@ -59,7 +61,7 @@ def claim(state: ExecutorState, eligible: Eligible, now: datetime) -> Dispatch:
     insert_rows(Dispatch, [row])
     dispatch = Dispatch(**row)
     if carried is not None:
-        # The stock of the failed round goes over to this one.
+        # The stock of the failed round, or of who had it before, goes over to this one.
         failed = Dispatch.objects.filter(pk=carried, holds_stock=True)
         is_counted = bool(failed.update(holds_stock=False))
     elif has_stock:
@@ -70,7 +72,8 @@ def claim(state: ExecutorState, eligible: Eligible, now: datetime) -> Dispatch:
         is_counted = True
     if not is_counted:
         raise Lost
-    journal.write([_entry(dispatch, state.name, from_state="" if last is None else last.state)])
+    before = "" if last is None else last.state
+    journal.write([_entry(dispatch, state.name, before, actor or state.name, reason)])
     return dispatch
 
 
@@ -110,7 +113,9 @@ def _task_statement(source: str, *, is_own: bool) -> str:
     )
 
 
-def _entry(dispatch: Dispatch, executor: str, *, from_state: str) -> journal.Entry:
+def _entry(
+    dispatch: Dispatch, executor: str, from_state: str, actor: str, reason: str
+) -> journal.Entry:
     """The journal's line on the dispatch; `from_state` is how the round before it ended."""
     return journal.Entry(
         at=dispatch.dispatched_at,
@@ -122,6 +127,7 @@ def _entry(dispatch: Dispatch, executor: str, *, from_state: str) -> journal.Ent
         attempt=dispatch.round + 1,
         type_or_task=dispatch.task_label,
         executor=executor,
-        actor=executor,
+        actor=actor,
+        reason=reason,
         wait_ms=(dispatch.dispatched_at - dispatch.occurrence_at) // _MS,
     )

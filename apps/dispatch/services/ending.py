@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -19,6 +20,7 @@ from apps.journal import services as journal
 from apps.journal.models import Source
 
 State = Dispatch.State
+HANDED_OVER = "handed_over"
 OVERDUE = "silent past the deadline"
 _MS = timedelta(milliseconds=1)
 
@@ -34,14 +36,17 @@ def end(
     actor: str = "",
     reason: str = "",
     is_overdue: bool = False,
+    to: str = "",
+    is_place_kept: bool = False,
 ) -> bool:
     """Close the dispatch within the caller's transaction; False when it was no longer open, and
     then nothing is changed.
 
     With `is_overdue` also when its deadline has been moved beyond `now`. On True the object carries
-    its new state. The executor's name is read unless it is given.
+    its new state. The executor's name is read unless it is given. `to`: who gets it instead, as the
+    journal says; with `is_place_kept` the stock stays for the claim of that one.
     """
-    keeps_stock = _keeps_stock(dispatch, to_state)
+    keeps_stock = is_place_kept or _keeps_stock(dispatch, to_state)
     sql = (
         f"UPDATE {table(Dispatch)} SET state = %s, open_for = NULL, holds_stock = %s, "
         "finished_at = %s, result = %s, message = %s WHERE id = %s AND state = %s"
@@ -65,6 +70,8 @@ def end(
         reason=reason,
         error=message if dispatch.state == State.FAILED else "",
     )
+    if to:
+        entry = replace(entry, event=HANDED_OVER, data={"to": to})
     journal.write([entry])
     return True
 

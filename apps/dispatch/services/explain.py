@@ -4,24 +4,26 @@ reach the user, grouped by the first reason against it. Writes nothing."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any, NamedTuple
 
 from django.db.models import Min, Q
 
 from apps.common import clock
 from apps.dispatch.conf import conf
-from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask, Task
+from apps.dispatch.models import Dispatch, Executor, Membership, OnceTask, RotateTask, Task
 from apps.dispatch.rules import names, policy
 from apps.dispatch.rules.explain import Case, Explanation, chosen_occurrence
 from apps.dispatch.rules.explain import explain as explain_case
+from apps.dispatch.rules.past import Past
 from apps.dispatch.rules.policy import OK
 from apps.dispatch.rules.queue import Candidate, Identity, candidate_of
 from apps.dispatch.services.filtered import reaching
 from apps.dispatch.services.outlook import candidates_of, held_of
-from apps.dispatch.services.past import past_of
-from apps.dispatch.services.state import state_of
+from apps.dispatch.services.past import handed_of, past_of, pasts_of
+from apps.dispatch.services.state import state_of, states_of
 
 # Of each kind: of once tasks, those due first.
 MAX_TASKS = 1000
@@ -79,6 +81,40 @@ def _explained(
         )
         for (task, at), candidate in zip(tasks, candidates, strict=True)
     ]
+
+
+def explain_people(
+    people: Iterable[Executor], task: OnceTask | RotateTask, at: datetime, *, now: datetime
+) -> dict[int, tuple[Explanation, Past]]:
+    """For each of the users, by id, the reasons as if there were stock of the occurrence, and what
+    they go by; the statements are as many for one user as for all."""
+    by_id = {each.pk: each for each in people}
+    states = states_of([*by_id])
+    holding = held_of([*states.values()])
+    candidate = candidate_of(task.planned, at)
+    known = {pk: [candidate, *candidates_of(holding.get(pk))] for pk in states}
+    pasts = pasts_of(known, Past(handed=handed_of(chain.from_iterable(known.values()))))
+    members = Membership.objects.filter(group=task.executor_id, user__in=[*states])
+    reached = {task.executor_id, *members.values_list("user_id", flat=True)}
+    found = {}
+    for pk, state in states.items():
+        past = pasts[pk].copy()
+        held = past.close_if_expired(holding.get(pk), now)
+        case = Case(
+            executor=state.name,
+            is_enabled=state.enabled,
+            owner=task.executor.name,
+            owner_is_enabled=task.executor.enabled,
+            reaches=pk in reached,
+            status=task.status,
+            planned=task.planned,
+            occurrence_at=at,
+            lookback=conf.DISPATCH_LOOKBACK,
+            past=replace(past, handed={}),
+            held=held,
+        )
+        found[pk] = explain_case(case, now), past
+    return found
 
 
 def _given_back(used_up: Iterable[Candidate], now: datetime) -> dict[Identity, datetime]:

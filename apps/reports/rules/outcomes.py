@@ -41,7 +41,8 @@ _WAITING = ("ready", "scheduled")
 
 # (event, state before, state after): outcome. No other entry is an end.
 DISPATCH_ENDS = {
-    (end, "open", end): end for end in (SUCCEEDED, FAILED, EXPIRED, RELEASED, CANCELLED)
+    **{(end, "open", end): end for end in (SUCCEEDED, FAILED, EXPIRED, RELEASED, CANCELLED)},
+    ("handed_over", "open", RELEASED): RELEASED,
 }
 JOB_ENDS = {
     ("succeeded", "running", "succeeded"): SUCCEEDED,

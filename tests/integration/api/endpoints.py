@@ -164,6 +164,15 @@ ENDPOINTS = [
         path=lambda world: f"{_number_path(world)}cancel/",
         body=lambda world: {"reason": "Shop closed"},
     ),
+    # Its task is addressed to alice alone: test_handing.py gives one to others.
+    _of(
+        "POST",
+        "dispatches/<str:number>/hand-over/",
+        "operate",
+        path=lambda world: f"{_number_path(world)}hand-over/",
+        body=lambda world: {"executor": "uid_alice", "reason": "Ill"},
+        good=409,
+    ),
     _bulk(
         "dispatches",
         "cancel",

@@ -272,8 +272,9 @@ def test_buttons_are_those_that_the_state_allows(role_client: Any) -> None:
     (dispatch,) = hand_out(1)
     operator = role_client("operator")
     buttons = page_of(operator, dispatch).context["object_buttons"]
-    assert [str(button.text) for button in buttons] == ["Release", "Expire", "Cancel the dispatch"]
-    confirm = operator.get(buttons[0].url)
+    offered = ["Give to…", "Release", "Expire", "Cancel the dispatch"]
+    assert [str(button.text) for button in buttons] == offered
+    confirm = operator.get(buttons[1].url)
     operator.post(f"{LIST}act/release/", {**form_of(confirm, "reason"), "reason": "Ill"})
     assert states() == ["released"]
     assert page_of(operator, dispatch).context["object_buttons"] == []
