@@ -22,7 +22,6 @@ from apps.common.admin.display import (
     column,
     duration_of,
     error_column,
-    json_field,
     shown_text,
     state_label,
     text_column,
@@ -30,6 +29,7 @@ from apps.common.admin.display import (
 )
 from apps.common.admin.filters import DayFilter, FormFilter, InstantFilter, list_filters
 from apps.common.admin.html import link, list_url, page_link, page_url
+from apps.common.admin.json_fields import fields_of
 from apps.common.admin.keyset import KeysetAdmin
 from apps.common.admin.list_head import MAX_COUNTED
 from apps.common.admin.payload_filter import PayloadFilter
@@ -38,7 +38,7 @@ from apps.common.admin.two_tables import TwoTablesAdmin
 from apps.common.readers import read_key, read_number
 from apps.dispatch.admin.filters import ExecutorFilter
 from apps.dispatch.admin.give import GIVE_URL, give_view
-from apps.dispatch.models import AnyDispatch, ArchivedDispatch, Dispatch, Executor
+from apps.dispatch.models import AnyDispatch, ArchivedDispatch, Dispatch, Executor, Template
 from apps.dispatch.rules import names, verbs
 from apps.dispatch.services import ending
 from apps.dispatch.services.filtered import (
@@ -150,8 +150,6 @@ class DispatchAdmin(TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
     shown_dispatched_at = time_column("dispatched_at", _("handed out"))
     shown_deadline_at = time_column("deadline_at", _("deadline"))
     shown_finished_at = time_column("finished_at", _("finished"))
-    shown_params = json_field("params", _("params"))
-    shown_result = json_field("result", _("result"))
     shown_message = error_column("message", _("message"))
 
     # --- the list ---------------------------------------------------------------------------------
@@ -232,6 +230,16 @@ class DispatchAdmin(TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
             return None
         run = (dispatch.finished_at - dispatch.dispatched_at) // timedelta(milliseconds=1)
         return format_html('<span class="unbroken">{}</span>', duration_of(run))
+
+    @column(_("params"))
+    def shown_params(self, dispatch: Dispatch) -> SafeString:
+        key = {"name": dispatch.template_name, "version": dispatch.template_version}
+        schemas = Template.objects.filter(**key).values_list("schema", flat=True)
+        return fields_of(dispatch.params, schemas.first() if dispatch.template_name else None)
+
+    @column(_("result"))
+    def shown_result(self, dispatch: Dispatch) -> SafeString:
+        return SafeString("–") if dispatch.result is None else fields_of(dispatch.result)
 
     @column(_("round"))
     def shown_round(self, dispatch: Dispatch) -> int:

@@ -18,12 +18,12 @@ from apps.common.admin.base import in_pairs
 from apps.common.admin.display import (
     column,
     label,
-    pretty_json,
     progress_bar,
     shown_actor,
     shown_time,
 )
 from apps.common.admin.html import link, list_url, noted, page_link
+from apps.common.admin.json_fields import fields_of
 from apps.jobs.admin import labels
 from apps.jobs.admin.worker_links import KeyNames, WorkerLinks
 from apps.jobs.models import AnyJob, JobType
@@ -196,7 +196,10 @@ def _json(field: str, title: Any) -> Callable[[AnyJob], SafeString | None]:
     @column(title)
     def shown(job: AnyJob) -> SafeString | None:
         value = getattr(job, field)
-        return None if value is None else pretty_json(value)
+        if value is None:
+            return None
+        type_ = type_snapshots([job.type]).get(job.type) if field == "context" else None
+        return fields_of(value, None if type_ is None else type_.params_schema)
 
     shown.__name__ = field
     return shown
