@@ -15,6 +15,7 @@ from django.utils.timezone import get_current_timezone
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin import MachineRowAdmin, reason_action
+from apps.common.admin.base import Panel
 from apps.common.admin.bulk_links import links
 from apps.common.admin.buttons import Button
 from apps.common.admin.columns import ListColumn
@@ -36,6 +37,7 @@ from apps.common.admin.payload_filter import PayloadFilter
 from apps.common.admin.timeline import Moment
 from apps.common.admin.two_tables import TwoTablesAdmin
 from apps.common.readers import read_key, read_number
+from apps.dispatch.admin import dispatch_head
 from apps.dispatch.admin.filters import ExecutorFilter
 from apps.dispatch.admin.give import GIVE_URL, give_view
 from apps.dispatch.models import AnyDispatch, ArchivedDispatch, Dispatch, Executor, Template
@@ -200,6 +202,14 @@ class DispatchAdmin(TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
         return rows.filter(source=given["source"], task=given["task"])
 
     # --- the page ---------------------------------------------------------------------------------
+    def top_panels(self, request: HttpRequest, row: Any) -> list[Panel]:
+        state = self.shown_state(row)
+        return [dispatch_head.head(row, state, self._task_url(row))]
+
+    def panels(self, request: HttpRequest, row: Any) -> list[Panel]:
+        found = dispatch_head.others(row, self.get_queryset(request))
+        return [*super().panels(request, row), *([] if found is None else [found])]
+
     def buttons(self, request: HttpRequest, row: Any) -> list[Button]:
         found = super().buttons(request, row)
         if row.is_open and self.has_operate_permission(request):

@@ -212,3 +212,20 @@ def test_statements_of_the_page_do_not_grow_with_people(admin_client: Any) -> No
             assert "uid_02" in text_of(admin_client.get(f"{LIST}{first.pk}/give/"))
         counts.append(len(found))
     assert counts[0] == counts[1]
+
+
+@pytest.mark.django_db
+def test_page_of_a_dispatch_says_itself_in_a_sentence(role_client: Any, role_user: Any) -> None:
+    group = factories.group("gid_all", WHO)
+    factories.once_task(group, "Count {x} <b>", mode="multi", dispatch_times=2)
+    ann, bob, _eve = map(factories.member, WHO)
+    first, client = callback.taken(ann), role_client("operator")
+    assert "uid_ann has had Count {x} <b> for" in text_of(client.get(f"{LIST}{first.pk}/change/"))
+    callback.end(first)
+    callback.finish(bob, "failed")
+    text = text_of(client.get(f"{LIST}{first.pk}/change/"))
+    assert "uid_ann did Count {x} <b> in" in text
+    assert "before its deadline" in text
+    assert "uid_bob · failed" in text
+    OperatorScope.objects.create(operator=role_user("operator"), executor=ann)
+    assert "uid_bob" not in text_of(client.get(f"{LIST}{first.pk}/change/"))

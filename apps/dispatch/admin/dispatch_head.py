@@ -1,0 +1,81 @@
+"""The head of the page of a dispatch: what became of it in one sentence, and others of its task."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.db.models import QuerySet
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from apps.common import clock
+from apps.common.admin.base import Panel
+from apps.common.admin.display import duration_of, shown_text
+from apps.common.admin.html import bullets, link, list_url, page_link
+from apps.dispatch.models import AnyDispatch, Dispatch, Executor
+
+MAX_OTHERS = 5
+_MS = timedelta(milliseconds=1)
+_SENTENCES = {
+    Dispatch.State.OPEN: _("{person} has had {task} for {time}."),
+    Dispatch.State.SUCCEEDED: _("{person} did {task} in {time}."),
+    Dispatch.State.FAILED: _("{person} failed at {task} after {time}."),
+    Dispatch.State.EXPIRED: _("{person} did not report {task} within {time}."),
+    Dispatch.State.RELEASED: _("{task} came back from {person} after {time}."),
+    Dispatch.State.CANCELLED: _("{task} was taken from {person} for good after {time}."),
+}
+
+
+def head(dispatch: AnyDispatch, state: SafeString, task_url: str) -> Panel:
+    """`state` is its label."""
+    until = dispatch.finished_at or clock.now()
+    early = (dispatch.deadline_at - until) // _MS
+    template = gettext("{time} before its deadline") if early >= 0 else _late()
+    sentence = format_html(
+        str(_SENTENCES[Dispatch.State(dispatch.state)]),
+        person=_person(dispatch.executor),
+        task=link(task_url, shown_text(dispatch.title, limit=120)),
+        time=format_html(
+            "<strong>{}</strong>", duration_of((until - dispatch.dispatched_at) // _MS)
+        ),
+    )
+    deadline = template.format(time=duration_of(abs(early)))
+    html = format_html(
+        '<p class="job-line">{} {} <span class="faint">{}</span></p>', state, sentence, deadline
+    )
+    return Panel("", html)
+
+
+def _late() -> str:
+    return gettext("{time} after its deadline")
+
+
+def others(dispatch: AnyDispatch, visible: QuerySet[AnyDispatch]) -> Panel | None:
+    """The newest others of the task that the person sees, None without any."""
+    of_task = visible.filter(source=dispatch.source, task=dispatch.task).exclude(pk=dispatch.pk)
+    newest = of_task.order_by("-pk").select_related("executor")
+    rows = list(newest.defer("params", "result", "message")[:MAX_OTHERS])
+    if not rows:
+        return None
+    lines = [
+        format_html(
+            "{} · {}",
+            page_link(type(dispatch), row.pk, _name(row.executor)),
+            row.get_state_display(),
+        )
+        for row in rows
+    ]
+    whole = list_url(type(dispatch), source=dispatch.source, task=dispatch.task)
+    body = format_html("{}<p>{}</p>", bullets(lines), link(whole, gettext("All of this task")))
+    return Panel(_("Others on this task"), body)
+
+
+def _person(executor: Executor) -> SafeString:
+    uid = format_html(' <span class="faint">{}</span>', executor.name) if executor.title else ""
+    return format_html("<bdi>{}</bdi>{}", page_link(Executor, executor.pk, _name(executor)), uid)
+
+
+def _name(executor: Executor) -> str:
+    return shown_text(executor.title or executor.name, limit=80)
