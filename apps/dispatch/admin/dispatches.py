@@ -127,7 +127,14 @@ class DispatchAdmin(TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
     payload_fields = ("shown_params", "shown_result")
     actions: tuple[str, ...] = ("release", "expire", "cancel")
     fieldsets: ClassVar[Any] = (
-        (None, {"fields": ("id", "shown_state", "executor_link", "shown_title", "task_link")}),
+        (
+            _("Params and result"),
+            {"fields": ("shown_result", "shown_message", "shown_params", "template_label")},
+        ),
+        (
+            _("Facts"),
+            {"fields": ("id", "shown_state", "executor_link", "shown_title", "task_link")},
+        ),
         (
             _("Times"),
             {
@@ -140,10 +147,6 @@ class DispatchAdmin(TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
             },
         ),
         (_("Rounds and quota"), {"fields": ("shown_round", "redo", "holds_stock")}),
-        (
-            _("Params and result"),
-            {"fields": ("template_label", "shown_params", "shown_result", "shown_message")},
-        ),
     )
 
     shown_state = state_label("state", STATE_COLOURS, _("state"), ordering=False)
