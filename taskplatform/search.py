@@ -284,7 +284,7 @@ def _of_entry(entry: JournalEntry) -> tuple[object, Sequence[object]]:
 def _of_task(task: Any) -> tuple[object, Sequence[object]]:
     return task.title, [
         gettext("number %s") % task.pk,
-        task.executor.name,
+        task.executor.shown,
         task.get_status_display(),
     ]
 
@@ -293,7 +293,7 @@ KINDS: tuple[Kind, ...] = (
     *(
         Kind(
             model,
-            lambda row: (row.pk, [row.title, row.executor.name, row.get_state_display()]),
+            lambda row: (row.pk, [row.title, row.executor.shown, row.get_state_display()]),
             by_number=_with_pk,
             related=("executor",),
         )
@@ -320,7 +320,7 @@ KINDS: tuple[Kind, ...] = (
     ),
     Kind(
         ArchivedTask,
-        lambda row: (row.title, [row.task, row.executor.name, row.get_source_display()]),
+        lambda row: (row.title, [row.task, row.executor.shown, row.get_source_display()]),
         by_number=lambda rows, number: rows.filter(task=number),
         related=("executor",),
     ),

@@ -6,10 +6,8 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, tzinfo
-from functools import cache
 from typing import Any, TypeVar
 
-from django.template.loader import render_to_string
 from django.utils.formats import date_format
 from django.utils.functional import Promise
 from django.utils.html import conditional_escape, format_html
@@ -39,19 +37,12 @@ _UNSEEN = re.compile(
 
 # The colours of `label`; "" is grey.
 COLOURS = ("", "info", "success", "warning", "danger", "primary")
-# In place of the text of a label; no text that is shown has a NUL.
-_TEXT = "\0"
 
 
 def label(text: object, colour: str = "") -> SafeString:
-    """The text as a small coloured label; `colour` is one of COLOURS."""
-    return SafeString(_label(colour).replace(_TEXT, conditional_escape(str(text))))
-
-
-@cache
-def _label(colour: str) -> str:
-    """Rendered once: a list has one for each row."""
-    return render_to_string("unfold/helpers/label.html", {"text": _TEXT, "type": colour}).strip()
+    """The text beside a small coloured shape; `colour` is one of COLOURS."""
+    look = f"mark mark-{colour}" if colour else "mark"
+    return SafeString(f'<span class="{look}">{conditional_escape(str(text))}</span>')
 
 
 def column(
@@ -145,14 +136,14 @@ def error_column(
 def time_column(
     field: str, description: str | Promise, *, ordering: str | None = None
 ) -> Callable[[Any, Any], SafeString | None]:
-    """A column of instants, as shown_time shows them."""
+    """A column of instants, as shown_time shows them; short in lists."""
 
     @column(description, ordering=ordering)
     def shown(_admin: Any, row: Any) -> SafeString | None:
         instant = getattr(row, field)
         return None if instant is None else shown_time(instant)
 
-    return shown
+    return in_lists(shown, lambda row: short_or_none(getattr(row, field)))
 
 
 def zoned_time_column(
@@ -165,7 +156,7 @@ def zoned_time_column(
         instant = getattr(row, field)
         return None if instant is None else shown_time(instant, also=row.recurrence.zone)
 
-    return shown
+    return in_lists(shown, lambda row: short_or_none(getattr(row, field), also=row.recurrence.zone))
 
 
 @column(gettext_lazy("rule"))
@@ -203,6 +194,45 @@ def shown_time(instant: datetime, *, also: tzinfo | None = None) -> SafeString:
     # Once for UTC, whose name is its offset.
     words = [other_time, *dict.fromkeys((offset_name(other), str(also)))]
     return noted(here, " ".join(words if other_day == day else [other_day, *words]))
+
+
+def short_time(instant: datetime, *, also: tzinfo | None = None) -> SafeString:
+    """The instant as lists show it: `20:10` today, `Wed 19:55` within seven days, `12 Nov` before
+    and `12 Dec 09:00` after; the whole of it as a tooltip, also in the zone `also`."""
+    local = _local(instant)
+    whole = plain_time(instant)
+    if also is not None and (other := instant.astimezone(also)).utcoffset() != local.utcoffset():
+        whole = f"{whole} · {' '.join(_parts(other))} {offset_name(other)} {also}"
+    return format_html(
+        '<time datetime="{}" title="{}">{}</time>',
+        f"{instant.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
+        whole,
+        _short(local, localtime()),
+    )
+
+
+def _short(local: datetime, now: datetime) -> str:
+    clock_shown, days = f"{local:%H:%M}", (local.date() - now.date()).days
+    if not days:
+        return clock_shown
+    if abs(days) < 7:
+        return f"{date_format(local, 'D')} {clock_shown}"
+    if local.year == now.year:
+        day = date_format(local, pgettext("a day of this year", "j M"))
+    else:
+        day = date_format(local, pgettext("a day of another year", "j M Y"))
+    return f"{day} {clock_shown}" if days > 0 else day
+
+
+def short_or_none(instant: datetime | None, *, also: tzinfo | None = None) -> SafeString | None:
+    """As `short_time`; None of nothing."""
+    return None if instant is None else short_time(instant, also=also)
+
+
+def in_lists(method: Method, short: Callable[[Any], Any]) -> Method:
+    """The method of a column, whose cells in lists show `short` of the row instead."""
+    method.in_list = short  # type: ignore[attr-defined]
+    return method
 
 
 def due_list(instants: Iterable[datetime], zone: tzinfo | None) -> SafeString:

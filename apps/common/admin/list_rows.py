@@ -6,7 +6,7 @@ time of a page with fifty. Here what all rows share is made once for the page.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -18,54 +18,47 @@ from django.template.loader import render_to_string
 from django.utils.html import conditional_escape, escape, format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import get_language, gettext
-from unfold.widgets import UnfoldBooleanWidget
 
 BOX = "action_checkbox"
-_STRIPES = ("", ' class="list-stripe"')
-# In place of the key of a row; no key has a NUL.
-_KEY = "\0"
 
 
 class _Column(NamedTuple):
-    """What `list_display` has of it, the tags around its values, and whether they lead to the
-    page of the row."""
+    """What `list_display` has of it, what shows it in lists if that differs, the tags around its
+    values, and whether they lead to the page of the row."""
 
     shown: Any
+    in_list: Callable[[Any], Any] | None
     begin: str
     end: str
     is_link: bool
 
 
 def rows(changelist: Any) -> Iterator[SafeString]:
-    """A `<tbody>` for each row of the page."""
+    """A `<tr>` for each row of the page."""
     columns = _columns(changelist)
-    for position, row in enumerate(changelist.result_list):
+    for row in changelist.result_list:
         cells = "".join(
             f"{column.begin}{_cell(changelist, column, row)}{column.end}" for column in columns
         )
-        stripe = _STRIPES[position % 2]
-        yield SafeString(f'<tbody{stripe}><tr class="data-row">{cells}</tr></tbody>')
+        yield SafeString(f'<tr class="data-row" id="row-{escape(str(row.pk))}">{cells}</tr>')
 
 
 def row_box(key: object) -> SafeString:
     """The box that selects the row with this key."""
-    return SafeString(_box(get_language()).replace(_KEY, escape(str(key))))
-
-
-@cache
-def _box(_language: str | None) -> str:
-    attributes = {"class": "action-select", "aria-label": gettext("Select record")}
-    box = UnfoldBooleanWidget(attributes, check_test=lambda _value: False)
-    return str(box.render(helpers.ACTION_CHECKBOX_NAME, _KEY))
+    return format_html(
+        '<input type="checkbox" name="{}" value="{}" class="action-select" aria-label="{}">',
+        helpers.ACTION_CHECKBOX_NAME,
+        key,
+        gettext("Select record"),
+    )
 
 
 def page_box() -> SafeString:
     """The box that selects all rows of the page."""
     label = gettext("Select all objects on this page for an action")
-    box = UnfoldBooleanWidget(
-        {"id": "action-toggle", "class": "action-toggle", "aria-label": label}
+    return format_html(
+        '<input type="checkbox" id="action-toggle" class="action-toggle" aria-label="{}">', label
     )
-    return SafeString(box.render("action-toggle", False))
 
 
 def _columns(changelist: Any) -> list[_Column]:
@@ -74,20 +67,25 @@ def _columns(changelist: Any) -> list[_Column]:
     found: list[_Column] = []
     for shown, header in zip(names, changelist.headers, strict=True):
         if shown == BOX:
-            name, label = "action-checkbox", gettext("Select record")
-        else:
-            field = shown if isinstance(shown, str) else shown.__name__
-            name, label = f"field-{field}", header["text"]
+            begin: SafeString = SafeString('<td class="action-checkbox">')
+            found.append(_Column(shown, None, begin, "</td>", False))
+            continue
+        field = shown if isinstance(shown, str) else shown.__name__
+        method = getattr(changelist.model_admin, shown, None) if shown is field else shown
         # As in Django, the first that leads to the row is the heading of the row.
         is_link = shown in links
         tag = "th" if is_link and not any(each.is_link for each in found) else "td"
-        begin = format_html('<{} class="{}" data-label="{}">', tag, name, label)
-        found.append(_Column(shown, begin, f"</{tag}>", is_link))
+        begin = format_html('<{} class="field-{}" data-label="{}">', tag, field, header["text"])
+        in_list = getattr(method, "in_list", None)
+        found.append(_Column(shown, in_list, begin, f"</{tag}>", is_link))
     return found
 
 
 def _cell(changelist: Any, column: _Column, row: Any) -> str:
-    value = _shown(changelist.model_admin, column.shown, row)
+    if column.in_list is None:
+        value = _shown(changelist.model_admin, column.shown, row)
+    elif (value := column.in_list(row)) is None:
+        value = changelist.model_admin.get_empty_value_display()
     if not column.is_link:
         return conditional_escape(value)
     url, kept = changelist.url_for_result(row), changelist.preserved_filters

@@ -8,21 +8,20 @@ from typing import Any, ClassVar
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
 from apps.common.admin import MachineRowAdmin, reason_action
 from apps.common.admin.columns import ListColumn
-from apps.common.admin.display import column, json_field, state_label, text_column, time_column
+from apps.common.admin.display import json_field, state_label, text_column, time_column
 from apps.common.admin.filters import FormFilter, list_filters
-from apps.common.admin.html import page_link
 from apps.common.admin.timeline import Moment
 from apps.common.admin.two_tables import TwoTablesAdmin
 from apps.common.readers import read_key, read_number
 from apps.dispatch.admin.dispatches import DispatchAdmin, dispatch_filters
 from apps.dispatch.admin.filters import ExecutorFilter
-from apps.dispatch.models import TASK_MODELS, ArchivedDispatch, ArchivedTask, Dispatch, Executor
+from apps.dispatch.admin.people import person_column
+from apps.dispatch.models import TASK_MODELS, ArchivedDispatch, ArchivedTask, Dispatch
 from apps.dispatch.services.archive import restore_task
 from apps.dispatch.services.filtered import ArchivedDispatchFilters, ArchivedTaskFilters
 from apps.journal.admin import latest_moments
@@ -123,16 +122,14 @@ class ArchivedTaskAdmin(TwoTablesAdmin, MachineRowAdmin):
         names = (f"{verb}_{model._meta.model_name}" for model in TASK_MODELS.values())
         return all(self._has_own_permission(request, name) for name in names)
 
-    @column(_("executor"))
-    def executor_link(self, task: ArchivedTask) -> SafeString:
-        return page_link(Executor, task.executor_id, task.executor.name)
+    executor_link = person_column
 
     def elsewhere(self, object_id: str) -> HttpResponse | None:
         """The way to the list: the row of a restored task says no more which one it was."""
         return HttpResponseRedirect(self.changelist_url())
 
     def row_label(self, row: ArchivedTask) -> str:
-        return f"{row.title} · {row.executor.name}"
+        return f"{row.title} · {row.executor.shown}"
 
     def timeline(self, request: HttpRequest, row: ArchivedTask) -> Sequence[Moment]:
         shows_payload = self.has_payload_permission(request)

@@ -29,7 +29,7 @@ from apps.common.admin.display import (
     time_column,
 )
 from apps.common.admin.filters import DayFilter, FormFilter, InstantFilter, list_filters
-from apps.common.admin.html import link, list_url, page_link, page_url
+from apps.common.admin.html import link, list_url, page_url
 from apps.common.admin.json_fields import fields_of
 from apps.common.admin.keyset import KeysetAdmin
 from apps.common.admin.list_head import MAX_COUNTED
@@ -40,7 +40,8 @@ from apps.common.readers import read_key, read_number
 from apps.dispatch.admin import dispatch_head
 from apps.dispatch.admin.filters import ExecutorFilter
 from apps.dispatch.admin.give import GIVE_URL, give_view
-from apps.dispatch.models import AnyDispatch, ArchivedDispatch, Dispatch, Executor, Template
+from apps.dispatch.admin.people import person_column
+from apps.dispatch.models import AnyDispatch, ArchivedDispatch, Dispatch, Template
 from apps.dispatch.rules import names, verbs
 from apps.dispatch.services import ending
 from apps.dispatch.services.filtered import (
@@ -221,9 +222,7 @@ class DispatchAdmin(TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
         return found
 
     # --- columns ----------------------------------------------------------------------------------
-    @column(_("executor"))
-    def executor_link(self, dispatch: Dispatch) -> SafeString:
-        return page_link(Executor, dispatch.executor_id, dispatch.executor.name)
+    executor_link = person_column
 
     @column(_("task"))
     def task_link(self, dispatch: Dispatch) -> SafeString:
@@ -266,7 +265,7 @@ class DispatchAdmin(TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
         return f"{dispatch.template_name} v{dispatch.template_version}"
 
     def row_label(self, row: Dispatch) -> str:
-        return f"{row.pk} · {row.executor.name} · {row.title}"
+        return f"{row.pk} · {row.executor.shown} · {row.title}"
 
     def timeline(self, request: HttpRequest, row: Dispatch) -> Sequence[Moment]:
         shows_payload = self.has_payload_permission(request)

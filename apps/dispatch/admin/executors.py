@@ -20,10 +20,11 @@ from unfold.widgets import UnfoldBooleanSwitchWidget
 from apps.common.admin import ServiceForm, ServiceModelAdmin, reason_action
 from apps.common.admin.base import Panel
 from apps.common.admin.changelist import tidy_search
-from apps.common.admin.display import column, state_label, text_column, time_column
+from apps.common.admin.display import column, state_label, time_column
 from apps.common.admin.filters import list_filters
 from apps.common.admin.html import link, list_url
 from apps.common.admin.key_choice import KeyInput
+from apps.common.admin.who import who
 from apps.common.readers import read_number
 from apps.dispatch.admin.executor_blockers import FIRST_DAY, blocker_sentences
 from apps.dispatch.admin.executor_csv import ExecutorCsvPages
@@ -150,16 +151,15 @@ class ExecutorAdmin(RecordedAdmin, ServiceModelAdmin):
     is_removable = True
     when_empty = _("Tasks are addressed to executors: users (uid_…), and groups of them (gid_…).")
     list_display = (
-        "name",
+        "shown_name",
         "shown_kind",
-        "shown_title",
         "enabled",
         "belongs",
         "open_tasks",
         "shown_last_seen_at",
     )
     list_mobile = (
-        ("shown_kind", "name", "shown_title"),
+        ("shown_name", "shown_kind"),
         ("belongs", "open_tasks", "shown_last_seen_at"),
     )
     list_filter = list_filters(ExecutorFilters, group=ExecutorFilter, silent=SilentFilter)
@@ -169,7 +169,6 @@ class ExecutorAdmin(RecordedAdmin, ServiceModelAdmin):
     actions = ("enable", "disable")
 
     shown_kind = state_label("kind", KIND_COLOURS, _("kind"))
-    shown_title = text_column("title", _("title"), ordering="title")
     shown_last_seen_at = time_column("last_seen_at", _("last seen"), ordering="last_seen_at")
 
     # --- the list ---------------------------------------------------------------------------------
@@ -185,6 +184,10 @@ class ExecutorAdmin(RecordedAdmin, ServiceModelAdmin):
             row.member_count = counts["members"].get(row.pk, 0)
             row.group_count = counts["groups"].get(row.pk, 0)
             row.task_count = counts["tasks"].get(row.pk, 0)
+
+    @column(_("name"), ordering="name")
+    def shown_name(self, executor: Any) -> SafeString:
+        return who(executor.name, executor.title, is_group=executor.is_group)
 
     @column(_("members or groups"))
     def belongs(self, executor: Any) -> str:

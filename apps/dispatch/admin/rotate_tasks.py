@@ -19,8 +19,8 @@ from apps.common.admin.display import (
     column,
     due_list,
     rule_words,
+    short_time,
     shown_rule,
-    shown_time,
     translate,
     zoned_time_column,
 )
@@ -82,7 +82,7 @@ class RotateTaskAdmin(TaskAdmin):
         return (
             "–"
             if coming is None or task.status != RotateTask.Status.ACTIVE
-            else shown_time(coming, also=task.recurrence.zone)
+            else short_time(coming, also=task.recurrence.zone)
         )
 
     @column(_("executor"))
@@ -106,7 +106,7 @@ class RotateTaskAdmin(TaskAdmin):
             due_list(coming, task.recurrence.zone),
             gettext("%(executor)s has %(count)s of at most %(limit)s active rotations.")
             % {
-                "executor": task.executor.name,
+                "executor": task.executor.shown,
                 "count": tasks.active_rotations([task.executor_id])[task.executor_id],
                 "limit": conf.ROTATIONS_PER_EXECUTOR,
             },

@@ -21,6 +21,7 @@ from apps.common.admin.display import (
     json_field,
     label,
     quota_bar,
+    short_time,
     shown_time,
     state_label,
     text_column,
@@ -40,6 +41,7 @@ from apps.dispatch.admin.copies import (
 from apps.dispatch.admin.dispatches import STATE_COLOURS as DISPATCH_COLOURS
 from apps.dispatch.admin.explain import why_not_of_task
 from apps.dispatch.admin.for_whom import for_whom
+from apps.dispatch.admin.people import person, person_column
 from apps.dispatch.admin.periods import period_bar
 from apps.dispatch.admin.task_actions import copy, delete_task, pause, resume
 from apps.dispatch.admin.task_csv import TaskCsvPages
@@ -129,11 +131,9 @@ class TaskAdmin(TwoTablesAdmin, RecordedAdmin, ServiceModelAdmin):
         return None if pk is None else HttpResponseRedirect(page_url(ArchivedTask, pk))
 
     def row_label(self, row: Any) -> str:
-        return f"{row.title} · {row.executor.name}"
+        return f"{row.title} · {row.executor.shown}"
 
-    @column(_("executor"))
-    def executor_link(self, task: Task) -> SafeString:
-        return page_link(Executor, task.executor_id, task.executor.name)
+    executor_link = person_column
 
     @column(_("mode"))
     def mode_word(self, task: Task) -> str:
@@ -153,7 +153,7 @@ class TaskAdmin(TwoTablesAdmin, RecordedAdmin, ServiceModelAdmin):
     @column(pgettext_lazy("of a task", "until"))
     def until(self, task: Task) -> SafeString | str:
         until = task.standing.until
-        return "–" if until is None else shown_time(until)
+        return "–" if until is None else short_time(until)
 
     # --- the form ---------------------------------------------------------------------------------
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
@@ -272,7 +272,7 @@ class TaskAdmin(TwoTablesAdmin, RecordedAdmin, ServiceModelAdmin):
         rows = [
             (
                 page_link(Dispatch, dispatch.pk),
-                dispatch.executor.name,
+                person(dispatch.executor),
                 label(None, dispatch),
                 shown_time(dispatch.dispatched_at),
             )

@@ -84,6 +84,11 @@ class Executor(Edited):
         return self.name
 
     @property
+    def shown(self) -> str:
+        """How sentences name it: `Ann Baker (uid_ann)`."""
+        return f"{self.title} ({self.name})" if self.title else self.name
+
+    @property
     def journal_executor(self) -> str:  # type: ignore[override]
         return self.name
 

@@ -17,8 +17,10 @@ from apps.common import clock
 from apps.common.admin.base import in_pairs
 from apps.common.admin.display import (
     column,
+    in_lists,
     label,
     progress_bar,
+    short_or_none,
     shown_actor,
     shown_time,
 )
@@ -79,7 +81,7 @@ def time_of(field: str, title: Any) -> Callable[[AnyJob], SafeString | None]:
         return None if at is None else shown_time(at)
 
     shown.__name__ = field
-    return shown
+    return in_lists(shown, lambda job: short_or_none(getattr(job, field)))
 
 
 # --- fields of the page ---------------------------------------------------------------------------

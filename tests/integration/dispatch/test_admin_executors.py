@@ -69,13 +69,15 @@ def test_filters_and_search(admin_client: Client, subtests: pytest.Subtests) -> 
     assert "1 member" in text and "in 1 group" in text
 
 
-def test_names_are_suggested_by_their_beginning(admin_client: Client) -> None:
+def test_executors_are_suggested_by_their_names_and_titles(admin_client: Client) -> None:
     for n in range(25):
         factories.user(f"uid_a{n:02}")
-    factories.user("uid_b")
+    Executor.objects.filter(pk=factories.user("uid_b").pk).update(title="Ann Baker")
     answer = admin_client.get(f"{LIST}names/", {"term": "uid_a"}).json()
     assert answer["names"] == [f"uid_a{n:02}" for n in range(20)]
     assert admin_client.get(f"{LIST}names/", {"term": "%"}).json()["names"] == []
+    found = admin_client.get(f"{LIST}names/", {"term": "bak"}).json()
+    assert found == {"names": ["uid_b"], "labels": ["Ann Baker"]}
     assert admin_client.get(f"{LIST}names/", {"term": "\0" * 10_000}).status_code == 200
 
 

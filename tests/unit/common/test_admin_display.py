@@ -11,16 +11,19 @@ import pytest
 from django.utils import timezone, translation
 
 from apps.common.admin.display import (
+    _short,
     duration_of,
     plain_time,
     pretty_json,
     progress_bar,
     quota_bar,
+    short_time,
     shown_text,
     shown_time,
 )
 from apps.common.admin.html import bullets, link, noted, table
 from apps.common.admin.timeline import Moment, render_timeline
+from apps.common.admin.who import initials, who
 from apps.common.masking import MASK
 from tests.processes import ROOT
 
@@ -163,3 +166,36 @@ def test_links_have_one_home() -> None:
         "apps/common/admin/list_rows.py",
         "apps/reports/admin/report.py",
     ]
+
+
+def test_short_times_say_no_more_than_is_needed(subtests: pytest.Subtests) -> None:
+    now = datetime(2026, 11, 26, 12, 0, tzinfo=UTC)
+    for at, english, chinese in (
+        (datetime(2026, 11, 26, 20, 10), "20:10", "20:10"),
+        (datetime(2026, 11, 25, 19, 55), "Wed 19:55", "星期三 19:55"),
+        (datetime(2026, 11, 20, 0, 0), "Fri 00:00", "星期五 00:00"),
+        (datetime(2026, 11, 19, 23, 59), "19 Nov", "11月19日"),
+        (datetime(2025, 11, 12, 1, 2), "12 Nov 2025", "2025年11月12日"),
+        (datetime(2026, 12, 12, 9, 0), "12 Dec 09:00", "12月12日 09:00"),
+    ):
+        for language, text in (("en", english), ("zh-hans", chinese)):
+            with subtests.test(at=at, language=language), translation.override(language):
+                assert _short(at.replace(tzinfo=UTC), now) == text
+                html = short_time(at.replace(tzinfo=UTC))
+                assert f'datetime="{at:%Y-%m-%dT%H:%M:%S}Z"' in html
+                assert "UTC" in html
+
+
+def test_initials_are_latin_or_the_end_of_the_name(subtests: pytest.Subtests) -> None:
+    for title, shown in (
+        ("Grace Okafor", "GO"),
+        ("王伟 Wang Wei", "WW"),
+        ("Chloé", "C"),
+        ("王小明", "小明"),
+        ("", ""),
+        ("🙂", "🙂"),
+    ):
+        with subtests.test(title=title):
+            assert initials(title) == shown
+    html = who("uid_x", '<b>"%s\u202e', url="/x")
+    assert "&lt;b&gt;" in html and "\u202e" not in html and "<b>" not in html
