@@ -109,6 +109,8 @@ class PlatformModelAdmin(ModelAdmin):
     list_columns: ClassVar[Sequence[ListColumn]] = ()
     # The parameter of the filter whose choices are tabs above the list.
     list_tabs: ClassVar[str] = ""
+    # Tabs beside the first of these by another filter: its parameter, the value and the text.
+    tabs_beside: ClassVar[Sequence[tuple[str, str, str | Promise]]] = ()
     # Heavy columns that the list leaves in the database.
     list_defer: ClassVar[tuple[str, ...]] = ()
     # Whether the list says how many rows there are; if not, it has links to the next page only.

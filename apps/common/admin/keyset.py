@@ -109,12 +109,18 @@ class KeysetChangeList(PlatformChangeList):
         return rows.filter(pk__gte=last)
 
     def get_results(self, request: HttpRequest) -> None:
-        rows = list(self.queryset[: self.list_per_page + 1])
-        if len(rows) > self.list_per_page:
-            rows.pop()
+        first = []
+        if self._before(request) is None and not self.is_narrowed:
+            first = self.model_admin.first_rows(request, self.queryset)
+        keys, limit = {row.pk for row in first}, self.list_per_page
+        # Those above the newest are also where their time has them, unless that is this page.
+        rows = [row for row in self.queryset[: limit + 1] if row.pk not in keys]
+        if len(keys) + len(rows) > limit:
+            del rows[limit - len(keys) :]
             self.older = rows[-1].pk
             # The full page ends before the last examined row.
             self.examined = None
+        rows = [*first, *rows]
         self.result_list = rows
         self.result_count = self.full_result_count = len(rows)
         self.show_full_result_count = False
@@ -168,6 +174,10 @@ class KeysetAdmin(PlatformModelAdmin):
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[PlatformChangeList]:
         return KeysetChangeList
+
+    def first_rows(self, request: HttpRequest, rows: QuerySet[Any]) -> list[Any]:
+        """Of the rows of the whole list, those that stand above the newest: fewer than a page."""
+        return []
 
     def found_by_index(
         self, rows: QuerySet[Any], given: Mapping[str, str], term: str

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.contrib.admin.views.main import PAGE_VAR
@@ -35,16 +35,24 @@ def tabs(changelist: Any) -> list[Tab]:
     if not name or spec is None:
         return []
     chosen = changelist.given.get(name, "")
-    others = {each: text for each, text in changelist.given.items() if each != name}
+    beside: Sequence[tuple[str, str, Any]] = model_admin.tabs_beside
+    of_tabs = {name, *(parameter for parameter, _value, _text in beside)}
+    others = {each: text for each, text in changelist.given.items() if each not in of_tabs}
     counts: Mapping[str, int] = model_admin.tab_counts(changelist.request, others)
 
-    def tab(value: str, text: Any) -> Tab:
-        url = changelist.get_query_string({name: value or None, PAGE_VAR: None})
-        count = capped(counts[value]) if value in counts else ""
-        return Tab(value, capfirst(str(text)), str(url), count, value == chosen)
+    def tab(value: str, text: Any, of: str = "") -> Tab:
+        asked = {**dict.fromkeys(of_tabs), PAGE_VAR: None, of or name: value or None}
+        counted = of or value
+        count = capped(counts[counted]) if counted in counts else ""
+        is_chosen = changelist.given.get(of) == value if of else value == chosen
+        url = str(changelist.get_query_string(asked))
+        return Tab(counted, capfirst(str(text)), url, count, is_chosen)
 
     states = [tab(str(value), text) for value, text in spec.tabs]
-    return [tab("", gettext("All")), *states]
+    more = [tab(value, text, of) for of, value, text in beside]
+    is_beside = any(each.is_chosen for each in more)
+    every = replace(tab("", gettext("All")), is_chosen=not (chosen or is_beside))
+    return [every, *states[:1], *more, *states[1:]]
 
 
 def capped(count: int) -> str:

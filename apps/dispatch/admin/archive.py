@@ -44,6 +44,7 @@ class ArchivedDispatchAdmin(DispatchAdmin):
     when_empty = _("Dispatches come here some days after their end.")
     actions = ()
     custom_urls = ()
+    tabs_beside = ()
     list_columns = (*DispatchAdmin.list_columns, ListColumn("archived", "shown_archived_at"))
     list_filter = dispatch_filters(ArchivedDispatchFilters, state=ArchivedStateFilter)
     fieldsets: ClassVar[Any] = (
@@ -56,6 +57,10 @@ class ArchivedDispatchAdmin(DispatchAdmin):
     def tab_counts(self, request: HttpRequest, others: Mapping[str, str]) -> Mapping[str, int]:
         """None: nothing is open."""
         return {}
+
+    def first_rows(self, request: HttpRequest, rows: QuerySet[Any]) -> list[Any]:
+        """None, for the same reason."""
+        return []
 
     def older_url(self, request: HttpRequest) -> str:
         """Nowhere: this is the archive."""

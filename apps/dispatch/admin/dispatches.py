@@ -11,9 +11,12 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 from django.utils.timezone import get_current_timezone
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from apps.common import clock
 from apps.common.admin import MachineRowAdmin, reason_action
 from apps.common.admin.base import Panel
 from apps.common.admin.bulk_links import links
@@ -23,6 +26,9 @@ from apps.common.admin.display import (
     column,
     duration_of,
     error_column,
+    in_lists,
+    label,
+    short_time,
     shown_text,
     state_label,
     text_column,
@@ -36,11 +42,13 @@ from apps.common.admin.list_head import MAX_COUNTED
 from apps.common.admin.payload_filter import PayloadFilter
 from apps.common.admin.timeline import Moment
 from apps.common.admin.two_tables import TwoTablesAdmin
+from apps.common.masking import redact
 from apps.common.readers import read_key, read_number
 from apps.dispatch.admin import dispatch_head
 from apps.dispatch.admin.filters import ExecutorFilter
 from apps.dispatch.admin.give import GIVE_URL, give_view
 from apps.dispatch.admin.people import person_column
+from apps.dispatch.admin.result_words import result_words, summary_fields
 from apps.dispatch.models import AnyDispatch, ArchivedDispatch, Dispatch, Template
 from apps.dispatch.rules import names, verbs
 from apps.dispatch.services import ending
@@ -48,6 +56,7 @@ from apps.dispatch.services.filtered import (
     ArchivedDispatchFilters,
     DispatchFilters,
     few,
+    overdue,
     users_behind,
 )
 from apps.journal.admin import latest_moments
@@ -61,23 +70,28 @@ STATE_COLOURS = {
 }
 
 _USUAL = (
-    ListColumn("number", "id", ("id",)),
     ListColumn("state", "shown_state", ("state",)),
     ListColumn("executor", "executor_link", ("executor",)),
     ListColumn("task", "task_by_title", ("source", "task_id", "title")),
     ListColumn("handed_out", "shown_dispatched_at", ("dispatched_at",)),
-    ListColumn("deadline", "shown_deadline_at", ("deadline_at",)),
-    ListColumn("finished", "shown_finished_at", ("finished_at",)),
+    ListColumn("took", "took", ("dispatched_at", "finished_at")),
+    ListColumn("result", "in_words"),
 )
 USUAL = tuple(each.shown for each in _USUAL)
 COLUMNS = (
     *_USUAL,
+    ListColumn("number", "id", ("id",)),
+    ListColumn("deadline", "shown_deadline_at", ("deadline_at",)),
+    ListColumn("finished", "shown_finished_at", ("finished_at",)),
     ListColumn("due", "shown_occurrence_at", ("occurrence_at",)),
-    ListColumn("took", "took", ("dispatched_at", "finished_at")),
     ListColumn("template", "template_label"),
     ListColumn("round", "shown_round", ("round",)),
     ListColumn("redo", "redo"),
 )
+
+
+# How many open ones stand above the newest.
+MAX_FIRST = 25
 
 
 class HandedOutFilter(DayFilter):
@@ -96,6 +110,21 @@ def _is_open(dispatch: Dispatch) -> bool:
     return dispatch.is_open
 
 
+def _said(message: str) -> str:
+    return f"“{shown_text(redact(message), limit=80)}”" if message else ""
+
+
+def _is_overdue(dispatch: Dispatch) -> bool:
+    return dispatch.is_open and dispatch.deadline_at < clock.now()
+
+
+def _state_in_list(dispatch: Dispatch) -> SafeString:
+    if _is_overdue(dispatch):
+        return label(gettext("Overdue"), "warning")
+    state = Dispatch.State(dispatch.state)
+    return label(capfirst(str(state.label)), STATE_COLOURS.get(state, ""))
+
+
 class DispatchAdmin(TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
     """A page reads as many rows as it shows, or `max_examined` of the primary key.
 
@@ -109,13 +138,14 @@ class DispatchAdmin(TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
     list_columns: ClassVar[Sequence[ListColumn]] = COLUMNS
     list_mobile = (
         ("shown_state", "executor_link", "task_by_title"),
-        ("id", "shown_dispatched_at"),
+        ("shown_dispatched_at", "took", "in_words"),
     )
     list_after_template = "admin/includes/older_in_archive.html"
     list_select_related = ("executor",)
     list_filter: ClassVar[Any] = dispatch_filters(DispatchFilters)
     list_tabs = "state"
     custom_urls: ClassVar[Any] = (("<int:pk>/give/", GIVE_URL, give_view),)
+    tabs_beside: ClassVar[Any] = (("overdue", "True", _("Overdue")),)
     list_defer = ("params", "result", "message")
     export_columns = (
         *(("id", "id"), ("executor", "executor.name"), ("source", "source"), ("task_id", "task")),
@@ -150,7 +180,9 @@ class DispatchAdmin(TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
         (_("Rounds and quota"), {"fields": ("shown_round", "redo", "holds_stock")}),
     )
 
-    shown_state = state_label("state", STATE_COLOURS, _("state"), ordering=False)
+    shown_state = in_lists(
+        state_label("state", STATE_COLOURS, _("state"), ordering=False), _state_in_list
+    )
     shown_title = text_column("title", _("title"))
     shown_occurrence_at = time_column("occurrence_at", _("due"))
     shown_dispatched_at = time_column("dispatched_at", _("handed out"))
@@ -170,12 +202,40 @@ class DispatchAdmin(TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
         }
 
     def tab_counts(self, request: HttpRequest, others: Mapping[str, str]) -> Mapping[str, int]:
-        """Those in flight: no others are few, or have an index of their own."""
+        """Those in flight, and of them the overdue: no others are few, or have an index."""
         if others:
             return {}
         in_flight = self.get_queryset(request).filter(open_for__isnull=False)
-        keys = in_flight.order_by().values_list("pk", flat=True)[: MAX_COUNTED + 1]
-        return {Dispatch.State.OPEN: len(keys)}
+        keys, late = (
+            rows.order_by().values_list("pk", flat=True)[: MAX_COUNTED + 1]
+            for rows in (in_flight, overdue(in_flight))
+        )
+        return {Dispatch.State.OPEN: len(keys), "overdue": len(late)}
+
+    def first_rows(self, request: HttpRequest, rows: QuerySet[Any]) -> list[Any]:
+        """The newest open ones, unless there are too many to sort."""
+        in_flight = rows.filter(open_for__isnull=False).order_by()
+        keys = list(in_flight.values_list("pk", flat=True)[: MAX_COUNTED + 1])
+        if not keys or len(keys) > MAX_COUNTED:
+            return []
+        newest = sorted(keys, reverse=True)[:MAX_FIRST]
+        return list(rows.filter(pk__in=newest).order_by("-pk"))
+
+    def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:
+        ended = [row for row in rows if not row.is_open]
+        said = self.model._default_manager.filter(pk__in=[row.pk for row in ended])
+        if not self.has_payload_permission(request):
+            messages = dict(said.values_list("pk", "message")) if ended else {}
+            for row in rows:
+                row.words = _said(messages.get(row.pk, ""))
+            return
+        found = {pk: rest for pk, *rest in said.values_list("pk", "result", "message")}
+        templates = {row.pk: (row.template_name, row.template_version) for row in ended}
+        fields = summary_fields(templates.values())
+        for row in rows:
+            result, message = found.get(row.pk, (None, ""))
+            named = fields.get(templates.get(row.pk, ("", 0)), ())
+            row.words = result_words(result, named) or _said(message)
 
     def older_url(self, request: HttpRequest) -> str:
         """The list of the archive, with the filters of this one but for the time."""
@@ -237,11 +297,24 @@ class DispatchAdmin(TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
         return link(self._task_url(dispatch), title, title=dispatch.task_label)
 
     @column(_("took"))
-    def took(self, dispatch: Dispatch) -> SafeString | None:
-        if dispatch.finished_at is None:
+    def took(self, dispatch: Dispatch) -> str | None:
+        """From the hand-out to the end; of an open one to now."""
+        end = clock.now() if dispatch.is_open else dispatch.finished_at
+        if end is None:
             return None
-        run = (dispatch.finished_at - dispatch.dispatched_at) // timedelta(milliseconds=1)
-        return format_html('<span class="unbroken">{}</span>', duration_of(run))
+        return duration_of((end - dispatch.dispatched_at) // timedelta(milliseconds=1))
+
+    @column(_("result"))
+    def in_words(self, dispatch: Any) -> SafeString | str | None:
+        """What came of it; of an open one until when there is time."""
+        if not dispatch.is_open:
+            return dispatch.words or None
+        if _is_overdue(dispatch):
+            late = (clock.now() - dispatch.deadline_at) // timedelta(milliseconds=1)
+            return format_html(
+                '<span class="late">{}</span>', gettext("%s late") % duration_of(late)
+            )
+        return format_html(gettext("until {}"), short_time(dispatch.deadline_at))
 
     @column(_("params"))
     def shown_params(self, dispatch: Dispatch) -> SafeString:

@@ -11,7 +11,7 @@ from django.db.models import Q, QuerySet, TextField
 from django.db.models.functions import Cast
 from django.utils.translation import gettext_lazy as _
 
-from apps.common import filtering
+from apps.common import clock, filtering
 from apps.common.filtering import RowFilter
 from apps.common.filtersets import (
     Choice,
@@ -236,6 +236,16 @@ def _in_states(rows: Any, _name: str, states: Sequence[str]) -> Any:
     return rows.filter(state=states[0]) if len(states) == 1 else rows.filter(state__in=states)
 
 
+def overdue(rows: Any) -> Any:
+    """Those of the dispatches that are open past their deadline: `open_for` has an index, and so
+    have state and deadline together on MariaDB."""
+    return rows.filter(open_for__isnull=False, state=policy.OPEN, deadline_at__lt=clock.now())
+
+
+def _overdue(rows: Any, _name: str, _value: str) -> Any:
+    return overdue(rows)
+
+
 def _of_task(rows: Any, _name: str, task: int) -> Any:
     # Naming every source lets the index that starts with it be used.
     return rows.filter(source__in=Source.values, task=task)
@@ -264,6 +274,9 @@ class DispatchFilters(RowFilters):
         help_text="A user; a group stands for its members.",
     )
     state = Choices(Dispatch.State.choices, label=_("state"), method=_in_states)
+    overdue = Choice(
+        (("True", _("yes")),), label=_("overdue"), method=_overdue, doors=Door.LIST | Door.BULK
+    )
     source = Choice(Source.choices, label=_("source"))
     task = Number(label=_("task"), method=_of_task)
     where = Payload(("params", "result"), label=_("payload"))
@@ -293,6 +306,8 @@ class RestArchiveFilters(RestDispatchFilters):
 class ArchivedDispatchFilters(DispatchFilters):
     """As `DispatchFilters`; the archive has no column of what is open."""
 
+    left_out = frozenset({"overdue"})
+
     state = Choices(Dispatch.State.choices, label=_("state"), doors=Door.LIST)
 
     class Meta:
@@ -305,7 +320,7 @@ def few(rows: QuerySet[Any], wanted: RowFilter, *, most: int) -> Sequence[int] |
     so many; else None."""
     if numbers := wanted.get("ids"):
         return numbers  # type: ignore[no-any-return]
-    indexed = wanted.only(["executor", "state", "task"])
+    indexed = wanted.only(["executor", "state", "overdue", "task"])
     if wanted.get("state") != (policy.OPEN,):
         indexed = indexed.without("state")
     if not indexed.given:

@@ -136,7 +136,7 @@ def test_dispatches_count_those_in_flight_within_the_limits(
         factories.once_task(factories.user(uid))
         assert isinstance(pull.answer_pull(uid), Dispatch)
     assert [*tabs(admin_client, DISPATCHES)] == [
-        *("*All", "Open 2", "Succeeded", "Failed", "Expired", "Released", "Cancelled")
+        *("*All", "Open 2", "Overdue 0", "Succeeded", "Failed", "Expired", "Released", "Cancelled")
     ]
     assert "*Open" in tabs(admin_client, f"{DISPATCHES}?state=open&executor=uid_ann")
     viewer = role_user("viewer")
