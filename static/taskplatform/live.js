@@ -85,12 +85,39 @@
     document.dispatchEvent(new Event("renewed"));
   }
 
+  // The script that counts the selected rows knows the boxes of its start only.
+  let known = new Set(document.querySelectorAll("input.action-select"));
+  function knowBoxes() {
+    const boxes = document.querySelectorAll("tr input.action-select");
+    if ([...boxes].some((box) => !known.has(box))) window.Actions?.(boxes);
+    known = new Set(boxes);
+  }
+
+  // Of a list, whose rows stay while some are selected or a menu is open: then only how many are new
+  // is said, and a press of it shows them.
+  function waits(old, fresh) {
+    const button = "list" in old.dataset && document.querySelector(".list-news");
+    if (!button) return false;
+    const isBusy = document.querySelector("#result_list input:checked, #main details[open]") !== null;
+    const rows = [...fresh.querySelectorAll("tr[id]")];
+    const count = isBusy ? rows.filter((row) => !document.getElementById(row.id)).length : 0;
+    button.hidden = !count;
+    button.textContent = button.dataset.news.replace("{count}", String(count));
+    button.onclick = () => {
+      button.hidden = true;
+      show(document.getElementById(old.id), fresh);
+      knowBoxes();
+    };
+    return isBusy;
+  }
+
   async function renew(id) {
     const page = await fetchPage(document.getElementById(id).dataset.liveUrl);
     const fresh = page && page.getElementById(id);
-    if (!fresh) return;
+    if (!fresh || waits(document.getElementById(id), fresh)) return;
     if (!("final" in fresh.dataset)) {
       show(document.getElementById(id), fresh);
+      if ("list" in fresh.dataset) knowBoxes();
       return;
     }
     // Its buttons, facts and history are others now, too.

@@ -10,7 +10,8 @@ from django.contrib import messages
 from django.contrib.admin import ShowFacets, helpers
 from django.contrib.admin import display as admin_display
 from django.contrib.admin.utils import quote, unquote
-from django.contrib.admin.views.main import ERROR_FLAG
+from django.contrib.admin.views.main import ERROR_FLAG, PAGE_VAR
+from django.contrib.messages import get_messages
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import models
 from django.db.models import QuerySet
@@ -49,6 +50,18 @@ else:
     from unfold.admin import ModelAdmin
 
 MAX_SELECTED = 1000
+# In the address of the rows of a list alone, for the list that renews itself.
+PART = "_part"
+
+
+def live_url(request: HttpRequest, changelist: Any) -> str:
+    """Where a list finds its newest rows; "" below the first page, whose rows stay."""
+    is_first = changelist.is_at_the_start and not request.GET.get(PAGE_VAR)
+    if not is_first or ERROR_FLAG in request.GET:
+        return ""
+    query = request.GET.copy()
+    query[PART] = "rows"
+    return f"?{query.urlencode()}"
 
 
 @dataclass(frozen=True)
@@ -160,13 +173,18 @@ class PlatformModelAdmin(ModelAdmin):
         return PlatformChangeList
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        is_part = PART in request.GET
+        if is_part:
+            # Nothing below knows of it, so that no link of the rows has it.
+            request.GET = request.GET.copy()
+            request.GET.pop(PART)
         better = from_search_box(request.GET, self.list_filter) or tidied(request.GET)
         if better is not None:
             return HttpResponseRedirect(f"{request.path}?{better}")
         name = f"{self.opts.app_label}_{self.opts.model_name}"
         views = saved_views.views_of(request.user, name)
         usual = views_page.default_of(views, request.user)
-        if usual is not None and not request.GET and request.method == "GET":
+        if usual is not None and not request.GET and request.method == "GET" and not is_part:
             return HttpResponseRedirect(f"{request.path}?{usual.query}")
         if ERROR_FLAG in request.GET:
             text = gettext("This list does not have the filters of that address; it shows all.")
@@ -180,6 +198,11 @@ class PlatformModelAdmin(ModelAdmin):
             context.update(self.list_context(request, context["cl"]))
             context["zone"] = page_zone()
             context["views"] = views_page.head(self, request, views)
+            context["live_url"] = live_url(request, context["cl"])
+            if is_part:
+                # What is to be said has been said by the page that they renew.
+                get_messages(request)._queued_messages.clear()
+                page.template_name = "admin/includes/list_rows.html"
         return page  # type: ignore[no-any-return]
 
     @admin_display(description=_("Select record"))

@@ -8,9 +8,10 @@ import pytest
 from django.contrib import admin
 from django.contrib.auth.models import User
 from django.contrib.sessions.backends.db import SessionStore
-from django.test import RequestFactory
+from django.test import Client, RequestFactory
 
 from apps.common.admin import PlatformModelAdmin
+from tests import factories
 
 
 class DatedUserAdmin(PlatformModelAdmin):
@@ -57,3 +58,16 @@ def test_failure_of_the_code_itself_is_not_taken_for_a_wrong_address(
     monkeypatch.setattr(DatedUserAdmin, "prepare_page", broken)
     with pytest.raises(ValueError, match="a bug"):
         listed(admin_user, {})
+
+
+def test_rows_of_a_list_come_alone_for_one_that_renews_itself(admin_client: Client) -> None:
+    factories.once_task(factories.user("uid_ann"), title="Shelf photos")
+    address = "/admin/dispatch/oncetask/"
+    whole = admin_client.get(address).content.decode()
+    assert 'data-live-url="?_part=rows"' in whole
+    part = admin_client.get(address, {"_part": "rows"}).content.decode()
+    assert "Shelf photos" in part and "<html" not in part
+    # No link of the rows is one of a part, and further pages stay as they are.
+    assert part.count("_part") == 1
+    assert "data-live-url" not in admin_client.get(address, {"p": "2"}).content.decode()
+    assert Client().get(address, {"_part": "rows"}).status_code == 302
