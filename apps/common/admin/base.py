@@ -176,8 +176,9 @@ class PlatformModelAdmin(ModelAdmin):
         is_part = PART in request.GET
         if is_part:
             # Nothing below knows of it, so that no link of the rows has it.
-            request.GET = request.GET.copy()
-            request.GET.pop(PART)
+            query = request.GET.copy()
+            del query[PART]
+            request.GET = query  # type: ignore[assignment]
         better = from_search_box(request.GET, self.list_filter) or tidied(request.GET)
         if better is not None:
             return HttpResponseRedirect(f"{request.path}?{better}")
