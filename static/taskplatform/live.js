@@ -85,14 +85,6 @@
     document.dispatchEvent(new Event("renewed"));
   }
 
-  // The script that counts the selected rows knows the boxes of its start only.
-  let known = new Set(document.querySelectorAll("input.action-select"));
-  function knowBoxes() {
-    const boxes = document.querySelectorAll("tr input.action-select");
-    if ([...boxes].some((box) => !known.has(box))) window.Actions?.(boxes);
-    known = new Set(boxes);
-  }
-
   // Of a list, whose rows stay while some are selected or a menu is open: then only how many are new
   // is said, and a press of it shows them.
   function waits(old, fresh) {
@@ -106,7 +98,6 @@
     button.onclick = () => {
       button.hidden = true;
       show(document.getElementById(old.id), fresh);
-      knowBoxes();
     };
     return isBusy;
   }
@@ -117,7 +108,6 @@
     if (!fresh || waits(document.getElementById(id), fresh)) return;
     if (!("final" in fresh.dataset)) {
       show(document.getElementById(id), fresh);
-      if ("list" in fresh.dataset) knowBoxes();
       return;
     }
     // Its buttons, facts and history are others now, too.

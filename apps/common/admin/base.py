@@ -202,7 +202,8 @@ class PlatformModelAdmin(ModelAdmin):
             context["live_url"] = live_url(request, context["cl"])
             if is_part:
                 # What is to be said has been said by the page that they renew.
-                get_messages(request)._queued_messages.clear()
+                said: Any = get_messages(request)
+                said._queued_messages.clear()
                 page.template_name = "admin/includes/list_rows.html"
         return page  # type: ignore[no-any-return]
 
