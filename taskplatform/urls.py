@@ -20,6 +20,7 @@ from apps.common.api.problems import handler400, handler403, handler404, handler
 from apps.reports.admin import capacity as capacity_page
 from apps.reports.admin import failures, governance
 from apps.reports.admin import pages as report_pages
+from apps.reports.admin.overview import strip
 from apps.reports.admin.overview.page import OVERVIEW_URL, refreshed
 from apps.reports.metrics import MetricsView
 from taskplatform import audit_page, health, system_page
@@ -64,6 +65,7 @@ urlpatterns = [
         name="governance_fix",
     ),
     path("admin/overview/", admin.site.admin_view(refreshed), name=OVERVIEW_URL),
+    path("admin/overview/said/", admin.site.admin_view(strip.said), name=strip.SAID_URL),
     path("admin/system/", admin.site.admin_view(system_page.system), name="system"),
     path("admin/settings/", admin.site.admin_view(preferences), name=PREFERENCES_URL),
     path("admin/jobs/worker/asyncflow/", admin.site.admin_view(asyncflow_page), name="asyncflow"),

@@ -16,6 +16,7 @@ def clear_caches() -> None:
     from apps.jobs.services.slices import forget_slice_map
     from apps.jobs.services.type_snapshots import forget_type_snapshots
     from apps.reports.services import lately, standing
+    from apps.reports.watches import troubles
 
     cache.clear()
     register.forget_seen()
@@ -25,7 +26,8 @@ def clear_caches() -> None:
     looks.clear()
     forget_type_snapshots()
     forget_slice_map()
-    for kept in (planning.counted, lately.hours, standing.longest_dues, standing.sheets):
+    facts = (standing.longest_dues, standing.sheets, troubles.found)
+    for kept in (planning.counted, lately.hours, *facts):
         kept.forget()
 
 

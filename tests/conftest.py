@@ -193,6 +193,7 @@ def patched_product() -> Iterator[None]:
     from apps.common.masking import names
     from apps.dispatch.services import planning
     from apps.reports.services import lately, standing
+    from apps.reports.watches import troubles
     from tests.emptying import empty_database
 
     with pytest.MonkeyPatch.context() as patch:
@@ -202,7 +203,8 @@ def patched_product() -> Iterator[None]:
         patch.setattr(names, "_sources", [])
         patch.setattr(tidy, "LONGEST_REST", 0.0)
         # Each page of a test shows what the test has just done.
-        for kept in (planning.counted, lately.hours, standing.longest_dues, standing.sheets):
+        facts = (standing.longest_dues, standing.sheets, troubles.found)
+        for kept in (planning.counted, lately.hours, *facts):
             patch.setattr(kept, "seconds", 0.0)
         # After each test that commits.
         patch.setattr(TransactionTestCase, "_fixture_teardown", empty_database)

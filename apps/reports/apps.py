@@ -9,9 +9,12 @@ class ReportsConfig(AppConfig):
     verbose_name = _("Reports")
 
     def ready(self) -> None:
+        from apps.common import tidy
         from apps.journal.services.retention import readers
         from apps.reports.checks import check_stored
+        from apps.reports.services.problems import forget
         from apps.reports.services.rollup import read_until
 
         readers.append(read_until)
+        tidy.register("problems", forget)
         register(check_stored, Tags.database)

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from django.db import models
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from apps.common.fields import KeyField, References
 
@@ -99,3 +100,57 @@ class ErrorGroup(models.Model):
 
     def __str__(self) -> str:
         return f"{self.type_or_task}: {self.sample}"
+
+
+class Problem(models.Model):
+    """What people have said about something that is wrong, and when it was seen to be so.
+
+    `kind` and `key` name it: of what a watch finds they are the key of the watch and the subject.
+    It is snoozed `until` then; `changed_at` is when somebody last said something.
+    """
+
+    class State(models.TextChoices):
+        NEW = "new", pgettext_lazy("problem", "new")
+        SEEN = "seen", pgettext_lazy("problem", "seen")
+        SNOOZED = "snoozed", _("snoozed")
+        SOLVED = "solved", pgettext_lazy("problem", "solved")
+
+    MAX_NOTE = 500
+
+    kind = KeyField(max_length=32)
+    key = KeyField(max_length=200)
+    state = KeyField(max_length=8, choices=State.choices, default=State.NEW, db_default=State.NEW)
+    by = models.CharField(max_length=160, blank=True, default="", db_default="")
+    note = models.CharField(max_length=MAX_NOTE, blank=True, default="", db_default="")
+    until = models.DateTimeField(null=True)
+    first_seen = models.DateTimeField()
+    last_seen = models.DateTimeField()
+    changed_at = models.DateTimeField()
+
+    class Meta:
+        verbose_name = _("problem")
+        verbose_name_plural = _("problems")
+        default_permissions = ()
+        constraints = [models.UniqueConstraint(fields=["key", "kind"], name="problem_once")]
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.key}"
+
+
+class StandingMinute(models.Model):
+    """How things stood at the beginning of a minute (`start`, epoch seconds): jobs waiting,
+    dispatches open, people silent with work in hand and troubles, each counted up to a limit."""
+
+    start = models.PositiveBigIntegerField(primary_key=True)
+    waiting = models.PositiveIntegerField(default=0, db_default=0)
+    open = models.PositiveIntegerField(default=0, db_default=0)
+    silent = models.PositiveIntegerField(default=0, db_default=0)
+    troubles = models.PositiveIntegerField(default=0, db_default=0)
+
+    class Meta:
+        verbose_name = _("minute of the standing")
+        verbose_name_plural = _("minutes of the standing")
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"{self.start}"

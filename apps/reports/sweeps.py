@@ -5,12 +5,38 @@ from __future__ import annotations
 from celery import shared_task
 
 from apps.common import clock
+from apps.common.db import apart
 from apps.common.leases import sweep_lease
-from apps.reports.services import rollup
+from apps.dispatch.services import planning
+from apps.reports.services import rollup, standing, standing_minutes
+from apps.reports.watches import troubles
+
+# Beyond these numbers nobody counts.
+_MAX_COUNTED = 5_000
 
 
 @shared_task(name=rollup.SWEEP)
 def roll_up() -> int:
-    """Add up what ended, for a quarter of a minute at most; returns how many seconds of it."""
+    """Add up what ended, for a quarter of a minute at most, and keep how things stand; returns how
+    many seconds of it."""
     with sweep_lease(rollup.SWEEP, at_most=rollup.MAX_TIME) as mine:
-        return rollup.roll_up(until=clock.now() + rollup.MAX_TIME / 4) if mine else 0
+        if not mine:
+            return 0
+        with apart("keeping how things stand"):
+            note_standing()
+        return rollup.roll_up(until=clock.now() + rollup.MAX_TIME / 4)
+
+
+def note_standing() -> None:
+    """Keep how things stand, once a minute."""
+    now = clock.now()
+    if standing_minutes.is_noted(now):
+        return
+    sheet = standing.standing()
+    standing_minutes.note(
+        now,
+        waiting=sheet.jobs(_MAX_COUNTED).ready,
+        open=sheet.open_dispatches(_MAX_COUNTED)[0],
+        silent=planning.numbers().silent.count,
+        troubles=sum(each.snoozed_until is None for each in troubles.troubles()),
+    )

@@ -22,6 +22,7 @@ from apps.common.models import SentForm, SweepLease
 from apps.common.sweeps import tidy_up
 from apps.jobs.models import Bucket, Hold
 from apps.journal.models import SinkReject
+from apps.reports.models import Problem
 from taskplatform import beat
 from tests import alerts, factories
 from tests.emptying import undone
@@ -46,6 +47,8 @@ BOUNDS = {
     "dispatch.ArchivedTask": "TASK_RETENTION; dispatch.purge",
     "reports.Rollup": "REPORT_…_KEPT, but days for ever; reports.rollup",
     "reports.RollupBucket": "REPORT_…_KEPT, but a row a day for ever; reports.rollup",
+    "reports.Problem": "90 days after the last word; common.tidy",
+    "reports.StandingMinute": "seven days; reports.rollup",
     "reports.ErrorGroup": "REPORT_ERRORS_KEPT, at most 200,000; reports.rollup",
     "schedules.Schedule": "90 days after its end; schedules.purge",
     "schedules.ScheduleRun": "90 days; schedules.purge",
@@ -132,6 +135,12 @@ def hold(at: datetime) -> Model:
     )
 
 
+def problem(at: datetime) -> Model:
+    return Problem.objects.create(
+        kind="paused", key=str(at.timestamp()), first_seen=at, last_seen=at, changed_at=at
+    )
+
+
 def lease(at: datetime) -> Model:
     return SweepLease.objects.create(name=f"journal.sink.{at.timestamp()}", finished_at=at)
 
@@ -198,6 +207,7 @@ SMALL: dict[Callable[[datetime], Model], timedelta] = {
     delivery: timedelta(days=90),
     alert: timedelta(days=90),
     report_run: timedelta(days=90),
+    problem: timedelta(days=90),
 }
 
 

@@ -60,6 +60,7 @@ PAGES = {
     "system/": VIEWER,
     "governance/<str:number>/": CONFIGURER,
     "overview/": VIEWER,
+    "overview/said/": OPERATOR,
     "reports/": VIEWER,
     "reports/csv/": VIEWER,
     "search/": VIEWER,

@@ -1,21 +1,31 @@
-"""The alerts that fire, as a watch: whoever looks at the home page sees them first."""
+"""The alerts that fire, and that nobody would be told of them, as watches: whoever looks at the
+home page sees them first."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 
-from django.db.models import Case, Value, When
+from django.db.models import Case, Q, Value, When
+from django.urls import reverse
+from django.utils import timezone
 
-from apps.alerts.models import Alert, AlertRule
-from apps.common.admin.html import page_url
+from apps.alerts.models import Alert, AlertRule, Channel
+from apps.alerts.services.alerts import snooze
+from apps.alerts.services.settings import unheard
+from apps.common.admin.html import list_url, page_url
+from apps.common.errors import NotFound
 from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.reports.services.standing import Standing
-from apps.reports.watches.base import MAX_FOUND, Reading, Watch
-from apps.reports.watches.subjects import Way
+from apps.reports.watches.base import ADVICE, CRITICAL, MAX_FOUND, WARNING, Reading, Watch
+from apps.reports.watches.plans import QUOTA_UNFILLED, WILL_NOT_FILL
+from apps.reports.watches.subjects import WAYS, Way
 
-ALERT = "alert"
+ALERT, UNHEARD = "alert", "unheard"
 _CRITICAL = AlertRule.Severity.CRITICAL
+# Alerts of today that are counted, and rules that are named.
+_MAX_COUNTED, _MAX_NAMED = 1_000, 3
 
 
 def said(alert: Alert) -> Message:
@@ -26,17 +36,101 @@ def said(alert: Alert) -> Message:
 
 
 def _firing(sheet: Standing) -> Iterator[Reading]:
-    """The critical ones first, then those that began to fire last."""
+    """The critical ones first, then those that began to fire last; snoozed ones at the end."""
+    snoozed = Q(snoozed_until__gt=sheet.now)
     worst = Case(When(rule__severity=_CRITICAL, then=Value(0)), default=Value(1))
-    found = Alert.objects.filter(Alert.in_state(Alert.State.FIRING, sheet.now))
-    for alert in found.select_related("rule").order_by(worst, "-fired_at", "-pk")[:MAX_FOUND]:
-        text = _("{rule}: {text}", rule=alert.rule.name, text=said(alert))
-        words = _("Critical since {since}.") if alert.rule.severity == _CRITICAL else _SINCE
-        why = Message(words.template, since=alert.fired_at or alert.since)
-        yield Reading(ALERT, str(alert.pk), text=text, why=why)
+    is_put_off = Case(When(snoozed, then=Value(1)), default=Value(0))
+    found = Alert.objects.filter(resolved_at=None, fired_at__isnull=False).select_related("rule")
+    order = (is_put_off, worst, "-fired_at", "-pk")
+    alerts = list(found.order_by(*order)[:MAX_FOUND])
+    now = _read_now(alerts, sheet)
+    for alert in alerts:
+        yield _reading(alert, now.get((alert.rule.kind, alert.subject)), sheet.now)
 
 
-_SINCE = _("Since {since}.")
+def _read_now(alerts: list[Alert], sheet: Standing) -> dict[tuple[str, str], Reading]:
+    """What the watches of these alerts read at the moment: the facts are read already."""
+    watches = {alert.rule.kind: alert.rule.watch for alert in alerts}
+    wanted = {(alert.rule.kind, alert.subject) for alert in alerts}
+    return {
+        (kind, each.subject): each
+        for kind, watch in watches.items()
+        for each in watch.read(sheet)
+        if (kind, each.subject) in wanted
+    }
+
+
+def _reading(alert: Alert, read: Reading | None, now: datetime) -> Reading:
+    rule, since = alert.rule, alert.fired_at or alert.since
+    kind, _colon, name = alert.subject.partition(":")
+    is_wrong = read is not None and read.value is not None and rule.limit.is_passed(read.value)
+    text = _("{rule}: {text}", rule=rule.name, text=said(alert))
+    if read is not None and is_wrong and read.facts:
+        text = rule.watch.say_now(read, alert.name, rule.limit) or text
+    why = _("began {since}", since=since)
+    if read is not None and read.why:
+        why = _("{reason} · {more}", reason=read.why, more=why)
+    if alert.notified_at is None:
+        why = _("{reason} · {more}", reason=why, more=_("told nobody"))
+    covered = [(rule.kind, alert.subject)]
+    if rule.kind == QUOTA_UNFILLED.key:
+        covered.append((WILL_NOT_FILL.key, alert.subject))
+    return Reading(
+        ALERT,
+        str(alert.pk),
+        text=text,
+        why=why,
+        since=since,
+        severity=CRITICAL if rule.severity == _CRITICAL else WARNING,
+        icon=rule.watch.icon,
+        via=(read.via if read is not None else None) or rows_of(kind, name),
+        instead=covered,
+        snoozed_until=alert.snoozed_until if alert.is_snoozed(now) else None,
+    )
+
+
+def rows_of(kind: str, name: str) -> Way | None:
+    """The page of what an alert is about, by its name."""
+    if kind not in WAYS:
+        return None
+    first = WAYS[kind][0]
+    return first._replace(url=lambda _alert, _row: first.url(name, None))
+
+
+def _nobody(sheet: Standing) -> Iterator[Reading]:
+    rules = list(unheard().order_by("name").values_list("name", flat=True)[: MAX_FOUND + 1])
+    if not rules:
+        return
+    if not Channel.objects.filter(enabled=True).exists():
+        today = timezone.localtime(sheet.now).replace(hour=0, minute=0, second=0, microsecond=0)
+        count = Alert.objects.filter(fired_at__gte=today)[:_MAX_COUNTED].count()
+        why = _("Alerts that fired today and were seen on this page only: {count}", count=count)
+        add = Way("alerts.add_channel", _("Add channel"), lambda *_of: reverse(_ADD_CHANNEL))
+        text = _("Alerts reach nobody: no channel is set")
+        yield Reading(UNHEARD, "channels", text=text, why=why, via=add)
+        return
+    named = " · ".join(rules[:_MAX_NAMED])
+    yield Reading(
+        UNHEARD,
+        "rules",
+        text=_("Alert rules without a channel notify nobody: {count}", count=len(rules)),
+        why=f"{named} · …" if len(rules) > _MAX_NAMED else named,
+        via=Way(
+            "alerts.view_alertrule",
+            _("Alert rules"),
+            lambda *_of: list_url("alerts_alertrule"),
+        ),
+    )
+
+
+def _snooze(name: str, time: timedelta, actor: str) -> None:
+    alert = Alert.objects.filter(pk=name).first()
+    if alert is None:
+        raise NotFound(_("The alert does not exist any more."))
+    snooze(alert=alert, time=time, actor=actor, reason="")
+
+
+_ADD_CHANNEL = "admin:alerts_channel_add"
 FIRING = Watch(
     key="alerts",
     title=_("No alert fires."),
@@ -48,5 +142,16 @@ FIRING = Watch(
             lambda name, _row: page_url("alerts_alert", name),
         )
     },
-    is_urgent=True,
+    severity=WARNING,
+    snooze=_snooze,
+)
+NOBODY_TOLD = Watch(
+    key="unheard",
+    title=_("Alerts reach somebody"),
+    read=_nobody,
+    leads={
+        UNHEARD: Way("alerts.view_channel", _("Channels"), lambda *_of: list_url("alerts_channel"))
+    },
+    severity=ADVICE,
+    icon="notifications_off",
 )

@@ -99,6 +99,11 @@ class JobType(Edited):
     paused = models.BooleanField(_("paused"), default=False)
     pause_reason = models.CharField(_("reason of the pause"), max_length=500, blank=True)
     paused_until = models.DateTimeField(_("paused until"), null=True, blank=True)
+    # Who paused it and since when; it follows from `paused`.
+    paused_at = models.DateTimeField(_("paused since"), null=True, editable=False)
+    paused_by = models.CharField(
+        _("paused by"), max_length=160, blank=True, default="", db_default="", editable=False
+    )
     breaker_enabled = models.BooleanField(_("breaker"), default=False)
     breaker_failure_rate = models.FloatField(_("opens at a failure rate of"), default=0.5)
     breaker_window_seconds = models.PositiveIntegerField(_("counted over (s)"), default=60)
@@ -165,6 +170,8 @@ class JobType(Edited):
             paused=self.paused,
             pause_reason=self.pause_reason,
             paused_until=self.paused_until,
+            paused_at=self.paused_at,
+            paused_by=self.paused_by,
             breaker=BreakerPolicy(
                 enabled=self.breaker_enabled,
                 failure_rate=self.breaker_failure_rate,

@@ -75,6 +75,8 @@ class TypeSnapshot:
     paused: bool
     pause_reason: str
     paused_until: datetime | None
+    paused_at: datetime | None
+    paused_by: str
     breaker: BreakerPolicy
 
     @cached_property

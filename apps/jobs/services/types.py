@@ -84,6 +84,7 @@ def _create(name: str, settings: Mapping[str, Any], *, actor: str) -> JobType:
     errors = list(type_settings.name_faults(name))
     job_type = JobType.made(name=name, now=now, actor=actor)
     _fill(Revision(job_type), settings, errors=errors)
+    _note_pause(job_type, now, actor)
     there = _("{name} exists already; change it by PATCH /api/v1/job-types/{name}/.", name=name)
     with unless_taken(there, field="name"):
         job_type.save(force_insert=True)
@@ -215,11 +216,18 @@ def ensure_types(
 
 
 # --- the steps ----------------------------------------------------------------------------------
+def _note_pause(job_type: JobType, now: datetime, actor: str) -> None:
+    job_type.paused_at = now if job_type.paused else None
+    job_type.paused_by = actor[:160] if job_type.paused else ""
+
+
 def _change(
     revision: Revision[JobType], changes: Mapping[str, Any], event: str, **logged: Any
 ) -> JobType:
     """Validate the changes and write them, if they change anything."""
     _fill(revision, changes, errors=[])
+    if "paused" in revision.changed:
+        _note_pause(revision.row, logged["now"], logged["actor"])
     if revision.write(event, **logged):
         _forget()
         # More may run now than before.

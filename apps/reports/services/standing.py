@@ -30,8 +30,10 @@ LATELY = timedelta(minutes=15)
 _MAX_READ = 5_000
 # Schedules in trouble that are read.
 MAX_IN_TROUBLE = 1_000
-# How soon a quota ends that should be nearly handed out, and how many of them are read.
+# How soon a quota ends that should be nearly handed out; and that of those that are read, and how
+# many of them.
 ENDING = timedelta(minutes=60)
+ENDING_SOON = timedelta(hours=2)
 MAX_ENDING = 1_000
 
 
@@ -132,13 +134,13 @@ class Standing:
 
     @cached_property
     def quotas_ending(self) -> list[OnceTask]:
-        """The active once tasks that are due and end within ENDING, with their `standing`: the
+        """The active once tasks that are due and end within ENDING_SOON, with their `standing`: the
         first MAX_ENDING."""
         ending = OnceTask.objects.select_related("executor").filter(
             status=OnceTask.Status.ACTIVE,
             start_at__lte=self.now,
             end_at__gt=self.now,
-            end_at__lte=self.now + ENDING,
+            end_at__lte=self.now + ENDING_SOON,
         )
         tasks = list(ending.order_by("end_at")[:MAX_ENDING])
         read_standings(tasks, now=self.now)

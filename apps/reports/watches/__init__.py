@@ -25,6 +25,8 @@ WATCHES: list[Watch] = [
     jobs.OLDEST_DUE,
     processes.WORKER_SILENT,
     plans.QUOTA_UNFILLED,
+    plans.WILL_NOT_FILL,
+    processes.BEAT_LATE,
     processes.SWEEP_OVERDUE,
     jobs.BREAKER_OPEN,
     jobs.BACKLOG_GROWTH,

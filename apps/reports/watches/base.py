@@ -3,9 +3,10 @@ and may mend it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from django.urls import reverse
@@ -20,6 +21,9 @@ from apps.reports.watches.subjects import WAYS, Way, names_of
 
 # Who makes API keys configures the platform, and may run its sweeps.
 CONFIGURES = "access.change_apiclient"
+# How bad it is, the worst first; what has none stands only on the page of governance.
+CRITICAL, WARNING, HELD, ADVICE = "critical", "warning", "held", "advice"
+SEVERITIES = (CRITICAL, WARNING, HELD, ADVICE)
 # Further findings of a watch about subjects of one kind are not listed.
 MAX_FOUND = 20
 
@@ -31,6 +35,11 @@ class Reading(NamedTuple):
     limited to a `target`, "" for the name. `text` is the sentence where the watch says none, and
     `why` a remark; of what is wrong `look` fills both in. `row` is the number of the subject's row
     where it is known.
+
+    It has been wrong `since`. `facts` are for a sentence with more than one figure. `severity` and
+    `icon` are those of the watch where it names none, `via` a page before all others. It stands
+    `instead` of what the watches read of these subjects: (key, subject), or (key, "") for all of
+    them. Somebody has put it off until `snoozed_until`.
     """
 
     kind: str
@@ -40,6 +49,13 @@ class Reading(NamedTuple):
     text: str = ""
     why: str = ""
     row: int | None = None
+    since: datetime | None = None
+    facts: Mapping[str, Any] = {}
+    severity: str = ""
+    icon: str = ""
+    via: Way | None = None
+    instead: Collection[tuple[str, str]] = ()
+    snoozed_until: datetime | None = None
 
     @property
     def subject(self) -> str:
@@ -75,8 +91,9 @@ class Watch:
 
     `title` is the sentence that holds while all is well. By kind of subject, `says` is what is
     wrong, of a {name} whose {value} has passed the {limit} (`shows` writes these two), `advice`
-    what to do, and `leads` a page that helps or mends, besides those of the subject. What
-    `is_urgent` stands on the home page.
+    what to do, and `leads` a page that helps or mends, besides those of the subject. `says_now` is
+    the sentence of a reading with `facts`. What has a `severity` stands on the home page, too;
+    where more is to be done than to leave it out there, `snooze(name, time, actor)` does it.
     """
 
     key: str
@@ -84,11 +101,14 @@ class Watch:
     read: Callable[[Standing], Iterable[Reading]]
     limit: Limit = NO_LIMIT
     says: Mapping[str, Message] = field(default_factory=dict)
+    says_now: Mapping[str, Message] = field(default_factory=dict)
     shows: Callable[[float], str] = str
     advice: Mapping[str, Message] = field(default_factory=dict)
     leads: Mapping[str, Way] = field(default_factory=dict)
     fix: Fix | None = None
-    is_urgent: bool = False
+    severity: str = ""
+    icon: str = "error"
+    snooze: Callable[[str, timedelta, str], object] | None = None
 
     @property
     def number(self) -> str:
@@ -100,11 +120,23 @@ class Watch:
         a kind that the watch does not read."""
         if kind not in self.says:
             return None
+        return Message(self.says[kind].template, **self._figures(name, value, limit))
+
+    def _figures(self, name: str, value: float, limit: Limit) -> dict[str, str]:
         least = "" if limit.threshold is None else self.shows(limit.threshold)
-        return Message(self.says[kind].template, name=name, value=self.shows(value), limit=least)
+        return {"name": name, "value": self.shows(value), "limit": least}
+
+    def say_now(self, read: Reading, name: str, limit: Limit) -> Message | None:
+        """The sentence of a reading, with all its figures if it has them."""
+        value = read.value or 0.0
+        if not read.facts:
+            return self.say(read.kind, name, value, limit)
+        said = self.says_now[read.kind].template
+        return Message(said, **self._figures(name, value, limit), **read.facts)
 
     def _pages(self, read: Reading) -> list[Way]:
-        return [*WAYS.get(read.kind, ()), *filter(None, [self.leads.get(read.kind)])]
+        pages = [*WAYS.get(read.kind, ()), self.leads.get(read.kind), read.via]
+        return [each for each in pages if each is not None]
 
     def is_seen(self, read: Reading, may: Callable[[str], bool]) -> bool:
         """Whether somebody with these permissions may see the page of the subject, if it has
@@ -162,12 +194,13 @@ def seen(found: Looked, may: Callable[[str], bool]) -> Looked | None:
     return None if found.findings and not shown else found._replace(findings=shown)
 
 
-def look(watch: Watch, sheet: Standing) -> Looked:
-    """Look once, by the watch's own limit."""
+def look(watch: Watch, sheet: Standing, *, has_snoozed: bool = False) -> Looked:
+    """Look once, by the watch's own limit; what is snoozed only if asked for."""
     try:
         wrong: dict[str, list[Reading]] = {}
         for each in watch.read(sheet):
-            if each.value is not None and watch.limit.is_passed(each.value):
+            is_told = has_snoozed or each.snoozed_until is None
+            if is_told and each.value is not None and watch.limit.is_passed(each.value):
                 wrong.setdefault(each.kind, []).append(each)
         # Many of one kind leave room for those of another.
         read = [each for some in wrong.values() for each in some[:MAX_FOUND]]
@@ -178,7 +211,7 @@ def look(watch: Watch, sheet: Standing) -> Looked:
 
 
 def _worded(watch: Watch, read: Reading, name: str) -> Reading:
-    text = read.text or watch.say(read.kind, name, read.value or 0.0, watch.limit)
+    text = read.text or watch.say_now(read, name, watch.limit)
     if not text:
         raise LookupError(f"{watch.key} says nothing of a {read.kind}")
     return read._replace(text=text, why=read.why or watch.advice.get(read.kind, ""))

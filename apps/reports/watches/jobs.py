@@ -9,8 +9,10 @@ from datetime import datetime, timedelta
 from django.db import connection
 
 from apps.common.admin.display import duration_of
+from apps.common.admin.html import list_url
 from apps.common.db import fetch, fetch_each, force_index, table
 from apps.common.masking import redact
+from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.jobs.models import Job
 from apps.jobs.rules import breaker
@@ -18,17 +20,28 @@ from apps.jobs.rules import transitions as t
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services import counts, inbox, types
 from apps.journal.services.minutes import second_of
-from apps.reports.models import Rollup
+from apps.reports.models import ErrorGroup, Rollup
 from apps.reports.rules.coverage import DAY, EIGHT_DAYS, HOUR, floor
 from apps.reports.rules.limits import Limit
 from apps.reports.rules.outcomes import JOB
 from apps.reports.rules.tally import TYPE, error_value
 from apps.reports.services.standing import Standing
-from apps.reports.watches.base import MAX_FOUND, Reading, RuleWatch, Watch, share, time
+from apps.reports.watches.base import (
+    HELD,
+    MAX_FOUND,
+    WARNING,
+    Reading,
+    RuleWatch,
+    Watch,
+    share,
+    time,
+)
 from apps.reports.watches.subjects import ERROR, INBOX, JOB_TYPE, Way, act_on
 
 # Fewer ended jobs say nothing about a share of failures.
 MIN_ENDED = 20
+# Types whose newest error is read.
+_MAX_QUOTED = 3
 # Of the reason of a pause.
 _MAX_REASON = 200
 UNUSED = timedelta(days=90)
@@ -43,17 +56,42 @@ _STATES = (*t.FINAL, *t.WAITING, t.RUNNING)
 
 
 def _failures(sheet: Standing) -> Iterator[Reading]:
+    left = _MAX_QUOTED
     for name in sheet.type_names:
         found = sheet.ended_lately.get(name)
-        is_enough = found is not None and found.ended >= MIN_ENDED
-        yield Reading(JOB_TYPE, name, found.failed_share if found and is_enough else None)
+        if found is None or found.ended < MIN_ENDED:
+            yield Reading(JOB_TYPE, name, None)
+            continue
+        why = ""
+        if left and FAILURE_RATE.limit.is_passed(found.failed_share):
+            left -= 1
+            why = _newest_error(name)
+        via = _failed_jobs(name, found.failed)
+        facts = {"ended": f"{found.ended:,}", "failed": f"{found.failed:,}"}
+        yield Reading(JOB_TYPE, name, found.failed_share, why=why, facts=facts, via=via)
+
+
+def _newest_error(type_: str) -> str:
+    """The error that most of the newest failed jobs of the type ended with, in quotes."""
+    errors = Counter(key for _type, key in _newest_errors(type_)).most_common(1)
+    if not errors:
+        return ""
+    same = ErrorGroup.objects.filter(error_key=errors[0][0], type_or_task=type_, source=JOB)
+    line = same.values_list("sample", flat=True).first()
+    return _("“{text}”", text=str(redact(line))[:_MAX_REASON]) if line else ""
+
+
+def _failed_jobs(type_: str, count: int) -> Way:
+    url = list_url("jobs_job", type=type_, status=t.FAILED)
+    return Way("jobs.view_job", _("See the {count}", count=f"{count:,}"), lambda *_of: url)
 
 
 def _due(sheet: Standing) -> Iterator[Reading]:
     paused = {each.name for each in sheet.types if each.is_paused(sheet.now)}
     for name, since in sheet.oldest_due_by_type.items():
         if name not in paused:
-            yield Reading(JOB_TYPE, name, max(0.0, (sheet.now - since).total_seconds()))
+            waited = max(0.0, (sheet.now - since).total_seconds())
+            yield Reading(JOB_TYPE, name, waited, since=since)
 
 
 def _backlogs(sheet: Standing) -> Iterator[Reading]:
@@ -74,18 +112,35 @@ def _breakers(sheet: Standing) -> Iterator[Reading]:
 
 
 def _paused(sheet: Standing) -> Iterator[Reading]:
-    for each in sheet.types:
-        if each.is_paused(sheet.now):
-            yield Reading(JOB_TYPE, each.name, why=_pause(each), row=each.pk)
+    paused = [each for each in sheet.types if each.is_paused(sheet.now)]
+    waiting = counts.ready_of([each.name for each in paused]) if paused else {}
+    for each in paused:
+        facts = {}
+        if each.paused_at is not None:
+            ready = _waiting(waiting[each.name])
+            facts = {"by": _person(each.paused_by), "since": each.paused_at, "waiting": ready}
+        yield Reading(
+            JOB_TYPE, each.name, why=_pause(each), row=each.pk, since=each.paused_at, facts=facts
+        )
+
+
+def _waiting(count: int) -> Message:
+    if count < 2:
+        return _("one job waits") if count else _("no job waits")
+    more = "+" if count >= counts.MAX_COUNTED else ""
+    return _("{count} jobs wait", count=f"{count:,}{more}")
+
+
+def _person(actor: str) -> str:
+    return actor.removeprefix("admin:")
 
 
 def _pause(known: TypeSnapshot) -> str:
     reason = str(redact(known.pause_reason))[:_MAX_REASON]
-    if known.paused_until is None:
-        return reason
-    if not reason:
-        return _("until {at}", at=known.paused_until)
-    return _("until {at}: {reason}", at=known.paused_until, reason=reason)
+    ends = _("no end was set")
+    if known.paused_until is not None:
+        ends = _("until {at}", at=known.paused_until)
+    return _("“{reason}” · {ends}", reason=reason, ends=ends) if reason else ends
 
 
 # --- G7 -------------------------------------------------------------------------------------------
@@ -156,15 +211,19 @@ def _same_failures(sheet: Standing) -> Iterator[Reading]:
 
 def _newest_errors(type_: str) -> list[tuple[str, str]]:
     """Type and key of the errors that the newest failed jobs of the type ended with."""
-    # The end of the range of the index that each database counts them by.
+    rows = fetch(f"SELECT error_key FROM {_newest_failed()} LIMIT {SAMPLE}", [type_])
+    return [(type_, key) for (key,) in rows if key]
+
+
+def _newest_failed() -> str:
+    """The failed jobs of a type from the end of the range of the index that each database counts
+    them by."""
     is_mysql = connection.vendor == "mysql"
     newest = "affinity_host DESC, order_key DESC, id DESC" if is_mysql else "id DESC"
-    rows = fetch(
-        f"SELECT error_key FROM {table(Job)}{force_index('job_claim')} "
-        f"WHERE status = '{t.FAILED}' AND type = %s ORDER BY {newest} LIMIT {SAMPLE}",
-        [type_],
+    return (
+        f"{table(Job)}{force_index('job_claim')} "
+        f"WHERE status = '{t.FAILED}' AND type = %s ORDER BY {newest}"
     )
-    return [(type_, key) for (key,) in rows if key]
 
 
 def _failed(type_: str, key: str) -> int:
@@ -190,7 +249,11 @@ FAILURE_RATE = RuleWatch(
             "limit is {limit}."
         )
     },
+    says_now={
+        JOB_TYPE: _("{failed} of {ended} {name} jobs failed in 15 min; the limit is {limit}")
+    },
     shows=share,
+    severity=WARNING,
     label=_("failure rate: too many jobs of a type fail"),
     nothing=_("A type counts from {count} ended jobs in 15 minutes on.", count=MIN_ENDED),
 )
@@ -203,6 +266,8 @@ OLDEST_DUE = RuleWatch(
         JOB_TYPE: _("A job of type {name} has been due for {value}; the limit is {limit}."),
     },
     shows=time,
+    severity=WARNING,
+    icon="hourglass_top",
     label=_("longest due: a job of a type waits too long"),
 )
 BREAKER_OPEN = RuleWatch(
@@ -210,8 +275,9 @@ BREAKER_OPEN = RuleWatch(
     title=_("Breakers are closed"),
     read=_breakers,
     says={JOB_TYPE: _("The breaker of the job type {name} is open: its jobs do not start.")},
+    severity=WARNING,
+    icon="electrical_services",
     label=_("open breaker"),
-    is_urgent=True,
 )
 BACKLOG_GROWTH = RuleWatch(
     key="backlog_growth",
@@ -225,6 +291,8 @@ BACKLOG_GROWTH = RuleWatch(
         )
     },
     shows="{:,.0f}".format,
+    severity=WARNING,
+    icon="trending_up",
     label=_("growing backlog: more jobs come than end"),
 )
 PAUSED = Watch(
@@ -232,14 +300,17 @@ PAUSED = Watch(
     title=_("Job types run"),
     read=_paused,
     says={JOB_TYPE: _("The job type {name} is paused: its jobs wait.")},
+    says_now={JOB_TYPE: _("{name} is paused by {by} since {since}; {waiting}")},
     leads={JOB_TYPE: Way("jobs.operate_jobtype", _("Resume"), act_on("jobs_jobtype", "resume"))},
-    is_urgent=True,
+    severity=HELD,
+    icon="pause_circle",
 )
 INBOX_ROWS = Watch(
     key="inbox",
     title=_("The rows of the inbox become jobs"),
     read=_inbox,
-    is_urgent=True,
+    severity=WARNING,
+    icon="inbox",
 )
 UNUSED_TYPES = Watch(
     key="G7",

@@ -2,23 +2,98 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
 
+from django.db.models import Count
+
+from apps.common.admin.html import page_url
 from apps.common.messages import Message as _
-from apps.dispatch.models import Executor
+from apps.dispatch.models import Dispatch, Executor, OnceTask, Source
+from apps.dispatch.services.past import members_of
 from apps.reports.rules.limits import Limit
-from apps.reports.services.standing import Standing
-from apps.reports.watches.base import Reading, RuleWatch, share
-from apps.reports.watches.subjects import ONCE_TASK, SCHEDULE, SCHEDULE_RUN
+from apps.reports.services.standing import ENDING, Standing
+from apps.reports.watches.base import WARNING, Reading, RuleWatch, Watch, share
+from apps.reports.watches.subjects import ONCE_TASK, SCHEDULE, SCHEDULE_RUN, Way
 from apps.schedules.rules import trouble
+
+# Of the quotas that are not full, so many are looked at.
+_MAX_UNFILLED = 20
+_HOUR = timedelta(hours=1)
 
 
 def _quotas(sheet: Standing) -> Iterator[Reading]:
     for task in sheet.quotas_ending:
         found = task.standing
-        if found.quota:
+        if found.quota and task.end_at is not None and task.end_at <= sheet.now + ENDING:
             share_out = found.handed / found.quota
             yield Reading(ONCE_TASK, str(task.pk), share_out, task.executor.name)
+
+
+class _People(NamedTuple):
+    """How many people of its group took part in a task, and how many there are."""
+
+    taken: int
+    all: int
+
+
+def _will_not_fill(sheet: Standing) -> Iterator[Reading]:
+    """By the pace of the last hour, the newest minutes included."""
+    lacking = [each for each in sheet.quotas_ending if each.standing.left > 0][:_MAX_UNFILLED]
+    if not lacking:
+        return
+    lately = _handed_since(lacking, sheet.now - _HOUR)
+    people = _people(lacking)
+    for task in lacking:
+        handed, quota = task.standing.handed, task.standing.quota
+        began = min(max(sheet.now - task.start_at, timedelta(minutes=1)), _HOUR)
+        end = task.end_at or sheet.now
+        expected = handed + int(lately[task.pk] * ((end - sheet.now) / began))
+        if expected >= quota:
+            continue
+        text = _(
+            "“{title}” will not fill: {handed} of {quota}, ends {at}",
+            title=task.title,
+            handed=handed,
+            quota=quota,
+            at=end,
+        )
+        why, via = _("At this pace {count} by then", count=expected), None
+        if task.executor.is_group:
+            taken, members = people[task.pk]
+            why = _(
+                "{pace} · {taken} of {members} in {group} have taken part",
+                pace=why,
+                taken=taken,
+                members=members,
+                group=task.executor.title or task.executor.name,
+            )
+            via = _ask(task, members - taken) if members > taken else None
+        yield Reading(
+            ONCE_TASK, str(task.pk), target=task.executor.name, text=text, why=why, via=via
+        )
+
+
+def _handed_since(tasks: Sequence[OnceTask], since: datetime) -> Counter[int]:
+    rows = Dispatch.objects.filter(
+        source=Source.ONCE, task__in=[each.pk for each in tasks], dispatched_at__gt=since
+    )
+    return Counter(dict(rows.order_by().values_list("task").annotate(count=Count("pk"))))
+
+
+def _people(tasks: Sequence[OnceTask]) -> dict[int, _People]:
+    rows = Dispatch.objects.filter(source=Source.ONCE, task__in=[each.pk for each in tasks])
+    people = Count("executor", distinct=True)
+    taken = Counter(dict(rows.order_by().values_list("task").annotate(count=people)))
+    members = members_of({each.executor_id for each in tasks})
+    return {each.pk: _People(taken[each.pk], members[each.executor_id]) for each in tasks}
+
+
+def _ask(task: OnceTask, count: int) -> Way:
+    url = page_url(OnceTask, task.pk)
+    return Way("dispatch.change_oncetask", _("Ask {count} more", count=count), lambda *_of: url)
 
 
 def _schedules(sheet: Standing) -> Iterator[Reading]:
@@ -43,6 +118,13 @@ QUOTA_UNFILLED = RuleWatch(
     has_target=lambda name: Executor.objects.names_among([name]).exists(),
     missing=_("There is no executor {name} (yet)."),
 )
+WILL_NOT_FILL = Watch(
+    key="will_not_fill",
+    title=_("Quotas that end within two hours fill at their pace"),
+    read=_will_not_fill,
+    severity=WARNING,
+    icon="group_add",
+)
 SCHEDULE_FAILED = RuleWatch(
     key="schedule_failed",
     title=_("Schedules make jobs, and these succeed"),
@@ -51,5 +133,7 @@ SCHEDULE_FAILED = RuleWatch(
         SCHEDULE: _("The last three jobs of schedule {name} failed."),
         SCHEDULE_RUN: _("The last run of schedule {name} made no job; its page says why."),
     },
+    severity=WARNING,
+    icon="event_busy",
     label=_("failing schedule: a run made no job, or three jobs in a row failed"),
 )

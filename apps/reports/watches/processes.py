@@ -6,21 +6,51 @@ from collections.abc import Iterator
 
 from django.urls import reverse
 
+from apps.common.admin.html import list_url
+from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.jobs.models import Worker
+from apps.jobs.rules.transitions import RUNNING
+from apps.jobs.services.register import WorkerKey
+from apps.jobs.services.running import running_counts
 from apps.jobs.services.types import names_among
 from apps.reports.rules.limits import Limit
 from apps.reports.services.standing import Standing, standing
-from apps.reports.watches.base import Reading, RuleWatch, Watch, time
-from apps.reports.watches.subjects import JOB_TYPE, SWEEP, WORKER, Way
+from apps.reports.watches.base import CRITICAL, HELD, WARNING, Reading, RuleWatch, Watch, time
+from apps.reports.watches.subjects import BEAT, JOB_TYPE, SWEEP, WORKER, Way, act_on
 
 
 def _silent(sheet: Standing) -> Iterator[Reading]:
-    for worker in sheet.lost_workers:
-        silent = (sheet.now - worker.last_heartbeat_at).total_seconds()
-        yield Reading(WORKER, worker.name, silent, row=worker.pk)
+    lost = sheet.lost_workers
+    held = running_counts(lost)
+    for worker in lost:
+        seen = worker.last_heartbeat_at
+        silent = (sheet.now - seen).total_seconds()
+        if count := held.get(WorkerKey(worker.client, worker.name), 0):
+            why = _("Others take them when its leases end.")
+            yield Reading(
+                WORKER,
+                worker.name,
+                silent,
+                why=why,
+                row=worker.pk,
+                since=seen,
+                facts={"held": _held(count)},
+                via=_jobs_of(worker.name, count),
+            )
+        else:
+            yield Reading(WORKER, worker.name, silent, row=worker.pk, since=seen)
     for type_ in sheet.unserved:
         yield Reading(JOB_TYPE, type_.name, 0.0, row=type_.pk)
+
+
+def _held(count: int) -> Message:
+    return _("one job") if count == 1 else _("{count} jobs", count=f"{count:,}")
+
+
+def _jobs_of(name: str, count: int) -> Way:
+    url = list_url("jobs_job", worker=name, status=RUNNING)
+    return Way("jobs.view_job", _("See the {count}", count=f"{count:,}"), lambda *_of: url)
 
 
 def _quiet(sheet: Standing) -> Iterator[Reading]:
@@ -35,6 +65,17 @@ def _sweeps(sheet: Standing) -> Iterator[Reading]:
             yield Reading(SWEEP, sweep.name, late)
 
 
+def _beat(sheet: Standing) -> Iterator[Reading]:
+    """One instead of one for each sweep."""
+    if not sheet.is_beat_late:
+        return
+    since = sheet.last_beat
+    text = _("Beat has never run: no sweep starts, and nothing is judged")
+    if since is not None:
+        text = _("No sweep has started since {since}: beat or the workers do not run", since=since)
+    yield Reading(BEAT, "beat", text=text, since=since, instead=[(SWEEP_OVERDUE.key, "")])
+
+
 WORKER_SILENT = RuleWatch(
     key="worker_silent",
     title=_("Workers are heard of, and each job type has one"),
@@ -43,6 +84,9 @@ WORKER_SILENT = RuleWatch(
     says={
         WORKER: _("The worker {name} has been silent for {value}."),
         JOB_TYPE: _("No worker serves the job type {name}."),
+    },
+    says_now={
+        WORKER: _("Worker {name} has been silent for {value}; it holds {held}"),
     },
     shows=time,
     advice={JOB_TYPE: _("Start one with its handler, or connect one over HTTP.")},
@@ -56,14 +100,17 @@ WORKER_SILENT = RuleWatch(
     label=_("silent worker, or type that nobody serves"),
     has_target=lambda name: bool(names_among([name]) or Worker.objects.filter(name=name).exists()),
     missing=_("There is no worker and no job type {name} (yet)."),
-    is_urgent=True,
+    severity=WARNING,
+    icon="memory",
 )
 QUIET = Watch(
     key="quiet",
     title=_("No worker is kept quiet"),
     read=_quiet,
     says={WORKER: _("The worker {name} is quiet: it takes nothing new.")},
-    is_urgent=True,
+    leads={WORKER: Way("jobs.operate_job", _("Resume"), act_on("jobs_worker", "resume"))},
+    severity=HELD,
+    icon="notifications_paused",
 )
 SWEEP_OVERDUE = RuleWatch(
     key="sweep_overdue",
@@ -74,7 +121,16 @@ SWEEP_OVERDUE = RuleWatch(
         SWEEP: _("The sweep {name} is late by {value} of its periods; the limit is {limit}."),
     },
     shows="{:.1f}".format,
+    severity=WARNING,
+    icon="timer_off",
     label=_("overdue sweep"),
     has_target=lambda name: name in standing().periods,
     missing=_("There is no sweep {name}."),
+)
+BEAT_LATE = Watch(
+    key="beat",
+    title=_("Beat runs"),
+    read=_beat,
+    severity=CRITICAL,
+    icon="heart_broken",
 )

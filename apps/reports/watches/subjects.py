@@ -18,6 +18,7 @@ JOB_TYPE, WORKER, ONCE_TASK, SWEEP = "job_type", "worker", "once_task", "sweep"
 # A schedule whose jobs fail, and one whose last run made none.
 SCHEDULE, SCHEDULE_RUN = "schedule", "schedule_run"
 SINK, ERROR, TEMPLATE, INBOX = "sink", "error", "template", "inbox"
+BEAT = "beat"
 # Of the database; without a page.
 TABLE, CLOCK, TRANSACTION = "table", "clock", "transaction"
 
@@ -77,8 +78,11 @@ WAYS: Mapping[str, tuple[Way, ...]] = {
         Way(
             "common.view_sweeplease",
             _("Sweeps"),
-            lambda *_of: f"{reverse('admin:index')}#overview-each-sweep",
+            lambda *_of: f"{reverse('governance')}#sweeps",
         ),
+    ),
+    BEAT: (
+        Way("common.view_sweeplease", _("Sweeps"), lambda *_of: f"{reverse('governance')}#sweeps"),
     ),
     SINK: (
         Way("journal.view_sink", _("Sinks"), lambda *_of: list_url("journal_sink")),

@@ -44,9 +44,13 @@ def links(html: str, *keys: str) -> set[str]:
 
 
 def notices(html: str) -> dict[str, str]:
-    """The words of the notices by their keys."""
-    found = re.findall(r'id="overview-notice-(\w+)"(.*?)</div>', html, flags=re.DOTALL)
-    return {key: re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", text)) for key, text in found}
+    """The words of the rows of the strip, those of a watch together, by its key."""
+    rows = re.findall(r'<li class="trouble [^>]*data-kind="(\w+)"(.*?)</li>', html, flags=re.DOTALL)
+    found: dict[str, str] = {}
+    for key, text in rows:
+        words = re.sub(r"\s+", " ", unescape(re.sub("<[^>]+>", " ", f"<{text}")))
+        found[key] = found.get(key, "") + words
+    return found
 
 
 def ended(source: str, since: Any, until: Any) -> list[JournalEntry]:

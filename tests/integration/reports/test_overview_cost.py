@@ -14,6 +14,7 @@ from apps.jobs.models import Job, JobType
 from apps.jobs.services import register
 from apps.reports.admin.overview.page import known_of
 from apps.reports.services import lately
+from apps.reports.watches import troubles
 from tests import factories
 from tests.frozen import FrozenClock
 from tests.integration.reports.home import closed_until
@@ -31,14 +32,14 @@ def test_as_many_statements_however_much_there_is(
     admin_client: Client, scene: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As in production, where they are read anew once a minute and twice.
-    for kept in (lately.hours, planning.counted):
+    for kept in (lately.hours, planning.counted, troubles.found):
         monkeypatch.setattr(kept, "seconds", 600.0)
     jobs(1)
     # Nobody serves it, so each refresh asks whether something of it waits.
     job_type("outside", handler="")
     refreshes = [{"known": known_of(until)} if until else {} for until in (None, closed_until())]
     first, *few = [statements(admin_client, **refresh) for refresh in [refreshes[1], *refreshes]]
-    assert len(first) <= 25
+    assert len(first) <= 40
     now = clock.now()
     JobType.objects.bulk_create(
         [JobType(name=f"type-{n}", created_at=now, updated_at=now) for n in range(60)]

@@ -134,7 +134,7 @@ def test_quiet_and_calling_workers_are_counted_for_what_they_take(
     assert tiles(html)["workers"] == "0"
     silent = notices(html)["worker_silent"]
     assert "pi-1" not in silent
-    assert "No worker serves the job type mail. Start one with its handler, or connect" in silent
+    assert "No worker serves the job type mail Start one with its handler, or connect" in silent
 
 
 def test_stopped_beat_and_missing_workers_are_alarming(
@@ -170,12 +170,12 @@ def test_pauses_breakers_and_starving_types_are_shown(
     texts = notices(html)
     assert "mail" in texts["paused"]
     assert "The mail server moves" in texts["paused"]
-    assert "until 2026-03-02 11:00" in texts["paused"]
+    assert "until 11:00" in texts["paused"]
     assert "web" in texts["breaker_open"]
     assert "first probe in 30.0 s" in texts["breaker_open"]
     assert "calm" not in texts["breaker_open"]
     assert all(f"serves the job type {name}" in texts["worker_silent"] for name in ("mail", "web"))
-    assert "web: next job ready for 1 h 0 min" in html
+    assert "A job of type web has been due for 1 h 0 min" in texts["oldest_due"]
 
 
 def test_each_first_step_goes_when_it_is_taken(admin_client: Client) -> None:

@@ -63,7 +63,11 @@ def test_notice_is_for_those_who_see_its_subject_and_offers_what_they_may_do(
             assert ("New server" in html, resume in html) == (sees, False)
     html = home(role_client("operator"))
     assert ("New server" in html, resume in html) == (True, True)
+    # Limited to the type, and to another one.
     JobScope.objects.create(operator=role_user("operator"), type="mail")
+    html = home(role_client("operator"))
+    assert ("New server" in html, resume in html) == (True, True)
+    JobScope.objects.update(type="sms")
     assert "New server" not in home(role_client("operator"))
 
 

@@ -20,9 +20,8 @@ from apps.access.models import ApiClient
 from apps.common.admin.display import shown_time
 from apps.common.db import fetch, table
 from apps.dispatch.models import Executor, OnceTask, RotateTask
-from apps.jobs.admin.labels import waiting_too_long
 from apps.journal.services.minutes import second_of
-from apps.reports.admin.overview import hour, present, trends
+from apps.reports.admin.overview import hour, present, strip, trends
 from apps.reports.admin.overview.sight import Sight
 from apps.reports.rules.outcomes import DISPATCH, JOB
 from apps.reports.services.standing import Standing, standing
@@ -125,14 +124,12 @@ def _present(seen: _Seen) -> dict[str, Any]:
         "now": status.now,
         "shown_now": shown_time(status.now),
         "panels": panels,
-        "notices": present.notices(sight, status),
+        "strip": strip.strip(sight),
         "sweeps": processes["sweeps"],
         "is_unsummed": seen.summed and seen.until is None,
         "steps": [{"text": step.text, "url": reverse(step.url)} for step in seen.steps],
         "is_new": len(seen.used) < len(sight.shown),
     }
-    if sight.may("jobs.view_jobtype") and status.types:
-        drawn["too_long"] = waiting_too_long(status.types)
     return drawn
 
 

@@ -21,7 +21,6 @@ from apps.jobs.admin.labels import age, capped, relative
 from apps.jobs.conf import conf
 from apps.jobs.models import Job, Worker
 from apps.jobs.services import counts, living
-from apps.reports.admin.findings import Shown, shown
 from apps.reports.admin.overview import planner
 from apps.reports.admin.overview.sight import Sight
 from apps.reports.admin.overview.tiles import (
@@ -32,8 +31,6 @@ from apps.reports.admin.overview.tiles import (
 )
 from apps.reports.rules.outcomes import DISPATCH
 from apps.reports.services.standing import Standing
-from apps.reports.watches import WATCHES
-from apps.reports.watches.base import look
 from apps.reports.watches.database import MAX_DRIFT
 
 MAX_COUNTED = 5_000
@@ -212,10 +209,3 @@ def _clock() -> Tile:
         notes=(gettext("to the database"),),
         tone=WARNING if abs(ahead) > MAX_DRIFT else "",
     )
-
-
-# --- what is not well -----------------------------------------------------------------------------
-def notices(sight: Sight, status: Standing) -> dict[str, list[Shown]]:
-    """What the urgent watches find of what this person may see, by their keys."""
-    found = {each.key: shown(look(each, status), sight.may) for each in WATCHES if each.is_urgent}
-    return {key: seen for key, lines in found.items() if (seen := [s for s in lines if s.ways])}

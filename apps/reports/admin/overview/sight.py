@@ -10,6 +10,8 @@ from apps.dispatch.models.dispatch import DispatchQuerySet
 from apps.dispatch.models.executor import ExecutorQuerySet
 from apps.jobs.models import Bounds, bounds_of
 from apps.reports.rules.outcomes import DISPATCH, JOB
+from apps.reports.watches.subjects import JOB_TYPE, ONCE_TASK, SCHEDULE, SCHEDULE_RUN
+from apps.reports.watches.troubles import Trouble
 
 _PERMISSIONS = {JOB: "jobs.view_job", DISPATCH: "dispatch.view_dispatch"}
 # About all types.
@@ -72,6 +74,32 @@ class Sight:
             return None
         seen = Executor.objects.visible_to(self._user).users()
         return list(seen.values_list("name", flat=True)[: MAX_EXECUTORS + 1])
+
+    def sees(self, each: Trouble) -> bool:
+        """Whether it is about what this person may see, limits included."""
+        read = each.read
+        if not each.watch.is_seen(read, self._user.has_perm):
+            return False
+        if self.sees_all:
+            return True
+        if read.kind == ONCE_TASK:
+            return self.bound is None or read.target in (*self.bound, *(self.executors or ()))
+        types = {JOB_TYPE: read.name, SCHEDULE: read.target, SCHEDULE_RUN: read.target}
+        return read.kind in types and self.sees_type(types[read.kind])
+
+    @property
+    def sees_all(self) -> bool:
+        """Whether this person has no limits."""
+        return self._bounds.are_open and self.bound is None
+
+    def sees_type(self, name: str) -> bool:
+        """Whether somebody sees all jobs of the type."""
+        bounds = self._bounds
+        return bounds.users is None and (bounds.types is None or name in bounds.types)
+
+    def permits(self, permission: str) -> bool:
+        """Whether the account has the permission, limits or not."""
+        return bool(self._user.has_perm(permission))
 
     @property
     def groups(self) -> ExecutorQuerySet:

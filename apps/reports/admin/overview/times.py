@@ -1,0 +1,23 @@
+"""Times as people say them: `20:10` today, `Wed 19:55` within a week, `12 Nov` else."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from django.utils.formats import date_format
+from django.utils.timezone import localtime
+from django.utils.translation import pgettext
+
+from apps.common import clock
+
+_WEEK = timedelta(days=7)
+
+
+def short_time(at: datetime) -> str:
+    """In the time zone of the page."""
+    local, today = localtime(at), localtime(clock.now())
+    if local.date() == today.date():
+        return f"{local:%H:%M}"
+    if abs(local - today) < _WEEK:
+        return f"{date_format(local, 'D')} {local:%H:%M}"
+    return date_format(local, pgettext("short date", "j M"))

@@ -1,0 +1,128 @@
+"""The troubles that need somebody, worst first: what the watches with a severity find, and what
+people have said about it.
+
+The strip on the home page and the menu read this one list, each limited to what the person may see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from apps.common.kept import Kept
+from apps.common.messages import Message
+from apps.reports.models import Problem
+from apps.reports.services import problems
+from apps.reports.services.standing import Standing, standing
+from apps.reports.watches import WATCHES
+from apps.reports.watches.base import SEVERITIES, Reading, Watch, look
+
+# How long it counts that somebody has seen what has no known beginning.
+_SEEN_FOR = timedelta(hours=24)
+
+
+class Trouble(NamedTuple):
+    """One row: what is wrong and why, and whether somebody has seen or snoozed it."""
+
+    watch: Watch
+    read: Reading
+    severity: str
+    icon: str
+    said: Problem | None = None
+    snoozed_until: datetime | None = None
+
+    @property
+    def kind(self) -> str:
+        return self.watch.key
+
+    @property
+    def key(self) -> str:
+        return self.read.subject
+
+    @property
+    def seen_by(self) -> str:
+        """Who has seen it; "" for nobody."""
+        is_seen = self.said is not None and self.said.state == Problem.State.SEEN
+        return self.said.by if self.said is not None and is_seen else ""
+
+    def ways(self, may: Callable[[str], bool]) -> list[tuple[Message, str]]:
+        """Labels with addresses; the last one mends it or helps most."""
+        return self.watch.ways(self.read, may)
+
+
+# Some of the watches read for a while.
+found: Kept[list[Trouble]] = Kept(5.0)
+
+
+def troubles() -> list[Trouble]:
+    """All of them, snoozed ones included, whoever may see them; some seconds old at most."""
+    return found.get("", lambda: read(standing()))
+
+
+def read(sheet: Standing) -> list[Trouble]:
+    """Those of the moment, worst first, then those that began last."""
+    seen = [(watch, each) for watch in WATCHES for each in _readings(watch, sheet)]
+    covered = {pair for _watch, each in seen for pair in each.instead}
+    left = [
+        (watch, each)
+        for watch, each in seen
+        if not covered & {(watch.key, each.subject), (watch.key, "")}
+    ]
+    said = problems.of((watch.key, each.subject) for watch, each in left)
+    rows = [
+        _trouble(watch, each, said.get((watch.key, each.subject)), sheet.now)
+        for watch, each in left
+    ]
+    return sorted(rows, key=_rank)
+
+
+def _readings(watch: Watch, sheet: Standing) -> Sequence[Reading]:
+    return look(watch, sheet, has_snoozed=True).findings if watch.severity else ()
+
+
+def _trouble(watch: Watch, read: Reading, said: Problem | None, now: datetime) -> Trouble:
+    until = read.snoozed_until
+    if said is not None and not _holds(said, read, now):
+        said = None
+    if said is not None and said.state == Problem.State.SNOOZED:
+        until = said.until
+    severity, icon = read.severity or watch.severity, read.icon or watch.icon
+    return Trouble(watch, read, severity, icon, said, until)
+
+
+def _holds(said: Problem, read: Reading, now: datetime) -> bool:
+    """Whether what somebody has said is still about the same trouble."""
+    if said.state == Problem.State.SNOOZED:
+        return said.until is not None and now < said.until
+    began = now - _SEEN_FOR if read.since is None else read.since
+    return said.changed_at >= began
+
+
+def _rank(each: Trouble) -> tuple[int, float]:
+    since = each.read.since
+    return SEVERITIES.index(each.severity), 0.0 if since is None else -since.timestamp()
+
+
+class Told(NamedTuple):
+    """What a person sees of the troubles: those open, and how many are snoozed, until when."""
+
+    open: list[Trouble]
+    snoozed: int
+    snoozed_until: datetime | None
+
+    @property
+    def critical(self) -> int:
+        return sum(each.severity == SEVERITIES[0] for each in self.open)
+
+
+def told(sees: Callable[[Trouble], bool]) -> Told:
+    """Those that somebody sees."""
+    mine = list(_seen(sees))
+    ends = [each.snoozed_until for each in mine if each.snoozed_until is not None]
+    open_ = [each for each in mine if each.snoozed_until is None]
+    return Told(open_, len(ends), min(ends, default=None))
+
+
+def _seen(sees: Callable[[Trouble], bool]) -> Iterator[Trouble]:
+    return (each for each in troubles() if sees(each))
