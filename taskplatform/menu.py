@@ -20,6 +20,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
 from apps.reports.permissions import may_govern, may_report, may_see_failures
+from taskplatform import badges
 from taskplatform.audit import may_audit
 
 Words = str | Promise
@@ -44,11 +45,13 @@ class Place:
 
 @dataclass(frozen=True)
 class Entry:
-    """What the menu names; it leads to the first of its places that the person may see."""
+    """What the menu names; it leads to the first of its places that the person may see. `badge` is
+    the name of the number beside it."""
 
     title: Words
     icon: str
     places: tuple[Place, ...]
+    badge: str = ""
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,7 @@ _PROBLEMS = Entry(
         Place(_("Failures"), url="failures", may=may_see_failures),
         Place(_("Alerts"), "alerts.alert"),
     ),
+    badge=badges.PROBLEMS,
 )
 _REPORTS = Entry(
     _("Reports"),
@@ -88,6 +92,7 @@ _DISPATCHES = Entry(
     _("Dispatches"),
     "outbox",
     (Place(_("Dispatches"), "dispatch.dispatch"), Place(_OLDER, "dispatch.archiveddispatch")),
+    badge=badges.DISPATCHES,
 )
 _PEOPLE = Entry(
     _("People"),
@@ -96,6 +101,7 @@ _PEOPLE = Entry(
         Place(_("People"), "dispatch.executor", query="kind=user"),
         Place(pgettext_lazy("menu", "Groups"), "dispatch.executor", query="kind=group"),
     ),
+    badge=badges.PEOPLE,
 )
 _JOBS = Entry(
     _("Jobs"),
@@ -107,6 +113,7 @@ _JOBS = Entry(
         Place(_("Inbox"), "jobs.inboxrow"),
         Place(_OLDER, "jobs.archivedjob"),
     ),
+    badge=badges.JOBS,
 )
 _WORKERS = Entry(
     _("Workers"),
@@ -117,6 +124,7 @@ _WORKERS = Entry(
         Place(_("Slices"), "jobs.worker", url="admin:jobs_worker_slices"),
         Place("asyncflow", "jobs.worker", url="asyncflow"),
     ),
+    badge=badges.WORKERS,
 )
 _ACTIVITY = Entry(
     _("Activity"),
@@ -208,6 +216,7 @@ class Shown(NamedTuple):
     title: Words
     icon: str
     tabs: tuple[Tab, ...]
+    badge: str = ""
 
 
 class Menu:
@@ -243,7 +252,7 @@ class Menu:
     def _shown(self, entries: tuple[Entry, ...]) -> Iterator[Shown]:
         for entry in entries:
             if tabs := tuple(self._tab(place) for place in entry.places if self._sees(place)):
-                yield Shown(entry.title, entry.icon, tabs)
+                yield Shown(entry.title, entry.icon, tabs, entry.badge)
 
     def _sees(self, place: Place) -> bool:
         if place.url == SYSTEM_URL:

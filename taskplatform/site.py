@@ -14,7 +14,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.preferences import has_shortcuts
-from taskplatform import palette, search, sign_ins
+from taskplatform import badges, palette, search, sign_ins
 from taskplatform.menu import Menu, Shown
 
 if TYPE_CHECKING:
@@ -146,6 +146,7 @@ def menu_of(request: HttpRequest) -> Menu:
 def navigation(request: HttpRequest) -> list[dict[str, Any]]:
     """The menu in the format of the theme."""
     menu = menu_of(request)
+    numbers = badges.badges(request.user)
     groups = [
         {
             "title": title,
@@ -155,6 +156,7 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
                     "icon": entry.icon,
                     "link": entry.tabs[0].link,
                     "active": menu.is_here(entry),
+                    "badge": numbers.get(entry.badge),
                 }
                 for entry in entries
             ],

@@ -26,7 +26,9 @@ def clear_caches() -> None:
     looks.clear()
     forget_type_snapshots()
     forget_slice_map()
-    facts = (standing.longest_dues, standing.sheets, troubles.found)
+    from taskplatform import badges
+
+    facts = (badges.counted, standing.longest_dues, standing.sheets, troubles.found)
     for kept in (planning.counted, lately.hours, *facts):
         kept.forget()
 

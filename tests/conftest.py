@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 gc.set_threshold(50_000)
 
 SLOW = [Path(__file__).parent / name for name in ("acceptance", "browser")]
+# As they are outside of tests.
+ALL_BADGES: dict[str, Any] = {}
 VAR_DIR = new_folder("taskplatform-tests-")
 atexit.register(shutil.rmtree, VAR_DIR)
 
@@ -194,6 +196,7 @@ def patched_product() -> Iterator[None]:
     from apps.dispatch.services import planning
     from apps.reports.services import lately, standing
     from apps.reports.watches import troubles
+    from taskplatform import badges
     from tests.emptying import empty_database
 
     with pytest.MonkeyPatch.context() as patch:
@@ -206,9 +209,21 @@ def patched_product() -> Iterator[None]:
         facts = (standing.longest_dues, standing.sheets, troubles.found)
         for kept in (planning.counted, lately.hours, *facts):
             patch.setattr(kept, "seconds", 0.0)
+        # Nor the badges of the menu: tests of them read them again (`with_badges`).
+        ALL_BADGES.update(badges._READ)
+        patch.setattr(badges, "_READ", {})
         # After each test that commits.
         patch.setattr(TransactionTestCase, "_fixture_teardown", empty_database)
         yield
+
+
+@pytest.fixture
+def with_badges(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The menu has its badges, as in every process, read anew for each page."""
+    from taskplatform import badges
+
+    monkeypatch.setattr(badges, "_READ", ALL_BADGES)
+    monkeypatch.setattr(badges.counted, "seconds", 0.0)
 
 
 @pytest.fixture

@@ -1,0 +1,131 @@
+"""The numbers beside entries of the menu: what needs somebody, or waits.
+
+They are read once for everybody who sees the same, and are some seconds old at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from django.utils.translation import gettext
+
+from apps.common.db import apart
+from apps.common.kept import Kept
+from apps.dispatch.models import Dispatch
+from apps.dispatch.services import planning
+from apps.jobs.services import counts
+from apps.reports.admin.overview.sight import Sight
+from apps.reports.rules.outcomes import DISPATCH, JOB
+from apps.reports.services.standing import standing
+from apps.reports.watches.troubles import told
+
+PROBLEMS, DISPATCHES, PEOPLE, JOBS, WORKERS = "problems", "dispatches", "people", "jobs", "workers"
+MAX_COUNTED = 5_000
+BAD, WARN, CALM = "bad", "warn", "calm"
+
+
+class Badge(NamedTuple):
+    """The number as it is drawn and as it is read aloud; the tone is one of the three above."""
+
+    text: str
+    spoken: str
+    tone: str
+
+
+class Counts(NamedTuple):
+    """Of jobs and dispatches of some limits: jobs waiting, dispatches open, people silent."""
+
+    waiting: int
+    open: int
+    silent: int
+
+
+# By the job types and the executors that people are limited to.
+counted: Kept[Counts] = Kept(5.0)
+
+
+def badges(user: Any) -> Mapping[str, Badge]:
+    """Those of the entries that have any for this person, by the names above; none while they
+    cannot be read, which breaks no page."""
+    found: dict[str, Badge] = {}
+    with apart("the badges of the menu"):
+        sight = Sight(user)
+        for name, read in _READ.items():
+            badge = read(sight)
+            if badge is not None:
+                found[name] = badge
+    return found
+
+
+def short(count: int) -> str:
+    """`14`, `1.2k`, `5k+` where counting stopped."""
+    if count >= MAX_COUNTED:
+        return f"{MAX_COUNTED // 1000}k+"
+    return str(count) if count < 1_000 else f"{count / 1_000:.1f}k".replace(".0k", "k")
+
+
+def _counts(sight: Sight) -> Counts:
+    types = None if sight.job_types is None else frozenset(sight.job_types)
+    bound = None if sight.bound is None else frozenset(sight.bound)
+    return counted.get((types, bound), lambda: _count(sight))
+
+
+def _count(sight: Sight) -> Counts:
+    sheet = standing()
+    if sight.job_types is None:
+        waiting = sheet.jobs(MAX_COUNTED).ready
+    else:
+        waiting = counts.totals_of(sight.job_types, MAX_COUNTED)["ready"]
+    if sight.bound is None:
+        open_ = sheet.open_dispatches(MAX_COUNTED)[0]
+    else:
+        rows = sight.dispatches.filter(state=Dispatch.State.OPEN).order_by()
+        open_ = rows[:MAX_COUNTED].count()
+    return Counts(waiting, open_, planning.numbers(sight.bound).silent.count)
+
+
+def _problems(sight: Sight) -> Badge | None:
+    found = told(sight.sees)
+    if not found.open:
+        return None
+    count, critical = len(found.open), found.critical
+    spoken = gettext("%s open") % count
+    if critical:
+        spoken = f"{spoken}, {gettext('%s critical') % critical}"
+    return Badge(short(count), spoken, BAD if critical else WARN)
+
+
+def _waiting(sight: Sight) -> Badge | None:
+    count = _counts(sight).waiting if JOB in sight.shown else 0
+    return _badge(count, gettext("%s waiting"), CALM)
+
+
+def _open(sight: Sight) -> Badge | None:
+    count = _counts(sight).open if DISPATCH in sight.shown else 0
+    return _badge(count, gettext("%s open"), CALM)
+
+
+def _silent_people(sight: Sight) -> Badge | None:
+    sees = sight.permits("dispatch.view_executor") and sight.bound != []
+    count = _counts(sight).silent if sees else 0
+    return _badge(count, gettext("%s silent with work in hand"), WARN)
+
+
+def _silent_workers(sight: Sight) -> Badge | None:
+    sees = sight.sees_all and sight.permits("jobs.view_worker")
+    count = len(standing().lost_workers) if sees else 0
+    return _badge(count, gettext("%s silent"), WARN)
+
+
+def _badge(count: int, words: str, tone: str) -> Badge | None:
+    return Badge(short(count), words % short(count), tone) if count else None
+
+
+_READ: Mapping[str, Callable[[Sight], Badge | None]] = {
+    PROBLEMS: _problems,
+    DISPATCHES: _open,
+    PEOPLE: _silent_people,
+    JOBS: _waiting,
+    WORKERS: _silent_workers,
+}
