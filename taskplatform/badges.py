@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from django.utils.html import format_html
 from django.utils.translation import gettext
 
 from apps.common.db import apart
@@ -31,6 +32,16 @@ class Badge(NamedTuple):
     text: str
     spoken: str
     tone: str
+
+    def __str__(self) -> str:
+        """As the theme puts it into the menu."""
+        return format_html(
+            '<span class="menu-badge menu-badge-{}" aria-hidden="true">{}</span>'
+            '<span class="sr-only">, {}</span>',
+            self.tone,
+            self.text,
+            self.spoken,
+        )
 
 
 class Counts(NamedTuple):

@@ -67,6 +67,8 @@ class Channel(Edited):
     recipients = models.JSONField(_("recipients"), default=list, blank=True)
     language = KeyField(_("language"), max_length=16, default=default_language)
     enabled = models.BooleanField(_("enabled"), default=True)
+    # Rules that name no channel use it.
+    is_default = models.BooleanField(_("for all rules"), default=False, db_default=False)
 
     class Meta:
         verbose_name = _("channel")
@@ -119,6 +121,9 @@ class AlertRule(Edited):
     repeat_minutes = models.PositiveIntegerField(_("repeat (min)"), null=True, blank=True)
     channels = models.ManyToManyField(Channel, blank=True, verbose_name=_("channels"))
     enabled = models.BooleanField(_("enabled"), default=True)
+
+    # The channels that its alerts go to, set by the list.
+    takers: list[Channel]
 
     class Meta:
         verbose_name = _("alert rule")

@@ -54,7 +54,8 @@ def shown(client: Client) -> dict[str, str]:
     """What is read aloud beside each entry."""
     html = client.get(reverse("admin:bulk_bulkrun_changelist")).content.decode()
     found = re.findall(
-        r"<span>([^<]+)</span>\s*<span class=\"menu-badge menu-badge-(\w+)\" aria-hidden=\"true\">"
+        r"<span>([^<]+)</span>\s*<span class=\"[^\"]+\">\s*"
+        r"<span class=\"menu-badge menu-badge-(\w+)\" aria-hidden=\"true\">"
         r"([^<]+)</span><span class=\"sr-only\">, ([^<]+)</span>",
         html,
     )

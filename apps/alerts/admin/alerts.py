@@ -16,7 +16,8 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.alerts.admin.base import subject_link
 from apps.alerts.models import Alert, AlertRule, Delivery
-from apps.alerts.services import alerts
+from apps.alerts.services import alerts, settings
+from apps.alerts.services.firing import rows_of
 from apps.alerts.services.messages import sentence
 from apps.common import clock
 from apps.common.admin import MachineRowAdmin, reason_action
@@ -28,9 +29,10 @@ from apps.common.admin.display import (
     shown_text,
     shown_time,
     time_column,
+    translate,
 )
 from apps.common.admin.filters import list_filters
-from apps.common.admin.html import bullets, joined, page_link
+from apps.common.admin.html import bullets, joined, link, page_link
 from apps.common.filtersets import Choice, RowFilters
 from apps.journal.admin import RecordedAdmin
 from apps.reports.watches.subjects import names_of
@@ -41,6 +43,7 @@ STATE_COLOURS = {
     Alert.State.SNOOZED: "warning",
     Alert.State.RESOLVED: "success",
 }
+SEVERITY_COLOURS = {AlertRule.Severity.WARNING: "warning", AlertRule.Severity.CRITICAL: "danger"}
 MAX_DELIVERIES = 20
 
 
@@ -56,8 +59,11 @@ class AlertFilters(RowFilters):
 class AlertAdmin(RecordedAdmin, MachineRowAdmin):
     when_no_history = _("Nobody has acted on it yet.")
     when_empty = _("Nothing is wrong, or no rule watches it: see the alert rules.")
-    list_display = ("shown_what", "shown_state", "shown_rule", "shown_value", "shown_since")
-    list_mobile = (("shown_state", "shown_what"), ("shown_value", "shown_since"))
+    list_display = (
+        *("shown_what", "shown_severity", "shown_state"),
+        *("shown_rule", "shown_value", "shown_since"),
+    )
+    list_mobile = (("shown_state", "shown_severity", "shown_what"), ("shown_value", "shown_since"))
     list_filter = list_filters(AlertFilters)
     list_tabs = "state"
     list_select_related = ("rule",)
@@ -99,8 +105,10 @@ class AlertAdmin(RecordedAdmin, MachineRowAdmin):
         return label(capfirst(str(state.label)), STATE_COLOURS[state])
 
     @column(_("severity"))
-    def shown_severity(self, alert: Alert) -> str:
-        return capfirst(str(alert.rule.get_severity_display()))
+    def shown_severity(self, alert: Alert) -> SafeString:
+        severity = alert.rule.severity
+        text = capfirst(str(alert.rule.get_severity_display()))
+        return label(text, SEVERITY_COLOURS[AlertRule.Severity(severity)])
 
     @column(_("alert rule"))
     def shown_rule(self, alert: Alert) -> SafeString:
@@ -126,13 +134,18 @@ class AlertAdmin(RecordedAdmin, MachineRowAdmin):
     # --- the page ---------------------------------------------------------------------------------
     def top_panels(self, request: HttpRequest, row: Alert) -> list[Panel]:
         said = [sentence(row)]
-        if row.unsent and not row.rule.channels.filter(enabled=True).exists():
+        if row.unsent and settings.unheard().filter(pk=row.rule_id).exists():
             said.append(
                 gettext(
                     "Nobody is notified: its rule has no enabled channel. The next one takes it."
                 )
             )
         lines = joined(map(shown_text, said), each="<p>{}</p>")
+        kind, _colon, name = row.subject.partition(":")
+        rows = rows_of(row.rule.kind, kind, name)
+        if rows is not None and row.resolved_at is None and request.user.has_perm(rows.permission):
+            way = link(rows.url(name, None), translate(rows.label), look="plain-button")
+            lines = format_html("{}<p>{}</p>", lines, way)
         return [Panel("", lines)]
 
     def panels(self, request: HttpRequest, row: Alert) -> list[Panel]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
 from django.conf import settings as django_settings
@@ -66,6 +66,7 @@ class ChannelForm(ServiceForm):
     class Meta:
         model = Channel
         fields = Channel.editable
+        help_texts: ClassVar = {"is_default": _("Alert rules that name no channel use it.")}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -91,7 +92,7 @@ class ChannelForm(ServiceForm):
 class ChannelAdmin(SettingAdmin):
     form = ChannelForm
     when_empty = _("A channel is where people are notified: a mail address, a bot or a webhook.")
-    list_display = ("name", "kind", "shown_host", "shown_language", "enabled")
+    list_display = ("name", "kind", "shown_host", "shown_language", "is_default", "enabled")
     list_mobile = (("kind", "name"), ("shown_host", "enabled"))
     search_fields = ("name",)
     search_help_text = _("Part of a name")
@@ -99,7 +100,7 @@ class ChannelAdmin(SettingAdmin):
     readonly_fields = ("shown_host",)
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        names = ["name", "kind", "shown_host", "recipients", "language", "enabled"]
+        names = ["name", "kind", "shown_host", "recipients", "language", "is_default", "enabled"]
         if obj is None:
             names.remove("shown_host")
         # Nobody reads them; who may not change the channel has no field for them.

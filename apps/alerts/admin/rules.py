@@ -7,6 +7,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
+from django.db.models import prefetch_related_objects
 from django.http import HttpRequest
 from django.utils.dates import WEEKDAYS_ABBR
 from django.utils.html import escape, format_html
@@ -16,12 +17,21 @@ from django.utils.translation import gettext, pgettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
+from apps.alerts.admin.alerts import SEVERITY_COLOURS
 from apps.alerts.admin.base import SettingAdmin, subject_link
 from apps.alerts.models import EVERY_DAY, AlertRule, Channel
 from apps.alerts.services import judging, settings
 from apps.common.admin import ServiceForm
 from apps.common.admin.base import Panel, in_pairs
-from apps.common.admin.display import column, duration_of, label, shown_text, state_label, translate
+from apps.common.admin.display import (
+    column,
+    duration_of,
+    label,
+    listed,
+    shown_text,
+    state_label,
+    translate,
+)
 from apps.common.admin.filters import list_filters
 from apps.common.admin.html import table
 from apps.common.admin.segments import SegmentBoxes
@@ -29,7 +39,6 @@ from apps.common.errors import FieldError
 from apps.common.filtersets import Choice, RowFilters
 from apps.reports.watches.subjects import names_of
 
-SEVERITY_COLOURS = {AlertRule.Severity.WARNING: "warning", AlertRule.Severity.CRITICAL: "danger"}
 MAX_READ = 50
 WEEK = [(str(day + 1), WEEKDAYS_ABBR[day]) for day in range(7)]
 HELP = {
@@ -61,8 +70,8 @@ class RuleForm(ServiceForm):
         queryset=Channel.objects.order_by("name"),
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
         help_text=_(
-            "Where people are notified. Without one alerts are on their page alone, until there is "
-            "one."
+            "Where people are notified. Without one those for all rules are; without these alerts "
+            "are on their page alone, until there is one."
         ),
     )
 
@@ -89,7 +98,10 @@ class RuleFilters(RowFilters):
 class RuleAdmin(SettingAdmin):
     form = RuleForm
     when_empty = _("A rule watches the platform and notifies people when work stops flowing.")
-    list_display = ("name", "shown_kind", "target", "shown_limit", "shown_severity", "enabled")
+    list_display = (
+        *("name", "shown_kind", "target", "shown_limit"),
+        *("shown_severity", "shown_channels", "enabled"),
+    )
     list_mobile = (("shown_severity", "name"), ("shown_kind", "shown_limit"))
     list_filter = list_filters(RuleFilters)
     search_fields = ("name", "target")
@@ -107,6 +119,18 @@ class RuleAdmin(SettingAdmin):
             (_("Quiet hours"), {"fields": in_pairs(quiet)}),
         ]
 
+    def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:
+        prefetch_related_objects(rows, "channels")
+        default = list(Channel.objects.filter(is_default=True))
+        for row in rows:
+            row.takers = [each for each in list(row.channels.all()) or default if each.enabled]
+
+    @column(_("channels"))
+    def shown_channels(self, rule: AlertRule) -> str:
+        """Where its alerts go; a rule that would notify nobody says so."""
+        named = listed(each.name for each in rule.takers)
+        return shown_text(named, limit=60) if named else gettext("tells nobody")
+
     @column(_("kind"), ordering="kind")
     def shown_kind(self, rule: AlertRule) -> str:
         return str(rule.get_kind_display()).partition(":")[0].partition("：")[0]
@@ -119,7 +143,11 @@ class RuleAdmin(SettingAdmin):
         return " · ".join(each for each in (limit, wait) if each) or "–"
 
     def trouble(self, row: AlertRule) -> str | None:
-        return row.watch.missing_target(row.target)
+        if missing := row.watch.missing_target(row.target):
+            return missing
+        if settings.unheard().filter(pk=row.pk).exists():
+            return gettext("Nobody is notified: it has no enabled channel.")
+        return None
 
     def top_panels(self, request: HttpRequest, row: AlertRule) -> list[Panel]:
         panels = [Panel(_("Would it fire now?"), _would(row))]

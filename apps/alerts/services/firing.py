@@ -17,12 +17,16 @@ from apps.common.admin.html import list_url, page_url
 from apps.common.errors import NotFound
 from apps.common.messages import Message
 from apps.common.messages import Message as _
+from apps.jobs.rules.transitions import FAILED, READY
 from apps.reports.services.standing import Standing
 from apps.reports.watches.base import ADVICE, CRITICAL, MAX_FOUND, WARNING, Reading, Watch
+from apps.reports.watches.jobs import BACKLOG_GROWTH, FAILURE_RATE, OLDEST_DUE
 from apps.reports.watches.plans import QUOTA_UNFILLED, WILL_NOT_FILL
-from apps.reports.watches.subjects import WAYS, Way
+from apps.reports.watches.subjects import JOB_TYPE, WAYS, Way
 
 ALERT, UNHEARD = "alert", "unheard"
+# The jobs that a rule of the kind is about.
+_STATUS = {FAILURE_RATE.key: FAILED, OLDEST_DUE.key: READY, BACKLOG_GROWTH.key: READY}
 _CRITICAL = AlertRule.Severity.CRITICAL
 # Alerts of today that are counted, and rules that are named.
 _MAX_COUNTED, _MAX_NAMED = 1_000, 3
@@ -83,18 +87,21 @@ def _reading(alert: Alert, read: Reading | None, now: datetime) -> Reading:
         since=since,
         severity=CRITICAL if rule.severity == _CRITICAL else WARNING,
         icon=rule.watch.icon,
-        via=(read.via if read is not None else None) or rows_of(kind, name),
+        via=(read.via if read is not None else None) or rows_of(rule.kind, kind, name),
         instead=covered,
         snoozed_until=alert.snoozed_until if alert.is_snoozed(now) else None,
     )
 
 
-def rows_of(kind: str, name: str) -> Way | None:
-    """The page of what an alert is about, by its name."""
+def rows_of(watch: str, kind: str, name: str) -> Way | None:
+    """The rows that made an alert: the jobs of the type, or the page of what it is about."""
+    if watch in _STATUS and kind == JOB_TYPE:
+        url = list_url("jobs_job", type=name, status=_STATUS[watch])
+        return Way("jobs.view_job", _("See the jobs"), lambda *_of: url)
     if kind not in WAYS:
         return None
     first = WAYS[kind][0]
-    return first._replace(url=lambda _alert, _row: first.url(name, None))
+    return first._replace(url=lambda *_of: first.url(name, None))
 
 
 def _nobody(sheet: Standing) -> Iterator[Reading]:

@@ -8,10 +8,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Q, QuerySet
 
 from apps.alerts.models import Alert, AlertRule, Channel, Delivery, Event, ReportRun
 from apps.alerts.services.messages import digest_of, message_of, test_of
+from apps.alerts.services.settings import heard
 from apps.common import clock
 from apps.common.db import apart, transactional
 from apps.common.errors import PlatformError
@@ -84,15 +85,15 @@ def _quiet_rules(now: datetime) -> list[int]:
 
 def _locked(waiting: QuerySet[Alert]) -> Iterable[Alert]:
     """The first of those that some channel takes."""
-    taking = Channel.objects.filter(alertrule=OuterRef("rule"), enabled=True)
-    rows = waiting.filter(Exists(taking)).select_for_update().order_by("pk")
+    rows = waiting.filter(heard("rule")).select_for_update().order_by("pk")
     return rows.prefetch_related("rule__channels")[:_AT_ONCE]
 
 
 def _by_channel(alerts: Iterable[Alert]) -> Iterable[tuple[Channel, list[Alert]]]:
     found: dict[int, tuple[Channel, list[Alert]]] = {}
+    default = list(Channel.objects.filter(is_default=True, enabled=True))
     for alert in alerts:
-        for channel in alert.rule.channels.all():
+        for channel in alert.rule.channels.all() or default:
             if channel.enabled:
                 found.setdefault(channel.pk, (channel, []))[1].append(alert)
     return found.values()

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from django.conf import settings
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from apps.alerts.models import AlertRule, Channel
 from apps.alerts.rules.faults import channel_faults, rule_faults
@@ -81,8 +81,16 @@ def delete(row: AlertRule | Channel, *, actor: str) -> None:
 
 
 def unheard() -> QuerySet[AlertRule]:
-    """The rules that watch, and have no enabled channel."""
-    return AlertRule.objects.filter(enabled=True).exclude(channels__enabled=True)
+    """The rules that watch, and have no enabled channel, of their own or by default."""
+    return AlertRule.objects.filter(~heard(), enabled=True)
+
+
+def heard(rule: str = "pk") -> Q:
+    """That an enabled channel takes the alerts of a rule, whose key is in that column: its own
+    channels, else the default ones."""
+    links = AlertRule.channels.through.objects.filter(alertrule=OuterRef(rule))
+    default = Channel.objects.filter(is_default=True, enabled=True)
+    return Q(Exists(links.filter(channel__enabled=True))) | Q(~Exists(links), Exists(default))
 
 
 def seal_channels() -> int:
