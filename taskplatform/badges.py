@@ -37,7 +37,7 @@ class Badge(NamedTuple):
         """As the theme puts it into the menu."""
         return format_html(
             '<span class="menu-badge menu-badge-{}" aria-hidden="true">{}</span>'
-            '<span class="sr-only">, {}</span>',
+            '<span class="unseen">, {}</span>',
             self.tone,
             self.text,
             self.spoken,

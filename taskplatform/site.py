@@ -82,12 +82,14 @@ class PlatformAdminSite(AdminSite):
 
     def index(self, request: HttpRequest, extra_context: Any = None) -> Any:
         # Imported late, because the admin classes register with this site.
+        from apps.reports.admin.overview.chart import HOURS, hours_of
         from apps.reports.admin.overview.page import OVERVIEW_URL, overview
 
         context = {
             "menu": menu_of(request),
             "overview": overview(request),
             "overview_url": reverse(OVERVIEW_URL),
+            "overview_hours": hours_of(request.GET.get(HOURS, "")),
             "is_fullwidth": "1",
         }
         return super().index(request, {**context, **(extra_context or {})})

@@ -15,6 +15,7 @@ def clear_caches() -> None:
     from apps.jobs.services.preference import looks
     from apps.jobs.services.slices import forget_slice_map
     from apps.jobs.services.type_snapshots import forget_type_snapshots
+    from apps.reports.admin.overview import tables
     from apps.reports.services import lately, standing
     from apps.reports.watches import troubles
 
@@ -29,7 +30,7 @@ def clear_caches() -> None:
     from taskplatform import badges
 
     facts = (badges.counted, standing.longest_dues, standing.sheets, troubles.found)
-    for kept in (planning.counted, lately.hours, *facts):
+    for kept in (planning.counted, lately.hours, lately.yesterdays, tables.groups_kept, *facts):
         kept.forget()
 
 

@@ -194,6 +194,7 @@ def patched_product() -> Iterator[None]:
     from apps.common import clock, tidy
     from apps.common.masking import names
     from apps.dispatch.services import planning
+    from apps.reports.admin.overview import tables
     from apps.reports.services import lately, standing
     from apps.reports.watches import troubles
     from taskplatform import badges
@@ -207,7 +208,8 @@ def patched_product() -> Iterator[None]:
         patch.setattr(tidy, "LONGEST_REST", 0.0)
         # Each page of a test shows what the test has just done.
         facts = (standing.longest_dues, standing.sheets, troubles.found)
-        for kept in (planning.counted, lately.hours, *facts):
+        hourly = (lately.hours, lately.yesterdays, tables.groups_kept)
+        for kept in (planning.counted, *hourly, *facts):
             patch.setattr(kept, "seconds", 0.0)
         # Nor the badges of the menu: tests of them read them again (`with_badges`).
         ALL_BADGES.update(badges._READ)

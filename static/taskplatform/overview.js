@@ -1,6 +1,6 @@
 // Refreshes the overview: fetches its parts every few seconds while the page is visible, and changes
-// only what differs, so that focus, selection and scrolling stay. Once a minute the trends of the
-// last hour come first, and then the present state.
+// only what differs, so that focus, selection and scrolling stay. Once a minute the chart comes
+// first, and then the present state. While a menu of a row is open, nothing moves below the hand.
 (() => {
   "use strict";
 
@@ -9,7 +9,7 @@
   const MAX_PARTS = 2;
 
   function start(root) {
-    const bar = root.querySelector(".overview-live");
+    const bar = document.querySelector(".overview-live");
     const stale = bar.querySelector(".stale");
     const button = bar.querySelector("button");
     const period = Number(root.dataset.seconds) * 1000;
@@ -38,13 +38,17 @@
     async function refresh() {
       clearTimeout(timer);
       if (fetching || paused || document.hidden) return;
+      if (root.querySelector(".trouble-more[open]")) {
+        later();
+        return;
+      }
       fetching = true;
       for (let part = 0; part < MAX_PARTS; part += 1) {
         const page = await window.live.fetchPage(address());
         const came = page && show(page);
         if (!came || came === LAST) break;
       }
-      root.classList.toggle("overview-is-stale", Boolean(stale.textContent));
+      bar.classList.toggle("overview-is-stale", Boolean(stale.textContent));
       fetching = false;
       later();
     }
@@ -62,7 +66,7 @@
     document.addEventListener("visibilitychange", refresh);
     // A page that the browser kept while another was shown.
     window.addEventListener("pageshow", (event) => event.persisted && refresh());
-    bar.hidden = false;
+    button.hidden = false;
     later();
   }
 

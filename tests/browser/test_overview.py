@@ -11,20 +11,14 @@ from playwright.sync_api import Page, Request, expect
 
 from apps.dispatch.services import pull
 from apps.jobs.models import Job, JobType
-from apps.journal.models import JournalEntry
 from apps.reports.services import standing
-from apps.reports.services.coverage import Stored
 from tests import factories
 from tests.browser.conftest import Watch
 from tests.frozen import FrozenClock
-from tests.home_scenes import add_up, two_hours
+from tests.home_scenes import MEMBERS, add_up, two_hours
 from tests.jobs import end, job_type, jobs, take
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-# Of titles and figures: how many lines they take.
-LINES = """tiles => tiles.flatMap(tile => [...tile.querySelectorAll("span:first-child, strong")])
-  .map(part => Math.round(part.offsetHeight / parseFloat(getComputedStyle(part).lineHeight)))"""
 
 
 def set_hidden(page: Page, hidden: bool) -> None:
@@ -58,13 +52,12 @@ def test_figures_follow_by_themselves_and_leave_the_reader_alone(
     asked = asked_by(page)
     page.set_viewport_size({"width": 1280, "height": 600})
     page.goto("/admin/")
-    ready = page.locator("#overview-tile-jobs-ready strong")
+    ready = page.locator("#home-waiting strong")
     waiting = int(ready.inner_text())
     assert waiting == ready_jobs()
-    ended = page.locator("#overview-tile-job-ended strong")
-    before = int(ended.inner_text())
-    page.locator("#overview-sweeps summary").click()
-    link = page.locator("#overview-type-mail th a")
+    chart = page.locator("#overview-trends")
+    known = chart.get_attribute("data-known")
+    link = page.locator("#home-type-mail th a")
     link.focus()
     page.evaluate("scrollTo(0, 180)")
     top = page.evaluate("scrollY")
@@ -80,31 +73,17 @@ def test_figures_follow_by_themselves_and_leave_the_reader_alone(
     frozen_clock.advance(minutes=1, seconds=11)
     add_up()
     JobType.objects.filter(name="sms").update(paused=True, pause_reason="A new provider")
-    expect(ended).to_have_text(str(before + 2 - fell_out()))
+    expect(chart).not_to_have_attribute("data-known", known or "")
     expect(ready).to_have_text(str(ready_jobs()))
-    paused = page.locator("#overview-notice-paused")
+    paused = page.locator(".trouble[data-kind=paused]")
     expect(paused).to_contain_text("A new provider")
     assert page.evaluate("document.marked"), "the page was loaded anew"
     expect(link).to_be_focused()
     assert page.evaluate("scrollY") - top == pytest.approx(0, abs=200)
-    expect(page.locator("#overview-sweeps")).to_have_attribute("open", "")
 
 
 def ready_jobs() -> int:
     return Job.objects.filter(status="ready").count()
-
-
-def fell_out() -> int:
-    """How many ended in the minutes that have just left the last hour."""
-    until = Stored.read().closed_until
-    assert until is not None
-    left = JournalEntry.objects.filter(
-        source="job",
-        to_state__in=("succeeded", "failed"),
-        at__lt=until - timedelta(hours=1),
-        at__gte=until - timedelta(hours=1, minutes=1),
-    )
-    return left.count()
 
 
 def test_hand_out_shows_within_five_seconds(
@@ -115,55 +94,52 @@ def test_hand_out_shows_within_five_seconds(
     monkeypatch.setattr(standing.sheets, "seconds", 2.0)
     page = browser_page
     page.goto("/admin/")
-    handed_out = page.locator("#overview-tile-dispatch-in")
-    before = handed_out.inner_text()
-    opened = page.locator("#overview-tile-dispatches-open strong")
+    opened = page.locator("#home-open strong")
     expect(opened).to_have_text("0")
     factories.once_task(factories.member("uid_ann"), priority=9)
     pull.answer_pull("uid_ann")
     expect(opened).to_have_text("1", timeout=5_000)
-    assert handed_out.inner_text() != before
 
 
-def test_number_of_a_tile_is_that_of_the_rows_in_its_list(
-    browser_page: Page, frozen_clock: FrozenClock
-) -> None:
-    job_type()
-    group, hour = factories.group("gid_a", ["uid_ann"]), timedelta(hours=1)
-    now = frozen_clock.instant
-    factories.once_task(group, "Taken", lease_seconds=3600, priority=9, end_at=now + 5 * hour)
-    factories.once_task(group, "Ends", end_at=now + 3 * hour)
-    factories.once_task(group, "Ends tomorrow", end_at=now + 20 * hour)
-    factories.once_task(group, "Nobody took it", start_at=now - 30 * hour)
-    pull.answer_pull("uid_ann")
-    frozen_clock.advance(minutes=31)
-    page = browser_page
-    page.set_viewport_size({"width": 1280, "height": 900})
-    page.goto("/admin/")
-    # The clock of a test is years away from that of the database.
-    tiles = page.locator(".overview .figure:not(#overview-tile-clock)")
-    assert len({round(tile.bounding_box()["width"]) for tile in tiles.all()}) == 1  # type: ignore[index]
-    assert {*tiles.evaluate_all(LINES)} == {1}
-    numbers = {"tasks-unfilled": 2, "tasks-ending": 2, "tasks-overdue": 1, "executors-silent": 1}
-    for key, number in numbers.items():
-        page.goto("/admin/")
-        tile = page.locator(f"#overview-tile-{key}")
-        expect(tile.locator("strong")).to_have_text(str(number))
-        tile.click()
-        expect(page.locator("#result_list .data-row")).to_have_count(number)
-
-
-def test_figures_of_sweeps_lead_to_each_of_them(
+def test_five_troubles_and_all_else_fit_one_screen(
     browser_page: Page, frozen_clock: FrozenClock
 ) -> None:
     two_hours(frozen_clock)
+    for name in ("a", "b", "c"):
+        job_type(name, paused=True, pause_reason="A new provider")
+    for name in MEMBERS:
+        end_at = frozen_clock.instant + timedelta(hours=9)
+        factories.once_task(factories.member(name), "Shelf photos", end_at=end_at)
     page = browser_page
-    for key in ("late-sweeps", "beat"):
-        page.goto("/admin/")
-        table = page.locator("#overview-sweeps table")
-        expect(table).to_be_hidden()
-        page.locator(f"#overview-tile-{key}").click()
-        expect(table).to_be_in_viewport()
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.goto("/admin/")
+    assert page.locator(".trouble").count() >= 5
+    beyond = page.locator(".trouble").count() - 5
+    figures = page.locator(".home-figure")
+    assert figures.count() == 6
+    assert len({round(each.bounding_box()["width"]) for each in figures.all()}) == 1  # type: ignore[index]
+    bottom = page.locator("#overview-tables").evaluate("e => e.getBoundingClientRect().bottom")
+    assert bottom - 45 * beyond <= 925
+
+
+def test_row_is_seen_and_snoozed_from_its_menu_which_nothing_moves(
+    page_as: Callable[..., Page], frozen_clock: FrozenClock
+) -> None:
+    job_type(paused=True, pause_reason="A new provider")
+    page = page_as("superuser", own=True)
+    asked = asked_by(page)
+    page.clock.install()
+    page.goto("/admin/")
+    row = page.locator(".trouble[data-kind=paused]")
+    row.locator("summary").click()
+    page.clock.run_for(20_000)
+    assert asked == []
+    row.get_by_role("button", name="Seen by me").click()
+    expect(row).to_contain_text("seen by")
+    row.locator("summary").click()
+    row.get_by_role("button", name="Snooze 1 h").click()
+    expect(page.locator("#home-strip-head")).to_contain_text("1 snoozed until")
+    expect(row).to_have_count(0)
 
 
 def test_nothing_is_asked_while_nobody_looks(
@@ -176,7 +152,7 @@ def test_nothing_is_asked_while_nobody_looks(
     # The period must not be over before the page is hidden.
     page.clock.pause_at(1)
     page.goto("/admin/")
-    ready = page.locator("#overview-tile-jobs-ready strong")
+    ready = page.locator("#home-waiting strong")
     set_hidden(page, True)
     jobs(2)
     page.clock.run_for(60_000)
@@ -187,12 +163,12 @@ def test_nothing_is_asked_while_nobody_looks(
     set_hidden(page, False)
     expect(ready).to_have_text("2")
 
-    page.get_by_role("button", name="Pause").click()
+    page.get_by_role("button", name="Pause the refresh").click()
     before = len(asked)
     page.clock.run_for(60_000)
     assert len(asked) == before
     jobs(2)
-    page.get_by_role("button", name="Pause").click()
+    page.get_by_role("button", name="Pause the refresh").click()
     expect(ready).to_have_text("4")
 
 

@@ -56,7 +56,7 @@ def shown(client: Client) -> dict[str, str]:
     found = re.findall(
         r"<span>([^<]+)</span>\s*<span class=\"[^\"]+\">\s*"
         r"<span class=\"menu-badge menu-badge-(\w+)\" aria-hidden=\"true\">"
-        r"([^<]+)</span><span class=\"sr-only\">, ([^<]+)</span>",
+        r"([^<]+)</span><span class=\"unseen\">, ([^<]+)</span>",
         html,
     )
     return {title: f"{tone} {text}: {spoken}" for title, tone, text, spoken in found}

@@ -219,5 +219,5 @@ def test_days_of_filters_and_the_overview_name_the_zone_too(
     assert "Created Asia/Shanghai" in text_of(client.get(reverse("admin:jobs_job_changelist")))
     rollup.roll_up(until=frozen_clock.advance(minutes=3))
     text = text_of(client.get("/admin/"))
-    assert re.search(r"As of 2026-03-02 17:03:00 UTC\+8", text)
+    assert re.search(r"17:03:00 UTC\+8", text)
     assert re.search(r"since 16:58 UTC\+8", text)

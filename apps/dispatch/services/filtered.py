@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django import forms
@@ -40,7 +40,6 @@ from apps.dispatch.models import (
     Task,
 )
 from apps.dispatch.rules import names, policy
-from apps.dispatch.services.planning import ENDING_WITHIN, UNFILLED_WITHIN
 from apps.dispatch.services.standing import ending_within
 
 _PEOPLE = Door.LIST | Door.BULK
@@ -49,6 +48,9 @@ _ROWS = Door.ADDRESS | Door.BULK
 # The API takes and shows no deleted tasks.
 STATUSES = [each for each in Task.Status.choices if each[0] != Task.Status.DELETED.value]
 STATES = [each for each in Task.State.choices if each[0] != Task.State.DELETED.value]
+
+# A task that ends is looked at a shift ahead, or a day.
+_ENDS = {"6h": timedelta(hours=6), "24h": timedelta(hours=24)}
 
 
 # --- executors ------------------------------------------------------------------------------------
@@ -121,7 +123,7 @@ def _not_over(rows: Any, _name: str, instant: datetime) -> Any:
 
 
 def _ending(rows: Any, _name: str, within: str) -> Any:
-    return ending_within(rows, {"6h": ENDING_WITHIN, "24h": UNFILLED_WITHIN}[within])
+    return ending_within(rows, _ENDS[within])
 
 
 class TaskFilters(RowFilters):

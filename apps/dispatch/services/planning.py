@@ -1,28 +1,24 @@
-"""What planners should look at next: how many tasks and executors, and which. Writes nothing."""
+"""Who holds work and is not heard of: how many people, and which. Writes nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from django.db.models import F, QuerySet
 
 from apps.common import clock
 from apps.common.kept import Kept
-from apps.dispatch.conf import conf
-from apps.dispatch.models import Dispatch, Executor, OnceTask
+from apps.dispatch.models import Dispatch, Executor
 from apps.dispatch.models.dispatch import DispatchQuerySet
-from apps.dispatch.rules import life
 from apps.dispatch.rules.silence import is_silent
-from apps.dispatch.services.standing import ends_within, once_by_time, once_in_state
 
-# A quota that is to be full is looked at a day ahead, a task that ends a shift ahead.
-UNFILLED_WITHIN = timedelta(hours=24)
-ENDING_WITHIN = timedelta(hours=6)
-# Tasks of each kind, and open dispatches, that are looked at for a number.
+# Open dispatches that are looked at.
 MAX_LOOKED_AT = 1_000
+# People are counted up to this number.
+MAX_PEOPLE = 5_000
 # Executors that a statement names one by one.
 MAX_NAMED = 1_000
 
@@ -37,14 +33,13 @@ class Found:
 
 @dataclass(frozen=True)
 class Numbers:
-    """Of once tasks: those that end within UNFILLED_WITHIN while their quota is not used up, those
-    that end within ENDING_WITHIN, and those overdue; and the executors that are silent with work
-    in hand."""
+    """The people who are silent with work in hand."""
 
-    unfilled: Found
-    ending: Found
-    overdue: Found
     silent: Found
+    # Since when the first of these was not heard of, as of `at`; and how many people there are.
+    silent_since: datetime | None
+    at: datetime
+    people: int
 
 
 # By the executors that a person is limited to.
@@ -58,51 +53,22 @@ def numbers(bound: Iterable[str] | None = None) -> Numbers:
 
 
 def _count(bound: frozenset[str] | None, now: datetime) -> Numbers:
-    tasks, dispatches = OnceTask.objects.all(), Dispatch.objects.all()
+    dispatches = Dispatch.objects.all()
     if bound is not None:
         seen: Any = Executor.objects.within(bound).values("pk")
         first = [row["pk"] for row in seen[: MAX_NAMED + 1]]
         if len(first) <= MAX_NAMED:
             # As plain ids: the index that starts with the executor is used for nothing else.
             seen = first
-        tasks, dispatches = tasks.filter(executor__in=seen), dispatches.filter(executor__in=seen)
-    ends, soon = _next_ends(tasks, now), now + ENDING_WITHIN
-    late = once_by_time(tasks, life.OVERDUE, now=now).order_by("start_at")
-    silent, all_holders = silent_holders(dispatches, now=now)
+        dispatches = dispatches.filter(executor__in=seen)
+    silent, all_holders = _silences(dispatches, now)
+    people = Executor.objects.users() if bound is None else Executor.objects.within(bound).users()
     return Numbers(
-        unfilled=_in_state([pk for _end, pk in ends], life.UNFILLED, now),
-        ending=Found(
-            sum(end <= soon for end, _pk in ends[:MAX_LOOKED_AT]),
-            len(ends) <= MAX_LOOKED_AT or ends[MAX_LOOKED_AT][0] > soon,
-        ),
-        overdue=_in_state(
-            late.values_list("pk", flat=True)[: MAX_LOOKED_AT + 1], life.OVERDUE, now
-        ),
         silent=Found(len(silent), all_holders),
+        silent_since=min((since for _pk, since in silent), default=None),
+        at=now,
+        people=people.order_by()[:MAX_PEOPLE].count(),
     )
-
-
-def _in_state(pks: Iterable[int], state: str, now: datetime) -> Found:
-    """How many of the first of these tasks are in the state."""
-    found = list(pks)
-    first = OnceTask.objects.filter(pk__in=found[:MAX_LOOKED_AT])
-    return Found(once_in_state(first, state, now=now).count(), len(found) <= MAX_LOOKED_AT)
-
-
-def _next_ends(rows: QuerySet[OnceTask], now: datetime) -> list[tuple[datetime, int]]:
-    """The first active tasks to end within UNFILLED_WITHIN, in order: until when each can be had,
-    and its number. One more than MAX_LOOKED_AT when there are more."""
-    reach, most = conf.DISPATCH_LOOKBACK, MAX_LOOKED_AT + 1
-    active = rows.filter(status=life.ACTIVE)
-    by_end, by_reach = ends_within(UNFILLED_WITHIN, now)
-    found = [
-        (min(end, start + reach) if end else start + reach, pk)
-        for condition, order in ((by_end, "end_at"), (by_reach, "start_at"))
-        for end, start, pk in active.filter(condition)
-        .order_by(order)
-        .values_list("end_at", "start_at", "pk")[:most]
-    ]
-    return sorted(found)[:most]
 
 
 def silent_holders(
@@ -110,7 +76,14 @@ def silent_holders(
 ) -> tuple[list[int], bool]:
     """The users who hold one of these dispatches and are silent (rules.silence), of the first
     MAX_LOOKED_AT; and whether these were all."""
-    now = clock.now() if now is None else now
+    found, are_all = _silences(dispatches, clock.now() if now is None else now)
+    return [pk for pk, _since in found], are_all
+
+
+def _silences(
+    dispatches: DispatchQuerySet, now: datetime
+) -> tuple[list[tuple[int, datetime]], bool]:
+    """The same, each with the time at which they were last heard of."""
     held: QuerySet[Any] = dispatches.filter(open_for__isnull=False).order_by("open_for")
     columns = ("open_for", "dispatched_at", "deadline_at")
     rows = list(
@@ -119,7 +92,7 @@ def silent_holders(
         ]
     )
     silent = [
-        pk
+        (pk, max(began, seen or began))
         for pk, began, deadline, seen in rows[:MAX_LOOKED_AT]
         if is_silent(seen_at=max(began, seen or began), deadline_at=deadline, now=now)
     ]

@@ -11,17 +11,22 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponseBase, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.actions import ReasonForm, actor_of
 from apps.common.admin.display import label, translate
+from apps.common.admin.html import table
 from apps.common.errors import PlatformError
+from apps.common.leases import SweepRun
+from apps.jobs.admin.labels import relative
 from apps.journal.admin import words
 from apps.reports.admin.findings import shown
 from apps.reports.permissions import may_govern
 from apps.reports.services import standing
+from apps.reports.services.standing import Standing
 from apps.reports.watches import WATCHES
 from apps.reports.watches.base import CONFIGURES, Looked, look, seen
 from apps.reports.watches.tables import FIXED
@@ -42,6 +47,7 @@ def governance(request: HttpRequest) -> HttpResponseBase:
         "lines": [line for line in lines if line["state"]],
         "in_order": [line for line in lines if not line["state"]],
         "in_order_label": label(gettext("in order"), "success"),
+        "sweeps": _sweeps(sheet) if may("common.view_sweeplease") else "",
     }
     return TemplateResponse(request, "admin/governance.html", context)
 
@@ -92,6 +98,20 @@ def _line(found: Looked, may: Callable[[str], bool]) -> dict[str, Any]:
         "unknown": translate(found.unknown) if found.unknown else "",
         "findings": shown(found, may),
     }
+
+
+def _sweeps(sheet: Standing) -> SafeString:
+    """The last round of each sweep."""
+    heads = [_("Sweep"), _("Every"), _("Began"), _("Took")]
+    return table(heads, (_sweep(each, sheet) for each in sheet.sweeps), look="sweeps")
+
+
+def _sweep(each: SweepRun, sheet: Standing) -> tuple[object, ...]:
+    began = "–" if each.started_at is None else relative(each.started_at, sheet.now)
+    if sheet.is_overdue(each):
+        began = format_html("{} {}", began, label(gettext("overdue"), "warning"))
+    took = "–" if each.duration_ms is None else gettext("%d ms") % each.duration_ms
+    return each.name, gettext("%d s") % sheet.periods[each.name], began, took
 
 
 def _state(found: Looked) -> SafeString | str:

@@ -16,19 +16,42 @@ _GAP = 1 / 6
 
 def sparkline(counts: Sequence[int], words: str, *, failed: Sequence[int] = ()) -> SafeString:
     """A bar for each count, the failed part in another colour, with `words` as its text."""
-    label = escape(words)
+    label, highest, room = escape(words), max(counts, default=0), HEIGHT - _TOP
     # A template takes ten times as long, and a page has a hundred of them.
     return SafeString(
         f'<svg class="sparkline" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
         f'preserveAspectRatio="none" role="img" aria-label="{label}"><title>{label}</title>'
         f'<line x1="0" x2="{WIDTH}" y1="{HEIGHT}" y2="{HEIGHT}"/>'
-        f"{bars(counts, failed, max(counts, default=0), room=HEIGHT - _TOP)}</svg>"
+        f"{_path('', counts, highest, room)}{_path('failed', failed, highest, room)}</svg>"
     )
 
 
-def bars(counts: Sequence[int], failed: Sequence[int], highest: int, *, room: int = HEIGHT) -> str:
-    """The bars in a picture of WIDTH and HEIGHT, in which `highest` is as high as `room`."""
-    return f"{_path('', counts, highest, room)}{_path('failed', failed, highest, room)}"
+def line(values: Sequence[float | None]) -> SafeString:
+    """A line through the values, filled below; what is not known is drawn as what came before, or
+    first. It is only a picture of the figure above it, without a text."""
+    last = next((value for value in values if value is not None), 0.0)
+    drawn: list[float] = []
+    for value in values:
+        last = last if value is None else value
+        drawn.append(last)
+    if len(drawn) < 2:
+        return SafeString("")
+    low, high = min(drawn), max(drawn)
+    # What hardly changes is a straight line.
+    low = min(low, high * 0.6)
+    scale = (HEIGHT - 2 * _TOP) / ((high - low) or 1.0)
+    step = WIDTH / (len(drawn) - 1)
+    points = " ".join(
+        [
+            f"{place * step:.1f},{HEIGHT - _TOP - (value - low) * scale:.1f}"
+            for place, value in enumerate(drawn)
+        ]
+    )
+    return SafeString(
+        f'<svg class="home-line" viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="none" '
+        f'aria-hidden="true"><polygon points="0,{HEIGHT} {points} {WIDTH},{HEIGHT}"/>'
+        f'<polyline points="{points}"/></svg>'
+    )
 
 
 def _path(name: str, counts: Sequence[int], highest: int, room: int) -> str:

@@ -7,33 +7,26 @@ a page shows it seconds after it happened.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from django.db import models
-
 from apps.common import ids
 from apps.common.db import fetch, force_index, table
-from apps.dispatch.models import Dispatch
 from apps.jobs.models import Job
 from apps.jobs.rules.transitions import SCHEDULED
 from apps.journal.models import JournalEntry
 from apps.journal.services.minutes import instant_of, second_of
 from apps.reports.rules.coverage import MINUTE, BucketRun, floor
-from apps.reports.rules.outcomes import DISPATCH, ENDS, FAILURES, JOB, OVER, SUCCEEDED
-from apps.reports.rules.tally import ALL, EXECUTOR, TYPE
+from apps.reports.rules.outcomes import ENDS, FAILURES, JOB, OVER, SUCCEEDED
+from apps.reports.rules.tally import TYPE
 from apps.reports.services.coverage import Stored
 from apps.reports.services.rows import Selection, sums_in
 
 # Rates cover this time, because one minute alone says little where little happens.
 FLOW = timedelta(minutes=5)
 _MINUTE = timedelta(minutes=1)
-# What came is counted up to this number; of the newest ones at most so many are read by type.
-MAX_CAME = 5_000
+# Of the newest jobs at most so many are read by type.
 MAX_SAMPLED = 10_000
-_MODELS: Mapping[str, type[models.Model]] = {JOB: Job, DISPATCH: Dispatch}
 
 
 class End(NamedTuple):
@@ -44,6 +37,8 @@ class End(NamedTuple):
     outcome: str
     type_or_task: str
     executor: str
+    wait_ms: int | None
+    run_ms: int | None
 
 
 class Unsummed(NamedTuple):
@@ -58,62 +53,16 @@ class Unsummed(NamedTuple):
 def unsummed(since: datetime, limit: int) -> Unsummed:
     """What the newest journal entries since then say, of at most so many."""
     rows = fetch(
-        "SELECT id, source, event, from_state, to_state, type_or_task, executor "
+        "SELECT id, source, event, from_state, to_state, type_or_task, executor, wait_ms, run_ms "
         f"FROM {table(JournalEntry)} WHERE id >= %s ORDER BY id DESC LIMIT %s",
         [ids.lowest_id_at(since), limit + 1],
     )
     ends = [
-        End(number, source, outcome, type_, executor)
-        for number, source, *what, type_, executor in rows[:limit]
-        if (outcome := ENDS.get((source, *what)))
+        End(number, source, outcome, *rest)
+        for number, source, event, before, after, *rest in rows[:limit]
+        if (outcome := ENDS.get((source, event, before, after)))
     ]
     return Unsummed(since, ends, len(rows) <= limit)
-
-
-@dataclass(frozen=True, slots=True)
-class Flow:
-    """How many jobs or dispatches came and how many ended in [since, until). `came` is counted up
-    to MAX_CAME, and unknown for people who see some executors only.
-
-    `until` is now, or the end of the totals where too much has ended since.
-    """
-
-    since: datetime
-    until: datetime
-    came: int | None
-    ended: int
-
-    @property
-    def minutes(self) -> float:
-        return (self.until - self.since) / _MINUTE
-
-
-def flows(
-    sources: Collection[str],
-    now: datetime,
-    stored: Stored,
-    newest: Unsummed,
-    *,
-    executors: Collection[str] | None = None,
-) -> dict[str, Flow]:
-    """By source, what has come and ended in the last FLOW and since the minute in which that
-    began; dispatches only those of `executors`.
-
-    Of closed minutes it is their totals, and after them what is not added up yet.
-    """
-    recent = _recent(now, stored, newest)
-    since, until, runs = recent.since, recent.until, recent.runs
-    came = _came([source for source in sources if executors is None], recent)
-    found = {}
-    for source in sources:
-        chosen, names = Selection(source, ALL), None
-        if source == DISPATCH and executors is not None:
-            chosen, names = Selection(source, EXECUTOR, tuple(executors)), {*executors}
-        ended = sum(map(sum, sums_in(chosen, runs, OVER[source]).values())) if runs else 0
-        if recent.is_to_now:
-            ended += _ended_since(since, source, newest, names)
-        found[source] = Flow(since, until, came.get(source), ended)
-    return found
 
 
 class _Recent(NamedTuple):
@@ -139,37 +88,6 @@ def _recent(now: datetime, stored: Stored, newest: Unsummed) -> _Recent:
     start, end = floor(second_of(until - FLOW), MINUTE), stored.end or 0
     runs = [BucketRun(MINUTE, start, end)] if start < end else []
     return _Recent(instant_of(start), until, runs, is_to_now=summed is None)
-
-
-def _came(sources: Sequence[str], recent: _Recent) -> dict[str, int]:
-    """The number of jobs or dispatches made in that time, each up to MAX_CAME."""
-    if not sources:
-        return {}
-    between = recent.ids
-    # MySQL would skip through another index, whose entries are shorter.
-    own = force_index("PRIMARY")
-    those = [f"FROM {table(_MODELS[each])}{own} WHERE id >= %s AND id < %s" for each in sources]
-    # COUNT(*) over a LIMIT would write the rows to a temporary table first.
-    counts = ", ".join(
-        f"COALESCE((SELECT {MAX_CAME:d} {each} LIMIT 1 OFFSET {MAX_CAME - 1:d}), "
-        f"(SELECT COUNT(*) {each}))"
-        for each in those
-    )
-    [found] = fetch(f"SELECT {counts}", [*between, *between] * len(sources))
-    return dict(zip(sources, found, strict=True))
-
-
-def _ended_since(
-    since: datetime, source: str, newest: Unsummed, executors: Collection[str] | None
-) -> int:
-    first = ids.lowest_id_at(since)
-    return sum(
-        end.source == source
-        and end.outcome in OVER[source]
-        and end.number >= first
-        and (executors is None or end.executor in executors)
-        for end in newest.ends
-    )
 
 
 class Ends(NamedTuple):

@@ -1,229 +1,188 @@
-"""The last hour, from the rollups of closed minutes.
+"""The last hour by minutes up to now, the same hour of yesterday, and the last days in steps.
 
-All figures here end at `Stored.closed_until`, the end of the newest minute that is added up. So
-they change once a minute.
+All figures of a page are of one window: the closed minutes by their rollups, and after them what
+has ended since, which no rollup has yet. The rollups change once a minute and are read once for
+everybody who sees the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
-from typing import Any
 
-from apps.common.db import fetch_each, placeholders, table
+from apps.common import ids
 from apps.common.kept import Kept
-from apps.dispatch.models import Executor, Membership
-from apps.journal.services.minutes import second_of
-from apps.reports.models import Rollup
-from apps.reports.rules.coverage import HOUR, MINUTE
+from apps.journal.services.minutes import instant_of, second_of
+from apps.reports.rules.coverage import DAY, FOUR_HOURS, HOUR, MINUTE, QUARTER, BucketRun, floor
 from apps.reports.rules.outcomes import (
     COUNTS,
-    DISPATCH,
     FAILURES,
     JOB,
     OVER,
     SUCCEEDED,
-    TOTAL,
     success_rate,
 )
-from apps.reports.rules.sketch import percentiles
+from apps.reports.rules.sketch import bin_of, pack, percentiles
 from apps.reports.rules.tally import ALL, EXECUTOR, TYPE
 from apps.reports.services.coverage import Stored
-from apps.reports.services.rows import RUN, WAIT, Counted, Selection, rows_in
+from apps.reports.services.flow import Unsummed
+from apps.reports.services.rows import RUN, WAIT, Counted, Selection, rows_in, sums_in
 
 MINUTES = HOUR // MINUTE
-MAX_DRAWN = 12
-# At most this many rollups are read for the table of types or groups.
-MAX_READ = 20_000
-# Users named in one statement.
-_NAMED_AT_ONCE = 1_000
+# The periods of the chart in hours, each with the seconds of a step.
+STEPS = {1: MINUTE, 24: QUARTER, 168: FOUR_HOURS}
+_PLACES = {name: place for place, name in enumerate(COUNTS)}
+# The levels of buckets from a step down to minutes, which cover what has not filled a step yet.
+_FINER = {MINUTE: [MINUTE], QUARTER: [QUARTER, MINUTE], FOUR_HOURS: [FOUR_HOURS, HOUR, MINUTE]}
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """What ended in an hour: jobs or dispatches, and `attempts` as the reports count them. The p95s
-    are of all attempts, in milliseconds."""
+@dataclass
+class Step:
+    """What ended in a minute or a longer step; the sketches are packed."""
 
-    ended: int
-    attempts: int
-    success_rate: float | None
-    wait_p95: int | None
-    run_p95: int | None
+    ended: int = 0
+    failed: int = 0
+    succeeded: int = 0
+    waits: list[bytes] = field(default_factory=list)
+    runs: list[bytes] = field(default_factory=list)
+
+    def add(self, source: str, row: Counted) -> None:
+        self.ended += sum(row[_PLACES[name]] for name in OVER[source])
+        self.failed += sum(row[_PLACES[name]] for name in FAILURES)
+        self.succeeded += row[_PLACES[SUCCEEDED]]
+        if len(row) > RUN:
+            self.waits.append(row[WAIT])
+            self.runs.append(row[RUN])
 
 
-@dataclass(frozen=True, slots=True)
-class Trend:
-    """The last hour of a type, a group or everything: the numbers of ends, failures (failed, timed
-    out, expired) and successes in each minute, the newest last."""
+@dataclass(frozen=True)
+class Window:
+    """The steps of a period, the newest last, which goes up to `until`."""
 
-    name: str
-    ended: list[int] = field(default_factory=lambda: [0] * MINUTES)
-    failed: list[int] = field(default_factory=lambda: [0] * MINUTES)
-    succeeded: list[int] = field(default_factory=lambda: [0] * MINUTES)
+    start: int
+    step: int
+    until: datetime
+    steps: Sequence[Step]
 
     @property
-    def total(self) -> int:
-        return sum(self.ended)
+    def ended(self) -> int:
+        return sum(each.ended for each in self.steps)
+
+    @property
+    def failed(self) -> int:
+        return sum(each.failed for each in self.steps)
 
     @property
     def success_rate(self) -> float | None:
-        return success_rate(
-            succeeded=sum(self.succeeded), failed=sum(self.failed), timed_out=0, expired=0
-        )
+        return _rate(self.steps)
+
+    def p95(self, name: str) -> int | None:
+        """Of `waits` or `runs`, in milliseconds."""
+        packed = [one for each in self.steps for one in getattr(each, name)]
+        return percentiles(packed, (0.95,))[0]
+
+    def line_of_p95(self, name: str) -> list[float | None]:
+        return [percentiles(getattr(each, name), (0.95,))[0] for each in self.steps]
+
+    def line_of_success(self) -> list[float | None]:
+        return [_rate([each]) for each in self.steps]
+
+    def begins(self) -> list[datetime]:
+        """When each step begins."""
+        return [instant_of(self.start + self.step * place) for place in range(len(self.steps))]
 
 
-# --- the hour, and the one before -----------------------------------------------------------------
-# By the end of the totals, the source and its executors.
-hours: Kept[tuple[Ended, Ended]] = Kept(60.0)
+def _rate(steps: Iterable[Step]) -> float | None:
+    some = list(steps)
+    succeeded, failed = sum(s.succeeded for s in some), sum(s.failed for s in some)
+    return success_rate(succeeded=succeeded, failed=failed, timed_out=0, expired=0)
 
 
-def last_hours(
-    stored: Stored, sources: Collection[str], *, executors: Sequence[str] | None = None
-) -> dict[str, tuple[Ended, Ended]]:
-    """By source, the last hour and the hour before it; dispatches only those of `executors`.
-
-    They are read once for all pages, until another minute is added up.
-    """
-    found = {}
-    for source in sources:
-        names = None if source == JOB or executors is None else tuple(executors)
-        key = stored.end, source, names
-        found[source] = hours.get(key, partial(_two_hours, stored, source, names))
-    return found
+# By the end of the totals, the source, the values and the hours.
+hours: Kept[list[tuple[int, Counted]]] = Kept(60.0)
+yesterdays: Kept[Window] = Kept(600.0)
 
 
-def _two_hours(
-    stored: Stored, source: str, executors: tuple[str, ...] | None
-) -> tuple[Ended, Ended]:
+def selection(source: str, values: Collection[str] | None) -> Selection:
+    """Everything of a source, or of jobs these types, of dispatches these executors."""
+    if values is None:
+        return Selection(source, ALL)
+    return Selection(source, TYPE if source == JOB else EXECUTOR, tuple(sorted(values)))
+
+
+def window(
+    now: datetime,
+    stored: Stored,
+    newest: Unsummed,
+    chosen: Selection,
+    *,
+    hours_back: int = 1,
+) -> Window:
+    """The last hours up to now; up to the end of the totals where too much has ended since."""
+    step = STEPS[hours_back]
+    until = now if newest.is_whole else (stored.closed_until or now)
+    start = floor(second_of(until), step) + step - hours_back * HOUR
+    count = hours_back * HOUR // step
     end = stored.end or 0
-    middle = end - HOUR
-    runs, _left = stored.cover([(middle - HOUR, middle), (middle, end)])
-    chosen = Selection(source, ALL) if executors is None else Selection(source, EXECUTOR, executors)
-    last: list[Counted] = []
-    before: list[Counted] = []
-    for start, _value, counted in rows_in(chosen, runs):
-        (last if start >= middle else before).append(counted)
-    return _ended(source, last), _ended(source, before)
+    key = (end, chosen, start, hours_back)
+    found = [Step() for _ in range(count)]
+    for at, row in hours.get(key, lambda: _read(chosen, start, end, step)):
+        found[(at - start) // step].add(chosen.source, row)
+    if newest.is_whole:
+        _add_newest(found, start, step, newest, chosen)
+    return Window(start, step, until, found)
 
 
-def _ended(source: str, rows: Sequence[Counted]) -> Ended:
-    counts = {name: sum(row[place] for row in rows) for place, name in enumerate(COUNTS)}
-    [wait_p95] = percentiles([row[WAIT] for row in rows], (0.95,))
-    [run_p95] = percentiles([row[RUN] for row in rows], (0.95,))
-    return Ended(
-        ended=sum(counts[each] for each in OVER[source]),
-        attempts=counts[TOTAL],
-        success_rate=success_rate(**{each: counts[each] for each in (SUCCEEDED, *FAILURES)}),
-        wait_p95=wait_p95,
-        run_p95=run_p95,
-    )
+def _read(chosen: Selection, start: int, end: int, step: int) -> list[tuple[int, Counted]]:
+    """The closed buckets of the steps; only minutes with their sketches."""
+    runs, at = [], start
+    for level in _FINER[step]:
+        edge = floor(end, level)
+        if at < edge:
+            runs.append(BucketRun(level, at, edge))
+            at = edge
+    if not runs:
+        return []
+    if step == MINUTE:
+        return [(at, row) for at, _value, row in rows_in(chosen, runs)]
+    return [(at, tuple(row)) for at, row in sums_in(chosen, runs, by="start").items()]
 
 
-# --- minute by minute -----------------------------------------------------------------------------
-# A source and a dimension.
-Series = tuple[str, str]
-OF_TYPES: Series = (JOB, TYPE)
-OF_GROUPS: Series = (DISPATCH, EXECUTOR)
+def _add_newest(
+    steps: list[Step], start: int, step: int, newest: Unsummed, chosen: Selection
+) -> None:
+    waits: dict[int, Counter[int]] = {}
+    runs: dict[int, Counter[int]] = {}
+    for each in newest.ends:
+        value = each.type_or_task if chosen.source == JOB else each.executor
+        is_chosen = chosen.values is None or value in chosen.values
+        place = (second_of(ids.made_at(each.number)) - start) // step
+        if each.source != chosen.source or not is_chosen or not 0 <= place < len(steps):
+            continue
+        at = steps[place]
+        at.ended += each.outcome in OVER[chosen.source]
+        at.failed += each.outcome in FAILURES
+        at.succeeded += each.outcome == SUCCEEDED
+        for found, ms in ((waits, each.wait_ms), (runs, each.run_ms)):
+            if ms is not None:
+                found.setdefault(place, Counter())[bin_of(ms)] += 1
+    for place, sketch in waits.items():
+        steps[place].waits.append(pack(sketch))
+    for place, sketch in runs.items():
+        steps[place].runs.append(pack(sketch))
 
 
-def of_all(source: str) -> Series:
-    """Everything of a source."""
-    return source, ALL
+def yesterday(now: datetime, stored: Stored, chosen: Selection) -> Window:
+    """The hour that ended a day ago, cut at a quarter."""
+    start = floor(second_of(now), QUARTER) - DAY - HOUR
 
+    def read() -> Window:
+        covered, _left = stored.cover([(start, start + HOUR)])
+        whole = Step()
+        for _at, _value, row in rows_in(chosen, covered):
+            whole.add(chosen.source, row)
+        return Window(start, HOUR, instant_of(start + HOUR), [whole])
 
-@dataclass(frozen=True, slots=True)
-class Minutes:
-    """The ends in each minute of the last hour."""
-
-    until: datetime
-    # By value and minute: index of the series, value, start of the minute, ends, failures and
-    # successes. One row more than MAX_READ where there are too many.
-    rows: Mapping[Series, list[tuple[Any, ...]]]
-
-    @classmethod
-    def read(cls, until: datetime, series: Sequence[Series]) -> Minutes:
-        """Read all series in one statement."""
-        end = second_of(until)
-        parts = [
-            (_select(place, source), [MINUTE, source, dimension, end - HOUR, end])
-            for place, (source, dimension) in enumerate(series)
-        ]
-        rows: list[list[tuple[Any, ...]]] = [[] for _ in series]
-        for row in fetch_each(parts):
-            rows[row[0]].append(row)
-        return cls(until, dict(zip(series, rows, strict=True)))
-
-    def trend_of_all(self, source: str) -> Trend:
-        """Everything of a source."""
-        return self._trends(of_all(source), {"": ("",)}).get("", Trend(""))
-
-    def trends_of_types(self) -> list[Trend] | None:
-        """The trends of the busiest job types, by name; None when that would read more than
-        MAX_READ rollups."""
-        values = self._values(OF_TYPES)
-        if values is None:
-            return None
-        return _busiest(self._trends(OF_TYPES, {name: (name,) for name in values}))
-
-    def trends_of_groups(self, *, only: Collection[str] | None = None) -> list[Trend] | None:
-        """The trends of groups: the dispatches of their present members. `only` limits the groups
-        by name. None as in `trends_of_types`."""
-        users = self._values(OF_GROUPS)
-        if users is None:
-            return None
-        groups = _groups_of(users)
-        if only is not None:
-            groups = {
-                user: [each for each in some if each in only] for user, some in groups.items()
-            }
-        return _busiest(self._trends(OF_GROUPS, groups))
-
-    def _values(self, series: Series) -> set[str] | None:
-        rows = self.rows[series]
-        return None if len(rows) > MAX_READ else {row[1] for row in rows}
-
-    def _trends(self, series: Series, names_of: Mapping[str, Sequence[str]]) -> dict[str, Trend]:
-        """The trends of these names; each value counts for its names."""
-        first = second_of(self.until) - HOUR
-        found = {name: Trend(name) for names in names_of.values() for name in names}
-        for _series, value, start, ended, failed, succeeded in self.rows[series]:
-            minute = (start - first) // MINUTE
-            for name in names_of.get(value, ()):
-                trend = found[name]
-                trend.ended[minute] += ended
-                trend.failed[minute] += failed
-                trend.succeeded[minute] += succeeded
-        return found
-
-
-def _select(place: int, source: str) -> str:
-    sums = (" + ".join(names) for names in (OVER[source], FAILURES, (SUCCEEDED,)))
-    return (
-        f"SELECT {place}, value, start, {', '.join(sums)} FROM {table(Rollup)} "
-        "WHERE level = %s AND source = %s AND dimension = %s AND start >= %s AND start < %s "
-        f"LIMIT {MAX_READ + 1}"
-    )
-
-
-def _groups_of(users: Collection[str]) -> dict[str, list[str]]:
-    """The names of the present groups of these users."""
-    named = sorted(users)
-    parts = (named[at : at + _NAMED_AT_ONCE] for at in range(0, len(named), _NAMED_AT_ONCE))
-    select = (
-        f"SELECT u.name, g.name FROM {table(Executor)} u "
-        f"JOIN {table(Membership)} m ON m.user_id = u.id "
-        f"JOIN {table(Executor)} g ON g.id = m.group_id WHERE u.name IN "
-    )
-    found: dict[str, list[str]] = {}
-    for user, group in fetch_each((f"{select}({placeholders(len(some))})", some) for some in parts):
-        found.setdefault(user, []).append(group)
-    return found
-
-
-def _busiest(found: dict[str, Trend]) -> list[Trend]:
-    """Without idle ones, and sorted by name, so that rows keep their places when volumes change."""
-    busy = [each for each in found.values() if each.total]
-    chosen = sorted(busy, key=lambda each: (-each.total, each.name))[:MAX_DRAWN]
-    return sorted(chosen, key=lambda each: each.name)
+    return yesterdays.get((start, chosen), read)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -18,7 +19,6 @@ from apps.dispatch.services.standing import read_standings
 from apps.jobs.models import Worker
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services import counts, living, protection, type_snapshots
-from apps.reports.rules.outcomes import SOURCES
 from apps.reports.services import flow
 from apps.reports.services.coverage import Stored
 from apps.schedules.services import ends
@@ -107,10 +107,15 @@ class Standing:
         return flow.ends_by_type(self.now - LATELY, self.stored, self.unsummed)
 
     @cached_property
+    def ready_by_type(self) -> Counter[str]:
+        """How many jobs of each type are ready, up to counts.MAX_COUNTED."""
+        return counts.ready_of(self.type_names)
+
+    @cached_property
     def growing(self) -> dict[str, int]:
         """How many jobs are ready, up to counts.MAX_COUNTED, of the types of which more came than
         ended in the last minutes."""
-        ready = counts.ready_of(self.type_names)
+        ready = self.ready_by_type
         if not ready.total():
             return {}
         return {name: ready[name] for name, each in self.rates.items() if each.came > each.ended}
@@ -188,11 +193,6 @@ class Standing:
         """What has ended since, at most LATELY ago."""
         since = max(self.now - LATELY, self.stored.closed_until or self.now - LATELY)
         return flow.unsummed(since, _MAX_READ)
-
-    @cached_property
-    def flows(self) -> dict[str, flow.Flow]:
-        """How many jobs and dispatches came and ended in the last minutes."""
-        return flow.flows(SOURCES, self.now, self.stored, self.unsummed)
 
     # --- tables and sweeps ---
     def partitions_of(self, model: type[Model]) -> list[Partition]:

@@ -113,7 +113,7 @@ def _breakers(sheet: Standing) -> Iterator[Reading]:
 
 def _paused(sheet: Standing) -> Iterator[Reading]:
     paused = [each for each in sheet.types if each.is_paused(sheet.now)]
-    waiting = counts.ready_of([each.name for each in paused]) if paused else {}
+    waiting = sheet.ready_by_type
     for each in paused:
         facts = {}
         if each.paused_at is not None:

@@ -16,7 +16,7 @@ from apps.common.errors import Invalid
 from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, OnceTask, Stock
 from apps.dispatch.rules.preview import Item
 from apps.dispatch.services import executors, outlook, planning, preview, pull
-from apps.dispatch.services.planning import Found, Numbers, numbers
+from apps.dispatch.services.planning import Found, numbers
 from apps.dispatch.services.preview import Period, period_of
 from tests import callback, factories
 from tests.callback import end, take_next
@@ -24,7 +24,7 @@ from tests.frozen import FrozenClock
 from tests.integration.api.world import checksum
 from tests.integration.dispatch import plans
 from tests.pages import rows_of, text_of
-from tests.statements import analyze, indexes_on, is_read, is_sorted, parameters_up_to, sent_by
+from tests.statements import parameters_up_to
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
@@ -193,12 +193,8 @@ TASKS, EXECUTORS = "/admin/dispatch/oncetask/", "/admin/dispatch/executor/"
 ALL_DAYS = {"from_day": "1970-01-01"}
 
 
-def counted(found: Numbers) -> dict[str, int]:
-    return {name: getattr(found, name).count for name in Numbers.__dataclass_fields__}
-
-
 def listed(client: Client) -> dict[str, int]:
-    """The rows of the lists to which the numbers lead, which are not drawn."""
+    """The rows of the lists of what planners look at, which are not drawn."""
     queries = {
         "unfilled": (TASKS, {"status": "unfilled", "ends": "24h", **ALL_DAYS}),
         "ending": (TASKS, {"status": "active", "ends": "6h", **ALL_DAYS}),
@@ -230,12 +226,11 @@ def some(frozen_clock: FrozenClock) -> dict[str, OnceTask]:
     return tasks
 
 
-def test_numbers_are_those_of_the_rows_in_their_lists(
+def test_lists_of_what_ends_soon_or_is_late(
     some: dict[str, OnceTask], admin_client: Client
 ) -> None:
     # What is out of reach soon has been due for long, too.
-    assert counted(numbers()) == {"unfilled": 4, "ending": 4, "overdue": 2, "silent": 0}
-    assert listed(admin_client) == counted(numbers())
+    assert listed(admin_client) == {"unfilled": 4, "ending": 4, "overdue": 2, "silent": 0}
     titles = [
         {
             task.title
@@ -256,13 +251,13 @@ def test_executor_is_silent_after_half_of_its_lease(
         pull.answer_pull(name)
     frozen_clock.advance(minutes=29)
     pull.answer_pull("uid_bob")
-    assert counted(numbers())["silent"] == listed(admin_client)["silent"] == 0
+    assert numbers().silent.count == listed(admin_client)["silent"] == 0
     frozen_clock.advance(minutes=1)
-    assert counted(numbers())["silent"] == 1
+    assert numbers().silent.count == 1
     page = admin_client.get(EXECUTORS, {"silent": "True"})
     assert [row.name for row in page.context["cl"].result_list] == ["uid_ann"]
     end(Dispatch.objects.get(executor__name="uid_ann"))
-    assert counted(numbers())["silent"] == 0
+    assert numbers().silent.count == 0
 
 
 def test_limited_people_get_the_numbers_of_their_executors(
@@ -270,9 +265,8 @@ def test_limited_people_get_the_numbers_of_their_executors(
 ) -> None:
     mine = factories.group("gid_mine", ["uid_max"])
     factories.once_task(mine, "Mine", end_at=clock.now() + HOUR)
-    assert counted(numbers(["gid_mine"])) == {"unfilled": 1, "ending": 1, "overdue": 0, "silent": 0}
-    assert listed(limited(mine)) == counted(numbers(["gid_mine"]))
-    assert counted(numbers([])) == {"unfilled": 0, "ending": 0, "overdue": 0, "silent": 0}
+    assert listed(limited(mine)) == {"unfilled": 1, "ending": 1, "overdue": 0, "silent": 0}
+    assert (numbers(["gid_mine"]).people, numbers([]).people, numbers().people) == (1, 0, 3)
 
 
 def test_limit_to_a_very_large_group(some: dict[str, OnceTask]) -> None:
@@ -281,58 +275,16 @@ def test_limit_to_a_very_large_group(some: dict[str, OnceTask]) -> None:
     for start in (0, 700):
         names = [f"uid_{number}" for number in range(start, start + 700)]
         executors.change_members(group=large, add=names, actor=factories.OPERATOR)
-    factories.once_task(factories.member("uid_7"), "Ours", end_at=clock.now() + HOUR)
     with parameters_up_to(1_200):
         found = numbers(["gid_large"])
-    assert counted(found) == {"unfilled": 1, "ending": 1, "overdue": 0, "silent": 0}
+    assert (found.silent.count, found.people) == (0, 1_400)
 
 
 def test_numbers_say_when_there_was_more_to_look_at(
     some: dict[str, OnceTask], admin_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(planning, "MAX_LOOKED_AT", 4)
-    found = numbers()
-    # The first four to end: three can be had, and all end within six hours.
-    assert found.unfilled == Found(3, is_whole=False)
-    assert found.ending == Found(4, is_whole=True)
-    assert found.overdue == Found(2, is_whole=True)
-    monkeypatch.setattr(planning, "MAX_LOOKED_AT", 3)
-    assert numbers().ending == Found(3, is_whole=False)
     monkeypatch.setattr("apps.dispatch.admin.filters.MAX_LOOKED_AT", 0)
     monkeypatch.setattr(planning, "MAX_LOOKED_AT", 0)
+    assert numbers().silent == Found(0, is_whole=False)
     page = admin_client.get(EXECUTORS, {"silent": "True"})
     assert "Only 0 open dispatches were looked at." in text_of(page)
-
-
-def test_bulk_runs_are_not_offered_for_what_they_could_not_find_again(
-    some: dict[str, OnceTask], admin_client: Client
-) -> None:
-    page = admin_client.get(TASKS, ALL_DAYS)
-    assert page.context["bulk_links"]
-    for query in ({"ends": "6h"}, {"status": "unfilled"}):
-        assert not admin_client.get(TASKS, {**query, **ALL_DAYS}).context["bulk_links"]
-
-
-@pytest.mark.django_db(transaction=True)  # ANALYZE TABLE commits
-def test_tasks_are_found_by_indexes_of_their_ends_and_starts(frozen_clock: FrozenClock) -> None:
-    group, now = factories.group(), frozen_clock.instant
-    model = factories.once_task(group, start_at=now - DAY)
-    model.version = 1
-    OnceTask.objects.bulk_create(
-        OnceTask(
-            **{
-                name: getattr(model, name)
-                for name in ("title", "executor_id", "params", "created_at")
-            },
-            updated_at=now,
-            start_at=now - 60 * DAY + n * HOUR,
-            end_at=now - 59 * DAY + n * HOUR if n % 2 else None,
-        )
-        for n in range(1500)
-    )
-    analyze(OnceTask)
-    reads = [sql for sql in sent_by(numbers) if is_read(OnceTask, sql) and "LIMIT 1001" in sql]
-    assert len(reads) == 3
-    for sql in reads:
-        assert indexes_on(OnceTask, sql) <= {"oncetask_ending", "oncetask_due"}, sql
-        assert not is_sorted(OnceTask, sql), sql

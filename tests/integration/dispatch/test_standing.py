@@ -16,8 +16,8 @@ from apps.common import clock
 from apps.common.messages import wire_time
 from apps.dispatch.admin import filters
 from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, OnceTask, Stock
-from apps.dispatch.rules.life import DELETED, OF_ACTIVE, OVERDUE, PAUSED, UNFILLED, Standing
-from apps.dispatch.services import executors, planning
+from apps.dispatch.rules.life import DELETED, OF_ACTIVE, PAUSED, UNFILLED, Standing
+from apps.dispatch.services import executors
 from apps.dispatch.services.standing import ending_within, in_state, once_in_state, read_standings
 from tests import factories
 from tests.callback import end, finish, take_next
@@ -138,9 +138,6 @@ def test_the_database_finds_the_state_that_is_shown(
                 for task in every
                 if task.standing.until and now < task.standing.until <= now + within
             }
-        counts = planning.numbers()
-        assert counts.unfilled.count == len(ending.intersection(found[UNFILLED]))
-        assert counts.overdue.count == len(found[OVERDUE])
 
 
 @plans.in_worlds(30)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import datetime
 from html import unescape
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.test import Client
 
@@ -23,24 +23,26 @@ def home(client: Client, **query: Any) -> str:
     return page.content.decode()
 
 
-def tile(html: str, key: str) -> str:
-    """The figure of a tile."""
-    (found,) = re.findall(
-        rf'id="overview-tile-{key}".*?<strong>(.*?)</strong>', html, flags=re.DOTALL
+class Shown(NamedTuple):
+    """A figure of the page."""
+
+    value: str
+    note: str
+    url: str
+    tone: str
+
+
+def figures(html: str) -> dict[str, Shown]:
+    """All figures by their keys."""
+    found = re.findall(
+        r'class="home-figure(?: home-figure-(\w+))?" id="home-(\w+)" href="([^"]*)">'
+        r'.*?<strong>(.*?)</strong><span class="home-note">(.*?)</span>',
+        html,
     )
-    return str(found)
-
-
-def tiles(html: str) -> dict[str, str]:
-    """All figures by the keys of their tiles."""
-    keys = re.findall(r'id="overview-tile-([^"]+)"', html)
-    return {key: tile(html, key) for key in keys}
-
-
-def links(html: str, *keys: str) -> set[str]:
-    """Where the tiles with these keys lead."""
-    found = [re.findall(rf'id="overview-tile-{key}" href="([^"]*)"', html) for key in keys]
-    return {unescape(url) for (url,) in found}
+    return {
+        key: Shown(unescape(value), unescape(note), unescape(url), tone)
+        for tone, key, url, value, note in found
+    }
 
 
 def notices(html: str) -> dict[str, str]:

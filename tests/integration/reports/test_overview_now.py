@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -14,58 +15,57 @@ from apps.common.leases import sweep_lease
 from apps.dispatch.services import pull
 from apps.jobs.models import Job, TypeState, Worker
 from apps.jobs.services import register
-from apps.reports.admin.overview import present
+from apps.reports.admin.overview import figures as module
+from apps.reports.models import StandingMinute
+from apps.reports.sweeps import note_standing
 from tests import factories
 from tests.frozen import FrozenClock
-from tests.integration.reports.home import home, notices, tile, tiles
+from tests.integration.reports.home import figures, home, notices
 from tests.jobs import job_type, jobs, take
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
-def test_jobs_are_counted_by_state_and_the_longest_due_is_found(
+def test_waiting_jobs_and_the_one_that_waits_longest(
     admin_client: Client, frozen_clock: FrozenClock
 ) -> None:
     job_type()
     job_type("sms")
+    job_type("held", paused=True)
     jobs(7)
     take(2)
     jobs(3, run_at=clock.now() + timedelta(hours=1))
-    jobs(4, "sms", status="failed", finished_at=clock.now())
-    (oldest,) = jobs(1, "sms", run_at=clock.now() - timedelta(seconds=95), priority=-100)
-    jobs(5, status="succeeded", finished_at=clock.now())
+    jobs(1, "sms", run_at=clock.now() - timedelta(seconds=95), priority=-100)
+    # Paused on purpose: nobody waits for it.
+    jobs(2, "held", run_at=clock.now() - timedelta(hours=5))
 
     html = home(admin_client)
 
-    for status in ("ready", "scheduled", "running", "failed"):
-        assert tile(html, f"jobs-{status}") == str(Job.objects.filter(status=status).count())
-        assert f"/admin/jobs/job/?status={status}" in html
-    assert tile(html, "jobs-due") == "1 min 35 s"
-    assert f'id="overview-tile-jobs-due" href="/admin/jobs/job/{oldest}/change/"' in html
+    shown = figures(html)["waiting"]
+    count = Job.objects.filter(status="ready").count()
+    assert shown == (str(count), "oldest 1 min 35 s", "/admin/jobs/job/?status=ready", "")
+    rows = re.findall(r'id="home-type-(\w+)">.*?<td><a[^>]*>(\d+)</a></td>', html)
+    assert dict(rows) == {"mail": "5", "sms": "1", "held": "2"}
+    assert re.search(r'id="home-type-held">.*?home-pill">paused', html)
 
 
 def test_counts_end_at_their_limit_and_say_so(
     admin_client: Client, frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(present, "MAX_COUNTED", 4)
+    monkeypatch.setattr(module, "MAX_COUNTED", 4)
     job_type()
     jobs(6)
-    jobs(4, run_at=clock.now() + timedelta(hours=1))
-    jobs(3, status="failed", finished_at=clock.now())
     group = factories.group(members=[f"uid_{n}" for n in range(6)])
     factories.once_task(group, mode="multi", dispatch_times=None)
     for n in range(6):
         pull.answer_pull(f"uid_{n}")
 
-    shown = tiles(home(admin_client))
+    shown = figures(home(admin_client))
 
-    assert shown["jobs-ready"] == "4+"
-    assert shown["jobs-scheduled"] == "4+"
-    assert shown["jobs-failed"] == "3"
-    assert shown["dispatches-open"] == "4+"
+    assert (shown["waiting"].value, shown["open"].value) == ("4+", "4+")
 
 
-def test_open_dispatches_and_their_next_deadline(
+def test_open_dispatches_and_those_past_their_deadline(
     admin_client: Client, frozen_clock: FrozenClock
 ) -> None:
     group = factories.group(members=["uid_ann", "uid_bob"])
@@ -74,81 +74,109 @@ def test_open_dispatches_and_their_next_deadline(
         pull.answer_pull(uid)
         frozen_clock.advance(seconds=10)
 
-    shown = tiles(home(admin_client))
-    assert (shown["dispatches-open"], shown["dispatches-deadline"]) == ("2", "in 40 s")
+    shown = figures(home(admin_client))["open"]
+    assert (shown.value, shown.note, shown.tone) == ("2", "none past its deadline", "")
 
     frozen_clock.advance(seconds=75)
-    html = home(admin_client)
-    assert tile(html, "dispatches-deadline") == "35 s ago"
-    assert 'class="figure figure-danger" id="overview-tile-dispatches-deadline"' in html
+    shown = figures(home(admin_client))["open"]
+    assert (shown.value, shown.note, shown.tone) == ("2", "2 past their deadline", "warn")
 
 
-def test_workers_beat_and_sweeps_show_how_they_are(
-    admin_client: Client, frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("w1", "w2", "w3"):
-        register.register(name=name, host="h1", capacity=4)
-    register.beat(name="w1", drains={"fast": 3}, running=17)
-    Worker.objects.filter(name="w3").update(last_heartbeat_at=clock.now() - timedelta(minutes=2))
-    with sweep_lease("jobs.scan", at_most=timedelta(seconds=30)):
-        pass
-    with sweep_lease("jobs.reorder", at_most=timedelta(seconds=30)):
-        pass
-    frozen_clock.advance(seconds=9)
-    monkeypatch.setattr(clock, "drift", lambda: timedelta(seconds=-3.21))
-
-    html = home(admin_client)
-
-    shown = tiles(html)
-    assert (shown["workers"], shown["slots"]) == ("2", "3 of 8")
-    assert "heartbeat 9 s ago" in html
-    assert shown["beat"] == "9 s ago"
-    # A second's sweep is seven late; one of ten seconds has a second left.
-    assert shown["late-sweeps"].startswith("1 of ")
-    assert shown["clock"] == "-3.2 s"
-    assert 'figure-warning" id="overview-tile-clock"' in html
-    assert "w3 has been silent for 2 min 9 s" in notices(html)["worker_silent"]
-
-
-def test_quiet_and_calling_workers_are_counted_for_what_they_take(
+def test_people_who_are_silent_with_work_in_hand(
     admin_client: Client, frozen_clock: FrozenClock
 ) -> None:
-    """A quiet one has no free slot and serves nobody; one over HTTP is there while it calls."""
+    factories.group(members=["uid_ann", "uid_bob", "uid_eve"])
+    factories.once_task(factories.member("uid_ann"), lease_seconds=3600)
+    pull.answer_pull("uid_ann")
+    assert figures(home(admin_client))["silent"].value == "0 of 3"
+    frozen_clock.advance(minutes=38)
+    shown = figures(home(admin_client))["silent"]
+    assert (shown.value, shown.note, shown.tone) == ("1 of 3", "holds work, 38 min 0 s", "warn")
+
+
+def test_lines_are_what_was_kept_each_minute(
+    admin_client: Client, frozen_clock: FrozenClock
+) -> None:
+    job_type()
+    for count in (1, 4, 2):
+        jobs(count)
+        note_standing()
+        note_standing()  # once a minute
+        frozen_clock.advance(minutes=1)
+    assert [*StandingMinute.objects.values_list("waiting", flat=True)] == [1, 5, 7]
+    html = home(admin_client)
+    (points,) = re.findall(r'id="home-waiting".*?<polyline points="([^"]*)"', html)
+    assert len(points.split()) == 3
+    frozen_clock.advance(days=8)
+    note_standing()
+    assert StandingMinute.objects.count() == 1
+
+
+def test_groups_are_listed_by_what_they_have_to_fill(
+    admin_client: Client, frozen_clock: FrozenClock
+) -> None:
+    hour, now = timedelta(hours=1), frozen_clock.instant
+    late = factories.group("gid_late", ["uid_ann", "uid_bob"], title="Night shift")
+    factories.once_task(late, mode="multi", dispatch_times=2, end_at=now + hour)
+    factories.once_task(late, end_at=now + 5 * hour)
+    full = factories.group("gid_full", ["uid_eve"])
+    factories.once_task(full, end_at=now + hour / 2, priority=5)
+    soon = factories.group("gid_soon", ["uid_eve"])
+    factories.once_task(soon, start_at=now + hour, end_at=now + 2 * hour)
+    for uid in ("uid_ann", "uid_eve"):
+        pull.answer_pull(uid)
+
+    html = home(admin_client)
+
+    rows = re.findall(r'<tr id="home-group-.*?</tr>', html)
+    words = [re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", row)).strip() for row in rows]
+    assert words == [
+        f"Night shift 2 1 of 2 ends {now + hour:%H:%M}",
+        "gid_full 1 1 of 1 full",
+        f"gid_soon 1 0 of 1 starts {now + hour:%H:%M}",
+    ]
+
+
+def test_sweeps_stand_on_the_page_of_checks_and_a_late_beat_at_home(
+    admin_client: Client, frozen_clock: FrozenClock
+) -> None:
+    assert "Beat has never run" in notices(home(admin_client))["beat"]
+    for name in ("jobs.scan", "jobs.reorder"):
+        with sweep_lease(name, at_most=timedelta(seconds=30)):
+            pass
+    frozen_clock.advance(seconds=9)
+    assert "beat" not in notices(home(admin_client))
+    page = admin_client.get(reverse("governance")).content.decode()
+    # A second's sweep is late; one of ten seconds has a second left.
+    assert re.search(r"<td>jobs.scan</td><td>1 s</td><td>9 s ago .*?overdue", page, re.DOTALL)
+    assert re.search(r"<td>jobs.reorder</td><td>10 s</td><td>9 s ago</td>", page)
+    frozen_clock.advance(seconds=31)
+    found = notices(home(admin_client))
+    assert "No sweep has started since" in found["beat"]
+    # One row for all of them.
+    assert "sweep_overdue" not in found
+
+
+def test_quiet_and_silent_workers_are_troubles(
+    admin_client: Client, frozen_clock: FrozenClock
+) -> None:
+    """One over HTTP that promises no heartbeats is there while it calls."""
     job_type(handler="")
-    jobs(1)
+    jobs(2)
     register.register(name="w1", host="h1", capacity=4)
     register.register(name="w2", host="h1", capacity=4)
     register.quiet(worker=Worker.objects.get(name="w2"), actor="admin:olga", reason="New disk")
     factories.worker("pi-1", kind="http", lanes=[], promises_beats=False)
 
-    html = home(admin_client)
-
-    shown = tiles(html)
-    assert (shown["workers"], shown["slots"]) == ("2", "0 of 4")
-    assert "1 quiet" in html
-    assert "w2" in notices(html)["quiet"]
-    assert "worker_silent" not in notices(html)
+    found = notices(home(admin_client))
+    assert "w2" in found["quiet"]
+    assert "Resume" in found["quiet"]
+    assert "worker_silent" not in found
 
     frozen_clock.advance(seconds=25)
-    html = home(admin_client)
-    assert tiles(html)["workers"] == "0"
-    silent = notices(html)["worker_silent"]
+    silent = notices(home(admin_client))["worker_silent"]
     assert "pi-1" not in silent
     assert "No worker serves the job type mail Start one with its handler, or connect" in silent
-
-
-def test_stopped_beat_and_missing_workers_are_alarming(
-    admin_client: Client, frozen_clock: FrozenClock
-) -> None:
-    html = home(admin_client)
-    assert tile(html, "beat") == "never"
-    with sweep_lease("jobs.scan", at_most=timedelta(seconds=30)):
-        pass
-    frozen_clock.advance(seconds=31)
-    html = home(admin_client)
-    assert tile(html, "beat") == "31 s ago"
-    for key in ("beat", "workers"):
-        assert f'figure-danger" id="overview-tile-{key}"' in html
 
 
 def test_pauses_breakers_and_starving_types_are_shown(
@@ -197,4 +225,5 @@ def test_each_first_step_goes_when_it_is_taken(admin_client: Client) -> None:
     create_client(name="Phone", scopes=["pull"], actor="ann")
     html = home(admin_client)
     assert "First steps" not in html
-    assert tiles(html)["jobs-ready"] == tiles(html)["dispatches-open"] == "0"
+    shown = figures(html)
+    assert shown["waiting"].value == shown["open"].value == "0"

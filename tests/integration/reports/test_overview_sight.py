@@ -18,7 +18,9 @@ from apps.jobs.services.promote import promote_due
 from tests import factories
 from tests.emptying import undone
 from tests.frozen import FrozenClock
-from tests.integration.reports.home import closed_until, ended, home, tile, tiles
+from tests.integration.reports.history import entry, write
+from tests.integration.reports.home import ended, figures, home
+from tests.jobs import jobs
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
@@ -34,21 +36,22 @@ def person(*permissions: str) -> Client:
     return client
 
 
-def test_box_is_there_only_with_its_permission(
+def test_figure_is_there_only_with_its_permission(
     scene: FrozenClock, subtests: pytest.Subtests
 ) -> None:
-    for permission, prefixes in [
-        ("jobs.view_job", {"jobs"}),
-        ("dispatch.view_dispatch", {"dispatches"}),
-        ("jobs.view_worker", {"workers", "slots"}),
-        ("common.view_sweeplease", {"beat", "late", "clock"}),
+    for permission, keys in [
+        ("jobs.view_job", {"waiting"}),
+        ("dispatch.view_dispatch", {"open"}),
+        ("dispatch.view_executor", set()),
+        ("jobs.view_worker", set()),
         ("jobs.view_jobtype", set()),
         ("reports.view_rollup", set()),
     ]:
         with subtests.test(permission=permission), undone():
             html = home(person(permission))
-            assert {key.partition("-")[0] for key in tiles(html)} == prefixes
-            assert "overview-types" not in html
+            assert {*figures(html)} == keys
+            assert "overview-trends" not in html
+            assert "home-type-" not in html
 
 
 def test_notice_is_for_those_who_see_its_subject_and_offers_what_they_may_do(
@@ -73,32 +76,15 @@ def test_notice_is_for_those_who_see_its_subject_and_offers_what_they_may_do(
 
 def test_totals_need_their_permission_besides(scene: FrozenClock) -> None:
     html = home(person("jobs.view_job", "reports.view_rollup"))
-    assert {key.partition("-")[0] for key in tiles(html)} == {"jobs", "job"}
-    assert "overview-types" in html
-    assert "overview-groups" not in html
+    assert {*figures(html)} == {"waiting", "succeeded", "wait", "run"}
+    assert "overview-trends" in html
+    assert "dispatches ended" not in html
 
 
 def test_person_without_a_role_gets_nothing(scene: FrozenClock) -> None:
     client = person()
     assert "overview" not in home(client).replace("overview.js", "")
     assert client.get(reverse("overview")).content.decode().strip() == ""
-
-
-def test_planner_with_limits_counts_their_own_tasks(
-    scene: FrozenClock, role_user: Callable[[str], User], role_client: Callable[[str], Client]
-) -> None:
-    soon = clock.now() + timedelta(hours=1)
-    for name in ("gid_shops", "gid_nights", "gid_nights"):
-        factories.once_task(factories.member(name), end_at=soon)
-    shown = tiles(home(role_client("operator")))
-    assert (shown["tasks-unfilled"], shown["tasks-ending"]) == ("3", "3")
-    shops = factories.member("gid_shops")
-    OperatorScope.objects.create(operator=role_user("operator"), executor=shops)
-    shown = tiles(home(role_client("operator")))
-    assert (shown["tasks-unfilled"], shown["tasks-ending"]) == ("1", "1")
-    html = home(person("dispatch.view_dispatch", "dispatch.view_executor"))
-    assert "executors-silent" in tiles(html)
-    assert "tasks-ending" not in tiles(html)
 
 
 def test_operator_with_scopes_sees_dispatches_of_their_executors_only(
@@ -110,46 +96,41 @@ def test_operator_with_scopes_sees_dispatches_of_their_executors_only(
     factories.once_task(factories.member("uid_eve"), "Another's")
     for uid in ("uid_ann", "uid_eve"):
         pull.answer_pull(uid)
-    until = closed_until()
-    own = [
-        each
-        for each in ended("dispatch", until - timedelta(hours=1), until)
-        if each.executor == "uid_ann"
-    ]
+    start = clock.now().replace(second=0, microsecond=0) - timedelta(minutes=59)
+    own = [each for each in ended("dispatch", start, clock.now()) if each.executor == "uid_ann"]
 
     html = home(role_client("operator"))
 
     assert Dispatch.objects.filter(state="open").count() == 2
-    assert tile(html, "dispatches-open") == "1"
+    shown = figures(html)
+    assert shown["open"].value == "1"
     assert own
-    assert tile(html, "dispatch-ended") == str(len(own))
-    assert "dispatch-in" not in tiles(html)
+    assert f"dispatches ended: {len(own)}" in html
     assert "gid_nights" not in html
-    # They count the jobs of other users as well.
-    assert "overview-tile-job-ended" not in html
+    # They would count the jobs of other users as well.
+    assert not {"waiting", "succeeded"} & {*shown}
 
 
 def test_operator_with_job_types_sees_their_jobs_and_nothing_of_dispatch(
     scene: FrozenClock, role_user: Callable[[str], User], role_client: Callable[[str], Client]
 ) -> None:
     promote_due()
-    shown = tiles(home(role_client("operator")))
-    states = ("ready", "scheduled", "running", "failed")
-    name = Job.objects.filter(status="ready").order_by("run_at")[0].type
-    own = Job.objects.filter(type=name)
-    assert Job.objects.exclude(type=name).filter(status__in=states).exists()
-    JobScope.objects.create(operator=role_user("operator"), type=name)
+    jobs(3, "sms")
     factories.once_task(factories.member("uid_ann"), "Of nobody I know")
+    JobScope.objects.create(operator=role_user("operator"), type="mail")
+    start = clock.now().replace(second=0, microsecond=0) - timedelta(minutes=59)
+    own = [each for each in ended("job", start, clock.now()) if each.type_or_task == "mail"]
+    ready = Job.objects.filter(type="mail", status="ready").count()
+    write(entry(clock.now(), type_or_task="sms"))
 
     html = home(role_client("operator"))
 
-    mine = tiles(html)
-    for state in states:
-        assert mine[f"jobs-{state}"] == str(own.filter(status=state).count()), state
-    assert mine["jobs-due"] == shown["jobs-due"] != "–"
-    assert not any(key.startswith(("dispatch", "tasks", "executors")) for key in mine)
-    # They count the jobs of all types.
-    assert "job-ended" not in mine
+    shown = figures(html)
+    assert {*shown} == {"waiting", "succeeded", "wait", "run"}
+    assert shown["waiting"].value == str(ready)
+    assert f"jobs ended: {len(own)}," in html
+    assert "home-type-mail" in html
+    assert "home-type-sms" not in html
     for page in ("dispatch_dispatch", "dispatch_oncetask", "dispatch_executor"):
         listed = role_client("operator").get(reverse(f"admin:{page}_changelist"))
         assert "uid_ann" not in listed.content.decode(), page

@@ -17,17 +17,20 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from apps.access.models import ApiClient
-from apps.common.admin.display import shown_time
+from apps.common.admin.html import list_url
 from apps.common.db import fetch, table
 from apps.dispatch.models import Executor, OnceTask, RotateTask
 from apps.journal.services.minutes import second_of
-from apps.reports.admin.overview import hour, present, strip, trends
+from apps.reports.admin.overview import chart, figures, strip, tables
 from apps.reports.admin.overview.sight import Sight
+from apps.reports.admin.overview.times import zoned_clock
 from apps.reports.rules.outcomes import DISPATCH, JOB
+from apps.reports.services import lately
 from apps.reports.services.standing import Standing, standing
+from apps.reports.watches.troubles import told
 
 OVERVIEW_URL = "overview"
-# The second at which the trends end that the page has.
+# The second at which the chart ends that the page has.
 KNOWN = "known"
 
 
@@ -66,31 +69,32 @@ _FIRST_STEPS = {
 
 def overview(request: HttpRequest) -> dict[str, Any]:
     """The context of the template; {} for a person who may see nothing of it."""
-    seen = _Seen.by(request.user)
-    drawn = _present(seen)
-    if seen.until is not None:
-        drawn["trends"] = _trends(seen, seen.until)
-    return drawn if drawn["panels"] or drawn["steps"] else {}
+    seen = _Seen.by(request)
+    present = _present(seen)
+    return {**present, **_chart(seen)} if present else {}
 
 
 @dataclass(frozen=True)
 class _Seen:
-    """What a person sees: of jobs and dispatches those that can exist (`used`) and
-    those with figures (`summed`, added up `until`); and the first steps still to do."""
+    """What a person sees: of jobs and dispatches those that can exist (`used`) and those with
+    figures (`summed`); the first steps still to do; and the hours of the chart."""
 
     sight: Sight
     status: Standing
     used: list[str]
     steps: list[_Step]
     summed: list[str]
+    hours: int
 
     @property
-    def until(self) -> datetime | None:
-        return self.status.stored.closed_until if self.summed else None
+    def known(self) -> str:
+        """The chart that a page has: up to the newest minute that is added up."""
+        until = self.status.stored.closed_until
+        return "" if until is None else known_of(until)
 
     @classmethod
-    def by(cls, user: Any) -> _Seen:
-        sight = Sight(user)
+    def by(cls, request: HttpRequest) -> _Seen:
+        sight = Sight(request.user)
         status = standing()
         types = status.types if sight.job_types is None else sight.job_types
         has_types = JOB in sight.shown and bool(types)
@@ -104,47 +108,48 @@ class _Seen:
             if not is_taken and sight.may(step.permission)
         ]
         summed = [source for source in sight.sources if source in used]
-        return cls(sight, status, used, steps, summed)
+        hours = chart.hours_of(request.GET.get(chart.HOURS, ""))
+        return cls(sight, status, used, steps, summed, hours)
+
+    def window(self, source: str, hours: int) -> lately.Window:
+        values = self.sight.job_types if source == JOB else self.sight.executors
+        chosen = lately.selection(source, values)
+        status = self.status
+        return lately.window(status.now, status.stored, status.unsummed, chosen, hours_back=hours)
 
 
 def _present(seen: _Seen) -> dict[str, Any]:
-    """The present state."""
+    """The present state; {} where this person sees nothing of it."""
     sight, status = seen.sight, seen.status
-    processes = present.processes(sight, status)
-    hours = hour.panels(sight, status, seen.summed, seen.until) if seen.until else {}
-    panels = []
-    for source in seen.used:
-        draw = present.jobs if source == JOB else present.dispatches
-        panels.append(draw(sight, status))
-        if source in hours:
-            panels.append(hours[source])
-    if processes["panel"]:
-        panels.append(processes["panel"])
-    drawn: dict[str, Any] = {
+    hours = {JOB: seen.window(JOB, 1)} if JOB in seen.summed else {}
+    found = told(sight.sees)
+    drawn = {
         "now": status.now,
-        "shown_now": shown_time(status.now),
-        "panels": panels,
-        "strip": strip.strip(sight),
-        "sweeps": processes["sweeps"],
-        "is_unsummed": seen.summed and seen.until is None,
+        "shown_now": zoned_clock(status.now),
+        "strip": strip.strip(sight, found),
+        "figures": figures.figures(sight, status, hours) if seen.used else [],
+        "types": tables.types(sight, status, found.open) if seen.used else None,
+        "groups": tables.groups(sight, status, found.open) if DISPATCH in seen.used else [],
+        "groups_url": list_url(Executor, kind=Executor.Kind.GROUP),
         "steps": [{"text": step.text, "url": reverse(step.url)} for step in seen.steps],
         "is_new": len(seen.used) < len(sight.shown),
     }
-    return drawn
+    sees_any = drawn["figures"] or drawn["types"] or drawn["steps"] or found.open
+    return drawn if sees_any else {}
 
 
-def _trends(seen: _Seen, until: datetime) -> dict[str, Any]:
-    """The last hour minute by minute, which ended at `until`."""
-    return {
-        "known": known_of(until),
-        "charts": trends.charts(seen.sight, seen.summed, until),
-        "tables": trends.tables(seen.sight, seen.summed, until),
-        "shown_until": shown_time(until),
-    }
+def _chart(seen: _Seen) -> dict[str, Any]:
+    """What ended, step by step."""
+    windows = {source: seen.window(source, seen.hours) for source in seen.summed}
+    alerts = [each.read.since for each in told(seen.sight.sees).open if each.kind == "alerts"]
+    drawn = chart.chart(
+        seen.hours, windows.get(JOB), windows.get(DISPATCH), alerts[0] if alerts else None
+    )
+    return {"chart": drawn, "known": seen.known}
 
 
 def known_of(until: datetime) -> str:
-    """What a page sends that has the trends of the hour before `until`."""
+    """What a page sends whose chart ends at `until`."""
     return str(second_of(until))
 
 
@@ -159,12 +164,9 @@ def _taken() -> list[bool]:
 
 
 def refreshed(request: HttpRequest) -> HttpResponse:
-    """One part of the page: the trends, if it lacks those of the newest hour, else the present
-    state. So no answer takes as long as the whole page."""
-    seen = _Seen.by(request.user)
-    until = seen.until
-    if until and request.GET.get(KNOWN) != known_of(until):
-        drawn = {"trends": _trends(seen, until)}
-    else:
-        drawn = _present(seen)
+    """One part of the page: the chart, if it lacks the newest minute, else the present state. So no
+    answer takes as long as the whole page."""
+    seen = _Seen.by(request)
+    is_old = seen.known and request.GET.get(KNOWN) != seen.known
+    drawn = _chart(seen) if is_old else _present(seen)
     return render(request, "admin/overview/parts.html", {"overview": drawn})

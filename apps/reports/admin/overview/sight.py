@@ -41,11 +41,11 @@ class Sight:
     @cached_property
     def sources(self) -> tuple[str, ...]:
         """Those of `shown` with figures. A view limited to very many executors has none, because
-        they would have to be added up one by one, and of jobs only one without limits has them."""
+        they would have to be added up one by one."""
         if not self.may(TOTALS):
             return ()
         many = len(self.executors or ()) > MAX_EXECUTORS
-        hidden = {JOB: not self._bounds.are_open, DISPATCH: many}
+        hidden = {JOB: False, DISPATCH: many}
         return tuple(source for source in self.shown if not hidden[source])
 
     @cached_property

@@ -31,7 +31,7 @@ from apps.reports.admin.overview.times import short_time
 from apps.reports.services import problems, standing_minutes
 from apps.reports.watches import troubles as all_troubles
 from apps.reports.watches.base import ADVICE, CRITICAL, HELD, WARNING
-from apps.reports.watches.troubles import Told, Trouble, told
+from apps.reports.watches.troubles import Told, Trouble
 
 SAID_URL = "overview_said"
 MAX_ROWS = 7
@@ -81,8 +81,8 @@ class Strip:
     all_url: str
 
 
-def strip(sight: Sight) -> Strip:
-    found = told(sight.sees)
+def strip(sight: Sight, found: Told) -> Strip:
+    """What is found for somebody, as rows."""
     rows = [_row(each, sight) for each in found.open[:MAX_ROWS]]
     return Strip(
         tone=found.open[0].severity if found.open else "good",

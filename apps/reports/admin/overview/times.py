@@ -9,6 +9,7 @@ from django.utils.timezone import localtime
 from django.utils.translation import pgettext
 
 from apps.common import clock
+from apps.common.zones import offset_name
 
 _WEEK = timedelta(days=7)
 
@@ -21,3 +22,9 @@ def short_time(at: datetime) -> str:
     if abs(local - today) < _WEEK:
         return f"{date_format(local, 'D')} {local:%H:%M}"
     return date_format(local, pgettext("short date", "j M"))
+
+
+def zoned_clock(at: datetime) -> str:
+    """`20:24:05 UTC+8`."""
+    local = localtime(at)
+    return f"{local:%H:%M:%S} {offset_name(local)}"
