@@ -100,8 +100,10 @@ def test_what_runs_where_is_seen(at_most: AtMost) -> None:
 def test_error_of_a_failed_job_is_read(at_most: AtMost) -> None:
     frames = 'Traceback (most recent call last):\n  File "mail.py", line 7, in send\n'
     failed_jobs(1, f"{frames}ConnectionRefusedError: 10.0.0.1:25")
-    with at_most(1) as hand:
-        hand.menu("Problems")
+    with at_most(3) as hand:
+        hand.menu("Jobs")
+        hand.click(hand.page.get_by_role("link", name="Failed").first)
+        hand.click(hand.page.locator("#result_list tbody tr th a"))
         expect(hand.page.get_by_text("ConnectionRefusedError: 10.0.0.1:25").first).to_be_visible()
 
 

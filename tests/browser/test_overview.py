@@ -9,6 +9,7 @@ import pytest
 from django.urls import reverse
 from playwright.sync_api import Page, Request, expect
 
+from apps.access.services import create_client
 from apps.dispatch.services import pull
 from apps.jobs.models import Job, JobType
 from apps.reports.services import standing
@@ -105,6 +106,7 @@ def test_five_troubles_and_all_else_fit_one_screen(
     browser_page: Page, frozen_clock: FrozenClock
 ) -> None:
     two_hours(frozen_clock)
+    create_client(name="Phone", scopes=["pull"], actor="ann")
     for name in ("a", "b", "c"):
         job_type(name, paused=True, pause_reason="A new provider")
     for name in MEMBERS:

@@ -116,7 +116,7 @@ def _drawn(
         )
     label = escape(_words(jobs, dispatches))
     return SafeString(
-        '<div class="chart"><div class="chart-scale" aria-hidden="true">'
+        '<div class="home-chart"><div class="chart-scale" aria-hidden="true">'
         f"<span>{top:,}</span><span>{top // 2:,}</span><span>0</span></div>"
         f'<div class="chart-room"><svg viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="none" '
         f'role="img" aria-label="{label}">{lines}{_path("", good, [0] * count, step, scale)}'
