@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
+from math import inf
 from typing import NamedTuple
 
 from apps.common.kept import Kept
@@ -101,7 +102,8 @@ def _holds(said: Problem, read: Reading, now: datetime) -> bool:
 
 def _rank(each: Trouble) -> tuple[int, float]:
     since = each.read.since
-    return SEVERITIES.index(each.severity), 0.0 if since is None else -since.timestamp()
+    # What will be wrong comes before what is.
+    return SEVERITIES.index(each.severity), -inf if since is None else -since.timestamp()
 
 
 class Told(NamedTuple):

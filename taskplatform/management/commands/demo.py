@@ -44,7 +44,8 @@ class Command(BaseCommand):
         "With --clients, simulated executors carry the tasks out over HTTP. "
         "With --jobs, the workers of `make run` drain jobs of four types. "
         "With --workers, processes that know only sdk.py work over HTTP, and one is killed. "
-        "With --years, the past of a platform that has never run is played, archived and forgotten."
+        "With --years, the past of a platform that has never run is played, archived, forgotten. "
+        "With --trouble, the home page has five things that need somebody."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -76,6 +77,11 @@ class Command(BaseCommand):
             metavar="N",
             help=f"play the last N years on a new platform, {MIN_YEARS} to {MAX_YEARS}, since 2025",
         )
+        mode.add_argument(
+            "--trouble",
+            action="store_true",
+            help="make five things that need somebody, to see them on the home page",
+        )
         parser.add_argument(
             "--seconds",
             type=_between(1, 3600),
@@ -97,6 +103,9 @@ class Command(BaseCommand):
                 )
             elif options["years"]:
                 self._run_years(options["years"], options["seconds"] or 3600)
+            elif options["trouble"]:
+                now = load("tests.trouble").play()
+                self.stdout.write(f"Five things need somebody since {now:%Y-%m-%d %H:%M} UTC.")
             elif options["clients"]:
                 self._run_clients(options["clients"], options["seconds"] or 60, options)
             else:

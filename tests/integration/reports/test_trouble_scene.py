@@ -1,0 +1,83 @@
+"""The scene of `demo --trouble`: Home says its five sentences in order, each with its button."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from html import unescape
+
+import pytest
+from django.test import Client
+
+from apps.common.leases import sweep_lease
+from apps.dispatch.models import OnceTask
+from apps.jobs.models import JobType
+from tests import factories, trouble
+from tests.frozen import FrozenClock
+from tests.integration.reports.home import figures, home
+from tests.pages import text_of
+
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
+
+
+def test_home_says_five_sentences_in_order_and_each_button_leads_there(
+    admin_client: Client, frozen_clock: FrozenClock, subtests: pytest.Subtests
+) -> None:
+    now = frozen_clock.instant + trouble.LENGTH
+    trouble.play_up_to(frozen_clock, now)
+    factories.worker("host-a:1", types=[*trouble.TYPES], lanes=["fast", "slow"])
+    with sweep_lease("jobs.scan", at_most=timedelta(seconds=30)):
+        pass
+
+    html = home(admin_client)
+
+    paused = JobType.objects.get(name=trouble.INVOICES)
+    task = OnceTask.objects.get(title=trouble.TASK)
+    ends, since = now + timedelta(minutes=96), now - timedelta(minutes=104)
+    wanted = [
+        (
+            "64 of 128 price-recognise jobs failed in 15 min; the limit is 20 %",
+            f"“{trouble.ERROR}” · began {now - timedelta(minutes=15, seconds=50):%H:%M} "
+            "· told nobody",
+            ("See the 64", "/admin/jobs/job/?type=price-recognise&status=failed"),
+        ),
+        (
+            f"“{trouble.TASK}” will not fill: 11 of 18, ends {ends:%H:%M}",
+            "At this pace 14 by then · 5 of 8 in Photo check have taken part",
+            ("Ask 3 more", f"/admin/dispatch/oncetask/{task.pk}/change/"),
+        ),
+        (
+            f"Worker {trouble.SILENT} has been silent for 3 min 0 s; it holds 4 jobs",
+            "Others take them when its leases end.",
+            ("See the 4", f"/admin/jobs/job/?worker={trouble.SILENT}&status=running"),
+        ),
+        (
+            f"invoice-send is paused by Hugo Silva since {since:%H:%M}; 212 jobs wait",
+            "“New tax rates from 20:30 on” · no end was set",
+            ("Resume", f"/admin/jobs/jobtype/act/resume/?ids={paused.pk}"),
+        ),
+        (
+            "Alerts reach nobody: no channel is set",
+            "Alerts that fired today and were seen on this page only: 5",
+            ("Add channel", "/admin/alerts/channel/add/"),
+        ),
+    ]
+    rows = re.findall(r'<li class="trouble .*?</li>', html, flags=re.DOTALL)
+    found = []
+    for row in rows:
+        said, why = (
+            unescape(re.findall(rf'class="{name}">.*?<bdi>(.*?)</bdi>', row)[0])
+            for name in ("say", "why")
+        )
+        [(url, label)] = re.findall(r'<a class="plain-button[^"]*" href="([^"]*)">(.*?)</a>', row)
+        found.append((said, why, (label, unescape(url))))
+    assert found == wanted
+    assert "5 things need you" in html
+    for _said, _why, (label, url) in found:
+        with subtests.test(button=label):
+            page = admin_client.get(url)
+            assert page.status_code == 200
+            if label == "See the 64":
+                assert "64" in text_of(page)
+    assert figures(html)["waiting"].value == "1,204"
+    assert figures(html)["waiting"].note == "oldest 4 min 10 s"
