@@ -38,7 +38,7 @@ PRICES, INVOICES, THUMBNAILS, MAILS = TYPES = (
     "photo-thumbnail",
     "report-mail",
 )
-PHOTOS, TASK = "gid_photo_check", "Shelf photos, Nanjing Road"
+PHOTOS, TASK = "gid_shelf_photos", "Shelf photos, Nanjing Road"
 PEOPLE = [f"uid_photo_{number}" for number in range(1, 9)]
 SILENT = "shop-2"
 
@@ -87,7 +87,7 @@ def _make_types() -> None:
     for name in TYPES:
         # Nobody runs them: their jobs stay as they are.
         types.create_type(name=name, handler="http_request", max_running=0, actor=ACTOR)
-    rule = {"name": "Jobs fail", "kind": "failure_rate", "severity": "critical"}
+    rule = {"name": "Price recognition fails", "kind": "failure_rate", "severity": "critical"}
     create_rule(**rule, target=PRICES, actor=ACTOR)
 
 
@@ -173,7 +173,7 @@ def _lose_worker(now: datetime) -> None:
 
 def _fire(now: datetime) -> None:
     """The alert of the failures, and four of today that are over."""
-    rule = AlertRule.objects.get(name="Jobs fail")
+    rule = AlertRule.objects.get(name="Price recognition fails")
     began = now - timedelta(minutes=15, seconds=50)
     subject = f"job_type:{PRICES}"
     key = f"{rule.pk}:{subject}"
