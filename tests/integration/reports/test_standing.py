@@ -126,7 +126,7 @@ def test_newest_jobs_stand_for_more_than_are_read(
     assert len(sent_by(lambda: sheet().growing)) <= 6
 
 
-def test_quotas_that_end_within_the_hour(frozen_clock: FrozenClock) -> None:
+def test_quotas_that_end_within_two_hours(frozen_clock: FrozenClock) -> None:
     now, group = clock.now(), factories.group()
 
     def planned(end_in: int | None, **fields: Any) -> OnceTask:
@@ -134,8 +134,8 @@ def test_quotas_that_end_within_the_hour(frozen_clock: FrozenClock) -> None:
         times = {"start_at": now - timedelta(hours=1), "end_at": end_at}
         return factories.once_task(group, mode="multi", dispatch_times=4, **times, **fields)
 
-    ending = planned(60)
-    planned(61)
+    ending = planned(120)
+    planned(121)
     planned(30, status="paused")
     planned(None)
 
