@@ -29,7 +29,7 @@ def clear_caches() -> None:
     forget_slice_map()
     from taskplatform import badges
 
-    facts = (badges.counted, standing.longest_dues, standing.sheets, troubles.found)
+    facts = (badges.counted, standing.sheets, troubles.found)
     for kept in (planning.counted, lately.hours, lately.yesterdays, tables.groups_kept, *facts):
         kept.forget()
 

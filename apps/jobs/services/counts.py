@@ -154,35 +154,6 @@ class DueJob(NamedTuple):
     since: datetime
 
 
-def longest_due(types: Sequence[str]) -> DueJob | None:
-    """The ready job that has been due for longest.
-
-    MariaDB/MySQL finds it by one entry of an index. SQLite has no such index and reads
-    the first 1,000 in line of each type.
-    """
-    if connection.vendor == "mysql":
-        one = (
-            f"SELECT id, type, run_at FROM {table(Job)}{force_index('job_due')} "
-            f"WHERE status = '{t.READY}' ORDER BY run_at, id LIMIT 1"
-        )
-        found = fetch(one)
-    else:
-        one = (
-            f"SELECT * FROM (SELECT id, type, run_at FROM {table(Job)} "
-            f"WHERE status = '{t.READY}' AND type = %s "
-            f"ORDER BY affinity_host, order_key, id LIMIT {_FIRST})"
-        )
-        found = [
-            row
-            for some in _some(types)
-            for row in fetch(
-                f"{' UNION ALL '.join([one] * len(some))} ORDER BY run_at, id LIMIT 1", some
-            )
-        ]
-    due = [DueJob(number, name, instant(run_at)) for number, name, run_at in found]
-    return min(due, key=lambda each: (each.since, each.number), default=None)
-
-
 def oldest_due(types: Sequence[str]) -> dict[str, datetime]:
     """Since when the longest-waiting one of the first 1,000 ready jobs in line could have run, by
     type."""

@@ -82,11 +82,6 @@ class Standing:
         return self._by_type[limit]
 
     @cached_property
-    def oldest_due(self) -> counts.DueJob | None:
-        """The ready job that has been due longest, or was ten seconds ago."""
-        return longest_dues.get("", lambda: counts.longest_due(self.type_names))
-
-    @cached_property
     def oldest_due_by_type(self) -> dict[str, datetime]:
         """Since when the oldest of the first 1,000 ready jobs of each type has been due."""
         return counts.oldest_due(self.type_names)
@@ -221,8 +216,6 @@ class Standing:
         return last is None or self.now - last > BEAT_SILENCE
 
 
-# Takes longer on SQLite than all the rest of the sheet.
-longest_dues: Kept[counts.DueJob | None] = Kept(10.0)
 # One for everybody who asks in this process.
 sheets: Kept[Standing] = Kept(2.0)
 Periods = Callable[[], Mapping[str, float]]
