@@ -89,7 +89,7 @@ def test_operator_plans_watches_mends_pauses_and_exports(
     # The page of a job loads itself once more when the job has ended.
     page.goto("/admin/")
     come_back(watched)
-    expect(tile(watched, "jobs-ready")).to_have_text("17")
+    expect(tile(watched, "waiting")).to_have_text("17")
 
     work_off_jobs(frozen_clock)
     come_back(watched)
