@@ -138,10 +138,10 @@ EVERYBODY = {
     "Work": {
         "Dispatches": ["Dispatches", "Older"],
         "People": ["People", "Groups"],
-        "Jobs": ["Jobs", "Types", "Handlers", "Older"],
+        "Jobs": ["Jobs", "Types", "Handlers", "Inbox", "Older"],
         "Workers": ["Workers", "Pools", "Slices", "asyncflow"],
     },
-    "Platform": {"Activity": ["All", "Bulk runs"], "System": ["System"]},
+    "Platform": {"Activity": ["All", "By people", "Bulk runs"], "System": ["System"]},
 }
 SYSTEM = {
     "Health": ["Checks", "Capacity"],
@@ -175,7 +175,7 @@ def test_every_page_of_the_menu_opens_and_says_where_it_is(
 ) -> None:
     """One entry is marked, and beside the title the tab of the page, where there are several."""
     menu = admin_client.get(reverse("admin:index")).context["menu"]
-    assert len(menu.tabs) == 38
+    assert len(menu.tabs) == 40
     for tab in menu.tabs:
         with subtests.test(page=tab.link):
             page: Any = admin_client.get(tab.link)

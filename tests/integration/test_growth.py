@@ -38,6 +38,7 @@ BOUNDS = {
     # What grows with the work.
     "journal.JournalEntry": "JOURNAL_RETENTION; journal.roll",
     "jobs.Job": "JOB_ARCHIVE_AFTER; jobs.archive",
+    "jobs.InboxRow": "until it is a job; a person discards what was refused",
     "jobs.ArchivedJob": "JOB_RETENTION; jobs.roll and jobs.forget",
     "dispatch.Dispatch": "DISPATCH_ARCHIVE_AFTER; dispatch.purge",
     "dispatch.ArchivedDispatch": "DISPATCH_RETENTION; dispatch.roll and dispatch.purge",

@@ -326,7 +326,9 @@ def _act(
             )
         return _confirm(admin, request, spec, pks, back=back, form=form)
     if outcome.done and spec.is_undone:
-        act = {"model": admin.opts.label_lower, "verb": spec.verb and spec.verb.name}
+        # What is acted on in the archive comes back from there.
+        model, *_others = getattr(admin.model, "archive_of", (admin.opts.label,))
+        act = {"model": model.lower(), "verb": spec.verb and spec.verb.name}
         until = {"first": first, "last": ids.next_ids(1)[0], "at": clock.now().isoformat()}
         remembered(request, {**act, **until, "said": spec.report(outcome)})
     return _report(admin, request, spec, outcome, back)

@@ -17,6 +17,7 @@ from django.utils.timezone import get_current_timezone_name, localtime
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext, pgettext
 
+from apps.common import clock
 from apps.common.admin.html import bullets, noted
 from apps.common.masking import redact
 from apps.common.messages import Message
@@ -207,7 +208,7 @@ def short_time(instant: datetime, *, also: tzinfo | None = None) -> SafeString:
         '<time datetime="{}" title="{}">{}</time>',
         f"{instant.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
         whole,
-        _short(local, localtime()),
+        _short(local, _local(clock.now())),
     )
 
 

@@ -107,9 +107,10 @@ class DurationField(forms.CharField):
 def take_durations(form: forms.BaseForm) -> None:
     """Make the number fields of the form that are seconds, by their names, fields of durations."""
     for name, field in form.fields.items():
-        if name.endswith("_seconds") and isinstance(field, forms.IntegerField | forms.FloatField):
+        if name.endswith("_seconds") and isinstance(field, forms.IntegerField):
             form.fields[name] = DurationField(
-                is_whole=isinstance(field, forms.IntegerField),
+                # A FloatField of Django is an IntegerField, too.
+                is_whole=not isinstance(field, forms.FloatField),
                 required=field.required,
                 label=_UNIT_OF_LABEL.sub("", str(field.label or "")),
                 initial=field.initial,

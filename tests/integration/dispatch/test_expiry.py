@@ -194,9 +194,9 @@ def test_every_page_and_answer_about_the_user_of_a_removed_task_is_there(
         (f"{user}/why/", {}, "open dispatch"),
         ("/admin/dispatch/executor/explain/", why, "whose task is gone from the database"),
         (f"/admin/dispatch/dispatch/{number}/change/", {}, str(number)),
-        ("/admin/dispatch/dispatch/", {}, str(number)),
+        ("/admin/dispatch/dispatch/", {}, "uid_0"),
         (f"/admin/dispatch/oncetask/{other.pk}/change/", {}, "Next"),
-        ("/admin/", {}, "Dispatches now"),
+        ("/admin/", {}, "Dispatches open"),
     ]
     for path, query, said in pages:
         with subtests.test(path):

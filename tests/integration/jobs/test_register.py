@@ -266,7 +266,9 @@ def test_process_made_quiet_by_its_row_ends_what_it_has(handle: Make, process: P
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The lanes that drains were started for."""
     lanes: list[str] = []
-    monkeypatch.setattr(scan_module, "_start", lambda lane: lanes.append(lane) or True)
+    monkeypatch.setattr(
+        scan_module, "_send", lambda _task, **sent: lanes.append(sent.get("queue")) or True
+    )
     return lanes
 
 

@@ -22,7 +22,7 @@ def test_value_is_translated_where_its_name_says_what_it_is(subtests: pytest.Sub
         ("rule", {"odd": 1}, '{"odd": 1}'),
         ("rule", None, "–"),
         ("rule", "odd", "odd"),
-        ("quiet_days", "15", "周一、周五"),
+        ("quiet_days", "15", "星期一、星期五"),
         ("start_at", "2026-03-02T09:00:00+00:00", "2026-03-02 17:00:00 UTC+8"),
         ("start_at", "2026-03-02", "2026-03-02"),
         ("start_at", "soon", "soon"),
