@@ -106,6 +106,7 @@ MODELS = {
         VIEWER,
         others={
             **{"release": OPERATOR, "expire": OPERATOR, "cancel": OPERATOR, "export/": VIEWER},
+            "ask_again": OPERATOR,
             "<int:pk>/give/": OPERATOR,
         },
     ),

@@ -13,7 +13,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from django.utils.timezone import get_current_timezone
-from django.utils.translation import gettext
+from django.utils.translation import gettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
@@ -59,6 +59,7 @@ from apps.dispatch.services.filtered import (
     overdue,
     users_behind,
 )
+from apps.dispatch.services.handing import ask_again
 from apps.journal.admin import latest_moments
 from apps.journal.models import Source as JournalSource
 
@@ -125,6 +126,10 @@ def _state_in_list(dispatch: Dispatch) -> SafeString:
     return label(capfirst(str(state.label)), STATE_COLOURS.get(state, ""))
 
 
+def _can_be_asked_again(dispatch: Dispatch) -> bool:
+    return not dispatch.is_open and dispatch.state != Dispatch.State.CANCELLED
+
+
 class DispatchAdmin(TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
     """A page reads as many rows as it shows, or `max_examined` of the primary key.
 
@@ -156,7 +161,7 @@ class DispatchAdmin(TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
     search_help_text = _("Number or executor, or params.path:value")
     exact_search = (("pk", read_number), ("executor__name", read_key))
     payload_fields = ("shown_params", "shown_result")
-    actions: tuple[str, ...] = ("release", "expire", "cancel")
+    actions: tuple[str, ...] = ("release", "expire", "cancel", "ask_again")
     fieldsets: ClassVar[Any] = (
         (
             _("Params and result"),
@@ -391,6 +396,21 @@ class DispatchAdmin(TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
         if row.state == Dispatch.State.CANCELLED:
             return False
         ending.cancel(dispatch=row, actor=actor, reason=reason)
+        return True
+
+    @reason_action(
+        description=_("Ask again…"),
+        permission="operate",
+        question=_(
+            "Hand the same occurrence to the same person again, with a new deadline? The place in "
+            "the quota goes over to the new dispatch, and the present result stays readable."
+        ),
+        done=ngettext_lazy("%d person asked again.", "%d people asked again."),
+        icon="replay",
+        offered=_can_be_asked_again,
+    )
+    def ask_again(self, row: Dispatch, *, reason: str, actor: str) -> bool:
+        ask_again(dispatch=row, actor=actor, reason=reason)
         return True
 
 

@@ -22,7 +22,7 @@ from apps.dispatch.rules import names
 from apps.dispatch.services import ending, executors
 from apps.dispatch.services.filtered import RestArchiveFilters, RestDispatchFilters
 from apps.dispatch.services.find import existing_dispatch
-from apps.dispatch.services.handing import hand_over
+from apps.dispatch.services.handing import ask_again, hand_over
 
 
 class DispatchQuery(FilterQuery, PageQuery):
@@ -127,6 +127,31 @@ class HandOverView(ApiView):
             to=executors.find(body["executor"], bound=executors_of(request)),
             actor=actor_of(request),
             reason=body["reason"],
+        )
+        return JsonAnswer(
+            DispatchDetailOut.of(existing_dispatch(given.pk), masks=masks_payload(request))
+        )
+
+
+class AskAgainBody(StrictSerializer):
+    reason = Text(required=False, allow_blank=True, default="", max_length=500)
+
+
+class AskAgainView(ApiView):
+    """Ask the user of an ended dispatch again: the answer is a new one of the same occurrence, to
+    which the place in the quota goes over. A pull of the user answers it. 409 says why the user
+    cannot have it; a cancelled one stays final."""
+
+    scopes = {"POST": "operate"}
+    bindings = frozenset({Binding.EXECUTORS})
+    bodies = {"post": AskAgainBody}
+    answers = {"post": DispatchDetailOut}
+    problems = (404, 409)
+
+    def post(self, request: Request, number: str) -> JsonAnswer:
+        body = self.read_body()
+        given = ask_again(
+            dispatch=_find(request, number), actor=actor_of(request), reason=body["reason"]
         )
         return JsonAnswer(
             DispatchDetailOut.of(existing_dispatch(given.pk), masks=masks_payload(request))

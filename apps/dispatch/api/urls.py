@@ -1,6 +1,12 @@
 from django.urls import path
 
-from apps.dispatch.api.dispatches import CancelView, DispatchesView, DispatchView, HandOverView
+from apps.dispatch.api.dispatches import (
+    AskAgainView,
+    CancelView,
+    DispatchesView,
+    DispatchView,
+    HandOverView,
+)
 from apps.dispatch.api.executors import ExecutorsView, ExecutorView, MembersView
 from apps.dispatch.api.explain import ExplainView
 from apps.dispatch.api.preview import PreviewView
@@ -31,6 +37,7 @@ urlpatterns = [
     path("dispatches/<str:number>/", DispatchView.as_view()),
     path("dispatches/<str:number>/cancel/", CancelView.as_view()),
     path("dispatches/<str:number>/hand-over/", HandOverView.as_view()),
+    path("dispatches/<str:number>/ask-again/", AskAgainView.as_view()),
     path("executors/", ExecutorsView.as_view()),
     path("executors/<str:name>/", ExecutorView.as_view()),
     path("executors/<str:name>/members/", MembersView.as_view()),

@@ -19,8 +19,10 @@ from apps.dispatch.rules.policy import (
     IN_FLIGHT,
     OK,
     PastDispatch,
+    Verdict,
+    verdict_on_asking,
 )
-from apps.dispatch.rules.queue import Identity, candidate_of
+from apps.dispatch.rules.queue import Candidate, Identity, candidate_of
 
 NOT_DUE = "not_due"
 ENDED = "ended"
@@ -77,7 +79,8 @@ class Case:
 
     `reaches`: the task is addressed to the user or to a group of it. `occurrence_at` None = the
     task has none to speak of. `lookback`: how long after its due time it can be had.
-    `given_back_at`: when stock that others hold could come back.
+    `given_back_at`: when stock that others hold could come back. `is_asked`: an operator asks the
+    user again for what it has had.
     """
 
     executor: str
@@ -92,6 +95,12 @@ class Case:
     past: Past
     held: Held | None
     given_back_at: datetime | None = None
+    is_asked: bool = False
+
+    def verdict_on(self, candidate: Candidate, now: datetime) -> Verdict:
+        if self.is_asked:
+            return verdict_on_asking(candidate.policy, self.past.latest.get(candidate.identity))
+        return self.past.verdict_on(candidate, now)
 
 
 def chosen_occurrence(planned: Planned, asked: datetime | None, now: datetime) -> datetime | None:
@@ -201,7 +210,7 @@ def _of_the_past(case: Case, now: datetime) -> Iterator[Reason]:
         yield _in_flight(case.executor, case.held, identity)
     carried = None
     if case.held is None or case.held.candidate.identity != identity:
-        answer = case.past.verdict_on(candidate, now)
+        answer = case.verdict_on(candidate, now)
         carried = answer.carried
         if last is not None and not answer.allows:
             yield _had(case.executor, last, answer.code, answer.until)

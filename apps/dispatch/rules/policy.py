@@ -6,6 +6,7 @@
 | failed or expired with `give_back`; released | returned | after lease_seconds |
 | failed with `retry_same` | kept for the next round | at once, up to max_rounds in all |
 | cancelled by an operator | returned | no |
+| ended otherwise, and an operator asks again | goes over to the new round | at once |
 """
 
 from __future__ import annotations
@@ -100,6 +101,20 @@ def verdict(policy: Policy, last: PastDispatch | None, now: datetime) -> Verdict
         return Verdict(OK)
     until = last.finished_at + timedelta(seconds=policy.lease_seconds)
     return Verdict(OK) if now >= until else Verdict(COOLING_DOWN, until)
+
+
+def verdict_on_asking(policy: Policy, last: PastDispatch | None) -> Verdict:
+    """The same when an operator asks the executor again: neither a success nor a wait for the lease
+    stands against it, and what `last` holds of the stock goes over. A cancelled one stays final."""
+    if last is None:
+        return Verdict(OK)
+    if last.state == CANCELLED:
+        return Verdict(ALREADY_TAKEN)
+    if last.state == OPEN or last.finished_at is None:
+        return Verdict(IN_FLIGHT)
+    if last.holds_stock:
+        return Verdict(OK, carried=last.number)
+    return Verdict(ALREADY_TAKEN if last.earlier_counts and policy.mode != BLOCKING else OK)
 
 
 def keeps_stock(policy: Policy, state: str) -> bool:

@@ -105,6 +105,31 @@ def end_entry(
     )
 
 
+def note(
+    dispatch: AnyDispatch,
+    event: str,
+    now: datetime,
+    *,
+    executor: str,
+    actor: str,
+    reason: str = "",
+    data: dict[str, Any] | None = None,
+) -> journal.Entry:
+    """The journal's line on a dispatch whose state stays."""
+    return journal.Entry(
+        at=now,
+        source=Source.DISPATCH,
+        subject_id=dispatch.pk,
+        event=event,
+        attempt=dispatch.round + 1,
+        type_or_task=dispatch.task_label,
+        executor=executor,
+        actor=actor,
+        reason=reason,
+        data=data,
+    )
+
+
 def _keeps_stock(dispatch: Dispatch, to_state: str) -> bool:
     """Whether the dispatch still counts against its task's dispatch_times when it ends so."""
     if to_state not in (State.FAILED, State.EXPIRED):

@@ -84,10 +84,18 @@ def _explained(
 
 
 def explain_people(
-    people: Iterable[Executor], task: OnceTask | RotateTask, at: datetime, *, now: datetime
+    people: Iterable[Executor],
+    task: OnceTask | RotateTask,
+    at: datetime,
+    *,
+    now: datetime,
+    is_asked: bool = False,
 ) -> dict[int, tuple[Explanation, Past]]:
     """For each of the users, by id, the reasons as if there were stock of the occurrence, and what
-    they go by; the statements are as many for one user as for all."""
+    they go by; the statements are as many for one user as for all.
+
+    With `is_asked` the reasons against asking it again, by the stock that there is.
+    """
     by_id = {each.pk: each for each in people}
     states = states_of([*by_id])
     holding = held_of([*states.values()])
@@ -110,8 +118,9 @@ def explain_people(
             planned=task.planned,
             occurrence_at=at,
             lookback=conf.DISPATCH_LOOKBACK,
-            past=replace(past, handed={}),
+            past=past if is_asked else replace(past, handed={}),
             held=held,
+            is_asked=is_asked,
         )
         found[pk] = explain_case(case, now), past
     return found

@@ -1,9 +1,10 @@
-"""Handing an open dispatch over to another user: it ends as released and is claimed for that one,
-in one transaction, so its place in the quota is neither free nor taken twice in between."""
+"""What operators hand out past the queue, each in one transaction, so that a place in the quota is
+neither free nor taken twice in between: an open dispatch goes over to another user, and a user is
+asked again for one that has ended."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from datetime import datetime
 from typing import NamedTuple
 
@@ -24,16 +25,20 @@ from apps.dispatch.models import (
     OnceTask,
     RotateTask,
     Source,
+    Stock,
 )
 from apps.dispatch.rules import names
-from apps.dispatch.rules.queue import candidate_of
+from apps.dispatch.rules.past import Past
+from apps.dispatch.rules.queue import Candidate, candidate_of
 from apps.dispatch.services.candidates import Eligible
 from apps.dispatch.services.claim import Lost, claim
-from apps.dispatch.services.ending import end, expire_if_due
+from apps.dispatch.services.ending import end, expire_if_due, note
 from apps.dispatch.services.explain import explain_people
 from apps.dispatch.services.find import existing_dispatch
 from apps.dispatch.services.state import ExecutorState, state_of
+from apps.journal import services as journal
 
+ASKED_AGAIN = "asked_again"
 MAX_RACES = 10
 
 
@@ -66,25 +71,57 @@ def hand_over(*, dispatch: AnyDispatch, to: Executor, actor: str, reason: str = 
     """
     names.require_user(to.name, field="executor")
     check_text(reason, field="reason")
-    for _attempt in range(MAX_RACES):
-        row = existing_dispatch(dispatch.pk)
+
+    def attempt(row: AnyDispatch, now: datetime) -> Dispatch:
         if not isinstance(row, Dispatch) or not row.is_open:
-            raise Closed(
-                _(
-                    "Dispatch {number} is {state} since {at}.",
-                    number=row.pk,
-                    state=Message(row.state),
-                    at=row.finished_at or "–",
-                )
-            )
-        now = clock.now()
-        state, eligible = _checked(row, to, now)
-        # As a pull of that user does first.
-        other = state.open_dispatch and Dispatch.objects.open_of(state.pk)
-        if other and other.deadline_at <= now:
-            expire_if_due(other, now=now, executor=state.name)
+            raise _closed(row)
+        if to.pk == row.executor_id:
+            raise Conflict(_("{executor} has dispatch {number}.", executor=to.name, number=row.pk))
+        candidate, past = _checked(row, to, now)
+        # Who tries again has a place of its own.
+        carried = past.verdict_on(candidate, now).carried or row.pk
+        eligible = Eligible(candidate, past.latest.get(candidate.identity), carried, True)
+        return _hand_over(row, _free(to, now), eligible, now, actor, reason)
+
+    return _raced(dispatch, to, attempt)
+
+
+def ask_again(*, dispatch: AnyDispatch, actor: str, reason: str = "") -> Dispatch:
+    """A new dispatch of the same occurrence to the same user, for what it has not done or not done
+    well; the place in the quota that this one holds goes over to it.
+
+    Closed when it is in the archive, Conflict with the first reason why the user cannot have it,
+    Unavailable after ten lost races in a row.
+    """
+    check_text(reason, field="reason")
+    to = dispatch.executor
+
+    def attempt(row: AnyDispatch, now: datetime) -> Dispatch:
+        if not isinstance(row, Dispatch):
+            raise _closed(row)
+        candidate, past = _checked(row, to, now, is_asked=True)
+        last = past.latest.get(candidate.identity)
+        if last is None:
+            # A person has removed the stock, which leads to it.
+            Stock.objects.ensure(*candidate.identity)
+            raise Lost
+        if last.number != row.pk:
+            message = _("{executor} has had it again as dispatch {number}; look at that one.")
+            raise Conflict(Message(message, executor=to.name, number=str(last.number)))
+        carried = row.pk if last.holds_stock else None
+        eligible = Eligible(candidate, last, carried, True)
+        return _ask_again(row, _free(to, now), eligible, now, actor, reason)
+
+    return _raced(dispatch, to, attempt)
+
+
+def _raced(
+    dispatch: AnyDispatch, to: Executor, attempt: Callable[[AnyDispatch, datetime], Dispatch]
+) -> Dispatch:
+    """What an attempt makes of the dispatch as it is; the loser of a race looks again."""
+    for _attempt in range(MAX_RACES):
         try:
-            return _hand_over(row, state, eligible, now, actor, reason)
+            return attempt(existing_dispatch(dispatch.pk), clock.now())
         except (Lost, IntegrityError):
             # Somebody was quicker; the next look says who, or finds it as it was.
             continue
@@ -98,21 +135,55 @@ def hand_over(*, dispatch: AnyDispatch, to: Executor, actor: str, reason: str = 
     )
 
 
-def _checked(row: Dispatch, to: Executor, now: datetime) -> tuple[ExecutorState, Eligible]:
-    """The user and what is to be claimed; Conflict says why it cannot be."""
+def _closed(row: AnyDispatch) -> Closed:
+    return Closed(
+        _(
+            "Dispatch {number} is {state} since {at}.",
+            number=row.pk,
+            state=Message(row.state),
+            at=row.finished_at or "–",
+        )
+    )
+
+
+def _checked(
+    row: Dispatch, to: Executor, now: datetime, *, is_asked: bool = False
+) -> tuple[Candidate, Past]:
+    """What is to be claimed, and what the user has had; Conflict says why it cannot be."""
     task = _task(row)
     at = _due(row, task)
-    if to.pk == row.executor_id:
-        raise Conflict(_("{executor} has dispatch {number}.", executor=to.name, number=row.pk))
-    state = state_of(to.pk)
-    explanation, past = explain_people([to], task, at, now=now)[to.pk]
+    explanation, past = explain_people([to], task, at, now=now, is_asked=is_asked)[to.pk]
     if not explanation.eligible:
         raise Conflict(explanation.first.detail)
-    candidate = candidate_of(task.planned, at)
-    last = past.latest.get(candidate.identity)
-    # Who tries again has a place of its own.
-    carried = past.verdict_on(candidate, now).carried or row.pk
-    return state, Eligible(candidate, last, carried, True)
+    return candidate_of(task.planned, at), past
+
+
+def _free(to: Executor, now: datetime) -> ExecutorState:
+    """The user, once an open dispatch past its deadline is over, as a pull of that user does."""
+    state = state_of(to.pk)
+    other = state.open_dispatch and Dispatch.objects.open_of(state.pk)
+    if other and other.deadline_at <= now:
+        expire_if_due(other, now=now, executor=state.name)
+    return state
+
+
+@transactional
+def _ask_again(
+    row: Dispatch,
+    state: ExecutorState,
+    eligible: Eligible,
+    now: datetime,
+    actor: str,
+    reason: str,
+) -> Dispatch:
+    # Processes that keep the user's queue have dropped what it could never receive again. First,
+    # because the claim takes a shared lock of the same row.
+    Executor.objects.filter(pk=state.pk).raise_plan_version()
+    given = claim(state, eligible, now, actor=actor, reason=reason)
+    data = {"asked_as": str(given.pk)}
+    entry = note(row, ASKED_AGAIN, now, executor=state.name, actor=actor, reason=reason, data=data)
+    journal.write([entry])
+    return given
 
 
 @transactional

@@ -137,10 +137,17 @@ def _tasks_of_open(_recent: int) -> CheckResult:
 def _dispatches(_recent: int) -> CheckResult:
     """I1, I5, I17, I19: the columns of each dispatch agree with each other."""
     second = seconds_from(_EPOCH, "occurrence_at")
+    # Then its place has gone over to that round.
+    same = (f"n.{name} = {table(Dispatch)}.{name}" for name in ("source", "task", "occurrence"))
+    is_asked_again = (
+        f"EXISTS (SELECT 1 FROM {table(Dispatch)} n WHERE n.executor_id = {table(Dispatch)}."
+        f"executor_id AND {' AND '.join(same)} AND n.round > {table(Dispatch)}.round)"
+    )
     rules = [
         RowRule(
             "I1",
-            f"(state IN ({_ALWAYS_HOLD}) AND NOT holds_stock) "
+            f"(state IN ({_ALWAYS_HOLD}) AND NOT holds_stock "
+            f"AND NOT (state = '{policy.SUCCEEDED}' AND {is_asked_again})) "
             f"OR (state IN ({_NEVER_HOLD}) AND holds_stock)",
             _("is %(state)s, but holds_stock is %(holds_stock)s"),
             ("state", "holds_stock"),

@@ -21,7 +21,7 @@ from apps.dispatch.rules import policy
 from apps.dispatch.services import ending
 from apps.dispatch.services.candidates import Candidates
 from apps.dispatch.services.claim import Lost, claim
-from apps.dispatch.services.ending import State, end, expire_if_due
+from apps.dispatch.services.ending import State, end, expire_if_due, note
 from apps.dispatch.services.find import find_own
 from apps.dispatch.services.state import ExecutorState, caller, state_of
 from apps.journal import services as journal
@@ -304,7 +304,8 @@ def _extended(state: ExecutorState, number: int, seconds: int, now: datetime) ->
     is_moved = row.filter(deadline_at__lt=deadline).update(deadline_at=deadline)
     dispatch = _own(state, number)
     if is_moved and not _is_noted(number, EXTENDED, now - NOTE_EVERY):
-        entry = _note(state, dispatch, EXTENDED, now, {"deadline_at": deadline.isoformat()})
+        data = {"deadline_at": deadline.isoformat()}
+        entry = note(dispatch, EXTENDED, now, executor=state.name, actor=state.name, data=data)
         journal.write([entry])
     return dispatch
 
@@ -312,23 +313,6 @@ def _extended(state: ExecutorState, number: int, seconds: int, now: datetime) ->
 def _is_noted(number: int, event: str, since: datetime) -> bool:
     entries = JournalEntry.objects.timeline(Source.DISPATCH, number)
     return entries.filter(event=event, at__gt=since).exists()
-
-
-def _note(
-    state: ExecutorState, dispatch: AnyDispatch, event: str, now: datetime, data: dict[str, Any]
-) -> journal.Entry:
-    """An entry about a dispatch whose state stays."""
-    return journal.Entry(
-        at=now,
-        source=Source.DISPATCH,
-        subject_id=dispatch.pk,
-        event=event,
-        attempt=dispatch.round + 1,
-        type_or_task=dispatch.task_label,
-        executor=state.name,
-        actor=state.name,
-        data=data,
-    )
 
 
 def release(

@@ -173,6 +173,15 @@ ENDPOINTS = [
         body=lambda world: {"executor": "uid_alice", "reason": "Ill"},
         good=409,
     ),
+    # It is open: test_handing.py asks again for ended ones.
+    _of(
+        "POST",
+        "dispatches/<str:number>/ask-again/",
+        "operate",
+        path=lambda world: f"{_number_path(world)}ask-again/",
+        body=lambda world: {"reason": "Blurred"},
+        good=409,
+    ),
     _bulk(
         "dispatches",
         "cancel",

@@ -1,7 +1,9 @@
-"""An open dispatch goes from one user to another, at no cost to anybody."""
+"""An open dispatch goes from one user to another, at no cost to anybody; whoever had one is asked
+again."""
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,12 +13,13 @@ from django.test.utils import CaptureQueriesContext
 from apps.common.errors import Conflict, PlatformError
 from apps.dispatch.errors import Closed
 from apps.dispatch.models import Dispatch, OnceTask, OperatorScope, Stock
-from apps.dispatch.services import executors, tasks
-from apps.dispatch.services.handing import hand_over
+from apps.dispatch.services import ending, executors, tasks
+from apps.dispatch.services.handing import ask_again, hand_over
+from apps.dispatch.services.invariants import CHECKS
 from apps.journal.models import JournalEntry
 from tests import callback, factories
 from tests.integration.dispatch import housekeeping
-from tests.pages import text_of
+from tests.pages import form_of, text_of
 
 LIST = "/admin/dispatch/dispatch/"
 WHO = ["uid_ann", "uid_bob", "uid_eve"]
@@ -25,6 +28,7 @@ WHO = ["uid_ann", "uid_bob", "uid_eve"]
 def audit() -> None:
     housekeeping.audit()
     housekeeping.audit_journal()
+    assert [breach for check in CHECKS for breach in check.run(1000).breaches] == []
 
 
 @pytest.mark.both
@@ -155,6 +159,112 @@ def test_hand_overs_race_with_each_other_callbacks_and_pulls(
     audit()
 
 
+# --- asking again ---------------------------------------------------------------------------------
+@pytest.mark.both
+@pytest.mark.django_db
+def test_who_is_asked_again_keeps_the_place(subtests: pytest.Subtests) -> None:
+    """However it ended: the quota is as before, and others get nothing of it."""
+    group = factories.group("gid_all", WHO)
+    ann, bob, _eve = map(factories.member, WHO)
+    for outcome, how in (
+        ("succeeded", {}),
+        ("failed", {}),
+        ("failed", {"on_failure": "retry_same"}),
+    ):
+        with subtests.test(outcome, **how):
+            task = factories.once_task(group, mode="multi", dispatch_times=1, max_rounds=1, **how)
+            first = callback.finish(ann, outcome)
+            given = ask_again(dispatch=first, actor="admin:o", reason="blurred")
+            assert housekeeping.is_idle(bob)
+            assert callback.taken(ann).pk == given.pk
+            first.refresh_from_db()
+            assert (first.state, first.holds_stock, given.round) == (outcome, False, 1)
+            assert Stock.objects.get(task=task.pk).handed == 1
+            [entry] = JournalEntry.objects.filter(event="asked_again", subject_id=first.pk)
+            assert (entry.actor, entry.reason) == ("admin:o", "blurred")
+            assert entry.data == {"asked_as": str(given.pk)}
+            audit()
+            with pytest.raises(Conflict, match=f"holds it as dispatch {given.pk}"):
+                ask_again(dispatch=first, actor="admin:o")
+            # The first answer can still be repeated.
+            callback.call_back(executor=ann, number=first.pk, outcome=outcome)
+            callback.end(given)
+            with pytest.raises(Conflict, match=f"again as dispatch {given.pk}"):
+                ask_again(dispatch=first, actor="admin:o")
+            audit()
+            tasks.delete_task(task=OnceTask.objects.get(pk=task.pk), actor="admin:o")
+
+
+@pytest.mark.both
+@pytest.mark.django_db
+def test_asking_again_is_refused_with_the_reason() -> None:
+    group = factories.group("gid_all", WHO)
+    factories.once_task(group, mode="multi", dispatch_times=1)
+    ann, bob, _eve = map(factories.member, WHO)
+    first = callback.taken(ann)
+    callback.release(executor=ann, number=first.pk)
+    second = ask_again(dispatch=first, actor="admin:o")
+    callback.release(executor=ann, number=second.pk)
+    done = callback.finish(bob)
+    with pytest.raises(Conflict, match="quota of 1 is used up"):
+        ask_again(dispatch=second, actor="admin:o")
+    factories.once_task(bob, priority=1)
+    other = callback.taken(bob)
+    with pytest.raises(Conflict, match=f"holds another task, dispatch {other.pk}"):
+        ask_again(dispatch=done, actor="admin:o")
+    ending.cancel(dispatch=other, actor="admin:o", reason="x")
+    with pytest.raises(Conflict, match="already had it"):
+        ask_again(dispatch=other, actor="admin:o")
+    audit()
+
+
+@pytest.mark.django_db
+def test_who_gives_back_what_was_asked_again_may_have_it_after_the_lease() -> None:
+    """Also from a process that had dropped it from the queue of that user."""
+    factories.once_task(factories.user("uid_ann"), lease_seconds=60)
+    ann = factories.member("uid_ann")
+    first = callback.finish(ann)
+    assert housekeeping.is_idle(ann)
+    given = ask_again(dispatch=first, actor="admin:o")
+    callback.release(executor=ann, number=given.pk)
+    assert housekeeping.is_idle(ann)
+    Dispatch.objects.filter(pk=given.pk).update(
+        finished_at=given.dispatched_at - timedelta(seconds=61)
+    )
+    assert not housekeeping.is_idle(ann)
+
+
+@pytest.mark.mariadb
+@pytest.mark.django_db(transaction=True)
+def test_asking_again_races_with_itself_and_pulls(racers: Any, subtests: pytest.Subtests) -> None:
+    """One new dispatch at most, and the quota is exact, whoever is quicker."""
+    group = factories.group("gid_all", WHO)
+    ann, bob, eve = map(factories.member, WHO)
+    for number, end in enumerate(("succeeded", "released", "succeeded", "released")):
+        task = factories.once_task(group, mode="multi", dispatch_times=1)
+        first = callback.taken(ann)
+        if end == "released":
+            callback.release(executor=ann, number=first.pk)
+        else:
+            callback.end(first)
+
+        def ask(first: Dispatch = first) -> Any:
+            return ask_again(dispatch=first, actor="admin:o")
+
+        race = racers([ask, ask, lambda: callback.take_next(bob), lambda: callback.take_next(eve)])
+        with subtests.test(number=number):
+            assert all(isinstance(error, PlatformError) for error in race.errors), race.errors
+            rows = Dispatch.objects.filter(task=task.pk)
+            assert rows.filter(open_for__isnull=False).count() == 1
+            assert rows.filter(holds_stock=True).count() == 1
+            assert Stock.objects.get(task=task.pk).handed == 1
+        audit()
+        for person in (ann, bob, eve):
+            if (left := Dispatch.objects.open_of(person.pk)) is not None:
+                callback.end(left)
+        tasks.delete_task(task=OnceTask.objects.get(pk=task.pk), actor="admin:o")
+
+
 # --- the page and the API -------------------------------------------------------------------------
 @pytest.mark.django_db
 def test_page_offers_who_can_and_says_why_others_cannot(
@@ -197,6 +307,29 @@ def test_page_offers_who_can_and_says_why_others_cannot(
     callback.end(Dispatch.objects.open_of(bob.pk))
     given = api.post(address, to_bob).json()
     assert (given["state"], given["executor"]) == ("open", "uid_bob")
+
+
+@pytest.mark.django_db
+def test_page_and_api_ask_again(role_client: Any, api: Any) -> None:
+    factories.once_task(factories.user("uid_ann"))
+    ann, client = factories.member("uid_ann"), role_client("operator")
+    first = callback.finish(ann)
+    page = client.get(f"{LIST}{first.pk}/change/")
+    [button] = page.context["object_buttons"]
+    assert str(button.text) == "Ask again…"
+    confirm = client.get(button.url)
+    assert "the present result stays readable" in text_of(confirm)
+    sent = {**form_of(confirm, "reason"), "reason": "blurred"}
+    answer = client.post(f"{LIST}act/ask_again/", sent, follow=True)
+    assert "1 person asked again." in text_of(answer)
+    second = Dispatch.objects.open_of(ann.pk)
+    assert second is not None
+    callback.end(second)
+    given = api.post(f"/api/v1/dispatches/{second.pk}/ask-again/", {"reason": "dark"}).json()
+    assert (given["state"], given["executor"], given["round"]) == ("open", "uid_ann", 2)
+    refused = api.post(f"/api/v1/dispatches/{second.pk}/ask-again/", {})
+    assert refused.status_code == 409
+    assert f"holds it as dispatch {given['number']}" in refused.json()["detail"]
 
 
 @pytest.mark.django_db
