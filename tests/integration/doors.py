@@ -17,12 +17,13 @@ from apps.bulk.models import BulkRun
 from apps.common import clock
 from apps.common.logs import JsonFormatter, TextFormatter
 from apps.common.masking import MASK
-from apps.dispatch.models import OnceTask, RotateTask
+from apps.dispatch.models import Dispatch, OnceTask, RotateTask
+from apps.dispatch.services import tasks
 from apps.jobs.models import Job, JobType
 from apps.jobs.services.type_snapshots import forget_type_snapshots
 from apps.journal.models import JournalEntry, Sink, SinkReject
 from apps.schedules.models import Schedule
-from tests import factories
+from tests import callback, factories
 from tests.clients import JsonClient
 from tests.integration.bulk.conftest import carry_out
 from tests.jobs import end, take
@@ -67,6 +68,7 @@ class World:
     def __init__(self, key: str, admin: Client) -> None:
         self.api, self.admin = JsonClient(key), admin
         ann = factories.user("uid_ann")
+        self.pair = factories.group("gid_pair", ["uid_ann", "uid_bob", "uid_eve"])
         self.templates = [schema and factories.template("t", schema) for schema in SCHEMAS]
         factories.job("mail")
         [held] = take()
@@ -219,7 +221,34 @@ def acts(world: World, _edited: Any) -> list[Any]:
     ]
 
 
-DOORS: tuple[Door, ...] = (*(rest_tasks, rest_jobs, rest_new, forms, fields, files, bulk, acts),)
+def hands(world: World, _edited: Any) -> list[Any]:
+    """An open dispatch is given on, by the page and the API, and asked for again."""
+    stored = {"params": OnceTask.objects.get(pk=world.number(OnceTask)).params}
+    task = factories.once_task(world.pair, mode="multi", dispatch_times=1, priority=99)
+    OnceTask.objects.filter(pk=task.pk).update(**stored)
+    first = callback.taken(factories.member("uid_ann"))
+    page, reason = f"/admin/dispatch/dispatch/{first.pk}/give/", f"token={SECRET}"
+    answers = [world.admin.get(page), world.admin.get(page, {"q": "bob"})]
+    answers.append(world.admin.post(page, {"to": "uid_bob", "reason": reason}, follow=True))
+    given = Dispatch.objects.open_of(factories.member("uid_bob").pk)
+    assert given is not None
+    address, to = f"/api/v1/dispatches/{given.pk}/", {"executor": "uid_eve", "reason": reason}
+    answers += [world.api.post(f"{address}hand-over/", to) for _again in range(2)]
+    last = Dispatch.objects.open_of(factories.member("uid_eve").pk)
+    assert last is not None
+    words: Any = {"result": stored["params"], "message": ERROR}
+    callback.call_back(executor=last.executor, number=last.pk, outcome="failed", **words)
+    address = f"/api/v1/dispatches/{last.pk}/ask-again/"
+    answers += [world.api.post(address, {"reason": reason}) for _again in range(2)]
+    answers.append(world.admin.get(f"/admin/dispatch/dispatch/{last.pk}/change/"))
+    tasks.delete_task(task=OnceTask.objects.get(pk=task.pk), actor="admin:o")
+    callback.finish(last.executor)
+    return answers
+
+
+DOORS: tuple[Door, ...] = (
+    *(rest_tasks, rest_jobs, rest_new, forms, fields, files, bulk, acts, hands),
+)
 
 
 # --- what is read ---------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ from tests.integration.doors import (
     fields,
     files,
     forms,
+    hands,
     logged,
     rest_jobs,
     rest_new,
@@ -63,7 +64,7 @@ def go_through(world: World, door: Door, value: Any, edited: Any) -> None:
     for model, name in MODELS.items():
         for pk, after in model.objects.values_list("pk", name):
             # What is copied has the secrets, too; what is made of masks has none.
-            assert pk <= last[model] or door in (bulk, acts) or SECRET not in str(after)
+            assert pk <= last[model] or door in (bulk, acts, hands) or SECRET not in str(after)
             require_in_place(after, value)
 
 
@@ -166,7 +167,7 @@ def test_no_kind_of_secret_is_seen_at_any_door(
             *("dispatch/dispatch/export/", "search/?term=uid_ann", "search/?term=login+failed"),
         ):  # fmt: skip
             doors[path] = text_of(world.admin.get(f"/admin/{path}", follow=True))
-        for answer in bulk(world, None):
+        for answer in (*bulk(world, None), *hands(world, None)):
             doors[f"{answer.request['PATH_INFO']} {answer.status_code}"] = text_of(answer)
     doors["metrics"] = text_of(client.get("/metrics"))
     doors["sinks"] = "".join(line.text for line in next_lines(0, 2**63 - 1))
