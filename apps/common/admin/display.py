@@ -321,14 +321,3 @@ def pretty_json(value: Any) -> SafeString:
     """The JSON value indented, its secrets masked, at most MAX_JSON characters."""
     text = json.dumps(redact(value), indent=2, ensure_ascii=False)
     return format_html('<pre class="json">{}</pre>', shown_text(text, limit=MAX_JSON))
-
-
-def json_field(field: str, description: str | Promise) -> Shown:
-    """A read-only field of JSON; name it in `payload_fields` when it may hold secrets."""
-
-    @column(description)
-    def shown(_admin: Any, row: Any) -> SafeString:
-        value = getattr(row, field)
-        return SafeString("–") if value is None else pretty_json(value)
-
-    return shown

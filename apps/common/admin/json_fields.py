@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from django.utils.functional import Promise
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
-from apps.common.admin.display import listed, pretty_json, shown_text
+from apps.common.admin.display import Shown, column, listed, pretty_json, shown_text
 from apps.common.admin.html import link
 from apps.common.masking import MASK, redact
 
@@ -19,6 +20,20 @@ from apps.common.masking import MASK, redact
 MAX_FIELDS = 60
 MAX_VALUE = 600
 _ADDRESS = re.compile(r"https?://[^\s<>\"]{1,2000}")
+
+
+def json_field(
+    field: str, description: str | Promise, schema_of: Callable[[Any], Any] = lambda row: None
+) -> Shown:
+    """A read-only field of JSON, by the schema of the row if it has one; name it in
+    `payload_fields` when it may hold secrets."""
+
+    @column(description)
+    def shown(_admin: Any, row: Any) -> SafeString:
+        value = getattr(row, field)
+        return SafeString("–") if value is None else fields_of(value, schema_of(row))
+
+    return shown
 
 
 def fields_of(value: Any, schema: Any = None) -> SafeString:

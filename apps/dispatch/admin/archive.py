@@ -13,15 +13,22 @@ from django.utils.translation import ngettext_lazy
 
 from apps.common.admin import MachineRowAdmin, reason_action
 from apps.common.admin.columns import ListColumn
-from apps.common.admin.display import json_field, state_label, text_column, time_column
+from apps.common.admin.display import state_label, text_column, time_column
 from apps.common.admin.filters import FormFilter, list_filters
+from apps.common.admin.json_fields import json_field
 from apps.common.admin.timeline import Moment
 from apps.common.admin.two_tables import TwoTablesAdmin
 from apps.common.readers import read_key, read_number
 from apps.dispatch.admin.dispatches import DispatchAdmin, dispatch_filters
 from apps.dispatch.admin.filters import ExecutorFilter
 from apps.dispatch.admin.people import person_column
-from apps.dispatch.models import TASK_MODELS, ArchivedDispatch, ArchivedTask, Dispatch
+from apps.dispatch.models import (
+    TASK_MODELS,
+    ArchivedDispatch,
+    ArchivedTask,
+    Dispatch,
+    Template,
+)
 from apps.dispatch.services.archive import restore_task
 from apps.dispatch.services.filtered import ArchivedDispatchFilters, ArchivedTaskFilters
 from apps.journal.admin import latest_moments
@@ -80,6 +87,15 @@ class ArchivedDispatchAdmin(DispatchAdmin):
         return super().found_by_index(rows, given, term)
 
 
+def _columns_of(row: ArchivedTask) -> Any:
+    """A schema with the titles of the columns, params as those of the template."""
+    fields = TASK_MODELS[row.source]._meta.concrete_fields
+    titles: dict[str, Any] = {each.attname: {"title": str(each.verbose_name)} for each in fields}
+    schemas = Template.objects.filter(pk=row.body.get("template_id"))
+    schema = schemas.values_list("schema", flat=True).first()
+    return {"properties": titles | {"params": {**(schema or {}), **titles["params"]}}}
+
+
 class ArchivedTaskAdmin(TwoTablesAdmin, MachineRowAdmin):
     """Who may see or change once tasks and rotations may see or restore them here."""
 
@@ -115,7 +131,7 @@ class ArchivedTaskAdmin(TwoTablesAdmin, MachineRowAdmin):
     shown_start_at = time_column("start_at", _("start"))
     shown_end_at = time_column("end_at", _("end"))
     shown_archived_at = time_column("archived_at", _("archived"))
-    shown_body = json_field("body", _("columns"))
+    shown_body = json_field("body", _("columns"), _columns_of)
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return self._may_with_both(request, "view")

@@ -36,7 +36,7 @@ from apps.common.admin.display import (
 )
 from apps.common.admin.filters import DayFilter, FormFilter, InstantFilter, list_filters
 from apps.common.admin.html import link, list_url, page_url
-from apps.common.admin.json_fields import fields_of
+from apps.common.admin.json_fields import json_field
 from apps.common.admin.keyset import KeysetAdmin
 from apps.common.admin.list_head import MAX_COUNTED
 from apps.common.admin.payload_filter import PayloadFilter
@@ -130,6 +130,13 @@ def _can_be_asked_again(dispatch: Dispatch) -> bool:
     return not dispatch.is_open and dispatch.state != Dispatch.State.CANCELLED
 
 
+def _schema_of(dispatch: AnyDispatch) -> Any:
+    if not dispatch.template_name:
+        return None
+    key = {"name": dispatch.template_name, "version": dispatch.template_version}
+    return Template.objects.filter(**key).values_list("schema", flat=True).first()
+
+
 class DispatchAdmin(TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
     """A page reads as many rows as it shows, or `max_examined` of the primary key.
 
@@ -194,6 +201,8 @@ class DispatchAdmin(TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
     shown_deadline_at = time_column("deadline_at", _("deadline"))
     shown_finished_at = time_column("finished_at", _("finished"))
     shown_message = error_column("message", _("message"))
+    shown_params = json_field("params", _("params"), _schema_of)
+    shown_result = json_field("result", _("result"))
 
     # --- the list ---------------------------------------------------------------------------------
     def list_context(self, request: HttpRequest, changelist: Any) -> dict[str, Any]:
@@ -320,16 +329,6 @@ class DispatchAdmin(TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
                 '<span class="late">{}</span>', gettext("%s late") % duration_of(late)
             )
         return format_html(gettext("until {}"), short_time(dispatch.deadline_at))
-
-    @column(_("params"))
-    def shown_params(self, dispatch: Dispatch) -> SafeString:
-        key = {"name": dispatch.template_name, "version": dispatch.template_version}
-        schemas = Template.objects.filter(**key).values_list("schema", flat=True)
-        return fields_of(dispatch.params, schemas.first() if dispatch.template_name else None)
-
-    @column(_("result"))
-    def shown_result(self, dispatch: Dispatch) -> SafeString:
-        return SafeString("–") if dispatch.result is None else fields_of(dispatch.result)
 
     @column(_("round"))
     def shown_round(self, dispatch: Dispatch) -> int:

@@ -18,7 +18,6 @@ from apps.common.admin.actions import CustomUrls
 from apps.common.admin.base import Panel, in_pairs
 from apps.common.admin.display import (
     column,
-    json_field,
     label,
     quota_bar,
     short_time,
@@ -28,6 +27,7 @@ from apps.common.admin.display import (
     time_column,
 )
 from apps.common.admin.html import link, list_url, page_link, page_url, table
+from apps.common.admin.json_fields import json_field
 from apps.common.admin.two_tables import TwoTablesAdmin
 from apps.common.readers import read_number
 from apps.dispatch.admin import said, what_if
@@ -108,7 +108,9 @@ class TaskAdmin(TwoTablesAdmin, RecordedAdmin, ServiceModelAdmin):
     shown_title = text_column("title", _("title"), ordering="title")
     shown_start_at = time_column("start_at", _("start"), ordering="start_at")
     shown_end_at = time_column("end_at", _("end"), ordering="end_at")
-    shown_params = json_field("params", _("params"))
+    shown_params = json_field(
+        "params", _("params"), lambda task: task.template and task.template.schema
+    )
 
     # --- the list ---------------------------------------------------------------------------------
     def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:

@@ -72,6 +72,12 @@ def is_in_pool(job: AnyJob) -> bool:
     return type_ is not None and type_.pool
 
 
+def schema_of_type(name: str) -> Any:
+    """What its contexts are checked by; None of a type that is gone."""
+    type_ = type_snapshots([name]).get(name)
+    return None if type_ is None else type_.params_schema
+
+
 def time_of(field: str, title: Any) -> Callable[[AnyJob], SafeString | None]:
     """A column or field with an instant of the job."""
 
@@ -200,8 +206,7 @@ def _json(field: str, title: Any) -> Callable[[AnyJob], SafeString | None]:
         value = getattr(job, field)
         if value is None:
             return None
-        type_ = type_snapshots([job.type]).get(job.type) if field == "context" else None
-        return fields_of(value, None if type_ is None else type_.params_schema)
+        return fields_of(value, schema_of_type(job.type) if field == "context" else None)
 
     shown.__name__ = field
     return shown

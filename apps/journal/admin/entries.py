@@ -20,13 +20,13 @@ from apps.common.admin.display import (
     column,
     duration_of,
     error_column,
-    json_field,
     label,
     shown_actor,
     shown_text,
     time_column,
 )
 from apps.common.admin.html import link, page_link
+from apps.common.admin.json_fields import json_field
 from apps.common.admin.keyset import KeysetAdmin
 from apps.common.admin.timeline import Moment
 from apps.common.masking import redact

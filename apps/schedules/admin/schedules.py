@@ -19,7 +19,6 @@ from apps.common.admin.base import Panel
 from apps.common.admin.display import (
     column,
     due_list,
-    json_field,
     label,
     rule_words,
     shown_rule,
@@ -28,9 +27,11 @@ from apps.common.admin.display import (
 )
 from apps.common.admin.filters import FormFilter, list_filters
 from apps.common.admin.html import link, list_url
+from apps.common.admin.json_fields import json_field
 from apps.dispatch.admin.for_whom import for_whom
 from apps.dispatch.admin.rule_form import ROWS
 from apps.jobs.admin.filters import TypeFilter
+from apps.jobs.admin.job_fields import schema_of_type
 from apps.jobs.models import JobType, bounds_of
 from apps.journal.admin import RecordedAdmin
 from apps.schedules.admin.panels import MAX_RUNS, jobs_of, outcome, runs_table
@@ -91,7 +92,7 @@ class ScheduleAdmin(RecordedAdmin, ServiceModelAdmin):
     next_run = zoned_time_column("next_at", _("next run"), ordering="next_at")
     shown_start_at = zoned_time_column("start_at", _("start"))
     shown_end_at = zoned_time_column("end_at", _("end"))
-    shown_context = json_field("context", _("context"))
+    shown_context = json_field("context", _("context"), lambda row: schema_of_type(row.job_type))
 
     def has_mark_deleted_permission(self, request: HttpRequest) -> bool:
         return self._has_own_permission(request, f"delete_{self.opts.model_name}")

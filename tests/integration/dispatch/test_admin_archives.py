@@ -10,9 +10,12 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from apps.common.admin.html import page_url
 from apps.dispatch.models import ArchivedTask, Executor, OnceTask
+from apps.dispatch.services import tasks
 from apps.jobs.models import Job, JobScope, JobType
 from apps.journal.models import JournalEntry
+from apps.schedules.services import schedules
 from tests import factories, history
 from tests.frozen import FrozenClock
 from tests.integration.dispatch import housekeeping
@@ -225,3 +228,23 @@ def test_task_is_restored_with_a_reason(admin_client: Client, alice: Executor) -
     assert (task.pk, task.status, ArchivedTask.objects.exists()) == (number, "paused", False)
     entry = JournalEntry.objects.get(event="restored")
     assert (entry.actor, entry.reason) == ("admin:admin", "The shop asks again")
+
+
+def test_params_and_contexts_read_by_their_titles(
+    admin_client: Client, alice: Executor, subtests: pytest.Subtests
+) -> None:
+    """On the pages of what nobody edits any more."""
+    schema = {"type": "object", "properties": {"shop": {"title": "Which shop", "type": "string"}}}
+    planned = {"params": {"shop": "Canal"}, "template": factories.template(schema=schema)}
+    deleted = factories.once_task(alice, **planned)
+    tasks.delete_task(task=deleted, actor="admin:o")
+    archived = ArchivedTask.objects.get(task=factories.archived_task("once", alice))
+    archived.body |= {"params": planned["params"], "template_id": deleted.template_id}
+    archived.save()
+    job_type("mail", params_schema=schema)
+    schedule = factories.schedule("mail", context={"shop": "Canal"})
+    schedules.delete_schedule(schedule=schedule, actor="admin:o", reason="x")
+    for name, row in (("oncetask", deleted), ("archivedtask", archived), ("schedule", schedule)):
+        with subtests.test(name):
+            page = admin_client.get(page_url(f"{row._meta.app_label}_{name}", row.pk))
+            assert "Which shop Canal" in text_of(page)
