@@ -36,7 +36,7 @@ def test_head_of_a_running_job_moves_without_a_reload_and_stops_at_its_end(
     assert page.evaluate("window.isTheSame")
 
     end(held, "succeeded", result={"sent": 7})
-    expect(page.locator("#live .job-line")).to_contain_text("Succeeded")
+    expect(page.locator("#live .row-line")).to_contain_text("Succeeded")
     # All of the page is that of a job that has ended, and is not loaded anew.
     expect(page.locator(".timeline-moment")).to_contain_text(["Submitted", "Succeeded"])
     expect(page.get_by_role("button", name="Retry")).to_have_attribute("aria-keyshortcuts", "r")

@@ -168,6 +168,9 @@ class PlatformModelAdmin(ModelAdmin):
     # Shown for an empty list: where its rows come from.
     when_empty: ClassVar[str | Promise] = ""
     when_no_history: ClassVar[str | Promise] = ""
+    timeline_title: ClassVar[str | Promise] = _("History")
+    # What `head` is drawn by.
+    head_template: ClassVar[str] = "admin/includes/top_panels.html"
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[PlatformChangeList]:
         return PlatformChangeList
@@ -354,7 +357,7 @@ class PlatformModelAdmin(ModelAdmin):
         moments = self.timeline(request, row)
         if moments is None:
             return []
-        return [Panel(_("History"), render_timeline(moments, self.when_no_history))]
+        return [Panel(self.timeline_title, render_timeline(moments, self.when_no_history))]
 
     # --- history --------------------------------------------------------------------------------
     def timeline(self, request: HttpRequest, row: Any) -> Sequence[Moment] | None:

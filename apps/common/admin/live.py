@@ -20,7 +20,7 @@ def live_view(request: HttpRequest, *, model_admin: Any, pk: int) -> HttpRespons
         return answer
     if not model_admin.has_view_permission(request, row):
         raise PermissionDenied
-    return render(request, "admin/includes/top_panels.html", model_admin.head(request, row))
+    return render(request, model_admin.head_template, model_admin.head(request, row))
 
 
 class LiveAdmin(PlatformModelAdmin):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from django.contrib import admin
 from django.db.models import QuerySet
@@ -54,10 +54,7 @@ class ArchivedDispatchAdmin(DispatchAdmin):
     tabs_beside = ()
     list_columns = (*DispatchAdmin.list_columns, ListColumn("archived", "shown_archived_at"))
     list_filter = dispatch_filters(ArchivedDispatchFilters, state=ArchivedStateFilter)
-    fieldsets: ClassVar[Any] = (
-        *DispatchAdmin.fieldsets,
-        (_("Archive"), {"fields": ("shown_archived_at",)}),
-    )
+    shown_facts = (*DispatchAdmin.shown_facts, "shown_archived_at")
 
     shown_archived_at = time_column("archived_at", _("archived"))
 

@@ -14,9 +14,11 @@ from apps.common import clock
 from apps.common.admin.base import Panel
 from apps.common.admin.display import duration_of, shown_text
 from apps.common.admin.html import bullets, link, list_url, page_link
+from apps.common.admin.row_page import head_line
 from apps.dispatch.models import AnyDispatch, Dispatch, Executor
 
 MAX_OTHERS = 5
+MAX_ROUNDS = 5
 _MS = timedelta(milliseconds=1)
 _SENTENCES = {
     Dispatch.State.OPEN: _("{person} has had {task} for {time}."),
@@ -42,10 +44,7 @@ def head(dispatch: AnyDispatch, state: SafeString, task_url: str) -> Panel:
         ),
     )
     deadline = template.format(time=duration_of(abs(early)))
-    html = format_html(
-        '<p class="job-line">{} {} <span class="faint">{}</span></p>', state, sentence, deadline
-    )
-    return Panel("", html)
+    return Panel("", head_line(state, [sentence], deadline))
 
 
 def _late() -> str:
@@ -70,6 +69,22 @@ def others(dispatch: AnyDispatch, visible: QuerySet[AnyDispatch]) -> Panel | Non
     whole = list_url(type(dispatch), source=dispatch.source, task=dispatch.task)
     body = format_html("{}<p>{}</p>", bullets(lines), link(whole, gettext("All of this task")))
     return Panel(_("Others on this task"), body)
+
+
+def rounds_before(dispatch: AnyDispatch) -> list[int]:
+    """The numbers of the latest rounds of the person at the occurrence before this one, the oldest
+    first; those in the other table are left out."""
+    if not dispatch.round:
+        return []
+    rows: QuerySet[AnyDispatch] = type(dispatch)._default_manager.filter(
+        executor=dispatch.executor_id,
+        source=dispatch.source,
+        task=dispatch.task,
+        occurrence=dispatch.occurrence,
+        round__lt=dispatch.round,
+        round__gte=dispatch.round - MAX_ROUNDS,
+    )
+    return [*rows.order_by("round").values_list("pk", flat=True)]
 
 
 def _person(executor: Executor) -> SafeString:

@@ -31,7 +31,6 @@ from apps.common.admin.display import (
     short_time,
     shown_text,
     state_label,
-    text_column,
     time_column,
 )
 from apps.common.admin.filters import DayFilter, FormFilter, InstantFilter, list_filters
@@ -40,6 +39,7 @@ from apps.common.admin.json_fields import json_field
 from apps.common.admin.keyset import KeysetAdmin
 from apps.common.admin.list_head import MAX_COUNTED
 from apps.common.admin.payload_filter import PayloadFilter
+from apps.common.admin.row_page import RowPageAdmin
 from apps.common.admin.timeline import Moment
 from apps.common.admin.two_tables import TwoTablesAdmin
 from apps.common.masking import redact
@@ -137,7 +137,7 @@ def _schema_of(dispatch: AnyDispatch) -> Any:
     return Template.objects.filter(**key).values_list("schema", flat=True).first()
 
 
-class DispatchAdmin(TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
+class DispatchAdmin(RowPageAdmin, TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
     """A page reads as many rows as it shows, or `max_examined` of the primary key.
 
     Those of one user, or of one task, are found newest first by an index; open ones, those of a
@@ -167,35 +167,15 @@ class DispatchAdmin(TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
     )
     search_help_text = _("Number or executor, or params.path:value")
     exact_search = (("pk", read_number), ("executor__name", read_key))
-    payload_fields = ("shown_params", "shown_result")
     actions: tuple[str, ...] = ("release", "expire", "cancel", "ask_again")
-    fieldsets: ClassVar[Any] = (
-        (
-            _("Params and result"),
-            {"fields": ("shown_result", "shown_message", "shown_params", "template_label")},
-        ),
-        (
-            _("Facts"),
-            {"fields": ("id", "shown_state", "executor_link", "shown_title", "task_link")},
-        ),
-        (
-            _("Times"),
-            {
-                "fields": (
-                    "shown_occurrence_at",
-                    "shown_dispatched_at",
-                    "shown_deadline_at",
-                    "shown_finished_at",
-                )
-            },
-        ),
-        (_("Rounds and quota"), {"fields": ("shown_round", "redo", "holds_stock")}),
+    shown_facts: ClassVar[tuple[str, ...]] = (
+        *("id", "task_link", "template_label", "shown_occurrence_at", "shown_dispatched_at"),
+        *("shown_deadline_at", "shown_finished_at", "shown_round", "redo", "holds_stock"),
     )
 
     shown_state = in_lists(
         state_label("state", STATE_COLOURS, _("state"), ordering=False), _state_in_list
     )
-    shown_title = text_column("title", _("title"))
     shown_occurrence_at = time_column("occurrence_at", _("due"))
     shown_dispatched_at = time_column("dispatched_at", _("handed out"))
     shown_deadline_at = time_column("deadline_at", _("deadline"))
@@ -282,11 +262,19 @@ class DispatchAdmin(TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
     # --- the page ---------------------------------------------------------------------------------
     def top_panels(self, request: HttpRequest, row: Any) -> list[Panel]:
         state = self.shown_state(row)
-        return [dispatch_head.head(row, state, self._task_url(row))]
+        panels = [dispatch_head.head(row, state, self._task_url(row))]
+        if row.message:
+            message = format_html('<p class="row-message">{}</p>', self.shown_message(row))
+            panels.append(Panel(_("Message"), message))
+        if self.has_payload_permission(request, row):
+            if row.result is not None:
+                panels.append(Panel(_("Result"), self.shown_result(row)))
+            panels.append(Panel(_("Params"), self.shown_params(row)))
+        return panels
 
-    def panels(self, request: HttpRequest, row: Any) -> list[Panel]:
+    def aside(self, request: HttpRequest, row: Any) -> list[Panel]:
         found = dispatch_head.others(row, self.get_queryset(request))
-        return [*super().panels(request, row), *([] if found is None else [found])]
+        return [self.facts(row, self.shown_facts), *([] if found is None else [found])]
 
     def buttons(self, request: HttpRequest, row: Any) -> list[Button]:
         found = super().buttons(request, row)
@@ -344,9 +332,17 @@ class DispatchAdmin(TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
     def row_label(self, row: Dispatch) -> str:
         return f"{row.pk} · {row.executor.shown} · {row.title}"
 
-    def timeline(self, request: HttpRequest, row: Dispatch) -> Sequence[Moment]:
+    def timeline(self, request: HttpRequest, row: AnyDispatch) -> Sequence[Moment]:
+        """Also of the rounds before it, which the same person had."""
         shows_payload = self.has_payload_permission(request)
-        return latest_moments(JournalSource.DISPATCH, row.pk, shows_payload=shows_payload)
+        numbers = [*dispatch_head.rounds_before(row), row.pk]
+        return [
+            moment
+            for number in numbers
+            for moment in latest_moments(
+                JournalSource.DISPATCH, number, shows_payload=shows_payload
+            )
+        ]
 
     @reason_action(
         description=_("Release"),

@@ -19,6 +19,7 @@ from apps.common.admin.base import Panel
 from apps.common.admin.buttons import row_button
 from apps.common.admin.changelist import tidy_search
 from apps.common.admin.keyset import KeysetAdmin
+from apps.common.admin.row_page import RowPageAdmin
 from apps.common.admin.timeline import Moment
 from apps.common.admin.two_tables import TwoTablesAdmin
 from apps.common.filtering import RowFilter
@@ -39,7 +40,7 @@ def _wanted(given: Mapping[str, str]) -> RowFilter:
     return JobFilters.read_address(given, get_current_timezone())
 
 
-class AnyJobAdmin(TwoTablesAdmin, ServiceModelAdmin, KeysetAdmin):
+class AnyJobAdmin(RowPageAdmin, TwoTablesAdmin, ServiceModelAdmin, KeysetAdmin):
     other_model: ClassVar[type[AnyJob]]
     # Contexts and results may be large.
     list_defer = ("context", "checkpoint", "result", "memo")
@@ -87,12 +88,12 @@ class AnyJobAdmin(TwoTablesAdmin, ServiceModelAdmin, KeysetAdmin):
         return row_button(self, request, "retry", row)
 
     # --- the page ---------------------------------------------------------------------------------
-    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        shows_payload = self.has_payload_permission(request, obj)
-        return job_fields.fieldsets(obj, shows_payload=shows_payload)
-
     def top_panels(self, request: HttpRequest, row: AnyJob) -> list[Panel]:
-        return job_panels.above(row, self.get_queryset(request))
+        shows_payload = self.has_payload_permission(request, row)
+        return job_panels.above(row, self.get_queryset(request), shows_payload=shows_payload)
+
+    def aside(self, request: HttpRequest, row: AnyJob) -> list[Panel]:
+        return [self.facts(row, job_fields.FACTS)]
 
     def timeline(self, request: HttpRequest, row: AnyJob) -> Sequence[Moment]:
         return job_panels.moments(row, shows_payload=self.has_payload_permission(request))

@@ -10,11 +10,10 @@ from typing import Any
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
-from apps.common.admin.base import in_pairs
 from apps.common.admin.display import (
     column,
     in_lists,
@@ -115,16 +114,6 @@ def user_link(job: AnyJob) -> SafeString | None:
     return link(list_url(type(job), user=job.user_id), job.user_id)
 
 
-@column(_("attempts"))
-def attempts_and_holds(job: AnyJob) -> str:
-    text = ngettext(
-        "%(attempts)d of %(max)d; held %(holds)d time in total",
-        "%(attempts)d of %(max)d; held %(holds)d times in total",
-        job.holds,
-    )
-    return text % {"attempts": job.attempts, "max": job.max_attempts, "holds": job.holds}
-
-
 @column(_("next run"))
 def next_run(job: AnyJob) -> SafeString | None:
     is_waiting = job.status in transitions.WAITING
@@ -200,56 +189,33 @@ def _of_running(job: AnyJob, at: datetime | None) -> SafeString | None:
     return labels.time_from_now(at, clock.now())
 
 
-def _json(field: str, title: Any) -> Callable[[AnyJob], SafeString | None]:
-    @column(title)
-    def shown(job: AnyJob) -> SafeString | None:
-        value = getattr(job, field)
-        if value is None:
-            return None
-        return fields_of(value, schema_of_type(job.type) if field == "context" else None)
-
-    shown.__name__ = field
-    return shown
+def payload(job: AnyJob) -> list[tuple[Any, SafeString]]:
+    """What it carries, with titles."""
+    given = (
+        (_("Result"), job.result, None),
+        (_("Context"), job.context, schema_of_type(job.type)),
+        (_("Checkpoint"), job.checkpoint, None),
+    )
+    return [(title, fields_of(v, schema)) for title, v, schema in given if v is not None]
 
 
-_CONTEXT = _json("context", _("context"))
-_CHECKPOINT = _json("checkpoint", _("checkpoint"))
-_RESULT = _json("result", _("result"))
-_PAYLOAD = {_CONTEXT, _CHECKPOINT, _RESULT}
-_FIELDSETS: tuple[tuple[Any, tuple[Any, ...]], ...] = (
-    (_("Context and result"), (_CONTEXT, _RESULT, checkpoint_number, _CHECKPOINT)),
-    (
-        _("Facts"),
-        (
-            *("id", type_page, key_link, user_link),
-            *("stage", attempts_and_holds, made_for, "trace_id"),
-        ),
-    ),
-    (
-        _("Times"),
-        (
-            next_run,
-            time_of("expected_at", _("scheduled for")),
-            time_of("created_at", _("created")),
-            submitted_by,
-            time_of("started_at", _("started")),
-            time_of("finished_at", _("finished")),
-            time_of("archived_at", _("archived")),
-        ),
-    ),
-    (_("Where"), (worker_page, "host", only_host, held, lease, deadline)),
+@column(_("priority"))
+def shown_priority(job: AnyJob) -> str:
+    # 0 is a value, too.
+    return str(job.priority)
+
+
+@column(_("holds"))
+def holds(job: AnyJob) -> str | None:
+    """Where they are more than the attempts, which the head says."""
+    return str(job.holds) if job.holds != job.attempts else None
+
+
+# Type, status, attempts and error are in the head.
+FACTS: tuple[Any, ...] = (
+    *("id", key_link, user_link, shown_priority, "stage", holds, made_for),
+    *(time_of("expected_at", _("scheduled for")), next_run, time_of("created_at", _("created"))),
+    *(submitted_by, time_of("started_at", _("started")), time_of("finished_at", _("finished"))),
+    *(time_of("archived_at", _("archived")), worker_page, only_host, held, lease, deadline),
+    *(checkpoint_number, "trace_id"),
 )
-
-
-def fieldsets(job: AnyJob, *, shows_payload: bool) -> list[tuple[Any, dict[str, Any]]]:
-    """The fields that have a value for this job; empty ones would hide the others."""
-
-    def is_shown(field: Any) -> bool:
-        if field in _PAYLOAD and not shows_payload:
-            return False
-        return (field(job) if callable(field) else getattr(job, field)) not in (None, "")
-
-    parts = [(title, [each for each in fields if is_shown(each)]) for title, fields in _FIELDSETS]
-    return [
-        (title, {"fields": in_pairs(fields, alone=_PAYLOAD)}) for title, fields in parts if fields
-    ]

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from django.db.models import QuerySet
 from django.db.models.fields.json import KT
 from django.template.loader import render_to_string
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from django.utils.translation import gettext
@@ -17,7 +18,8 @@ from django.utils.translation import gettext_lazy as _
 from apps.common import clock
 from apps.common.admin.base import Panel
 from apps.common.admin.display import duration_of, label, plain_time, shown_text, shown_time
-from apps.common.admin.html import list_url
+from apps.common.admin.html import joined, list_url
+from apps.common.admin.row_page import head_line
 from apps.common.masking import redact
 from apps.jobs.admin import job_fields, labels
 from apps.jobs.admin.state_picture import Pair, state_picture
@@ -38,10 +40,12 @@ MAX_ALIKE = 1_000
 
 
 class Head(NamedTuple):
-    """The panels of the head: why it waits comes between them."""
+    """The panels of the head: others come between them."""
 
     summary: Panel
+    error: Panel | None
     attempts: Panel | None
+    way: Panel
 
 
 def head(job: AnyJob, visible: QuerySet[Any]) -> Head:
@@ -60,33 +64,29 @@ def head(job: AnyJob, visible: QuerySet[Any]) -> Head:
     if lines:
         html = render_to_string("admin/includes/job_attempts.html", {"lines": lines})
         attempts = Panel(_("Attempts"), html)
-    summary = render_to_string(
-        "admin/includes/job_head.html",
-        {**_summary(job, latest, ends, now), **_group(job, visible)},
-    )
-    return Head(Panel("", summary), attempts)
+    said = [
+        job_fields.type_page(job),
+        *filter(None, [shown_text(job.key)]),
+        *_facts(job, ends, now),
+    ]
+    line = head_line(job_fields.shown_status(job), said)
+    # It may come later: live.js would move all that follows.
+    progress = job_fields.shown_progress(job)
+    bar = format_html("<p{}>{}</p>", "" if progress else SafeString(" hidden"), progress or "")
+    summary = Panel("", joined([line, bar]))
+    return Head(summary, _error(job, ends, visible), attempts, _way(job, latest))
 
 
-def _summary(
-    job: AnyJob, latest: Sequence[JournalEntry], ends: Sequence[JournalEntry], now: datetime
-) -> dict[str, Any]:
+def _error(job: AnyJob, ends: Sequence[JournalEntry], visible: QuerySet[Any]) -> Panel | None:
+    if not job.memo or job.status == t.SUCCEEDED:
+        return None
     error = next((each.error.strip() for each in ends if each.error.strip()), "") or job.memo
-    is_wrong = bool(job.memo) and job.status != t.SUCCEEDED
-    states = _way(job, latest)
-    return {
-        "status": job_fields.shown_status(job),
-        "type": job_fields.type_page(job),
-        "key": shown_text(job.key),
-        "facts": [*_facts(job, ends, now)],
-        "progress": job_fields.shown_progress(job),
-        "error": shown_text(reason_of(job.memo), limit=MAX_ERROR) if is_wrong else "",
-        "whole_error": shown_text(redact(error))
-        if is_wrong and error.strip() != job.memo.strip()
-        else "",
-        "states": states[-MAX_STATES:],
-        "is_cut": len(states) > MAX_STATES,
-        "picture": state_picture(job.status, _arrows_taken(job, latest)),
+    context = {
+        "error": shown_text(reason_of(job.memo), limit=MAX_ERROR),
+        "whole_error": shown_text(redact(error)) if error.strip() != job.memo.strip() else "",
+        **_group(job, visible),
     }
+    return Panel(_("Error"), render_to_string("admin/includes/job_error.html", context))
 
 
 def _group(job: AnyJob, visible: QuerySet[Any]) -> dict[str, Any]:
@@ -126,7 +126,17 @@ def _facts(job: AnyJob, ends: Sequence[JournalEntry], now: datetime) -> Iterable
         yield gettext("took %s") % duration_of(ends[0].run_ms or 0)
 
 
-def _way(job: AnyJob, latest: Sequence[JournalEntry]) -> list[str]:
+def _way(job: AnyJob, latest: Sequence[JournalEntry]) -> Panel:
+    states = _states(job, latest)
+    context = {
+        "states": states[-MAX_STATES:],
+        "is_cut": len(states) > MAX_STATES,
+        "picture": state_picture(job.status, _arrows_taken(job, latest)),
+    }
+    return Panel(_("Way"), render_to_string("admin/includes/job_way.html", context))
+
+
+def _states(job: AnyJob, latest: Sequence[JournalEntry]) -> list[str]:
     """The states that the job has been in, in their order, the present one last."""
     words = dict(Job.Status.choices)
     passed = [state for each in reversed(latest) for state in (each.from_state, each.to_state)]

@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
+from copy import copy
+from itertools import starmap
 from typing import Any, NamedTuple
 
 from django.db.models import QuerySet
 from django.template.loader import render_to_string
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
 from apps.common.admin.base import Panel
-from apps.common.admin.display import label, shown_actor, shown_text, shown_time, translate
+from apps.common.admin.display import (
+    duration_of,
+    label,
+    shown_actor,
+    shown_text,
+    shown_time,
+    translate,
+)
+from apps.common.admin.html import bullets
 from apps.common.admin.timeline import Moment
+from apps.common.messages import Reason
 from apps.jobs.admin import job_fields, labels
 from apps.jobs.admin.job_head import head
 from apps.jobs.conf import conf
 from apps.jobs.models import AnyJob, Job
 from apps.jobs.rules import explain as rules
 from apps.jobs.rules import order, transitions
+from apps.jobs.rules.backoff import backoff_seconds
+from apps.jobs.services import acts
 from apps.jobs.services.counts import jobs_before
 from apps.jobs.services.explain import explain
+from apps.jobs.services.type_snapshots import type_snapshots
 from apps.journal.admin import latest_moments
 from apps.journal.models import Source
 
@@ -57,14 +72,43 @@ _PASSING = {
 }
 
 
-def above(job: AnyJob, visible: QuerySet[Any]) -> list[Panel]:
-    """How it stands, while it waits also why, and its attempts; `visible` are the jobs that the
-    person sees."""
+def above(job: AnyJob, visible: QuerySet[Any], *, shows_payload: bool) -> list[Panel]:
+    """How it stands, what went wrong, while it waits also why, its attempts, what it carries and
+    its way; `visible` are the jobs that the person sees."""
     found = head(job, visible)
-    panels = [found.summary]
+    why = None
     if isinstance(job, Job) and job.status in transitions.WAITING:
-        panels.append(Panel(_("Why is it not running?"), _why_not(job)))
-    return panels if found.attempts is None else [*panels, found.attempts]
+        why = Panel(_("Why is it not running?"), _why_not(job))
+    payload = job_fields.payload(job) if shows_payload else []
+    panels = [found.summary, found.error, why, found.attempts, *starmap(Panel, payload), found.way]
+    return [each for each in panels if each is not None]
+
+
+def if_retried(job: Job) -> Panel | None:
+    """What would stand in the way of the job if it were retried now, and how long it would wait
+    after a failure; None if it cannot be."""
+    if not transitions.is_legal("retry", job.status):
+        return None
+    again, now = copy(job), clock.now()
+    again.status, again.attempts, again.worker = transitions.READY, 0, ""
+    again.run_at = again.expected_at = now
+    again.order_key = acts.place_now(job, now)
+    again.affinity_host, again.affinity_until = "", None
+    reasons = explain(again)
+    lines: list[object] = [
+        format_html("{} <bdi>{}</bdi>", _word(reason), shown_text(translate(reason.detail)))
+        for reason in reasons
+    ]
+    before = jobs_before(again)
+    if before and rules.AHEAD not in {reason.code for reason in reasons}:
+        words = gettext("%(before)s ready jobs of %(type)s are before it.")
+        lines.append(words % {"before": labels.capped(before, rules.MAX_AHEAD), "type": job.type})
+    type_ = type_snapshots([job.type]).get(job.type)
+    if type_ is not None and job.max_attempts > 1:
+        wait = duration_of(round(1000 * backoff_seconds(type_.backoff, 1, chance=0.5)))
+        words = gettext("All %(max)d attempts; after a failure it waits about %(time)s.")
+        lines.append(words % {"max": job.max_attempts, "time": wait})
+    return Panel(_("If you retry now"), bullets(lines))
 
 
 def order_panel(job: Job) -> Panel:
@@ -119,13 +163,17 @@ def _why_not(job: Job) -> SafeString:
     now = clock.now()
     lines = [
         _Line(
-            word=label(REASON_WORDS[reason.code], _colour(reason.code)),
+            word=_word(reason),
             detail=shown_text(translate(reason.detail)),
             until=None if reason.until is None else labels.time_from_now(reason.until, now),
         )
         for reason in explain(job)
     ]
     return render_to_string("admin/includes/why_table.html", {"lines": lines})
+
+
+def _word(reason: Reason) -> SafeString:
+    return label(REASON_WORDS[reason.code], _colour(reason.code))
 
 
 def _colour(code: str) -> str:

@@ -137,6 +137,12 @@ class JobAdmin(LiveAdmin, AnyJobAdmin):
             found.insert(0, Button(url=url, text=_("Edit"), icon="edit", is_dangerous=False))
         return found
 
+    def aside(self, request: HttpRequest, row: Any) -> list[Panel]:
+        if not self.has_operate_permission(request, row):
+            return super().aside(request, row)
+        retried = job_panels.if_retried(row)
+        return [*super().aside(request, row), *([] if retried is None else [retried])]
+
     def panels(self, request: HttpRequest, row: Job) -> list[Panel]:
         waits = row.status in transitions.WAITING
         order_panel = [job_panels.order_panel(row)] if waits else []

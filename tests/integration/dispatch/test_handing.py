@@ -315,6 +315,7 @@ def test_page_and_api_ask_again(role_client: Any, api: Any) -> None:
     ann, client = factories.member("uid_ann"), role_client("operator")
     first = callback.finish(ann)
     page = client.get(f"{LIST}{first.pk}/change/")
+    assert "What happened" in text_of(page)
     [button] = page.context["object_buttons"]
     assert str(button.text) == "Ask again…"
     confirm = client.get(button.url)
@@ -325,6 +326,14 @@ def test_page_and_api_ask_again(role_client: Any, api: Any) -> None:
     second = Dispatch.objects.open_of(ann.pk)
     assert second is not None
     callback.end(second)
+    # What became of the rounds before it stands there, too; their facts stay with them.
+    shown = text_of(client.get(f"{LIST}{second.pk}/change/"))
+    happened = shown[shown.index("What happened") :]
+    places = [
+        happened.index(word) for word in ("Handed out", "Succeeded", "Asked again", "blurred")
+    ]
+    assert places == sorted(places)
+    assert "Round 2" in shown
     given = api.post(f"/api/v1/dispatches/{second.pk}/ask-again/", {"reason": "dark"}).json()
     assert (given["state"], given["executor"], given["round"]) == ("open", "uid_ann", 2)
     refused = api.post(f"/api/v1/dispatches/{second.pk}/ask-again/", {})

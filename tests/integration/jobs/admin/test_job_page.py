@@ -55,6 +55,21 @@ def test_page_begins_with_how_it_stands_the_error_and_the_attempts(
     assert way in text
 
 
+def test_page_says_what_a_retry_would_meet(role_client: Any) -> None:
+    """As *Why is it not running?* would of the retried job; only to who may retry."""
+    job_type(retry_delay_seconds=30)
+    (number,) = jobs()
+    end(take()[0], "failed", error="refused", retry="never")
+    jobs(3)
+    text = text_of(page_of(role_client("operator"), number))
+    shown = text[text.index("If you retry now") :]
+    assert "3 ready jobs" in shown
+    assert "No live worker runs jobs of type mail" in shown
+    assert "All 3 attempts; after a failure it waits about 30.0 s." in shown
+    assert row(number).status == t.FAILED
+    assert "If you retry now" not in text_of(page_of(role_client("viewer"), number))
+
+
 def test_attempt_that_ends_while_its_page_is_made_is_shown_once(
     admin_client: Client, frozen_clock: FrozenClock
 ) -> None:
@@ -66,6 +81,7 @@ def test_attempt_that_ends_while_its_page_is_made_is_shown_once(
     end(held, "failed", error="refused")
     made = head(read, Job.objects.all())
     assert made.attempts is not None
+    assert made.error is None
     assert "Failed" in made.attempts.body
     assert "Running" not in made.attempts.body
 
