@@ -75,11 +75,13 @@ class OtherForm:
 
 @dataclass(frozen=True)
 class Panel:
-    """A titled part of the page of a row; inputs in the body name the `form` that they are of."""
+    """A titled part of the page of a row; inputs in the body name the `form` that they are of. By
+    its `id` a page that renews itself knows it again when others come before it."""
 
     title: str | Promise
     body: SafeString
     form: OtherForm | None = None
+    id: str = ""
 
 
 def in_pairs(fields: Sequence[Any], *, alone: Collection[Any] = ()) -> list[Any]:

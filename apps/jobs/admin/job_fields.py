@@ -14,6 +14,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
+from apps.common.admin.base import Panel
 from apps.common.admin.display import (
     column,
     in_lists,
@@ -189,14 +190,15 @@ def _of_running(job: AnyJob, at: datetime | None) -> SafeString | None:
     return labels.time_from_now(at, clock.now())
 
 
-def payload(job: AnyJob) -> list[tuple[Any, SafeString]]:
-    """What it carries, with titles."""
-    given = (
-        (_("Result"), job.result, None),
-        (_("Context"), job.context, schema_of_type(job.type)),
-        (_("Checkpoint"), job.checkpoint, None),
-    )
-    return [(title, fields_of(v, schema)) for title, v, schema in given if v is not None]
+def payload(job: AnyJob) -> list[Panel]:
+    """What it carries."""
+    titles = {"result": _("Result"), "context": _("Context"), "checkpoint": _("Checkpoint")}
+    schemas = {"context": schema_of_type(job.type)}
+    return [
+        Panel(title, fields_of(value, schemas.get(name)), id=name)
+        for name, title in titles.items()
+        if (value := getattr(job, name)) is not None
+    ]
 
 
 @column(_("priority"))

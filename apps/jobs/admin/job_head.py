@@ -63,7 +63,7 @@ def head(job: AnyJob, visible: QuerySet[Any]) -> Head:
     attempts = None
     if lines:
         html = render_to_string("admin/includes/job_attempts.html", {"lines": lines})
-        attempts = Panel(_("Attempts"), html)
+        attempts = Panel(_("Attempts"), html, id="attempts")
     said = [
         job_fields.type_page(job),
         *filter(None, [shown_text(job.key)]),
@@ -86,7 +86,7 @@ def _error(job: AnyJob, ends: Sequence[JournalEntry], visible: QuerySet[Any]) ->
         "whole_error": shown_text(redact(error)) if error.strip() != job.memo.strip() else "",
         **_group(job, visible),
     }
-    return Panel(_("Error"), render_to_string("admin/includes/job_error.html", context))
+    return Panel(_("Error"), render_to_string("admin/includes/job_error.html", context), id="error")
 
 
 def _group(job: AnyJob, visible: QuerySet[Any]) -> dict[str, Any]:
@@ -133,7 +133,7 @@ def _way(job: AnyJob, latest: Sequence[JournalEntry]) -> Panel:
         "is_cut": len(states) > MAX_STATES,
         "picture": state_picture(job.status, _arrows_taken(job, latest)),
     }
-    return Panel(_("Way"), render_to_string("admin/includes/job_way.html", context))
+    return Panel(_("Way"), render_to_string("admin/includes/job_way.html", context), id="way")
 
 
 def _states(job: AnyJob, latest: Sequence[JournalEntry]) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from copy import copy
-from itertools import starmap
 from typing import Any, NamedTuple
 
 from django.db.models import QuerySet
@@ -78,9 +77,9 @@ def above(job: AnyJob, visible: QuerySet[Any], *, shows_payload: bool) -> list[P
     found = head(job, visible)
     why = None
     if isinstance(job, Job) and job.status in transitions.WAITING:
-        why = Panel(_("Why is it not running?"), _why_not(job))
+        why = Panel(_("Why is it not running?"), _why_not(job), id="why")
     payload = job_fields.payload(job) if shows_payload else []
-    panels = [found.summary, found.error, why, found.attempts, *starmap(Panel, payload), found.way]
+    panels = [found.summary, found.error, why, found.attempts, *payload, found.way]
     return [each for each in panels if each is not None]
 
 
