@@ -206,7 +206,7 @@ def _searched(request: HttpRequest, model: type[Model]) -> PlatformModelAdmin | 
 def _hit(model_admin: PlatformModelAdmin, kind: Kind, row: Any) -> Hit:
     title, details = kind.describe(row)
     return Hit(
-        model_admin.change_url(row.pk),
+        model_admin.row_url(row.pk),
         shown_text(str(title), limit=120),
         " · ".join(shown_text(redact(str(each)), limit=200) for each in details if each),
         row=row,

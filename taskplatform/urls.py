@@ -17,9 +17,11 @@ from apps.common.admin.preferences_page import PREFERENCES_URL, preferences
 
 # Django finds the handlers by these names.
 from apps.common.api.problems import handler400, handler403, handler404, handler500  # noqa: F401
+from apps.jobs.admin.type_tabs import NOW_URL
 from apps.reports.admin import capacity as capacity_page
 from apps.reports.admin import failures, governance
 from apps.reports.admin import pages as report_pages
+from apps.reports.admin.job_type.page import job_type_page
 from apps.reports.admin.overview import strip
 from apps.reports.admin.overview.page import OVERVIEW_URL, refreshed
 from apps.reports.metrics import MetricsView
@@ -68,6 +70,11 @@ urlpatterns = [
     path("admin/overview/said/", admin.site.admin_view(strip.said), name=strip.SAID_URL),
     path("admin/system/", admin.site.admin_view(system_page.system), name="system"),
     path("admin/settings/", admin.site.admin_view(preferences), name=PREFERENCES_URL),
+    path(
+        "admin/jobs/jobtype/<int:pk>/now/",
+        admin.site.admin_view(job_type_page),
+        name=NOW_URL,
+    ),
     path("admin/jobs/worker/asyncflow/", admin.site.admin_view(asyncflow_page), name="asyncflow"),
     path("admin/", admin.site.urls),
     # Sets the language that a person chooses in the menu.

@@ -147,6 +147,7 @@ MODELS = {
         others={
             **{**_STATE, "reset_breaker": OPERATOR, "handlers/": VIEWER, "pools/": VIEWER},
             "<int:pk>/rebuild/": OPERATOR,
+            "<int:pk>/now/": VIEWER,
         },
     ),
     "jobs/inboxrow/": Rights(VIEWER, others={"discard": OPERATOR}),

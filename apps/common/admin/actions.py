@@ -258,7 +258,7 @@ def _read_pks(admin: Any, text: str) -> list[Any]:
 
 def _local(url: str, admin: Any, pks: Sequence[Any]) -> str:
     """Where to go afterwards: the given address of this site, the row's page or the list."""
-    there = admin.change_url(pks[0]) if len(pks) == 1 else admin.changelist_url()
+    there = admin.row_url(pks[0]) if len(pks) == 1 else admin.changelist_url()
     return local_url(url) or str(there)
 
 

@@ -304,6 +304,10 @@ class PlatformModelAdmin(ModelAdmin):
         """The address of the page of one row."""
         return self.url("change", quote(pk))
 
+    def row_url(self, pk: int | str) -> str:
+        """Where people look at one row: its page, unless there is one that says more."""
+        return self.change_url(pk)
+
     def changelist_url(self) -> str:
         """The address of the list."""
         return self.url("changelist")

@@ -97,6 +97,9 @@ class PlatformChangeList(ChangeList):
                 raise
             raise IncorrectLookupParameters(error) from error
 
+    def url_for_result(self, result: Any) -> str:
+        return str(self.model_admin.row_url(result.pk))
+
     @property
     def is_narrowed(self) -> bool:
         """Whether the address filters the list."""

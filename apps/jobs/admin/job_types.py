@@ -7,11 +7,9 @@ from datetime import datetime
 from typing import Any
 
 from django.contrib import admin
-from django.http import HttpRequest
-from django.template.loader import render_to_string
+from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.text import capfirst
 from django.utils.translation import gettext, ngettext, ngettext_lazy, pgettext
 from django.utils.translation import gettext_lazy as _
 
@@ -32,7 +30,6 @@ from apps.common.admin.filters import list_filters
 from apps.common.admin.html import link, list_url
 from apps.common.admin.time_inputs import InstantField
 from apps.common.errors import Conflict
-from apps.common.masking import redact
 from apps.jobs.admin import labels
 from apps.jobs.admin.backoff_picture import backoff_picture
 from apps.jobs.admin.filters import TypeFilters, seen_by, types_of_limits
@@ -40,18 +37,17 @@ from apps.jobs.admin.handlers import URL as HANDLERS_URL
 from apps.jobs.admin.handlers import handlers_view
 from apps.jobs.admin.job_type_form import FIELDSETS, LONG_FIELDS, JobTypeForm
 from apps.jobs.admin.pools import pool_buttons, pools_view, rebuild_view, visible_pools
+from apps.jobs.admin.type_tabs import HISTORY, SETTINGS, now_url, tabs_of
 from apps.jobs.handlers import registry
-from apps.jobs.models import Job, JobType, TypeState
+from apps.jobs.models import Job, JobType
 from apps.jobs.rules import breaker as rules
 from apps.jobs.services import types
 from apps.jobs.services.counts import MAX_COUNTED, Counts, counts_of
-from apps.jobs.services.living import active_workers, alive, missing, serves, takes_jobs, unserved
+from apps.jobs.services.living import active_workers, missing, unserved
 from apps.jobs.services.protection import breakers
 from apps.jobs.services.type_snapshots import all_types
 from apps.journal.admin import RecordedAdmin
 
-BREAKER_COLOURS = {rules.CLOSED: "success", rules.OPEN: "danger", rules.HALF_OPEN: "warning"}
-MAX_SERVING = 20
 LANE_COLOURS = {JobType.Lane.FAST: "info", JobType.Lane.SLOW: "warning"}
 
 
@@ -206,12 +202,33 @@ class JobTypeAdmin(RecordedAdmin, ServiceModelAdmin):
         types.delete_type(job_type=row, actor=actor)
 
     # --- the page ---------------------------------------------------------------------------------
+    def row_url(self, pk: int | str) -> str:
+        return now_url(pk)
+
     def top_panels(self, request: HttpRequest, row: JobType) -> list[Panel]:
         waits = backoff_picture(row.snapshot.backoff, row.max_attempts)
-        return [
-            Panel(_("Now"), _state_panel(row)),
-            Panel(_("Wait before each retry"), waits),
-        ]
+        return [Panel(_("Wait before each retry"), waits)]
+
+    def panels(self, request: HttpRequest, row: JobType) -> list[Panel]:
+        # The history is a page of its own.
+        return []
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        row = kwargs.get("obj")
+        if row is not None:
+            context["header_tabs"] = tabs_of(row, SETTINGS)
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    def history_view(
+        self, request: HttpRequest, object_id: str, extra_context: Any = None
+    ) -> HttpResponse:
+        page: Any = super().history_view(request, object_id, extra_context)
+        context = getattr(page, "context_data", None) or {}
+        if "original" in context:
+            context["header_tabs"] = tabs_of(context["original"], HISTORY)
+        return page  # type: ignore[no-any-return]
 
     def buttons(self, request: HttpRequest, row: JobType) -> list[Button]:
         return [*pool_buttons(request, self, row), *super().buttons(request, row)]
@@ -270,57 +287,9 @@ def _states(job_type: Any) -> list[tuple[str, str]]:
     return found or [(pgettext("job type", "Served"), "success")]
 
 
-def _state_panel(job_type: JobType) -> SafeString:
-    now = clock.now()
-    counts = counts_of([job_type.name])[job_type.name]
-    serving = [worker for worker in alive(now) if serves(worker, job_type.snapshot)]
-    taking = [worker for worker in serving if takes_jobs(worker)]
-    shown = (
-        (Job.Status.READY, counts.ready),
-        (Job.Status.SCHEDULED, counts.scheduled),
-        (Job.Status.RUNNING, counts.running),
-    )
-    context: dict[str, Any] = {
-        "type": job_type,
-        "is_paused": job_type.snapshot.is_paused(now),
-        "pause_reason": shown_text(redact(job_type.pause_reason)),
-        "paused_until": None
-        if job_type.paused_until is None
-        else labels.time_from_now(job_type.paused_until, now),
-        "counts": [
-            (
-                list_url(Job, type=job_type.name, status=status.value),
-                capfirst(str(status.label)),
-                labels.capped(count, MAX_COUNTED),
-            )
-            for status, count in shown
-        ],
-        "too_long": labels.waiting_too_long([job_type.snapshot]),
-        "workers": taking[:MAX_SERVING],
-        "more": max(0, len(taking) - MAX_SERVING),
-        "quiet": [worker for worker in serving if worker.is_quiet][:MAX_SERVING],
-        "breaker": _breaker(job_type, now),
-    }
-    return render_to_string("admin/includes/job_type_state.html", context)
-
-
 def _jobs_link(job_type: JobType, status: str, text: str) -> SafeString:
     url = list_url(Job, type=job_type.name, status=status)
     return link(url, text, look="text-link unbroken")
-
-
-def _breaker(job_type: JobType, now: datetime) -> dict[str, Any] | None:
-    found = breakers([job_type.snapshot], now).get(job_type.name)
-    if found is None:
-        return None
-    word = capfirst(str(dict(TypeState.Breaker.choices)[TypeState.Breaker(found.state)]))
-    return {
-        "label": label(word, BREAKER_COLOURS[found.state]),
-        "probes": found.probe_at and labels.time_from_now(found.probe_at, now),
-        "calls": found.calls,
-        "failures": found.failures,
-        "share": round(100 * found.failures / found.calls) if found.calls else None,
-    }
 
 
 admin.site.register(JobType, JobTypeAdmin)

@@ -88,6 +88,16 @@ def running_now(person: Any) -> dict[str, Any]:
     }
 
 
+def running_of(type_: str, person: Any, limit: int) -> dict[str, Any]:
+    """Of one type, for its page: the first `limit` jobs that have run longest."""
+    jobs = _running(running_ids(MAX_READ, type_=type_), person, limit)
+    return {
+        "lines": _lines(jobs[:limit]),
+        "more": len(jobs) > limit,
+        "running_url": list_url(Job, type=type_, status=transitions.RUNNING),
+    }
+
+
 def running_view(request: HttpRequest, *, model_admin: Any) -> HttpResponse:
     """What runs now, which renews itself above the list of workers."""
     if not (model_admin.has_view_permission(request) and request.user.has_perm("jobs.view_job")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
@@ -17,17 +18,22 @@ MAX_LOOKED_AT = 500
 def states_of(errors: Iterable[Error]) -> Mapping[Error, frozenset[str] | None]:
     """The states of the jobs whose last error each of these is; None where there are too many to
     know. Jobs in the archive do not count."""
+    return {
+        error: None if found.total() == MAX_LOOKED_AT else frozenset(found)
+        for error, found in counts_of(errors).items()
+    }
+
+
+def counts_of(errors: Iterable[Error]) -> Mapping[Error, Counter[str]]:
+    """How many of the newest MAX_LOOKED_AT jobs of each error are in which state."""
     newest = (
         f"SELECT status FROM {table(Job)} WHERE error_key = %s AND type = %s "
         f"ORDER BY id DESC LIMIT {MAX_LOOKED_AT}"
     )
     select = f"SELECT %s, %s, status, COUNT(*) FROM ({newest}) jobs GROUP BY status"
     wanted = list(errors)
-    counts: dict[Error, dict[str, int]] = {error: {} for error in wanted}
+    counts: dict[Error, Counter[str]] = {error: Counter() for error in wanted}
     parts = ((select, (type_, key, key, type_)) for type_, key in wanted)
     for type_, key, status, count in fetch_each(parts):
         counts[type_, key][status] = count
-    return {
-        error: None if sum(found.values()) == MAX_LOOKED_AT else frozenset(found)
-        for error, found in counts.items()
-    }
+    return counts

@@ -10,11 +10,14 @@ from apps.jobs.rules.transitions import RUNNING
 from apps.jobs.services.register import WorkerKey
 
 
-def running_ids(limit: int, worker: Worker | None = None) -> list[int]:
-    """The jobs that the worker holds now, or all of them, longest held first."""
+def running_ids(limit: int, worker: Worker | None = None, *, type_: str = "") -> list[int]:
+    """The jobs that the worker holds now, or all of them, longest held first; of one type, if it is
+    named."""
     own, values = "", []
     if worker is not None:
         own, values = " AND client = %s AND worker = %s", [worker.client, worker.name]
+    if type_:
+        own, values = f"{own} AND type = %s", [*values, type_]
     sql = f"SELECT id FROM {_running_jobs()}{own} ORDER BY held_at, id LIMIT %s"
     return [number for (number,) in fetch(sql, [*values, limit])]
 

@@ -78,3 +78,13 @@ def _places(count: int) -> tuple[list[str], str]:
     step = WIDTH / count
     starts = [f"M{place * step:.1f} {HEIGHT}v-" for place in range(count)]
     return starts, f"h{step * (1 - _GAP):.1f}v"
+
+
+def round_above(count: int) -> int:
+    """The top of the scale, an even number: 2, 4, 10, 20, 40, 60, 90 …"""
+    unit = 2
+    while True:
+        for top in (unit, unit * 2, unit * 3, unit * 4):
+            if top >= count:
+                return top
+        unit *= 5 if str(unit).startswith("2") else 2

@@ -48,6 +48,8 @@ class Standing:
     # The seconds between two rounds of each sweep.
     periods: Mapping[str, float]
     now: datetime
+    # Of a sheet about one job type, its name; what has ended is that of the sheet about all.
+    only: str = ""
     # What was counted already, by what and up to which limit.
     _totals: dict[int, counts.Totals] = field(default_factory=dict, repr=False, compare=False)
     _by_type: dict[int, dict[str, counts.Counts]] = field(
@@ -63,7 +65,8 @@ class Standing:
     # --- jobs ---
     @cached_property
     def types(self) -> list[TypeSnapshot]:
-        return type_snapshots.all_types()
+        known = type_snapshots.all_types()
+        return [each for each in known if each.name == self.only] if self.only else known
 
     @property
     def type_names(self) -> list[str]:
@@ -99,6 +102,8 @@ class Standing:
     @cached_property
     def ended_lately(self) -> dict[str, flow.Ends]:
         """The jobs that ended in the last LATELY, by type."""
+        if self.only:
+            return standing().ended_lately
         return flow.ends_by_type(self.now - LATELY, self.stored, self.unsummed)
 
     @cached_property
@@ -181,7 +186,7 @@ class Standing:
     @cached_property
     def stored(self) -> Stored:
         """What is added up."""
-        return Stored.read()
+        return standing().stored if self.only else Stored.read()
 
     @cached_property
     def unsummed(self) -> flow.Unsummed:
@@ -231,6 +236,11 @@ def use(periods: Periods) -> None:
 def standing() -> Standing:
     """The fact sheet, at most two seconds old."""
     return sheets.get("", read)
+
+
+def standing_of(type_: str) -> Standing:
+    """The fact sheet about one job type, as old at most."""
+    return sheets.get(type_, lambda: Standing(_periods(), clock.now(), only=type_))
 
 
 def read() -> Standing:

@@ -169,6 +169,7 @@ def pages_of_jobs(yard: Yard) -> dict[str, str]:
         "failed-jobs": f"{jobs}?status=failed",
         "found-jobs": f"{jobs}?q=mailbox",
         "search-errors": reverse("admin:search") + "?term=mailbox",
+        "type-now": reverse("job_type_now", args=[yard.type.pk]),
         "one-jobtype": page("jobtype", yard.type.pk),
         "pause": reverse("admin:jobs_jobtype_act", args=["pause"]) + f"?ids={yard.type.pk}",
         "one-worker": page("worker", yard.worker.pk),

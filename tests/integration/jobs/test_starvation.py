@@ -73,7 +73,7 @@ def test_lists_and_page_warn_of_what_waits_too_long(
     frozen_clock: FrozenClock, admin_client: Client
 ) -> None:
     worker(types=["mail", "film"])
-    page = reverse("admin:jobs_jobtype_change", args=[JobType.objects.get(name="mail").pk])
+    page = reverse("job_type_now", args=[JobType.objects.get(name="mail").pk])
     quiet = "wait too long"
     for url in (LIST, TYPES, page):
         assert quiet not in text_of(admin_client.get(url))
@@ -81,7 +81,7 @@ def test_lists_and_page_warn_of_what_waits_too_long(
     for url in (LIST, TYPES, page):
         shown = text_of(admin_client.get(url))
         assert "Ready jobs wait too long to start: mail: next job ready for 14 min" in shown
-    other = reverse("admin:jobs_jobtype_change", args=[JobType.objects.get(name="film").pk])
+    other = reverse("job_type_now", args=[JobType.objects.get(name="film").pk])
     assert quiet not in text_of(admin_client.get(other))
 
 

@@ -15,6 +15,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.reports.admin.overview.times import short_time
+from apps.reports.admin.sparkline import round_above
 from apps.reports.services.lately import STEPS, Window
 
 WIDTH, HEIGHT = 900, 100
@@ -88,7 +89,7 @@ def _drawn(
     bars = [each.ended for each in jobs.steps] if jobs else [0] * count
     failed = [each.failed for each in jobs.steps] if jobs else [0] * count
     others = [each.ended for each in dispatches.steps] if dispatches else []
-    top = _round_above(max([*bars, *others], default=0))
+    top = round_above(max([*bars, *others], default=0))
     step, scale = WIDTH / count, HEIGHT / top
     begins = window.begins()
     good = [whole - bad for whole, bad in zip(bars, failed, strict=True)]
@@ -146,16 +147,6 @@ def _share(window: Window, at: datetime | None) -> float | None:
     whole = window.step * len(window.steps)
     share = 100 * (at.timestamp() - window.start) / whole
     return share if 0 <= share <= 100 else None
-
-
-def _round_above(count: int) -> int:
-    """The top of the scale, an even number: 2, 4, 10, 20, 40, 60, 90 …"""
-    unit = 2
-    while True:
-        for top in (unit, unit * 2, unit * 3, unit * 4):
-            if top >= count:
-                return top
-        unit *= 5 if str(unit).startswith("2") else 2
 
 
 def _figures(start: datetime, count: int, failed: int) -> str:

@@ -8,7 +8,7 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.access.models import ApiClient
-from apps.jobs.models import Worker
+from apps.jobs.models import JobType, Worker
 from tests import factories
 from tests.jobs import row
 
@@ -19,6 +19,11 @@ WORKERS = "/admin/jobs/worker/"
 
 def page_of(client: Client, number: int) -> Any:
     return client.get(reverse("admin:jobs_job_change", args=[number]))
+
+
+def now_url(job_type: JobType) -> str:
+    """The page of a type that says how it goes now."""
+    return reverse("job_type_now", args=[job_type.pk])
 
 
 def outside(key: ApiClient, name: str = "pi-1", **columns: Any) -> Worker:

@@ -14,7 +14,7 @@ from apps.jobs.models import JobType, TypeState
 from apps.jobs.rules import breaker
 from apps.journal.models import JournalEntry
 from tests import factories
-from tests.integration.jobs.admin.pages import TYPES, buttons
+from tests.integration.jobs.admin.pages import TYPES, buttons, now_url
 from tests.jobs import job_type, jobs, take
 from tests.pages import change_url, form_of, nothing_drawn, text_of
 
@@ -45,7 +45,7 @@ def test_type_is_made_and_changed_by_a_configurer(role_client: Any) -> None:
     assert made.name == "mail"
     entry = JournalEntry.objects.latest("id")
     assert (entry.event, entry.actor) == ("type_changed", "admin:configurer")
-    text = text_of(client.get(change_url(made)))
+    text = text_of(client.get(f"{TYPES}{made.pk}/history/"))
     assert "maximum attempts 3 → 7" in text
     assert "Job type created" in text
 
@@ -92,7 +92,7 @@ def test_pause_until_and_resume(role_client: Any) -> None:
     """S4.19: with a reason, and by itself over again."""
     client = role_client("operator")
     made = job_type()
-    assert "Resume" not in buttons(client.get(change_url(made)))
+    assert "Resume" not in buttons(client.get(now_url(made)))
     past = act(client, "pause", made, until="2026-03-02T08:00")
     expected = "2026-03-02 08:00:00 UTC is past; choose a later time."
     assert past.context["form"].errors == {"until": [expected]}
@@ -101,7 +101,7 @@ def test_pause_until_and_resume(role_client: Any) -> None:
     made.refresh_from_db()
     assert made.paused
     assert made.paused_until.isoformat() == "2026-03-02T12:00:00+00:00"
-    page = client.get(change_url(made))
+    page = client.get(now_url(made))
     assert "mail paused until 2026-03-02 12:00:00 UTC." in text_of(page)
     assert "Paused until 2026-03-02 12:00:00 UTC in 3 h 0 min : CRM is down" in text_of(page)
     assert buttons(page) == {"Resume"}
@@ -120,13 +120,13 @@ def test_breaker_is_shown_and_closed_by_hand(role_client: Any) -> None:
     TypeState.objects.create(
         type="mail", breaker=breaker.OPEN, breaker_since=clock.now() - timedelta(seconds=10)
     )
-    page = client.get(change_url(made))
+    page = client.get(now_url(made))
     assert "Breaker Open first probe 2026-03-02 09:00:20 UTC in 20 s" in text_of(page)
     assert "Breaker open" in text_of(client.get(TYPES))
     act(client, "reset_breaker", made)
     assert TypeState.objects.get().breaker == breaker.CLOSED
     assert JournalEntry.objects.latest("id").event == "breaker_reset"
-    assert "Breaker Closed" in text_of(client.get(change_url(made)))
+    assert "Breaker Closed" in text_of(client.get(now_url(made)))
 
 
 def test_settings_are_for_configurers_alone(role_client: Any) -> None:
@@ -152,9 +152,9 @@ def test_type_that_no_live_worker_serves_is_named(admin_client: Client) -> None:
         page = admin_client.get(url)
         assert [made.name for made in page.context["unserved"]] == ["bound", "crm", "scan", "web"]
         assert "No live worker runs these types" in text_of(page)
-    page = admin_client.get(change_url(JobType.objects.get(name="web")))
+    page = admin_client.get(now_url(JobType.objects.get(name="web")))
     assert "No live worker runs jobs of type web" in text_of(page)
-    served = text_of(admin_client.get(change_url(JobType.objects.get(name="mail"))))
+    served = text_of(admin_client.get(now_url(JobType.objects.get(name="mail"))))
     assert "Workers: host-a:0" in served
 
 
@@ -163,7 +163,7 @@ def test_type_for_workers_over_http_misses_one_only_while_jobs_wait(admin_client
     made = job_type("video", handler="")
     for url in (TYPES, reverse("admin:jobs_worker_changelist")):
         assert admin_client.get(url).context["unserved"] == []
-    assert "No live worker runs jobs of type video" in text_of(admin_client.get(change_url(made)))
+    assert "No live worker runs jobs of type video" in text_of(admin_client.get(now_url(made)))
 
     jobs(1, "video", affinity_host="pi-1")
 

@@ -323,7 +323,7 @@ def test_person_limited_to_types_is_told_who_can(
 # --- who serves a type ----------------------------------------------------------------------------
 def test_page_of_a_type_names_workers_of_both_kinds(admin_client: Client, key: ApiClient) -> None:
     made = job_type()
-    url = reverse("admin:jobs_jobtype_change", args=[made.pk])
+    url = reverse("job_type_now", args=[made.pk])
     factories.worker()
     worker = outside(key)
     assert "Workers: host-a:1 , pi-1" in text_of(admin_client.get(url))

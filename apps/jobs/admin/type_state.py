@@ -1,0 +1,53 @@
+"""What keeps the jobs of a type from starting, and who runs them, for the page of the type."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from django.utils.text import capfirst
+
+from apps.common.admin.display import label, shown_text
+from apps.common.masking import redact
+from apps.jobs.admin import labels
+from apps.jobs.models import JobType, TypeState
+from apps.jobs.rules import breaker as rules
+from apps.jobs.services.living import alive, serves, takes_jobs
+from apps.jobs.services.protection import breakers
+
+BREAKER_COLOURS = {rules.CLOSED: "success", rules.OPEN: "danger", rules.HALF_OPEN: "warning"}
+MAX_SERVING = 20
+
+
+def state_of(job_type: JobType, now: datetime) -> dict[str, Any]:
+    """For the templates of its page."""
+    snapshot = job_type.snapshot
+    serving = [worker for worker in alive(now) if serves(worker, snapshot)]
+    taking = [worker for worker in serving if takes_jobs(worker)]
+    return {
+        "type": job_type,
+        "is_paused": snapshot.is_paused(now),
+        "pause_reason": shown_text(redact(job_type.pause_reason)),
+        "paused_until": None
+        if job_type.paused_until is None
+        else labels.time_from_now(job_type.paused_until, now),
+        "too_long": labels.waiting_too_long([snapshot]),
+        "workers": taking[:MAX_SERVING],
+        "more": max(0, len(taking) - MAX_SERVING),
+        "quiet": [worker for worker in serving if worker.is_quiet][:MAX_SERVING],
+        "breaker": _breaker(job_type, now),
+    }
+
+
+def _breaker(job_type: JobType, now: datetime) -> dict[str, Any] | None:
+    found = breakers([job_type.snapshot], now).get(job_type.name)
+    if found is None:
+        return None
+    word = capfirst(str(dict(TypeState.Breaker.choices)[TypeState.Breaker(found.state)]))
+    return {
+        "label": label(word, BREAKER_COLOURS[found.state]),
+        "probes": found.probe_at and labels.time_from_now(found.probe_at, now),
+        "calls": found.calls,
+        "failures": found.failures,
+        "share": round(100 * found.failures / found.calls) if found.calls else None,
+    }

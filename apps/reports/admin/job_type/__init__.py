@@ -1,0 +1,1 @@
+"""The page of a job type that says how it goes now."""
