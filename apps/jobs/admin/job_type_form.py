@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
+from collections.abc import Sequence
 from typing import Any
 
+from django import forms
+from django.utils.functional import cached_property
 from django.utils.html import escape
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -12,8 +17,10 @@ from apps.common.admin import ServiceForm
 from apps.common.admin.durations import written
 from apps.common.admin.json_text import JsonTextField
 from apps.common.admin.schema_fields import Lines
+from apps.common.admin.service import DRAFT, OWN_FIELDS
 from apps.jobs.handlers import registry
 from apps.jobs.models import JobType
+from apps.jobs.rules.type_presets import PRESETS
 from apps.jobs.rules.type_snapshot import RANGES
 
 MAX_HANDLERS = 30
@@ -53,7 +60,14 @@ FIELDSETS: tuple[tuple[Any, tuple[str, ...]], ...] = (
 )
 # These have a row of their own.
 LONG_FIELDS = ("params_schema", "stages", "allowed_hosts", "breaker_enabled")
+# What most types differ in; the form folds the rest.
+RUNS = ("handler", "max_processing_seconds", "max_running")
+FAILS = ("max_attempts", "retry_delay_seconds", "retry_multiplier")
+PROTECTION = ("breaker_enabled", "rate_per_minute", "unique")
+# What a draft is for: a preset by its name, or the comparison with what is stored.
+PRESET, WHAT_IF = "preset:", "what_if"
 FIELDS = tuple(name for _title, names in FIELDSETS for name in names)
+MORE = tuple(name for name in FIELDS if name not in {"name", *RUNS, *FAILS, *PROTECTION})
 
 HELP = {
     "name": _("The name that submitters and workers use. It cannot be changed later."),
@@ -131,6 +145,7 @@ class JobTypeForm(ServiceForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._take_preset()
         for name, field in self.fields.items():
             text = str(HELP.get(name, ""))
             if name in RANGES:
@@ -143,6 +158,47 @@ class JobTypeForm(ServiceForm):
                 text += gettext(" Registered here: %s.") % ", ".join(known[:MAX_HANDLERS])
             # The theme prints help texts as they are.
             field.help_text = escape(text)
+
+    def _take_preset(self) -> None:
+        """Fill in the preset that a draft asks for; what else was typed stays."""
+        asked = self.draft.removeprefix(PRESET) if self.draft.startswith(PRESET) else ""
+        if asked in PRESETS:
+            sent = self.data.copy()  # type: ignore[attr-defined]
+            for name, value in PRESETS[asked].items():
+                sent.pop(name, None)
+                if value is not False:
+                    is_time = name.endswith("_seconds")
+                    sent[name] = written(value) if is_time else str(value)
+            self.data = sent
+
+    @property
+    def draft(self) -> str:
+        """What the form is drawn again for instead of being saved; "" for nothing."""
+        return str(self.data.get(DRAFT, "")) if self.is_draft else ""
+
+    @property
+    def may_change(self) -> bool:
+        return "handler" in self.fields
+
+    @cached_property
+    def typed(self) -> JobType:
+        """A type with what the form has now; what cannot be read is as it is stored."""
+        made: JobType = copy.copy(self.instance)
+        if self.is_bound:
+            for name, field in self.fields.items():
+                if name in OWN_FIELDS:
+                    continue
+                sent = field.widget.value_from_datadict(self.data, self.files, name)
+                with contextlib.suppress(forms.ValidationError):
+                    setattr(made, name, field.clean(sent))
+        return made
+
+    def parts(self, names: Sequence[str]) -> list[forms.BoundField]:
+        return [self[name] for name in names if name in self.fields]
+
+    @property
+    def has_more_errors(self) -> bool:
+        return not self.errors.keys().isdisjoint(MORE)
 
     def clean_params_schema(self) -> dict[str, Any]:
         return self.cleaned_data["params_schema"] or {}

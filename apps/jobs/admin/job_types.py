@@ -30,8 +30,7 @@ from apps.common.admin.filters import list_filters
 from apps.common.admin.html import link, list_url
 from apps.common.admin.time_inputs import InstantField
 from apps.common.errors import Conflict
-from apps.jobs.admin import labels
-from apps.jobs.admin.backoff_picture import backoff_picture
+from apps.jobs.admin import labels, type_words
 from apps.jobs.admin.filters import TypeFilters, seen_by, types_of_limits
 from apps.jobs.admin.handlers import URL as HANDLERS_URL
 from apps.jobs.admin.handlers import handlers_view
@@ -79,6 +78,7 @@ def _may_pause(job_type: JobType) -> bool:
 
 class JobTypeAdmin(RecordedAdmin, ServiceModelAdmin):
     form = JobTypeForm
+    add_form_template = change_form_template = "admin/job_type/form.html"
     is_removable = True
     when_empty = _(
         "A type defines how its jobs run. Starting workers add the types of their handlers."
@@ -205,10 +205,6 @@ class JobTypeAdmin(RecordedAdmin, ServiceModelAdmin):
     def row_url(self, pk: int | str) -> str:
         return now_url(pk)
 
-    def top_panels(self, request: HttpRequest, row: JobType) -> list[Panel]:
-        waits = backoff_picture(row.snapshot.backoff, row.max_attempts)
-        return [Panel(_("Wait before each retry"), waits)]
-
     def panels(self, request: HttpRequest, row: JobType) -> list[Panel]:
         # The history is a page of its own.
         return []
@@ -217,8 +213,10 @@ class JobTypeAdmin(RecordedAdmin, ServiceModelAdmin):
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
     ) -> HttpResponse:
         row = kwargs.get("obj")
+        context |= type_words.context(context["adminform"].form, row)
         if row is not None:
             context["header_tabs"] = tabs_of(row, SETTINGS)
+            context["last_change"] = next(iter(self.latest(row, limit=1)), None)
         return super().render_change_form(request, context, *args, **kwargs)
 
     def history_view(

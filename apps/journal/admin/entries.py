@@ -60,14 +60,19 @@ def moments(entries: Iterable[JournalEntry], *, shows_payload: bool) -> list[Mom
 
 
 def latest_moments(
-    source: str, subject_id: int, *, named: str = "", shows_payload: bool
+    source: str,
+    subject_id: int,
+    *,
+    named: str = "",
+    shows_payload: bool,
+    limit: int = MAX_MOMENTS,
 ) -> list[Moment]:
-    """The last MAX_MOMENTS entries about one subject as a timeline, oldest first; `named` is what
+    """The last `limit` entries about one subject as a timeline, oldest first; `named` is what
     they call it where the numbers of several tables share a source."""
     entries = JournalEntry.objects.timeline(source, subject_id)
     if named:
         entries = entries.filter(type_or_task=named)
-    latest = entries.order_by("-id")[:MAX_MOMENTS]
+    latest = entries.order_by("-id")[:limit]
     return moments(reversed(latest), shows_payload=shows_payload)
 
 

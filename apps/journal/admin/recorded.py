@@ -8,7 +8,7 @@ from django.http import HttpRequest
 
 from apps.common.admin.base import PlatformModelAdmin
 from apps.common.admin.timeline import Moment
-from apps.journal.admin.entries import latest_moments
+from apps.journal.admin.entries import MAX_MOMENTS, latest_moments
 from apps.journal.models import Recorded
 
 
@@ -17,6 +17,16 @@ class RecordedAdmin(PlatformModelAdmin):
 
     def timeline(self, request: HttpRequest, row: Recorded) -> Sequence[Moment]:
         shows_payload = not self.payload_fields or self.has_payload_permission(request)
+        return self.latest(row, shows_payload=shows_payload)
+
+    def latest(
+        self, row: Recorded, *, shows_payload: bool = True, limit: int = MAX_MOMENTS
+    ) -> list[Moment]:
+        """The newest entries about the row, oldest first."""
         return latest_moments(
-            row.journal_source, row.pk, named=row.journal_name, shows_payload=shows_payload
+            row.journal_source,
+            row.pk,
+            named=row.journal_name,
+            shows_payload=shows_payload,
+            limit=limit,
         )

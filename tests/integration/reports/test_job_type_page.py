@@ -85,7 +85,7 @@ def test_page_says_that_a_type_fails_and_retries_the_cause(
     assert re.search(r"Run p50 / p95 \d+ ms / \d+ ms 24 h: ", text)
     assert "Evening photos" in text
     assert f"{held.id}" in text
-    assert 'class="run run-p95"' in page.content.decode()
+    assert 'class="run-line run-p95"' in page.content.decode()
     assert "24 ended, 24 failed" in page.content.decode()
     [retry] = re.findall(r'href="([^"]+)">Retry 24<', page.content.decode())
     plan = client.get(retry.replace("&amp;", "&"))

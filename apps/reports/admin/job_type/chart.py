@@ -80,7 +80,7 @@ def _run(name: str, values: Sequence[int | None], slowest: int) -> str:
             # A step alone is a dash.
             drawn.append(f"{'L' if is_on else 'M'}{x:.1f} {y:.1f}{'' if is_on else 'h2'}")
         is_on = value is not None
-    return f'<path class="run run-{name}" d="{"".join(drawn)}"/>' if drawn else ""
+    return f'<path class="run-line run-{name}" d="{"".join(drawn)}"/>' if drawn else ""
 
 
 def _zones(steps: Sequence[Figures], span: str) -> str:

@@ -10,13 +10,17 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.common import clock
+from apps.jobs.admin.job_type_form import FAILS, MORE, PROTECTION, RUNS, JobTypeForm
 from apps.jobs.models import JobType, TypeState
 from apps.jobs.rules import breaker
+from apps.jobs.rules.type_presets import PRESETS
 from apps.journal.models import JournalEntry
 from tests import factories
+from tests.frozen import FrozenClock
 from tests.integration.jobs.admin.pages import TYPES, buttons, now_url
 from tests.jobs import job_type, jobs, take
 from tests.pages import change_url, form_of, nothing_drawn, text_of
+from tests.statements import sent_by
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_clock")]
 
@@ -85,6 +89,77 @@ def test_type_with_jobs_is_not_deleted(admin_client: Client) -> None:
     admin_client.post(f"{TYPES}{spare.pk}/delete/", {"post": "yes"})
     assert not JobType.objects.filter(name="spare").exists()
     assert JournalEntry.objects.latest("id").event == "type_deleted"
+
+
+def test_preset_fills_the_form_in_and_saves_nothing(
+    admin_client: Client, subtests: pytest.Subtests
+) -> None:
+    made = job_type(title="Mails")
+    url = change_url(made)
+    for preset, values in PRESETS.items():
+        with subtests.test(preset=preset):
+            form = form_of(admin_client.get(url), "max_attempts")
+            sent = {**form, "title": "Letters", "breaker_enabled": "on"}
+            page = admin_client.post(url, {**sent, "_draft": f"preset:{preset}"})
+            drawn = form_of(page, "max_attempts")
+            assert drawn["title"] == "Letters"
+            assert drawn["max_attempts"] == str(values["max_attempts"])
+            assert ("breaker_enabled" in drawn) == values["breaker_enabled"]
+            assert page.content.decode().count('aria-pressed="true"') == 1
+            made.refresh_from_db()
+            assert (made.title, made.max_attempts) == ("Mails", 3)
+    # What is drawn can be saved, on the page of a new type, too.
+    form = {**form_of(admin_client.get(ADD), "name"), "_draft": "preset:night"}
+    drawn = form_of(admin_client.post(ADD, form), "name")
+    assert admin_client.post(ADD, {**drawn, "name": "nightly"}).status_code == 302
+    assert JobType.objects.get(name="nightly").max_processing_seconds == 6 * 3600
+
+
+@pytest.mark.both
+def test_form_says_what_an_edit_would_change_and_saves_nothing(
+    admin_client: Client, frozen_clock: FrozenClock, subtests: pytest.Subtests
+) -> None:
+    made = job_type("mail", max_processing_seconds=900)
+    jobs(60)
+    take(3)
+    frozen_clock.advance(seconds=61)
+    url = change_url(made)
+    form = form_of(admin_client.get(url), "max_attempts")
+    for change, said in (
+        ({}, "No job that waits or runs would end, wait or be late by that."),
+        ({"weight": "9"}, "No job that waits or runs"),
+        ({"rate_per_minute": "5"}, "7 more waiting jobs would start too late."),
+        ({"rate_per_minute": "0"}, "57 more waiting jobs would start too late."),
+        ({"expires_after_seconds": "1 min"}, "57 waiting jobs would have expired, and fail."),
+        ({"expires_after_seconds": "2 min"}, "No job that waits or runs"),
+        ({"max_running": "1"}, "2 jobs run above the limit; they go on"),
+        ({"max_processing_seconds": "1 min"}, "3 running jobs have taken longer than a try"),
+        # What cannot be read is as it is stored.
+        ({"max_processing_seconds": "soon"}, "No job that waits or runs"),
+    ):
+        with subtests.test(change=change):
+            page = admin_client.post(url, {**form, **change, "_draft": "what_if"})
+            assert said in text_of(page)
+            assert JobType.objects.get().version == made.version
+    first = sent_by(lambda: admin_client.post(url, {**form, "_draft": "what_if"}))
+    jobs(200)
+    assert len(sent_by(lambda: admin_client.post(url, {**form, "_draft": "what_if"}))) <= len(first)
+
+
+def test_form_folds_what_types_seldom_differ_in(admin_client: Client) -> None:
+    made = job_type("mail", weight=5, allowed_hosts=["<b>", "shop-2"])
+    page = admin_client.get(change_url(made))
+    html, text = page.content.decode(), text_of(page)
+    first, folded = html[: html.index('class="task-more"')], html[html.index('class="task-more"') :]
+    names = {name for name in JobTypeForm.Meta.fields if f'name="{name}"' in first}
+    assert names == {*RUNS, *FAILS, *PROTECTION}
+    assert all(f'name="{name}"' in folded for name in MORE)
+    assert "Weight: 5" in text
+    assert "Allowed hosts: <b>, shop-2" in text
+    # A mistake in it opens it.
+    form = form_of(page, "max_attempts")
+    wrong = admin_client.post(change_url(made), {**form, "weight": "0"})
+    assert '<details class="task-more" open>' in wrong.content.decode()
 
 
 # --- pause and breaker --------------------------------------------------------------------------
