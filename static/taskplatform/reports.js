@@ -33,11 +33,16 @@
 
   function duration(ms) {
     if (ms === null || ms === undefined) return "–";
-    const withUnit = (value, unit) => unit.replace("%s", +value.toFixed(value < 10 ? 1 : 0));
-    if (ms < 1000) return words.ms.replace("%s", Math.round(ms));
-    if (ms < 120_000) return withUnit(ms / 1000, words.s);
-    if (ms < 7_200_000) return withUnit(ms / 60_000, words.min);
-    return withUnit(ms / 3_600_000, words.h);
+    // As `duration_of` of the pages says it.
+    const fill = (text, numbers) => text.replace(/%\((\w+)\)d/g, (_, name) => numbers[name]);
+    if (ms < 1000) return words.ms.replace("%d", Math.round(ms));
+    if (ms < 59_950) return words.s.replace("%.1f", (ms / 1000).toFixed(1));
+    const all = Math.round(ms / 1000);
+    const [minutes, seconds] = [Math.floor(all / 60), all % 60];
+    if (minutes < 60) return fill(words.min, { minutes, seconds });
+    const hours = Math.floor(minutes / 60);
+    if (hours < 48) return fill(words.h, { hours, minutes: minutes % 60 });
+    return fill(words.d, { days: Math.floor(hours / 24), hours: hours % 24 });
   }
 
   const count = (number) => Number(number).toLocaleString("en");

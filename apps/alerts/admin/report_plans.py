@@ -42,7 +42,7 @@ from apps.common.errors import FieldError
 from apps.common.messages import Message
 from apps.dispatch.admin.rule_form import EVERY_DAYS, ONCE, ROWS, RuleForm
 from apps.journal.admin import RecordedAdmin
-from apps.reports.services.choice import PRESETS, SOURCES, TABS
+from apps.reports.services.choice import PRESET_TITLES, SOURCES, TABS
 from apps.reports.services.sheet import View
 
 NEXT_TIMES = 5
@@ -53,7 +53,7 @@ MORNING = "08:00"
 def report_words(query: str, user: Any) -> str:
     """What the report is about: `Jobs · By type · 24 hours`."""
     choice = View.of(user).choice_of(QueryDict(query), clock.now())
-    period = PRESETS[choice.preset][1] if choice.preset else gettext("fixed times")
+    period = PRESET_TITLES[choice.preset] if choice.preset else gettext("fixed times")
     only = f" · {choice.only[1]}" if choice.only else ""
     return f"{SOURCES[choice.source]} · {TABS[choice.by]}{only} · {period} · {choice.zone.key}"
 

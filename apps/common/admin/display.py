@@ -248,7 +248,7 @@ def duration_of(milliseconds: int) -> str:
     seconds = milliseconds / 1000
     if abs(seconds) < 1:
         return _("%d ms") % milliseconds
-    if abs(seconds) < 60:
+    if abs(round(seconds, 1)) < 60:
         return _("%.1f s") % seconds
     minutes, rest = divmod(round(seconds), 60)
     if minutes < 60:

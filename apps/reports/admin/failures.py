@@ -36,7 +36,14 @@ from apps.reports.admin.sparkline import sparkline
 from apps.reports.permissions import may_see_failures
 from apps.reports.rules.outcomes import DISPATCH, JOB
 from apps.reports.rules.tally import OTHER
-from apps.reports.services.choice import PRESET_TITLES, SHOWN, Asked, Reader
+from apps.reports.services.choice import (
+    LAST_MONTH,
+    PRESET_TITLES,
+    SHOWN,
+    THIS_MONTH,
+    Asked,
+    Reader,
+)
 from apps.reports.services.coverage import Stored
 from apps.reports.services.failures import (
     BY_COUNT,
@@ -53,7 +60,7 @@ MAX_SAMPLE = 240
 
 
 # Steps of the trend by preset; custom periods have the default.
-STEPS = {"1h": 20, "24h": 24, "7d": 28, "30d": 30, "90d": 30}
+STEPS = {"1h": 20, "24h": 24, "7d": 28, "30d": 30, "90d": 30, THIS_MONTH: 30, LAST_MONTH: 30}
 _DEFAULT_STEPS = 24
 SORTS = {BY_COUNT: _("Most often"), NEWEST: _("Newest"), NEW: _("First seen last")}
 

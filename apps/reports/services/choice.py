@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 from django.http import QueryDict
+from django.utils.functional import Promise
 from django.utils.timezone import get_current_timezone_name
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -48,7 +49,13 @@ PRESETS = {
     "30d": (timedelta(days=30), _("30 days")),
     "90d": (timedelta(days=90), _("90 days")),
 }
-PRESET_TITLES = {name: title for name, (_length, title) in PRESETS.items()}
+# Months by the clocks of the report's zone.
+THIS_MONTH, LAST_MONTH = "month", "last_month"
+PRESET_TITLES: dict[str, str | Promise] = {
+    **{name: title for name, (_length, title) in PRESETS.items()},
+    THIS_MONTH: _("This month"),
+    LAST_MONTH: _("Last month"),
+}
 DEFAULT_PRESET = "24h"
 # A form sends it; a page answers with the address that means the same without it.
 SHOWN = "shown"
@@ -142,7 +149,7 @@ class Choice(Asked):
     def has_minutes(self) -> bool:
         """Whether the report is available by minute; the minutes of a preset are always stored."""
         if self.preset:
-            return PRESETS[self.preset][0] <= LONGEST_BY_MINUTE
+            return self.preset in PRESETS and PRESETS[self.preset][0] <= LONGEST_BY_MINUTE
         return self.end - self.start <= LONGEST_BY_MINUTE and self.start >= self.minutes_from
 
     def parameters(self, **changes: Any) -> dict[str, str]:
@@ -260,7 +267,7 @@ class Reader:
 
     def period(self, now: datetime, zone: ZoneInfo) -> dict[str, Any]:
         """The zone, the preset and the instants of `Asked`."""
-        preset = self.one_of("period", PRESETS, DEFAULT_PRESET)
+        preset = self.one_of("period", PRESET_TITLES, DEFAULT_PRESET)
         typed = self.text("from"), self.text("to")
         if self.query.get(SHOWN) and _are_same(typed, self.text(SHOWN).split("/")):
             meant_start, _slash, meant_end = self.text("of").partition("/")
@@ -271,7 +278,7 @@ class Reader:
                 preset, instants = "", self._custom(typed, now, zone)
             except ValueError as error:
                 self.problems.append(str(error))
-        start, end = instants or _latest(now, PRESETS[preset][0])
+        start, end = instants or _of_preset(preset, now, zone)
         return {"zone": zone, "preset": preset, "start": start, "end": end}
 
     @staticmethod
@@ -286,6 +293,18 @@ class Reader:
                 gettext("A report is of %d days at most; choose a shorter period.") % LONGEST.days
             )
         return start, end
+
+
+def _of_preset(preset: str, now: datetime, zone: ZoneInfo) -> tuple[datetime, datetime]:
+    if preset in PRESETS:
+        return _latest(now, PRESETS[preset][0])
+    this = now.astimezone(zone).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    if preset == LAST_MONTH:
+        last = (this - timedelta(days=1)).replace(day=1)
+        return last.astimezone(UTC), this.astimezone(UTC)
+    # Its first hour has begun, however early it is.
+    hour = timedelta(hours=1)
+    return this.astimezone(UTC), max(_latest(now, LONGEST)[1], this.astimezone(UTC) + hour)
 
 
 def _latest(now: datetime, length: timedelta) -> tuple[datetime, datetime]:

@@ -13,6 +13,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from apps.common.admin.display import duration_of
 from apps.reports.rules.outcomes import (
     CANCELLED,
     DISPATCH,
@@ -96,21 +97,8 @@ def percent(share: float | None) -> str:
 
 
 def duration(milliseconds: int | None) -> str:
-    """`392 ms`, `3.4 s`, `58 s`, `4.5 min`, `26 h`: as precise as percentiles."""
-    if milliseconds is None:
-        return NOTHING
-    if milliseconds < 1000:
-        return gettext("%s ms") % milliseconds
-    seconds = milliseconds / 1000
-    if seconds < 120:
-        return gettext("%s s") % _short(seconds)
-    if seconds < 7200:
-        return gettext("%s min") % _short(seconds / 60)
-    return gettext("%s h") % _short(seconds / 3600)
-
-
-def _short(value: float) -> str:
-    return f"{value:.1f}" if value < 9.95 else f"{value:,.0f}"
+    """`392 ms`, `3.4 s`, `4 min 30 s`, as on all pages."""
+    return NOTHING if milliseconds is None else duration_of(milliseconds)
 
 
 def _count(name: str, merit: int = 0) -> Column:

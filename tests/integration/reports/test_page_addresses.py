@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.contrib.auth.models import User
+from django.http import QueryDict
 from django.test import Client
 from django.urls import reverse
 
 from apps.common.errors import Invalid
 from apps.dispatch.models import Executor, OperatorScope
 from apps.jobs.models import JobScope
+from apps.reports.services.choice import Reader
 from tests import factories
 from tests.frozen import FrozenClock
 from tests.integration.reports.day import NOW, URL, roll_up, table
-from tests.integration.reports.history import entry, write
+from tests.integration.reports.history import entry, utc, write
 from tests.pages import form_of, tables_of, text_of
 
 pytestmark = pytest.mark.django_db
@@ -30,7 +34,7 @@ def test_impossible_address_is_named_and_the_usual_is_shown(
     for query, message in [
         ({"source": "plan"}, "source=plan is none of job, dispatch."),
         ({"by": "task"}, "by=task is none of type, host, worker, minute, hour, day."),
-        ({"period": "1y"}, "period=1y is none of 1h, 24h, 7d, 30d, 90d."),
+        ({"period": "1y"}, "period=1y is none of 1h, 24h, 7d, 30d, 90d, month, last_month."),
         ({"sort": "name"}, "sort=name is none of total,"),
         ({"zone": "Mars/Base"}, "There is no time zone Mars/Base;"),
         ({"from": "yesterday"}, "yesterday is not a time;"),
@@ -51,6 +55,33 @@ def test_impossible_address_is_named_and_the_usual_is_shown(
             assert tables_of(page)[0][1:]
             answer = admin_client.get(reverse("report_csv"), query)
             assert (answer.status_code, answer.url) == (302, f"{URL}?{urlencode(query)}")  # type: ignore[attr-defined]
+
+
+def test_months_begin_by_the_clocks_of_the_zone() -> None:
+    for now, zone, preset, start, end in (
+        ("2026-03-30T12:34:56", "UTC", "month", "2026-03-01T00:00:00", "2026-03-30T13:00:00"),
+        ("2026-03-30T12:34:56", "UTC", "last_month", "2026-02-01T00:00:00", "2026-03-01T00:00:00"),
+        # It is April there already, and a month of two offsets before it.
+        *(
+            ("2026-03-31T22:00:00", "Europe/Berlin", preset, start, end)
+            for preset, start, end in (
+                ("month", "2026-03-31T22:00:00", "2026-03-31T23:00:00"),
+                ("last_month", "2026-02-28T23:00:00", "2026-03-31T22:00:00"),
+            )
+        ),
+        ("2026-01-01T00:00:00", "UTC", "last_month", "2025-12-01T00:00:00", "2026-01-01T00:00:00"),
+    ):
+        found = Reader(QueryDict(f"period={preset}")).period(utc(now), ZoneInfo(zone))
+        assert (found["start"], found["end"]) == (utc(start), utc(end)), (now, zone, preset)
+
+
+@pytest.mark.parametrize("address", [URL, "/admin/failures/"])
+def test_reports_and_failures_of_a_month(admin_client: Client, history: None, address: str) -> None:
+    for period, title in (("month", "This month"), ("last_month", "Last month")):
+        page = admin_client.get(address, {"period": period})
+        assert page.status_code == 200
+        assert re.search(rf'aria-current="[a-z]+">\s*{title}\s*</a>', page.content.decode())
+        assert "is none of" not in text_of(page)
 
 
 def test_one_form_keeps_what_nobody_types(
