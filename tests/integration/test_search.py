@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from django.contrib import admin
 from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
@@ -41,8 +42,8 @@ def found(client: Client, term: str) -> dict[str, list[str]]:
 
 def leads_to(client: Client, term: str, row: Any) -> bool:
     page = ask(client, term)
-    label = row._meta.label_lower.replace(".", "_")
-    return bool(page.get("Location") == reverse(f"admin:{label}_change", args=[row.pk]))
+    model_admin: Any = admin.site.get_model_admin(type(row))
+    return bool(page.get("Location") == model_admin.row_url(row.pk))
 
 
 def handed_out(uid: str = "uid_alice", **fields: Any) -> Dispatch:

@@ -27,6 +27,7 @@ from apps.common.admin.display import (
 from apps.common.admin.html import link, list_url, noted, page_link
 from apps.common.admin.json_fields import fields_of
 from apps.jobs.admin import labels
+from apps.jobs.admin.type_tabs import now_url
 from apps.jobs.admin.worker_links import KeyNames, WorkerLinks
 from apps.jobs.models import AnyJob, JobType
 from apps.jobs.rules import transitions
@@ -96,7 +97,7 @@ def type_page(job: AnyJob) -> SafeString:
     pk = JobType.objects.filter(name=job.type).values_list("pk", flat=True).first()
     if pk is None:
         return format_html("{} · {}", job.type, gettext("this type no longer exists"))
-    return page_link(JobType, pk, job.type)
+    return link(now_url(pk), job.type)
 
 
 @column(_("key"))

@@ -39,6 +39,11 @@ def _found(model: str) -> Address:
     return lambda name, row: page_url(model, row) if row else list_url(model, q=name)
 
 
+def _type(name: str, row: int | None) -> str:
+    """The page of a job type that says how it goes now."""
+    return reverse("job_type_now", args=[row]) if row else list_url("jobs_jobtype", q=name)
+
+
 def _numbered(model: str) -> Address:
     """The page of the row whose number is the name."""
     return lambda name, _row: page_url(model, name)
@@ -67,7 +72,7 @@ def _of_error(value: str) -> dict[str, str]:
 _SCHEDULE = Way("schedules.view_schedule", _("Schedule"), _numbered("schedules_schedule"))
 # The first is the page of the subject itself.
 WAYS: Mapping[str, tuple[Way, ...]] = {
-    JOB_TYPE: (Way("jobs.view_jobtype", _("Job type"), _found("jobs_jobtype")),),
+    JOB_TYPE: (Way("jobs.view_jobtype", _("Job type"), _type),),
     WORKER: (Way("jobs.view_worker", _("Worker"), _found("jobs_worker")),),
     ONCE_TASK: (Way("dispatch.view_oncetask", _("Once task"), _numbered("dispatch_oncetask")),),
     INBOX: (Way("jobs.view_job", _("Inbox"), lambda *_of: list_url("jobs_inboxrow")),),

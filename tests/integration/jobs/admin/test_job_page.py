@@ -24,7 +24,7 @@ from apps.jobs.rules.explain import CODES
 from apps.journal.models import JournalEntry
 from tests import factories
 from tests.frozen import FrozenClock
-from tests.integration.jobs.admin.pages import LIST, TYPES, edit_url, page_of
+from tests.integration.jobs.admin.pages import LIST, TYPES, edit_url, now_url, page_of
 from tests.job_scenes import MAIL, fill_yard
 from tests.jobs import end, job_type, jobs, row, take
 from tests.pages import form_of, tables_of, text_of
@@ -132,7 +132,7 @@ def test_links_to_lists_lead_there_whatever_signs_a_key_has(admin_client: Client
     made = job_type("e+mail", paused=True)
     [number] = jobs(1, "e+mail", key="a+b/c")
     links = set()
-    for page in (f"{LIST}{number}/change/", LIST, f"/admin/jobs/jobtype/{made.pk}/"):
+    for page in (f"{LIST}{number}/change/", LIST, now_url(made)):
         shown = admin_client.get(page, follow=True).content.decode()
         found = set(re.findall(r'href="(/admin/jobs/job/\?type=[^"]*)"', shown))
         assert found, page

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -156,6 +157,9 @@ def test_form_folds_what_types_seldom_differ_in(admin_client: Client) -> None:
     assert all(f'name="{name}"' in folded for name in MORE)
     assert "Weight: 5" in text
     assert "Allowed hosts: <b>, shop-2" in text
+    # Enter presses the first button of a form: it saves, and takes no preset.
+    buttons_in_order = re.findall(r'type="submit" name="(_\w+)"', html)
+    assert buttons_in_order[:2] == ["_save", "_draft"]
     # A mistake in it opens it.
     form = form_of(page, "max_attempts")
     wrong = admin_client.post(change_url(made), {**form, "weight": "0"})
