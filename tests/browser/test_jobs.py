@@ -62,3 +62,26 @@ def test_job_is_submitted_found_edited_and_cancelled(
     expect(page.locator(".state-here")).to_contain_text("Cancelled")
     expect(page.locator(".arrow-taken")).to_have_count(1)
     expect(page.get_by_role("link", name="Cancel the job")).to_have_count(0)
+
+
+def test_form_of_a_type_says_itself_back_while_it_is_filled_in(
+    page_as: Callable[[str | None], Page], kinds: JobType
+) -> None:
+    page = page_as("configurer")
+    page.goto(reverse("admin:jobs_jobtype_change", args=[kinds.pk]))
+    said, drawn = page.locator("#type-said"), page.locator("#type-tries")
+    expect(said).to_contain_text("A job has 3 tries of 15 min each")
+    page.locator("[name=max_attempts]").fill("2")
+    page.locator("[name=max_running]").fill("4")
+    expect(said).to_contain_text("A job has 2 tries of 15 min each")
+    expect(said).to_contain_text("At most 4 run at once.")
+    expect(drawn).to_contain_text("try 2")
+    expect(drawn).not_to_contain_text("try 3")
+    expect(page.locator("[name=max_running]")).to_be_focused()
+    page.get_by_role("button", name="Short").click()
+    expect(said).to_contain_text("A job has 5 tries of 10 s each")
+    expect(page.locator("[name=max_running]")).to_have_value("4")
+    page.locator("[name=max_running]").press("Enter")
+    expect(page.get_by_text("was changed successfully")).to_be_visible()
+    kinds.refresh_from_db()
+    assert (kinds.max_attempts, kinds.max_processing_seconds, kinds.max_running) == (5, 10, 4)
