@@ -137,6 +137,12 @@ class EndForm(ParamsForm):
     end_at = SplitInstantField(label=_("End"), required=False)
 
 
+class VersionForm(ParamsForm):
+    version = _number(
+        _("Version"), _("Of the template that each has; those whose params do not fit it stay.")
+    )
+
+
 FORMS: Mapping[tuple[str, str], type[ParamsForm]] = {
     ("jobs", verbs.PRIORITY): PriorityForm,
     ("jobs", verbs.MAX_ATTEMPTS): MaxAttemptsForm,
@@ -150,6 +156,7 @@ FORMS: Mapping[tuple[str, str], type[ParamsForm]] = {
             (task_verbs.PRIORITY, PriorityForm),
             (task_verbs.SHIFT, ShiftForm),
             (task_verbs.END, EndForm),
+            (task_verbs.VERSION, VersionForm),
         )
     },
 }

@@ -107,6 +107,12 @@ class TaskParamsBody(StrictSerializer):
     )
     priority = Integer(min_value=LOWEST_PRIORITY, max_value=HIGHEST_PRIORITY, required=False)
     end_at = Instant(required=False)
+    version = Integer(
+        min_value=1,
+        max_value=task_verbs.MAX_VERSION,
+        required=False,
+        help_text="Of version: the version that each has then of its own template.",
+    )
 
 
 class OnceTasksBulkBody(BulkBody):

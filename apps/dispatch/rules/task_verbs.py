@@ -16,16 +16,19 @@ from apps.dispatch.rules.recurrence import Recurrence, read_rule
 from apps.dispatch.rules.shift import MAX_SHIFT, is_moved, shifted
 from apps.dispatch.rules.task import RANGES, end_faults
 
-PAUSE, RESUME, SHIFT, PRIORITY, END, COPY, DELETE = (
+PAUSE, RESUME, SHIFT, PRIORITY, END, VERSION, COPY, DELETE = (
     "pause",
     "resume",
     "shift",
     "priority",
     "end",
+    "version",
     "copy",
     "delete",
 )
-_COLUMNS = ("status", "start_at", "end_at", "priority")
+MAX_VERSION = 2**31 - 1
+# `template_version` is the version of the template that a task has, None without one.
+_COLUMNS = ("status", "start_at", "end_at", "priority", "template_version")
 # Of a rotation also its rule as the text of its JSON.
 _RULE_COLUMNS = (*_COLUMNS, "rule_json", "time_zone")
 
@@ -153,6 +156,25 @@ class End(TaskVerb):
         return _("end {old} → {new}", old=facts["end_at"] or "–", new=params["end_at"])
 
 
+class Version(TaskVerb):
+    """Another version of the template that a task has; its params must fit it."""
+
+    name, words = VERSION, _("Move to a version")
+    fields = ("version",)
+
+    def wrong(self, params: Values, now: datetime) -> Iterator[FieldError]:
+        yield from _number_faults("version", params.get("version"), 1, MAX_VERSION)
+
+    def why_unchanged(self, facts: Values, params: Values, now: datetime) -> str | None:
+        version = facts["template_version"]
+        if version is None:
+            return _("has no template")
+        return _("has this version already") if version == params.get("version") else None
+
+    def sample(self, facts: Values, params: Values) -> Message:
+        return _("v{old} → v{new}", old=facts["template_version"], new=params["version"])
+
+
 class Copy(TaskVerb):
     name, words = COPY, _("Copy")
     right = "add"
@@ -173,7 +195,7 @@ class Delete(TaskVerb):
         return Message(life.DELETED)
 
 
-_KINDS = (Pause, Resume, Shift, Priority, End, Copy, Delete)
+_KINDS = (Pause, Resume, Shift, Priority, End, Version, Copy, Delete)
 VERBS = {source: by_name(*(each(source) for each in _KINDS)) for source in (plan.ONCE, plan.ROTATE)}
 NAMES = tuple(each.name for each in _KINDS)
 

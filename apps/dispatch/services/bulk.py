@@ -16,7 +16,7 @@ from apps.common import clock
 from apps.common.db import transactional
 from apps.common.errors import Conflict, LimitReached, PlatformError
 from apps.common.messages import Message as _
-from apps.dispatch.models import Executor, OnceTask, RotateTask, Task
+from apps.dispatch.models import Executor, OnceTask, RotateTask, Task, Template
 from apps.dispatch.rules import task_verbs as verbs
 from apps.dispatch.rules.shift import is_moved
 from apps.dispatch.services import tasks
@@ -120,7 +120,8 @@ def edits_of(
 
     What has been handed out of a shifted once task stays counted. A shifted rotation is another
     series from this moment on, as after any edit of its start; Conflict when it would not be due at
-    any other time. LimitReached when a resumed one is one too many for its executor.
+    any other time. Invalid when its params do not fit the version that it is to have, Conflict when
+    there is none. LimitReached when a resumed one is one too many for its executor.
     """
     if verb == verbs.COPY:
         paused = _copy(task, {"status": Task.Status.PAUSED}, now=now, **logged)
@@ -130,7 +131,10 @@ def edits_of(
     else:
         if verb == verbs.SHIFT and isinstance(task, RotateTask):
             _require_difference(task, timedelta(seconds=params["shift_seconds"]), now)
-        changes = verbs.VERBS[task.source][verb].changes(task.__dict__, params)
+        if verb == verbs.VERSION:
+            changes = {"template": _version_of(task, params["version"])}
+        else:
+            changes = verbs.VERBS[task.source][verb].changes(task.__dict__, params)
         edit = tasks.change(task, changes, now=now, locks=False, **logged)
     return [] if edit is None else [edit]
 
@@ -228,6 +232,17 @@ def _done_before(found: Sequence[Task], once: str) -> set[int]:
 
 
 # --- what is done to one task -------------------------------------------------------------------
+def _version_of(task: Task, version: int) -> Template:
+    if task.template is None:
+        raise Conflict(_("Task {number} has no template.", number=task.pk))
+    name = task.template.name
+    found = Template.objects.filter(name=name, version=version).first()
+    if found is None:
+        text = _("{template} has no version {version}.", template=name, version=version)
+        raise Conflict(text)
+    return found
+
+
 def _require_difference(task: RotateTask, by: timedelta, now: datetime) -> None:
     if task.status != Task.Status.DELETED and not is_moved(task.recurrence, by, now):
         raise Conflict(

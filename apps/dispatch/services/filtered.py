@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django import forms
-from django.db.models import Q, QuerySet, TextField
+from django.db.models import OuterRef, Q, QuerySet, Subquery, TextField
 from django.db.models.functions import Cast
 from django.utils.translation import gettext_lazy as _
 
@@ -38,6 +38,7 @@ from apps.dispatch.models import (
     RotateTask,
     Source,
     Task,
+    Template,
 )
 from apps.dispatch.rules import names, policy
 from apps.dispatch.services.standing import ending_within
@@ -221,9 +222,11 @@ TASK_FILTERS: Mapping[type[Task], type[TaskFilters]] = {
 
 
 def tasks_meant(model: type[OnceTask] | type[RotateTask], wanted: RowFilter) -> QuerySet[Any]:
-    """The tasks that the filter means, rotations with their rule as text in `rule_json`; Invalid
-    when it is about what is masked."""
-    rows: QuerySet[Any] = model.objects.all()
+    """The tasks that the filter means with the `template_version` that they have, rotations with
+    their rule as text in `rule_json`; Invalid when it is about what is masked."""
+    # No join: whoever locks the tasks would lock the templates, too.
+    of = Template.objects.filter(pk=OuterRef("template_id")).values("version")
+    rows: QuerySet[Any] = model.objects.annotate(template_version=Subquery(of))
     if model is RotateTask:
         rows = rows.annotate(rule_json=Cast("rule", TextField()))
     return TASK_FILTERS[model].narrow(rows, wanted)

@@ -72,7 +72,7 @@ def put_template(
     """The next version of a template, the first when the name is new.
 
     With `new`, Invalid when the name exists; with `based_on`, Conflict when that is no longer the
-    newest version. The same schema again makes no version.
+    newest version. The same schema again makes no version, unless its fields are in another order.
     """
     check(name, schema)
     latest = Template.objects.select_for_update().filter(name=name).order_by("-version").first()
@@ -91,7 +91,7 @@ def put_template(
             )
         )
     is_active = latest is not None and latest.status == Template.Status.ACTIVE
-    if latest is not None and is_active and is_same(latest.schema, schema):
+    if latest is not None and is_active and not differs(latest.schema, schema):
         return latest
     now = clock.now()
     raced = _("Somebody else made a version of {name} just now; read it and repeat.", name=name)
@@ -108,6 +108,11 @@ def put_template(
         template, "template_version", now=now, actor=actor, after={"version": template.version}
     )
     return template
+
+
+def differs(old: dict[str, Any], new: dict[str, Any]) -> bool:
+    """Whether a schema says something else than the other, to checks or by the order of fields."""
+    return not is_same(old, new) or [*old.get("properties", ())] != [*new.get("properties", ())]
 
 
 @transactional

@@ -62,6 +62,34 @@ def reasons(run: BulkRun) -> dict[int, str]:
 
 
 @BOTH
+def test_tasks_move_to_a_version_that_they_fit_and_can_be_moved_back(
+    start: Start, ann: Executor, kind: str
+) -> None:
+    first = factories.template(schema={"type": "object"})
+    fits, does_not = (
+        MAKE[kind](ann, f"Shelf {n}", template=first, params={"photos": photos})
+        for n, photos in enumerate((2, "many"))
+    )
+    free = MAKE[kind](ann, "Free", template=factories.template("other"), params={"shop": "S1"})
+    none = MAKE[kind](ann, "None")
+    whole = {"type": "object", "properties": {"photos": {"type": "integer"}}}
+    second = factories.template(schema=whole)
+    run = run_of(start, "version", {}, kind, params={"version": 2})
+    fits.refresh_from_db()
+    does_not.refresh_from_db()
+    assert (fits.template, does_not.template) == (second, first)
+    whys = reasons(run)
+    assert whys[none.pk] == "has no template"
+    assert whys[free.pk] == "other has no version 2."
+    assert whys[does_not.pk].startswith("The params do not fit their schema")
+    again = run_of(start, "version", {"ids": [fits.pk]}, kind, params={"version": 2})
+    assert reasons(again) == {fits.pk: "has this version already"}
+    back = run_of(start, "undo", {"run": str(run.pk)}, kind, params={"verb": "version"})
+    fits.refresh_from_db()
+    assert (back.done, fits.template) == (1, first)
+
+
+@BOTH
 def test_each_action_changes_the_tasks(
     start: Start, ann: Executor, kind: str, subtests: pytest.Subtests
 ) -> None:

@@ -11,7 +11,10 @@ from apps.dispatch.rules import task_verbs as of
 
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
 LATER = datetime(2026, 4, 1, tzinfo=UTC)
-TASK: dict[str, Any] = {"status": "active", "start_at": NOW, "end_at": LATER, "priority": 0}
+TASK: dict[str, Any] = {
+    **{"status": "active", "start_at": NOW, "end_at": LATER, "priority": 0},
+    "template_version": 2,
+}
 ROTATION = {
     **TASK,
     "start_at": datetime(2026, 3, 1, tzinfo=UTC),
@@ -32,6 +35,9 @@ def test_reason_why_a_task_is_left_out(subtests: pytest.Subtests) -> None:
         ("priority", TASK, {"priority": 1}, None),
         ("end", TASK, {"end_at": LATER}, "has this end already"),
         ("end", TASK, {"end_at": NOW}, "starts later"),
+        ("version", TASK, {"version": 3}, None),
+        ("version", TASK, {"version": 2}, "has this version already"),
+        ("version", {**TASK, "template_version": None}, {}, "has no template"),
         ("shift", TASK, {"shift_seconds": 60}, None),
         ("shift", ROTATION, {"shift_seconds": 60}, "would be due at the same times as before"),
         ("shift", ROTATION, {}, None),
@@ -54,6 +60,7 @@ def test_sample_says_what_becomes_of_a_task(subtests: pytest.Subtests) -> None:
         ("pause", {}, "paused"),
         ("copy", {}, "a paused copy for the same executor"),
         ("priority", {"priority": 4}, "priority 0 → 4"),
+        ("version", {"version": 3}, "v2 → v3"),
         ("delete", {}, "deleted"),
     ):
         with subtests.test(verb=verb):
