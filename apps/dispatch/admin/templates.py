@@ -8,7 +8,7 @@ from typing import Any
 
 from django.contrib import admin
 from django.db.models import Count, Exists, OuterRef, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.formats import date_format
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -16,50 +16,24 @@ from django.utils.timezone import localtime
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.admin import ServiceForm, ServiceModelAdmin, reason_action
-from apps.common.admin.base import Panel
+from apps.common.admin import ServiceModelAdmin, reason_action
 from apps.common.admin.display import column, label, state_label, time_column
 from apps.common.admin.filters import list_filters
-from apps.common.admin.html import bullets, page_link
-from apps.common.admin.json_text import JsonTextField
-from apps.common.errors import FieldError, PlatformError
 from apps.common.filtersets import Choice, RowFilters
-from apps.dispatch.models import OnceTask, RotateTask, Template
+from apps.dispatch.admin import template_page
+from apps.dispatch.admin.template_form import TASKS, TemplateForm
+from apps.dispatch.models import Template
 from apps.dispatch.services import templates
+from apps.dispatch.services.fitting import has_earlier
 from apps.journal.admin import RecordedAdmin
 
 STATE_COLOURS = {Template.Status.ACTIVE: "success", Template.Status.RETIRED: "warning"}
-MAX_VERSIONS = 50
 STARTING_SCHEMA = {
     "type": "object",
     "properties": {"shop": {"type": "string", "title": "Shop", "minLength": 1}},
     "required": ["shop"],
     "additionalProperties": False,
 }
-
-
-class TemplateForm(ServiceForm):
-    schema = JsonTextField(
-        label=_("Schema"),
-        rows=16,
-        help_text=_(
-            "JSON Schema 2020-12 of type object. Properties of type string (also date, date-time), "
-            "integer, number, boolean, enum, list of strings and objects of these become form "
-            "fields; everything else is edited as JSON."
-        ),
-    )
-
-    class Meta:
-        model = Template
-        fields = ("name", "schema")
-
-    def rule_errors(self) -> Sequence[FieldError]:
-        name = self.cleaned_data.get("name", self.instance.name)
-        try:
-            templates.check(name, self.cleaned_data.get("schema") or {})
-        except PlatformError as refusal:
-            return refusal.errors
-        return ()
 
 
 def _newest(rows: Any, _name: str, _value: str) -> Any:
@@ -77,6 +51,7 @@ class TemplateAdmin(RecordedAdmin, ServiceModelAdmin):
     """One row a version. Only the newest can be edited, and saving it makes the next one."""
 
     form = TemplateForm
+    add_form_template = change_form_template = "admin/template_form.html"
     is_removable = True
     when_empty = _("A template says which params its tasks must carry.")
     list_display = (
@@ -108,8 +83,8 @@ class TemplateAdmin(RecordedAdmin, ServiceModelAdmin):
 
     def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:
         counts: Counter[int] = Counter()
-        for model in (OnceTask, RotateTask):
-            using: QuerySet[Any] = model._default_manager.filter(template__in=[r.pk for r in rows])
+        for tasks in template_page.tasks_for(self.admin_site, request):
+            using = tasks.filter(template__in=[row.pk for row in rows])
             counts.update(dict(using.order_by().values_list("template").annotate(Count("pk"))))
         for row in rows:
             row.task_count = counts[row.pk]
@@ -132,19 +107,14 @@ class TemplateAdmin(RecordedAdmin, ServiceModelAdmin):
 
     # --- the form ---------------------------------------------------------------------------------
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        if obj is None:
-            return [(None, {"fields": ["name", "schema"]})]
-        described = {
-            "fields": ["name", "shown_version", "shown_status"],
-            "description": gettext(
-                "A version never changes: tasks that use it keep it. Saving an edited schema makes "
-                "the next version."
-            ),
-        }
-        return [(None, described), (None, {"fields": ["schema"]})]
+        # The page has its own places for them.
+        return [(None, {"fields": ["name", "schema"] if obj is None else ["schema"]})]
 
-    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        return () if obj is None else ("name", "shown_version", "shown_status")
+    def get_form(
+        self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
+    ) -> Any:
+        form = super().get_form(request, obj, change=change, **kwargs)
+        return type(form.__name__, (form,), {"asked": request.GET.get("tab", "")})
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
         return {"schema": STARTING_SCHEMA}
@@ -183,21 +153,22 @@ class TemplateAdmin(RecordedAdmin, ServiceModelAdmin):
     def remove(self, request: HttpRequest, row: Template, *, actor: str) -> None:
         templates.remove_template(template=row, actor=actor)
 
+    def response_change(self, request: HttpRequest, obj: Any) -> Any:
+        response = super().response_change(request, obj)
+        rows = template_page.tasks_for(self.admin_site, request)
+        if "_save" in request.POST and has_earlier(obj, rows):
+            return HttpResponseRedirect(f"{self.change_url(obj.pk)}?tab={TASKS}")
+        return response
+
     # --- the page ---------------------------------------------------------------------------------
-    def panels(self, request: HttpRequest, row: Template) -> list[Panel]:
-        versions = Template.objects.filter(name=row.name).order_by("-version")[:MAX_VERSIONS]
-        rows = list(versions.defer("schema"))
-        self.prepare_page(request, rows)
-        listed = bullets(
-            format_html(
-                "{} {} {}",
-                page_link(Template, version.pk, f"v{version.version}"),
-                self.used_by(version),
-                "" if version.status == Template.Status.ACTIVE else version.get_status_display(),
-            )
-            for version in rows
-        )
-        return [Panel(_("Versions"), listed), *super().panels(request, row)]
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        form, row = context["adminform"].form, kwargs.get("obj")
+        if form.newer is None:
+            context |= template_page.context(self, request, form, row)
+            context["show_save_and_continue"] = context["show_save_and_add_another"] = False
+        return super().render_change_form(request, context, *args, **kwargs)
 
     @reason_action(
         description=_("Retire"),

@@ -65,3 +65,13 @@ def _fit(rows: QuerySet[Any], earlier: Sequence[int], checker: Checker) -> Fit:
         else:
             fits.append(task.pk)
     return Fit(rows.model, fits, misfits, more)
+
+
+def has_earlier(template: Template, rows: Sequence[QuerySet[Any]]) -> bool:
+    """Whether any of the tasks has an earlier version of the template."""
+    earlier = Template.objects.filter(name=template.name, version__lt=template.version)
+    asked = earlier.values("pk")
+    return any(
+        tasks.filter(template__in=asked).exclude(status=Task.Status.DELETED).exists()
+        for tasks in rows
+    )

@@ -54,10 +54,15 @@ def check(name: str, schema: dict[str, Any]) -> None:
     with mistakes:
         _check_name(name)
     with mistakes:
-        check_json(schema, field="schema")
-        check_schema(schema)
-        check_declared(schema, field="schema")
+        check_schema_of(schema)
     mistakes.raise_all()
+
+
+def check_schema_of(schema: Any) -> None:
+    """A PlatformError unless the schema can be that of a template."""
+    check_json(schema, field="schema")
+    check_schema(schema)
+    check_declared(schema, field="schema")
 
 
 @transactional
