@@ -71,7 +71,7 @@ def context(admin: Any, request: HttpRequest, form: TemplateForm, row: Any) -> d
     if schema is not None:
         tasks = tasks_for(admin.admin_site, request)
         fits = fitting.fitting(row.name, schema, tasks, below=version)
-    versions = _versions(row)
+    versions = _versions(admin, request, row)
     counted = f"{sum(fit.count for fit in fits)}{'+' * any(fit.more for fit in fits)}"
     return {
         **shown,
@@ -139,7 +139,8 @@ def _misfits(request: HttpRequest, fits: Sequence[Fit]) -> list[dict[str, Any]]:
 def _moves(request: HttpRequest, fits: Sequence[Fit], row: Template) -> list[Moved]:
     """To the plan of a move of those that fit, of each kind that this person may change."""
     user: Any = request.user
-    if row.status != Template.Status.ACTIVE:
+    is_newest = getattr(row, "is_newest", False)
+    if row.status != Template.Status.ACTIVE or not is_newest:
         return []
     return [
         Moved(_plan_url(fit, row.version), _move_words(fit))
@@ -166,15 +167,17 @@ def _move_words(fit: Fit) -> str:
     return gettext("Move the %(count)d %(kind)s that fit…") % values
 
 
-def _versions(row: Template) -> list[dict[str, Any]]:
-    """The newest versions, each with what it changed."""
+def _versions(admin: Any, request: HttpRequest, row: Template) -> list[dict[str, Any]]:
+    """The newest versions, each with its tasks and what it changed."""
     found = list(Template.objects.filter(name=row.name).order_by("-version")[: MAX_VERSIONS + 1])
+    admin.prepare_page(request, found)
     return [
         {
             "url": page_url(Template, each.pk),
             "version": each.version,
             "is_this": each.pk == row.pk,
             "state": each.get_status_display(),
+            "used_by": admin.used_by(each),
             "made": shown_time(each.created_at),
             "by": shown_actor(each.created_by) if each.created_by else gettext("the platform"),
             "changes": _changes(before.schema, each.schema)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from apps.dispatch.models import OnceTask, Template
+from apps.dispatch.models import OnceTask, OperatorScope, Template
 from apps.dispatch.services import templates
 from apps.journal.models import JournalEntry
 from tests import factories
@@ -368,7 +368,9 @@ def test_tasks_that_fit_are_offered_to_be_moved_and_others_listed(
         factories.once_task(ann, f"Shelf {n}", template=template, params=params)
     factories.rotation(ann, template=template, params={"shop": "A"})
     page = sent(admin_client, template, {"rows-1-most": "6"}, "tab-fields")
-    assert "4 tasks have earlier versions; 3 of them also fit v2. Shelf 0" in text_of(page)
+    assert "4 tasks have earlier versions; 3 of them also fit v2. These stay: Shelf 0" in text_of(
+        page
+    )
     saved = again(admin_client, page, template, {"_save": "Save"})
     page = admin_client.get(saved["Location"])
     assert "Shelf 0 params.photos: The number is greater than 6" in text_of(page)
@@ -380,6 +382,27 @@ def test_tasks_that_fit_are_offered_to_be_moved_and_others_listed(
     viewer = role_client("viewer").get(saved["Location"])
     assert "Move the" not in text_of(viewer)
     assert "ask somebody who sees them" in text_of(viewer)
+
+
+def test_who_is_bound_to_a_group_sees_and_counts_only_its_tasks(
+    role_client: Any, role_user: Any
+) -> None:
+    template = factories.template(schema=SHELF)
+    own, foreign = factories.user("uid_ann"), factories.user("uid_bob")
+    for who in (own, foreign, foreign):
+        params = {"shop": "A", "photos": 9}
+        factories.once_task(who, f"For {who.name}", template=template, params=params)
+    whole = {**SHELF, "properties": {"shop": {"type": "string"}}}
+    newest = templates.put_template(name=template.name, schema=whole, actor="admin:vera")
+    OperatorScope.objects.create(operator=role_user("operator"), executor=own)
+    client = role_client("operator")
+    text = text_of(client.get(f"{LIST}{newest.pk}/change/", {"tab": "tasks"}))
+    assert "1 task has an earlier version; 0 fits v2 as well." in text
+    assert "For uid_ann" in text
+    assert "uid_bob" not in text
+    versions = text_of(client.get(f"{LIST}{newest.pk}/change/", {"tab": "versions"}))
+    assert "v1 active 1 task" in versions
+    assert "v1 Active 1 task" in text_of(client.get(LIST))
 
 
 def test_statements_do_not_grow_with_tasks(admin_client: Client) -> None:
