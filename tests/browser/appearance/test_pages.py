@@ -73,6 +73,8 @@ SAME = (
     "UTC",
     "zh-hans",
     "Ctrl K",
+    "JSON",
+    "Shop",
     "KB",
     "MB",
     "GB",
