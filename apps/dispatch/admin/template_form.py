@@ -74,6 +74,8 @@ class TemplateForm(ServiceForm):
         else:
             # For those who may only look the form has no columns.
             self._show(self.initial.setdefault("schema", self.instance.schema))
+            if self.asked == JSON:
+                self.rows = None
         asked = self.data.get("tab", "") if self.is_bound else self.asked
         command = self.data.get(DRAFT, "") if self.is_bound else ""
         tab = command.removeprefix("tab-") if command.startswith("tab-") else asked

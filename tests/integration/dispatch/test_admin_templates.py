@@ -274,6 +274,31 @@ def test_buttons_of_rows_need_no_script_and_lose_nothing(admin_client: Client) -
     assert [*schema["properties"]] == ["shop", "pictures", "door", "boxes"]
 
 
+def test_rows_sent_untouched_make_no_version(
+    admin_client: Client, subtests: pytest.Subtests
+) -> None:
+    for number, declared in enumerate(
+        (
+            {"type": "string", "title": "  two  ", "minLength": 3.0, "maxLength": 1},
+            {"type": "number", "minimum": 1e300, "maximum": -0.1, "default": 5},
+            {"type": "integer", "minimum": 2.5, "secret": "yes"},
+            {"enum": ["b", "a, c", "é"], "title": ""},
+            {"type": "array", "items": {"type": "string", "minLength": 2}, "maxItems": 4.0},
+            {"type": ["string", "null"], "anyOf": [{"maxLength": 5}]},
+            {"type": "string", "format": "email", "x-kind": "picture"},
+            {},
+        )
+    ):
+        for name in ("shop", " a b ", "🎉 \"'<b>%s {0}", "x" * 300):
+            with subtests.test(declared=declared, name=name):
+                schema = {"type": "object", "properties": {name: declared}, "required": []}
+                row = factories.template(f"odd-{number}", schema=schema)
+                form = form_of(page_of(admin_client, row), "rows-was")
+                answer = admin_client.post(f"{LIST}{row.pk}/change/", {**form, "_save": "Save"})
+                assert answer.status_code == 302
+                assert templates.find(row.name).schema == schema
+
+
 def test_another_order_of_the_fields_is_a_version(admin_client: Client) -> None:
     template = factories.template(schema=SHELF)
     page = sent(admin_client, template, {}, "down-0")
@@ -428,3 +453,5 @@ def test_who_may_only_look_reads_the_rows(role_client: Any) -> None:
     assert "photos – whole number no –20 no" in text
     assert "front · left" in text
     assert "Save v2" not in text
+    whole = text_of(role_client("viewer").get(f"{LIST}{template.pk}/change/", {"tab": "json"}))
+    assert '"pattern": "^[A-Z]"' in whole
