@@ -16,14 +16,19 @@ _GAP = 1 / 6
 
 def sparkline(counts: Sequence[int], words: str, *, failed: Sequence[int] = ()) -> SafeString:
     """A bar for each count, the failed part in another colour, with `words` as its text."""
-    label, highest, room = escape(words), max(counts, default=0), HEIGHT - _TOP
+    label = escape(words)
     # A template takes ten times as long, and a page has a hundred of them.
     return SafeString(
         f'<svg class="sparkline" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
         f'preserveAspectRatio="none" role="img" aria-label="{label}"><title>{label}</title>'
         f'<line x1="0" x2="{WIDTH}" y1="{HEIGHT}" y2="{HEIGHT}"/>'
-        f"{_path('', counts, highest, room)}{_path('failed', failed, highest, room)}</svg>"
+        f"{bars(counts, failed, max(counts, default=0), room=HEIGHT - _TOP)}</svg>"
     )
+
+
+def bars(counts: Sequence[int], failed: Sequence[int], highest: int, *, room: int = HEIGHT) -> str:
+    """The bars in a picture of WIDTH and HEIGHT, in which `highest` is as high as `room`."""
+    return f"{_path('', counts, highest, room)}{_path('failed', failed, highest, room)}"
 
 
 def line(values: Sequence[float | None]) -> SafeString:
