@@ -19,7 +19,7 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
-from apps.reports.permissions import may_govern, may_report, may_see_failures
+from apps.reports.permissions import may_govern, may_report, may_see_failures, may_see_problems
 from taskplatform import badges
 from taskplatform.audit import may_audit
 
@@ -65,6 +65,12 @@ _PROBLEMS = Entry(
     _("Problems"),
     "error",
     (
+        Place(
+            pgettext_lazy("problems", "Inbox"),
+            url="problems",
+            may=may_see_problems,
+            also=_("Problems"),
+        ),
         Place(_("Failures"), url="failures", may=may_see_failures),
         Place(_("Alerts"), "alerts.alert"),
     ),

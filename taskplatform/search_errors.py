@@ -59,7 +59,7 @@ def errors_in(request: HttpRequest, entries: QuerySet[Any], *, limit: int) -> li
     ]
 
 
-def _states(groups: Sequence[Mapping[str, Any]]) -> Mapping[Error, frozenset[str] | None]:
+def _states(groups: Sequence[Mapping[str, Any]]) -> Mapping[Error, Mapping[str, int] | None]:
     of_jobs = (group for group in groups if group["source"] == Source.JOB)
     return states_of((group["type_or_task"], group["error_key"]) for group in of_jobs)
 
@@ -69,13 +69,13 @@ def _found(
     group: Mapping[str, Any],
     entry: JournalEntry,
     names: Mapping[str, str],
-    states: Mapping[Error, frozenset[str] | None],
+    states: Mapping[Error, Mapping[str, int] | None],
     now: datetime,
 ) -> FoundError:
     name, key, times = group["type_or_task"], group["error_key"], group["times"]
-    known = states.get((name, key), frozenset())
+    known = states.get((name, key), {})
     acts = []
-    if known is None or known & _RETRIED:
+    if known is None or known.keys() & _RETRIED:
         back = f"{reverse('admin:search')}?{urlencode({'term': request.GET.get('term', '')})}"
         asked = urlencode({"type": name, "error_key": key, "back": back})
         acts.append((gettext("Retry…"), f"{reverse(GROUP_URL, args=['retry'])}?{asked}"))

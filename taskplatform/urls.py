@@ -22,8 +22,9 @@ from apps.reports.admin import capacity as capacity_page
 from apps.reports.admin import failures, governance
 from apps.reports.admin import pages as report_pages
 from apps.reports.admin.job_type.page import job_type_page
-from apps.reports.admin.overview import strip
 from apps.reports.admin.overview.page import OVERVIEW_URL, refreshed
+from apps.reports.admin.overview.said import SAID_URL, said
+from apps.reports.admin.problems.page import PROBLEMS_URL, problems_page
 from apps.reports.metrics import MetricsView
 from taskplatform import audit_page, health, system_page
 from taskplatform.activity import ACTIVITY_URL, activity
@@ -67,7 +68,8 @@ urlpatterns = [
         name="governance_fix",
     ),
     path("admin/overview/", admin.site.admin_view(refreshed), name=OVERVIEW_URL),
-    path("admin/overview/said/", admin.site.admin_view(strip.said), name=strip.SAID_URL),
+    path("admin/problems/", admin.site.admin_view(problems_page), name=PROBLEMS_URL),
+    path("admin/problems/said/", admin.site.admin_view(said), name=SAID_URL),
     path("admin/system/", admin.site.admin_view(system_page.system), name="system"),
     path("admin/settings/", admin.site.admin_view(preferences), name=PREFERENCES_URL),
     path(

@@ -16,7 +16,7 @@ def clear_caches() -> None:
     from apps.jobs.services.slices import forget_slice_map
     from apps.jobs.services.type_snapshots import forget_type_snapshots
     from apps.reports.admin.overview import tables
-    from apps.reports.services import lately, of_type, standing
+    from apps.reports.services import causes, lately, of_type, standing
     from apps.reports.watches import troubles
 
     cache.clear()
@@ -29,7 +29,7 @@ def clear_caches() -> None:
     forget_slice_map()
     from taskplatform import badges
 
-    facts = (badges.counted, standing.sheets, troubles.found, *of_type.KEPT)
+    facts = (badges.counted, standing.sheets, troubles.found, causes.found, *of_type.KEPT)
     for kept in (planning.counted, lately.hours, lately.yesterdays, tables.groups_kept, *facts):
         kept.forget()
 

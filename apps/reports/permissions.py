@@ -26,6 +26,13 @@ def may_see_failures(user: User) -> bool:
     return _has(user, "jobs.view_job") and bounds_of(user).are_open
 
 
+def may_see_problems(user: User) -> bool:
+    """Whether this person has the inbox of problems, with their part of it: everybody who sees
+    jobs, dispatches or alerts."""
+    needed = ("jobs.view_job", "dispatch.view_dispatch", "alerts.view_alert")
+    return any(_has(user, each) for each in needed)
+
+
 def _has(user: User, permission: str) -> bool:
     may = getattr(user, "has_perm", None)
     return may is not None and bool(may(permission))

@@ -8,7 +8,7 @@ from apps.common import clock
 from apps.common.db import apart
 from apps.common.leases import sweep_lease
 from apps.dispatch.services import planning
-from apps.reports.services import rollup, standing, standing_minutes
+from apps.reports.services import problems, rollup, standing, standing_minutes
 from apps.reports.watches import troubles
 
 # Beyond these numbers nobody counts.
@@ -24,6 +24,8 @@ def roll_up() -> int:
             return 0
         with apart("keeping how things stand"):
             note_standing()
+        with apart("what is back again"):
+            problems.reopen(clock.now())
         return rollup.roll_up(until=clock.now() + rollup.MAX_TIME / 4)
 
 
@@ -38,5 +40,5 @@ def note_standing() -> None:
         waiting=sheet.jobs(_MAX_COUNTED).ready,
         open=sheet.open_dispatches(_MAX_COUNTED)[0],
         silent=planning.numbers().silent.count,
-        troubles=sum(each.snoozed_until is None for each in troubles.troubles()),
+        troubles=troubles.open_troubles(),
     )

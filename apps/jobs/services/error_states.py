@@ -1,4 +1,4 @@
-"""In which states the jobs are that share an error."""
+"""In which states the jobs are that share an error, and how many of them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Error: TypeAlias = tuple[str, str]
 MAX_LOOKED_AT = 500
 
 
-def states_of(errors: Iterable[Error]) -> Mapping[Error, frozenset[str] | None]:
-    """The states of the jobs whose last error each of these is; None where there are too many to
-    know. Jobs in the archive do not count."""
+def states_of(errors: Iterable[Error]) -> Mapping[Error, Mapping[str, int] | None]:
+    """How many jobs are in each state of those whose last error each of these is; None where there
+    are too many to know. Jobs in the archive do not count."""
     return {
-        error: None if found.total() == MAX_LOOKED_AT else frozenset(found)
+        error: None if found.total() == MAX_LOOKED_AT else found
         for error, found in counts_of(errors).items()
     }
 

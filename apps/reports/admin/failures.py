@@ -153,7 +153,7 @@ def _read(query: QueryDict, now: datetime) -> FailuresChoice:
     )
 
 
-def _states(groups: Sequence[Failure]) -> Mapping[Error, frozenset[str] | None]:
+def _states(groups: Sequence[Failure]) -> Mapping[Error, Mapping[str, int] | None]:
     """The states of the jobs of each group."""
     return states_of(
         (each.type_or_task, each.error_key)
@@ -176,7 +176,7 @@ class _Rows:
         now: datetime,
         *,
         titles: Mapping[str, str],
-        states: Mapping[Error, frozenset[str] | None],
+        states: Mapping[Error, Mapping[str, int] | None],
     ) -> None:
         self._start, self._now, self._titles, self._states = start, now, titles, states
         self._only = f"{choice.query(type='')}&type="
@@ -225,9 +225,9 @@ class _Rows:
         group = {"type": error[0], "error_key": error[1]}
         listed = gettext("Jobs"), gettext("Jobs whose last error is this one")
         ways = [_button(list_url(Job, **group), *listed)]
-        states = self._states.get(error, frozenset())
+        states = self._states.get(error, {})
         for title, acted_on, url in self._acts:
-            if states is None or acted_on & states:
+            if states is None or acted_on & states.keys():
                 ways.append(_button(f"{url}?{urlencode(group)}&{self._back}", title))
         return joined(ways, " ")
 

@@ -136,7 +136,7 @@ def failures(
     seen = _seen(runs, sums)
     listed = nlargest(limit, seen, lambda error: _KEYS[order](sums[error], seen[error]))
     trends = _trends(runs, listed, edges)
-    newest = dict(_known(listed, "sample", "subject_id"))
+    newest = dict(known(listed, "sample", "subject_id"))
     groups = tuple(
         Failure(
             source=source,
@@ -189,14 +189,14 @@ def _counted(runs: Sequence[BucketRun], sources: Sequence[str], type_or_task: st
     found: dict[tuple[str, str], list[int]] = {}
     # Adding up in MariaDB takes three times as long as reading the rows.
     for source, value, total, final in fetch_each(parts):
-        known = found.get((source, value))
-        if known is None:
+        sums = found.get((source, value))
+        if sums is None:
             found[source, value] = [total, final]
         else:
-            known[0] += total
-            known[1] += final
+            sums[0] += total
+            sums[1] += final
     if type_or_task:
-        return {each: sums for each, sums in found.items() if error_of(each[1])[0] == type_or_task}
+        return {each: n for each, n in found.items() if error_of(each[1])[0] == type_or_task}
     return found
 
 
@@ -208,7 +208,7 @@ def _most_frequent(counted: _Counted, limit: int) -> _Counted:
 
 def _saying(text: str, counted: _Counted) -> _Counted:
     """Those of the errors that have the text, in letters of either case, as they are shown."""
-    samples = dict(_known(_sums(counted), "sample"))
+    samples = dict(known(_sums(counted), "sample"))
     wanted = re.compile(folding(text))
     return {
         (source, value): sums
@@ -231,9 +231,9 @@ def _seen(runs: Sequence[BucketRun], sums: _Sums) -> dict[Error, _Seen]:
         for value, *starts in chosen.select(columns, runs, " GROUP BY value"):
             error = (source, *error_of(value))
             first, last = (ids.lowest_id_at(instant_of(at)) for at in starts)
-            known = found.get(error, _Seen(first, last))
-            found[error] = _Seen(min(first, known.first), max(last, known.last))
-    for error, span in _known(sums, "first_entry", "last_entry"):
+            seen = found.get(error, _Seen(first, last))
+            found[error] = _Seen(min(first, seen.first), max(last, seen.last))
+    for error, span in known(sums, "first_entry", "last_entry"):
         found[error] = _Seen(*span)
     return found
 
@@ -246,8 +246,9 @@ def _values(errors: Iterable[Error]) -> dict[str, tuple[str, ...]]:
     return {source: tuple(some) for source, some in values.items()}
 
 
-def _known(errors: Collection[Error], *columns: str) -> Iterator[tuple[Error, list[Any]]]:
-    """These columns of the error groups. One key may belong to very many types or tasks."""
+def known(errors: Collection[Error], *columns: str) -> Iterator[tuple[Error, list[Any]]]:
+    """These columns of the groups of these errors, as far as they are kept. One key may belong to
+    very many types or tasks."""
     keys = sorted({key for _source, _name, key in errors})
     names = sorted({name for _source, name, _key in errors})
     for at in range(0, len(keys), _KEYS_AT_ONCE):

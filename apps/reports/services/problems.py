@@ -1,4 +1,5 @@
-"""What people say about a problem: that they have seen it, or that it may wait for a time."""
+"""What people say about a problem: that they have seen it, that it may wait for a time, or that it
+is solved; and what comes back after that."""
 
 from __future__ import annotations
 
@@ -7,10 +8,19 @@ from datetime import datetime, timedelta
 
 from apps.common import clock, tidy
 from apps.common.db import transactional
+from apps.common.errors import Invalid
+from apps.common.messages import Message as _
 from apps.journal import services as journal
 from apps.journal.models import Source
 from apps.reports.models import Problem
+from apps.reports.services import causes
 
+# The kind of those that are causes of failures; their keys are those of the errors.
+ERROR = "error"
+_NOT_BY_HAND = _(
+    "It is over when the platform does not find it any more; only causes of failures are solved by "
+    "hand."
+)
 KEPT = timedelta(days=90)
 _AT_ONCE = 200
 
@@ -40,6 +50,39 @@ def snooze(kind: str, key: str, *, time: timedelta, actor: str, note: str = "") 
     return _say(kind, key, Problem.State.SNOOZED, actor=actor, note=note, until=until)
 
 
+def solve(kind: str, key: str, *, actor: str, note: str) -> Problem:
+    """It is over, by what somebody has done, until it is seen again; Invalid if it is no cause of
+    failures."""
+    if kind != ERROR:
+        raise Invalid(_NOT_BY_HAND)
+    return _say(kind, key, Problem.State.SOLVED, actor=actor, note=note, until=None)
+
+
+def solved() -> list[Problem]:
+    """The causes that somebody has solved, the newest first."""
+    rows = Problem.objects.filter(kind=ERROR, state=Problem.State.SOLVED)
+    return list(rows.order_by("-changed_at", "-pk")[:_AT_ONCE])
+
+
+def reopen(now: datetime) -> int:
+    """Open the solved causes again that have been seen since; returns how many. Each keeps who had
+    solved it, and when."""
+    known = {row.key: row for row in solved()}
+    count = 0
+    for key in causes.came_back({row.key: row.changed_at for row in known.values()}):
+        count += _reopen(known[key], now)
+    return count
+
+
+@transactional
+def _reopen(row: Problem, now: datetime) -> int:
+    same = Problem.objects.filter(pk=row.pk, state=row.state, changed_at=row.changed_at)
+    changed = same.update(state=Problem.State.NEW, last_seen=now)
+    if changed:
+        _write(now, "problem_back", actor="reports", data={"kind": row.kind, "key": row.key})
+    return changed
+
+
 @transactional
 def _say(
     kind: str, key: str, state: str, *, actor: str, note: str, until: datetime | None
@@ -57,17 +100,20 @@ def _say(
         kind=kind, key=key, defaults=said, create_defaults={**said, "first_seen": now}
     )
     data = {"kind": kind, "key": key, **({"until": until.isoformat()} if until else {})}
-    journal.write(
-        [
-            journal.Entry(
-                at=now,
-                source=Source.PLAN,
-                subject_id=0,
-                event=f"problem_{state}",
-                actor=actor,
-                reason=note,
-                data=data,
-            )
-        ]
-    )
+    _write(now, f"problem_{state}", actor=actor, reason=note, data=data)
     return row
+
+
+def _write(
+    now: datetime, event: str, *, actor: str, data: dict[str, str], reason: str = ""
+) -> None:
+    entry = journal.Entry(
+        at=now,
+        source=Source.PLAN,
+        subject_id=0,
+        event=event,
+        actor=actor,
+        reason=reason,
+        data=data,
+    )
+    journal.write([entry])

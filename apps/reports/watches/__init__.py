@@ -24,6 +24,7 @@ WATCHES: list[Watch] = [
     jobs.FAILURE_RATE,
     jobs.OLDEST_DUE,
     processes.WORKER_SILENT,
+    processes.UNSERVED,
     plans.QUOTA_UNFILLED,
     plans.WILL_NOT_FILL,
     processes.BEAT_LATE,

@@ -19,6 +19,9 @@ from apps.reports.services.standing import Standing, standing
 from apps.reports.watches.base import CRITICAL, HELD, WARNING, Reading, RuleWatch, Watch, time
 from apps.reports.watches.subjects import BEAT, JOB_TYPE, SWEEP, WORKER, Way, act_on
 
+# Types that a sentence names.
+_MAX_NAMED = 5
+
 
 def _silent(sheet: Standing) -> Iterator[Reading]:
     lost = sheet.lost_workers
@@ -42,6 +45,20 @@ def _silent(sheet: Standing) -> Iterator[Reading]:
             yield Reading(WORKER, worker.name, silent, row=worker.pk, since=seen)
     for type_ in sheet.unserved:
         yield Reading(JOB_TYPE, type_.name, 0.0, row=type_.pk)
+
+
+def _unserved(sheet: Standing) -> Iterator[Reading]:
+    """One instead of one for each type, as where no worker runs at all."""
+    names = [each.name for each in sheet.unserved]
+    if len(names) > 1:
+        named = " · ".join(names[:_MAX_NAMED])
+        yield Reading(
+            JOB_TYPE,
+            "",
+            text=_("No worker serves {count} job types", count=len(names)),
+            why=f"{named} · …" if len(names) > _MAX_NAMED else named,
+            instead=[(WORKER_SILENT.key, f"{JOB_TYPE}:{name}") for name in names],
+        )
 
 
 def _held(count: int) -> Message:
@@ -76,6 +93,11 @@ def _beat(sheet: Standing) -> Iterator[Reading]:
     yield Reading(BEAT, "beat", text=text, since=since, instead=[(SWEEP_OVERDUE.key, "")])
 
 
+_CONNECT = Way(
+    "jobs.view_jobtype",
+    _("How to connect a worker"),
+    lambda *_type: f"{reverse('admin:jobs_jobtype_handlers')}#connect",
+)
 WORKER_SILENT = RuleWatch(
     key="worker_silent",
     title=_("Workers are heard of, and each job type has one"),
@@ -90,16 +112,18 @@ WORKER_SILENT = RuleWatch(
     },
     shows=time,
     advice={JOB_TYPE: _("Start one with its handler, or connect one over HTTP.")},
-    leads={
-        JOB_TYPE: Way(
-            "jobs.view_jobtype",
-            _("How to connect a worker"),
-            lambda *_type: f"{reverse('admin:jobs_jobtype_handlers')}#connect",
-        )
-    },
+    leads={JOB_TYPE: _CONNECT},
     label=_("silent worker, or type that nobody serves"),
     has_target=lambda name: bool(names_among([name]) or Worker.objects.filter(name=name).exists()),
     missing=_("There is no worker and no job type {name} (yet)."),
+    severity=WARNING,
+    icon="memory",
+)
+UNSERVED = Watch(
+    key="unserved",
+    title=_("Few job types lack a worker"),
+    read=_unserved,
+    leads={JOB_TYPE: _CONNECT},
     severity=WARNING,
     icon="memory",
 )

@@ -6,7 +6,7 @@ The strip on the home page and the menu read this one list, each limited to what
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from math import inf
 from typing import NamedTuple
@@ -62,18 +62,13 @@ def troubles() -> list[Trouble]:
 
 
 def read(sheet: Standing) -> list[Trouble]:
-    """Those of the moment, worst first, then those that began last."""
+    """Those of the moment, worst first, then those that began last; those in whose place another
+    stands, too."""
     seen = [(watch, each) for watch in WATCHES for each in _readings(watch, sheet)]
-    covered = {pair for _watch, each in seen for pair in each.instead}
-    left = [
-        (watch, each)
-        for watch, each in seen
-        if not covered & {(watch.key, each.subject), (watch.key, "")}
-    ]
-    said = problems.of((watch.key, each.subject) for watch, each in left)
+    said = problems.of((watch.key, each.subject) for watch, each in seen)
     rows = [
         _trouble(watch, each, said.get((watch.key, each.subject)), sheet.now)
-        for watch, each in left
+        for watch, each in seen
     ]
     return sorted(rows, key=_rank)
 
@@ -107,11 +102,16 @@ def _rank(each: Trouble) -> tuple[int, float]:
 
 
 class Told(NamedTuple):
-    """What a person sees of the troubles: those open, and how many are snoozed, until when."""
+    """What a person sees of the troubles: those open, and those that are snoozed."""
 
     open: list[Trouble]
-    snoozed: int
-    snoozed_until: datetime | None
+    snoozed: list[Trouble]
+
+    @property
+    def snoozed_until(self) -> datetime | None:
+        """When the first of them is open again."""
+        ends = [each.snoozed_until for each in self.snoozed if each.snoozed_until is not None]
+        return min(ends, default=None)
 
     @property
     def critical(self) -> int:
@@ -119,12 +119,16 @@ class Told(NamedTuple):
 
 
 def told(sees: Callable[[Trouble], bool]) -> Told:
-    """Those that somebody sees."""
-    mine = list(_seen(sees))
-    ends = [each.snoozed_until for each in mine if each.snoozed_until is not None]
-    open_ = [each for each in mine if each.snoozed_until is None]
-    return Told(open_, len(ends), min(ends, default=None))
+    """Those that somebody sees; what stands in place of others hides them from who sees it."""
+    seen = [each for each in troubles() if sees(each)]
+    covered = {pair for each in seen for pair in each.read.instead}
+    mine = [each for each in seen if not covered & {(each.kind, each.key), (each.kind, "")}]
+    return Told(
+        [each for each in mine if each.snoozed_until is None],
+        [each for each in mine if each.snoozed_until is not None],
+    )
 
 
-def _seen(sees: Callable[[Trouble], bool]) -> Iterator[Trouble]:
-    return (each for each in troubles() if sees(each))
+def open_troubles() -> int:
+    """How many there are for somebody who sees all."""
+    return len(told(lambda _each: True).open)

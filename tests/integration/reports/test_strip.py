@@ -40,7 +40,7 @@ def pause(name: str) -> None:
 
 
 def say(client: Client, act: str, kind: str, key: str) -> int:
-    page = client.post(reverse("overview_said"), {"act": act, "kind": kind, "key": key})
+    page = client.post(reverse("problems_said"), {"act": act, "row": f"{kind} {key}"})
     return page.status_code
 
 
@@ -75,10 +75,10 @@ def test_worst_come_first_and_seven_are_shown(admin_client: Client) -> None:
 
     html = home(admin_client)
 
-    # Each type lacks a worker, too, and the rule a channel.
-    assert rows(html) == ["critical", *["warning"] * 6]
-    assert "20 things need you" in html
-    assert "13 more" in html
+    # The types lack workers, too, and the rule a channel.
+    assert rows(html) == ["critical", "warning", *["held"] * 5]
+    assert "12 things need you" in html
+    assert "5 more" in html
 
 
 def test_pause_says_who_since_when_and_how_many_wait(

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cached_property
 from typing import Any
 
-from apps.dispatch.models import Dispatch, Executor, OperatorScope
+from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, OperatorScope
 from apps.dispatch.models.dispatch import DispatchQuerySet
 from apps.dispatch.models.executor import ExecutorQuerySet
 from apps.jobs.models import Bounds, bounds_of
+from apps.reports.permissions import may_see_problems
 from apps.reports.rules.outcomes import DISPATCH, JOB
+from apps.reports.services.titles import numbers_of
 from apps.reports.watches.subjects import JOB_TYPE, ONCE_TASK, SCHEDULE, SCHEDULE_RUN
 from apps.reports.watches.troubles import Trouble
 
@@ -87,10 +90,37 @@ class Sight:
         types = {JOB_TYPE: read.name, SCHEDULE: read.target, SCHEDULE_RUN: read.target}
         return read.kind in types and self.sees_type(types[read.kind])
 
+    def failing(self, names: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
+        """Those of the job types and tasks, each after its source, whose failures this person sees:
+        of limited people those of their types, and of tasks for their executors."""
+        seen: set[tuple[str, str]] = set()
+        if self.permits(_PERMISSIONS[JOB]):
+            seen |= {each for each in names if each[0] == JOB and self.sees_type(each[1])}
+        if self.permits(_PERMISSIONS[DISPATCH]):
+            tasks = [name for source, name in names if source == DISPATCH]
+            seen |= {(DISPATCH, name) for name in self._tasks_among(tasks)}
+        return seen
+
+    def _tasks_among(self, labels: list[str]) -> Collection[str]:
+        if self.bound is None:
+            return labels
+        mine = [*self.bound, *(self.executors or ())]
+        found: list[str] = []
+        for source, model in TASK_MODELS.items():
+            if numbers := [*numbers_of(labels, source)][:MAX_EXECUTORS]:
+                rows = model.objects.filter(pk__in=numbers, executor__name__in=mine)
+                found += [f"{source}:{pk}" for pk in rows.values_list("pk", flat=True)]
+        return found
+
     @property
     def sees_all(self) -> bool:
         """Whether this person has no limits."""
         return self._bounds.are_open and self.bound is None
+
+    @property
+    def sees_problems(self) -> bool:
+        """Whether this person has the page of all problems."""
+        return may_see_problems(self._user)
 
     def sees_type(self, name: str) -> bool:
         """Whether somebody sees all jobs of the type."""

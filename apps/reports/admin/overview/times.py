@@ -6,12 +6,15 @@ from datetime import datetime, timedelta
 
 from django.utils.formats import date_format
 from django.utils.timezone import localtime
-from django.utils.translation import pgettext
+from django.utils.translation import gettext, pgettext
 
 from apps.common import clock
+from apps.common.admin.display import shown_text
+from apps.common.messages import Message
 from apps.common.zones import offset_name
 
 _WEEK = timedelta(days=7)
+_MAX_TEXT = 600
 
 
 def short_time(at: datetime) -> str:
@@ -28,3 +31,10 @@ def zoned_clock(at: datetime) -> str:
     """`20:24:05 UTC+8`."""
     local = localtime(at)
     return f"{local:%H:%M:%S} {offset_name(local)}"
+
+
+def worded(text: str) -> str:
+    """A sentence of a watch in the language of the page, its times short."""
+    if isinstance(text, Message):
+        text = text.translated(gettext, short_time)
+    return shown_text(text, limit=_MAX_TEXT)

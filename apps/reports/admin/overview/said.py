@@ -1,0 +1,105 @@
+"""What people say about problems, on the home page and in the inbox (POST)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.http import (
+    Http404,
+    HttpRequest,
+    HttpResponse,
+    HttpResponseNotAllowed,
+    HttpResponseRedirect,
+)
+from django.urls import reverse
+from django.utils.functional import Promise
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from apps.common.admin.actions import actor_of, local_url
+from apps.common.admin.display import translate
+from apps.common.errors import PlatformError
+from apps.journal.admin import words
+from apps.reports.admin.overview.sight import Sight
+from apps.reports.services import problems
+from apps.reports.services.problems import ERROR
+from apps.reports.watches import troubles
+from apps.reports.watches.inbox import Row, inbox
+
+SAID_URL = "problems_said"
+# Who may speak for everybody.
+MAY_SAY = "alerts.snooze_alert"
+MAX_ROWS = 200
+SEEN, SOLVE = "seen", "solve"
+_SNOOZES = {"hour": timedelta(hours=1), "shift": timedelta(hours=8)}
+ACTS: Mapping[str, str | Promise] = {
+    SEEN: _("Seen by me"),
+    "hour": _("Snooze 1 h"),
+    "shift": _("Snooze 8 h"),
+}
+
+
+def said(request: HttpRequest) -> HttpResponse:
+    """Somebody has seen problems, puts them off, or has solved them."""
+    sight = Sight(request.user)
+    if not sight.permits(MAY_SAY):
+        raise PermissionDenied
+    if request.method != "POST":
+        return HttpResponseNotAllowed(["POST"])
+    act, names = request.POST.get("act", ""), request.POST.getlist("row")[:MAX_ROWS]
+    if act not in (*ACTS, SOLVE):
+        raise Http404(f"no act {act!r}")
+    found = inbox(sight.sees, sight.failing)
+    rows = [row for name in names if (row := found.find(name)) is not None]
+    if len(rows) < len(names):
+        messages.info(request, gettext("It is over already."))
+    if not names:
+        messages.warning(request, gettext("Choose rows first."))
+    note = " ".join(request.POST.get("note", "").split())
+    for row in rows:
+        try:
+            _say(row, act, actor_of(request), note)
+        except PlatformError as error:
+            messages.error(request, translate(error.detail))
+    troubles.found.forget()
+    return HttpResponseRedirect(local_url(request.POST.get("back", "")) or reverse("admin:index"))
+
+
+def _say(row: Row, act: str, actor: str, note: str) -> None:
+    """What is said of a row holds for its trouble and for its error; a trouble that is no error is
+    over when it is not found any more."""
+    cause, trouble = row.cause, row.trouble
+    if act == SOLVE:
+        kind, key = (row.kind, row.key) if cause is None else (ERROR, cause.key)
+        problems.solve(kind, key, actor=actor, note=note)
+    elif act == SEEN:
+        for kind, key in _names(row):
+            problems.seen(kind, key, actor=actor, note=note)
+    else:
+        time = _SNOOZES[act]
+        own: Callable[..., object] | None = None if trouble is None else trouble.watch.snooze
+        if trouble is not None and own is not None:
+            own(trouble.read.name, time, actor)
+        for kind, key in _names(row):
+            if kind == ERROR or own is None:
+                problems.snooze(kind, key, time=time, actor=actor, note=note)
+
+
+def _names(row: Row) -> list[tuple[str, str]]:
+    """Its trouble and its error."""
+    both = [] if row.trouble is None else [(row.trouble.kind, row.trouble.key)]
+    return both if row.cause is None else [*both, (ERROR, row.cause.key)]
+
+
+words.register(
+    events={
+        "problem_seen": words.Event(_("Problem seen"), "visibility", "info"),
+        "problem_snoozed": words.Event(_("Problem snoozed"), "snooze", "info"),
+        "problem_solved": words.Event(_("Problem solved"), "check_circle", "success"),
+        "problem_back": words.Event(_("Problem back again"), "undo", "warning"),
+    },
+    names={"kind": _("kind"), "key": _("key"), "until": _("until")},
+)

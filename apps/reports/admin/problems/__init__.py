@@ -1,0 +1,1 @@
+"""The inbox of what is wrong: its page and its rows."""

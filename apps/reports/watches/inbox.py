@@ -1,0 +1,144 @@
+"""What is wrong, one row for each cause: troubles, and errors that have made work fail for good.
+
+An alert that jobs of a type fail, or the watch itself, joins the error that makes most of the
+failures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from apps.common import clock
+from apps.reports.models import Problem
+from apps.reports.services import problems
+from apps.reports.services.causes import Cause, causes, named
+from apps.reports.services.problems import ERROR
+from apps.reports.watches.jobs import FAILURE_RATE
+from apps.reports.watches.troubles import Told, Trouble, told
+
+# Further errors, those with fewer failures, are only on the page of failures.
+MAX_CAUSES = 200
+NEW, SEEN, SNOOZED, SOLVED = Problem.State
+Name = tuple[str, str]
+
+
+class Row(NamedTuple):
+    """A trouble, an error or both, the state of it, and what somebody has said last: of one that
+    `is_back` who had solved it, and when."""
+
+    trouble: Trouble | None
+    cause: Cause | None
+    state: str = NEW
+    said: Problem | None = None
+
+    @property
+    def kind(self) -> str:
+        return ERROR if self.trouble is None else self.trouble.kind
+
+    @property
+    def key(self) -> str:
+        if self.trouble is not None:
+            return self.trouble.key
+        return "" if self.cause is None else self.cause.key
+
+    @property
+    def name(self) -> str:
+        """`paused job_type:mail`."""
+        return f"{self.kind} {self.key}"
+
+    @property
+    def is_open(self) -> bool:
+        return self.state in (NEW, SEEN)
+
+    @property
+    def is_back(self) -> bool:
+        return self.said is not None and self.said.state == NEW
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """How often work failed for good; empty where nothing is counted."""
+        return () if self.cause is None else self.cause.counts
+
+    @property
+    def last(self) -> datetime | None:
+        """When it was seen last, or since when it is wrong."""
+        if self.cause is not None:
+            return self.cause.last_seen
+        return None if self.trouble is None else self.trouble.read.since
+
+    @property
+    def until(self) -> datetime | None:
+        """Until when it is snoozed."""
+        if self.state != SNOOZED:
+            return None
+        if self.trouble is not None:
+            return self.trouble.snoozed_until
+        return None if self.said is None else self.said.until
+
+
+class Inbox(NamedTuple):
+    """The rows that somebody sees, the worst first, and how many errors are left out."""
+
+    rows: list[Row]
+    more: int
+
+    def find(self, name: str) -> Row | None:
+        return next((row for row in self.rows if row.name == name), None)
+
+
+def inbox(
+    sees: Callable[[Trouble], bool], failing: Callable[[Collection[Name]], set[Name]]
+) -> Inbox:
+    """What somebody sees: the troubles, and of errors the parts of the job types and tasks, each
+    after its source, that are `failing` for them."""
+    found = told(sees)
+    current, solved = causes(), problems.solved()
+    missing = {row.key for row in solved} - {cause.key for cause in current}
+    known = [*current, *(named(missing) if missing else [])]
+    mine = failing({(part.source, part.type_or_task) for each in known for part in each.parts})
+    seen = [part for each in known if (part := each.only(lambda *name: name in mine)) is not None]
+    seen.sort(key=lambda each: (each.counts[::-1], each.last_seen), reverse=True)
+    said = {(row.kind, row.key): row for row in solved}
+    said |= problems.of((ERROR, each.key) for each in seen[:MAX_CAUSES])
+    rows = [*_rows(found, seen[:MAX_CAUSES], said)]
+    return Inbox(rows, len(seen[MAX_CAUSES:]))
+
+
+def _rows(found: Told, seen: Sequence[Cause], said: dict[Name, Problem]) -> Iterable[Row]:
+    left = {each.key: each for each in seen}
+    now = clock.now()
+    for trouble in (*found.open, *found.snoozed):
+        cause = _cause_of(trouble, left.values())
+        of_cause = None if cause is None else said.get((ERROR, left.pop(cause.key).key))
+        if trouble.snoozed_until is not None:
+            yield Row(trouble, cause, SNOOZED, trouble.said)
+        else:
+            last = trouble.said or _still(of_cause, now)
+            is_seen = last is not None and last.state in (SEEN, SOLVED)
+            yield Row(trouble, cause, SEEN if is_seen else NEW, last)
+    for cause in left.values():
+        last = _still(said.get((ERROR, cause.key)), now)
+        yield Row(None, cause, NEW if last is None else last.state, last)
+
+
+def _still(said: Problem | None, now: datetime) -> Problem | None:
+    """What somebody has said, unless its time is over."""
+    if said is None or said.state != SNOOZED:
+        return said
+    return said if said.until is not None and now < said.until else None
+
+
+def _cause_of(trouble: Trouble, among: Iterable[Cause]) -> Cause | None:
+    """The error that makes most of the failures of which the trouble tells, if it does."""
+    about = [(trouble.kind, trouble.key), *trouble.read.instead]
+    types = [key.partition(":")[2] for kind, key in about if kind == FAILURE_RATE.key]
+    if not types:
+        return None
+    counted = [(each.lately(types[0]), each) for each in among]
+    return max((pair for pair in counted if any(pair[0])), default=(None, None), key=_count)[1]
+
+
+def _count(pair: tuple[tuple[int, ...] | None, Cause | None]) -> tuple[int, ...]:
+    return pair[0] or ()
