@@ -96,8 +96,8 @@ def test_operator_plans_watches_mends_pauses_and_exports(
     check_overview(watched)
 
     watched.get_by_role("link", name="Problems").first.click()
-    group = watched.locator(".failure").filter(has_text="ConnectionRefusedError: 10.0.0.")
-    expect(group).to_contain_text("4 final")
+    cause = watched.locator(".problem").filter(has_text="ConnectionRefusedError: 10.0.0.")
+    expect(cause.locator(".problem-count-1")).to_have_text("4")
     page.goto(reverse("failures"))
     crm.accepts = 3
     page.locator(".failure").filter(has_text="Connection").get_by_role(

@@ -94,6 +94,7 @@ def lists() -> dict[str, str]:
         "activity": reverse("activity"),
         "governance": reverse("governance"),
         "failures": reverse("failures"),
+        "problems": reverse("problems"),
         "report": reverse("report"),
         "asyncflow": reverse("asyncflow"),
         "report-of-dispatches": reverse("report") + "?source=dispatch&period=7d",

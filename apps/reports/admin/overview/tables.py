@@ -43,6 +43,7 @@ class TypeRow(NamedTuple):
     waiting_url: str
     oldest: str
     succeeded: str
+    failed_url: str
     is_bad: bool
     is_paused: bool
 
@@ -77,6 +78,7 @@ def types(sight: Sight, status: Standing, open_: Collection[Trouble]) -> Types |
                 waiting_url=list_url(Job, type=each.name, status=Job.Status.READY),
                 oldest="–" if due is None else age(due, status.now),
                 succeeded=percent(rate),
+                failed_url=list_url(Job, type=each.name, status=Job.Status.FAILED),
                 is_bad=rate is not None and rate < _BAD_RATE,
                 is_paused=each.is_paused(status.now),
             )
