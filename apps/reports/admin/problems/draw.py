@@ -140,7 +140,7 @@ class Drawing:
             group = {"error_key": cause.key}
             if len(jobs) == 1:
                 group = {"type": jobs[0], **group}
-            ways.append((gettext("See the jobs"), list_url(Job, **group)))
+            ways.append((gettext("Jobs with this error"), list_url(Job, **group)))
             count = self._failed.get(cause.key, 0)
             if count != 0:
                 url = reverse("bulk_new", args=["jobs", "retry"])

@@ -23,7 +23,7 @@ from apps.jobs.models import Job
 from apps.journal.admin.words import reason_of
 from apps.reports.admin.overview.said import ACTS, MAY_SAY, SOLVE
 from apps.reports.admin.overview.sight import Sight
-from apps.reports.admin.overview.times import short_time, zoned_clock
+from apps.reports.admin.overview.times import zoned_clock
 from apps.reports.admin.problems.draw import Drawing, counted
 from apps.reports.admin.sparkline import sparkline
 from apps.reports.permissions import may_see_failures, may_see_problems
@@ -123,17 +123,12 @@ def _sorted(rows: Sequence[Row], sort: str) -> list[Row]:
 
 def _panel(row: Row, drawing: Drawing, request: HttpRequest) -> dict[str, Any]:
     """One row in full."""
-    panel: dict[str, Any] = {}
-    since = None if row.trouble is None else row.trouble.read.since
-    if since is not None:
-        panel["since"] = short_time(since)
     cause = row.cause
     if cause is None:
-        return panel
+        return {}
     steps = day_of(cause, clock.now())
     words = gettext("Failed for good in each hour of the last day; highest %d.") % max(steps)
     return {
-        **panel,
         "counted": counted(row),
         "first": shown_time(cause.first_seen),
         "last": shown_time(cause.last_seen),
