@@ -131,7 +131,7 @@ def test_every_page_comes_without_code_written_into_it(admin_client: Client) -> 
 EVERYBODY = {
     "": {
         "Home": ["Home"],
-        "Problems": ["Failures", "Alerts"],
+        "Problems": ["Inbox", "Failures", "Alerts"],
         "Reports": ["Reports", "Sent regularly"],
     },
     "Plan": {"Tasks": ["Once", "Repeating", "Templates", "Older"], "Schedules": ["Schedules"]},
@@ -175,7 +175,7 @@ def test_every_page_of_the_menu_opens_and_says_where_it_is(
 ) -> None:
     """One entry is marked, and beside the title the tab of the page, where there are several."""
     menu = admin_client.get(reverse("admin:index")).context["menu"]
-    assert len(menu.tabs) == 40
+    assert len(menu.tabs) == 41
     for tab in menu.tabs:
         with subtests.test(page=tab.link):
             page: Any = admin_client.get(tab.link)
