@@ -1,7 +1,8 @@
 // Renews each element with an address in `data-live-url` every `data-seconds`, while the page is
 // visible, until what comes is marked by `data-final`; then all that stands beside the menu, which
 // is never loaded anew: its reader may be on the way to another page. What went wrong stands in
-// `.stale`. Other scripts hear of it by the event `renewed`.
+// `.stale`. Other scripts hear of it by the event `renewed`. Of a list (`data-list`), rows stay as
+// they are while some are selected or a menu is open.
 (() => {
   "use strict";
 
@@ -34,30 +35,22 @@
   }
 
   function mergeChildren(old, fresh) {
+    const staying = new Set([...fresh.children].map(({ id }) => id).filter(Boolean));
+    for (const child of [...old.children]) if (child.id && !staying.has(child.id)) child.remove();
     let place = old.firstChild;
-    function removeUpTo(end) {
-      while (place && place !== end) {
-        const gone = place;
-        place = place.nextSibling;
-        gone.remove();
-      }
-    }
     for (const child of [...fresh.childNodes]) {
-      let match = place;
-      if (child.id) {
-        match = [...old.children].find((each) => each.id === child.id) || null;
-      } else if (place && place.id) {
-        match = null;
-      }
-      if (match) {
-        removeUpTo(match);
-        place = match.nextSibling;
-        merge(match, child);
-      } else {
-        old.insertBefore(child, place);
-      }
+      let match = place && !place.id ? place : null;
+      if (child.id) match = [...old.children].find((each) => each.id === child.id) || null;
+      if (match && match === place) place = place.nextSibling;
+      // What is found further below comes up, as it is.
+      else old.insertBefore(match || child, place);
+      if (match) merge(match, child);
     }
-    removeUpTo(null);
+    while (place) {
+      const gone = place;
+      place = place.nextSibling;
+      gone.remove();
+    }
   }
 
   // The page at the address; null when it does not come, and then readers are told.
@@ -81,31 +74,67 @@
   }
 
   function show(old, fresh) {
+    const giveBack = focused();
     merge(old, fresh);
+    giveBack();
     document.dispatchEvent(new Event("renewed"));
   }
 
-  // Of a list, whose rows stay while some are selected or a menu is open: then only how many are new
-  // is said, and a press of it shows them.
-  function waits(old, fresh) {
-    const button = "list" in old.dataset && document.querySelector(".list-news");
-    if (!button) return false;
-    const isBusy = document.querySelector("#result_list input:checked, #main details[open]") !== null;
-    const rows = [...fresh.querySelectorAll("tr[id]")];
-    const count = isBusy ? rows.filter((row) => !document.getElementById(row.id)).length : 0;
-    button.hidden = !count;
-    button.textContent = button.dataset.news.replace("{count}", String(count));
-    button.onclick = () => {
-      button.hidden = true;
-      show(document.getElementById(old.id), fresh);
+  // What gives the focus back if what has it moves or goes: to the same place of its row, or to the
+  // row that takes that one's place.
+  function focused() {
+    const active = document.activeElement;
+    const row = active.closest("tr[id]");
+    if (!row) return () => {};
+    const place = [...row.querySelectorAll("*")].indexOf(active);
+    const index = row.sectionRowIndex;
+    return () => {
+      if (document.activeElement === active) return;
+      const rows = document.getElementById("result_list")?.tBodies[0].rows ?? [];
+      const same = document.getElementById(row.id) || rows[Math.min(index, rows.length - 1)];
+      same?.querySelectorAll("*")[place]?.focus({ preventScroll: true });
     };
-    return isBusy;
+  }
+
+  function isBusy() {
+    const open = "#result_list .action-select:checked, #main details[open], dialog[open], body.overflow-hidden";
+    const marked = document.getSelection();
+    const isMarked = !marked.isCollapsed && document.getElementById("list-rows")?.contains(marked.anchorNode);
+    return isMarked || document.querySelector(open) !== null;
+  }
+
+  // The count of the new rows that wait, as a button that shows them.
+  const news = document.querySelector(".list-news");
+
+  function hideNews() {
+    if (news && !isBusy()) news.hidden = true;
+  }
+
+  function waits(old, fresh) {
+    if (!("list" in old.dataset)) return false;
+    const rows = [...fresh.querySelectorAll("tr[id]")];
+    const count = isBusy() ? rows.filter((row) => !document.getElementById(row.id)).length : 0;
+    news.hidden = !count;
+    news.textContent = news.dataset.news.replace("{count}", String(count));
+    news.onclick = () => {
+      news.hidden = true;
+      show(document.getElementById(old.id), fresh);
+      document.querySelector("#result_list .row-link")?.focus();
+    };
+    return isBusy();
   }
 
   async function renew(id) {
     const page = await fetchPage(document.getElementById(id).dataset.liveUrl);
     const fresh = page && page.getElementById(id);
-    if (!fresh || waits(document.getElementById(id), fresh)) return;
+    if (!fresh) return;
+    // What stands elsewhere on the page and has changed with it.
+    const others = [...page.body.children].filter((each) => each.id && each !== fresh);
+    if (waits(document.getElementById(id), fresh)) return;
+    for (const each of others) {
+      const old = document.getElementById(each.id);
+      if (old) merge(old, each);
+    }
     if (!("final" in fresh.dataset)) {
       show(document.getElementById(id), fresh);
       return;
@@ -116,11 +145,14 @@
     if (main) show(document.getElementById("main"), main);
   }
 
+  const pause = document.querySelector(".list-pause");
+  const isPaused = (element) => "list" in element.dataset && pause.getAttribute("aria-pressed") === "true";
+
   function later(id) {
     const { dataset } = document.getElementById(id);
     if ("final" in dataset) return;
     setTimeout(async () => {
-      if (!document.hidden) await renew(id);
+      if (!document.hidden && !isPaused(document.getElementById(id))) await renew(id);
       later(id);
     }, Number(dataset.seconds) * 1000);
   }
@@ -129,4 +161,10 @@
   window.live = { fetchPage, merge: show };
 
   for (const { id } of document.querySelectorAll("[data-live-url]")) later(id);
+  if (pause) {
+    pause.hidden = false;
+    pause.addEventListener("click", () => pause.setAttribute("aria-pressed", String(pause.getAttribute("aria-pressed") !== "true")));
+  }
+  // After what the page itself does then.
+  for (const event of ["click", "keyup"]) document.addEventListener(event, () => setTimeout(hideNews));
 })();

@@ -32,6 +32,11 @@
     document.querySelectorAll("[data-label]").forEach(({ dataset }) => {
       dataset.label = dataset.label.charAt(0).toUpperCase() + dataset.label.slice(1);
     });
+    document.querySelectorAll("#result_list .data-row > *").forEach((cell) => {
+      const text = cell.textContent.trim();
+      cell.toggleAttribute("data-empty", text === "–");
+      cell.toggleAttribute("data-bare", /^[\d,]{1,9}\+?$/.test(text));
+    });
   }
 
   document.addEventListener("renewed", reach);
@@ -42,11 +47,6 @@
     if (document.activeElement === document.body) document.querySelector("[autofocus]")?.focus();
     const name = document.querySelector("[data-menu-name]")?.dataset.menuName;
     if (name) document.querySelectorAll("span[x-on\\:click*='sidebar']").forEach((icon) => makeButton(icon, name));
-    document.querySelectorAll("#result_list .data-row > *").forEach((cell) => {
-      const text = cell.textContent.trim();
-      if (text === "–") cell.dataset.empty = "";
-      else if (/^[\d,]{1,9}\+?$/.test(text)) cell.dataset.bare = "";
-    });
     (document.getElementById("main") ?? document.getElementById("page"))?.setAttribute("role", "main");
   });
   // The theme names scrolled areas in English alone, and hints of the lists of permissions have a name

@@ -50,7 +50,7 @@ else:
     from unfold.admin import ModelAdmin
 
 MAX_SELECTED = 1000
-# In the address of the rows of a list alone, for the list that renews itself.
+# In the address of what changes of a list alone, for the list that renews itself.
 PART = "_part"
 
 
@@ -184,6 +184,7 @@ class PlatformModelAdmin(ModelAdmin):
             query = request.GET.copy()
             del query[PART]
             request.GET = query  # type: ignore[assignment]
+            request.META["QUERY_STRING"] = query.urlencode()
         better = from_search_box(request.GET, self.list_filter) or tidied(request.GET)
         if better is not None:
             return HttpResponseRedirect(f"{request.path}?{better}")
@@ -209,7 +210,7 @@ class PlatformModelAdmin(ModelAdmin):
                 # What is to be said has been said by the page that they renew.
                 said: Any = get_messages(request)
                 said._queued_messages.clear()
-                page.template_name = "admin/includes/list_rows.html"
+                page.template_name = "admin/includes/list_part.html"
         return page  # type: ignore[no-any-return]
 
     @admin_display(description=_("Select record"))

@@ -158,7 +158,6 @@ class KeysetAdmin(PlatformModelAdmin):
     ordering = ("-pk",)
     sortable_by = ()
     list_disable_select_all = True
-    list_before_template = "admin/includes/examined.html"
     # Maximum number of rows that one page of a filtered list examines.
     max_examined: ClassVar[int] = 20_000
     # Maximum number of rows that are looked up by an index and sorted.

@@ -12,6 +12,7 @@ from django.test import Client, RequestFactory
 
 from apps.common.admin import PlatformModelAdmin
 from tests import factories
+from tests.jobs import end, job_type, jobs, take
 
 
 class DatedUserAdmin(PlatformModelAdmin):
@@ -71,3 +72,12 @@ def test_rows_of_a_list_come_alone_for_one_that_renews_itself(admin_client: Clie
     assert part.count("_part") == 1
     assert "data-live-url" not in admin_client.get(address, {"p": "2"}).content.decode()
     assert Client().get(address, {"_part": "rows"}).status_code == 302
+
+
+def test_buttons_of_rows_that_come_alone_lead_back_to_the_whole_list(admin_client: Client) -> None:
+    job_type(max_attempts=1)
+    jobs(1)
+    end(take(1)[0], "failed", retry="never")
+    part = admin_client.get("/admin/jobs/job/", {"_part": "rows"}).content.decode()
+    assert "cell-button" in part
+    assert part.count("_part") == 1
