@@ -33,16 +33,18 @@
 
   function duration(ms) {
     if (ms === null || ms === undefined) return "–";
-    // As `duration_of` of the pages says it.
-    const fill = (text, numbers) => text.replace(/%\((\w+)\)d/g, (_, name) => numbers[name]);
-    if (ms < 1000) return words.ms.replace("%d", Math.round(ms));
-    if (ms < 59_950) return words.s.replace("%.1f", (ms / 1000).toFixed(1));
-    const all = Math.round(ms / 1000);
-    const [minutes, seconds] = [Math.floor(all / 60), all % 60];
-    if (minutes < 60) return fill(words.min, { minutes, seconds });
-    const hours = Math.floor(minutes / 60);
-    if (hours < 48) return fill(words.h, { hours, minutes: minutes % 60 });
-    return fill(words.d, { days: Math.floor(hours / 24), hours: hours % 24 });
+    if (ms > 0 && ms < 1000) return words.ms.replace("%s", Math.round(ms));
+    if (ms < 9950) return words.s.replace("%s", +(ms / 1000).toFixed(1));
+    // As the server says it: of two units at most.
+    let left = Math.round(ms / 1000);
+    const parts = [];
+    for (const [unit, size] of [["d", 86_400], ["h", 3600], ["min", 60], ["s", 1]]) {
+      const number = Math.floor(left / size);
+      if (number && parts.length < 2) parts.push(words[unit].replace("%s", number));
+      else if (parts.length) break;
+      left %= size;
+    }
+    return parts.join(" ");
   }
 
   const count = (number) => Number(number).toLocaleString("en");

@@ -63,7 +63,7 @@ def test_planned_task_goes_out_comes_back_and_is_found_in_the_log(
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile("q=uid_ava"))
     expect(page.get_by_role("row", name="Night photo")).to_contain_text("Succeeded")
-    page.get_by_role("link", name=offer.number).click()
+    page.locator("#result_list a.row-link").click()
     expect(page.get_by_text("All sharp")).to_be_visible()
     moments = page.locator(".timeline-moment")
     expect(moments).to_have_count(2)
@@ -82,6 +82,7 @@ def test_open_dispatch_is_cancelled_with_a_reason(
     page = page_as("operator")
     page.goto(reverse("admin:dispatch_dispatch_change", args=[offer.number]))
 
+    page.get_by_text("More", exact=True).click()
     page.get_by_role("link", name="Cancel").click()
     confirm = page.get_by_role("button", name="Cancel")
     confirm.click()

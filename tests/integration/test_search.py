@@ -163,8 +163,8 @@ def test_same_errors_are_found_together_whatever_their_case(
         hits = errors(admin_client, term)
         assert {each.title for each in hits} == {lost.splitlines()[-1]}, term
         assert [each.detail for each in hits] == [
-            "web · 1 time · 3 min 0 s ago",
-            "mail · 3 times · 3 min 0 s ago",
+            "web · 1 time · 3 min ago",
+            "mail · 3 times · 3 min ago",
         ]
     assert ask(admin_client, "9").context["groups"] == [], "two characters stand in any text"
     rows = admin_client.get(hits[1].url).context["cl"].result_list

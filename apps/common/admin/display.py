@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, tzinfo
+from decimal import Decimal
 from typing import Any, TypeVar
 
 from django.utils.formats import date_format
@@ -244,20 +245,33 @@ def due_list(instants: Iterable[datetime], zone: tzinfo | None) -> SafeString:
 
 
 def duration_of(milliseconds: int) -> str:
-    """`340 ms`, `12.5 s`, `3 min 20 s`, `5 h 10 min`, `2 d 3 h`."""
-    seconds = milliseconds / 1000
-    if abs(seconds) < 1:
+    """`340 ms`, `1.8 s`, `38 s`, `2 min 19 s`, `1 h`, `2 d 3 h`: as precise as people need it."""
+    sign, length = "-" if milliseconds < 0 else "", abs(milliseconds)
+    if 0 < length < 1000:
         return _("%d ms") % milliseconds
-    if abs(round(seconds, 1)) < 60:
-        return _("%.1f s") % seconds
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return _("%(minutes)d min %(seconds)d s") % {"minutes": minutes, "seconds": rest}
-    hours, minutes = divmod(minutes, 60)
-    if hours < 48:
-        return _("%(hours)d h %(minutes)d min") % {"hours": hours, "minutes": minutes}
-    days, hours = divmod(hours, 24)
-    return _("%(days)d d %(hours)d h") % {"days": days, "hours": hours}
+    tenths = Decimal(length).scaleb(-3).quantize(Decimal("0.1"))
+    if tenths < 10:
+        return sign + in_units(tenths)
+    seconds = Decimal((length + 500) // 1000)
+    # Of two units at most: what is left below the second one is left out.
+    for unit, smaller in ((86_400, 3_600), (3_600, 60)):
+        if seconds >= unit:
+            return sign + in_units(seconds - seconds % smaller)
+    return sign + in_units(seconds)
+
+
+def in_units(seconds: Decimal) -> str:
+    """`2 d 3 h`, `1 min 30 s`, `0.5 s`: all of it."""
+    days, left = divmod(seconds, 86_400)
+    hours, left = divmod(left, 3_600)
+    minutes, left = divmod(left, 60)
+    parts = [
+        _("%s d") % days if days else "",
+        _("%s h") % hours if hours else "",
+        _("%s min") % minutes if minutes else "",
+        _("%s s") % f"{left.normalize():f}" if left or not seconds else "",
+    ]
+    return " ".join(filter(None, parts))
 
 
 def size_of(count: float) -> str:

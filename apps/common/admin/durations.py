@@ -10,7 +10,7 @@ from django import forms
 from django.utils.translation import gettext as _
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-from apps.common.admin.display import shown_text
+from apps.common.admin.display import in_units, shown_text
 
 # The longest that a column holds, some 68 years.
 LONGEST = 2_147_483_647
@@ -47,17 +47,7 @@ def seconds_of(text: str) -> Decimal:
 
 def written(seconds: float) -> str:
     """`2 h`, `1 min 30 s`, `0.5 s`: nothing is lost, and `seconds_of` reads it."""
-    left = Decimal(str(seconds))
-    days, left = divmod(left, 86_400)
-    hours, left = divmod(left, 3_600)
-    minutes, left = divmod(left, 60)
-    parts = [
-        _("%s d") % days if days else "",
-        _("%s h") % hours if hours else "",
-        _("%s min") % minutes if minutes else "",
-        _("%s s") % f"{left.normalize():f}" if left or not seconds else "",
-    ]
-    return " ".join(filter(None, parts))
+    return in_units(Decimal(str(seconds)))
 
 
 class DurationField(forms.CharField):

@@ -64,11 +64,7 @@ def age(since: datetime, now: datetime) -> str:
 
 def _rough(milliseconds: int) -> str:
     # Tenths of a second would change with every reload.
-    return duration_of(milliseconds) if milliseconds >= 60_000 else seconds(milliseconds // 1000)
-
-
-def seconds(count: int) -> str:
-    return gettext("%d s") % count
+    return duration_of(milliseconds // 1000 * 1000)
 
 
 def time_from_now(instant: datetime, now: datetime) -> SafeString:

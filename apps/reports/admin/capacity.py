@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
 from apps.common.admin.display import duration_of, shown_time, size_of
-from apps.jobs.admin.labels import capped, seconds
+from apps.jobs.admin.labels import capped
 from apps.jobs.conf import conf as jobs_conf
 from apps.jobs.services import living
 from apps.reports.permissions import may_govern
@@ -112,7 +112,7 @@ def _pick_up(found: Capacity) -> Any:
     wait = found.lately.wait
     yield f"{len(workers):,}", _("workers that take jobs")
     yield f"{total:,}", gettext("slots, %s free") % f"{free:,}"
-    yield seconds(jobs_conf.JOB_SCAN_SECONDS), _("longest wait for a free slot to look")
+    yield duration_of(1000 * jobs_conf.JOB_SCAN_SECONDS), _("longest wait for a free slot to look")
     yield f"{found.lately.total / _HOUR_SECONDS:,.1f}", _("jobs held a second, last hour")
     yield _ms(wait.p50), _("waited half of them, last hour")
     yield _ms(wait.p99), _("waited 99 of 100 at most, last hour")

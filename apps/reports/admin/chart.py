@@ -60,12 +60,12 @@ def words() -> dict[str, str]:
     """The words inside the charts."""
     return {
         "rate": capfirst(str(RATE.title)),
-        # Numbers come in place of the marks, as in `display.duration_of`.
-        "ms": gettext("%d ms"),
-        "s": gettext("%.1f s"),
-        "min": gettext("%(minutes)d min %(seconds)d s"),
-        "h": gettext("%(hours)d h %(minutes)d min"),
-        "d": gettext("%(days)d d %(hours)d h"),
+        # The number comes in place of the mark.
+        "ms": gettext("%s ms"),
+        "s": gettext("%s s"),
+        "min": gettext("%s min"),
+        "h": gettext("%s h"),
+        "d": gettext("%s d"),
     }
 
 

@@ -97,7 +97,6 @@ def percent(share: float | None) -> str:
 
 
 def duration(milliseconds: int | None) -> str:
-    """`392 ms`, `3.4 s`, `4 min 30 s`, as on all pages."""
     return NOTHING if milliseconds is None else duration_of(milliseconds)
 
 

@@ -39,7 +39,7 @@ def test_page_begins_with_how_it_stands_the_error_and_the_attempts(
     frozen_clock.advance(minutes=3)
     page = page_of(admin_client, yard.failed.pk)
     text = text_of(page)
-    line = "Failed mail · order-17 · attempt 4 of 4 · ended 4 min 51 s ago · on host-a · took 3.0 s"
+    line = "Failed mail · order-17 · attempt 4 of 4 · ended 4 min 51 s ago · on host-a · took 3 s"
     parts = [line, "mailbox busy", "Attempts", "Number", "Submitted"]
     places = [text.index(part) for part in parts]
     assert places == sorted(places)
@@ -180,7 +180,7 @@ def test_waiting_job_shows_all_that_stands_in_its_way(admin_client: Client) -> N
     shown = text[text.index("Why is it not running?") :]
     for expected in (
         "Not due The job is scheduled for 2026-03-02 11:00",
-        "in 2 h 0 min",
+        "in 2 h",
         "Paused The type mail is paused: CRM <b>down</b>",
         "No worker No live worker runs jobs of type mail",
     ):

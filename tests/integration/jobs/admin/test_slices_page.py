@@ -73,7 +73,7 @@ def test_oldest_due_job_of_each_owner_is_shown(admin_client: Client, pair: Froze
 
     first, second = shown(admin_client, type="mail")
 
-    assert first[3] == f"{oldest} due for 2 min 0 s"
+    assert first[3] == f"{oldest} due for 2 min"
     assert second[3] == "–"
 
 
