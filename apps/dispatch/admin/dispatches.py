@@ -39,6 +39,7 @@ from apps.common.admin.json_fields import json_field
 from apps.common.admin.keyset import KeysetAdmin
 from apps.common.admin.list_head import MAX_COUNTED
 from apps.common.admin.payload_filter import PayloadFilter
+from apps.common.admin.result_words import result_words
 from apps.common.admin.row_page import RowPageAdmin
 from apps.common.admin.timeline import Moment
 from apps.common.admin.two_tables import TwoTablesAdmin
@@ -48,7 +49,7 @@ from apps.dispatch.admin import dispatch_head
 from apps.dispatch.admin.filters import ExecutorFilter
 from apps.dispatch.admin.give import GIVE_URL, give_view
 from apps.dispatch.admin.people import person_column
-from apps.dispatch.admin.result_words import result_words, summary_fields
+from apps.dispatch.admin.summary_fields import summary_fields
 from apps.dispatch.models import AnyDispatch, ArchivedDispatch, Dispatch, Template
 from apps.dispatch.rules import names, verbs
 from apps.dispatch.services import ending

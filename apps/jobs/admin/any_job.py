@@ -19,6 +19,7 @@ from apps.common.admin.base import Panel
 from apps.common.admin.buttons import row_button
 from apps.common.admin.changelist import tidy_search
 from apps.common.admin.keyset import KeysetAdmin
+from apps.common.admin.result_words import result_words
 from apps.common.admin.row_page import RowPageAdmin
 from apps.common.admin.timeline import Moment
 from apps.common.admin.two_tables import TwoTablesAdmin
@@ -77,9 +78,19 @@ class AnyJobAdmin(RowPageAdmin, TwoTablesAdmin, ServiceModelAdmin, KeysetAdmin):
         cut = Left("memo", 2 * job_columns.MAX_ERROR)
         cuts = self.model._default_manager.filter(pk__in=failed).values_list("pk", cut)
         errors = dict(cuts) if failed else {}
+        results = self._results(request, rows)
         for row in rows:
             row.now, row.error = now, errors.get(row.pk, "")
+            row.words = result_words(results.get(row.pk))
             row.buttons = self.row_buttons(request, row)
+
+    def _results(self, request: HttpRequest, rows: Sequence[Any]) -> dict[int, Any]:
+        """By number those of the succeeded jobs, for who may see them."""
+        ended = [row.pk for row in rows if row.status == transitions.SUCCEEDED]
+        if not ended or not self.has_payload_permission(request):
+            return {}
+        found = self.model._default_manager.filter(pk__in=ended, result__isnull=False)
+        return dict(found.values_list("pk", "result"))
 
     def row_buttons(self, request: HttpRequest, row: AnyJob) -> SafeString:
         """What one click on the list does; succeeded ones are run again on their page only."""

@@ -11,6 +11,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from apps.common import clock
 from apps.common.admin.columns import ListColumn
 from apps.common.admin.display import column, duration_of, plain_time, shown_text
 from apps.common.admin.html import noted
@@ -30,7 +31,7 @@ from apps.journal.admin.words import reason_of
 MAX_ERROR = 100
 MAX_TEXT = 80
 # A job as the list loads it: `now` is the time of the page, `error` the beginning of its last
-# error when it has failed, `buttons` what one click does to it.
+# error when it has failed, `words` what came of it else, `buttons` what one click does to it.
 ListedJob = Any
 
 
@@ -48,14 +49,14 @@ def shown_key(job: AnyJob) -> SafeString | None:
 
 @column(_("status"))
 def status_and_error(job: ListedJob) -> SafeString:
-    """The status; below it how far an open one is, or why it failed."""
+    """The status; below it how far an open one is, why it failed, or what came of it."""
     status = format_html('<span class="unbroken">{}{}</span>', shown_status(job), job.buttons)
     if job.percent is not None and not job.is_final:
         return noted(status, shown_progress(job), look="cell-note")
-    if not job.error:
+    words = shown_text(reason_of(job.error), limit=MAX_ERROR) if job.error else job.words
+    if not words:
         return status
-    error = shown_text(reason_of(job.error), limit=MAX_ERROR)
-    return format_html('{}<bdi class="cell-error faint" title="{}">{}</bdi>', status, error, error)
+    return format_html('{}<bdi class="cell-error faint" title="{}">{}</bdi>', status, words, words)
 
 
 @column(_("attempts"))
@@ -125,10 +126,12 @@ def priority(job: AnyJob) -> int:
 
 @column(_("took"))
 def took(job: AnyJob) -> SafeString | None:
-    """From the first start to the end."""
-    if job.started_at is None or job.finished_at is None:
+    """From the first start to the end; of a running one to now."""
+    is_running = job.status == transitions.RUNNING
+    end = clock.now() if is_running else job.finished_at
+    if job.started_at is None or end is None:
         return None
-    run = (job.finished_at - job.started_at) // timedelta(milliseconds=1)
+    run = (end - job.started_at) // timedelta(milliseconds=1)
     return format_html('<span class="unbroken">{}</span>', duration_of(run))
 
 
@@ -158,15 +161,15 @@ _USUAL = (
     *_WHICH,
     _ATTEMPTS,
     ListColumn("next_run", shown_run_at, ("run_at",)),
-    _HOST,
+    _TOOK,
     _AGE,
 )
-_ARCHIVED = (*_WHICH, _ATTEMPTS, _HOST, _FINISHED, _AGE)
+_ARCHIVED = (*_WHICH, _ATTEMPTS, _TOOK, _FINISHED, _AGE)
 USUAL = tuple(each.shown for each in _USUAL)
-ALL = (*_USUAL, ListColumn("order", shown_order, ("priority",)), *_MORE, _FINISHED, _TOOK)
+ALL = (*_USUAL, ListColumn("order", shown_order, ("priority",)), *_MORE, _FINISHED, _HOST)
 USUAL_ARCHIVED = tuple(each.shown for each in _ARCHIVED)
 ALL_ARCHIVED = (
-    *(*_ARCHIVED, *_MORE, _TOOK),
+    *(*_ARCHIVED, *_MORE, _HOST),
     ListColumn("archived", time_of("archived_at", _("archived")), ("archived_at",)),
 )
 # Of each column of an export the name and the attribute.

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.contrib import admin, messages
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.translation import gettext, ngettext, ngettext_lazy
@@ -29,9 +30,12 @@ from apps.jobs.admin.job_groups import group_view
 from apps.jobs.models import ArchivedJob, Job, bounds_of
 from apps.jobs.rules import transitions, verbs
 from apps.jobs.services import acts, control, counts
+from apps.jobs.services.running import running_ids
 from apps.jobs.services.submit import submit
 from apps.jobs.services.types import open_types
 
+# How many running ones stand above the newest.
+MAX_FIRST = 25
 # Actions for many jobs at once; the others are on the page of a job only.
 IN_BULK = {"retry", "cancel", "run_now"}
 # How often the head of a page renews itself: less often while the job is not due for a while.
@@ -99,6 +103,15 @@ class JobAdmin(LiveAdmin, AnyJobAdmin):
             "bulk_links": links(changelist, "jobs", verbs.VERBS),
             "older_url": "" if changelist.has_further_rows else older_url(request.GET),
         }
+
+    def first_rows(self, request: HttpRequest, rows: QuerySet[Any]) -> list[Any]:
+        """The newest of the running ones, unless there are too many to sort: those that wait may be
+        millions."""
+        keys = running_ids(MAX_COUNTED + 1)
+        if not keys or len(keys) > MAX_COUNTED:
+            return []
+        newest = rows.filter(pk__in=sorted(keys, reverse=True)[:MAX_FIRST])
+        return list(newest.order_by("-pk"))
 
     def tab_counts(self, request: HttpRequest, others: Mapping[str, str]) -> Mapping[str, int]:
         """Of all types that this person sees, or of the one that the list is narrowed to."""

@@ -10,8 +10,8 @@ import pytest
 from django.test import Client
 
 from apps.common import clock
+from apps.common.admin.result_words import result_words
 from apps.common.masking import MASK
-from apps.dispatch.admin.result_words import result_words
 from apps.dispatch.models import Dispatch
 from apps.dispatch.services import pull
 from tests import factories

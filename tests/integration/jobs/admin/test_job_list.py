@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -219,3 +221,23 @@ def test_failed_job_shows_its_error_in_the_list(admin_client: Client) -> None:
     assert "Mailbox <busy>" in shown_there
     assert "其工作进程失联" in shown_there
     assert "still good" not in shown_there
+
+
+def test_running_ones_stand_first_and_results_in_words(
+    role_client: Any, frozen_clock: FrozenClock
+) -> None:
+    job_type()
+    old, *_others = jobs(3)
+    take(1)
+    jobs(1)
+    frozen_clock.advance(seconds=139)
+    done = take(1)[0]
+    end(done, "succeeded", result={"rows": 300, "ok": True, "token": "hunter2"})
+    operator = role_client("operator").get(LIST).content.decode()
+    found = re.findall(r'<tr class="data-row" id="row-(\d+)"', operator)
+    assert int(found[0]) == old
+    assert len(found) == len({*found}) == 4
+    assert "2 min 19 s" in operator
+    assert "rows 300 · ok yes" in operator
+    assert "hunter2" not in operator
+    assert "rows 300" not in role_client("viewer").get(LIST).content.decode()

@@ -1,8 +1,8 @@
-"""What came of a dispatch, in a few words for lists."""
+"""What came of work, in a few words for lists."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -10,29 +10,10 @@ from django.utils.translation import gettext, ngettext
 
 from apps.common.admin.display import shown_text
 from apps.common.masking import redact
-from apps.dispatch.models import Template
 
-# The keyword of a template's schema that names the fields to show.
-SUMMARY = "x-summary"
 FIELDS = 2
 MAX_VALUE = 40
 _PICTURES = (".jpg", ".jpeg", ".png", ".gif", ".webp", ".heic", ".avif")
-
-
-def summary_fields(versions: Iterable[tuple[str, int | None]]) -> dict[tuple[str, int], list[str]]:
-    """The fields that these versions of templates name, in one statement."""
-    wanted = {(name, version) for name, version in versions if name}
-    if not wanted:
-        return {}
-    rows = Template.objects.filter(name__in={name for name, _version in wanted})
-    found = rows.values_list("name", "version", "schema")
-    return {
-        (name, version): [field for field in schema.get(SUMMARY, ()) if isinstance(field, str)]
-        for name, version, schema in found
-        if (name, version) in wanted
-        and isinstance(schema, dict)
-        and isinstance(schema.get(SUMMARY, ()), list | tuple)
-    }
 
 
 def result_words(result: Any, fields: Sequence[str] = ()) -> str:
