@@ -61,7 +61,7 @@ def test_cells_show_their_headings_as_these_are_written(
     headings = page.locator("#result_list thead th").all_inner_texts()
     page.set_viewport_size({"width": 800, "height": 900})
     labels = page.locator("#result_list tbody tr").first.evaluate(
-        """row => [...row.querySelectorAll("[data-label]")].map(cell => {
+        """row => [...row.querySelectorAll("[class^=field-]")].map(cell => {
             const { content, textTransform } = getComputedStyle(cell, "::before");
             return [content, textTransform];
         })"""

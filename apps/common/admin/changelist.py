@@ -158,6 +158,11 @@ class PlatformChangeList(ChangeList):
         return list_rows.rows(self)
 
     @property
+    def labels(self) -> SafeString:
+        """The headings of the columns as CSS."""
+        return list_rows.labels(self)
+
+    @property
     def page_box(self) -> SafeString:
         """The box that selects all rows of the page."""
         return list_rows.page_box()

@@ -17,6 +17,7 @@ from django.db import models
 from django.template.loader import render_to_string
 from django.utils.html import conditional_escape, escape, format_html
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 from django.utils.translation import get_language, gettext
 
 BOX = "action_checkbox"
@@ -43,6 +44,24 @@ def rows(changelist: Any) -> Iterator[SafeString]:
         yield SafeString(f'<tr class="data-row" id="row-{escape(str(row.pk))}">{cells}</tr>')
 
 
+def labels(changelist: Any) -> SafeString:
+    """The headings of the columns as CSS, for cards, which show each value beside its heading."""
+    fields = (each if isinstance(each, str) else each.__name__ for each in changelist.list_display)
+    texts = (capfirst(str(header["text"])) for header in changelist.headers)
+    return SafeString(
+        "".join(
+            f".field-{field} {{ --label: {_css_text(text)}; }} "
+            for field, text in zip(fields, texts, strict=True)
+            if field != BOX
+        )
+    )
+
+
+def _css_text(text: str) -> str:
+    """A string of CSS, which neither ends early nor closes its element."""
+    return '"' + "".join(c if c.isalnum() or c == " " else f"\\{ord(c):x} " for c in text) + '"'
+
+
 def row_box(key: object) -> SafeString:
     """The box that selects the row with this key."""
     return format_html(
@@ -65,7 +84,7 @@ def _columns(changelist: Any) -> list[_Column]:
     names = changelist.list_display
     links = changelist.list_display_links or ()
     found: list[_Column] = []
-    for shown, header in zip(names, changelist.headers, strict=True):
+    for shown in names:
         if shown == BOX:
             begin: SafeString = SafeString('<td class="action-checkbox">')
             found.append(_Column(shown, None, begin, "</td>", False))
@@ -75,7 +94,7 @@ def _columns(changelist: Any) -> list[_Column]:
         # As in Django, the first that leads to the row is the heading of the row.
         is_link = shown in links
         tag = "th" if is_link and not any(each.is_link for each in found) else "td"
-        begin = format_html('<{} class="field-{}" data-label="{}">', tag, field, header["text"])
+        begin = format_html('<{} class="field-{}">', tag, field)
         in_list = getattr(method, "in_list", None)
         found.append(_Column(shown, in_list, begin, f"</{tag}>", is_link))
     return found
