@@ -57,6 +57,7 @@ __all__ = [
     "Checked",
     "Client",
     "Dispatch",
+    "Done",
     "Ending",
     "Fail",
     "HeldJob",
@@ -70,6 +71,7 @@ __all__ = [
     "Release",
     "Reported",
     "Retry",
+    "Submission",
     "Submitted",
     "Unavailable",
     "UnexpectedAnswer",
@@ -228,6 +230,38 @@ class Ending:
 
 @final
 @dataclass(frozen=True)
+class Submission:
+    """A job to be submitted. The type sets what is left out.
+
+    `run_at`, with time zone, or `delay`, in whole seconds or as timedelta: not before.
+    `unique` (with a `key`): while a job of this type and key is open, no other one is made.
+    """
+
+    type: str
+    context: Mapping[str, Any] | None = None
+    key: str = ""
+    unique: bool = False
+    run_at: datetime | None = None
+    delay: int | timedelta | None = None
+    priority: int | None = None
+    max_attempts: int | None = None
+    user_id: str = ""
+    stage: str = ""
+    route_key: str = ""
+    trace_id: str = ""
+
+    def _body(self) -> dict[str, Any]:
+        said = {part.name: _wire(getattr(self, part.name)) for part in fields(self)}
+        said["context"] = {} if self.context is None else self.context
+        return {
+            name: value
+            for name, value in said.items()
+            if value is not None and value is not False and value != ""
+        }
+
+
+@final
+@dataclass(frozen=True)
 class Submitted:
     """A job that was submitted, or with `created` False the open job of the same type and key."""
 
@@ -242,7 +276,8 @@ class Job:
     """One job as it is now.
 
     `status`: scheduled, ready, running, succeeded, failed or cancelled. `attempts` counts the
-    current stage, `holds` all stages. `run_at` is the earliest time of the next attempt.
+    current stage, `holds` all stages. `run_at` is the earliest time of the next attempt. `parent`
+    is the job that submitted it with its end.
     """
 
     id: str
@@ -271,6 +306,7 @@ class Job:
     version: int
     context: Mapping[str, Any]
     checkpoint: Any
+    parent: str | None = None
 
     @property
     def is_final(self) -> bool:
@@ -450,36 +486,35 @@ class Client:
         `unique` (with a `key`): while a job of this type and key is open, its id is returned and
         no other job is made. A lost answer does no harm; after Unavailable the job may exist.
         """
-        body: dict[str, Any] = {
-            "type": type,
-            "context": {} if context is None else context,
-            "key": key,
-            "user_id": user_id,
-            "stage": stage,
-            "route_key": route_key,
-            "trace_id": trace_id,
-            "priority": priority,
-            "max_attempts": max_attempts,
-            "run_at": _wire(run_at),
-            "delay": _wire(delay),
-        }
-        body = {name: value for name, value in body.items() if value is not None and value != ""}
-        if unique:
-            body["unique"] = True
-        return self._submit(body, lambda answer: _submitted(answer.body), _MAX_BODY_BYTES)
+        job = Submission(
+            type=type,
+            context=context,
+            key=key,
+            unique=unique,
+            run_at=run_at,
+            delay=delay,
+            priority=priority,
+            max_attempts=max_attempts,
+            user_id=user_id,
+            stage=stage,
+            route_key=route_key,
+            trace_id=trace_id,
+        )
+        return self._submit(job._body(), lambda answer: _submitted(answer.body), _MAX_BODY_BYTES)
 
-    def submit_many(self, jobs: Sequence[Mapping[str, Any]]) -> list[Submitted]:
+    def submit_many(self, jobs: Sequence[Submission | Mapping[str, Any]]) -> list[Submitted]:
         """Submit up to 1,000 jobs, all or none.
 
-        Each is `{"type", "key", "context", "run_at", "delay", "unique", …}` as in the API, `run_at`
-        with time zone, `delay` in seconds or as timedelta. Returns the answers in order.
+        Each is a `Submission`, or `{"type", "key", "context", "run_at", "delay", "unique", …}` as
+        in the API, `run_at` with time zone, `delay` in seconds or as timedelta. Returns the answers
+        in order.
         """
         if len(jobs) > _MAX_BATCH:
             raise ValueError(f"{len(jobs)} jobs are too many; send at most {_MAX_BATCH} at once")
         if not jobs:
             return []
         return self._submit(
-            {"jobs": [{name: _wire(value) for name, value in job.items()} for job in jobs]},
+            {"jobs": [*map(_job_body, jobs)]},
             lambda answer: [_submitted(each) for each in answer.body["jobs"]],
             _MAX_BATCH_BYTES,
         )
@@ -872,6 +907,16 @@ class LeaseLost(Exception):
 
 @final
 @dataclass(frozen=True)
+class Done:
+    """Returned by a handler in place of the bare result: the jobs in `then`, 100 at most, are
+    submitted with the end of this one, or neither happens. The key needs the scope submit."""
+
+    result: Any = None
+    then: Sequence[Submission | Mapping[str, Any]] = ()
+
+
+@final
+@dataclass(frozen=True)
 class NextStage:
     """Returned by a handler when a stage is done: go on with another one."""
 
@@ -1015,6 +1060,10 @@ class HeldJob:
                 outcome["retry"] = "never"
             if isinstance(ended, Retry) and ended.after is not None:
                 outcome["retry_after"] = max(ended.after, 0.0)
+        elif isinstance(ended, Done):
+            outcome = {"outcome": "succeeded", "result": ended.result}
+            if ended.then:
+                outcome["submit"] = [*map(_job_body, ended.then)]
         else:
             outcome = {"outcome": "succeeded", "result": ended}
         return {name: value for name, value in outcome.items() if value is not None}
@@ -1211,8 +1260,8 @@ class _Executor:
 class Worker:
     """Holds jobs of the types that have a handler, runs them in threads, reports how they end.
 
-    A handler gets a `HeldJob`; it returns the result or `NextStage`, or raises `Fail`, `Retry`,
-    `Later` or `Cancelled`. Any other exception fails the attempt.
+    A handler gets a `HeldJob`; it returns the result, `Done` or `NextStage`, or raises `Fail`,
+    `Retry`, `Later` or `Cancelled`. Any other exception fails the attempt.
     `name` is unique among the workers of this key. Give a fixed one: the default is new at each
     start, so *quiet* does not outlast it. `lease_seconds`: else the lease of the type.
     `stop_seconds`: how long handlers may go on after the worker is asked to stop.
@@ -1696,12 +1745,19 @@ def _wire(value: Any) -> Any:
     return round(value.total_seconds()) if isinstance(value, timedelta) else value
 
 
+def _job_body(job: Submission | Mapping[str, Any]) -> dict[str, Any]:
+    if isinstance(job, Submission):
+        return job._body()
+    return {name: _wire(value) for name, value in job.items()}
+
+
 def _submitted(body: Mapping[str, Any]) -> Submitted:
     return Submitted(body["id"], body["created"], body["status"])
 
 
 def _job(body: Mapping[str, Any]) -> Job:
-    values = {part.name: body[part.name] for part in fields(Job)}
+    values = {part.name: body[part.name] for part in fields(Job) if part.name != "parent"}
+    values["parent"] = body.get("parent")
     for name in ("run_at", "held_at", "lease_until", "created_at", "started_at", "finished_at"):
         values[name] = values[name] and _instant(values[name])
     return Job(**values)

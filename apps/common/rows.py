@@ -84,6 +84,11 @@ def _constant(field: models.Field[Any, Any]) -> str:
     return str(int(value)) if isinstance(value, int) else ""
 
 
+def _is_filled(field: models.Field[Any, Any]) -> bool:
+    """Whether the database has its default, so that an INSERT need not name it."""
+    return field.has_db_default() or (field.null and not field.has_default())
+
+
 def _default(field: models.Field[Any, Any]) -> Any:
     value, convert = field.get_default(), _conversion(field)
     return value if convert is None else convert(value)
@@ -140,7 +145,11 @@ def _statement(model: type[models.Model], names: tuple[str, ...]) -> tuple[str, 
     """The statement up to its VALUES, one row of them with the constants written out, and the
     places of columns with long texts."""
     fields = _columns(model)
-    left_out = {f: _constant(f) for n, f in fields.items() if n not in names and not f.primary_key}
+    left_out = {
+        field: _constant(field)
+        for name, field in fields.items()
+        if name not in names and not (field.primary_key or _is_filled(field))
+    }
     for field, constant in left_out.items():
         if not constant:
             raise TypeError(f"{field} has no constant default; name it among the columns")

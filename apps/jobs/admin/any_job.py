@@ -26,7 +26,7 @@ from apps.common.admin.two_tables import TwoTablesAdmin
 from apps.common.filtering import RowFilter
 from apps.jobs.admin import job_columns, job_fields, job_panels
 from apps.jobs.admin.job_forms import HostForm
-from apps.jobs.models import AnyJob
+from apps.jobs.models import AnyJob, bounds_of
 from apps.jobs.rules import transitions, verbs
 from apps.jobs.services import control, find
 from apps.jobs.services.job_filters import JobFilters
@@ -101,7 +101,8 @@ class AnyJobAdmin(RowPageAdmin, TwoTablesAdmin, ServiceModelAdmin, KeysetAdmin):
     # --- the page ---------------------------------------------------------------------------------
     def top_panels(self, request: HttpRequest, row: AnyJob) -> list[Panel]:
         shows_payload = self.has_payload_permission(request, row)
-        return job_panels.above(row, self.get_queryset(request), shows_payload=shows_payload)
+        above = job_panels.above(row, self.get_queryset(request), shows_payload=shows_payload)
+        return [*above, *job_panels.follow_up_panels(row, bounds_of(request.user))]
 
     def aside(self, request: HttpRequest, row: AnyJob) -> list[Panel]:
         return [self.facts(row, job_fields.FACTS)]

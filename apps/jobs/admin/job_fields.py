@@ -44,14 +44,17 @@ _MADE_FOR = tuple(
 )
 
 
+def status_label(job: AnyJob) -> SafeString:
+    """The status in its colour."""
+    words = capfirst(str(job.get_status_display()))
+    return label(words, labels.STATUS_COLOURS.get(job.status, ""))
+
+
 # --- in both --------------------------------------------------------------------------------------
 @column(_("status"))
 def shown_status(job: AnyJob) -> SafeString:
     """The status in its colour, with a note when the job is asked to stop."""
-    status = label(
-        capfirst(str(job.get_status_display())),
-        labels.STATUS_COLOURS.get(job.status, ""),
-    )
+    status = status_label(job)
     if not job.cancel_requested:
         return status
     return noted(status, gettext("Asked to stop"))
@@ -125,6 +128,12 @@ def next_run(job: AnyJob) -> SafeString | None:
 @column(_("submitted by"))
 def submitted_by(job: AnyJob) -> str:
     return shown_actor(job.submitted_by)
+
+
+@column(_("submitted with the end of"))
+def parent_page(job: AnyJob) -> SafeString | None:
+    """The job of which this one is a follow-up; its page is found in the archive, too."""
+    return None if job.parent is None else page_link("jobs_job", job.parent, str(job.parent))
 
 
 @column(_("made for"))
@@ -216,7 +225,7 @@ def holds(job: AnyJob) -> str | None:
 
 # Type, status, attempts and error are in the head.
 FACTS: tuple[Any, ...] = (
-    *("id", key_link, user_link, shown_priority, "stage", holds, made_for),
+    *("id", key_link, user_link, shown_priority, "stage", holds, made_for, parent_page),
     *(time_of("expected_at", _("scheduled for")), next_run, time_of("created_at", _("created"))),
     *(submitted_by, time_of("started_at", _("started")), time_of("finished_at", _("finished"))),
     *(time_of("archived_at", _("archived")), worker_page, only_host, held, lease, deadline),

@@ -22,19 +22,20 @@ from apps.common.admin.display import (
     shown_time,
     translate,
 )
-from apps.common.admin.html import bullets
+from apps.common.admin.html import bullets, page_link
 from apps.common.admin.timeline import Moment
 from apps.common.messages import Reason
 from apps.jobs.admin import job_fields, labels
 from apps.jobs.admin.job_head import head
 from apps.jobs.conf import conf
-from apps.jobs.models import AnyJob, Job
+from apps.jobs.models import AnyJob, Bounds, Job
 from apps.jobs.rules import explain as rules
 from apps.jobs.rules import order, transitions
 from apps.jobs.rules.backoff import backoff_seconds
 from apps.jobs.services import acts
 from apps.jobs.services.counts import jobs_before
 from apps.jobs.services.explain import explain
+from apps.jobs.services.follow import follow_ups
 from apps.jobs.services.type_snapshots import type_snapshots
 from apps.journal.admin import latest_moments
 from apps.journal.models import Source
@@ -58,6 +59,7 @@ REASON_WORDS = {
     rules.NEXT: _("next"),
     rules.PREFERRED: _("preferred"),
 }
+MAX_FOLLOW_UPS = 20
 # Reasons that pass with time are warnings, the rest needs somebody to act.
 _FINE = {rules.RUNNING, rules.NEXT, rules.PREFERRED}
 _PASSING = {
@@ -108,6 +110,27 @@ def if_retried(job: Job) -> Panel | None:
         words = gettext("All %(max)d attempts; after a failure it waits about %(time)s.")
         lines.append(words % {"max": job.max_attempts, "time": wait})
     return Panel(_("If you retry now"), bullets(lines))
+
+
+def follow_up_panels(job: AnyJob, bounds: Bounds) -> list[Panel]:
+    """The jobs within the bounds that it submitted with its end, if there are any."""
+    found = follow_ups(job, bounds=bounds)
+    if not found:
+        return []
+    lines = [
+        {
+            "job": each,
+            "page": page_link(type(each), each.pk, str(each.pk)),
+            "status": job_fields.status_label(each),
+        }
+        for each in found[:MAX_FOLLOW_UPS]
+    ]
+    left = len(found) - len(lines)
+    further = gettext("and %d more") % left if left else ""
+    html = render_to_string(
+        "admin/includes/job_follow_ups.html", {"lines": lines, "further": further}
+    )
+    return [Panel(_("Submitted with its end"), html)]
 
 
 def order_panel(job: Job) -> Panel:

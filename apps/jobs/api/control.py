@@ -12,13 +12,13 @@ from apps.common.api.serializer_fields import Boolean, Instant, Integer, JsonObj
 from apps.common.api.serializers import StrictSerializer
 from apps.common.api.views import ApiView, JsonAnswer
 from apps.common.errors import FieldError, Invalid
-from apps.jobs.api.jobs import find
+from apps.jobs.api.jobs import bounds_of, find
 from apps.jobs.api.shapes import JobDetailOut
-from apps.jobs.models import AnyJob
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY
 from apps.jobs.rules.type_settings import MAX_HOST, MAX_REASON
 from apps.jobs.rules.type_snapshot import RANGES
 from apps.jobs.services import control
+from apps.jobs.services.follow import follow_ups
 
 _MIN_ATTEMPTS, _MAX_ATTEMPTS = (int(each) for each in RANGES["max_attempts"])
 
@@ -126,7 +126,8 @@ class MarkDoneView(ControlView):
         return _answer(request, control.mark_done(job=job, **body, actor=actor_of(request)))
 
 
-def _answer(request: Request, job: AnyJob) -> JsonAnswer:
+def _answer(request: Request, job: Any) -> JsonAnswer:
+    job.follow_ups = follow_ups(job, bounds=bounds_of(request))
     return JsonAnswer(JobDetailOut.of(job, masks=masks_payload(request)))
 
 

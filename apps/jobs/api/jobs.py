@@ -171,14 +171,15 @@ def _submissions(request: Request, body: dict[str, Any]) -> tuple[list[Submissio
             with mistakes:
                 unmask(request, each, "context", field=f"jobs[{position}].context")
         mistakes.raise_all()
-        return [_submission(each) for each in body["jobs"]], True
+        return [submission_of(each) for each in body["jobs"]], True
     if "type" not in body:
         raise Invalid.field("type", MISSING)
     unmask(request, body, "context")
-    return [_submission(body)], False
+    return [submission_of(body)], False
 
 
-def _submission(body: dict[str, Any]) -> Submission:
+def submission_of(body: dict[str, Any]) -> Submission:
+    """The job that a body of this shape wants."""
     if "delay" in body:
         body["delay"] = timedelta(seconds=body["delay"])
     return Submission(**body)

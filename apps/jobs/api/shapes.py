@@ -40,8 +40,18 @@ class JobOut(Answer):
     version = serializers.IntegerField()
 
 
+class FollowUpOut(Answer):
+    id = serializers.CharField(source="pk", help_text="A decimal string.")
+    type = serializers.CharField()
+    key = serializers.CharField()
+    status = serializers.ChoiceField(choices=Job.Status.choices)
+
+
 class ListedJobOut(JobOut):
     archived_at = Instant(allow_null=True, help_text="When it went to the archive.")
+    parent = serializers.CharField(  # type: ignore[assignment]
+        allow_null=True, help_text="The job that submitted it with its end."
+    )
 
 
 class JobDetailOut(ListedJobOut):
@@ -54,6 +64,7 @@ class JobDetailOut(ListedJobOut):
     )
     affinity_host = serializers.CharField(help_text="The only host that may run it. Empty: any.")
     affinity_until = Instant(allow_null=True)
+    follow_ups = FollowUpOut(many=True, help_text="The jobs that it submitted with its end.")
 
 
 class SubmittedOut(Answer):

@@ -11,8 +11,8 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from apps.access.bindings import client_of, job_types_of
-from apps.access.rules.clients import Binding
+from apps.access.bindings import client_of, job_types_of, key_of
+from apps.access.rules.clients import Binding, Scope
 from apps.common import clock
 from apps.common.api.serializer_fields import (
     Choice,
@@ -33,6 +33,7 @@ from apps.common.errors import Invalid, PlatformError
 from apps.common.json.text import BATCH_ITEMS
 from apps.common.messages import wire_time
 from apps.jobs.api.held import HeldOut, held_json
+from apps.jobs.api.jobs import JobBody, submission_of
 from apps.jobs.models import Job
 from apps.jobs.rules.caller import Caller
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY
@@ -57,7 +58,7 @@ _DEFAULT_LIMIT = 100
 _MAX_DELAY = int(MAX_DELAY.total_seconds())
 # What belongs to some outcomes only.
 _FIELDS: Mapping[str, frozenset[str]] = {
-    "succeeded": frozenset({"result"}),
+    "succeeded": frozenset({"result", "submit"}),
     "failed": frozenset({"error", "retry", "retry_after", "exception", "summary"}),
     "stage_done": frozenset({"stage", "context", "priority", "run_at", "delay"}),
     "released": frozenset(),
@@ -108,6 +109,12 @@ class OutcomeBody(StrictSerializer):
     memo = Text(max_length=MAX_MEMO, required=False, allow_blank=True)
     checkpoint = Json(required=False, allow_null=True)
     result = Json(required=False, allow_null=True, help_text="Of a success.")
+    submit = Items(
+        child=JobBody(),
+        max_items=BATCH_ITEMS,
+        required=False,
+        help_text="Jobs that are made with the success, or not at all; needs the scope submit.",
+    )
     error = Text(max_length=MAX_ERROR, required=False, allow_blank=True, help_text="Of a failure.")
     exception = Text(
         max_length=MAX_PATH, required=False, allow_blank=True, help_text="The path of its class."
@@ -248,7 +255,8 @@ class SettleView(WorkView):
         caller, worker, wanted = caller_of(request), body["worker"], body.get("hold")
         if not (body["outcomes"] or wanted):
             raise Invalid.field("outcomes", "Report an outcome, or ask for jobs by hold.")
-        reports = [_outcome(each) for each in body["outcomes"]]
+        may_submit = Scope.SUBMIT in key_of(request).scopes
+        reports = [_outcome(each, may_submit) for each in body["outcomes"]]
         fit = [each for each in reports if isinstance(each, Outcome)]
         given = None
         if wanted is None:
@@ -307,7 +315,7 @@ def _given(given: Given) -> dict[str, Any]:
     }
 
 
-def _outcome(body: Mapping[str, Any]) -> Outcome | PlatformError:
+def _outcome(body: Mapping[str, Any], may_submit: bool) -> Outcome | PlatformError:
     """The reported outcome, or why it cannot be one."""
     end = body["outcome"]
     if misplaced := sorted(body.keys() - _ALWAYS - _FIELDS[end]):
@@ -316,7 +324,11 @@ def _outcome(body: Mapping[str, Any]) -> Outcome | PlatformError:
         return Invalid("Name the next stage.")
     if "run_at" in body and "delay" in body:
         return Invalid("Give run_at or delay, not both.")
+    if "submit" in body and not may_submit:
+        return Invalid("This key may not submit jobs; give it the scope submit, or leave that out.")
     said = {name: body[name] for name in body.keys() - {"id", "lease_token", "outcome"}}
+    if "submit" in said:
+        said["submit"] = tuple(map(submission_of, said["submit"]))
     for name in said.keys() & {"retry_after", "delay"}:
         said[name] = timedelta(seconds=said[name])
     return Outcome(id=body["id"], token=body["lease_token"], end=end, **said)

@@ -6,7 +6,18 @@ from apps.jobs.handlers import Fail, Retry, handler
 def mail(context): ...
 """
 
-from apps.jobs.handlers.contract import Cancelled, Context, Fail, Later, NextStage, Retry
+from apps.jobs.handlers.contract import Cancelled, Context, Done, Fail, Later, NextStage, Retry
 from apps.jobs.handlers.registry import handler
+from apps.jobs.rules.submission import Submission
 
-__all__ = ["Cancelled", "Context", "Fail", "Later", "NextStage", "Retry", "handler"]
+__all__ = [
+    "Cancelled",
+    "Context",
+    "Done",
+    "Fail",
+    "Later",
+    "NextStage",
+    "Retry",
+    "Submission",
+    "handler",
+]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from apps.jobs.errors import LeaseLost
 from apps.jobs.rules import failures
 from apps.jobs.rules.outcome import HeldJob
+from apps.jobs.rules.submission import Submission
 
 MAX_WAIT = timedelta(days=366)
 PROGRESS_SECONDS = 0.5
@@ -135,6 +136,21 @@ class Cancelled(Exception):
 
     def __init__(self, reason: str = failures.AS_ASKED) -> None:
         super().__init__(reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Returned in place of the bare result: the job is done, and the jobs in `then`, 100 at most,
+    are submitted with its end, or neither happens. TypeError for what is no Submission."""
+
+    result: Any = None
+    then: Sequence[Submission] = ()
+
+    def __post_init__(self) -> None:
+        for each in self.then:
+            if not isinstance(each, Submission):
+                kind = type(each).__name__
+                raise TypeError(f"then has {kind}; write Submission(type, context) for each job")
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,8 @@ class JobColumns(models.Model):
     `attempts` counts the holds of the present stage since the last operator's retry, `holds` all.
     `error_key` is that of the journal for what went wrong last, until an attempt ends well.
     `client` is the API key whose worker held it last, "" for a worker in-house.
+    `parent` is the job that submitted it with its end, `depth` how many led to it in this way; NULL
+    for most.
     `version` grows by one with every change of state or setting.
     """
 
@@ -56,7 +58,7 @@ class JobColumns(models.Model):
         YIELDED = transitions.END_YIELDED, _("yielded")  # its worker put it off
         CANCELLED = transitions.END_CANCELLED, _("cancelled")
 
-    refers_to: ClassVar[References] = {"type": ("jobs.JobType",)}
+    refers_to: ClassVar[References] = {"type": ("jobs.JobType",), "parent": ("jobs.Job",)}
 
     id = models.BigIntegerField(_("number"), primary_key=True)
     type = KeyField(_("type"), max_length=MAX_NAME)
@@ -88,6 +90,8 @@ class JobColumns(models.Model):
     error_key = KeyField(_("error key"), max_length=32, blank=True)
     trace_id = KeyField(_("trace"), max_length=64, blank=True)
     submitted_by = models.CharField(_("submitted by"), max_length=160, blank=True)
+    parent = models.BigIntegerField(_("submitted with the end of"), null=True)
+    depth = models.PositiveSmallIntegerField(_("depth"), null=True)
     version = models.PositiveIntegerField(_("version"), default=1)
     created_at = models.DateTimeField(_("created"))
     started_at = models.DateTimeField(_("started"), null=True)

@@ -12,6 +12,7 @@ from apps.jobs.rules import failures, reasons
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.backoff import backoff_seconds
 from apps.jobs.rules.order import order_key
+from apps.jobs.rules.submission import Submission
 from apps.jobs.rules.transitions import LockedJob
 from apps.jobs.rules.type_snapshot import PREFER_ORIGIN, TypeSnapshot
 
@@ -88,6 +89,7 @@ class Outcome:
     not made a time, by which a repeated report would differ. A `checkpoint`, None for none,
     replaces the one that is kept. `exception` is the dotted path of what the handler raised,
     `summary` its class and first line; "" leaves it to be found in the text of `error`.
+    `submit` are jobs to be made with the end of a success.
     `result` is any JSON, None for none; `detail` is what only those are shown of a failure who may
     see results. `reason` is what the platform itself says about it, `type` that of the job, ""
     where the reporter does not know it. `report` is the key of the report if this is not the
@@ -111,6 +113,7 @@ class Outcome:
     priority: int | None = None
     run_at: datetime | None = None
     delay: timedelta | None = None
+    submit: Sequence[Submission] = ()
     reason: str = ""
     type: str = ""
     report: str = ""
@@ -131,6 +134,7 @@ class Outcome:
             and self.detail is None
             and self.context is None
             and self.checkpoint is None
+            and not self.submit
         )
 
     @property

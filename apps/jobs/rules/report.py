@@ -50,6 +50,7 @@ def refused(outcome: Outcome, error: PlatformError) -> Outcome:
         summary="",
         stage=None,
         context=None,
+        submit=(),
         error=f"What the handler returned cannot be kept: {error.detail}",
     )
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -23,9 +23,12 @@ MAX_TRACE = 64
 MAX_ROUTE = 255
 # The longest delay of a job.
 MAX_DELAY = timedelta(days=36_525)
+# Jobs that one attempt submits with its end, and how many jobs may have led to one another.
+MAX_FOLLOW_UPS = 100
+MAX_DEPTH = 100
 
 
-@dataclass(kw_only=True, slots=True)
+@dataclass(slots=True)
 class Submission:
     """One job to be. Either `delay` or `run_at`, neither for now; what is None the type decides.
 
@@ -34,8 +37,9 @@ class Submission:
     """
 
     type: str
-    key: str = ""
     context: dict[str, Any] = field(default_factory=dict)
+    _: KW_ONLY
+    key: str = ""
     run_at: datetime | None = None
     delay: timedelta | None = None
     priority: int | None = None
@@ -54,6 +58,32 @@ class Submission:
         if self.stage is not None:
             return self.stage
         return type_.stages[0] if type_.stages and not type_.has_free_stages else ""
+
+
+_USUAL = Submission("")
+_NAMES = tuple(each.name for each in fields(Submission))
+
+
+def to_json(job: Submission) -> dict[str, Any]:
+    """What it says, as JSON if its context is some; equal for equal submissions."""
+    said = {
+        name: value for name in _NAMES if (value := getattr(job, name)) != getattr(_USUAL, name)
+    }
+    if job.run_at is not None:
+        said["run_at"] = job.run_at.isoformat()
+    if job.delay is not None:
+        said["delay"] = job.delay.total_seconds()
+    return said
+
+
+def from_json(said: Mapping[str, Any]) -> Submission:
+    """The submission of which `to_json` made this."""
+    values = dict(said)
+    if "run_at" in values:
+        values["run_at"] = datetime.fromisoformat(values["run_at"])
+    if "delay" in values:
+        values["delay"] = timedelta(seconds=values["delay"])
+    return Submission(**values)
 
 
 def shard_of(route: str) -> int:

@@ -14,7 +14,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from apps.common import clock, logs
 from apps.common.error_lines import line_of_error
 from apps.common.messages import Message
-from apps.jobs.handlers.contract import Cancelled, Context, Fail, Later, NextStage, Retry
+from apps.jobs.handlers.contract import Cancelled, Context, Done, Fail, Later, NextStage, Retry
 from apps.jobs.handlers.registry import Handler
 from apps.jobs.rules import failures, reasons
 from apps.jobs.rules.outcome import (
@@ -89,6 +89,8 @@ def _returned(value: Any, job: HeldJob) -> Outcome:
             priority=value.priority,
             run_at=None if value.wait is None else clock.now() + value.wait,
         )
+    if isinstance(value, Done):
+        return job.ended(END_SUCCEEDED, result=value.result, submit=tuple(value.then))
     return job.ended(END_SUCCEEDED, result=value)
 
 

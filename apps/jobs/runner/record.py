@@ -32,6 +32,7 @@ from typing import Any, BinaryIO
 from django.conf import settings
 
 from apps.jobs.rules.outcome import Outcome, Records, Seen
+from apps.jobs.rules.submission import from_json, to_json
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +50,7 @@ _AS_TEXT: Mapping[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "retry_after": _SECONDS,
     "delay": _SECONDS,
     "run_at": (datetime.isoformat, datetime.fromisoformat),
+    "submit": (lambda jobs: [*map(to_json, jobs)], lambda said: [*map(from_json, said)]),
 }
 
 
@@ -216,9 +218,9 @@ def _text_of(values: tuple[Any, ...]) -> bytes:
         for name, value, usual in zip(_KEPT, values, _BLANK, strict=True)
         if value is not usual
     }
-    for name in _AS_TEXT.keys() & kept:
-        kept[name] = _AS_TEXT[name][0](kept[name])
     try:
+        for name in _AS_TEXT.keys() & kept:
+            kept[name] = _AS_TEXT[name][0](kept[name])
         return json.dumps(kept).encode()
     except (TypeError, ValueError, RecursionError):
         return b""

@@ -6,7 +6,7 @@ that nobody has locked: promotion and hold, which lose a race by changing fewer 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import reduce
 from typing import Any
@@ -37,12 +37,14 @@ def lock_jobs(ids: Iterable[int], *, skip_locked: bool = False) -> dict[int, Loc
     return read_jobs(LockedJob, ids, exclusive_lock(skip_locked=skip_locked))
 
 
-def move(moves: Sequence[Move]) -> dict[int, Mapping[str, Any]]:
+def move(
+    moves: Sequence[Move], *, between: Callable[[], object] | None = None
+) -> dict[int, Mapping[str, Any]]:
     """Take these arrows; returns what was written of each job, by its number.
 
     What a state means by itself is added here. An UPDATE for each group with the same columns, one
-    INSERT of entries. Conflict when the table has no such arrow, or a row was not locked and has
-    changed.
+    INSERT of entries, with a call `between` them. Conflict when the table has no such arrow, or a
+    row was not locked and has changed.
     """
     written: dict[int, Mapping[str, Any]] = {}
     groups: dict[tuple[Any, ...], dict[int, Mapping[str, Any]]] = {}
@@ -66,6 +68,8 @@ def move(moves: Sequence[Move]) -> dict[int, Mapping[str, Any]]:
                     number=min(rows),
                 )
             )
+    if between is not None:
+        between()
     journal.write([entry for *_move, entry in moves])
     return written
 

@@ -20,6 +20,7 @@ from apps.common.messages import Message as _
 from apps.jobs.errors import LeaseLost, not_held
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.outcome import LOSSES, OUTCOMES, Outcome
+from apps.jobs.rules.submission import Submission, to_json
 from apps.jobs.rules.transitions import LockedJob
 from apps.journal.models import JournalEntry, Source
 
@@ -62,11 +63,15 @@ def _key_of(values: tuple[Any, ...]) -> str:
         if value is not usual and not (isinstance(value, str) and value == usual)
     }
     try:
-        text = json.dumps(said, sort_keys=True, default=repr)
+        text = json.dumps(said, sort_keys=True, default=_told)
     except (TypeError, ValueError, RecursionError) as error:
         # Such a report is refused, and so is any other for the same reason.
         text = repr(error)
     return _hash(text)
+
+
+def _told(value: object) -> object:
+    return to_json(value) if isinstance(value, Submission) else repr(value)
 
 
 # Most jobs of a batch end alike.

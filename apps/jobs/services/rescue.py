@@ -23,10 +23,12 @@ from apps.jobs import wakeup
 from apps.jobs.conf import conf
 from apps.jobs.models import Job, JobType
 from apps.jobs.rules import transitions as t
+from apps.jobs.rules.caller import IN_HOUSE
 from apps.jobs.rules.outcome import OUTCOMES, Outcome, Records, found_outcome
 from apps.jobs.rules.report import refused, validate
 from apps.jobs.rules.transitions import LockedJob
 from apps.jobs.rules.type_snapshot import TypeSnapshot
+from apps.jobs.services.follow import refusals
 from apps.jobs.services.move import lock_jobs
 from apps.jobs.services.protection import lock_states
 from apps.jobs.services.register import WorkerKey
@@ -188,6 +190,8 @@ def _outcome(job: LockedJob, end: str, seen: Records, type_: TypeSnapshot) -> Ou
     if found.end in OUTCOMES:
         try:
             validate(found, job, type_)
+            if found.submit and (unfit := refusals([found], IN_HOUSE)):
+                raise unfit[job.id]
         except PlatformError as error:
             return refused(found, error)
     return found

@@ -25,6 +25,7 @@ from apps.jobs.rules.outcome import Next, Outcome
 from apps.jobs.rules.report import as_counted, validate
 from apps.jobs.rules.transitions import LockedJob
 from apps.jobs.rules.type_snapshot import TypeSnapshot
+from apps.jobs.services import follow
 from apps.jobs.services.find import holders_of
 from apps.jobs.services.hold import running_under
 from apps.jobs.services.move import attempt_facts, entry_of, lock_jobs, move
@@ -100,6 +101,8 @@ def settle_locked(
     ends: list[tuple[LockedJob, Outcome]] = []
     late: list[Outcome] = []
     first: dict[int, Outcome] = {}
+    leading = [each for each in outcomes if each.submit]
+    unfit = follow.refusals(leading, caller) if leading else {}
     for each in outcomes:
         if each.id in first:
             continue
@@ -115,6 +118,8 @@ def settle_locked(
         else:
             try:
                 validate(each, job, types[job.type])
+                if each.id in unfit:
+                    raise unfit[each.id]
             except PlatformError as error:
                 answers[each.id] = Invalid(error.detail)
             else:
@@ -233,7 +238,11 @@ def end_attempts(
             changes["lease_token"] = ""
         entry = entry_of(job, outcome.end, after.status, now, **facts)
         moves.append((rules.arrow_of(outcome, after), job, changes, entry))
-    move(moves)
+    if any(outcome.submit for _, outcome in ends):
+        entries = [entry for *_move, entry in moves]
+        move(moves, between=lambda: follow.submit([*zip(ends, entries, strict=True)]))
+    else:
+        move(moves)
     if states:
         counted = [
             (job.type, job.held_at, outcome.is_failure)

@@ -15,7 +15,7 @@ import difflib
 import json
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import DatabaseError, connection
 
@@ -81,8 +81,20 @@ _COLUMNS = (
     "created_at",
 )
 _ID, _UNIQUE_KEY, _CONTEXT, _STATUS = map(_COLUMNS.index, ("id", "unique_key", "context", "status"))
+# Of follow-ups.
+_UNDER = ("parent", "depth")
 Row = tuple[Any, ...]
-_PLATFORM = Bounds()
+# The bounds of the platform's own code.
+PLATFORM = Bounds()
+
+
+class Parent(NamedTuple):
+    """The job that submits others with its end, and how deep these are."""
+
+    id: int
+    depth: int
+
+
 _FOREIGN_USER = _(
     "Only jobs of some executors are within reach here; write the name of one of their users as "
     "user_id."
@@ -131,7 +143,7 @@ def submit(
         route_key=route_key,
         trace_id=trace_id,
     )
-    return _submit([job], by=by, bounds=bounds or _PLATFORM, path="")[0]
+    return _submit([job], by=by, bounds=bounds or PLATFORM, path="")[0]
 
 
 def submit_many(
@@ -142,10 +154,23 @@ def submit_many(
     Types outside the bounds count as unknown. Invalid names wrong fields as `jobs[3].type`.
     Conflict when an open twin is outside the bounds.
     """
-    return _submit(submissions, by=by, bounds=bounds or _PLATFORM, path="jobs[{}].")
+    return _submit(submissions, by=by, bounds=bounds or PLATFORM, path="jobs[{}].")
 
 
-def _submit(jobs: Sequence[Submission], *, by: str, bounds: Bounds, path: str) -> list[Submitted]:
+def submit_under(jobs: Sequence[tuple[Parent, Submission]], *, by: str) -> list[Submitted]:
+    """Make these jobs, which `faults_of` found no fault with, each under its parent."""
+    parents = [parent for parent, _job in jobs]
+    return _submit([job for _parent, job in jobs], by=by, bounds=PLATFORM, path="", under=parents)
+
+
+def _submit(
+    jobs: Sequence[Submission],
+    *,
+    by: str,
+    bounds: Bounds,
+    path: str,
+    under: Sequence[Parent] = (),
+) -> list[Submitted]:
     if not jobs:
         return []
     now = clock.now()
@@ -155,6 +180,8 @@ def _submit(jobs: Sequence[Submission], *, by: str, bounds: Bounds, path: str) -
     _check(jobs, known, bounds, now, path)
     contexts = _texts(jobs, path)
     rows = _rows(jobs, contexts, known, now, by)
+    if under:
+        rows = [(*row, *parent) for row, parent in zip(rows, under, strict=True)]
     if any(row[_UNIQUE_KEY] is not None for row in rows):
         answers = _insert_unless_open(rows, bounds)
     else:
@@ -229,7 +256,7 @@ def _faults(
 ) -> Iterator[FieldError]:
     if type_ is None:
         yield unknown_type(job.type, bounds.types)
-    elif bounds is not _PLATFORM and registry.is_closed(job.type):
+    elif bounds is not PLATFORM and registry.is_closed(job.type):
         message = _SYSTEM if registry.is_system(job.type) else _FOR_CODE
         yield FieldError("type", "invalid", Message(message, name=job.type))
     if users is not None and job.user_id not in users:
@@ -333,7 +360,7 @@ def _insert(rows: list[Row]) -> None:
         _insert_together(rows)
         return
     try:
-        insert_values(Job, _COLUMNS, rows)
+        insert_values(Job, _columns_of(rows), rows)
     except DatabaseError as error:
         if connection.in_atomic_block or not is_retryable(error):
             raise
@@ -343,7 +370,11 @@ def _insert(rows: list[Row]) -> None:
 @transactional
 def _insert_together(rows: list[Row]) -> None:
     for start in range(0, len(rows), MAX_AT_ONCE):
-        insert_values(Job, _COLUMNS, rows[start : start + MAX_AT_ONCE])
+        insert_values(Job, _columns_of(rows), rows[start : start + MAX_AT_ONCE])
+
+
+def _columns_of(rows: Sequence[Row]) -> tuple[str, ...]:
+    return _COLUMNS if not rows or len(rows[0]) == len(_COLUMNS) else (*_COLUMNS, *_UNDER)
 
 
 @transactional

@@ -172,6 +172,7 @@ def test_detail_has_what_lists_leave_out(api: ContractClient) -> None:
         "order_key",
         "affinity_host",
         "affinity_until",
+        "follow_ups",
     }
     assert {name: detail[name] for name in row} == row
     assert (detail["context"], detail["order_key"]) == ({"to": "a"}, job.order_key)

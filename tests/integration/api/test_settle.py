@@ -102,6 +102,45 @@ def test_putting_off_without_any_change_is_a_failure(
     assert events_of(after.pk) == ["failed"]
 
 
+def test_jobs_submitted_with_an_end_are_made_with_it_or_the_outcome_is_refused(
+    api: ContractClient, api_for: ApiFor
+) -> None:
+    """A refusal changes nothing: the worker reports again. A repeat makes no second one."""
+    job_type("receipt")
+    for wrong in (
+        [{"type": "recipe"}],
+        [{"type": "receipt"}] * 101,
+        [{"type": "receipt", "key": "é"}],
+    ):
+        [job] = held(api)
+        report = said(job, "succeeded", submit=wrong)
+        if wrong[0].get("key"):
+            assert api.post(SETTLE, {"worker": "pi-1", "outcomes": [report]}).status_code == 400
+        else:
+            assert words(settle(api, report)) == ["invalid"]
+        assert row(int(job["id"])).status == "running"
+        misplaced = said(job, "failed", submit=[{"type": "receipt"}])
+        assert words(settle(api, misplaced)) == ["invalid"]
+        assert words(settle(api, said(job, "succeeded"))) == ["succeeded"]
+
+    [job] = held(api)
+    report = said(job, "succeeded", submit=[{"type": "receipt", "key": "r-1", "delay": 60}])
+    assert words(settle(api, report)) == words(settle(api, report)) == ["succeeded"]
+
+    [made] = Job.objects.filter(type="receipt")
+    assert (made.key, made.status, str(made.parent)) == ("r-1", "scheduled", job["id"])
+    parent, child = (api.get(f"/api/v1/jobs/{each}/").json() for each in (job["id"], made.pk))
+    [follow_up] = parent["follow_ups"]
+    assert (parent["parent"], child["parent"], child["follow_ups"]) == (None, job["id"], [])
+    assert follow_up == {"id": child["id"], "type": "receipt", "key": "r-1", "status": "scheduled"}
+
+    mute = api_for(scopes=["hold"])
+    [job] = held(mute)
+    [answer] = settle(mute, said(job, "succeeded", submit=[{"type": "receipt"}]))
+    assert (answer["code"], "scope submit" in answer["message"]) == ("invalid", True)
+    assert Job.objects.filter(type="receipt").count() == 1
+
+
 def test_checkpoint_may_come_with_an_end(api: ContractClient) -> None:
     [job] = held(api)
 

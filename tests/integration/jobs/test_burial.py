@@ -15,7 +15,7 @@ import pytest
 from django.db import connections
 
 from apps.common import clock
-from apps.jobs.handlers import Fail, Later, NextStage, Retry
+from apps.jobs.handlers import Done, Fail, Later, NextStage, Retry, Submission
 from apps.jobs.models import Job, Worker
 from apps.jobs.rules.outcome import Outcome
 from apps.jobs.runner import drain as drain_module
@@ -151,6 +151,8 @@ ENDS: list[tuple[Any, tuple[str, int, str]]] = [
     (float("nan"), ("failed", 1, "What the handler returned cannot be kept")),
     ("x" * 5000, ("ready", 1, "The worker was lost before the result was stored.")),
     (object(), ("ready", 1, "The worker was lost before the result was stored.")),
+    (Done({"n": 1}, then=[Submission("film", {"of": 9}, key="next")]), ("succeeded", 1, "")),
+    (Done(then=[Submission("nothing")]), ("failed", 1, "What the handler returned cannot be kept")),
 ]
 
 
@@ -191,6 +193,9 @@ def test_what_had_ended_is_settled_as_it_ended(
     assert row(numbers[5]).run_at - before >= timedelta(hours=1)
     assert {row(number).last_end for number in numbers[7:9]} == {"failed"}
     assert row(numbers[-1]).last_end == "lost"
+    assert row(numbers[9]).result == {"n": 1}
+    [next_one] = Job.objects.exclude(parent=None)
+    assert (next_one.parent, next_one.key, next_one.context) == (numbers[9], "next", {"of": 9})
 
 
 def test_frozen_process_starts_nothing_when_it_goes_on_after_its_leases(
@@ -333,6 +338,7 @@ def test_every_part_of_an_outcome_is_kept() -> None:
         **{field.name: field.name for field in fields(Outcome) if field.name != "id"},
         **{"retry_after": timedelta(seconds=1.5), "delay": timedelta(hours=1)},
         **{"run_at": clock.now(), "priority": 3, "type": ""},
+        "submit": [Submission("mail", {"a": 1}, key="k", delay=timedelta(minutes=1))],
     }
     made = record.Record()
     made.begin(given["token"])

@@ -60,6 +60,19 @@ def test_result_is_reported_with_the_next_hold(jobs: Jobs, worker: sdk.Worker) -
     assert first == {"worker": "pi-1", "host": worker.host, "types": ["mail"], "limit": 2}
 
 
+def test_jobs_are_submitted_with_the_end(jobs: Jobs, worker: sdk.Worker) -> None:
+    receipt = sdk.Submission("receipt", {"n": 1}, key="r-1", priority=0, delay=timedelta(minutes=1))
+    done = sdk.Done({"sent": 1}, then=[receipt, {"type": "mail"}])
+    assert outcome_of(jobs, worker, lambda held: done) == {
+        "outcome": "succeeded",
+        "result": {"sent": 1},
+        "submit": [
+            {"type": "receipt", "context": {"n": 1}, "key": "r-1", "priority": 0, "delay": 60},
+            {"type": "mail"},
+        ],
+    }
+
+
 def test_name_is_host_process_and_chance(stub: Stub) -> None:
     one, other = (sdk.Worker(stub.url, "a.b", host="pi") for _ in range(2))
     assert one.name.startswith("pi:")

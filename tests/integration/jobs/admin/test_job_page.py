@@ -21,6 +21,7 @@ from apps.jobs.admin.job_panels import REASON_WORDS
 from apps.jobs.models import Job, JobType
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.explain import CODES
+from apps.jobs.rules.submission import Submission
 from apps.journal.models import JournalEntry
 from tests import factories
 from tests.frozen import FrozenClock
@@ -65,9 +66,28 @@ def test_page_says_what_a_retry_would_meet(role_client: Any) -> None:
     shown = text[text.index("If you retry now") :]
     assert "3 ready jobs" in shown
     assert "No live worker runs jobs of type mail" in shown
-    assert "All 3 attempts; after a failure it waits about 30.0 s." in shown
+    assert "All 3 attempts; after a failure it waits about 30 s." in shown
     assert row(number).status == t.FAILED
     assert "If you retry now" not in text_of(page_of(role_client("viewer"), number))
+
+
+def test_page_leads_to_the_jobs_submitted_with_its_end_and_back(admin_client: Client) -> None:
+    job_type("receipt")
+    job_type()
+    [number] = jobs()
+    then = [Submission("receipt", key=f"r-{n}") for n in range(22)]
+    end(take()[0], submit=then)
+    made = Job.objects.filter(parent=number).order_by("id")
+
+    page = page_of(admin_client, number)
+
+    assert "Submitted with its end" in text_of(page)
+    assert "and 2 more" in text_of(page)
+    links = [f"/admin/jobs/job/{each.pk}/change/" in page.content.decode() for each in made]
+    assert links == [True] * 20 + [False] * 2
+    child = page_of(admin_client, made[0].pk)
+    assert f"/admin/jobs/job/{number}/change/" in child.content.decode()
+    assert "Submitted with its end" not in text_of(child)
 
 
 def test_attempt_that_ends_while_its_page_is_made_is_shown_once(
