@@ -885,14 +885,17 @@ class Retry(Exception):
 
 
 class Later(Exception):
-    """Raised by a handler: go on at this time, or after it; the attempt does not count.
+    """Raised by a handler: go on at this time, or after it, in seconds or as timedelta; the attempt
+    does not count.
 
     A time counts by the clock of the server, a duration from when the server hears of it. If the
-    clock of this machine may be wrong, give a duration. None at all, `timedelta(0)`, is for a
-    worker that stops; otherwise it changes nothing and counts as a failure.
+    clock of this machine may be wrong, give a duration. None at all, 0, is for a worker that stops;
+    otherwise it changes nothing, and the attempt fails when that happens 100 times in a row.
     """
 
-    def __init__(self, run_at: datetime | timedelta) -> None:
+    def __init__(self, run_at: datetime | timedelta | float) -> None:
+        if isinstance(run_at, (int, float)):
+            run_at = timedelta(seconds=run_at)
         super().__init__(f"the handler goes on later: {run_at}")
         self.run_at = run_at
 
@@ -1069,7 +1072,7 @@ class HeldJob:
         return {name: value for name, value in outcome.items() if value is not None}
 
     def _encoded(self, outcome: Mapping[str, Any]) -> bytes:
-        goes_on = outcome["outcome"] in ("failed", "yielded", "released")
+        goes_on = outcome["outcome"] in ("failed", "yielded", "interrupted", "released")
         named = {"id": self.id, "lease_token": self._token, **outcome}
         return _json(named, self._unsent if goes_on else "")
 
@@ -1175,7 +1178,7 @@ class _Executor:
             for _, jobs in self.runs.values():
                 for job in jobs:
                     # Elsewhere only when this process has ended.
-                    self.report(job, {"outcome": "yielded", "delay": _DELIVERY})
+                    self.report(job, {"outcome": "interrupted", "delay": _DELIVERY})
                     self.returned += not job.lost
                     job.lost = True
             self.runs.clear()

@@ -39,6 +39,8 @@ class Plan:
     port: int
     headers: Mapping[str, str]
     greeting: str
+    # How long handlers may go on after a stop.
+    handler_seconds: float = 0.0
 
     def answers(self) -> bool:
         """Whether the web process answers; it does so before it is ready for everything."""
@@ -56,6 +58,7 @@ class Plan:
         supervisor = Supervisor(
             self.parts,
             logs=Path(self.logs),
+            handler_seconds=self.handler_seconds,
             show=lambda line: show(f"{time.strftime('%H:%M:%S')} {line}"),
         )
         return supervisor.run(is_ready=self.answers, on_ready=self._greet)

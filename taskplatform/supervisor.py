@@ -204,8 +204,16 @@ class Child:
 class Supervisor:
     """Runs the parts until a signal stops them. For the main thread, which receives signals."""
 
-    def __init__(self, parts: Sequence[Part], *, logs: Path, show: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        parts: Sequence[Part],
+        *,
+        logs: Path,
+        show: Callable[[str], None],
+        handler_seconds: float = 0.0,
+    ) -> None:
         self._logs = logs
+        self._handler_seconds = handler_seconds
         self._show = show
         self._children = [Child(part, logs, show) for part in parts]
         self._leaders = [child for child in self._children if child.part.leads]
@@ -286,12 +294,14 @@ class Supervisor:
             child.start_when_due()
 
     def _stop(self) -> None:
-        """Stop the leading parts, then the others, and kill what is left after STOP_SECONDS."""
+        """Stop the leading parts, then the others, and kill what is left after STOP_SECONDS and the
+        time that handlers have."""
         requests = self._stop_requests
         began = time.monotonic()
+        seconds_of_all = self._handler_seconds + STOP_SECONDS
         for group, awaited, seconds in (
             (self._leaders, self._leaders, HEAD_START_SECONDS),
-            (set(self._children) - set(self._leaders), self._children, STOP_SECONDS),
+            (set(self._children) - set(self._leaders), self._children, seconds_of_all),
         ):
             for child in group:
                 # A part that is still starting has nothing to finish, and granian loses a SIGTERM

@@ -93,7 +93,7 @@ class JobsConf(Conf):
         maximum=100_000,
     )
     JOB_STOP_SECONDS = integer(
-        8,
+        30,
         "Seconds that the handlers of a worker may run on after it was asked to stop.",
         minimum=0,
         maximum=3600,

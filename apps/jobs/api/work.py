@@ -63,6 +63,7 @@ _FIELDS: Mapping[str, frozenset[str]] = {
     "stage_done": frozenset({"stage", "context", "priority", "run_at", "delay"}),
     "released": frozenset(),
     "yielded": frozenset({"stage", "context", "priority", "run_at", "delay"}),
+    "interrupted": frozenset({"run_at", "delay"}),
     "cancelled": frozenset(),
 }
 _ALWAYS = frozenset({"id", "lease_token", "outcome", "memo", "checkpoint"})

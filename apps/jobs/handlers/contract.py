@@ -106,13 +106,15 @@ class Retry(Exception):
 
 
 class Later(Exception):
-    """Go on at this time, or after it; the attempt does not count.
+    """Go on at this time, or after it, a timedelta or seconds; the attempt does not count.
 
-    None at all, `timedelta(0)`, is for a process that stops; otherwise it changes nothing and
-    counts as a failure. ValueError for a time without a zone.
+    None at all, 0, is for a process that stops; otherwise it changes nothing, and the attempt fails
+    when that happens 100 times in a row. ValueError for a time without a zone.
     """
 
-    def __init__(self, run_at: datetime | timedelta) -> None:
+    def __init__(self, run_at: datetime | timedelta | float) -> None:
+        if isinstance(run_at, int | float):
+            run_at = timedelta(seconds=run_at)
         super().__init__(f"the handler goes on later: {run_at}")
         if isinstance(run_at, datetime) and run_at.tzinfo is None:
             raise ValueError(f"{run_at.isoformat()} needs a time zone")

@@ -56,6 +56,7 @@ class JobColumns(models.Model):
         STAGE_DONE = transitions.END_STAGE_DONE, _("stage done")
         RELEASED = transitions.END_RELEASED, _("released")
         YIELDED = transitions.END_YIELDED, _("yielded")  # its worker put it off
+        INTERRUPTED = transitions.END_INTERRUPTED, _("interrupted")  # its worker stopped
         CANCELLED = transitions.END_CANCELLED, _("cancelled")
 
     refers_to: ClassVar[References] = {"type": ("jobs.JobType",), "parent": ("jobs.Job",)}

@@ -13,6 +13,14 @@ NO_REASON = _("it failed without saying why")
 RESULT_LOST = _("The worker was lost before the result was stored.")
 NO_HANDLER = _("No handler runs jobs of type {type} here.")
 AS_ASKED = _("cancelled as asked for")
+UNCHANGED = _(
+    "it was put off {count} times in a row without a change of its stage, its context, its "
+    "checkpoint or its time"
+)
+INTERRUPTED = _(
+    "its worker stopped in the middle of it {count} times in a row, and it kept no checkpoint "
+    "meanwhile; give it more time by JOB_STOP_SECONDS, or have it keep checkpoints"
+)
 
 # --- http_request, and channels of alerts over HTTP -----------------------------------------------
 NO_METHOD = _("{method} is no method; use {methods}.")

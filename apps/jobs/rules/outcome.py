@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -23,8 +23,11 @@ OUTCOMES = (
     t.END_STAGE_DONE,
     t.END_RELEASED,
     t.END_YIELDED,
+    t.END_INTERRUPTED,
     t.END_CANCELLED,
 )
+# Those that put the job off: it goes on later, and the attempt is not counted.
+PUT_OFF = (t.END_YIELDED, t.END_INTERRUPTED)
 RETRY_BY_POLICY, RETRY_NEVER = "policy", "never"
 # After the time that the other side asked for, but no later than the policy would at most.
 RETRY_AS_ASKED = "asked"
@@ -38,6 +41,7 @@ _ARROWS = {
     t.END_STAGE_DONE: "stage_done",
     t.END_RELEASED: "release",
     t.END_YIELDED: "yield",
+    t.END_INTERRUPTED: "yield",
     t.END_CANCELLED: "end_cancelled",
     t.END_LOST: "rescue",
     t.END_TIMED_OUT: "rescue",
@@ -93,7 +97,7 @@ class Outcome:
     `result` is any JSON, None for none; `detail` is what only those are shown of a failure who may
     see results. `reason` is what the platform itself says about it, `type` that of the job, ""
     where the reporter does not know it. `report` is the key of the report if this is not the
-    outcome as it was reported.
+    outcome as it was reported, and `noted` what the journal keeps beside the usual.
     """
 
     id: int
@@ -117,6 +121,7 @@ class Outcome:
     reason: str = ""
     type: str = ""
     report: str = ""
+    noted: Mapping[str, Any] | None = None
 
     @property
     def is_failure(self) -> bool:
@@ -207,7 +212,7 @@ def next_of(
         return _again(0, outcome.due_at(now) or now, now)
     if outcome.end == t.END_RELEASED:
         return _again(max(0, job.attempts - 1), now, now)
-    if outcome.end == t.END_YIELDED:
+    if outcome.end in PUT_OFF:
         return _again(max(0, job.attempts - 1), outcome.due_at(now) or now, now)
     why = _why_final(job, outcome, type_, now)
     if why:
@@ -291,7 +296,7 @@ def changes_of(
             "sequence": 0,
             "progress": None,
         }
-    elif outcome.end == t.END_YIELDED:
+    elif outcome.end in PUT_OFF:
         changes |= {"stage": outcome.stage or job.stage, "priority": priority}
     if outcome.context is not None:
         changes["context"] = outcome.context

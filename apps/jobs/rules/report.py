@@ -9,14 +9,22 @@ from typing import Any
 from apps.common.errors import Invalid, PlatformError
 from apps.common.json_rules import check_json, check_size, check_text
 from apps.common.readers import is_key
+from apps.jobs.rules import failures
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY
-from apps.jobs.rules.outcome import OUTCOMES, RETRY_NEVER, Outcome
+from apps.jobs.rules.outcome import OUTCOMES, PUT_OFF, RETRY_NEVER, Outcome
 from apps.jobs.rules.submission import MAX_STAGE, context_faults, number_faults
 from apps.jobs.rules.transitions import LockedJob
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 
-_UNCHANGED = "it was put off without a change of its stage, its context or its time"
+# At that many times in a row without a change, an attempt that is put off has failed.
+MOST_IN_A_ROW = {t.END_YIELDED: 100, t.END_INTERRUPTED: 21}
+_UNCHANGED = {
+    t.END_YIELDED: failures.UNCHANGED,
+    t.END_INTERRUPTED: failures.INTERRUPTED,
+}
+# In the data of the entry: how many times so far, and the number of the last checkpoint.
+IN_A_ROW, SEQUENCE = "in_a_row", "sequence"
 
 
 def validate(outcome: Outcome, job: LockedJob, type_: TypeSnapshot) -> None:
@@ -32,7 +40,7 @@ def validate(outcome: Outcome, job: LockedJob, type_: TypeSnapshot) -> None:
         check_size(outcome.checkpoint, field="checkpoint")
     if outcome.memo:
         check_text(outcome.memo, field="memo")
-    if outcome.end in (t.END_STAGE_DONE, t.END_YIELDED):
+    if outcome.end in (t.END_STAGE_DONE, *PUT_OFF):
         _validate_step(outcome, job, type_)
 
 
@@ -55,20 +63,29 @@ def refused(outcome: Outcome, error: PlatformError) -> Outcome:
     )
 
 
-def as_counted(
-    outcome: Outcome, now: datetime, *, stage: str, context: Any, report: str
-) -> Outcome:
-    """The outcome, as a failure if it puts the job off and changes nothing: `stage` and `context`
-    are those of the job. Such a job would come back for ever."""
+def changes_nothing(
+    outcome: Outcome, now: datetime, *, stage: str, context: Any, checkpoint: Any
+) -> bool:
+    """Whether it puts the job off and leaves it as it is: the others are those of the job. One
+    that its worker interrupts is changed by its checkpoints alone."""
+    if outcome.checkpoint is not None and outcome.checkpoint != checkpoint:
+        return False
     if outcome.end != t.END_YIELDED:
-        return outcome
+        return outcome.end == t.END_INTERRUPTED
     due_at = outcome.due_at(now)
     is_later = due_at is not None and due_at > now
     is_changed = outcome.context is not None and outcome.context != context
-    if is_later or is_changed or outcome.stage not in (None, stage):
-        return outcome
+    return not (is_later or is_changed or outcome.stage not in (None, stage))
+
+
+def as_counted(outcome: Outcome, in_a_row: int, *, sequence: int, report: str) -> Outcome:
+    """The outcome of an attempt that was put off without a change, so many times in a row: at some
+    time a failure, because such a job would come back for ever."""
+    if in_a_row < MOST_IN_A_ROW[outcome.end]:
+        return replace(outcome, noted={IN_A_ROW: in_a_row, SEQUENCE: sequence})
     plain = Outcome(id=outcome.id, token=outcome.token, end=t.END_FAILED, type=outcome.type)
-    return replace(plain, error=_UNCHANGED, checkpoint=outcome.checkpoint, report=report)
+    error = _UNCHANGED[outcome.end].format(count=in_a_row)
+    return replace(plain, error=error, checkpoint=outcome.checkpoint, report=report)
 
 
 def _validate_step(outcome: Outcome, job: LockedJob, type_: TypeSnapshot) -> None:

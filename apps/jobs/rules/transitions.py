@@ -30,6 +30,7 @@ END_LOST = "lost"  # its worker died or stopped renewing the lease
 END_STAGE_DONE = "stage_done"
 END_RELEASED = "released"
 END_YIELDED = "yielded"  # its worker put it off; not counted
+END_INTERRUPTED = "interrupted"  # its worker stopped in good order meanwhile; not counted
 END_CANCELLED = "cancelled"
 
 SYSTEM, WORKER, OPERATOR = "system", "worker", "operator"

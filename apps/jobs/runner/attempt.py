@@ -28,6 +28,7 @@ from apps.jobs.rules.outcome import (
 from apps.jobs.rules.transitions import (
     END_CANCELLED,
     END_FAILED,
+    END_INTERRUPTED,
     END_RELEASED,
     END_STAGE_DONE,
     END_SUCCEEDED,
@@ -105,7 +106,7 @@ def _put_off(later: Later, job: HeldJob, is_stopping: bool) -> Outcome:
 def interrupted(job: HeldJob, parting: timedelta) -> Outcome:
     """The process was asked to stop and ends during the handler: the job goes on elsewhere when it
     has ended, and nobody pays for a deploy."""
-    return job.ended(END_YIELDED, delay=parting, reason=reasons.WORKER_STOPPED)
+    return job.ended(END_INTERRUPTED, delay=parting, reason=reasons.WORKER_STOPPED)
 
 
 def _after(error: BaseException, job: HeldJob) -> Outcome:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +11,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from apps.common import clock
-from apps.common.db import fetch, placeholders, table, transactional
+from apps.common.db import fetch, fetch_each, placeholders, table, transactional
 from apps.common.error_lines import line_of_text
 from apps.common.errors import Conflict, Invalid, PlatformError
 from apps.jobs import wakeup
@@ -22,7 +23,7 @@ from apps.jobs.rules import reasons
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.caller import IN_HOUSE, Caller
 from apps.jobs.rules.outcome import Next, Outcome
-from apps.jobs.rules.report import as_counted, validate
+from apps.jobs.rules.report import IN_A_ROW, SEQUENCE, as_counted, changes_nothing, validate
 from apps.jobs.rules.transitions import LockedJob
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services import follow
@@ -33,9 +34,10 @@ from apps.jobs.services.protection import count_ends, lock_states
 from apps.jobs.services.repeats import STALE, earlier_reports, late_answer, report_key
 from apps.jobs.services.type_snapshots import type_snapshots
 from apps.journal import services as journal
+from apps.journal.models import JournalEntry, Source
 
 # Ends that say nothing of what the handler depends on.
-_UNJUDGED = frozenset({t.END_RELEASED, t.END_YIELDED, t.END_CANCELLED, t.END_LOST})
+_UNJUDGED = frozenset({t.END_RELEASED, *rules.PUT_OFF, t.END_CANCELLED, t.END_LOST})
 
 
 def settle(*, outcomes: Sequence[Outcome], caller: Caller = IN_HOUSE) -> list[str | PlatformError]:
@@ -143,24 +145,56 @@ def _is_running_under(token: str, job: LockedJob) -> bool:
 def _as_counted(
     ends: Sequence[tuple[LockedJob, Outcome]], now: datetime
 ) -> Sequence[tuple[LockedJob, Outcome]]:
-    """The ends, where a job that is put off without any change has failed."""
-    yielded = [each.id for _, each in ends if each.end == t.END_YIELDED]
-    if not yielded:
+    """The ends, where a job that is put off without any change again and again has failed."""
+    put_off = [each.id for _, each in ends if each.end in rules.PUT_OFF]
+    if not put_off:
         return ends
-    contexts = dict(Job.objects.filter(pk__in=yielded).values_list("pk", "context"))
+    columns = ("pk", "context", "checkpoint", "sequence")
+    rows = {pk: row for pk, *row in Job.objects.filter(pk__in=put_off).values_list(*columns)}
+    idle = {
+        job.id: rows[job.id][2]
+        for job, each in ends
+        if job.id in rows
+        and changes_nothing(
+            each, now, stage=job.stage, context=rows[job.id][0], checkpoint=rows[job.id][1]
+        )
+    }
+    # One that was put off for the first time has no entry of the kind before this.
+    again = [job.id for job, each in ends if job.id in idle and job.last_end == each.end]
+    before = _in_a_row({number: idle[number] for number in again}) if again else {}
     return [
         (
             job,
             as_counted(
                 each,
-                now,
-                stage=job.stage,
-                context=contexts.get(job.id),
-                report=report_key(each) if job.id in contexts else "",
-            ),
+                before.get(job.id, 0) + 1,
+                sequence=idle[job.id],
+                report=report_key(each),
+            )
+            if job.id in idle
+            else each,
         )
         for job, each in ends
     ]
+
+
+def _in_a_row(sequences: Mapping[int, int]) -> dict[int, int]:
+    """How many times in a row these jobs were put off without a change before, since the checkpoint
+    of that number."""
+    rows = fetch_each(
+        (
+            f"SELECT subject_id, data FROM {table(JournalEntry)} "
+            "WHERE source = %s AND subject_id = %s ORDER BY id DESC LIMIT 1",
+            [Source.JOB, number],
+        )
+        for number in sequences
+    )
+    found = {}
+    for number, text in rows:
+        data = json.loads(text or "{}")
+        if data.get(SEQUENCE) == sequences[number]:
+            found[number] = data[IN_A_ROW]
+    return found
 
 
 def _types_of(outcomes: Sequence[Outcome]) -> set[str]:
@@ -263,6 +297,8 @@ def _facts(job: LockedJob, outcome: Outcome, after: Next) -> dict[str, Any]:
         data = {**data, "exception": outcome.exception}
     if outcome.summary and outcome.summary != line_of_text(outcome.error_text):
         data = {**data, "summary": outcome.summary}
+    if outcome.noted:
+        data = {**data, **outcome.noted}
     if outcome.detail is not None:
         data = {**data, "detail": outcome.detail}
     return {

@@ -58,6 +58,7 @@ JOB_ENDS = {
             ("stage_done", STAGE_DONE),
             ("released", RELEASED),
             ("yielded", RELEASED),
+            ("interrupted", RELEASED),
         )
         for state in _WAITING
     },
@@ -71,6 +72,7 @@ JOB_ENDS = {
             "stage_done",
             "released",
             "yielded",
+            "interrupted",
             "cancelled",
         )
     },

@@ -21,6 +21,7 @@ from django.core.management.base import BaseCommand
 from django.db import DatabaseError, connections
 
 from apps.asyncflow.conf import conf as asyncflow
+from apps.jobs.conf import conf as jobs
 from taskplatform import startup, web
 from taskplatform.demo.company import ANN
 from taskplatform.startup import CannotStart
@@ -81,6 +82,7 @@ class Command(BaseCommand):
                 port=self.port,
                 headers=self._headers,
                 greeting=self._greeting(password, key),
+                handler_seconds=jobs.JOB_STOP_SECONDS,
             )
             become_supervisor(plan, lock=lock)
 

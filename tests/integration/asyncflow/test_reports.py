@@ -10,6 +10,7 @@ import pytest
 
 from apps.common import clock
 from apps.jobs.models import Job, JobType
+from apps.jobs.rules.report import MOST_IN_A_ROW
 from apps.journal.models import JournalEntry
 from tests.frozen import FrozenClock
 from tests.history import move
@@ -79,11 +80,12 @@ def test_waiting_again_with_another_time_or_context_is_not_counted(
 
 
 def test_waiting_again_unchanged_is_counted_so_that_it_ends(
-    calls: Calls, frozen_clock: FrozenClock
+    calls: Calls, frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A task whose context its worker cannot read comes back for ever with asyncflow's server."""
+    monkeypatch.setitem(MOST_IN_A_ROW, "yielded", 1)
     calls.create(task_context="not JSON")
-    for _ in range(3):
+    for _ in range(4):
         [task] = calls.hold()
         code = calls.set(task["task_id"], "waiting", task_context="not JSON", task_stage="")
         assert code == 0

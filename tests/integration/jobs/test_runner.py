@@ -288,4 +288,4 @@ def test_job_whose_handler_outlasts_a_stop_is_put_back_and_uses_up_no_attempt(
 
     drained(process)
 
-    assert seen == [(0, "scheduled", 0, True, ["yielded"])]
+    assert seen == [(0, "scheduled", 0, True, ["interrupted"])]

@@ -14,8 +14,9 @@ from apps.common.errors import PlatformError
 from apps.jobs.models import Job, TypeState
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.outcome import Outcome
+from apps.jobs.rules.report import MOST_IN_A_ROW
 from apps.jobs.services import control, discard, type_snapshots
-from apps.jobs.services.leases import progress
+from apps.jobs.services.leases import checkpoint, progress
 from apps.jobs.services.settle import settle
 from apps.journal.models import JournalEntry
 from apps.journal.services import error_key
@@ -204,6 +205,47 @@ def test_stages_that_end_together_each_keep_their_own_context() -> None:
 
     kept = [row(number).context for number in numbers]
     assert kept == [{"position": 0}, {"page": 1}, {"position": 2}]
+
+
+def test_what_is_put_off_again_and_again_without_a_change_counts_at_last(
+    monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+) -> None:
+    """100 times by its handler, and at the 21st by a worker that stops; a change, a checkpoint or
+    another end in between begins anew, and what is put off to a time is put off for ever."""
+    assert MOST_IN_A_ROW == {"yielded": 100, "interrupted": 21}
+    for how in MOST_IN_A_ROW:
+        monkeypatch.setitem(MOST_IN_A_ROW, how, 3)
+    steps: list[tuple[str, list[Any], int]] = [
+        ("yielded", [{}, {}, {}], 1),
+        ("interrupted", [{}, {"delay": timedelta(0)}, {}], 1),
+        ("yielded", [{}, {}, {"context": {"n": 1}}, {}, {}], 0),
+        ("yielded", [{}, {}, {"checkpoint": 1}, {}, {}], 0),
+        ("yielded", [{}, {}, "checkpoint", {}], 0),
+        ("interrupted", [{}, {}, "checkpoint", {}], 0),
+        ("interrupted", [{}, {}, {"checkpoint": 1}, {"checkpoint": 2}, {}], 0),
+        ("yielded", [{}, {}, "released", {}, {}], 0),
+        ("yielded", [{"delay": timedelta(seconds=-1)}, {}, {"checkpoint": None}], 1),
+        ("yielded", [{"delay": timedelta(milliseconds=1)}] * 4, 0),
+    ]
+    for how, ends, attempts in steps:
+        with subtests.test(how=how, ends=ends):
+            job_type()
+            [number] = jobs()
+            for at, said in enumerate(ends):
+                Job.objects.filter(pk=number).update(status="ready")
+                [held] = take(1)
+                if said == "released":
+                    end(held, "released")
+                elif said == "checkpoint":
+                    checkpoint(job=held.id, token=held.token, data=at, sequence=at)
+                    end(held, how)
+                else:
+                    end(held, how, **said)
+            assert row(number).attempts == attempts
+            assert (row(number).last_end == "failed") == bool(attempts)
+            if attempts:
+                assert "3 times in a row" in row(number).memo
+            Job.objects.all().delete()
 
 
 def test_progress_is_a_percentage() -> None:

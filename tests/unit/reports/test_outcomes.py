@@ -34,6 +34,9 @@ ENDINGS = [
     ("yielded", "running", "ready", "released"),
     ("yielded", "running", "scheduled", "released"),
     ("yielded", "running", "cancelled", "cancelled"),
+    ("interrupted", "running", "ready", "released"),
+    ("interrupted", "running", "scheduled", "released"),
+    ("interrupted", "running", "cancelled", "cancelled"),
     ("cancelled", "running", "cancelled", "cancelled"),
     ("gave_up", "ready", "failed", "failed"),
     ("gave_up", "scheduled", "failed", "failed"),
@@ -58,7 +61,7 @@ def test_every_end_of_an_attempt_that_can_be_is_counted() -> None:
     arrows = [arrow for arrow in t.ARROWS.values() if t.RUNNING in arrow.sources]
     states = {state for arrow in arrows for state in arrow.targets} - {t.RUNNING}
     counted = {(event, after) for event, before, after in JOB_ENDS if before == t.RUNNING}
-    again = {*(t.END_FAILED, t.END_STAGE_DONE, t.END_RELEASED, t.END_YIELDED), *outcome.LOSSES}
+    again = {t.END_FAILED, t.END_STAGE_DONE, t.END_RELEASED, *outcome.PUT_OFF, *outcome.LOSSES}
     possible = {
         *product(again, t.WAITING),
         *product(events - {t.END_SUCCEEDED}, {t.CANCELLED}),

@@ -132,7 +132,7 @@ def test_handler_that_does_not_end_is_failed_and_retried_at_once(jobs: Jobs, stu
     assert jobs.await_outcomes() == [
         {
             "id": "7",
-            "outcome": "yielded",
+            "outcome": "interrupted",
             "delay": 5.0,
             "checkpoint": {"part": 3},
         }
