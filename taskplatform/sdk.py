@@ -37,6 +37,7 @@ import secrets
 import signal
 import socket
 import ssl
+import sys
 import threading
 import time
 import traceback
@@ -60,6 +61,7 @@ __all__ = [
     "Done",
     "Ending",
     "Fail",
+    "FakeClient",
     "HeldJob",
     "Job",
     "Later",
@@ -1679,6 +1681,85 @@ class Worker:
             self._beats._call("/workers/leave/", {"name": self.name}, bool, self._given_up)
         except PlatformError as error:
             logger.warning("%s could not leave: %s", self.name, error)
+
+
+class FakeClient(Client):
+    """A client for tests: it calls nobody, keeps what is submitted, and runs handlers of a worker.
+
+    client = FakeClient()
+    place_order(client)
+    assert client.submitted("mail") == [{"type": "mail", "context": {"to": "ann@example.com"}}]
+    outcome = client.perform(worker, "mail", {"to": "ann@example.com"})
+    assert outcome == {"outcome": "succeeded", "result": {"sent": 1}}
+    """
+
+    def __init__(self) -> None:
+        super().__init__("http://fake.invalid", "fake.key")
+        self._made: list[dict[str, Any]] = []
+
+    def submitted(self, type: str) -> list[dict[str, Any]]:  # noqa: A002 - the name on the wire
+        """The jobs of the type as the API would get them, in their order."""
+        return [job for job in self._made if job["type"] == type]
+
+    def perform(
+        self,
+        worker: Worker,
+        type: str,  # noqa: A002 - the name on the wire
+        context: Mapping[str, Any] | None = None,
+        **more: Any,
+    ) -> dict[str, Any]:
+        """The outcome as the API would get it of the worker's handler for one job. `more` are
+        fields of a held job, such as `key`, `attempt` and `checkpoint`. LookupError without a
+        handler."""
+        if type not in worker._executor.handlers:
+            known = ", ".join(worker._executor.handlers) or "none"
+            raise LookupError(f"the worker has no handler of {type!r}; it has: {known}")
+        function, size = worker._executor.handlers[type]
+        now = datetime.now(timezone.utc)  # noqa: UP017 - Python 3.9
+        body = {
+            **{"id": "1", "type": type, "key": "", "user_id": "", "stage": "", "trace_id": ""},
+            **{"attempt": 1, "max_attempts": 3, "checkpoint": None, "sequence": 0},
+            **{"cancel_requested": False, "lease_token": "", "context": dict(context or {})},
+            "lease_until": _wire(now + timedelta(hours=1)),
+            **more,
+        }
+        answer = _Answer({"now": _wire(now)}, 0.0, time.monotonic())
+        job = HeldJob(json.loads(_json(body)), answer, _Executor(1))
+        # No checkpoint waits for a server.
+        job._known = sys.maxsize
+        ended: Any
+        try:
+            ended = next(iter(function([job]))) if size else function(job)
+        except BaseException as error:  # noqa: BLE001 - as in the worker
+            ended = error
+        outcome: dict[str, Any] = json.loads(_json(job._outcome(ended), job._unsent))
+        return outcome
+
+    def _call(
+        self,
+        path: str,
+        body: Mapping[str, Any] | bytes | None,
+        read: Callable[[_Answer], T],
+        stop: threading.Event | None = None,
+        *,
+        max_bytes: int = _MAX_BODY_BYTES,
+        at_most: float = math.inf,
+    ) -> T:
+        if path != "/jobs/" or not isinstance(body, Mapping):
+            raise PlatformError(f"{type(self).__name__} answers submissions only, not {path}")
+        said = json.loads(_json(body))
+        said.pop("request_id", None)
+        answers = [self._keep(job) for job in said.get("jobs", [said])]
+        return read(_Answer({"jobs": answers} if "jobs" in said else answers[0], 0.0))
+
+    def _keep(self, job: dict[str, Any]) -> dict[str, Any]:
+        named = job["type"], job.get("key", "")
+        for at, other in enumerate(self._made):
+            if job.get("unique") and (other["type"], other.get("key", "")) == named:
+                return {"id": str(at + 1), "created": False, "status": "ready"}
+        self._made.append(job)
+        status = "scheduled" if job.get("delay") or job.get("run_at") else "ready"
+        return {"id": str(len(self._made)), "created": True, "status": status}
 
 
 def _checked_address(base_url: str) -> urllib.parse.SplitResult:

@@ -28,7 +28,7 @@ from apps.access.rules import keys
 from apps.access.services import create_client
 from apps.common import clock
 from apps.jobs.handlers import checks
-from apps.jobs.runner import worker
+from apps.jobs.services.types import make_types
 
 DATABASE_SECONDS = 30.0
 ADMIN = "admin"
@@ -135,7 +135,7 @@ def ensure_handlers() -> None:
     problems = checks.problems()
     if problems:
         raise CannotStart(" ".join(problems))
-    worker.make_types()
+    make_types(actor="worker")
 
 
 def redis_problem() -> str:

@@ -144,6 +144,8 @@ def django_db_setup(
     from django.db import connection
     from django.test.utils import setup_databases, teardown_databases
 
+    from tests.emptying import empty_database
+
     migrated = migrated_once(run_folder(tmp_path_factory))
     name = f"test_taskplatform_{secrets.token_hex(4)}"
     if is_mariadb():
@@ -155,6 +157,8 @@ def django_db_setup(
     connection.settings_dict["TEST"]["NAME"] = name
     with django_db_blocker.unblock():
         made = setup_databases(verbosity=0, interactive=False, keepdb=True)
+        # Tests make the types that they want; `migrate` has made those of all handlers.
+        empty_database()
     yield
     with django_db_blocker.unblock():
         teardown_databases(made, verbosity=0)

@@ -29,7 +29,6 @@ def empty_database(*_test_case: object) -> None:
     if _made != _kept_rows():
         call_command("flush", verbosity=0, interactive=False, reset_sequences=False)
         _made[:] = _kept_rows()
-        return
     kept = {model._meta.db_table for model in KEPT}
     names = connection.introspection.django_table_names(only_existing=True, include_views=False)
     tables = [name for name in names if name not in kept]

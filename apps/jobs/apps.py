@@ -1,8 +1,26 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
 from importlib.util import find_spec
+from typing import Any
 
 from django.apps import AppConfig
 from django.core.checks import Tags, register
+from django.db import DEFAULT_DB_ALIAS
+from django.db.models.signals import post_migrate
 from django.utils.translation import gettext_lazy as _
+
+
+def _make_types(*, using: str, plan: Sequence[tuple[object, bool]] = (), **_: Any) -> None:
+    """Make the types of all handlers, so that a web process that starts before any worker takes
+    jobs of them. Not on the way back, when the table may lack columns."""
+    from apps.jobs.handlers import registry
+    from apps.jobs.services import types
+
+    is_way_back = any(backwards for _migration, backwards in plan)
+    # Handlers that are wrong are said by the checks.
+    if using == DEFAULT_DB_ALIAS and not is_way_back and not registry.known.problems:
+        types.make_types(actor="migrate")
 
 
 class JobsConfig(AppConfig):
@@ -33,6 +51,7 @@ class JobsConfig(AppConfig):
         )
         directory.register(Binding.JOB_TYPES, found)
         declared_in(types.schemas_with_secrets)
+        post_migrate.connect(_make_types, sender=self, dispatch_uid="jobs.types")
         register(checks.check_handlers)
         register(checks.check_types, Tags.database)
         tidy.register("workers", forget_gone)

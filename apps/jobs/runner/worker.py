@@ -16,15 +16,15 @@ from celery import signals
 from django.conf import settings
 from django.db import DatabaseError, connections
 
-from apps.jobs.conf import READY_MADE, conf
-from apps.jobs.handlers import checks, registry
+from apps.jobs.conf import conf
+from apps.jobs.handlers import checks
 from apps.jobs.rules.slots import LANES
 from apps.jobs.runner.drain import Drain
 from apps.jobs.runner.heartbeat import Heartbeat
 from apps.jobs.runner.process import Node, Process
 from apps.jobs.runner.scan import scan
 from apps.jobs.runner.watchdog import Caretaker, Watchdog
-from apps.jobs.services.types import ensure_types
+from apps.jobs.services.types import make_types
 
 logger = logging.getLogger(__name__)
 
@@ -75,15 +75,7 @@ def verify() -> None:
     problems = checks.problems()
     if problems:
         raise WorkerCannotStart("\n".join(problems))
-    make_types()
-
-
-def make_types() -> None:
-    """Make a job type for each handler that has none; for ready-made ones on wish: every key that
-    submits jobs could keep workers busy with them."""
-    unwanted = {*READY_MADE} - {*conf.JOB_READY_MADE}
-    handlers = {n: entry for n, entry in registry.known.handlers.items() if n not in unwanted}
-    ensure_types(handlers, {name: entry.settings for name, entry in handlers.items()}, actor=_ACTOR)
+    make_types(actor=_ACTOR)
 
 
 def start_process(node: Node) -> Process:

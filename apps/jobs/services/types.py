@@ -19,7 +19,7 @@ from apps.common.messages import Message, joined
 from apps.common.messages import Message as _
 from apps.common.readers import is_key
 from apps.jobs import wakeup
-from apps.jobs.conf import conf
+from apps.jobs.conf import READY_MADE, conf
 from apps.jobs.handlers import registry
 from apps.jobs.models import Job, JobType, TypeState
 from apps.jobs.rules import breaker, retention, type_settings
@@ -213,6 +213,15 @@ def ensure_types(
         else:
             made.append(name)
     return made
+
+
+def make_types(*, actor: str) -> list[str]:
+    """Make a job type for each handler of this process that has none; for ready-made ones on wish:
+    every key that submits jobs could keep workers busy with them. Returns the names of the new."""
+    unwanted = {*READY_MADE} - {*conf.JOB_READY_MADE}
+    handlers = {n: entry for n, entry in registry.known.handlers.items() if n not in unwanted}
+    settings = {name: entry.settings for name, entry in handlers.items()}
+    return ensure_types(handlers, settings, actor=actor)
 
 
 # --- the steps ----------------------------------------------------------------------------------

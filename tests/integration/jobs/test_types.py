@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.core.management.sql import emit_post_migrate_signal
 
 from apps.common import clock
 from apps.common.errors import Conflict, Invalid
+from apps.jobs.handlers import handler
 from apps.jobs.models import JobType, TypeState
 from apps.jobs.rules.type_settings import FRACTIONS, OPEN, SETTINGS
 from apps.jobs.rules.type_snapshot import RANGES
@@ -148,3 +151,18 @@ def test_types_are_made_anew_only_when_their_rows_have_changed() -> None:
     assert type_snapshots(max_age=0)["mail"].weight == 7
     JobType.objects.filter(name="fax").delete()
     assert [*type_snapshots(max_age=0)] == ["mail"]
+
+
+def test_migrate_makes_the_types_of_all_handlers_and_keeps_those_there_are(
+    handle: Callable[..., Any],
+) -> None:
+    """So a web process that is deployed before any worker takes their jobs."""
+    handle("mail", lambda context: None, weight=7)
+    handler("film", weight=3)(lambda context: None)
+    emit_post_migrate_signal(verbosity=0, interactive=False, db="default")
+    made = dict(JobType.objects.values_list("name", "weight"))
+    assert (made["mail"], made["film"], "bulk" in made) == (7, 3, True)
+
+    JobType.objects.all().delete()
+    emit_post_migrate_signal(verbosity=0, interactive=False, db="default", plan=[(None, True)])
+    assert not JobType.objects.exists()
