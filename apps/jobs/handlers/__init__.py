@@ -7,7 +7,7 @@ def mail(context): ...
 """
 
 from apps.jobs.handlers.contract import Cancelled, Context, Done, Fail, Later, NextStage, Retry
-from apps.jobs.handlers.registry import handler
+from apps.jobs.handlers.registry import around, handler
 from apps.jobs.rules.submission import Submission
 
 __all__ = [
@@ -19,5 +19,6 @@ __all__ = [
     "NextStage",
     "Retry",
     "Submission",
+    "around",
     "handler",
 ]

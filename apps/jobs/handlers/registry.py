@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -12,6 +12,7 @@ from django.conf import settings
 from apps.common.errors import FieldError
 from apps.jobs.models import JobType
 from apps.jobs.rules import type_settings
+from apps.jobs.rules.outcome import HeldJob
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -34,7 +35,7 @@ class Handler:
     @property
     def location(self) -> str:
         """The module and name of the function."""
-        return f"{self.function.__module__}.{self.function.__qualname__}"
+        return path_of(self.function)
 
     @property
     def is_system(self) -> bool:
@@ -43,11 +44,18 @@ class Handler:
         return any(module == f"{app}.handlers" for app in settings.HANDLER_APPS)
 
 
+# Given the attempt, a generator that yields once: while the handler runs.
+Hook = Callable[[HeldJob], Generator[None, None, None]]
+H = TypeVar("H", bound=Hook)
+
+
 @dataclass(slots=True)
 class Registry:
     """The handlers of one process, and their errors."""
 
     handlers: dict[str, Handler] = field(default_factory=dict)
+    # Run around each attempt, the first one outermost.
+    hooks: list[Hook] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
     def add(self, handler: Handler, problem: str = "") -> None:
@@ -86,6 +94,24 @@ def handler(
     return register
 
 
+def around(hook: H) -> H:
+    """Run the generator around each attempt in-house: what is before its `yield`, the handler, the
+    rest. What the handler raises is raised by the `yield`, too, and ends the attempt in any case.
+
+        @around
+        def tracing(job):
+            with tracer.start_as_current_span(job.type):
+                yield
+
+    What a hook itself raises fails the attempt, with the name of the hook.
+    """
+    if not inspect.isgeneratorfunction(hook):
+        known.problems.append(f"{path_of(hook)} is no generator; let it yield once.")
+    elif hook not in known.hooks:
+        known.hooks.append(hook)
+    return hook
+
+
 def find(name: str) -> Handler | None:
     """The handler of that name; None when this process has none."""
     return known.handlers.get(name)
@@ -116,6 +142,10 @@ def is_closed(job_type: str) -> bool:
 def closed_types() -> frozenset[str]:
     """The job types that only code submits jobs of."""
     return frozenset(filter(is_closed, names()))
+
+
+def path_of(function: Callable[..., Any]) -> str:
+    return f"{function.__module__}.{function.__qualname__}"
 
 
 def _argument_count(function: Callable[..., Any]) -> int:

@@ -6,6 +6,7 @@ import logging
 import traceback
 from collections.abc import Callable, Collection
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from django.db import connections
@@ -14,6 +15,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from apps.common import clock, logs
 from apps.common.error_lines import line_of_error
 from apps.common.messages import Message
+from apps.jobs.handlers import registry
 from apps.jobs.handlers.contract import Cancelled, Context, Done, Fail, Later, NextStage, Retry
 from apps.jobs.handlers.registry import Handler
 from apps.jobs.rules import failures, reasons
@@ -34,6 +36,7 @@ from apps.jobs.rules.transitions import (
     END_SUCCEEDED,
     END_YIELDED,
 )
+from apps.jobs.runner import hooks
 from apps.jobs.services import leases
 
 logger = logging.getLogger(__name__)
@@ -61,16 +64,10 @@ def _called(handler: Handler | None, job: HeldJob, is_stopping: Callable[[], boo
         each.alias for each in connections.all(initialized_only=True) if _is_inside(each)
     ]
     try:
-        if handler.is_long:
-            context = Context(
-                job,
-                is_stopping=is_stopping,
-                store_checkpoint=leases.checkpoint,
-                store_progress=leases.progress,
-            )
-            returned = handler.function(job.context, context)
+        if registry.known.hooks:
+            returned = hooks.within(job, partial(_call, handler, job, is_stopping))
         else:
-            returned = handler.function(job.context)
+            returned = _call(handler, job, is_stopping)
         return _returned(returned, job)
     except BaseException as error:  # noqa: BLE001 - also sys.exit() only ends the attempt
         if isinstance(error, Later):
@@ -78,6 +75,19 @@ def _called(handler: Handler | None, job: HeldJob, is_stopping: Callable[[], boo
         return _after(error, job)
     finally:
         _leave_no_transaction(were_inside)
+
+
+def _call(handler: Handler, job: HeldJob, is_stopping: Callable[[], bool]) -> Any:
+    """What the handler returns."""
+    if handler.is_long:
+        context = Context(
+            job,
+            is_stopping=is_stopping,
+            store_checkpoint=leases.checkpoint,
+            store_progress=leases.progress,
+        )
+        return handler.function(job.context, context)
+    return handler.function(job.context)
 
 
 def _returned(value: Any, job: HeldJob) -> Outcome:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
+
+from django.db import transaction
 
 from apps.common.db import exclusive_lock, placeholders, table
 from apps.common.errors import Conflict
@@ -20,6 +22,7 @@ from apps.jobs.models import AnyJob, Job
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.transitions import LockedJob
 from apps.jobs.services.rows import read_jobs
+from apps.jobs.signals import job_ended
 from apps.journal import services as journal
 from apps.journal.models import Source
 
@@ -71,7 +74,21 @@ def move(
     if between is not None:
         between()
     journal.write([entry for *_move, entry in moves])
+    if job_ended.has_listeners():
+        transaction.on_commit(partial(_tell, [entry for *_move, entry in moves]))
     return written
+
+
+def _tell(entries: Sequence[journal.Entry]) -> None:
+    """Tell the receivers of the jobs that have ended by these entries."""
+    for entry in entries:
+        if entry.to_state in t.FINAL and entry.to_state != entry.from_state:
+            job_ended.send_robust(
+                sender=None,
+                number=entry.subject_id,
+                type=entry.type_or_task,
+                status=entry.to_state,
+            )
 
 
 def require_arrow(job: LockedJob | Job, arrow: str, target: str | None = None) -> None:

@@ -1,0 +1,191 @@
+"""Hooks: generators around each attempt, and the signal that a job has ended."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.db import transaction
+
+from apps.jobs.handlers import Fail, Later, around
+from apps.jobs.handlers.registry import known
+from apps.jobs.models import Job
+from apps.jobs.runner.process import Process
+from apps.jobs.services import control
+from apps.jobs.signals import job_ended
+from tests.frozen import FrozenClock
+from tests.jobs import drained, end, events_of, held_jobs, jobs, rescue, row
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+Make = Callable[..., Any]
+Steps = list[Any]
+
+
+@pytest.fixture(autouse=True)
+def no_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known, "hooks", [])
+    monkeypatch.setattr(known, "problems", [])
+    monkeypatch.setattr(job_ended, "receivers", [])
+    job_ended.sender_receivers_cache.clear()
+
+
+def run_of(process: Process) -> Job:
+    [number] = jobs(1)
+    drained(process)
+    return row(number)
+
+
+def test_hooks_run_around_each_attempt_and_see_how_it_ends(handle: Make, process: Process) -> None:
+    steps: Steps = []
+
+    def hook(name: str) -> None:
+        @around
+        def named(job: Any) -> Iterator[None]:
+            steps.append(f"{name} {job.type} {job.attempt}")
+            try:
+                yield
+            except Fail as error:
+                steps.append(f"{name}: {error}")
+                raise
+            steps.append(f"{name} ends")
+
+    hook("outer")
+    hook("inner")
+
+    @around
+    def keeps_it(job: Any) -> Iterator[None]:
+        try:
+            yield
+        except Fail as error:
+            steps.append(repr(error))
+
+    ends: Steps = [None]
+
+    def mail(context: Any) -> None:
+        steps.append("runs")
+        if ends[0]:
+            raise ends[0]
+
+    handle("mail", mail)
+    assert run_of(process).status == "succeeded"
+    assert steps == ["outer mail 1", "inner mail 1", "runs", "inner ends", "outer ends"]
+
+    steps.clear()
+    ends[0] = Fail("no address")
+    job = run_of(process)
+    assert (job.status, job.memo) == ("failed", "no address")
+    assert steps[3:] == ["Fail('no address')", "inner: no address", "outer: no address"]
+
+    ends[0] = Later(60)
+    assert run_of(process).last_end == "yielded"
+
+
+def _raises_before(job: Any) -> Iterator[None]:
+    raise LookupError("no tracer")
+    yield
+
+
+def _raises_after(job: Any) -> Iterator[None]:
+    yield
+    raise LookupError("no tracer")
+
+
+def _replaces(job: Any) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        raise LookupError("no tracer")
+
+
+def _yields_not(job: Any) -> Iterator[None]:
+    if job is None:
+        yield
+
+
+def _yields_twice(job: Any) -> Iterator[None]:
+    yield
+    yield
+
+
+@pytest.mark.parametrize(
+    "hook", [_raises_before, _raises_after, _replaces, _yields_not, _yields_twice]
+)
+def test_a_hook_that_fails_fails_the_attempt_with_its_name(
+    handle: Make, process: Process, hook: Any
+) -> None:
+    around(hook)
+    handle("mail", lambda context: None)
+    job = run_of(process)
+    assert (job.status, job.last_end, job.attempts) == ("scheduled", "failed", 1)
+    assert f"HookFailed: The hook {__name__}.{hook.__name__}" in job.memo
+
+
+def test_what_is_no_generator_is_said_before_a_worker_starts() -> None:
+    around(lambda job: None)  # type: ignore[arg-type, return-value]
+    [problem] = known.problems
+    assert "is no generator" in problem
+
+
+@contextmanager
+def told() -> Iterator[Steps]:
+    heard: Steps = []
+
+    def hear(sender: Any, number: int, type: str, status: str, **_: Any) -> None:  # noqa: A002
+        assert not transaction.get_connection().in_atomic_block
+        heard.append((number, type, status))
+
+    job_ended.connect(hear)
+    yield heard
+
+
+def test_the_signal_comes_after_the_commit_of_each_end_and_of_nothing_else(
+    frozen_clock: FrozenClock,
+) -> None:
+    def deaf(**_: Any) -> None:
+        raise LookupError("not listening")
+
+    job_ended.connect(deaf)
+    held = held_jobs(5, max_attempts=1)
+    with told() as heard:
+        end(held[0])
+        end(held[0])
+        end(held[1], "failed")
+        end(held[2], "released")
+        control.cancel(job=row(held[2].id), actor="admin:ann", reason="no more", force=False)
+        with pytest.raises(ZeroDivisionError), transaction.atomic():
+            end(held[3])
+            raise ZeroDivisionError
+        assert heard == [
+            (held[0].id, "mail", "succeeded"),
+            (held[1].id, "mail", "failed"),
+            (held[2].id, "mail", "cancelled"),
+        ]
+        heard.clear()
+        frozen_clock.advance(hours=1)
+        rescue(frozen_clock)
+        assert sorted(heard) == [(each.id, "mail", "failed") for each in held[3:]]
+    assert events_of(held[0].id) == ["succeeded"]
+
+
+def test_the_readme_shows_what_runs(handle: Make, process: Process) -> None:
+    text = (settings.BASE_DIR / "apps/jobs/README.md").read_text()
+    [shown] = [each for each in re.findall(r"```python\n(.*?)```", text, re.S) if "@around" in each]
+
+    class Tracer:
+        spans: list[str] = []
+
+        @contextmanager
+        def start_as_current_span(self, name: str) -> Iterator[None]:
+            self.spans.append(name)
+            yield
+
+    names: dict[str, Any] = {"tracer": Tracer(), "statistics": Counter()}
+    exec(compile(shown, "hooks.py", "exec"), names)  # noqa: S102
+    handle("mail", lambda context: None)
+    run_of(process)
+    assert (Tracer.spans, names["statistics"]) == (["mail"], {("mail", "succeeded"): 1})
