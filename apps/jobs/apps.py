@@ -54,6 +54,7 @@ class JobsConfig(AppConfig):
         post_migrate.connect(_make_types, sender=self, dispatch_uid="jobs.types")
         register(checks.check_handlers)
         register(checks.check_types, Tags.database)
+        register(checks.check_settings, Tags.database)
         tidy.register("workers", forget_gone)
         tidy.register("buckets", forget_buckets)
         tidy.register("requests", forget_requests)

@@ -67,6 +67,7 @@ FOR_PROGRAMS = (
     "apps/access/rules/keys.py",
     "apps/access/schema.py",
     "apps/*/conf.py",
+    "apps/jobs/testing.py",
     "apps/common/api/filter_fields.py",
     "apps/common/api/middleware.py",
     "apps/common/api/paging.py",

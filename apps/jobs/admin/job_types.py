@@ -27,7 +27,7 @@ from apps.common.admin.display import (
     translate,
 )
 from apps.common.admin.filters import list_filters
-from apps.common.admin.html import link, list_url
+from apps.common.admin.html import bullets, link, list_url
 from apps.common.admin.time_inputs import InstantField
 from apps.common.errors import Conflict
 from apps.jobs.admin import labels, type_words
@@ -102,7 +102,7 @@ class JobTypeAdmin(RecordedAdmin, ServiceModelAdmin):
     search_fields = ("name", "title")
     search_help_text = _("Part of a name or title")
     ordering = ("name",)
-    actions = ("pause", "resume", "reset_breaker")
+    actions = ("pause", "resume", "reset_breaker", "take_code")
     custom_urls = (
         ("handlers/", HANDLERS_URL, handlers_view),
         ("pools/", "jobs_jobtype_pools", pools_view),
@@ -228,6 +228,9 @@ class JobTypeAdmin(RecordedAdmin, ServiceModelAdmin):
             context["header_tabs"] = tabs_of(context["original"], HISTORY)
         return page  # type: ignore[no-any-return]
 
+    def top_panels(self, request: HttpRequest, row: JobType) -> list[Panel]:
+        return _code_panels(row)
+
     def buttons(self, request: HttpRequest, row: JobType) -> list[Button]:
         return [*pool_buttons(request, self, row), *super().buttons(request, row)]
 
@@ -259,6 +262,20 @@ class JobTypeAdmin(RecordedAdmin, ServiceModelAdmin):
         return types.resume_type(job_type=row, reason=reason, actor=actor)
 
     @reason_action(
+        description=_("Take those of the code"),
+        permission="operate",
+        question=_("The settings that differ become those that the handler names."),
+        done=ngettext_lazy("%d job type changed.", "%d job types changed."),
+        icon="code",
+        offered=lambda job_type: bool(registry.differences(job_type)),
+    )
+    def take_code(self, row: JobType, *, reason: str, actor: str) -> object:
+        found = registry.differences(row)
+        if not found:
+            return False
+        return types.update_type(job_type=row, changes=found, actor=actor, reason=reason)
+
+    @reason_action(
         description=_("Close the breaker"),
         permission="operate",
         question=_("All jobs of this type may run again. Failures are counted from zero."),
@@ -268,6 +285,22 @@ class JobTypeAdmin(RecordedAdmin, ServiceModelAdmin):
     )
     def reset_breaker(self, row: JobType, *, reason: str, actor: str) -> object:
         return types.reset_breaker(job_type=row, actor=actor, reason=reason)
+
+
+def _code_panels(job_type: JobType) -> list[Panel]:
+    """Where its settings and those of its handler in the code differ."""
+    fields: Any = JobType._meta
+    words = gettext("%(setting)s: here %(here)s, in the code %(code)s")
+    lines = [
+        words
+        % {
+            "setting": fields.get_field(name).verbose_name,
+            "here": shown_text(str(getattr(job_type, name)), limit=80),
+            "code": shown_text(str(value), limit=80),
+        }
+        for name, value in registry.differences(job_type).items()
+    ]
+    return [Panel(_("Other settings than in the code"), bullets(lines))] if lines else []
 
 
 def _states(job_type: Any) -> list[tuple[str, str]]:

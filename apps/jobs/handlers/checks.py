@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from django.core.checks import CheckMessage, Error
+from django.core.checks import CheckMessage, Error, Info
 from django.db import DatabaseError
 
 from apps.jobs.handlers import registry
@@ -37,6 +37,30 @@ def check_types(*, databases: Sequence[str] | None = None, **_: Any) -> list[Che
             id="jobs.E002",
         )
         for type_, name in unknown
+    ]
+
+
+def check_settings(*, databases: Sequence[str] | None = None, **_: Any) -> list[CheckMessage]:
+    """A note for each type whose settings are not those of the code; the table wins."""
+    if not databases or "default" not in databases:
+        return []
+    try:
+        types = list(JobType.objects.filter(name__in=registry.names()).order_by("name"))
+    except DatabaseError:
+        return []
+    return [
+        Info(
+            f"The job type {type_.name} has other settings than its handler: "
+            + ", ".join(
+                f"{name} {getattr(type_, name)!r}, in the code {value!r}"
+                for name, value in found.items()
+            )
+            + ".",
+            hint='The table wins. "Take those of the code" is on the page of the type.',
+            id="jobs.I001",
+        )
+        for type_ in types
+        if (found := registry.differences(type_))
     ]
 
 

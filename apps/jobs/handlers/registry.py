@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from django.conf import settings
 
 from apps.common.errors import FieldError
+from apps.common.json_rules import is_same
 from apps.jobs.models import JobType
 from apps.jobs.rules import type_settings
 from apps.jobs.rules.outcome import HeldJob
@@ -120,6 +121,19 @@ def find(name: str) -> Handler | None:
 def names() -> Collection[str]:
     """The names of all handlers."""
     return known.handlers.keys()
+
+
+def differences(job_type: JobType) -> dict[str, Any]:
+    """The settings that the code of its handler gives the type of that name and that it does not
+    have, each as the code has it."""
+    entry = find(job_type.name)
+    if entry is None or job_type.handler != entry.name:
+        return {}
+    return {
+        name: value
+        for name, value in sorted(entry.settings.items())
+        if not is_same(getattr(job_type, name), value)
+    }
 
 
 def is_system(job_type: str) -> bool:

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 from django.core.management.sql import emit_post_migrate_signal
+from django.test import Client
 
 from apps.common import clock
 from apps.common.errors import Conflict, Invalid
 from apps.jobs.handlers import handler
+from apps.jobs.handlers.checks import check_settings
 from apps.jobs.models import JobType, TypeState
 from apps.jobs.rules.type_settings import FRACTIONS, OPEN, SETTINGS
 from apps.jobs.rules.type_snapshot import RANGES
@@ -166,3 +168,26 @@ def test_migrate_makes_the_types_of_all_handlers_and_keeps_those_there_are(
     JobType.objects.all().delete()
     emit_post_migrate_signal(verbosity=0, interactive=False, db="default", plan=[(None, True)])
     assert not JobType.objects.exists()
+
+
+def test_where_code_and_table_differ_is_said_and_can_be_taken(
+    handle: Callable[..., Any], admin_client: Client
+) -> None:
+    handler("film", max_attempts=5, lane="slow", stages=["cut"])(lambda context: None)
+    handle("mail", lambda context: None)
+    handler("other", max_attempts=5)(lambda context: None)
+    types.ensure_types(["film"], {"film": {"max_attempts": 5, "lane": "slow", "stages": ["cut"]}})
+    film = JobType.objects.get(name="film")
+    url = f"/admin/jobs/jobtype/{film.pk}/change/"
+    assert check_settings(databases=["default"]) == []
+    assert "Take those of the code" not in admin_client.get(url).content.decode()
+    types.update_type(job_type=film, changes={"max_attempts": 9, "weight": 4}, actor=ACTOR)
+
+    [note] = check_settings(databases=["default"])
+    assert "film has other settings than its handler: max_attempts 9, in the code 5." in note.msg
+    page = admin_client.get(url).content.decode()
+    assert "Take those of the code" in page and "here 9, in the code 5" in page
+    data = {"ids": str(film.pk), "reason": "as deployed"}
+    admin_client.post("/admin/jobs/jobtype/act/take_code/", data)
+    film.refresh_from_db()
+    assert (film.max_attempts, film.weight, check_settings(databases=["default"])) == (5, 4, [])
