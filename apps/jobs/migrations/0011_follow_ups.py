@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('jobs', '0009_inbox'),
+        ('jobs', '0010_paused_by'),
     ]
 
     # Both databases add a column that is NULL without touching the rows.
