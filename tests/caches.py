@@ -27,9 +27,16 @@ def clear_caches() -> None:
     looks.clear()
     forget_type_snapshots()
     forget_slice_map()
-    from taskplatform import badges
+    from taskplatform import badges, system_page
 
-    facts = (badges.counted, standing.sheets, troubles.found, causes.found, *of_type.KEPT)
+    facts = (
+        badges.counted,
+        system_page.states,
+        standing.sheets,
+        troubles.found,
+        causes.found,
+        *of_type.KEPT,
+    )
     for kept in (planning.counted, lately.hours, lately.yesterdays, tables.groups_kept, *facts):
         kept.forget()
 

@@ -149,6 +149,7 @@ MODELS = {
             **{**_STATE, "reset_breaker": OPERATOR, "handlers/": VIEWER, "pools/": VIEWER},
             "<int:pk>/rebuild/": OPERATOR,
             "<int:pk>/now/": VIEWER,
+            "take_code": CONFIGURER,
         },
     ),
     "jobs/inboxrow/": Rights(VIEWER, others={"discard": OPERATOR}),

@@ -263,7 +263,7 @@ class JobTypeAdmin(RecordedAdmin, ServiceModelAdmin):
 
     @reason_action(
         description=_("Take those of the code"),
-        permission="operate",
+        permission="change",
         question=_("The settings that differ become those that the handler names."),
         done=ngettext_lazy("%d job type changed.", "%d job types changed."),
         icon="code",

@@ -91,7 +91,7 @@ def test_people_who_are_silent_with_work_in_hand(
     assert figures(home(admin_client))["silent"].value == "0 of 3"
     frozen_clock.advance(minutes=38)
     shown = figures(home(admin_client))["silent"]
-    assert (shown.value, shown.note, shown.tone) == ("1 of 3", "holds work, 38 min 0 s", "warn")
+    assert (shown.value, shown.note, shown.tone) == ("1 of 3", "holds work, 38 min", "warn")
 
 
 def test_lines_are_what_was_kept_each_minute(

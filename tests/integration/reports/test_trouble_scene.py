@@ -47,7 +47,7 @@ def test_home_says_five_sentences_in_order_and_each_button_leads_there(
             ("Ask 3 more", f"/admin/dispatch/oncetask/{task.pk}/change/"),
         ),
         (
-            f"Worker {trouble.SILENT} has been silent for 3 min 0 s; it holds 4 jobs",
+            f"Worker {trouble.SILENT} has been silent for 3 min; it holds 4 jobs",
             "Others take them when its leases end.",
             ("See the 4", f"/admin/jobs/job/?worker={trouble.SILENT}&status=running"),
         ),
