@@ -111,8 +111,8 @@ def _said(request: HttpRequest, row: Any, form: Any) -> dict[str, Any]:
         return {**said, "missing": _missing(form)}
     values = form.new_values if row is None else {**_stored(row), **form.changes}
     # Beside the whole comparison its first line says nothing.
-    change = "" if what_if.BUTTON in request.POST else _change(request, row, form)
-    return {**said, "sentence": sentence(values, form), "change": change}
+    difference = "" if what_if.BUTTON in request.POST else _change(request, row, form)
+    return {**said, "sentence": sentence(values, form), "difference": difference}
 
 
 def _stored(row: Any) -> dict[str, Any]:

@@ -74,6 +74,9 @@ SAME = (
     "zh-hans",
     "Ctrl K",
     "JSON",
+    # Of results.
+    "counted",
+    "unit box",
     "Shop",
     "KB",
     "MB",
