@@ -77,6 +77,8 @@ SAME = (
     # Of results.
     "counted",
     "unit box",
+    "checked",
+    "wrong",
     "Shop",
     "KB",
     "MB",

@@ -183,10 +183,3 @@ def test_copy_of_what_one_may_not_see_keeps_it(role_client: Any, admin_client: C
     form = form_of(client.get(address), "title")
     assert client.post(address, {**form, "_save": "Save"}).status_code == 302
     assert OnceTask.objects.latest("pk").params == {"shop": "Bund"}
-
-
-def test_page_of_a_task_says_no_difference_before_anything_is_typed(admin_client: Client) -> None:
-    task = factories.once_task(factories.member("uid_zoe"), "Count")
-    page = admin_client.get(reverse("admin:dispatch_oncetask_change", args=[task.pk]))
-    assert "“Count”" in text_of(page)
-    assert "What if:" not in text_of(page)
