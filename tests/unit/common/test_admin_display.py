@@ -171,6 +171,7 @@ def test_links_have_one_home() -> None:
     ]
 
 
+@pytest.mark.usefixtures("frozen_clock")
 def test_short_times_say_no_more_than_is_needed(subtests: pytest.Subtests) -> None:
     now = datetime(2026, 11, 26, 12, 0, tzinfo=UTC)
     for at, english, chinese in (
