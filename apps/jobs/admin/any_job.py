@@ -15,7 +15,7 @@ from django.utils.translation import ngettext_lazy
 
 from apps.common import clock
 from apps.common.admin import ServiceModelAdmin, reason_action
-from apps.common.admin.base import Panel
+from apps.common.admin.base import Panel, PlatformModelAdmin
 from apps.common.admin.buttons import row_button
 from apps.common.admin.changelist import tidy_search
 from apps.common.admin.keyset import KeysetAdmin
@@ -39,6 +39,19 @@ def may(arrow: str) -> Any:
 
 def _wanted(given: Mapping[str, str]) -> RowFilter:
     return JobFilters.read_address(given, get_current_timezone())
+
+
+class RightsOfJobs(PlatformModelAdmin):
+    """Rows beside jobs: who may see and operate jobs may do the same here, and nobody adds one."""
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return self._has_own_permission(request, "view_job")
+
+    def has_operate_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        return self._has_own_permission(request, "operate_job")
 
 
 class AnyJobAdmin(RowPageAdmin, TwoTablesAdmin, ServiceModelAdmin, KeysetAdmin):

@@ -9,12 +9,12 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from apps.jobs.admin import job_columns
-from apps.jobs.admin.any_job import AnyJobAdmin
+from apps.jobs.admin.any_job import AnyJobAdmin, RightsOfJobs
 from apps.jobs.admin.filters import ARCHIVED_FILTERS
 from apps.jobs.models import ArchivedJob, Job
 
 
-class ArchivedJobAdmin(AnyJobAdmin):
+class ArchivedJobAdmin(RightsOfJobs, AnyJobAdmin):
     """Who may see or operate jobs may do so here; a retry brings a job back.
 
     While few rows match, indexes find types and keys (type, key, id), and errors (error_key, type,
@@ -32,15 +32,6 @@ class ArchivedJobAdmin(AnyJobAdmin):
     export_columns = (*job_columns.EXPORTED, ("archived_at", "archived_at"))
     list_filter = ARCHIVED_FILTERS
     actions = ("retry", "retry_on_host")
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return self._has_own_permission(request, "view_job")
-
-    def has_operate_permission(self, request: HttpRequest, obj: object = None) -> bool:
-        return self._has_own_permission(request, "operate_job")
 
     def list_actions(self, request: HttpRequest, found: dict[str, Any]) -> dict[str, Any]:
         return {name: action for name, action in found.items() if name == "retry"}

@@ -24,6 +24,7 @@ from apps.common.admin.timeline import Moment
 from apps.common.errors import PlatformError
 from apps.common.filtersets import Key, RowFilters
 from apps.common.masking import redact
+from apps.jobs.admin.any_job import RightsOfJobs
 from apps.jobs.admin.job_edit import ONLY_SAVE
 from apps.jobs.models import InboxRow
 from apps.jobs.services import inbox
@@ -82,7 +83,7 @@ class InboxFilters(RowFilters):
     type = Key(label=_("type"))
 
 
-class InboxAdmin(ServiceModelAdmin):
+class InboxAdmin(RightsOfJobs, ServiceModelAdmin):
     """What was refused; others wait a second at most. Who may operate jobs may do so here."""
 
     form = CorrectForm
@@ -139,15 +140,6 @@ class InboxAdmin(ServiceModelAdmin):
         swapped = {"context": "shown_context"}
         fields = [swapped.get(name, name) for name in row["fields"] if name != "reason"]
         return [(None, head), (title, {"fields": fields})]
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return self._has_own_permission(request, "view_job")
-
-    def has_operate_permission(self, request: HttpRequest, obj: object = None) -> bool:
-        return self._has_own_permission(request, "operate_job")
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return self.has_operate_permission(request, obj)
