@@ -3,56 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
-from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminTextareaWidget
 
 from apps.common.admin.display import translate
 from apps.common.errors import PlatformError
-from apps.common.json_rules import canonical, check_json
+from apps.common.json.text import parse_text
+from apps.common.json_rules import canonical
 from apps.common.masking import merge, redact
+from apps.common.messages import Message
 
 MAX_CHARACTERS = 300_000
+TEXT = Message("The text")
 
 
 def read_json(text: str) -> Any:
     """The JSON value in the text; ValidationError says what is wrong with it, and where."""
     try:
-        value = json.loads(
-            text, object_pairs_hook=_without_duplicates, parse_constant=_refuse_constant
-        )
-    except json.JSONDecodeError as error:
-        raise ValidationError(
-            gettext("This is not JSON from line %(line)d, column %(column)d on.")
-            % {"line": error.lineno, "column": error.colno}
-        ) from error
-    except RecursionError as error:
-        raise ValidationError(gettext("The JSON is nested too deeply.")) from error
-    except ValueError as error:
-        # Python reads integers of at most 4,300 digits.
-        raise ValidationError(gettext("A number in the JSON is too long.")) from error
-    try:
-        check_json(value)
+        return parse_text(text, what=TEXT)
     except PlatformError as error:
         raise ValidationError(translate(error.detail)) from error
-    return value
-
-
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        [(twice, _count)] = Counter(name for name, _value in pairs).most_common(1)
-        raise ValidationError(gettext("The JSON names %(key)s twice.") % {"key": repr(twice[:80])})
-    return found
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValidationError(gettext("%(name)s is not JSON.") % {"name": name})
 
 
 def unmasked(edited: Any, stored: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A JSON object read from the text of strangers: of bounded depth, number of keys and size."""
+"""JSON read from the text of strangers: of bounded depth, number of keys and size."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from apps.common.json_rules import (
     MAX_DEPTH,
     MAX_KEYS,
     MAX_MEMBERS,
+    check_json,
     check_size,
     check_tree,
 )
@@ -42,9 +43,34 @@ def parse_json(
 ) -> dict[str, Any]:
     """Parse the bytes to a JSON object; raises a PlatformError that names the mistake in `what`.
 
-    With `batch`, lists at the top have at most 1,000 items, each within the limits of a single
-    one; the objects that `maps` names are such lists, too.
+    The caller limits its bytes. With `batch`, lists at the top have at most 1,000 items, each
+    within the limits of a single one; the objects that `maps` names are such lists, too.
     """
+    value, depth, members = _decoded(body, what, batch=batch)
+    if not isinstance(value, dict):
+        raise Malformed(
+            _("{what} is {kind}; send a JSON object: {{…}}.", what=what, kind=_kind(value))
+        )
+    # There are at least as many colons as keys, so few bodies need the slow check of all values.
+    is_large = members > MAX_MEMBERS or body.count(b":") > MAX_KEYS
+    walk = is_large or _SUSPECT_ESCAPE.search(body) is not None
+    if batch:
+        measure = len(body) > MAX_BYTES
+        _check_batch(value, maps, walk=walk or depth > MAX_DEPTH, measure=measure)
+    elif walk:
+        check_tree(value)
+    return value
+
+
+def parse_text(text: str, *, what: str) -> Any:
+    """Parse what a person typed to any JSON value that can be stored (see `check_json`)."""
+    value, _depth, _members = _decoded(text.encode(errors="surrogatepass"), what)
+    check_json(value)
+    return value
+
+
+def _decoded(body: bytes, what: str, *, batch: bool = False) -> tuple[Any, int, int]:
+    """The value, and at most how deep it is nested and how many items and keys it has."""
     if body.startswith(_BYTE_ORDER_MARKS):
         raise Malformed(
             _("{what} starts with a byte order mark; send plain UTF-8 without one.", what=what)
@@ -85,19 +111,7 @@ def parse_json(
                 column=error.colno,
             )
         ) from error
-    if not isinstance(value, dict):
-        raise Malformed(
-            _("{what} is {kind}; send a JSON object: {{…}}.", what=what, kind=_kind(value))
-        )
-    # There are at least as many colons as keys, so few bodies need the slow check of all values.
-    is_large = members > MAX_MEMBERS or body.count(b":") > MAX_KEYS
-    walk = is_large or _SUSPECT_ESCAPE.search(body) is not None
-    if batch:
-        measure = len(body) > MAX_BYTES
-        _check_batch(value, maps, walk=walk or depth > MAX_DEPTH, measure=measure)
-    elif walk:
-        check_tree(value)
-    return value
+    return value, depth, members
 
 
 def _measure(body: bytes) -> tuple[int, int]:

@@ -45,7 +45,7 @@ WRONG: list[tuple[dict[str, str], str]] = [
     ({"template": "nope"}, "There is no template 'nope'"),
     ({"template": "shelf v7"}, "There is no template 'shelf v7'."),
     ({"template": "shelf", "params": '{"photos": "x"}'}, 'Missing: "shop"'),
-    ({"params": "{"}, "This is not JSON"),
+    ({"params": "{"}, "The text is not JSON"),
     ({"params": "[1]"}, "Write a JSON object"),
     ({"params": '{"token": "••••••"}'}, "stands for a secret only at the place where it was shown"),
     ({"title": "x" * 201}, "A title has 1 to 200 characters."),

@@ -98,18 +98,18 @@ def test_edit_of_a_version_that_is_no_longer_the_newest_is_a_conflict(
 
 
 WRONG_SCHEMAS = (
-    ("{", "This is not JSON"),
+    ("{", "The text is not JSON"),
     ("", "required"),
     ("[]", "Write a JSON object"),
     ("5", "Write a JSON object"),
-    ('{"type": "object", "type": "object"}', "names 'type' twice"),
+    ('{"type": "object", "type": "object"}', "'type' occurs twice"),
     ('{"type": "array"}', 'whose "type" is "object"'),
     ('{"type": "object", "properties": []}', "Not a JSON Schema"),
     ('{"type": "object", "properties": {"a": {"type": "strng"}}}', "Not a JSON Schema"),
     ('{"type": "object", "properties": {"a": {"$ref": "http://x/y"}}}', "only references"),
     ('{"type": "object", "$ref": "#/none"}', "#/none"),
     ('{"type": "object", "title": "\\u0000"}', "NUL"),
-    ("[" * 50_000, "nested too deeply"),
+    ("[" * 50_000, "at most 20 are read"),
     ("x" * 300_001, "at most 300000"),
 )
 
@@ -361,7 +361,7 @@ def test_what_rows_cannot_say_opens_as_json_and_the_way_back_says_why(
     page = page_of(admin_client, template)
     assert "allOf judges several fields at once" in text_of(page)
     back = again(admin_client, page, template, {"_draft": "tab-fields", "schema": "{"})
-    assert "This is not JSON" in text_of(back)
+    assert "The text is not JSON" in text_of(back)
     assert form_of(back, "schema")["schema"] == "{"
     plain = json.dumps(SHELF)
     rows = again(admin_client, back, template, {"_draft": "tab-fields", "schema": plain})
