@@ -20,7 +20,6 @@ from apps.dispatch.rules.policy import (
     OK,
     PastDispatch,
     Verdict,
-    verdict_on_asking,
 )
 from apps.dispatch.rules.queue import Candidate, Identity, candidate_of
 
@@ -98,9 +97,7 @@ class Case:
     is_asked: bool = False
 
     def verdict_on(self, candidate: Candidate, now: datetime) -> Verdict:
-        if self.is_asked:
-            return verdict_on_asking(candidate.policy, self.past.latest.get(candidate.identity))
-        return self.past.verdict_on(candidate, now)
+        return self.past.verdict_on(candidate, now, is_asked=self.is_asked)
 
 
 def chosen_occurrence(planned: Planned, asked: datetime | None, now: datetime) -> datetime | None:

@@ -61,9 +61,9 @@ class Past:
             had=dict(self.had),
         )
 
-    def verdict_on(self, of: Candidate, now: datetime) -> Verdict:
-        """What the executor's latest dispatch of it says about another one."""
-        return verdict(of.policy, self.latest.get(of.identity), now)
+    def verdict_on(self, of: Candidate, now: datetime, *, is_asked: bool = False) -> Verdict:
+        """The verdict of the executor's latest dispatch of the candidate over another one."""
+        return verdict(of.policy, self.latest.get(of.identity), now, is_asked=is_asked)
 
     def is_used_up(self, of: Candidate) -> bool:
         """Whether no stock is left; what goes to every member has no limit."""

@@ -79,11 +79,15 @@ class Verdict:
         return self.code == OK
 
 
-def verdict(policy: Policy, last: PastDispatch | None, now: datetime) -> Verdict:
+def verdict(
+    policy: Policy, last: PastDispatch | None, now: datetime, *, is_asked: bool = False
+) -> Verdict:
     """The verdict over an executor's latest dispatch of an occurrence, None when there is none.
 
     Nothing follows a cancelled one, and a counted one only as the retry that takes its stock over
-    or in blocking mode, which the task may have left since.
+    or in blocking mode, which the task may have left since. When an operator asks the executor
+    again (`is_asked`), neither a success nor a wait for the lease stands against it, and what
+    `last` holds of the stock goes over.
     """
     if last is None:
         return Verdict(OK)
@@ -91,30 +95,18 @@ def verdict(policy: Policy, last: PastDispatch | None, now: datetime) -> Verdict
         return Verdict(ALREADY_TAKEN)
     if last.state == OPEN or last.finished_at is None:
         return Verdict(IN_FLIGHT)
+    if is_asked and last.holds_stock:
+        return Verdict(OK, carried=last.number)
     if last.holds_stock:
         wants_retry = last.state == FAILED and policy.on_failure == RETRY_SAME
         if wants_retry and last.rounds < policy.max_rounds:
             return Verdict(OK, carried=last.number)
     if (last.holds_stock or last.earlier_counts) and policy.mode != BLOCKING:
         return Verdict(ALREADY_TAKEN)
-    if last.holds_stock:
+    if is_asked or last.holds_stock:
         return Verdict(OK)
     until = last.finished_at + timedelta(seconds=policy.lease_seconds)
     return Verdict(OK) if now >= until else Verdict(COOLING_DOWN, until)
-
-
-def verdict_on_asking(policy: Policy, last: PastDispatch | None) -> Verdict:
-    """The same when an operator asks the executor again: neither a success nor a wait for the lease
-    stands against it, and what `last` holds of the stock goes over. A cancelled one stays final."""
-    if last is None:
-        return Verdict(OK)
-    if last.state == CANCELLED:
-        return Verdict(ALREADY_TAKEN)
-    if last.state == OPEN or last.finished_at is None:
-        return Verdict(IN_FLIGHT)
-    if last.holds_stock:
-        return Verdict(OK, carried=last.number)
-    return Verdict(ALREADY_TAKEN if last.earlier_counts and policy.mode != BLOCKING else OK)
 
 
 def keeps_stock(policy: Policy, state: str) -> bool:

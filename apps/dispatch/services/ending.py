@@ -87,18 +87,10 @@ def end_entry(
     error: str = "",
 ) -> journal.Entry:
     """The journal's line on the end of a dispatch."""
-    return journal.Entry(
-        at=now,
-        source=Source.DISPATCH,
-        subject_id=dispatch.pk,
-        event=to_state,
+    return replace(
+        note(dispatch, to_state, now, executor=executor, actor=actor, reason=reason),
         from_state=State.OPEN,
         to_state=to_state,
-        attempt=dispatch.round + 1,
-        type_or_task=dispatch.task_label,
-        executor=executor,
-        actor=actor,
-        reason=reason,
         wait_ms=(dispatch.dispatched_at - dispatch.occurrence_at) // _MS,
         run_ms=max(0, (now - dispatch.dispatched_at) // _MS),
         error=error,
