@@ -29,7 +29,7 @@ from apps.access import services
 from apps.access.models import ApiClient, State
 from apps.access.rules.clients import TERMS, Scope, validated
 from apps.common import clock
-from apps.common.admin import ServiceForm, ServiceModelAdmin, actor_of, reason_action
+from apps.common.admin import ReasonAction, ServiceForm, ServiceModelAdmin, actor_of
 from apps.common.admin.actions import CustomUrls, ReasonForm
 from apps.common.admin.base import Panel
 from apps.common.admin.buttons import Button
@@ -305,7 +305,7 @@ class ApiClientAdmin(RecordedAdmin, ServiceModelAdmin):
             return HttpResponseRedirect(self.change_url(obj.pk))
         return self._key_page(request, obj, key)
 
-    @reason_action(
+    @ReasonAction(
         description=_("Revoke"),
         permission="change",
         question=_("The key stops working within a second, everywhere and for ever. Go on?"),

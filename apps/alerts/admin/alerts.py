@@ -20,7 +20,7 @@ from apps.alerts.services import alerts, settings
 from apps.alerts.services.firing import rows_of
 from apps.alerts.services.messages import sentence
 from apps.common import clock
-from apps.common.admin import MachineRowAdmin, reason_action
+from apps.common.admin import MachineRowAdmin, ReasonAction
 from apps.common.admin.base import Panel
 from apps.common.admin.display import (
     column,
@@ -159,7 +159,7 @@ class AlertAdmin(RecordedAdmin, MachineRowAdmin):
             request, "snooze_alert"
         )
 
-    @reason_action(
+    @ReasonAction(
         description=_("Snooze 1 h"),
         permission="snooze",
         question=_("Nobody is notified for an hour. If it still fires then, people are."),
@@ -171,7 +171,7 @@ class AlertAdmin(RecordedAdmin, MachineRowAdmin):
     def snooze_hour(self, row: Alert, *, reason: str, actor: str) -> object:
         return alerts.snooze(alert=row, time=timedelta(hours=1), actor=actor, reason=reason)
 
-    @reason_action(
+    @ReasonAction(
         description=_("Snooze 8 h"),
         permission="snooze",
         question=_("Nobody is notified for 8 hours. If it still fires then, people are."),

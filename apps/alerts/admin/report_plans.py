@@ -23,7 +23,7 @@ from apps.alerts.admin.alerts import delivery_line
 from apps.alerts.models import MAX_QUERY, Channel, ReportPlan, ReportRun
 from apps.alerts.services import report_plans, report_runs
 from apps.common import clock
-from apps.common.admin import ServiceModelAdmin, reason_action
+from apps.common.admin import ReasonAction, ServiceModelAdmin
 from apps.common.admin.base import Panel
 from apps.common.admin.display import (
     column,
@@ -206,7 +206,7 @@ class ReportPlanAdmin(RecordedAdmin, ServiceModelAdmin):
         return [Panel(_("Sent"), sent), *super().panels(request, row)]
 
     # --- actions ----------------------------------------------------------------------------------
-    @reason_action(
+    @ReasonAction(
         description=_("Send now"),
         permission="change",
         question=_("They are sent at once, beside the times of their rules."),

@@ -29,7 +29,7 @@ from apps.bulk.services.runs import is_old, is_stalled
 from apps.bulk.services.selection import CHANGED_BY, stored
 from apps.bulk.services.targets import TARGETS, params_of
 from apps.common import clock
-from apps.common.admin import MachineRowAdmin, reason_action
+from apps.common.admin import MachineRowAdmin, ReasonAction
 from apps.common.admin.base import Panel
 from apps.common.admin.buttons import Button
 from apps.common.admin.csv_text import BYTE_ORDER_MARK, plain_cell
@@ -293,7 +293,7 @@ class BulkRunAdmin(LiveAdmin, MachineRowAdmin):
         return found
 
     # --- actions ----------------------------------------------------------------------------------
-    @reason_action(
+    @ReasonAction(
         description=_("Stop"),
         permission="operate",
         question=_("No further rows are changed. Those that are changed stay as they are."),
@@ -305,7 +305,7 @@ class BulkRunAdmin(LiveAdmin, MachineRowAdmin):
     def stop_run(self, row: BulkRun, *, reason: str, actor: str) -> object:
         return runs.stop(run=row, actor=actor, reason=reason)
 
-    @reason_action(
+    @ReasonAction(
         description=_("Continue"),
         permission="operate",
         question=_("The rows that are left are changed, too."),

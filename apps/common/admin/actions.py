@@ -11,7 +11,7 @@ import functools
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import messages
@@ -73,24 +73,53 @@ class OnceForm(ReasonForm):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class ReasonAction:
-    """How an action is presented; `offered(row)` is whether a row's page has its button, which the
-    key presses if there is one."""
+    """An action of an admin on the rows of its list, and a button on the page of each row.
 
-    act: Act
+    It decorates `method(self, row, *, reason, actor)`, which acts on one row by a service; name the
+    method in `actions`. The method returns False when there was nothing to do, and raises
+    PlatformError when the row's state does not allow it; both count as skipped.
+    """
+
     description: str | Promise
+    # Stands for `has_<permission>_permission`.
     permission: str
-    question: str | Promise
-    icon: str
-    is_dangerous: bool
-    offered: Callable[[Any], bool]
-    form: type[ReasonForm]
-    at_once: bool
-    is_harmless: bool
-    done: Any
-    key: str
-    verb: Verb | None
+    question: str | Promise = ""
+    icon: str = ""
+    is_dangerous: bool = False
+    # Whether the page of a row has the button, which `key` presses if there is one.
+    offered: Callable[[Any], bool] = lambda row: True
+    key: str = ""
+    form: type[ReasonForm] = ReasonForm
+    # The method gets the queryset of all selected rows that this person may see.
+    at_once: bool = False
+    # One more action undoes it, so it asks neither whether nor why.
+    is_harmless: bool = False
+    # Reports the number of rows, as ngettext_lazy("%d job cancelled.", "%d jobs cancelled."), or
+    # makes the sentence of what the method has returned for each row.
+    done: Any = None
+    # What it does, if bulk runs do it, too: one that can be undone is reported beside its undo.
+    verb: Verb | None = None
+    act: Act = field(init=False)
+    do_not_call_in_templates: ClassVar[bool] = True
+
+    def __call__(self, act: Act) -> Callable[..., Any]:
+        """Make the method an action of Django's lists."""
+
+        @functools.wraps(act)
+        def action(admin: Any, request: HttpRequest, rows: QuerySet[Any]) -> HttpResponseBase:
+            pks = list(rows.order_by("pk").values_list("pk", flat=True)[: MAX_ROWS + 1])
+            back = request.get_full_path()
+            if self.is_harmless:
+                return _act(admin, request, self, pks, {"reason": ""}, back=back)
+            return _confirm(admin, request, self, pks, back=back)
+
+        action.short_description = self.description  # type: ignore[attr-defined]
+        action.allowed_permissions = (self.permission,)  # type: ignore[attr-defined]
+        self.act = act
+        action.spec = self  # type: ignore[attr-defined]
+        return action
 
     def report(self, outcome: ActionResult) -> str:
         """How many rows the action was applied to, or what it made of them, as a sentence."""
@@ -114,64 +143,6 @@ class ReasonAction:
             form.fields["reason"].required = False
             form.fields["reason"].widget = forms.HiddenInput()
         return form
-
-
-def reason_action(
-    *,
-    description: str | Promise,
-    permission: str,
-    question: str | Promise = "",
-    icon: str = "",
-    is_dangerous: bool = False,
-    offered: Callable[[Any], bool] = lambda row: True,
-    form: type[ReasonForm] = ReasonForm,
-    at_once: bool = False,
-    is_harmless: bool = False,
-    done: Any = None,
-    key: str = "",
-    verb: Verb | None = None,
-) -> Callable[[Act], Callable[..., Any]]:
-    """Make an action of `method(self, row, *, reason, actor)`, which acts on one row by a service.
-
-    The method returns False when there was nothing to do, and raises PlatformError when the row's
-    state does not allow it; both count as skipped. With `at_once` it gets the queryset of all
-    selected rows that this person may see. `permission` stands for `has_<permission>_permission`.
-    What is harmless, because one more action undoes it, asks neither whether nor why.
-    `done` reports the number of rows, such as
-    ngettext_lazy("%d job cancelled.", "%d jobs cancelled."), or is a function that makes the
-    sentence of what the method has returned for each row. `verb` is what it does, if bulk runs
-    do it, too: one that can be undone is reported beside its undo. Name the method in `actions`.
-    """
-
-    def decorate(act: Act) -> Callable[..., Any]:
-        @functools.wraps(act)
-        def action(admin: Any, request: HttpRequest, rows: QuerySet[Any]) -> HttpResponseBase:
-            pks = list(rows.order_by("pk").values_list("pk", flat=True)[: MAX_ROWS + 1])
-            spec, back = action.spec, request.get_full_path()  # type: ignore[attr-defined]
-            if spec.is_harmless:
-                return _act(admin, request, spec, pks, {"reason": ""}, back=back)
-            return _confirm(admin, request, spec, pks, back=back)
-
-        action.short_description = description  # type: ignore[attr-defined]
-        action.allowed_permissions = (permission,)  # type: ignore[attr-defined]
-        action.spec = ReasonAction(  # type: ignore[attr-defined]
-            act=act,
-            description=description,
-            permission=permission,
-            question=question,
-            icon=icon,
-            is_dangerous=is_dangerous,
-            offered=offered,
-            form=form,
-            at_once=at_once,
-            is_harmless=is_harmless,
-            done=done,
-            key=key,
-            verb=verb,
-        )
-        return action
-
-    return decorate
 
 
 @dataclass(kw_only=True)

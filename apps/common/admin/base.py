@@ -109,7 +109,7 @@ class PlatformModelAdmin(ModelAdmin):
 
     If the model's queryset has `visible_to(user)`, only those rows are listed, found and acted on.
     Fields in `payload_fields` need the permission `<app>.view_payload`. An action made by
-    `actions.reason_action` is also a button on the page of a row. What `timeline` returns is shown
+    `actions.ReasonAction` is also a button on the page of a row. What `timeline` returns is shown
     as history.
     """
 

@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
-from apps.common.admin import MachineRowAdmin, reason_action
+from apps.common.admin import MachineRowAdmin, ReasonAction
 from apps.common.admin.columns import ListColumn
 from apps.common.admin.display import state_label, text_column, time_column
 from apps.common.admin.filters import FormFilter, list_filters
@@ -155,7 +155,7 @@ class ArchivedTaskAdmin(TwoTablesAdmin, MachineRowAdmin):
             Source.PLAN, row.task, named=f"{row.source}:{row.task}", shows_payload=shows_payload
         )
 
-    @reason_action(
+    @ReasonAction(
         description=_("Restore"),
         permission="restore",
         question=_(

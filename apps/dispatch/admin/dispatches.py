@@ -17,7 +17,7 @@ from django.utils.translation import gettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
-from apps.common.admin import MachineRowAdmin, reason_action
+from apps.common.admin import MachineRowAdmin, ReasonAction
 from apps.common.admin.base import Panel
 from apps.common.admin.bulk_links import links
 from apps.common.admin.buttons import Button
@@ -345,7 +345,7 @@ class DispatchAdmin(RowPageAdmin, TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
             )
         ]
 
-    @reason_action(
+    @ReasonAction(
         description=_("Release"),
         permission="operate",
         question=_(
@@ -361,7 +361,7 @@ class DispatchAdmin(RowPageAdmin, TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
         ending.release(dispatch=row, actor=actor, reason=reason)
         return True
 
-    @reason_action(
+    @ReasonAction(
         description=_("Expire"),
         permission="operate",
         question=_(
@@ -377,7 +377,7 @@ class DispatchAdmin(RowPageAdmin, TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
         ending.expire_now(dispatch=row, actor=actor, reason=reason)
         return True
 
-    @reason_action(
+    @ReasonAction(
         description=_("Cancel the dispatch"),
         permission="operate",
         question=_(
@@ -394,7 +394,7 @@ class DispatchAdmin(RowPageAdmin, TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
         ending.cancel(dispatch=row, actor=actor, reason=reason)
         return True
 
-    @reason_action(
+    @ReasonAction(
         description=_("Ask again…"),
         permission="operate",
         question=_(

@@ -17,7 +17,7 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldBooleanSwitchWidget
 
-from apps.common.admin import ServiceForm, ServiceModelAdmin, reason_action
+from apps.common.admin import ReasonAction, ServiceForm, ServiceModelAdmin
 from apps.common.admin.base import Panel
 from apps.common.admin.changelist import tidy_search
 from apps.common.admin.display import column, state_label, time_column
@@ -261,7 +261,7 @@ class ExecutorAdmin(RecordedAdmin, ServiceModelAdmin):
         return executor_panels(request, row, history, may_rebuild=may_rebuild)
 
     # --- actions ----------------------------------------------------------------------------------
-    @reason_action(
+    @ReasonAction(
         description=_("Enable"),
         permission="change",
         question=_("They get tasks again."),
@@ -271,7 +271,7 @@ class ExecutorAdmin(RecordedAdmin, ServiceModelAdmin):
     def enable(self, row: Executor, *, reason: str, actor: str) -> bool:
         return _set_enabled(row, True, reason=reason, actor=actor)
 
-    @reason_action(
+    @ReasonAction(
         description=_("Disable"),
         permission="change",
         question=_("They get no new tasks. Open dispatches continue."),

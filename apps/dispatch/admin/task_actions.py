@@ -13,7 +13,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-from apps.common.admin import ActionResult, OnceForm, reason_action
+from apps.common.admin import ActionResult, OnceForm, ReasonAction
 from apps.common.admin.display import translate
 from apps.common.admin.key_choice import KeyChoicesField
 from apps.common.errors import Invalid
@@ -76,7 +76,7 @@ def shift_action(question: str | Promise) -> Any:
         outcome = bulk.change(rows, verbs.SHIFT, params, actor=actor, reason=reason, once=once)
         return _named(admin, rows, outcome)
 
-    return reason_action(
+    return ReasonAction(
         description=_("Shift"),
         permission="change",
         question=question,
@@ -88,7 +88,7 @@ def shift_action(question: str | Promise) -> Any:
     )(shift)
 
 
-@reason_action(
+@ReasonAction(
     description=_("Pause"),
     permission="change",
     question=_("While paused, nothing is handed out. Open dispatches continue."),
@@ -101,7 +101,7 @@ def pause(admin: Any, rows: QuerySet[Any], *, reason: str, actor: str) -> Action
     return _named(admin, rows, bulk.change(rows, verbs.PAUSE, actor=actor, reason=reason))
 
 
-@reason_action(
+@ReasonAction(
     description=_("Resume"),
     permission="change",
     question=_("They are handed out again when they are due."),
@@ -115,7 +115,7 @@ def resume(admin: Any, rows: QuerySet[Any], *, reason: str, actor: str) -> Actio
     return _named(admin, rows, bulk.change(rows, verbs.RESUME, actor=actor, reason=reason))
 
 
-@reason_action(
+@ReasonAction(
     description=_("Copy"),
     permission="add",
     question=_(
@@ -139,7 +139,7 @@ def copy(
     return _named(admin, rows, bulk.copy(rows, executors, actor=actor, reason=reason, once=once))
 
 
-@reason_action(
+@ReasonAction(
     description=_("Delete"),
     permission="mark_deleted",
     question=_("They are never handed out again and kept for their history."),

@@ -16,7 +16,7 @@ from django.utils.timezone import localtime
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.admin import ServiceModelAdmin, reason_action
+from apps.common.admin import ReasonAction, ServiceModelAdmin
 from apps.common.admin.display import column, label, state_label, time_column
 from apps.common.admin.filters import list_filters
 from apps.common.filtersets import Choice, RowFilters
@@ -170,7 +170,7 @@ class TemplateAdmin(RecordedAdmin, ServiceModelAdmin):
             context["show_save_and_continue"] = context["show_save_and_add_another"] = False
         return super().render_change_form(request, context, *args, **kwargs)
 
-    @reason_action(
+    @ReasonAction(
         description=_("Retire"),
         permission="retire",
         question=_("New tasks can then no longer choose them; tasks that have them keep them."),
@@ -182,7 +182,7 @@ class TemplateAdmin(RecordedAdmin, ServiceModelAdmin):
             template=row, status=Template.Status.RETIRED, actor=actor, reason=reason
         )
 
-    @reason_action(
+    @ReasonAction(
         description=_("Make active again"),
         permission="retire",
         question=_("New tasks can then choose them again."),

@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
 from apps.common import clock
-from apps.common.admin import ServiceModelAdmin, reason_action
+from apps.common.admin import ReasonAction, ServiceModelAdmin
 from apps.common.admin.base import Panel, PlatformModelAdmin
 from apps.common.admin.buttons import row_button
 from apps.common.admin.changelist import tidy_search
@@ -124,7 +124,7 @@ class AnyJobAdmin(RowPageAdmin, TwoTablesAdmin, ServiceModelAdmin, KeysetAdmin):
         return job_panels.moments(row, shows_payload=self.has_payload_permission(request))
 
     # --- actions ----------------------------------------------------------------------------------
-    @reason_action(
+    @ReasonAction(
         description=_("Retry"),
         permission="operate",
         question=_("The jobs run again at once, from the last checkpoint and with all attempts."),
@@ -138,7 +138,7 @@ class AnyJobAdmin(RowPageAdmin, TwoTablesAdmin, ServiceModelAdmin, KeysetAdmin):
     def retry(self, row: AnyJob, *, reason: str, actor: str) -> object:
         return control.retry(job=row, actor=actor, reason=reason)
 
-    @reason_action(
+    @ReasonAction(
         description=_("Retry on host…"),
         permission="operate",
         question=_("The job runs again with all attempts, on this host only."),

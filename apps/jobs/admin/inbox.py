@@ -16,7 +16,7 @@ from django.utils.translation import gettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldBooleanSwitchWidget
 
-from apps.common.admin import ReasonForm, ServiceForm, ServiceModelAdmin, reason_action
+from apps.common.admin import ReasonAction, ReasonForm, ServiceForm, ServiceModelAdmin
 from apps.common.admin.display import column, error_column, shown_text, time_column, translate
 from apps.common.admin.filters import list_filters
 from apps.common.admin.json_text import JsonTextField, Typed, read_json
@@ -172,7 +172,7 @@ class InboxAdmin(RightsOfJobs, ServiceModelAdmin):
         self.message_user(request, text, messages.SUCCESS)
         return HttpResponseRedirect(self.changelist_url())
 
-    @reason_action(
+    @ReasonAction(
         description=_("Discard"),
         permission="operate",
         question=_("No job is made. The journal keeps what the program wrote."),

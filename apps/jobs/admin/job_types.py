@@ -14,7 +14,7 @@ from django.utils.translation import gettext, ngettext, ngettext_lazy, pgettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
-from apps.common.admin import ReasonForm, ServiceModelAdmin, reason_action
+from apps.common.admin import ReasonAction, ReasonForm, ServiceModelAdmin
 from apps.common.admin.base import Panel, in_pairs
 from apps.common.admin.buttons import Button
 from apps.common.admin.display import (
@@ -235,7 +235,7 @@ class JobTypeAdmin(RecordedAdmin, ServiceModelAdmin):
         return [*pool_buttons(request, self, row), *super().buttons(request, row)]
 
     # --- actions ----------------------------------------------------------------------------------
-    @reason_action(
+    @ReasonAction(
         description=_("Pause"),
         permission="operate",
         question=_("No new jobs of this type start. Running jobs finish."),
@@ -247,7 +247,7 @@ class JobTypeAdmin(RecordedAdmin, ServiceModelAdmin):
     def pause(self, row: JobType, *, reason: str, actor: str, until: datetime | None) -> object:
         return types.pause_type(job_type=row, reason=reason, until=until, actor=actor)
 
-    @reason_action(
+    @ReasonAction(
         description=_("Resume"),
         permission="operate",
         question=_("Jobs of this type start again."),
@@ -261,7 +261,7 @@ class JobTypeAdmin(RecordedAdmin, ServiceModelAdmin):
             return False
         return types.resume_type(job_type=row, reason=reason, actor=actor)
 
-    @reason_action(
+    @ReasonAction(
         description=_("Take those of the code"),
         permission="change",
         question=_("The settings that differ become those that the handler names."),
@@ -275,7 +275,7 @@ class JobTypeAdmin(RecordedAdmin, ServiceModelAdmin):
             return False
         return types.update_type(job_type=row, changes=found, actor=actor, reason=reason)
 
-    @reason_action(
+    @ReasonAction(
         description=_("Close the breaker"),
         permission="operate",
         question=_("All jobs of this type may run again. Failures are counted from zero."),

@@ -14,7 +14,7 @@ from django.utils.translation import gettext, ngettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
-from apps.common.admin import reason_action
+from apps.common.admin import ReasonAction
 from apps.common.admin.base import Panel, in_pairs
 from apps.common.admin.bulk_links import links
 from apps.common.admin.buttons import Button
@@ -211,7 +211,7 @@ class JobAdmin(LiveAdmin, AnyJobAdmin):
     def list_actions(self, request: HttpRequest, found: dict[str, Any]) -> dict[str, Any]:
         return {name: action for name, action in found.items() if name in IN_BULK}
 
-    @reason_action(
+    @ReasonAction(
         description=_("Run now"),
         permission="operate",
         question=_("The jobs become due now. Waits for a time or after a failure end."),
@@ -227,7 +227,7 @@ class JobAdmin(LiveAdmin, AnyJobAdmin):
             return False
         return control.run_now(job=row, actor=actor, reason=reason)
 
-    @reason_action(
+    @ReasonAction(
         description=_("Cancel the job"),
         permission="operate",
         question=_(
@@ -247,7 +247,7 @@ class JobAdmin(LiveAdmin, AnyJobAdmin):
             return False
         return control.cancel(job=row, actor=actor, reason=reason)
 
-    @reason_action(
+    @ReasonAction(
         description=_("Cancel by force"),
         permission="override",
         question=_(
@@ -264,7 +264,7 @@ class JobAdmin(LiveAdmin, AnyJobAdmin):
             return False
         return control.cancel(job=row, actor=actor, reason=reason, force=True)
 
-    @reason_action(
+    @ReasonAction(
         description=_("Mark done"),
         permission="override",
         question=_("The job counts as succeeded without running."),

@@ -14,7 +14,7 @@ from django.utils.translation import gettext, ngettext, ngettext_lazy, pgettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
-from apps.common.admin import MachineRowAdmin, ReasonForm, reason_action
+from apps.common.admin import MachineRowAdmin, ReasonAction, ReasonForm
 from apps.common.admin.base import Panel
 from apps.common.admin.buttons import Button, row_button
 from apps.common.admin.display import (
@@ -256,7 +256,7 @@ class WorkerAdmin(MachineRowAdmin):
     def list_actions(self, request: HttpRequest, found: dict[str, Any]) -> dict[str, Any]:
         return found if bounds_of(request.user).are_open else {}
 
-    @reason_action(
+    @ReasonAction(
         description=_("Quiet"),
         permission="operate",
         question=_(
@@ -274,7 +274,7 @@ class WorkerAdmin(MachineRowAdmin):
             return False
         return register.quiet(worker=row, actor=actor, reason=reason)
 
-    @reason_action(
+    @ReasonAction(
         description=_("Resume"),
         permission="operate",
         question=_("The workers take jobs again from their next heartbeat on."),

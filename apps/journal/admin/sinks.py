@@ -14,7 +14,7 @@ from django.utils.translation import gettext, ngettext_lazy, pgettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
-from apps.common.admin import MachineRowAdmin, reason_action
+from apps.common.admin import MachineRowAdmin, ReasonAction
 from apps.common.admin.display import (
     column,
     duration_of,
@@ -106,7 +106,7 @@ class SinkAdmin(MachineRowAdmin):
     def has_steer_permission(self, request: HttpRequest, obj: object = None) -> bool:
         return self._has_own_permission(request, "change_sink")
 
-    @reason_action(
+    @ReasonAction(
         description=_("Pause"),
         permission="steer",
         question=_("Nothing more is sent until somebody resumes it; then it goes on from there."),
@@ -117,7 +117,7 @@ class SinkAdmin(MachineRowAdmin):
     def pause(self, row: Sink, *, reason: str, actor: str) -> object:
         return not row.is_paused and carry.pause(sink=row, actor=actor, reason=reason) is None
 
-    @reason_action(
+    @ReasonAction(
         description=_("Resume"),
         permission="steer",
         question=_("It goes on where it stopped, within seconds."),

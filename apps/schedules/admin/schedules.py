@@ -14,7 +14,7 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.admin import ServiceModelAdmin, reason_action
+from apps.common.admin import ReasonAction, ServiceModelAdmin
 from apps.common.admin.base import Panel
 from apps.common.admin.display import (
     column,
@@ -199,7 +199,7 @@ class ScheduleAdmin(RecordedAdmin, ServiceModelAdmin):
         return [Panel(title, table), *super().panels(request, row)]
 
     # --- actions ----------------------------------------------------------------------------------
-    @reason_action(
+    @ReasonAction(
         description=_("Run now"),
         permission="change",
         question=_("Each makes one job at once, beside those of its rule."),
@@ -211,7 +211,7 @@ class ScheduleAdmin(RecordedAdmin, ServiceModelAdmin):
     def run_now(self, row: Schedule, *, reason: str, actor: str) -> object:
         return schedules.run_now(schedule=row, actor=actor, reason=reason)
 
-    @reason_action(
+    @ReasonAction(
         description=_("Pause"),
         permission="change",
         question=_("While paused, no jobs are made. Jobs made already go on."),
@@ -222,7 +222,7 @@ class ScheduleAdmin(RecordedAdmin, ServiceModelAdmin):
     def pause(self, row: Schedule, *, reason: str, actor: str) -> object:
         return schedules.pause(schedule=row, actor=actor, reason=reason)
 
-    @reason_action(
+    @ReasonAction(
         description=_("Resume"),
         permission="change",
         question=_("They make jobs again from now on, and none for the time of the pause."),
@@ -234,7 +234,7 @@ class ScheduleAdmin(RecordedAdmin, ServiceModelAdmin):
     def resume(self, row: Schedule, *, reason: str, actor: str) -> object:
         return schedules.resume(schedule=row, actor=actor, reason=reason)
 
-    @reason_action(
+    @ReasonAction(
         description=_("Copy"),
         permission="add",
         question=_("The copies are paused. Change them, then resume them."),
@@ -245,7 +245,7 @@ class ScheduleAdmin(RecordedAdmin, ServiceModelAdmin):
     def copy(self, row: Schedule, *, reason: str, actor: str) -> object:
         return schedules.copy(schedule=row, actor=actor, reason=reason)
 
-    @reason_action(
+    @ReasonAction(
         description=_("Delete"),
         permission="mark_deleted",
         question=_("They make no more jobs and are kept for their history. This is final."),
