@@ -377,29 +377,10 @@ def develop(module: "str", *arguments: "str") -> "int":
     os.execv(VENV_PYTHON, [VENV_PYTHON, "-m", module, *arguments])  # noqa: S606
 
 
-def test() -> "int":
-    """Install the servers and the browser of the tests, then run checks and suite."""
-    require_packages(BUILD_PACKAGES + TEST_PACKAGES, "The test suite")
-    return develop("tests.gate", "test")
-
-
-def test_next() -> "int":
-    """Install what the suite needs, then run it on the newest Python, Django and theme."""
-    require_packages(BUILD_PACKAGES + TEST_PACKAGES, "The test suite")
-    return develop("tests.gate", "test-next")
-
-
-def test_long() -> "int":
-    """Install what both suites need, then run what `make test` leaves out."""
-    packages = [package for package in CLUSTER_PACKAGES if package not in TEST_PACKAGES]
-    require_packages(BUILD_PACKAGES + TEST_PACKAGES + packages, "The long test suite")
-    return develop("tests.gate", "test-long")
-
-
-def test_cluster() -> "int":
-    """Install the servers of a Galera cluster, then run its tests."""
-    require_packages(BUILD_PACKAGES + CLUSTER_PACKAGES, "The cluster")
-    return develop("tests.gate", "test-cluster")
+def suite(command: "str", packages: "list[str]", purpose: "str" = "The test suite") -> "int":
+    """Install the servers and the browser that tests need, then run them."""
+    require_packages(BUILD_PACKAGES + packages, purpose)
+    return develop("tests.gate", command)
 
 
 def tool(name: "str") -> "str":
@@ -409,11 +390,11 @@ def tool(name: "str") -> "str":
 COMMANDS: "dict[str, collections.abc.Callable[[], int]]" = {
     "run": start,
     "check": lambda: develop("tests.gate", "check"),
-    "test": test,
+    "test": lambda: suite("test", TEST_PACKAGES),
     "test-fast": lambda: develop("tests.gate", "test-fast"),
-    "test-next": test_next,
-    "test-long": test_long,
-    "test-cluster": test_cluster,
+    "test-next": lambda: suite("test-next", TEST_PACKAGES),
+    "test-long": lambda: suite("test-long", sorted({*TEST_PACKAGES, *CLUSTER_PACKAGES})),
+    "test-cluster": lambda: suite("test-cluster", CLUSTER_PACKAGES, "The cluster"),
     "locks": lambda: develop("tests.locks"),
 }
 
