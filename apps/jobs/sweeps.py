@@ -16,6 +16,7 @@ from apps.jobs.runner.heartbeat import lose_dead_neighbours
 from apps.jobs.runner.scan import DRAIN
 from apps.jobs.runner.scan import scan as start_drains
 from apps.jobs.services import (
+    admission,
     archive,
     counts,
     discard,
@@ -56,6 +57,13 @@ def move_inbox() -> int:
     """Make jobs of the rows of the inbox; returns how many are done. A scan starts it."""
     with sweep_lease(inbox.SWEEP, at_most=MAX_TIME) as mine:
         return inbox.move(seconds=MAX_TIME.total_seconds() / 2) if mine else 0
+
+
+@shared_task(name=admission.SWEEP)
+def admit() -> int:
+    """Make blocked jobs ready whose key has a free place; returns how many. A scan starts it."""
+    with sweep_lease(admission.SWEEP, at_most=MAX_TIME) as mine:
+        return admission.sweep(clock.now()) if mine else 0
 
 
 @shared_task(name=RESCUE)

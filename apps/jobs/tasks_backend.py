@@ -65,6 +65,7 @@ _SCHEMA = {
 }
 _STATUSES = {
     t.SCHEDULED: TaskResultStatus.READY,
+    t.BLOCKED: TaskResultStatus.READY,
     t.READY: TaskResultStatus.READY,
     t.RUNNING: TaskResultStatus.RUNNING,
     t.SUCCEEDED: TaskResultStatus.SUCCESSFUL,

@@ -19,6 +19,7 @@ from apps.common.readers import read_key
 from apps.jobs.admin.job_columns import MAX_ERROR
 from apps.jobs.conf import conf
 from apps.jobs.models import ArchivedJob, Job, JobScope, JobType, Worker
+from apps.jobs.rules import transitions
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.find import archived_types
 from apps.jobs.services.job_filters import ArchivedJobFilters, JobFilters
@@ -26,7 +27,7 @@ from apps.jobs.services.register import LIVING
 from apps.jobs.services.type_snapshots import all_types
 from apps.journal.admin.words import reason_of
 
-_OPEN = (Job.Status.SCHEDULED, Job.Status.READY, Job.Status.RUNNING)
+_OPEN = tuple(map(Job.Status, transitions.OPEN))
 
 
 def type_names(person: Any = None) -> list[str]:

@@ -47,6 +47,7 @@ REASON_WORDS = {
     rules.ATTEMPTS_USED: _("no attempt left"),
     rules.EXPIRED: _("expired"),
     rules.SCHEDULED: _("not due"),
+    rules.LIMITED: _("limit by key"),
     rules.PAUSED: _("paused"),
     rules.BREAKER_OPEN: _("breaker open"),
     rules.BREAKER_PROBING: _("breaker probing"),
@@ -64,6 +65,7 @@ MAX_FOLLOW_UPS = 20
 _FINE = {rules.RUNNING, rules.NEXT, rules.PREFERRED}
 _PASSING = {
     rules.SCHEDULED,
+    rules.LIMITED,
     rules.BREAKER_OPEN,
     rules.BREAKER_PROBING,
     rules.MAX_RUNNING,

@@ -21,6 +21,7 @@ from apps.jobs.services.counts import starving
 
 STATUS_COLOURS: dict[str, str] = {
     Job.Status.SCHEDULED: "warning",
+    Job.Status.BLOCKED: "warning",
     Job.Status.READY: "primary",
     Job.Status.RUNNING: "info",
     Job.Status.SUCCEEDED: "success",
@@ -29,6 +30,8 @@ STATUS_COLOURS: dict[str, str] = {
 # What operators may do, by the arrow's name.
 ARROW_WORDS = {
     "promote": _("becomes due"),
+    "block": _("due, but its key has no place"),
+    "admit": _("its key has a place"),
     "hold": _("held by a worker"),
     "succeed": _("succeeds"),
     "fail": _("fails"),

@@ -7,6 +7,7 @@ from apps.jobs.models.hold import Hold
 from apps.jobs.models.inbox import InboxRow
 from apps.jobs.models.job import Job
 from apps.jobs.models.job_type import JobType
+from apps.jobs.models.key_state import KeyState
 from apps.jobs.models.scope import JobScope, bounds_of
 from apps.jobs.models.type_state import TypeState
 from apps.jobs.models.unique_lock import UniqueLock
@@ -25,6 +26,7 @@ __all__ = [
     "Job",
     "JobScope",
     "JobType",
+    "KeyState",
     "TypeState",
     "UniqueLock",
     "Worker",

@@ -27,6 +27,7 @@ class ArchivedJob(JobColumns):
     affinity_host = ""
     affinity_until = None
     cancel_requested = False
+    limit_id = None
 
     objects = JobQuerySet.as_manager()
 

@@ -31,6 +31,8 @@ class Job(JobColumns):
     affinity_host = KeyField(_("only on host"), max_length=128, blank=True)
     affinity_until = models.DateTimeField(_("only there until"), null=True)
     cancel_requested = models.BooleanField(_("cancel requested"), default=False)
+    # Of a type that limits its jobs by key: the number of the key (rules/key_limit).
+    limit_id = models.BigIntegerField(null=True, editable=False)
 
     # Said of every job; only those of the archive have it.
     archived_at = None
@@ -61,6 +63,24 @@ class Job(JobColumns):
                 fields=["run_at", "id"],
                 name="job_due_scheduled",
                 condition=Q(status=transitions.SCHEDULED),
+                vendors=("sqlite",),
+            ),
+            # The places of a key, and who is next to get one. Only limited jobs have a key.
+            VendorIndex(
+                fields=["limit_id", "status", "order_key", "id"],
+                name="job_limit",
+                vendors=("mysql",),
+            ),
+            VendorIndex(
+                fields=["limit_id", "status", "order_key", "id"],
+                name="job_limit_keyed",
+                condition=Q(limit_id__isnull=False),
+                vendors=("sqlite",),
+            ),
+            VendorIndex(
+                fields=["type", "affinity_host", "order_key"],
+                name="job_blocked",
+                condition=Q(status=transitions.BLOCKED),
                 vendors=("sqlite",),
             ),
             # What went wrong in the same way. Most jobs have no key: theirs are appended in order.

@@ -41,6 +41,7 @@ class JobColumns(models.Model):
 
     class Status(models.TextChoices):
         SCHEDULED = transitions.SCHEDULED, _("scheduled")  # waits for its time
+        BLOCKED = transitions.BLOCKED, _("blocked")  # waits for a free place of its key
         READY = transitions.READY, _("ready")  # may run now
         RUNNING = transitions.RUNNING, _("running")  # held by a worker under a lease
         SUCCEEDED = transitions.SUCCEEDED, _("succeeded")

@@ -14,6 +14,7 @@ from apps.jobs.models.scope import JobScope
 from apps.jobs.rules import type_snapshot as rules
 from apps.jobs.rules.backoff import Backoff
 from apps.jobs.rules.breaker import BreakerPolicy
+from apps.jobs.rules.key_limit import MAX_PATH, KeyLimit
 from apps.jobs.rules.type_settings import SETTINGS
 from apps.journal.models import Edited
 
@@ -89,6 +90,12 @@ class JobType(Edited):
     default_priority = models.SmallIntegerField(_("priority"), default=0)
     max_running = models.PositiveIntegerField(_("maximum running"), null=True, blank=True)
     rate_per_minute = models.PositiveIntegerField(_("maximum per minute"), null=True, blank=True)
+    limit_by = models.CharField(
+        _("limits by"), max_length=MAX_PATH, blank=True, default="", db_default=""
+    )
+    limit_running = models.PositiveIntegerField(_("at once per key"), null=True, blank=True)
+    limit_per_minute = models.PositiveIntegerField(_("per minute per key"), null=True, blank=True)
+    limit_burst = models.PositiveIntegerField(_("burst per key"), null=True, blank=True)
     origin = KeyField(_("retries on"), max_length=8, choices=Origin.choices, default=Origin.NONE)
     origin_grace_seconds = models.PositiveIntegerField(_("grace of the same host (s)"), default=60)
     allowed_hosts = models.JSONField(_("allowed hosts"), default=list, blank=True)
@@ -160,6 +167,11 @@ class JobType(Edited):
             default_priority=self.default_priority,
             max_running=self.max_running,
             rate_per_minute=self.rate_per_minute,
+            key_limit=KeyLimit(
+                self.limit_by, self.limit_running, self.limit_per_minute, self.limit_burst
+            )
+            if self.limit_by
+            else None,
             origin=self.origin,
             origin_grace=timedelta(seconds=self.origin_grace_seconds),
             allowed_hosts=tuple(self.allowed_hosts),

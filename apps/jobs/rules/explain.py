@@ -18,6 +18,7 @@ NO_TYPE = "no_type"
 ATTEMPTS_USED = "attempts_used"
 EXPIRED = "expired"
 SCHEDULED = "scheduled"
+LIMITED = "limited"
 PAUSED = "paused"
 BREAKER_OPEN = "breaker_open"
 BREAKER_PROBING = "breaker_probing"
@@ -37,6 +38,7 @@ CODES = (
     ATTEMPTS_USED,
     EXPIRED,
     SCHEDULED,
+    LIMITED,
     PAUSED,
     BREAKER_OPEN,
     BREAKER_PROBING,
@@ -99,6 +101,11 @@ class Case:
     workers: Sequence[Server]
     ahead: int
     preferred_by: str = ""
+    # Of a blocked job: the places of its key, the blocked ones before it, and when the rate allows
+    # the next.
+    taken: int = 0
+    blocked_ahead: int = 0
+    look_at: datetime | None = None
 
 
 def reasons(case: Case, now: datetime) -> list[Reason]:
@@ -120,6 +127,7 @@ def reasons(case: Case, now: datetime) -> list[Reason]:
     found = [
         *_over(case, case.settings, now),
         *_waits(case, now),
+        *_limited(case, case.settings),
         *_held_back(case, case.settings, now),
         *_unserved(case, case.settings),
     ]
@@ -151,6 +159,31 @@ def _waits(case: Case, now: datetime) -> Iterator[Reason]:
             _("The job is scheduled for {at}.", at=case.run_at),
             until=max(case.run_at, now),
         )
+
+
+def _limited(case: Case, type_: TypeSnapshot) -> Iterator[Reason]:
+    """The limit of its key."""
+    limit = type_.key_limit
+    if case.status != t.BLOCKED or limit is None:
+        return
+    if limit.running is not None and case.taken >= limit.running:
+        text = _(
+            "{taken} of {max} jobs with the same {path} are ready or running; {ahead} are before "
+            "this one.",
+            taken=case.taken,
+            max=limit.running,
+            path=limit.by,
+            ahead=case.blocked_ahead,
+        )
+        yield Reason(LIMITED, text)
+        return
+    text = _(
+        "At most {max} jobs with the same {path} start per minute; {ahead} are before this one.",
+        max=limit.per_minute or 0,
+        path=limit.by,
+        ahead=case.blocked_ahead,
+    )
+    yield Reason(LIMITED, text, until=case.look_at)
 
 
 def _held_back(case: Case, type_: TypeSnapshot, now: datetime) -> Iterator[Reason]:

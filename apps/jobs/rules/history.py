@@ -25,7 +25,8 @@ for _arrow in (each for each in t.ARROWS.values() if each is not _UNDO):
 
 # Promotion and hold write no entry: the states that a job may reach without one.
 _NEXT_WITHOUT_ENTRY = {
-    t.SCHEDULED: {t.SCHEDULED, t.READY, t.RUNNING},
+    t.SCHEDULED: {t.SCHEDULED, t.BLOCKED, t.READY, t.RUNNING},
+    t.BLOCKED: {t.BLOCKED, t.READY, t.RUNNING},
     t.READY: {t.READY, t.RUNNING},
 }
 

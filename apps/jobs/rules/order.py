@@ -46,6 +46,13 @@ def order_key(base: datetime, *, priority: int, attempts: int, weight_ms: int) -
     return max(-_LIMIT, min(_LIMIT, key))
 
 
+def order_key_sql(base: datetime, *, weight_ms: int) -> tuple[str, list[int]]:
+    """`order_key` of each row as SQL over its priority and attempts, with the parameters."""
+    demotions = " ".join(f"WHEN attempts >= {least} THEN {lost}" for least, lost in DEMOTIONS)
+    sql = f"%s - priority * %s + CASE {demotions} ELSE 0 END"
+    return sql, [(base - _EPOCH) // _ONE_MS, weight_ms]
+
+
 def score_key(score: Score) -> int:
     """The place of a job with this score in its pool: the lowest is assigned first.
 

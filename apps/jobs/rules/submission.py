@@ -12,6 +12,7 @@ from apps.common.errors import FieldError, PlatformError
 from apps.common.json_rules import check_tree
 from apps.common.messages import Message as _
 from apps.common.readers import is_key
+from apps.jobs.rules.key_limit import NoValue
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY, Score
 from apps.jobs.rules.type_snapshot import ALWAYS, NEVER, RANGES, TypeSnapshot
 
@@ -165,6 +166,16 @@ def type_faults(job: Submission, type_: TypeSnapshot, *, is_context: bool) -> It
         )
     if is_context and type_.checker is not None:
         yield from type_.checker.faults(job.context, field="context")
+    if is_context and type_.key_limit is not None:
+        yield from limit_faults(job.context, type_)
+
+
+def limit_faults(context: Mapping[str, Any], type_: TypeSnapshot) -> Iterator[FieldError]:
+    """The error of a context in which the value that the type limits by is none."""
+    try:
+        type_.limit_id(key="", user_id="", context=context)
+    except NoValue as error:
+        yield FieldError("context", "invalid", error.args[0])
 
 
 def context_faults(context: Any) -> Iterator[FieldError]:

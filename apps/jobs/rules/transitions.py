@@ -10,15 +10,18 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 SCHEDULED = "scheduled"
+BLOCKED = "blocked"
 READY = "ready"
 RUNNING = "running"
 SUCCEEDED = "succeeded"
 FAILED = "failed"
 CANCELLED = "cancelled"
 
-STATUSES = (SCHEDULED, READY, RUNNING, SUCCEEDED, FAILED, CANCELLED)
-WAITING = (SCHEDULED, READY)
-OPEN = (SCHEDULED, READY, RUNNING)
+STATUSES = (SCHEDULED, BLOCKED, READY, RUNNING, SUCCEEDED, FAILED, CANCELLED)
+WAITING = (SCHEDULED, BLOCKED, READY)
+OPEN = (*WAITING, RUNNING)
+# What takes a place of a limited key.
+PLACED = (READY, RUNNING)
 FINAL = (SUCCEEDED, FAILED, CANCELLED)
 AT_REST = (*WAITING, *FINAL)
 
@@ -60,6 +63,7 @@ class LockedJob(NamedTuple):
     run_at: datetime
     expected_at: datetime
     held_at: datetime
+    limit_id: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,8 @@ ARROWS: dict[str, Arrow] = {
     arrow.name: arrow
     for arrow in (
         Arrow("promote", (SCHEDULED,), (READY,), SYSTEM),
+        Arrow("block", (SCHEDULED,), (BLOCKED,), SYSTEM),
+        Arrow("admit", (BLOCKED,), (READY,), SYSTEM),
         Arrow("hold", (READY,), (RUNNING,), WORKER),
         Arrow("succeed", (RUNNING,), (SUCCEEDED,), WORKER),
         Arrow("fail", (RUNNING,), (READY, SCHEDULED, FAILED), WORKER),
@@ -87,15 +93,15 @@ ARROWS: dict[str, Arrow] = {
         Arrow("yield", (RUNNING,), (READY, SCHEDULED), WORKER),
         Arrow("end_cancelled", (RUNNING,), (CANCELLED,), WORKER),
         Arrow("rescue", (RUNNING,), (READY, SCHEDULED, FAILED, CANCELLED), SYSTEM),
-        Arrow("discard", (SCHEDULED, READY), (FAILED,), SYSTEM),
-        Arrow("cancel", (SCHEDULED, READY), (CANCELLED,), OPERATOR),
+        Arrow("discard", WAITING, (FAILED,), SYSTEM),
+        Arrow("cancel", WAITING, (CANCELLED,), OPERATOR),
         Arrow("request_cancel", (RUNNING,), (RUNNING,), OPERATOR),
         Arrow("force_cancel", (RUNNING,), (CANCELLED,), OPERATOR),
-        Arrow("mark_done", (SCHEDULED, READY, FAILED), (SUCCEEDED,), OPERATOR),
-        Arrow("retry", (FAILED, CANCELLED, SUCCEEDED), (READY,), OPERATOR),
+        Arrow("mark_done", (*WAITING, FAILED), (SUCCEEDED,), OPERATOR),
+        Arrow("retry", (FAILED, CANCELLED, SUCCEEDED), (BLOCKED, READY), OPERATOR),
         Arrow("take_back", (CANCELLED,), (SCHEDULED,), OPERATOR),
-        Arrow("run_now", (SCHEDULED, READY), (READY,), OPERATOR),
-        Arrow("edit", (SCHEDULED, READY), (SCHEDULED, READY), OPERATOR),
+        Arrow("run_now", WAITING, (BLOCKED, READY), OPERATOR),
+        Arrow("edit", WAITING, WAITING, OPERATOR),
         # Back to where an act of an operator took it from.
         Arrow("undo", AT_REST, AT_REST, OPERATOR),
     )

@@ -13,6 +13,7 @@ from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.common.readers import fits_address, is_key
 from apps.jobs.rules import type_snapshot
+from apps.jobs.rules.key_limit import MAX_PATH, parse
 from apps.jobs.rules.submission import MAX_STAGE
 
 MAX_NAME = 64
@@ -37,7 +38,12 @@ FRACTIONS = frozenset(
         "breaker_failure_rate",
     }
 )
-OPEN = frozenset({"expires_after_seconds", "max_running", "rate_per_minute", "retention_days"})
+OPEN = frozenset(
+    {
+        *("expires_after_seconds", "max_running", "rate_per_minute", "retention_days"),
+        *("limit_running", "limit_per_minute", "limit_burst"),
+    }
+)
 # By whether it may have decimals, and be left open.
 _NO_NUMBER: Mapping[tuple[bool, bool], str] = {
     (False, False): _("{value} does not do; write a whole number from {min} to {max}."),
@@ -52,6 +58,7 @@ SETTINGS = (
     *CHOICES,
     "stages",
     "params_schema",
+    "limit_by",
     *type_snapshot.RANGES,
     "allowed_hosts",
     "paused",
@@ -88,6 +95,7 @@ def faults(settings: Mapping[str, Any], *, changed: frozenset[str]) -> Iterator[
             yield _fault(name, _("It must be true or false."))
     if settings["pool"] is True and settings["unique"] == type_snapshot.NEVER:
         yield _fault("unique", _("A pool has one open job for each key; choose another."))
+    yield from _key_limit_faults(settings)
     if settings["stages"] != [type_snapshot.FREE_STAGES]:
         yield from _list_faults("stages", settings["stages"], MAX_STAGE)
     yield from _list_faults("allowed_hosts", settings["allowed_hosts"], MAX_HOST)
@@ -98,6 +106,30 @@ def faults(settings: Mapping[str, Any], *, changed: frozenset[str]) -> Iterator[
         yield _fault("paused_until", _("{at} needs a time zone.", at=until.isoformat()))
     if until is not None and not settings["paused"]:
         yield _fault("paused_until", _("Only a paused type resumes by itself; pause it, too."))
+
+
+def _key_limit_faults(settings: Mapping[str, Any]) -> Iterator[FieldError]:
+    by = settings["limit_by"]
+    numbers = [settings[each] for each in ("limit_running", "limit_per_minute", "limit_burst")]
+    if not isinstance(by, str):
+        yield from _text_faults("limit_by", by, MAX_PATH)
+    elif not by:
+        if any(each is not None for each in numbers):
+            needs = _("Say by what the jobs are limited: key, user_id, or a path of the context.")
+            yield _fault("limit_by", needs)
+    else:
+        try:
+            parse(by)
+        except ValueError as error:
+            yield _fault("limit_by", error.args[0])
+        if numbers[:2] == [None, None]:
+            yield _fault(
+                "limit_running", _("Say how many jobs of a key may run at once, or in a minute.")
+            )
+        elif numbers[1] is None and numbers[2] is not None:
+            yield _fault("limit_burst", _("A burst belongs to a number per minute; give both."))
+        if settings["pool"] is True:
+            yield _fault("limit_by", _("A pool has no limit by key; choose one of the two."))
 
 
 def name_faults(name: Any) -> Iterator[FieldError]:

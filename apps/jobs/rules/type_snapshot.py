@@ -11,6 +11,7 @@ from typing import Any
 from apps.common.json.schema import Checker
 from apps.jobs.rules.backoff import Backoff
 from apps.jobs.rules.breaker import BreakerPolicy
+from apps.jobs.rules.key_limit import KeyLimit, limit_id
 
 FAST, SLOW = "fast", "slow"
 ALLOW, ALWAYS, NEVER = "allow", "always", "never"
@@ -36,6 +37,9 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "default_priority": (-100, 100),
     "max_running": (0, 1_000_000),
     "rate_per_minute": (0, 10_000_000),
+    "limit_running": (1, 1000),
+    "limit_per_minute": (1, 600_000),
+    "limit_burst": (1, 10_000),
     "origin_grace_seconds": (0, 30 * DAY),
     "retention_days": (1, 36_500),
     "breaker_failure_rate": (0.01, 1),
@@ -66,6 +70,7 @@ class TypeSnapshot:
     default_priority: int
     max_running: int | None
     rate_per_minute: int | None
+    key_limit: KeyLimit | None
     origin: str
     origin_grace: timedelta
     allowed_hosts: tuple[str, ...]
@@ -104,6 +109,13 @@ class TypeSnapshot:
             and self.rate_per_minute is None
             and not self.breaker.enabled
         )
+
+    def limit_id(self, *, key: str, user_id: str, context: Mapping[str, Any]) -> int | None:
+        """The number of the key that a job counts for; None without a limit, NoValue without a
+        value that could be one."""
+        if self.key_limit is None:
+            return None
+        return limit_id(self.name, self.key_limit.value(key=key, user_id=user_id, context=context))
 
     def is_paused(self, now: datetime) -> bool:
         return self.paused and (self.paused_until is None or now < self.paused_until)

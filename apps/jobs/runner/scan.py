@@ -15,7 +15,7 @@ from apps.common import clock
 from apps.jobs.models import Worker
 from apps.jobs.rules import slots
 from apps.jobs.runner.process import types_with_handler
-from apps.jobs.services import inbox, living
+from apps.jobs.services import admission, inbox, living
 from apps.jobs.services.hold import due_types
 from apps.jobs.services.promote import promote_due
 
@@ -34,6 +34,8 @@ def scan() -> dict[str, int]:
     _promote_all()
     if inbox.has_waiting():
         _send(inbox.SWEEP)
+    if admission.has_work():
+        _send(admission.SWEEP)
     starts = slots.wanted(groups(living.alive(clock.now())), _due_lanes())
     for lane, count in starts.items():
         for _ in range(count):

@@ -18,9 +18,10 @@ from apps.common.messages import Message, joined
 from apps.common.messages import Message as _
 from apps.jobs.conf import conf
 from apps.jobs.handlers import registry
-from apps.jobs.models import Job
+from apps.jobs.models import AnyJob, Job
 from apps.jobs.rules import reasons
 from apps.jobs.rules import transitions as t
+from apps.jobs.rules.key_limit import NoValue
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY, order_key
 from apps.jobs.rules.submission import (
     Submitted,
@@ -100,6 +101,7 @@ def retry(
         "result": None,
         "affinity_host": host,
         "affinity_until": None,
+        "limit_id": limit_id_of(job, job.context),
     }
     if job.is_unique:
         changes["unique_key"] = unique_key(job.type, job.key)
@@ -180,7 +182,20 @@ def edit(job: Job, now: datetime, changes: Mapping[str, Any]) -> Act | None:
         )
     if "affinity_host" in changed:
         changed["affinity_until"] = None
+    if "context" in changed:
+        changed["limit_id"] = limit_id_of(job, changed["context"])
     return Act("edit", changed, "edited", facts)
+
+
+def limit_id_of(job: AnyJob, context: Mapping[str, Any]) -> int | None:
+    """The number of the key that the job counts for with this context, by its type as it is now."""
+    type_ = type_snapshots([job.type]).get(job.type)
+    if type_ is None or type_.key_limit is None:
+        return None
+    try:
+        return type_.limit_id(key=job.key, user_id=job.user_id, context=context)
+    except NoValue as error:
+        raise Invalid.field("context", error.args[0]) from error
 
 
 def place_now(job: Job, now: datetime) -> int:

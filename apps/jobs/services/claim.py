@@ -35,9 +35,9 @@ from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.discard import discard
 from apps.jobs.services.locked import first_free, locked_jobs, note_locked, unlocked
 from apps.jobs.services.look import Look
-from apps.jobs.services.move import arrow_update
 from apps.jobs.services.preference import Found, Preference
 from apps.jobs.services.protection import TypeLimits, lock_states
+from apps.jobs.services.rows import arrow_update
 
 # Of so few jobs, a claim chooses those that no other worker is just taking, among as many more;
 # of more jobs, among so many times as many.

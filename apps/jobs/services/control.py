@@ -172,9 +172,20 @@ def _take_all(taken: Sequence[tuple[Job, Act]], now: datetime, actor: str, reaso
         for name, value in written[job.pk].items():
             setattr(job, name, value)
         job.version += 1
+    _refresh([job for job, _act in taken if job.status == t.BLOCKED])
     resumed.tell(had_ended)
     if any(job.status in t.WAITING for job, _act in taken):
         wakeup.announce()
+
+
+def _refresh(jobs: Sequence[Job]) -> None:
+    """Those that were blocked may have a place already."""
+    if not jobs:
+        return
+    rows = Job.objects.filter(pk__in=[job.pk for job in jobs])
+    there = {pk: row for pk, *row in rows.values_list("pk", "status", "order_key", "version")}
+    for job in jobs:
+        job.status, job.order_key, job.version = there[job.pk]
 
 
 def _kept(job: Job, act: Act, status: str, now: datetime) -> dict[str, Any]:

@@ -1,19 +1,20 @@
 """The one way to change the state of a job: lock, arrow of the table, guarded UPDATE, journal.
 
-`move` takes locked rows, each with its changes and its journal entry. `arrow_update` is for rows
-that nobody has locked: promotion and hold, which lose a race by changing fewer rows.
+`move` takes locked rows, each with its changes and its journal entry. `rows.arrow_update` is for
+rows that nobody has locked: promotion, admission and hold, which lose a race by changing fewer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial, reduce
 from typing import Any
 
 from django.db import transaction
 
-from apps.common.db import exclusive_lock, placeholders, table
+from apps.common.db import exclusive_lock
 from apps.common.errors import Conflict
 from apps.common.messages import Message
 from apps.common.messages import Message as _
@@ -21,6 +22,7 @@ from apps.common.rows import update_rows
 from apps.jobs.models import AnyJob, Job
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.transitions import LockedJob
+from apps.jobs.services import admission
 from apps.jobs.services.rows import read_jobs
 from apps.jobs.signals import job_ended
 from apps.journal import services as journal
@@ -45,13 +47,16 @@ def move(
 ) -> dict[int, Mapping[str, Any]]:
     """Take these arrows; returns what was written of each job, by its number.
 
-    What a state means by itself is added here. An UPDATE for each group with the same columns, one
-    INSERT of entries, with a call `between` them. Conflict when the table has no such arrow, or a
-    row was not locked and has changed.
+    What a state means by itself is added here: also that a job of a limited key is blocked until it
+    has a place, and that the places that others leave are filled. An UPDATE for each group with the
+    same columns, one INSERT of entries, with a call `between` them. Conflict when the table has no
+    such arrow, or a row was not locked and has changed.
     """
     written: dict[int, Mapping[str, Any]] = {}
     groups: dict[tuple[Any, ...], dict[int, Mapping[str, Any]]] = {}
-    for arrow, job, changes, entry in moves:
+    keys: dict[int, str] = {}
+    gated = [_gated(each, keys) for each in moves]
+    for arrow, job, changes, entry in gated:
         source, target = job.status, entry.to_state
         require_arrow(job, arrow, target)
         change = {"status": target, **changes, **t.implied(source, target, entry.at)}
@@ -73,10 +78,34 @@ def move(
             )
     if between is not None:
         between()
-    journal.write([entry for *_move, entry in moves])
+    if keys:
+        admission.admit(keys)
+    journal.write([entry for *_move, entry in gated])
     if job_ended.has_listeners():
-        transaction.on_commit(partial(_tell, [entry for *_move, entry in moves]))
+        transaction.on_commit(partial(_tell, [entry for *_move, entry in gated]))
     return written
+
+
+def _gated(move_: Move, keys: dict[int, str]) -> Move:
+    """The move, to `blocked` where the job would become ready without a place of its key; `keys`
+    gets those in which a place is free now, or is wanted."""
+    arrow, job, changes, entry = move_
+    before, after = job.limit_id, changes.get("limit_id", job.limit_id)
+    if before is None and after is None:
+        return move_
+    had_place = job.status in t.PLACED and before == after
+    if entry.to_state in (t.READY, t.BLOCKED):
+        target = t.READY if after is None or had_place else t.BLOCKED
+        changes, entry = {**changes, "status": target}, replace(entry, to_state=target)
+    if entry.to_state == t.BLOCKED and after is not None:
+        keys[after] = job.type
+    if (
+        job.status in t.PLACED
+        and before is not None
+        and not (had_place and entry.to_state in t.PLACED)
+    ):
+        keys[before] = job.type
+    return arrow, job, changes, entry
 
 
 def _tell(entries: Sequence[journal.Entry]) -> None:
@@ -109,28 +138,6 @@ def require_arrow(job: LockedJob | Job, arrow: str, target: str | None = None) -
 
 def _either(first: str, other: str) -> Message:
     return _("{first} or {other}", first=first, other=other)
-
-
-def arrow_update(
-    arrow: str,
-    ids: Sequence[int],
-    *,
-    sets: str = "",
-    values: Sequence[Any] = (),
-    guard: str = "",
-    parameters: Sequence[Any] = (),
-) -> tuple[str, list[Any]]:
-    """The UPDATE, with its values, that takes the arrow with those of the jobs that are in its
-    state and meet the guard.
-
-    `sets` are further assignments with their values, `guard` is SQL with its parameters.
-    """
-    [source], [target] = t.ARROWS[arrow].sources, t.ARROWS[arrow].targets
-    sql = (
-        f"UPDATE {table(Job)} SET status = %s, version = version + 1{sets} "
-        f"WHERE id IN ({placeholders(len(ids))}) AND status = %s{guard}"
-    )
-    return sql, [target, *values, *ids, source, *parameters]
 
 
 def attempt_facts(job: LockedJob | Job, now: datetime) -> dict[str, Any]:

@@ -6,13 +6,13 @@ from datetime import datetime
 from typing import Any
 
 from apps.common import clock
-from apps.common.db import exclusive_lock, fetch, instant, table, transactional
+from apps.common.db import exclusive_lock, fetch, instant, placeholders, table, transactional
 from apps.common.leases import load_position, save_position
 from apps.common.rows import update_rows
 from apps.jobs.conf import conf
 from apps.jobs.models import Job
 from apps.jobs.rules.order import order_key
-from apps.jobs.rules.transitions import READY, SCHEDULED
+from apps.jobs.rules.transitions import WAITING
 from apps.jobs.services.type_snapshots import type_snapshots
 
 SWEEP = "jobs.reorder"
@@ -62,7 +62,7 @@ def _reorder_block(after: int, weight: int) -> tuple[int | None, int]:
     keys = {
         number: key
         for number, name, status, priority, attempts, run_at, old in rows
-        if status in (SCHEDULED, READY)
+        if status in WAITING
         and not (name in types and types[name].pool)
         and (
             key := order_key(
@@ -74,7 +74,7 @@ def _reorder_block(after: int, weight: int) -> tuple[int | None, int]:
     update_rows(
         Job,
         {number: {"order_key": key} for number, key in keys.items()},
-        guard="status IN (%s, %s)",
-        parameters=[SCHEDULED, READY],
+        guard=f"status IN ({placeholders(len(WAITING))})",
+        parameters=WAITING,
     )
     return (rows[-1][0] if rows else None), len(keys)

@@ -40,8 +40,9 @@ from apps.jobs.rules.submission import (
     type_faults,
     unique_key,
 )
-from apps.jobs.rules.transitions import READY, SCHEDULED
+from apps.jobs.rules.transitions import BLOCKED, READY, SCHEDULED
 from apps.jobs.rules.type_snapshot import TypeSnapshot
+from apps.jobs.services.admission import admit_after_commit
 from apps.jobs.services.twins import open_twins
 from apps.jobs.services.type_snapshots import type_snapshots
 from apps.jobs.services.types import open_types
@@ -79,8 +80,11 @@ _COLUMNS = (
     "trace_id",
     "submitted_by",
     "created_at",
+    "limit_id",
 )
-_ID, _UNIQUE_KEY, _CONTEXT, _STATUS = map(_COLUMNS.index, ("id", "unique_key", "context", "status"))
+_ID, _TYPE, _UNIQUE_KEY, _CONTEXT, _STATUS, _LIMIT = map(
+    _COLUMNS.index, ("id", "type", "unique_key", "context", "status", "limit_id")
+)
 # Of follow-ups.
 _UNDER = ("parent", "depth")
 Row = tuple[Any, ...]
@@ -192,6 +196,9 @@ def _submit(
         for job, answer in zip(jobs, answers, strict=True)
         if answer.created and answer.status == READY
     }
+    rest = zip(rows, answers, strict=True)
+    blocked = [row for row, answer in rest if answer.created and answer.status == BLOCKED]
+    admit_after_commit({row[_LIMIT]: row[_TYPE] for row in blocked})
     types = set(ready.values())
     for lane in {known[name].lane for name in types}:
         type_ = types.pop() if len(types) == 1 else ""
@@ -310,9 +317,10 @@ def _rows(
     for job, context, pk in zip(jobs, contexts, ids.next_ids(len(jobs), now), strict=True):
         type_ = known[job.type]
         priority = type_.default_priority if job.priority is None else job.priority
+        number = type_.limit_id(key=job.key, user_id=job.user_id, context=job.context)
         run_at = _run_at(job, now)
         if run_at is now:
-            status, at = READY, written_now
+            status, at = READY if number is None else BLOCKED, written_now
             place = order_keys.get(priority)
             if place is None:
                 place = order_key(now, priority=priority, attempts=0, weight_ms=weight_ms)
@@ -343,6 +351,7 @@ def _rows(
                 job.trace_id,
                 by,
                 written_now,
+                number,
             )
         )
     return rows

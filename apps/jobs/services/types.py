@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from django.db import transaction
@@ -25,6 +26,7 @@ from apps.jobs.models import Job, JobType, TypeState
 from apps.jobs.rules import breaker, retention, type_settings
 from apps.jobs.rules.transitions import OPEN
 from apps.jobs.rules.type_settings import SETTINGS
+from apps.jobs.services import admission
 from apps.jobs.services.type_snapshots import forget_type_snapshots
 from apps.journal.services.edit import Revision, record_edit, take_version, unless_taken
 
@@ -239,6 +241,9 @@ def _change(
         _note_pause(revision.row, logged["now"], logged["actor"])
     if revision.write(event, **logged):
         _forget()
+        if any(name.startswith("limit_") for name in revision.changed):
+            admit_it = partial(admission.admit_type, revision.row.name)
+            transaction.on_commit(admit_it, robust=True)
         # More may run now than before.
         wakeup.announce()
     return revision.row
