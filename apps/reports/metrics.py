@@ -114,6 +114,7 @@ def _types(status: Standing) -> Iterator[Metric]:
     )
     for name, found in status.jobs_by_type(MAX_COUNTED).items():
         jobs.add_metric([name, "ready"], found.ready)
+        jobs.add_metric([name, "blocked"], found.blocked)
         jobs.add_metric([name, "scheduled"], found.scheduled)
         jobs.add_metric([name, "running"], found.running)
     yield jobs

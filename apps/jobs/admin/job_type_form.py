@@ -45,6 +45,10 @@ FIELDSETS: tuple[tuple[Any, tuple[str, ...]], ...] = (
         _("Limits"),
         ("weight", "batch_limit", "max_running", "rate_per_minute", "settle"),
     ),
+    (
+        _("Limits by key"),
+        ("limit_by", "limit_running", "limit_per_minute", "limit_burst"),
+    ),
     (_("Where it runs"), ("allowed_hosts", "origin", "origin_grace_seconds")),
     (
         _("Circuit breaker"),
@@ -108,6 +112,16 @@ HELP = {
     ),
     "max_running": _("In the whole cluster. 0 stops the type. Empty: no limit."),
     "rate_per_minute": _("Attempts started in the whole cluster. Empty: no limit."),
+    "limit_by": _(
+        "By what the jobs are limited: key, user_id, or a path of the context, such as "
+        "context.customer. Jobs that are open already do not count. Empty: no limit."
+    ),
+    "limit_running": _(
+        "Jobs of one key that may be ready or running at once; the others are blocked and take "
+        "turns. Empty: any number."
+    ),
+    "limit_per_minute": _("Jobs of one key that may become ready in a minute. Empty: any number."),
+    "limit_burst": _("How many of these may come at once. Empty: those of one second."),
     "settle": _("In batches is faster. Each at once loses no result when a worker is killed."),
     "allowed_hosts": _(
         "Only workers on these hosts run the jobs, one host per line. Empty: all hosts."

@@ -127,6 +127,16 @@ def sentence(job_type: JobType) -> str:
     return " ".join(_sentences(job_type))
 
 
+def _by_key(job_type: JobType) -> Iterator[str]:
+    by = {"by": job_type.limit_by}
+    if job_type.limit_running is not None:
+        words = gettext("Of each %(by)s at most %(max)s are ready or running at once.")
+        yield words % {**by, "max": f"{job_type.limit_running:,}"}
+    if job_type.limit_per_minute is not None:
+        words = gettext("Of each %(by)s at most %(max)s become ready in a minute.")
+        yield words % {**by, "max": f"{job_type.limit_per_minute:,}"}
+
+
 def _sentences(job_type: JobType) -> Iterator[str]:
     finish = written(job_type.max_processing_seconds)
     if job_type.max_attempts == 1:
@@ -143,6 +153,8 @@ def _sentences(job_type: JobType) -> Iterator[str]:
         yield gettext("At most %s run at once.") % f"{job_type.max_running:,}"
     if job_type.rate_per_minute is not None:
         yield gettext("At most %s start each minute.") % f"{job_type.rate_per_minute:,}"
+    if job_type.limit_by:
+        yield from _by_key(job_type)
     if job_type.breaker_enabled:
         yield gettext(
             "When %(share)s of at least %(calls)s tries within %(window)s fail, none starts for "

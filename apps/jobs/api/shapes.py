@@ -130,6 +130,18 @@ class JobTypeOut(Answer):
     default_priority = serializers.IntegerField()
     max_running = serializers.IntegerField(allow_null=True)
     rate_per_minute = serializers.IntegerField(allow_null=True)
+    limit_by = serializers.CharField(
+        help_text="What jobs are limited by: key, user_id, or a path of the context."
+    )
+    limit_running = serializers.IntegerField(
+        allow_null=True, help_text="Jobs of one key that may be ready or running at once."
+    )
+    limit_per_minute = serializers.IntegerField(
+        allow_null=True, help_text="Jobs of one key that may become ready in a minute."
+    )
+    limit_burst = serializers.IntegerField(
+        allow_null=True, help_text="How many of these may come at once. Null: those of a second."
+    )
     origin_grace_seconds = serializers.IntegerField()
     retention_days = serializers.IntegerField(allow_null=True)
     allowed_hosts = serializers.ListField(child=serializers.CharField())

@@ -27,6 +27,7 @@ from apps.common.masking.names import secret_properties
 from apps.jobs.api.shapes import JobTypeOut
 from apps.jobs.models import JobType
 from apps.jobs.rules import type_settings
+from apps.jobs.rules.key_limit import MAX_PATH
 from apps.jobs.rules.type_snapshot import FREE_STAGES, RANGES
 from apps.jobs.services import types
 
@@ -101,6 +102,15 @@ class SettingsBody(StrictSerializer):
     default_priority = _whole("default_priority")
     max_running = _open("max_running")
     rate_per_minute = _open("rate_per_minute")
+    limit_by = Text(
+        max_length=MAX_PATH,
+        allow_blank=True,
+        help_text="What jobs are limited by: key, user_id, or a path such as context.customer.",
+        **_setting("limit_by"),
+    )
+    limit_running = _open("limit_running")
+    limit_per_minute = _open("limit_per_minute")
+    limit_burst = _open("limit_burst")
     origin = Choice(choices=JobType.Origin.choices, **_setting("origin"))
     origin_grace_seconds = _whole("origin_grace_seconds")
     allowed_hosts = Names(

@@ -58,6 +58,11 @@ class KeyLimit:
     per_minute: int | None = None
     burst: int | None = None
 
+    @property
+    def is_column(self) -> bool:
+        """Whether everybody who sees a job sees the value."""
+        return self.by in (KEY, USER)
+
     @cached_property
     def _path(self) -> tuple[str | int, ...]:
         return parse(self.by)
@@ -67,7 +72,7 @@ class KeyLimit:
 
         NoValue for a list or an object.
         """
-        if self.by in (KEY, USER):
+        if self.is_column:
             return key if self.by == KEY else user_id
         found: Any = context
         for part in self._path:

@@ -63,7 +63,7 @@ class LockedJob(NamedTuple):
     run_at: datetime
     expected_at: datetime
     held_at: datetime
-    limit_id: int | None
+    limit_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

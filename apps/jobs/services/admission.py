@@ -48,6 +48,8 @@ BLOCK = 200
 _FEW, _MANY = 8, 1_000
 # The newest blocked jobs of a type: the look of their submission may have been lost.
 _NEWEST = 1_000
+# Blocked jobs of a type that a page counts by key.
+_COUNTED = 50_000
 # The sweep looks at every key with blocked jobs once in this time.
 _ROUND_SECONDS = 60
 # The clock of a rate is worth nothing after this.
@@ -230,6 +232,26 @@ def standing_of(job: Job) -> Standing | None:
     ahead = len(first.order_by().values_list("pk", flat=True)[:MAX_AHEAD])
     look_at = KeyState.objects.filter(pk=job.limit_id).values_list("look_at", flat=True).first()
     return Standing(_taken([job.limit_id])[job.limit_id], ahead, look_at)
+
+
+class Crowded(NamedTuple):
+    """A key with blocked jobs: how many of them, and one, which shows the value of the key."""
+
+    number: int
+    blocked: int
+    job: int
+
+
+def most_blocked(type_name: str, limit: int) -> list[Crowded]:
+    """The keys of the type with most blocked jobs, among the first _COUNTED of these."""
+    jobs = f"{table(Job)}{force_index('job_claim')}"
+    rows = fetch(
+        "SELECT limit_id, COUNT(*), MIN(id) FROM (SELECT limit_id, id FROM "
+        f"{jobs} WHERE status = '{t.BLOCKED}' AND type = %s LIMIT {_COUNTED}) counted "
+        "WHERE limit_id IS NOT NULL GROUP BY limit_id ORDER BY 2 DESC, 1 LIMIT %s",
+        [type_name, limit],
+    )
+    return [Crowded(*row) for row in rows]
 
 
 # --- the sweep -----------------------------------------------------------------------------------

@@ -38,6 +38,7 @@ _AT_ONCE = 150
 @dataclass(frozen=True, kw_only=True)
 class Counts:
     ready: int = 0
+    blocked: int = 0
     scheduled: int = 0
     running: int = 0
 
@@ -48,13 +49,18 @@ def counts_of(types: Sequence[str], limit: int | None = None) -> dict[str, Count
     Besides, SQLite counts scheduled and running ones among the first 50,000 in that state.
     """
     limit = MAX_COUNTED if limit is None else limit
-    ready = _by_type(t.READY, types, limit)
+    ready, blocked = (_by_type(status, types, limit) for status in (t.READY, t.BLOCKED))
     if connection.vendor == "mysql":
         scheduled, running = (_by_type(s, types, limit) for s in (t.SCHEDULED, t.RUNNING))
     else:
         scheduled, running = (_cut(_sorted(s), limit) for s in (t.SCHEDULED, t.RUNNING))
     return {
-        name: Counts(ready=ready[name], scheduled=scheduled[name], running=running[name])
+        name: Counts(
+            ready=ready[name],
+            blocked=blocked[name],
+            scheduled=scheduled[name],
+            running=running[name],
+        )
         for name in types
     }
 
@@ -106,20 +112,21 @@ class Totals(NamedTuple):
     """How many jobs of several types are in these states, each up to a limit."""
 
     ready: int
+    blocked: int
     scheduled: int
     running: int
     failed: int
 
 
 def totals_of(types: Sequence[str], limit: int) -> dict[str, int]:
-    """How many jobs of these types together are ready, scheduled, running and failed, by status,
-    each up to a limit.
+    """How many jobs of these types together are in each state of Totals, by status, each up to a
+    limit.
 
     On SQLite scheduled or running ones are left out when they are too many to sort.
     """
     found = {}
     for status in Totals._fields:
-        if connection.vendor == "mysql" or status in (t.READY, t.FAILED):
+        if connection.vendor == "mysql" or status in (t.READY, t.BLOCKED, t.FAILED):
             count, are_all = _by_type(status, types, limit).total(), True
         else:
             first = _sorted(status)
@@ -141,8 +148,7 @@ def totals(limit: int) -> Totals:
     count = (
         f"COALESCE((SELECT {limit} {these} LIMIT 1 OFFSET {limit - 1}), (SELECT COUNT(*) {these}))"
     )
-    states = (t.READY, t.SCHEDULED, t.RUNNING, t.FAILED)
-    [found] = fetch(f"SELECT {', '.join(map(count.format, states))}")
+    [found] = fetch(f"SELECT {', '.join(map(count.format, Totals._fields))}")
     return Totals(*found)
 
 

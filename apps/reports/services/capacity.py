@@ -156,7 +156,7 @@ def rates_of(now: datetime) -> Rates:
 
 def _open_jobs() -> int:
     found = counts.totals(MAX_COUNTED)
-    return min(MAX_COUNTED, found.ready + found.scheduled + found.running)
+    return min(MAX_COUNTED, found.ready + found.blocked + found.scheduled + found.running)
 
 
 def _table(

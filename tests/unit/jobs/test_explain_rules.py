@@ -58,6 +58,10 @@ def limited(tokens: float) -> dict[str, Any]:
     return {"settings": type_(rate_per_minute=60), "tokens": tokens, "filled_at": NOW}
 
 
+def blocked(**limits: int) -> dict[str, Any]:
+    return {"status": "blocked", "settings": type_(limit_by="key", **limits)}
+
+
 CASES: list[tuple[str, dict[str, Any], datetime | None]] = [
     ("running", {"status": "running", "worker": "host-a:1"}, None),
     ("finished", {"status": "succeeded"}, None),
@@ -68,6 +72,8 @@ CASES: list[tuple[str, dict[str, Any], datetime | None]] = [
     ("expired", aged(seconds=-60), None),
     ("scheduled", {"status": "scheduled", "run_at": at(hours=1)}, at(hours=1)),
     ("scheduled", {"status": "scheduled", "run_at": at(hours=-1)}, NOW),
+    ("limited", {**blocked(limit_running=2), "taken": 2, "blocked_ahead": 4}, None),
+    ("limited", {**blocked(limit_per_minute=60), "look_at": at(seconds=1)}, at(seconds=1)),
     ("paused", {"settings": type_(paused=True)}, None),
     ("paused", {"settings": type_(paused=True, paused_until=at(hours=2))}, at(hours=2)),
     ("breaker_open", broken(10), at(seconds=20)),

@@ -28,11 +28,11 @@ def test_each_action_takes_its_states_and_says_why_not_the_others(
     subtests: pytest.Subtests,
 ) -> None:
     for verb, changed in (
-        (verbs.CANCEL, {t.SCHEDULED, t.READY, t.RUNNING}),
+        (verbs.CANCEL, {*t.OPEN}),
         (verbs.RETRY, {t.FAILED, t.CANCELLED}),
-        (verbs.RUN_NOW, {t.SCHEDULED}),
-        (verbs.MARK_DONE, {t.SCHEDULED, t.READY, t.FAILED}),
-        *((verb, {t.SCHEDULED, t.READY}) for verb in WITH_FIELDS),
+        (verbs.RUN_NOW, {t.SCHEDULED, t.BLOCKED}),
+        (verbs.MARK_DONE, {*t.WAITING, t.FAILED}),
+        *((verb, {*t.WAITING}) for verb in WITH_FIELDS),
     ):
         with subtests.test(verb=verb):
             params = WITH_FIELDS.get(verb, {})

@@ -23,8 +23,9 @@ from django.utils.translation import gettext_lazy as _
 from apps.common import clock
 from apps.common.admin.buttons import shared_out
 from apps.common.admin.display import shown_text, shown_time
-from apps.common.admin.html import list_url, page_url
+from apps.common.admin.html import list_url, page_link, page_url
 from apps.common.errors import Invalid
+from apps.common.masking import redact
 from apps.common.zones import parse_zone
 from apps.jobs.admin import labels
 from apps.jobs.admin.job_groups import GROUP_URL
@@ -32,7 +33,9 @@ from apps.jobs.admin.type_state import state_of
 from apps.jobs.admin.type_tabs import NOW, now_url, tabs_of
 from apps.jobs.admin.worker_panels import LIVE_SECONDS, running_of
 from apps.jobs.models import Job, JobType, bounds_of
+from apps.jobs.rules.key_limit import KeyLimit
 from apps.jobs.rules.transitions import FAILED
+from apps.jobs.services.admission import most_blocked
 from apps.jobs.services.counts import MAX_COUNTED, counts_of, oldest_due
 from apps.jobs.services.error_states import MAX_LOOKED_AT
 from apps.jobs.services.error_states import counts_of as counts_of_errors
@@ -55,6 +58,7 @@ DEFAULT_SPAN = "24h"
 SLOW_SECONDS = 30
 MAX_RUNNING = 10
 MAX_DUE = 5
+MAX_KEYS = 20
 MAX_SAMPLE = 160
 # Below, a share of successes is marked; below the second one it is danger.
 WELL, HALF = 0.95, 0.5
@@ -173,7 +177,7 @@ def _troubles(seen: _Seen) -> list[dict[str, Any]]:
 def _figures(seen: _Seen) -> list[Figure]:
     name = seen.row.name
     counts = counts_of([name])[name]
-    figures = [_waiting(seen, counts.ready), _running(seen, counts.running)]
+    figures = [_waiting(seen, counts.ready, counts.blocked), _running(seen, counts.running)]
     past = past_of(name, seen.sheet.stored) if seen.has_figures else None
     if past is not None:
         lately, day = past
@@ -186,14 +190,21 @@ def _figures(seen: _Seen) -> list[Figure]:
     return figures
 
 
-def _waiting(seen: _Seen, ready: int) -> Figure:
+def _waiting_note(seen: _Seen, since: datetime | None, blocked: int) -> str:
+    parts = [gettext("oldest %s") % labels.age(since, seen.now)] if since else []
+    if blocked:
+        parts.append(gettext("%s blocked") % labels.capped(blocked, MAX_COUNTED))
+    return " · ".join(parts)
+
+
+def _waiting(seen: _Seen, ready: int, blocked: int) -> Figure:
     name = seen.row.name
     since = oldest_due([name]).get(name) if ready else None
     return Figure(
         "waiting",
         _("waiting"),
         labels.capped(ready, MAX_COUNTED),
-        gettext("oldest %s") % labels.age(since, seen.now) if since else "",
+        _waiting_note(seen, since, blocked),
         list_url(Job, type=name, status=Job.Status.READY),
         "warning" if labels.waiting_too_long([seen.row.snapshot]) else "",
     )
@@ -319,6 +330,32 @@ def _runs(seen: _Seen) -> dict[str, Any] | None:
     return running_of(seen.row.name, seen.request.user, MAX_RUNNING)
 
 
+def _blocked(seen: _Seen) -> dict[str, Any] | None:
+    """The keys with most blocked jobs; their values for those who see contexts."""
+    limit = seen.row.snapshot.key_limit
+    if limit is None or not seen.counts_jobs:
+        return None
+    crowded = most_blocked(seen.row.name, MAX_KEYS)
+    jobs = Job.objects.in_bulk([each.job for each in crowded])
+    shows = limit.is_column or seen.may("jobs.view_payload")
+    return {
+        "by": limit.by,
+        "lines": [
+            {
+                "value": shown_text(_value(limit, jobs[each.job]), limit=80) if shows else "",
+                "count": f"{each.blocked:,}",
+                "first": page_link(Job, each.job, str(each.job)),
+            }
+            for each in crowded
+            if each.job in jobs
+        ],
+    }
+
+
+def _value(limit: KeyLimit, job: Job) -> str:
+    return limit.value(key=job.key, user_id=job.user_id, context=redact(job.context)) or "–"
+
+
 def _due(seen: _Seen) -> list[tuple[datetime, str, str]]:
     """The next schedules of the type: when, their titles and addresses."""
     if not seen.may("schedules.view_schedule"):
@@ -352,5 +389,6 @@ PARTS: dict[str, Callable[[_Seen], Any]] = {
     "trend": _trend,
     "failures": _failures,
     "running": _runs,
+    "blocked": _blocked,
     "schedules": _schedules,
 }
