@@ -25,7 +25,7 @@ from apps.common.audit import (
 )
 from apps.common.db import fetch, instant, table
 from apps.jobs.conf import conf
-from apps.jobs.models import ArchivedJob, Job
+from apps.jobs.models import ArchivedJob, Job, JobType
 from apps.jobs.rules import history
 from apps.jobs.rules import transitions as t
 from apps.jobs.services.retention import Horizons
@@ -34,6 +34,8 @@ from apps.journal.services.retention import complete_from
 
 # The rescue must have run this long after the end of a lease, plus its own period.
 RESCUED_WITHIN = timedelta(minutes=1)
+# The sweep looks at each key once a minute.
+ADMITTED_WITHIN = timedelta(minutes=2)
 APART = timedelta(seconds=APART_SECONDS)
 
 
@@ -101,6 +103,12 @@ _STATES = [
         ("status",),
     ),
     RowRule(
+        "I69",
+        f"status = '{t.BLOCKED}' AND limit_id IS NULL",
+        _("is blocked, but counts for no key"),
+        ("status",),
+    ),
+    RowRule(
         "I39",
         "version < 1 + holds",
         _("has version %(version)d after %(holds)d holds"),
@@ -110,7 +118,7 @@ _STATES = [
 
 
 def _jobs(_recent: int) -> CheckResult:
-    """I26–I29, I35, I39: the columns of each job agree with each other and with the time."""
+    """I26–I29, I35, I39, I69: the columns of each job agree with each other and with the time."""
     whole = "CONCAT(type, '|', `key`)" if connection.vendor == "mysql" else "type || '|' || key"
     rescued = clock.now() - RESCUED_WITHIN - timedelta(seconds=conf.JOB_RESCUE_SECONDS)
     rules = [
@@ -137,7 +145,8 @@ def _in_journal(recent: int) -> CheckResult:
     """I28, I39, I53: the newest jobs, and those of the newest entries, agree with the journal.
 
     Each hold has one end there, unless it is under way. Each change raised the version by one; only
-    promotions have no entry. Jobs that are older than the journal is kept are left out.
+    promotions and admissions have no entry. Jobs that are older than the journal is kept are left
+    out.
     """
     jobs, entries = table(Job), table(JournalEntry)
     moved = f"e.from_state <> '' AND e.event <> '{history.STALE}'"
@@ -145,10 +154,11 @@ def _in_journal(recent: int) -> CheckResult:
     surely = "(e.from_state <> e.to_state OR e.event IN ('edited', 'run_now', 'cancel_requested'))"
     found = fetch(
         "SELECT * FROM (SELECT j.id, j.status, j.holds, j.version, "
+        "CASE WHEN j.limit_id IS NULL THEN 1 ELSE 2 END AS steps, "
         "SUM(CASE WHEN e.from_state = %s AND e.to_state <> %s THEN 1 ELSE 0 END) AS ends, "
         f"SUM(CASE WHEN {moved} AND {surely} THEN 1 ELSE 0 END) AS moves, "
         f"SUM(CASE WHEN {moved} AND NOT {surely} THEN 1 ELSE 0 END) AS others, "
-        "SUM(CASE WHEN e.to_state = %s THEN 1 ELSE 0 END) AS put_off, "
+        "SUM(CASE WHEN e.to_state IN (%s, %s) THEN 1 ELSE 0 END) AS put_off, "
         "SUM(CASE WHEN e.to_state = j.status AND e.from_state <> e.to_state "
         "THEN 1 ELSE 0 END) AS same "
         "FROM (SELECT id FROM "
@@ -157,17 +167,19 @@ def _in_journal(recent: int) -> CheckResult:
         "WHERE source = %s) c "
         f"JOIN {jobs} j ON j.id = c.id "
         f"LEFT JOIN {entries} e ON e.source = %s AND e.subject_id = c.id "
-        "WHERE j.id >= %s GROUP BY j.id, j.status, j.holds, j.version) x WHERE "
+        "WHERE j.id >= %s GROUP BY j.id, j.status, j.holds, j.version, j.limit_id) x WHERE "
         "ends + CASE WHEN status = %s THEN 1 ELSE 0 END <> holds "
-        "OR version < 1 + holds + moves OR version > 2 + holds + moves + others + put_off "
+        "OR version < 1 + holds + moves "
+        "OR version > 1 + steps + holds + moves + others + put_off * steps "
         f"OR ({_FINAL} AND same = 0) ORDER BY id LIMIT {MAX_FOUND + 1}",
         [
-            *(t.RUNNING, t.RUNNING, t.SCHEDULED, recent, recent),
+            *(t.RUNNING, t.RUNNING, t.SCHEDULED, t.BLOCKED, recent, recent),
             *(Source.JOB.value, Source.JOB.value, complete_from(), t.RUNNING),
         ],
     )
     breaches: list[Breach] = []
-    for number, status, holds, version, ends, moves, others, put_off, same in found[:MAX_FOUND]:
+    for row in found[:MAX_FOUND]:
+        number, status, holds, version, steps, ends, moves, others, put_off, same = row
         subject = f"job {number}"
         if status in t.FINAL and not same:
             text = say(_("is %(status)s, but has no such end in the journal"), {"status": status})
@@ -178,7 +190,8 @@ def _in_journal(recent: int) -> CheckResult:
             )
             text = say(words, {"status": status, "holds": holds, "ends": ends})
             breaches.append(Breach("I28", subject, text))
-        low, high = 1 + holds + moves, 2 + holds + moves + others + put_off
+        low = 1 + holds + moves
+        high = low + steps + others + put_off * steps
         if not low <= version <= high:
             text = say(
                 _("has version %(version)d, but its holds and entries make %(low)d to %(high)d"),
@@ -268,10 +281,50 @@ def _kept(recent: int) -> CheckResult:
     )
 
 
+def _places(_recent: int) -> CheckResult:
+    """I69: of no limited key more jobs have a place than the type allows, counted without those
+    that are older than the latest change of the type; none is blocked for long beside a free one.
+    """
+    breaches: list[Breach] = []
+    late = clock.now() - ADMITTED_WITHIN
+    types = JobType.objects.exclude(limit_by="").filter(limit_running__isnull=False)
+    for type_ in types:
+        limit, since = type_.limit_running, ids.lowest_id_at(type_.updated_at)
+        placed = f"type = %s AND status IN ({_listed(t.PLACED)}) AND limit_id IS NOT NULL"
+        rows = fetch(
+            f"SELECT MIN(id), COUNT(*) FROM {table(Job)} WHERE {placed} AND id > %s "
+            f"GROUP BY limit_id HAVING COUNT(*) > %s LIMIT {MAX_FOUND}",
+            [type_.name, since, limit],
+        )
+        words = _("is one of %(count)d jobs of its key with a place; the limit is %(limit)d")
+        breaches += [
+            Breach("I69", f"job {number}", say(words, {"count": count, "limit": limit}))
+            for number, count in rows
+        ]
+        if type_.limit_per_minute is not None:
+            continue
+        rows = fetch(
+            f"SELECT MIN(b.id) FROM {table(Job)} b WHERE b.type = %s AND b.status = '{t.BLOCKED}' "
+            "AND b.created_at < %s AND b.run_at < %s GROUP BY b.limit_id HAVING "
+            f"(SELECT COUNT(*) FROM {table(Job)} p WHERE p.limit_id = b.limit_id "
+            f"AND p.status IN ({_listed(t.PLACED)})) < %s LIMIT {MAX_FOUND}",
+            [type_.name, late, late, limit],
+        )
+        words = _("is blocked, and its key has a free place")
+        breaches += [Breach("I69", f"job {number}", say(words, {})) for (number,) in rows]
+    return CheckResult(len(types), breaches[:MAX_FOUND], len(breaches) > MAX_FOUND)
+
+
 CHECKS = (
     Check(
+        "places of limited keys",
+        ("I69",),
+        _("Jobs of limited keys have the places that the limit allows, and no more"),
+        _places,
+    ),
+    Check(
         "jobs",
-        ("I26", "I27", "I28", "I29", "I35", "I39"),
+        ("I26", "I27", "I28", "I29", "I35", "I39", "I69"),
         _("The columns of each job agree with each other and with the time"),
         _jobs,
     ),

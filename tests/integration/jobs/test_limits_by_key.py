@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Permission, User
+from django.test import Client
 
 from apps.common import clock
 from apps.common.errors import Invalid
@@ -17,8 +20,11 @@ from apps.jobs.services.archive import archive_ended
 from apps.jobs.services.explain import explain
 from apps.jobs.services.promote import promote_due
 from apps.jobs.services.submit import Submission, submit, submit_many
+from tests.auditing import audit, breaches
 from tests.frozen import FrozenClock
+from tests.integration.jobs.admin.pages import now_url
 from tests.jobs import end, job_type, row, take
+from tests.pages import text_of
 from tests.statements import sent_by
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
@@ -261,3 +267,39 @@ def test_jobs_without_a_limit_cost_no_statement_more() -> None:
 
     assert not [sql for sql in statements if "jobs_keystate" in sql]
     assert set(Job.objects.values_list("limit_id", flat=True)) == {None}
+
+
+def test_audit_finds_too_many_places_and_one_that_nobody_fills(frozen_clock: FrozenClock) -> None:
+    """I69."""
+    limited()
+    frozen_clock.advance(seconds=1)
+    first, second, third, *_rest = some(4)
+    assert audit()[0] == 0
+
+    Job.objects.filter(pk=third).update(status=READY)
+    assert breaches() == [
+        f"I69 job {first}: is one of 3 jobs of its key with a place; the limit is 2"
+    ]
+    Job.objects.filter(pk__in=[first, second]).update(status="cancelled", finished_at=clock.now())
+    frozen_clock.advance(minutes=3)
+    assert f"I69 job {_rest[0]}: is blocked, and its key has a free place" in breaches()
+    Job.objects.filter(pk=third).update(status=BLOCKED, limit_id=None)
+    assert f"I69 job {third}: is blocked, but counts for no key" in breaches()
+
+
+def test_page_of_the_type_names_the_keys_with_most_blocked_jobs(client: Client) -> None:
+    """Their values only for those who see contexts."""
+    limited(limit_running=1)
+    for count, customer in ((4, "Ann & Co"), (2, "Ben"), (1, "Cy")):
+        some(count, customer)
+    url = f"{now_url(types.find('mail'))}?part=blocked"
+    person = User.objects.create_user("ann", is_staff=True)
+    rights = Permission.objects.filter(content_type__app_label="jobs")
+    person.user_permissions.set(rights.filter(codename__in=("view_job", "view_jobtype")))
+
+    client.force_login(person)
+    assert re.search("– 3 .* – 1 ", text_of(client.get(url)))
+    person.user_permissions.add(rights.get(codename="view_payload"))
+    text = text_of(client.get(url))
+    assert re.search("Ann & Co 3 .* Ben 1 ", text)
+    assert "Cy" not in text
