@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import warnings
 
@@ -17,6 +18,15 @@ app.config_from_object("django.conf:settings", namespace="CELERY")
 # "Task" has another meaning here, so Celery tasks live in sweeps.py.
 app.autodiscover_tasks(related_name="sweeps")
 app.steps["worker"].add("taskplatform.clockwork:EndWithBeat")
+
+
+@signals.after_setup_logger.connect
+def _keep_logs_of_jobs(logger: logging.Logger, loglevel: int, **_kwargs: object) -> None:
+    """Leave the logs of jobs all from INFO on: the level of the worker is for its own."""
+    for handler in logger.handlers:
+        if handler.get_name() != "job":
+            handler.setLevel(loglevel)
+    logger.setLevel(min(loglevel, logging.INFO))
 
 
 @signals.task_prerun.connect

@@ -3,6 +3,7 @@ environment or `.env`, as conf.py declares it."""
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import tomllib
@@ -364,8 +365,15 @@ LOGGING: dict[str, Any] = {
         "json": {"()": "apps.common.logs.JsonFormatter"},
         "text": {"()": "apps.common.logs.TextFormatter"},
     },
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
-    "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
+    "handlers": {
+        "stderr": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT, "level": LOG_LEVEL},
+        "job": {"class": "apps.jobs.runner.attempt_log.Handler"},
+    },
+    # The log of a job has all from INFO on, whatever the machine logs.
+    "root": {
+        "handlers": ["stderr", "job"],
+        "level": min(LOG_LEVEL, "INFO", key=logging.getLevelNamesMapping().__getitem__),
+    },
     "loggers": {
         "django.server": {"handlers": ["stderr"], "level": "WARNING", "propagate": False},
         # It masks who failed to sign in; taskplatform/people.py logs name and address.

@@ -22,7 +22,7 @@ from apps.jobs.services.submit import submit
 from tests import callback, factories
 from tests.auditing import audit, breaches
 from tests.frozen import FrozenClock
-from tests.history import forget, move
+from tests.history import forget, logged, move
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
@@ -74,6 +74,10 @@ class TestArchive:
         [line] = breaches()
         assert line.startswith(f"I61 job {ended}: ended at 2026-03-02 09:00:00")
         assert line.endswith("and is kept nowhere")
+
+    def test_log_of_a_job_that_is_nowhere(self, ended: int) -> None:
+        logged(ended, ended + 1)
+        assert breaches() == [f"I61 job {ended + 1}: is kept nowhere, but its log is"]
 
     def test_time_of_the_type_counts(self, ended: int) -> None:
         move()

@@ -129,7 +129,13 @@ MODELS = {
         others={"retire": CONFIGURER, "activate": CONFIGURER},
     ),
     "jobs/archivedjob/": Rights(
-        VIEWER, others={"retry": OPERATOR, "retry_on_host": OPERATOR, "export/": VIEWER}
+        VIEWER,
+        others={
+            "retry": OPERATOR,
+            "retry_on_host": OPERATOR,
+            "export/": VIEWER,
+            "<int:pk>/log/": OPERATOR,
+        },
     ),
     "jobs/job/": Rights(
         VIEWER,
@@ -138,7 +144,7 @@ MODELS = {
             **{"retry": OPERATOR, "run_now": OPERATOR, "cancel": OPERATOR},
             **{"retry_on_host": OPERATOR, "force_cancel": CONFIGURER, "mark_done": CONFIGURER},
             **{"<int:pk>/edit/": OPERATOR, "group/<slug:name>/": OPERATOR, "export/": VIEWER},
-            "<int:pk>/live/": VIEWER,
+            **{"<int:pk>/live/": VIEWER, "<int:pk>/log/": OPERATOR},
         },
     ),
     "jobs/jobtype/": Rights(

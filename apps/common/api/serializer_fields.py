@@ -257,6 +257,24 @@ class Texts(_List):
         super().__init__(child=Text(max_length=max_length), max_length=max_items, **kwargs)
 
 
+class Lines(_List):
+    """A list of any texts, however many: what keeps them takes what it has room for, and makes
+    harmless what cannot be stored."""
+
+    example = '["12 of 40 pages"]'
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(child=serializers.CharField(allow_blank=True), **kwargs)
+
+    def run_child_validation(self, data: list[Any]) -> list[str]:
+        for position, item in enumerate(data):
+            if not isinstance(item, str):
+                words = f"{quote(item)} is not a string; write it in quotes."
+                wrong: Any = {position: [words]}
+                raise ValidationError(wrong)
+        return data
+
+
 class Items(_List):
     """A list of 1 to `max_items` objects, each checked by `child`."""
 

@@ -15,6 +15,7 @@ from django.utils.translation import ngettext_lazy
 
 from apps.common import clock
 from apps.common.admin import ReasonAction, ServiceModelAdmin
+from apps.common.admin.actions import CustomUrls
 from apps.common.admin.base import Panel, PlatformModelAdmin
 from apps.common.admin.buttons import row_button
 from apps.common.admin.changelist import tidy_search
@@ -24,7 +25,7 @@ from apps.common.admin.row_page import RowPageAdmin
 from apps.common.admin.timeline import Moment
 from apps.common.admin.two_tables import TwoTablesAdmin
 from apps.common.filtering import RowFilter
-from apps.jobs.admin import job_columns, job_fields, job_panels
+from apps.jobs.admin import job_columns, job_fields, job_log, job_panels
 from apps.jobs.admin.job_forms import HostForm
 from apps.jobs.models import AnyJob, bounds_of
 from apps.jobs.rules import transitions, verbs
@@ -68,6 +69,10 @@ class AnyJobAdmin(RowPageAdmin, TwoTablesAdmin, ServiceModelAdmin, KeysetAdmin):
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Never on this page; waiting jobs have a page for edits."""
         return False
+
+    def get_custom_urls(self) -> CustomUrls:
+        log = ("<int:pk>/log/", self.url_name("log"), job_log.log_view)
+        return (log, *super().get_custom_urls())
 
     def row_label(self, row: AnyJob) -> str:
         return " · ".join(filter(None, [str(row.pk), row.type, row.key]))
@@ -115,7 +120,12 @@ class AnyJobAdmin(RowPageAdmin, TwoTablesAdmin, ServiceModelAdmin, KeysetAdmin):
     def top_panels(self, request: HttpRequest, row: AnyJob) -> list[Panel]:
         shows_payload = self.has_payload_permission(request, row)
         above = job_panels.above(row, self.get_queryset(request), shows_payload=shows_payload)
-        return [*above, *job_panels.follow_up_panels(row, bounds_of(request.user))]
+        log = job_log.panel(row, self.url("log", row.pk)) if shows_payload else None
+        return [
+            *above,
+            *([] if log is None else [log]),
+            *job_panels.follow_up_panels(row, bounds_of(request.user)),
+        ]
 
     def aside(self, request: HttpRequest, row: AnyJob) -> list[Panel]:
         return [self.facts(row, job_fields.FACTS)]

@@ -98,6 +98,25 @@ class EntryOut(Answer):
     data = serializers.DictField(allow_null=True)  # type: ignore[assignment]
 
 
+class LineOut(Answer):
+    at = Instant(allow_null=True)
+    text = serializers.CharField()
+
+
+class AttemptLogOut(Answer):
+    attempt = serializers.IntegerField(help_text="As in the journal; it begins anew with a retry.")
+    hold = serializers.IntegerField(help_text="Which hold of the job it was, in total.")
+    lines = LineOut(many=True)
+    left_out = serializers.IntegerField(help_text="Further lines that were not kept.")
+
+
+class LogOut(Answer):
+    attempts = AttemptLogOut(many=True)
+    after = serializers.CharField(help_text="Where to go on: give it as after the next time.")
+    more = serializers.BooleanField(help_text="Whether there is more already.")
+    status = serializers.ChoiceField(choices=Job.Status.choices)
+
+
 class BreakerOut(Answer):
     failure_rate = serializers.FloatField(source="breaker_failure_rate")
     window_seconds = serializers.IntegerField(source="breaker_window_seconds")

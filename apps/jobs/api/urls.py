@@ -2,6 +2,7 @@ from django.urls import path
 
 from apps.jobs.api.control import CancelView, JobView, MarkDoneView, RetryView, RunNowView
 from apps.jobs.api.jobs import JobsView, JournalView
+from apps.jobs.api.log import LogView
 from apps.jobs.api.pools import (
     AssignView,
     CheckView,
@@ -25,6 +26,7 @@ urlpatterns = [
     path("workers/leave/", LeaveView.as_view()),
     path("jobs/<str:number>/", JobView.as_view()),
     path("jobs/<str:number>/journal/", JournalView.as_view()),
+    path("jobs/<str:number>/log/", LogView.as_view()),
     path("jobs/<str:number>/cancel/", CancelView.as_view()),
     path("jobs/<str:number>/retry/", RetryView.as_view()),
     path("jobs/<str:number>/run-now/", RunNowView.as_view()),

@@ -30,6 +30,7 @@ class Context:
         is_stopping: Callable[[], bool],
         store_checkpoint: Callable[..., bool],
         store_progress: Callable[..., bool],
+        write_log: Callable[[HeldJob, str], object],
     ) -> None:
         self.job_id = job.id
         self.type = job.type
@@ -44,6 +45,7 @@ class Context:
         self._is_stopping = is_stopping
         self._store_checkpoint = store_checkpoint
         self._store_progress = store_progress
+        self._write_log = write_log
         self._sequence = job.sequence
         self._shown: float | None = job.progress
         self._shown_at = 0.0
@@ -72,6 +74,10 @@ class Context:
             return
         self._store(self._store_progress, percent=percent)
         self._shown, self._shown_at = percent, now
+
+    def log(self, text: str) -> None:
+        """Add a line to the log of the job, which its page shows while it runs."""
+        self._write_log(self._job, str(text))
 
     def _store(self, store: Callable[..., bool], **values: Any) -> None:
         job = self._job

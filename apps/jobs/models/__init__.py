@@ -6,6 +6,7 @@ from apps.jobs.models.bucket import Bucket
 from apps.jobs.models.hold import Hold
 from apps.jobs.models.inbox import InboxRow
 from apps.jobs.models.job import Job
+from apps.jobs.models.job_log import JobLog
 from apps.jobs.models.job_type import JobType
 from apps.jobs.models.key_state import KeyState
 from apps.jobs.models.scope import JobScope, bounds_of
@@ -24,6 +25,7 @@ __all__ = [
     "Hold",
     "InboxRow",
     "Job",
+    "JobLog",
     "JobScope",
     "JobType",
     "KeyState",

@@ -11,6 +11,7 @@ from apps.common.error_lines import line_of_text
 from apps.jobs.rules import failures, reasons
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.backoff import backoff_seconds
+from apps.jobs.rules.job_log import Said
 from apps.jobs.rules.order import order_key
 from apps.jobs.rules.submission import Submission
 from apps.jobs.rules.transitions import LockedJob
@@ -53,8 +54,8 @@ class HeldJob:
     """A job as it was held. `token` is the right to write to it; `attempt` counts this hold.
 
     `row` are the columns that the holder asked for; context and checkpoint are then None. The last
-    four are kept by the process that runs it: the deadline of the attempt on the monotonic clock,
-    when its handler started (0 before), and what the heartbeat learned.
+    five are kept by the process that runs it: the deadline of the attempt on the monotonic clock,
+    when its handler started (0 before), what the heartbeat learned, and what the handler logged.
     """
 
     id: int
@@ -78,6 +79,7 @@ class HeldJob:
     started: float = 0.0
     lost: bool = False
     cancel_requested: bool = False
+    log: Any = None
 
     def ended(self, end: str, **report: Any) -> Outcome:
         """The outcome of the attempt."""
@@ -93,7 +95,8 @@ class Outcome:
     not made a time, by which a repeated report would differ. A `checkpoint`, None for none,
     replaces the one that is kept. `exception` is the dotted path of what the handler raised,
     `summary` its class and first line; "" leaves it to be found in the text of `error`.
-    `submit` are jobs to be made with the end of a success.
+    `submit` are jobs to be made with the end of a success, `log` is what the attempt has logged
+    since that was kept last.
     `result` is any JSON, None for none; `detail` is what only those are shown of a failure who may
     see results. `reason` is what the platform itself says about it, `type` that of the job, ""
     where the reporter does not know it. `report` is the key of the report if this is not the
@@ -118,10 +121,16 @@ class Outcome:
     run_at: datetime | None = None
     delay: timedelta | None = None
     submit: Sequence[Submission] = ()
+    log: Said | None = None
     reason: str = ""
     type: str = ""
     report: str = ""
     noted: Mapping[str, Any] | None = None
+
+    @property
+    def logged(self) -> list[str]:
+        """The lines of its log, without their times."""
+        return self.log.texts if self.log else []
 
     @property
     def is_failure(self) -> bool:

@@ -36,7 +36,7 @@ from apps.jobs.rules.transitions import (
     END_SUCCEEDED,
     END_YIELDED,
 )
-from apps.jobs.runner import hooks
+from apps.jobs.runner import attempt_log, hooks
 from apps.jobs.services import leases
 
 logger = logging.getLogger(__name__)
@@ -50,11 +50,18 @@ MAX_PATH = 200
 def run(handler: Handler | None, job: HeldJob, is_stopping: Callable[[], bool]) -> Outcome:
     """Call the handler and return the outcome, whatever the handler does.
 
-    Log lines meanwhile carry the job, its type, attempt and trace.
+    Log lines meanwhile carry the job, its type, attempt and trace, and are in the log of the job.
     """
     trace = {"trace_id": job.trace_id} if job.trace_id else {}
-    with logs.bound(job=str(job.id), type=job.type, attempt=job.attempt, **trace):
-        return _called(handler, job, is_stopping)
+    before = attempt_log.running.set(job)
+    try:
+        with logs.bound(job=str(job.id), type=job.type, attempt=job.attempt, **trace):
+            outcome = _called(handler, job, is_stopping)
+    finally:
+        attempt_log.running.reset(before)
+    if job.log is not None:
+        outcome.log = attempt_log.rest_of(job)
+    return outcome
 
 
 def _called(handler: Handler | None, job: HeldJob, is_stopping: Callable[[], bool]) -> Outcome:
@@ -85,6 +92,7 @@ def _call(handler: Handler, job: HeldJob, is_stopping: Callable[[], bool]) -> An
             is_stopping=is_stopping,
             store_checkpoint=leases.checkpoint,
             store_progress=leases.progress,
+            write_log=attempt_log.say,
         )
         return handler.function(job.context, context)
     return handler.function(job.context)
@@ -116,7 +124,8 @@ def _put_off(later: Later, job: HeldJob, is_stopping: bool) -> Outcome:
 def interrupted(job: HeldJob, parting: timedelta) -> Outcome:
     """The process was asked to stop and ends during the handler: the job goes on elsewhere when it
     has ended, and nobody pays for a deploy."""
-    return job.ended(END_INTERRUPTED, delay=parting, reason=reasons.WORKER_STOPPED)
+    wanted = {"delay": parting, "reason": reasons.WORKER_STOPPED}
+    return job.ended(END_INTERRUPTED, log=attempt_log.rest_of(job), **wanted)
 
 
 def _after(error: BaseException, job: HeldJob) -> Outcome:

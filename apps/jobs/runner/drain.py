@@ -13,19 +13,21 @@ from datetime import timedelta
 from django.db import DatabaseError, InterfaceError, connection
 
 from apps.common import clock
+from apps.jobs.errors import LeaseLost
 from apps.jobs.handlers import registry
 from apps.jobs.models import Worker
 from apps.jobs.rules import slots
+from apps.jobs.rules.job_log import Said
 from apps.jobs.rules.outcome import HeldJob
 from apps.jobs.rules.transitions import END_RELEASED
 from apps.jobs.rules.type_snapshot import EACH, FAST, TypeSnapshot
-from apps.jobs.runner import attempt
+from apps.jobs.runner import attempt, attempt_log
 from apps.jobs.runner.listener import Listener
 from apps.jobs.runner.outbox import Outbox
 from apps.jobs.runner.places import Places, of_platform
 from apps.jobs.runner.process import FIRST_BATCH, Process, types_with_handler
 from apps.jobs.runner.record import Record, folder, remove_left
-from apps.jobs.services import living
+from apps.jobs.services import leases, living
 from apps.jobs.services.hold import Look, due_types, new_token, running_under
 from apps.jobs.services.settle import give_back
 from apps.jobs.services.type_snapshots import type_snapshots
@@ -271,6 +273,18 @@ class Drain:
             self._release_queue()
         if self._outbox.is_due(now):
             self._outbox.flush()
+        current = self.current
+        if current is not None and not current.lost and attempt_log.is_due(current, now):
+            self._send_log(current)
+
+    def _send_log(self, job: HeldJob) -> None:
+        def keep(said: Said) -> None:
+            job.cancel_requested |= leases.log(job=job.id, token=job.token, said=said)
+
+        try:
+            job.log.send(keep)
+        except LeaseLost:
+            job.lost = True
 
     def release_all(self) -> None:
         """The process ends during a handler: settle and put back everything held."""

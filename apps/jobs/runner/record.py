@@ -40,8 +40,9 @@ _BANK = 512 * 1024
 # Kept free for lines without outcomes: more than the jobs of one hold need.
 _RESERVED = 64 * 1024
 MAX_OUTCOME = 4096
-# The fields of an outcome that are kept; the job's row knows the others.
-_KEPT = tuple(field.name for field in fields(Outcome) if field.name not in ("id", "token", "type"))
+# The fields of an outcome that are kept; the job's row knows the others, and a log may be long.
+_ASIDE = ("id", "token", "type", "log")
+_KEPT = tuple(field.name for field in fields(Outcome) if field.name not in _ASIDE)
 _kept = attrgetter(*_KEPT)
 _BLANK: tuple[Any, ...] = _kept(Outcome(id=0, token="", end=""))
 # How those that are no JSON are written and read.

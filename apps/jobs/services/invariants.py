@@ -25,7 +25,7 @@ from apps.common.audit import (
 )
 from apps.common.db import fetch, instant, table
 from apps.jobs.conf import conf
-from apps.jobs.models import ArchivedJob, Job, JobType
+from apps.jobs.models import ArchivedJob, Job, JobLog, JobType
 from apps.jobs.rules import history
 from apps.jobs.rules import transitions as t
 from apps.jobs.services.retention import Horizons
@@ -315,6 +315,21 @@ def _places(_recent: int) -> CheckResult:
     return CheckResult(len(types), breaches[:MAX_FOUND], len(breaches) > MAX_FOUND)
 
 
+def _logs(recent: int) -> CheckResult:
+    """I61: the jobs of the newest logs are live or archived."""
+    newest = f"(SELECT DISTINCT job FROM {table(JobLog)} WHERE id > %s)"
+    [(last,)] = fetch(f"SELECT COALESCE(MAX(id), 0) FROM {table(JobLog)}")
+    rows = fetch(
+        f"SELECT n.job FROM {newest} n LEFT JOIN {table(Job)} j ON j.id = n.job "
+        f"LEFT JOIN {table(ArchivedJob)} a ON a.id = n.job "
+        f"WHERE j.id IS NULL AND a.id IS NULL ORDER BY n.job LIMIT {MAX_FOUND + 1}",
+        [last - recent],
+    )
+    text = say(_("is kept nowhere, but its log is"), {})
+    breaches = [Breach("I61", f"job {number}", text) for (number,) in rows[:MAX_FOUND]]
+    return CheckResult(count_of(JobLog, recent), breaches, len(rows) > MAX_FOUND)
+
+
 CHECKS = (
     Check(
         "places of limited keys",
@@ -349,4 +364,5 @@ CHECKS = (
         _kept,
         recent=True,
     ),
+    Check("logs of jobs", ("I61",), _("The newest logs are those of jobs"), _logs, recent=True),
 )

@@ -18,8 +18,10 @@ from apps.common.rows import update_rows
 from apps.jobs.errors import LeaseLost, not_held
 from apps.jobs.models import Job
 from apps.jobs.rules.caller import IN_HOUSE, Caller
+from apps.jobs.rules.job_log import Said
 from apps.jobs.rules.transitions import RUNNING
 from apps.jobs.rules.type_snapshot import TypeSnapshot
+from apps.jobs.services import job_log
 from apps.jobs.services.find import holders_of
 from apps.jobs.services.rows import read_jobs
 from apps.jobs.services.type_snapshots import type_snapshots
@@ -32,8 +34,8 @@ class Sign:
     """What a worker says of a job that it holds: that it is alive, and what it has done so far.
 
     `checkpoint` is any JSON; `sequence` grows with every checkpoint of a stage, and counts on by
-    itself if it is None. `progress` is 0 to 100. `lease` is how long the worker is believed now;
-    None: as long as the type says.
+    itself if it is None. `progress` is 0 to 100. `log` is what the attempt has logged meanwhile.
+    `lease` is how long the worker is believed now; None: as long as the type says.
     """
 
     id: int
@@ -41,11 +43,12 @@ class Sign:
     checkpoint: Any = NOTHING
     sequence: int | None = None
     progress: float | None = None
+    log: Said | None = None
     lease: timedelta | None = None
 
     @property
     def is_plain(self) -> bool:
-        """Whether it says only that the worker is alive."""
+        """Whether it does not move the deadline."""
         return self.checkpoint is NOTHING and self.progress is None
 
 
@@ -70,6 +73,8 @@ class _Held(NamedTuple):
     lease_token: str
     cancel_requested: bool
     sequence: int
+    attempts: int
+    holds: int
     lease_until: datetime | None
     hard_end_at: datetime | None
 
@@ -111,7 +116,25 @@ def renew(*, signs: Sequence[Sign], caller: Caller = IN_HOUSE) -> list[Renewed |
     for of_type in plain.values():
         for number, lost in _extend(of_type).items():
             answers[number, of_type[number][0].token] = lost
+    _keep_logs(signs, answers, held)
     return [answers[sign.id, sign.token] for sign in signs]
+
+
+def _keep_logs(
+    signs: Sequence[Sign],
+    answers: Mapping[tuple[int, str], Renewed | PlatformError],
+    held: Mapping[int, _Held],
+) -> None:
+    """Keep what attempts have logged that are still under way."""
+    logs = {
+        (sign.id, sign.token): job_log.OfAttempt(
+            sign.id, held[sign.id].holds, held[sign.id].attempts, sign.log
+        )
+        for sign in reversed(signs)
+        if sign.log and isinstance(answers[sign.id, sign.token], Renewed)
+    }
+    if logs:
+        job_log.write([*logs.values()])
 
 
 def _ended(row: _Held, now: datetime) -> bool:
@@ -234,6 +257,11 @@ def checkpoint(
 def progress(*, job: int, token: str, percent: float) -> bool:
     """Store the progress, 0 to 100 without decimals; else like a checkpoint."""
     return _store(Sign(id=job, token=token, progress=percent))
+
+
+def log(*, job: int, token: str, said: Said) -> bool:
+    """Keep what the attempt has logged; else like a checkpoint, but the deadline stays."""
+    return _store(Sign(id=job, token=token, log=said))
 
 
 def _store(sign: Sign) -> bool:

@@ -27,7 +27,7 @@ from apps.journal.models import JournalEntry, Source
 STALE = "stale"
 _HALF = 16
 # What names the report, or is no part of it.
-_ASIDE = {"id", "token", "type", "reason", "report", "noted"}
+_ASIDE = {"id", "token", "type", "log", "reason", "report", "noted"}
 _REPORTED = tuple(field.name for field in fields(Outcome) if field.name not in _ASIDE)
 _reported = attrgetter(*_REPORTED)
 _BLANK: tuple[Any, ...] = _reported(Outcome(id=0, token="", end=""))

@@ -12,6 +12,7 @@ from apps.common.db import execute, fetch, instant, placeholders, table, transac
 from apps.jobs.conf import conf
 from apps.jobs.models import ArchivedJob, JobType
 from apps.jobs.rules import retention as rules
+from apps.jobs.services import job_log
 from apps.journal import services as journal
 from apps.journal.models import Source
 
@@ -83,6 +84,7 @@ def _remove(chosen: Sequence[int]) -> int:
         f"DELETE FROM {table(ArchivedJob)} WHERE id IN ({placeholders(len(chosen))})", chosen
     )
     if removed:
+        job_log.forget(chosen)
         entry = journal.Entry(
             at=clock.now(),
             source=Source.PLAN,

@@ -8,10 +8,16 @@ from apps.common.db import transactional
 from apps.common.rolling import RollingArchive
 from apps.jobs.conf import conf
 from apps.jobs.models import ArchivedJob
-from apps.jobs.services import archive
+from apps.jobs.services import archive, job_log
 from apps.jobs.services.retention import FORGOTTEN
 from apps.journal import services as journal
 from apps.journal.models import Source
+
+
+def _forget(jobs: int, partition: str, now: datetime) -> None:
+    # Some at a time, because they are in no partition.
+    job_log.forget_of_partition(partition)
+    _record(jobs, partition, now)
 
 
 @transactional
@@ -27,5 +33,5 @@ ROLLING = RollingArchive(
     sweep="jobs.roll",
     mover=archive.SWEEP,
     retention=lambda: conf.JOB_RETENTION,
-    record=_record,
+    record=_forget,
 )

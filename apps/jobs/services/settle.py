@@ -26,7 +26,7 @@ from apps.jobs.rules.outcome import Next, Outcome
 from apps.jobs.rules.report import IN_A_ROW, SEQUENCE, as_counted, changes_nothing, validate
 from apps.jobs.rules.transitions import LockedJob
 from apps.jobs.rules.type_snapshot import TypeSnapshot
-from apps.jobs.services import follow
+from apps.jobs.services import follow, job_log
 from apps.jobs.services.find import holders_of
 from apps.jobs.services.hold import running_under
 from apps.jobs.services.move import attempt_facts, entry_of, lock_jobs, move
@@ -128,6 +128,13 @@ def settle_locked(
                 ends.append((job, each))
     counted = _as_counted(ends, now)
     answers |= end_attempts(counted, types=types, states=states, now=now)
+    logs = [
+        job_log.OfAttempt(job.id, job.holds, job.attempts, each.log)
+        for job, each in ends
+        if each.log is not None
+    ]
+    if logs:
+        job_log.write(logs)
     answers |= _answer_late(late, jobs, caller.client, now)
     in_order = [
         answers[each.id]

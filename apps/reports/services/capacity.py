@@ -15,7 +15,7 @@ from apps.common.db import fetch, table
 from apps.dispatch.conf import conf as dispatch_conf
 from apps.dispatch.models import ArchivedDispatch, Dispatch, OnceTask, RotateTask, Stock
 from apps.jobs.conf import conf as jobs_conf
-from apps.jobs.models import ArchivedJob, Job
+from apps.jobs.models import ArchivedJob, Job, JobLog
 from apps.jobs.services import counts
 from apps.journal.conf import conf as journal_conf
 from apps.journal.models import JournalEntry
@@ -76,6 +76,7 @@ GROWING = (
     Growing(JournalEntry, 210, lambda r: r.entries, lambda: journal_conf.JOURNAL_RETENTION or None),
     Growing(Job, 544, lambda r: r.jobs, lambda: jobs_conf.JOB_ARCHIVE_AFTER),
     Growing(ArchivedJob, 407, lambda r: r.jobs, _archive_keeps),
+    Growing(JobLog, 600),
     Growing(Dispatch, 500, lambda r: r.dispatches, lambda: dispatch_conf.DISPATCH_ARCHIVE_AFTER),
     Growing(ArchivedDispatch, 450, lambda r: r.dispatches, _archived_dispatches_keep),
     Growing(Stock, 150),

@@ -169,6 +169,7 @@ JOB_ENDPOINTS = [
         ),
     ),
     _of_jobs("GET", "jobs/<str:number>/journal/", "read", path=_job("journal/"), foreign_type=404),
+    _of_jobs("GET", "jobs/<str:number>/log/", "read", path=_job("log/"), foreign_type=404),
     _control("cancel", "running", force=True),
     _control("retry", "failed"),
     _control("run-now"),

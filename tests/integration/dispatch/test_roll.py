@@ -18,12 +18,14 @@ from apps.common.leases import load_position, sweep_lease
 from apps.dispatch import sweeps as dispatch_sweeps
 from apps.dispatch.models import ArchivedDispatch, Executor
 from apps.jobs import sweeps as job_sweeps
-from apps.jobs.models import ArchivedJob
+from apps.jobs.models import ArchivedJob, JobLog
+from apps.jobs.services import job_log
 from apps.jobs.services.find import with_key
 from apps.journal.models import JournalEntry
 from taskplatform.beat import schedule
 from tests.archives import ARCHIVES, Archive
 from tests.frozen import FrozenClock
+from tests.history import logged
 from tests.jobs import job_type
 from tests.kills import kills
 from tests.statements import analyze, index_reads
@@ -97,6 +99,21 @@ def test_dropped_when_all_its_rows_are_over(kept: Archive, frozen_clock: FrozenC
     assert all(kept.where(number) == ["archive"] for number in young)
     [entry] = JournalEntry.objects.filter(event="purged")
     assert entry.data == {f"archived_{kept.rows}": 30, "partition": "p2026040200"}
+
+
+@of_jobs
+def test_logs_go_with_the_partition_of_their_jobs(
+    kept: Archive, frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I61: some at a time; that of a live job that was made with them stays."""
+    monkeypatch.setattr(job_log, "CHUNK", 2)
+    kept.rolling.roll()
+    old = kept.archived(5)
+    [live] = kept.ended()
+    logged(*old, live)
+    frozen_clock.advance(days=431)
+    assert kept.rolling.roll().dropped == 1
+    assert [each.job for each in JobLog.objects.all()] == [live]
 
 
 @of_jobs

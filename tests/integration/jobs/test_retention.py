@@ -9,11 +9,11 @@ import pytest
 
 from apps.common import clock
 from apps.common.errors import Invalid
-from apps.jobs.models import ArchivedJob, Job, JobType
+from apps.jobs.models import ArchivedJob, Job, JobLog, JobType
 from apps.jobs.services import control, find, retention, types
 from apps.journal.models import JournalEntry
 from tests.frozen import FrozenClock
-from tests.history import archived, ended, forget, move, where
+from tests.history import archived, ended, forget, logged, move, where
 from tests.jobs import job_type
 from tests.kills import kills
 
@@ -23,12 +23,16 @@ DAY = timedelta(days=1)
 
 
 def test_kept_as_long_as_the_platform_says(mail: FrozenClock) -> None:
-    """S1.19: a second longer, and it is gone for ever; its journal is not touched."""
+    """S1.19: a second longer, and it is gone for ever with its log; its journal is not touched."""
     [number] = archived(ago=400 * DAY)
+    [young] = archived(ago=300 * DAY)
+    logged(number, young)
     assert forget() == 0
+    assert JobLog.objects.count() == 2
     mail.advance(seconds=1)
     assert forget() == 1
     assert find.find(number) is None
+    assert [each.job for each in JobLog.objects.all()] == [young]
 
 
 def test_zero_keeps_for_ever(settings: Any) -> None:

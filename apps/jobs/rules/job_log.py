@@ -1,0 +1,151 @@
+"""The log of an attempt: how its lines are written, and what of them is kept.
+
+A line begins with its time, `2026-11-27T13:52:46.123Z `, and may have line breaks of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from itertools import islice
+from typing import NamedTuple
+
+# Of one attempt, in UTF-8.
+MAX_BYTES = 64 * 1024
+# Of one line, in characters.
+MAX_LINE = 8_000
+# How long a word may be that is not cut.
+_MAX_WORD = 2_000
+_STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z ", re.ASCII)
+_LENGTH = len("2026-11-27T13:52:46.123Z ")
+# What moves the cursor of a terminal, ends a line for some readers, or cannot be stored.
+_HARMFUL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What an attempt says now: further lines of its log.
+
+    `at` is how many lines it had said before them: those that are kept already are not kept again;
+    None: all are new. `left_out` lines behind them its worker has left out.
+    """
+
+    lines: Sequence[str] = ()
+    at: int | None = None
+    left_out: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.lines or self.left_out)
+
+    @property
+    def texts(self) -> list[str]:
+        """The lines without their times."""
+        return [line[_LENGTH:] for line in self.lines]
+
+
+class Kept(NamedTuple):
+    """What is kept of an attempt: how many lines it has said, and the bytes that they take."""
+
+    lines: int = 0
+    size: int = 0
+
+
+class Part(NamedTuple):
+    """What is to be kept: `lines` that were said, the last `left_out` of which are not in `text`.
+    It takes `size` bytes: when lines are left out, all that there was room for."""
+
+    text: str
+    lines: int
+    left_out: int
+    size: int
+
+
+# --- lines ----------------------------------------------------------------------------------------
+def line(at: float, text: str) -> str:
+    """The line of a text that was said then, in seconds since 1970."""
+    seconds = int(at)
+    return f"{_second(seconds)}.{int(1000 * (at - seconds)):03d}Z {_cut(text)}"
+
+
+@lru_cache(maxsize=64)
+def _second(seconds: int) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}"
+
+
+def lines_of(texts: Sequence[str], now: datetime) -> list[str]:
+    """The lines of texts that a worker sends; those without a time have that of their arrival."""
+    at = now.timestamp()
+    return [
+        line(at, text) if _time_of(text) is None else f"{text[:_LENGTH]}{_cut(text[_LENGTH:])}"
+        for text in texts
+    ]
+
+
+def _time_of(text: str) -> datetime | None:
+    """The time that the text begins with; None without one."""
+    try:
+        return datetime.fromisoformat(text[: _LENGTH - 1]) if _STAMP.match(text) else None
+    except ValueError:
+        return None
+
+
+def _cut(text: str) -> str:
+    """The text, or as much of a long one as a line takes."""
+    if len(text) <= MAX_LINE:
+        return text
+    # Between two words: a part of a secret might no longer be known for one.
+    end = max(text.rfind(" ", MAX_LINE - _MAX_WORD, MAX_LINE), MAX_LINE - _MAX_WORD)
+    return f"{text[:end]} … {len(text) - end} characters left out …"
+
+
+def harmless(text: str) -> str:
+    """The text with escapes in place of characters that harm a database or a terminal."""
+    if not _HARMFUL.search(text):
+        return text
+    plain = text.replace("\r\n", "\n").replace("\r", "\n")
+    return _HARMFUL.sub(lambda found: found[0].encode("unicode_escape").decode(), plain)
+
+
+# --- what is kept ---------------------------------------------------------------------------------
+def fitting(said: Said, before: Kept) -> Part:
+    """What is to be kept of it, beside what is kept before."""
+    begin = 0 if said.at is None else max(0, before.lines - said.at)
+    new = said.lines[begin:]
+    room = MAX_BYTES - before.size
+    text = harmless("\n".join(new))
+    size = len(text.encode()) + 1 if new else 0
+    if size <= room and not said.left_out:
+        return Part(text, len(new), 0, size)
+    texts: list[str] = []
+    left = room
+    for each in map(harmless, new):
+        left -= len(each.encode()) + 1
+        if left < 0:
+            break
+        texts.append(each)
+    lines = len(new) + said.left_out
+    return Part("\n".join(texts), lines, lines - len(texts), room)
+
+
+# --- what is shown --------------------------------------------------------------------------------
+class Line(NamedTuple):
+    """A line as it is read; `at` is None where no time is known."""
+
+    at: datetime | None
+    text: str
+
+
+def read(text: str) -> list[Line]:
+    """The lines of a text that is kept."""
+    begins = [found.start() + 1 for found in re.finditer(r"\n(?=\d{4}-)", text)]
+    begins = [0, *(begin for begin in begins if _STAMP.match(text, begin))]
+    ends = [*(begin - 1 for begin in islice(begins, 1, None)), len(text)]
+    return [_read(text[begin:end]) for begin, end in zip(begins, ends, strict=True) if text]
+
+
+def _read(text: str) -> Line:
+    at = _time_of(text)
+    return Line(at, text if at is None else text[_LENGTH:])

@@ -1,0 +1,95 @@
+"""What the attempt under way logs: by `ctx.log`, and by `logging` in the thread or context that
+runs it. It is sent every two seconds, and the rest with its outcome."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from contextvars import ContextVar
+
+from apps.jobs.rules.job_log import MAX_BYTES, Said, line
+from apps.jobs.rules.outcome import HeldJob
+
+FLUSH_SECONDS = 2.0
+
+# The job whose handler runs in this context.
+running: ContextVar[HeldJob | None] = ContextVar("running_job", default=None)
+
+
+class AttemptLog:
+    """The lines of one attempt that are not kept yet. The thread of the handler adds, another one
+    sends."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._size = self._at = self._left_out = 0
+        self._since = 0.0
+        self._sending = threading.Lock()
+
+    def add(self, at: float, text: str) -> None:
+        """Add a text that was said then, in seconds since 1970."""
+        if self._size > MAX_BYTES:
+            self._left_out += 1
+            return
+        said = line(at, text)
+        self._size += len(said)
+        if not self._lines:
+            self._since = time.monotonic()
+        self._lines.append(said)
+
+    def is_due(self, now: float) -> bool:
+        """Whether its first line has waited long enough."""
+        return bool(self._lines) and now - self._since >= FLUSH_SECONDS
+
+    def send(self, keep: Callable[[Said], object]) -> None:
+        """Have kept what is there; what `keep` raises leaves it here."""
+        with self._sending:
+            said = Said(self._lines[:], self._at)
+            keep(said)
+            self._at += len(said.lines)
+            self._since = time.monotonic()
+            del self._lines[: len(said.lines)]
+
+    def rest(self) -> Said:
+        """What is not kept yet at the end of the attempt."""
+        with self._sending:
+            return Said(self._lines[:], self._at, self._left_out)
+
+
+def say(job: HeldJob, text: str, at: float | None = None) -> None:
+    """Add the text to the log of the attempt."""
+    log: AttemptLog | None = job.log
+    if log is None:
+        log = job.log = AttemptLog()
+    log.add(time.time() if at is None else at, text)
+
+
+def is_due(job: HeldJob, now: float) -> bool:
+    """Whether some of its log has waited long enough."""
+    log: AttemptLog | None = job.log
+    return log is not None and log.is_due(now)
+
+
+def rest_of(job: HeldJob) -> Said | None:
+    """What the end of its attempt brings of the log; None when nothing is left."""
+    log: AttemptLog | None = job.log
+    return (log and log.rest()) or None
+
+
+class Handler(logging.Handler):
+    """Adds what is logged to the log of the attempt that logs it."""
+
+    def __init__(self, level: int = logging.INFO) -> None:
+        super().__init__(level)
+        self.formatter = logging.Formatter("%(levelname)s %(name)s: %(message)s")
+
+    def emit(self, record: logging.LogRecord) -> None:
+        job = running.get()
+        if job is None:
+            return
+        try:
+            say(job, self.format(record), record.created)
+        except Exception:  # noqa: BLE001 - a record may have anything for its arguments
+            self.handleError(record)
