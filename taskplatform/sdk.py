@@ -63,6 +63,7 @@ __all__ = [
     "Fail",
     "FakeClient",
     "HeldJob",
+    "HookFailed",
     "Job",
     "Later",
     "LeaseLost",
@@ -93,6 +94,8 @@ _MAX_ANSWER_BYTES = 16 * 1024 * 1024
 _MAX_MESSAGE = 500
 _MAX_ERROR = 15_000
 _MAX_SUMMARY = 2_000
+_MAX_LOG = 64 * 1024
+_MAX_LINE = 8_000
 # Pauses in seconds: between repeats, and between pulls while nothing is due.
 _FIRST_PAUSE = 0.25
 _LONGEST_PAUSE = 10.0
@@ -103,11 +106,12 @@ _MAX_REPEATS = 3500.0
 # A longer Retry-After is an error of a proxy.
 _MAX_WAIT = 86_400.0
 # A worker, in seconds: how old an outcome gets, for how long it holds jobs in advance, how long a
-# job waits for a thread, and how old a checkpoint gets.
+# job waits for a thread, and how old a checkpoint and a line of a log get.
 _OUTCOME_AGE = 0.05
 _AHEAD = 0.5
 _UNSTARTED = 1.5
 _CHECKPOINT_AGE = 1.0
+_LINE_AGE = 2.0
 # The share of a lease after which nothing starts any more.
 _LEASE_SHARE = 0.8
 _REPORT_BYTES = 4 * 1024 * 1024
@@ -910,6 +914,11 @@ class LeaseLost(Exception):
     """Raised by `checkpoint` and `progress` when the job is no longer this worker's."""
 
 
+class HookFailed(Exception):
+    """How an attempt ends whose hook has raised, or has not yielded once; its cause is what the
+    hook raised."""
+
+
 @final
 @dataclass(frozen=True)
 class Done:
@@ -960,6 +969,10 @@ class HeldJob:
         self._came_at = time.monotonic()
         # JSON of the newest checkpoint until the server has it.
         self._unsent = ""
+        # The lines of its log that the server does not have, of which the last sign has so many;
+        # how many it has, and how many there is no room for.
+        self._lines: list[str] = []
+        self._signed = self._kept = self._left_out = self._logged = 0
         self._shown: int | None = None
         self._refusal = ""
         # Counts what the handler reported; the server has that up to `_known`.
@@ -998,6 +1011,19 @@ class HeldJob:
             self._report(percent, _CHECKPOINT_AGE)
         self._check()
 
+    def log(self, text: str) -> None:
+        """Add a line to the log of the job, which its page shows while it runs. It is sent within
+        two seconds. Of an attempt 64 KB are kept."""
+        with self._executor.beats:
+            if self._logged > _MAX_LOG:
+                self._left_out += 1
+                return
+            now = self._server_time + timedelta(seconds=time.monotonic() - self._server_time_at)
+            stamp = f"{now.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
+            self._lines.append(f"{stamp} {_sendable(str(text), _MAX_LINE)}")
+            self._logged += len(self._lines[-1])
+            self._beat_within(_LINE_AGE)
+
     def _check(self) -> None:
         if self.lost:
             raise LeaseLost(f"{self!r} is no longer this worker's")
@@ -1008,14 +1034,18 @@ class HeldJob:
         if percent is not None:
             self._shown = int(max(0, min(100, percent)))
         self._reports += 1
-        if time.monotonic() + within < self._beat_at:
-            self._beat_at = time.monotonic() + within
-            self._executor.beats.notify_all()
+        self._beat_within(within)
         return self._reports
+
+    def _beat_within(self, seconds: float) -> None:
+        if time.monotonic() + seconds < self._beat_at:
+            self._beat_at = time.monotonic() + seconds
+            self._executor.beats.notify_all()
 
     def _renew(self, until: str, answer: _Answer) -> None:
         """Only spans of the server's clock count: that of this machine may be a day off."""
-        seconds = (_instant(until) - _instant(answer.body["now"])).total_seconds()
+        self._server_time, self._server_time_at = _instant(answer.body["now"]), answer.sent_at
+        seconds = (_instant(until) - self._server_time).total_seconds()
         self._lease_end = answer.sent_at + seconds
         self._start_before = answer.sent_at + _LEASE_SHARE * seconds
         self._beat_at = answer.sent_at + min(seconds / 4, self._executor.heartbeat)
@@ -1028,7 +1058,22 @@ class HeldJob:
             sign["progress"] = self._shown
         if self._unsent:
             sign["sequence"] = self._sequence
+        if self._lines:
+            lines = self._fitting(len(_json(sign)) + len(self._unsent))
+            self._signed = len(lines)
+            sign = {**sign, "log": lines, "log_at": self._kept}
         return _json(sign, self._unsent)
+
+    def _fitting(self, size: int) -> list[str]:
+        """As many lines of the log as go into a body beside so many bytes."""
+        fitting: list[str] = []
+        room = _MAX_BODY_BYTES - size - 200
+        for line in self._lines:
+            room -= len(json.dumps(line)) + 1
+            if room < 0:
+                break
+            fitting.append(line)
+        return fitting
 
     def _take_sign(self, reported: int, lease: Mapping[str, Any], answer: _Answer) -> None:
         """What the server said to a sign of life that had all up to `reported`."""
@@ -1036,6 +1081,11 @@ class HeldJob:
         wished_at = self._beat_at
         self._renew(lease["lease_until"], answer)
         self._beat_at = min(self._beat_at, wished_at)
+        del self._lines[: self._signed]
+        self._kept += self._signed
+        self._signed = 0
+        if self._lines:
+            self._beat_within(_LINE_AGE)
         if lease.get("code"):
             self._refusal = str(lease.get("message") or lease["code"])
             logger.warning("checkpoint of %r is not kept: %s", self, self._refusal)
@@ -1076,7 +1126,12 @@ class HeldJob:
     def _encoded(self, outcome: Mapping[str, Any]) -> bytes:
         goes_on = outcome["outcome"] in ("failed", "yielded", "interrupted", "released")
         named = {"id": self.id, "lease_token": self._token, **outcome}
-        return _json(named, self._unsent if goes_on else "")
+        checkpoint = self._unsent if goes_on else ""
+        if self._lines or self._left_out:
+            lines = self._fitting(len(_json(named)) + len(checkpoint))
+            left_out = self._left_out + len(self._lines) - len(lines)
+            named = {**named, "log": lines, "log_at": self._kept, "log_left_out": left_out}
+        return _json(named, checkpoint)
 
 
 @dataclass(frozen=True)
@@ -1088,6 +1143,51 @@ class _Report:
     since: float
     # Whether it stands for one that the server refused.
     is_last: bool = False
+
+
+class _Around:
+    """The hooks around one attempt, the first one outermost. `error` is what failed before it."""
+
+    def __init__(self, hooks: Sequence[Callable[..., Any]], job: HeldJob) -> None:
+        self.job = job
+        self.error: BaseException | None = None
+        self._begun: list[tuple[str, Any]] = []
+        for hook in hooks:
+            name = f"{hook.__module__}.{getattr(hook, '__qualname__', repr(hook))}"
+            try:
+                run = hook(job)
+                next(run)
+            except StopIteration:
+                self.error = HookFailed(f"The hook {name} has not yielded.")
+            except BaseException as error:  # noqa: BLE001 - it fails the attempt
+                self.error = _hook_failed(name, error)
+            if self.error is not None:
+                break
+            self._begun.append((name, run))
+
+    def leave(self, ended: Any) -> Any:
+        """How the attempt ends when its handler has ended so."""
+        for name, run in reversed(self._begun):
+            try:
+                if isinstance(ended, BaseException):
+                    run.throw(ended)
+                else:
+                    next(run)
+            except StopIteration:
+                # A hook that keeps an error to itself has seen it; the attempt fails all the same.
+                continue
+            except BaseException as error:  # noqa: BLE001 - it fails the attempt
+                if error is not ended:
+                    ended = _hook_failed(name, error)
+            else:
+                ended = HookFailed(f"The hook {name} yields more than once.")
+        return ended
+
+
+def _hook_failed(name: str, error: BaseException) -> HookFailed:
+    failed = HookFailed(f"The hook {name} has failed: {error!r}")
+    failed.__cause__ = error
+    return failed
 
 
 class _Executor:
@@ -1191,12 +1291,7 @@ class _Executor:
             function, size = self.handlers[jobs[0].type]
             self._hook("before", jobs)
             since = time.monotonic()
-            try:
-                ended = list(function(jobs)) if size else [function(jobs[0])]
-                if len(ended) != len(jobs):
-                    raise ValueError(f"{len(ended)} results for a batch of {len(jobs)} jobs")
-            except BaseException as error:  # noqa: BLE001 - sys.exit() must not end the thread
-                ended = [error] * len(jobs)
+            ended = self.ended_of(jobs, function, size)
             took = (time.monotonic() - since) / len(jobs)
             for job, each in zip(jobs, ended):  # noqa: B905 - Python 3.9
                 self._finish(job, each)
@@ -1205,6 +1300,28 @@ class _Executor:
                 self.mean = took if self.mean is None else 0.9 * self.mean + 0.1 * took
                 if not self.queue:
                     self.news.notify()
+
+    def ended_of(
+        self, jobs: Sequence[HeldJob], function: Callable[[Any], Any], size: int
+    ) -> list[Any]:
+        """What the handler returns or raises for each of the jobs, or a hook around it."""
+        if not self.hooks.get("around"):
+            return self._called(jobs, function, size)
+        around = [_Around(self.hooks["around"], job) for job in jobs]
+        begun = [each.job for each in around if each.error is None]
+        ended = iter(self._called(begun, function, size) if begun else ())
+        return [each.leave(next(ended) if each.error is None else each.error) for each in around]
+
+    def _called(
+        self, jobs: Sequence[HeldJob], function: Callable[[Any], Any], size: int
+    ) -> list[Any]:
+        try:
+            ended = list(function(jobs)) if size else [function(jobs[0])]
+            if len(ended) != len(jobs):
+                raise ValueError(f"{len(ended)} results for a batch of {len(jobs)} jobs")
+        except BaseException as error:  # noqa: BLE001 - sys.exit() must not end the thread
+            return [error] * len(jobs)
+        return ended
 
     def _take(self) -> list[HeldJob]:
         """The job, or the jobs of a batch, that this thread runs next; none at the end."""
@@ -1319,6 +1436,12 @@ class Worker:
         """Decorates a function that gets up to `size` jobs of this type in a list, and returns
         their results or exceptions in the same order."""
         return self._handled("batch", type, size)
+
+    def around(self, hook: T) -> T:
+        """Run the generator `hook(job)` around each attempt, until its `yield` before the handler
+        and on after it; what the handler raises is raised there. What a hook itself raises fails
+        the attempt, with its name."""
+        return self._hooked("around", hook)
 
     def before(self, hook: T) -> T:
         """Call `hook(job)` before each job."""
@@ -1727,12 +1850,11 @@ class FakeClient(Client):
         job = HeldJob(json.loads(_json(body)), answer, _Executor(1))
         # No checkpoint waits for a server.
         job._known = sys.maxsize
-        ended: Any
-        try:
-            ended = next(iter(function([job]))) if size else function(job)
-        except BaseException as error:  # noqa: BLE001 - as in the worker
-            ended = error
+        [ended] = worker._executor.ended_of([job], function, size)
         outcome: dict[str, Any] = json.loads(_json(job._outcome(ended), job._unsent))
+        if job._lines:
+            # Without their times.
+            outcome["log"] = [line.partition(" ")[2] for line in job._lines]
         return outcome
 
     def _call(

@@ -18,6 +18,7 @@ from apps.jobs.models import Job
 from apps.jobs.runner.process import Process
 from apps.jobs.services import control
 from apps.jobs.signals import job_ended
+from taskplatform import sdk
 from tests.frozen import FrozenClock
 from tests.jobs import drained, end, events_of, held_jobs, jobs, rescue, row
 
@@ -112,17 +113,65 @@ def _yields_twice(job: Any) -> Iterator[None]:
     yield
 
 
-@pytest.mark.parametrize(
-    "hook", [_raises_before, _raises_after, _replaces, _yields_not, _yields_twice]
-)
+def of_sdk(hooks: Steps, handler: Any, **more: Any) -> dict[str, Any]:
+    """The outcome of a worker of the SDK with these hooks."""
+    worker = sdk.Worker("http://fake.invalid", "fake.key")
+    for hook in hooks:
+        worker.around(hook)
+    worker.handler("mail")(handler)
+    return sdk.FakeClient().perform(worker, "mail", **more)
+
+
 def test_a_hook_that_fails_fails_the_attempt_with_its_name(
-    handle: Make, process: Process, hook: Any
+    handle: Make, process: Process, subtests: pytest.Subtests
 ) -> None:
-    around(hook)
     handle("mail", lambda context: None)
-    job = run_of(process)
-    assert (job.status, job.last_end, job.attempts) == ("scheduled", "failed", 1)
-    assert f"HookFailed: The hook {__name__}.{hook.__name__}" in job.memo
+    for hook in (_raises_before, _raises_after, _replaces, _yields_not, _yields_twice):
+        said = f"HookFailed: The hook {__name__}.{hook.__name__}"
+        known.hooks.clear()
+        around(hook)
+        with subtests.test(hook.__name__):
+            job = run_of(process)
+            assert (job.status, job.last_end, job.attempts) == ("scheduled", "failed", 1)
+            assert said in job.memo
+        with subtests.test(f"{hook.__name__} in the SDK"):
+            outcome = of_sdk([hook], lambda job: None)
+            assert outcome["outcome"] == "failed"
+            assert said in outcome["summary"]
+            assert "retry" not in outcome
+
+
+def test_hooks_of_the_sdk_run_around_each_attempt_and_see_how_it_ends() -> None:
+    steps: Steps = []
+
+    def outer(job: Any) -> Iterator[None]:
+        steps.append(f"outer {job.type}")
+        try:
+            yield
+        finally:
+            steps.append("outer ends")
+
+    def inner(job: Any) -> Iterator[None]:
+        try:
+            yield
+        except sdk.Fail as error:
+            steps.append(f"inner: {error}")
+        else:
+            steps.append("inner ends")
+
+    def fails(job: Any) -> None:
+        raise sdk.Fail("no address")
+
+    def logs(job: Any) -> str:
+        job.log("runs")
+        return "sent"
+
+    outcome = of_sdk([outer, inner], logs)
+    assert outcome == {"outcome": "succeeded", "result": "sent", "log": ["runs"]}
+    assert steps == ["outer mail", "inner ends", "outer ends"]
+    steps.clear()
+    assert of_sdk([outer, inner], fails)["error"] == "no address"
+    assert steps == ["outer mail", "inner: no address", "outer ends"]
 
 
 def test_what_is_no_generator_is_said_before_a_worker_starts() -> None:

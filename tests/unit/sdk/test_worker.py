@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -248,6 +249,32 @@ def test_hooks_are_called_around_each_job(jobs: Jobs, worker: sdk.Worker) -> Non
     worker.on_failed(lambda held, error: calls.append((repr(error), held.id)))
     outcome_of(jobs, worker, raises(sdk.Fail("no")))
     assert calls == [("before", "7"), ("Fail('no')", "7"), ("after", "7")]
+
+
+def test_hooks_around_run_for_each_job_of_a_batch(worker: sdk.Worker) -> None:
+    """One that fails before it takes its job out of the batch."""
+    seen: list[Any] = []
+
+    @worker.around
+    def hook(held: sdk.HeldJob) -> Iterator[None]:
+        if held.id == "8":
+            raise OSError("no tracer")
+        try:
+            yield
+        except sdk.Retry as error:
+            seen.append((held.id, str(error)))
+
+    @worker.batch("mail")
+    def mail(batch: list[sdk.HeldJob]) -> list[Any]:
+        seen.append([held.id for held in batch])
+        return ["sent", sdk.Retry(5, "later")][: len(batch)]
+
+    batch: Any = [SimpleNamespace(id=number) for number in "789"]
+    first, second, third = worker._executor.ended_of(batch, mail, 100)
+    assert seen == [["7", "9"], ("9", "later")]
+    assert first == "sent"
+    assert "no tracer" in str(second)
+    assert isinstance(third, sdk.Retry)
 
 
 def test_hook_that_fails_is_logged_and_blocks_nothing(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
@@ -12,7 +14,7 @@ import pytest
 
 from taskplatform import sdk
 from tests.processes import eventually
-from tests.stub_jobs import Jobs, ended, job, running, worker_of
+from tests.stub_jobs import AHEAD, Jobs, ended, job, running, worker_of
 from tests.stub_server import Handler, Stub, problem
 
 
@@ -331,3 +333,51 @@ def test_refused_signs_of_life_are_repeated_slowly(
     assert calls[1].at - calls[0].at >= 0.5
     assert calls[2].at - calls[1].at >= 0.5
     assert calls[3].at - calls[2].at < 0.5
+
+
+def test_log_is_sent_with_signs_of_life_and_the_rest_with_the_outcome(
+    jobs: Jobs, worker: sdk.Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the clock of the server, and each line once; it moves no deadline."""
+    monkeypatch.setattr(sdk, "_LINE_AGE", 0.05)
+
+    @worker.handler("mail")
+    def mail(held: sdk.HeldJob) -> None:
+        held.progress(5)
+        held.log("one \x00\ud800")
+        eventually(lambda: len(jobs.signs) == 1 and not held._lines)
+        held.log("two")
+        eventually(lambda: len(jobs.signs) == 2 and not held._lines)
+        monkeypatch.setattr(sdk, "_LINE_AGE", 60)
+        held.log("three")
+        for _ in range(30):
+            held.log("x" * 100_000)
+
+    [outcome] = ended(worker, jobs, job("7"))
+    first, second = jobs.signs
+    tomorrow = f"{datetime.now(UTC) + AHEAD:%Y-%m-%dT}"
+    assert first["log"][0].startswith(tomorrow)
+    assert [line.partition(" ")[2] for line in first["log"] + second["log"]] == [
+        "one \ufffd?",
+        "two",
+    ]
+    assert (first["log_at"], second["log_at"], outcome["log_at"]) == (0, 1, 2)
+    assert "progress" not in second
+    assert outcome["log"][0].endswith("Z three")
+    assert len(outcome["log"]) + outcome["log_left_out"] == 31
+    assert sum(map(len, outcome["log"])) < 80_000
+
+
+def test_log_takes_no_place_from_a_result(jobs: Jobs, worker: sdk.Worker) -> None:
+    result = "r" * 230_000
+
+    @worker.handler("mail")
+    def mail(held: sdk.HeldJob) -> str:
+        for _ in range(60):
+            held.log("\u2713" * 1000)
+        return result
+
+    [outcome] = ended(worker, jobs, job("7"))
+    assert outcome["result"] == result
+    assert len(json.dumps(outcome)) < 256 * 1024
+    assert outcome["log_left_out"] > 0
