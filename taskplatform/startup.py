@@ -20,13 +20,14 @@ from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.contrib.staticfiles.finders import get_finders
 from django.core.management import call_command
-from django.db import OperationalError, connection
+from django.db import DatabaseError, InterfaceError, OperationalError, connection
 from django.db.backends.utils import CursorWrapper
 
 from apps.access.models import ApiClient
 from apps.access.rules import keys
 from apps.access.services import create_client
 from apps.common import clock
+from apps.common.errors import PlatformError
 from apps.jobs.handlers import checks
 from apps.jobs.services.types import make_types
 
@@ -136,6 +137,18 @@ def ensure_handlers() -> None:
     if problems:
         raise CannotStart(" ".join(problems))
     make_types(actor="worker")
+
+
+def types_problem() -> str:
+    """Make missing job types of handlers, so that a web process that starts before any worker takes
+    jobs of them; why that cannot be now, or "". Workers and `migrate` make them, too."""
+    try:
+        if problems := checks.problems():
+            return " ".join(problems)
+        make_types(actor="web")
+    except (DatabaseError, InterfaceError, PlatformError) as error:
+        return f"The job types of new handlers cannot be made now: {error}"
+    return ""
 
 
 def redis_problem() -> str:

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand
 
 from apps.asyncflow.conf import conf
-from taskplatform import web
+from taskplatform import startup, web
 
 
 class Command(BaseCommand):
@@ -38,6 +38,8 @@ class Command(BaseCommand):
         connections = web.raise_file_limit()
         workers = options["workers"]
         for problem in web.problems(connections, workers):
+            self.stderr.write(problem)
+        if problem := startup.types_problem():
             self.stderr.write(problem)
         dialect = options["asyncflow"]
         port = dict(conf.ASYNCFLOW_PORTS)[dialect] if dialect else options["port"]

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from django.core.checks import run_checks
+from django.db import connection
 
 from apps.jobs.conf import READY_MADE
 from apps.jobs.handlers import discovery, handler, registry
@@ -115,6 +121,48 @@ def test_start_of_a_worker_makes_the_types_of_its_handlers() -> None:
 
     made = JobType.objects.get(name="mail")
     assert (made.handler, made.lane, made.max_attempts, made.title) == ("mail", "slow", 9, "Mail")
+
+
+@pytest.mark.both
+@pytest.mark.django_db(transaction=True)
+def test_start_of_a_web_server_makes_the_types_if_it_can(
+    racers: Any, tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    handler("mail")(one)
+    with subtests.test("read-only"):
+        with read_only():
+            assert "cannot be made now" in startup.types_problem()
+        assert not JobType.objects.filter(name="mail").exists()
+    with subtests.test("several at once"):
+        assert racers([startup.types_problem] * 8).results == [""] * 8
+        assert JobType.objects.filter(name="mail").count() == 1
+    with subtests.test("read-only, and there is nothing to make"), read_only():
+        assert startup.types_problem() == ""
+    with subtests.test("not migrated"):
+        code = (
+            "import django; django.setup()\n"
+            "from taskplatform import startup; print(startup.types_problem())"
+        )
+        environment = {**os.environ, "DATABASE_URL": "", "REDIS_URL": "", "VAR_DIR": str(tmp_path)}
+        environment |= {"DJANGO_SETTINGS_MODULE": "taskplatform.settings"}
+        command = [sys.executable, "-c", code]
+        said = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        assert "no such table" in said.stdout
+    with subtests.test("wrong handlers"):
+        handler("mail")(two)
+        assert "Two handlers are named 'mail'" in startup.types_problem()
+
+
+@contextmanager
+def read_only() -> Iterator[None]:
+    """The database takes no change."""
+    mysql = connection.vendor == "mysql"
+    words = ("READ ONLY", "READ WRITE") if mysql else ("ON", "OFF")
+    statement = "SET SESSION TRANSACTION" if mysql else "PRAGMA query_only ="
+    with connection.cursor() as cursor:
+        cursor.execute(f"{statement} {words[0]}")
+        yield
+        cursor.execute(f"{statement} {words[1]}")
 
 
 def test_types_of_ready_made_handlers_are_made_on_wish(settings: Any) -> None:
