@@ -20,6 +20,7 @@ class TaskPlatformConfig(AppConfig):
 
         # celery: the application whose the tasks of all apps are.
         from taskplatform import beat, celery, collation, forgetting, upgrades  # noqa: F401
+        from taskplatform.demo import handlers  # noqa: F401
         from taskplatform.roles import make_roles
 
         # As the menu has it. A class of its own would hide Django's users from the type checker.

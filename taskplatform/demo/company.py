@@ -25,6 +25,9 @@ TOMORROW: dict[str, Any] = _DATA["tomorrow"]
 # at the time of day of its planning.
 ROTATIONS: list[dict[str, Any]] = _DATA["rotations"]
 JOB_TYPES: dict[str, dict[str, Any]] = _DATA["job_types"]
+# What runs orders and their receipts, and the first orders by their keys.
+ORDER_TYPES: dict[str, dict[str, Any]] = _DATA["order_types"]
+ORDERS: dict[str, dict[str, Any]] = _DATA["orders"]
 # A recurring job.
 SCHEDULE: dict[str, Any] = _DATA["schedule"]
 # Without a handler: workers over HTTP run them. The last one is a pool.

@@ -29,7 +29,16 @@ from apps.jobs.services.submit import Submission, Submitted, submit_many
 from apps.journal.models import JournalEntry, Source
 from apps.schedules.models import Schedule
 from apps.schedules.services import schedules
-from taskplatform.demo.company import ACTOR, JOB_TYPES, JOBS, PEOPLE, SCHEDULE
+from taskplatform.demo.company import (
+    ACTOR,
+    JOB_TYPES,
+    JOBS,
+    ORDER_TYPES,
+    ORDERS,
+    PEOPLE,
+    SCHEDULE,
+)
+from taskplatform.demo.handlers import ORDER
 from taskplatform.demo.proofs import Proof, audited
 from taskplatform.demo.terminal import bar, percentile
 
@@ -101,7 +110,9 @@ def submit_first_jobs() -> int:
         )
         for quarter in range(1, 5)
     ]
-    return len(submit_jobs(counts)) + len(submit_many(later, by=ACTOR))
+    types.ensure_types(ORDER_TYPES, ORDER_TYPES, actor=ACTOR)
+    orders = [Submission(ORDER, context, key=key) for key, context in ORDERS.items()]
+    return len(submit_jobs(counts)) + len(submit_many([*later, *orders], by=ACTOR))
 
 
 @transactional

@@ -16,10 +16,11 @@ from apps.jobs.runner.drain import Drain
 from apps.jobs.runner.process import Node, Process
 from apps.jobs.runner.worker import verify
 from apps.jobs.services.promote import promote_due
-from taskplatform.demo import jobs
+from apps.jobs.testing import run_due
+from taskplatform.demo import handlers, jobs
 from taskplatform.demo.alerts import make_rules
 from taskplatform.demo.bulk import cancel_a_mistake
-from taskplatform.demo.company import JOB_TYPES
+from taskplatform.demo.company import JOB_TYPES, ORDER_TYPES
 from taskplatform.demo.jobs import (
     CHECKPOINTS,
     FAILING,
@@ -112,12 +113,20 @@ def test_what_is_lost_or_wrong_is_a_breach(drained: JobRun) -> None:
 
 # --- the first start ----------------------------------------------------------------------------
 def test_first_jobs_are_submitted_once_and_some_for_later() -> None:
-    assert submit_first_jobs() == 38
-    assert set(JobType.objects.values_list("name", flat=True)) == set(JOB_TYPES)
+    assert submit_first_jobs() == 40
+    assert set(JobType.objects.values_list("name", flat=True)) == {*JOB_TYPES, *ORDER_TYPES}
     # Those that call the platform wait until that is allowed.
     assert not Job.objects.filter(type=HTTP).exists()
     assert Job.objects.filter(status="scheduled").count() == 4
     assert submit_first_jobs() == 0
+
+
+def test_an_order_has_a_log_and_is_followed_by_its_receipt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handlers.time, "sleep", lambda _: None)
+    submit_first_jobs()
+    packed = run_due(handlers.ORDER)
+    assert [len(outcome.logged) for outcome in packed] == [10, 10]
+    assert [outcome.end for outcome in run_due(handlers.RECEIPT)] == ["succeeded"] * 2
 
 
 def test_failing_jobs_of_the_demo_fire_an_alert(frozen_clock: FrozenClock) -> None:

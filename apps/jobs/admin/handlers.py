@@ -85,7 +85,9 @@ def handlers_view(request: HttpRequest, *, model_admin: Any) -> HttpResponse:
         "admin/handlers.html",
         title=_("Handlers"),
         handlers=[
-            _shown(registry.known.handlers[name], types[name]) for name in sorted(registry.names())
+            _shown(entry, types[name])
+            for name, entry in sorted(registry.known.handlers.items())
+            if types[name] or not entry.example
         ],
         outside=_listed(types[""]),
         ways=[

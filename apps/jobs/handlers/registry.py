@@ -24,7 +24,8 @@ _OWN = ("id", "name", "handler", "version", "created_at", "created_by", "updated
 class Handler:
     """A function under its name; `is_long` ones take a Context too. `settings` are those of the
     job type that is made for it, `about` says on a page what it does. Jobs of a type that is
-    `for_code` are submitted by code alone, which chooses what they do."""
+    `for_code` are submitted by code alone, which chooses what they do. An `example` has a type only
+    where the demo makes it."""
 
     name: str
     function: Callable[..., Any]
@@ -32,6 +33,7 @@ class Handler:
     settings: Mapping[str, Any] = field(default_factory=dict)
     for_code: bool = False
     about: str = ""
+    example: bool = False
 
     @property
     def location(self) -> str:
@@ -76,7 +78,12 @@ known = Registry()
 
 
 def handler(
-    name: str, *, for_code: bool = False, about: str = "", **type_settings: Any
+    name: str,
+    *,
+    for_code: bool = False,
+    about: str = "",
+    example: bool = False,
+    **type_settings: Any,
 ) -> Callable[[F], F]:
     """Run the jobs of type `name` by the function: `def mail(context)` or `def mail(context, ctx)`.
 
@@ -88,7 +95,7 @@ def handler(
     def register(function: F) -> F:
         count = _argument_count(function)
         line = about or (inspect.getdoc(function) or "").partition("\n")[0]
-        entry = Handler(name, function, count == 2, type_settings, for_code, line)
+        entry = Handler(name, function, count == 2, type_settings, for_code, line, example)
         known.add(entry, _problem(entry, count))
         return function
 

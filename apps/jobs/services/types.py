@@ -221,7 +221,11 @@ def make_types(*, actor: str) -> list[str]:
     """Make a job type for each handler of this process that has none; for ready-made ones on wish:
     every key that submits jobs could keep workers busy with them. Returns the names of the new."""
     unwanted = {*READY_MADE} - {*conf.JOB_READY_MADE}
-    handlers = {n: entry for n, entry in registry.known.handlers.items() if n not in unwanted}
+    handlers = {
+        name: entry
+        for name, entry in registry.known.handlers.items()
+        if name not in unwanted and not entry.example
+    }
     settings = {name: entry.settings for name, entry in handlers.items()}
     return ensure_types(handlers, settings, actor=actor)
 
