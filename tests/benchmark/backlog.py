@@ -36,7 +36,8 @@ def ensure_types() -> None:
     if not JobType.objects.filter(name="noop").exists():
         for name in ("noop", "other"):
             job_type(name, batch_limit=1000)
-        job_type("stamp", handler="stamp")
+        for name in ("stamp", "ten-lines", "leading"):
+            job_type(name, handler=name, batch_limit=1000)
 
 
 def waiting(count: int, name: str, **columns: Any) -> list[int]:

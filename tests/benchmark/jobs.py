@@ -255,6 +255,8 @@ def _wait_beside_crowd() -> float:
 PARTS = [
     Part("runner", runner.beside_celery),
     Part("settings", runner.under_one_setting),
+    Part("contract", runner.beside_plain),
+    Part("request-id", runner.with_request_id),
     Part("submit", submit_one),
     Part("bulk", submit_bulk),
     Part("inbox", inbox_rows, on="both"),

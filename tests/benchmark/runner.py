@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import secrets
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -218,6 +219,77 @@ def under_one_setting(run: RunOptions) -> Iterator[Figure]:
             if setting.of_plain:
                 name, baseline, least = f"{name} (of plain jobs)", plain_rate, setting.of_plain
             yield figure(name, rate, "jobs/s", baseline=baseline, at_least=least)
+
+
+# --- What handlers may do beside their work -------------------------------------------------------
+def beside_plain(run: RunOptions) -> Iterator[Figure]:
+    """Jobs that log ten lines, or submit one follow-up each, in turn with plain ones."""
+    count, rounds = (5_000, 3) if run.quick else (20_000, 5)
+    ways = {
+        "plain": [Submission(type="noop")] * count,
+        "ten lines logged each": [Submission(type="ten-lines")] * count,
+        # As many jobs in all.
+        "one follow-up each": [Submission(type="leading")] * (count // 2),
+    }
+    spent: dict[str, list[float]] = {name: [] for name in ways}
+    with (
+        worker(PLATFORM, run.folder, *SWEEPS),
+        worker(PLATFORM, run.folder, *prefork(*LANES)),
+    ):
+        _await_drains()
+        for turn in range(rounds + 1):
+            for name, jobs in ways.items():
+                seconds = len(jobs) / _rate(jobs)
+                # In the first round the workers adapt the number of jobs that they hold at once.
+                if turn:
+                    spent[name].append(seconds)
+    plain = count / median(spent.pop("plain"))
+    for (name, seconds), least in zip(spent.items(), (0.8, 0.6), strict=True):
+        rate = count / median(seconds)
+        yield figure(f"jobs, {name}", rate, "jobs/s", baseline=plain, at_least=least)
+
+
+# --- A submission that may be repeated ------------------------------------------------------------
+def with_request_id(run: RunOptions) -> Iterator[Figure]:
+    """Jobs submitted over HTTP with a `request_id`, in turn with the same without."""
+    rounds = 5 if run.quick else 15
+    _, key = access.create_client(name="Repeats", scopes=["submit"], actor="benchmark")
+    sizes = {"one by one": (200, {"type": "noop"}), "by the thousand": (5, _BLOCK)}
+    with server(APPLICATION, run.folder) as port, Clients(port, 2) as clients:
+
+        def seconds(calls: int, body: dict[str, Any], *, named: bool) -> float:
+            asked = [
+                post("/api/v1/jobs/", {**body, **_named(named)}, key=key) for _ in range(calls)
+            ]
+            begun = time.perf_counter()
+            answers = clients.fire(asked).answers
+            if any(answer.status != 201 for answer in answers):
+                raise CommandError(f"Jobs were refused: {answers[0].body[:300]!r}")
+            return time.perf_counter() - begun
+
+        for name, (calls, body) in sizes.items():
+            spent: dict[bool, list[float]] = {False: [], True: []}
+            for turn in range(rounds + 1):
+                for named, times in spent.items():
+                    took = seconds(calls, body, named=named)
+                    # The first round fills caches and connections.
+                    if turn:
+                        times.append(took)
+            without, ours = (calls / median(spent[named]) for named in (False, True))
+            yield figure(
+                f"submitted with a request_id, {name}",
+                ours,
+                "calls/s",
+                baseline=without,
+                at_least=0.85,
+            )
+
+
+_BLOCK: dict[str, Any] = {"jobs": [{"type": "noop"}] * BLOCK}
+
+
+def _named(is_named: bool) -> dict[str, str]:
+    return {"request_id": secrets.token_hex(16)} if is_named else {}
 
 
 # --- The embedded default -------------------------------------------------------------------------
