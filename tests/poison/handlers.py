@@ -28,6 +28,7 @@ def nap(context: Any, ctx: Context) -> Any:
         if "until" in context and Path(context["until"]).exists():
             break
         time.sleep(0.02)
+        ctx.log("sleeps")
     return os.getpid()
 
 

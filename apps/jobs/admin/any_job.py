@@ -119,13 +119,10 @@ class AnyJobAdmin(RowPageAdmin, TwoTablesAdmin, ServiceModelAdmin, KeysetAdmin):
     # --- the page ---------------------------------------------------------------------------------
     def top_panels(self, request: HttpRequest, row: AnyJob) -> list[Panel]:
         shows_payload = self.has_payload_permission(request, row)
-        above = job_panels.above(row, self.get_queryset(request), shows_payload=shows_payload)
         log = job_log.panel(row, self.url("log", row.pk)) if shows_payload else None
-        return [
-            *above,
-            *([] if log is None else [log]),
-            *job_panels.follow_up_panels(row, bounds_of(request.user)),
-        ]
+        visible = self.get_queryset(request)
+        above = job_panels.above(row, visible, log=log, shows_payload=shows_payload)
+        return [*above, *job_panels.follow_up_panels(row, bounds_of(request.user))]
 
     def aside(self, request: HttpRequest, row: AnyJob) -> list[Panel]:
         return [self.facts(row, job_fields.FACTS)]

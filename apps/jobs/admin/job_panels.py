@@ -75,15 +75,17 @@ _PASSING = {
 }
 
 
-def above(job: AnyJob, visible: QuerySet[Any], *, shows_payload: bool) -> list[Panel]:
-    """How it stands, what went wrong, while it waits also why, its attempts, what it carries and
-    its way; `visible` are the jobs that the person sees."""
+def above(
+    job: AnyJob, visible: QuerySet[Any], *, log: Panel | None, shows_payload: bool
+) -> list[Panel]:
+    """How it stands, what went wrong, while it waits also why, its attempts, their log, what it
+    carries and its way; `visible` are the jobs that the person sees."""
     found = head(job, visible)
     why = None
     if isinstance(job, Job) and job.status in transitions.WAITING:
         why = Panel(_("Why is it not running?"), _why_not(job), id="why")
     payload = job_fields.payload(job) if shows_payload else []
-    panels = [found.summary, found.error, why, found.attempts, *payload, found.way]
+    panels = [found.summary, found.error, why, found.attempts, log, *payload, found.way]
     return [each for each in panels if each is not None]
 
 
