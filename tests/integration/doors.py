@@ -20,6 +20,7 @@ from apps.common.masking import MASK
 from apps.dispatch.models import Dispatch, OnceTask, RotateTask
 from apps.dispatch.services import tasks
 from apps.jobs.models import Job, JobType
+from apps.jobs.rules.job_log import Said, line
 from apps.jobs.services.type_snapshots import forget_type_snapshots
 from apps.journal.models import JournalEntry, Sink, SinkReject
 from apps.schedules.models import Schedule
@@ -72,7 +73,7 @@ class World:
         self.templates = [schema and factories.template("t", schema) for schema in SCHEMAS]
         factories.job("mail")
         [held] = take()
-        end(held, "failed", error=ERROR, retry="never")
+        end(held, "failed", error=ERROR, retry="never", log=Said([line(0, ERROR)]))
         self.rows: dict[Any, Any] = {
             OnceTask: factories.once_task(ann),
             RotateTask: factories.rotation(ann),
@@ -258,7 +259,7 @@ def everything(world: World) -> Iterator[Any]:
     for path in (
         *("once-tasks/", f"once-tasks/{once}/", "rotate-tasks/", "schedules/", "jobs/"),
         *(f"jobs/{job}/", f"jobs/{world.failed}/", f"jobs/{world.failed}/journal/"),
-        *(f"jobs/{job}/journal/", "templates/", "job-types/"),
+        *(f"jobs/{job}/journal/", f"jobs/{world.failed}/log/", "templates/", "job-types/"),
     ):
         yield world.api.get(f"/api/v1/{path}")
     last = JournalEntry.objects.order_by("-pk").values_list("pk", flat=True)[:8]
@@ -267,7 +268,7 @@ def everything(world: World) -> Iterator[Any]:
         *(f"schedules/schedule/{world.number(Schedule)}/change/", "jobs/job/", "jobs/job/export/"),
         *(f"jobs/job/{job}/change/", f"jobs/job/{world.failed}/change/", "journal/journalentry/"),
         *("journal/journalentry/export/", "journal/sink/", "journal/sinkreject/"),
-        "reports/failures/",
+        *("reports/failures/", f"jobs/job/{world.failed}/log/"),
         f"journal/sink/{Sink.objects.get().pk}/change/",
         f"journal/sinkreject/{SinkReject.objects.get().pk}/change/",
         *(f"journal/journalentry/{number}/change/" for number in last),

@@ -56,7 +56,8 @@ def log_view(request: HttpRequest, *, model_admin: Any, pk: int) -> HttpResponse
     attempts that have a text."""
     row = model_admin.get_object(request, str(pk))
     if row is None:
-        return model_admin.elsewhere(str(pk)) or model_admin.no_such_row(request)
+        way: HttpResponse = model_admin.elsewhere(str(pk)) or model_admin.no_such_row(request)
+        return way
     if not model_admin.has_payload_permission(request, row):
         raise PermissionDenied
     attempts = job_log.attempts_of(row.pk)

@@ -1,18 +1,54 @@
-"""The log of a job."""
+"""The log of a job: what workers send of it, and reading it."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 from rest_framework.request import Request
 
 from apps.access.bindings import masks_payload
 from apps.access.rules.clients import Binding
-from apps.common.api.serializer_fields import Text
+from apps.common import clock
+from apps.common.api.serializer_fields import Integer, Lines, Text
 from apps.common.api.serializers import StrictSerializer
 from apps.common.api.views import ApiView, JsonAnswer
 from apps.common.errors import Invalid
 from apps.jobs.api.jobs import find
 from apps.jobs.api.shapes import LogOut
+from apps.jobs.rules.job_log import Said, lines_of
 from apps.jobs.services import job_log
+
+LOG = ("log", "log_at", "log_left_out")
+_MAX_LINES = 2**31 - 1
+
+
+class LogBody(StrictSerializer):
+    """What is said of the log of an attempt."""
+
+    log = Lines(
+        required=False,
+        help_text="Lines that the attempt has logged since the last ones. One that begins with a "
+        "time such as `2026-11-20T09:30:00.000Z ` has that time. Of an attempt 64 KB are kept.",
+    )
+    log_at = Integer(
+        min_value=0,
+        max_value=_MAX_LINES,
+        required=False,
+        help_text="How many lines came before these, so that none is kept twice.",
+    )
+    log_left_out = Integer(
+        min_value=0,
+        max_value=_MAX_LINES,
+        required=False,
+        help_text="How many lines behind these the worker has left out itself.",
+    )
+
+
+def said_in(body: Mapping[str, Any]) -> Said | None:
+    """What the body says of a log; None for nothing."""
+    lines = lines_of(body.get("log", ()), clock.now())
+    return Said(lines, body.get("log_at"), body.get("log_left_out", 0)) or None
 
 
 class LogQuery(StrictSerializer):

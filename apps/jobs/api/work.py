@@ -22,7 +22,6 @@ from apps.common.api.serializer_fields import (
     Items,
     Json,
     JsonObject,
-    Lines,
     Name,
     Names,
     Number,
@@ -35,9 +34,9 @@ from apps.common.json.text import BATCH_ITEMS
 from apps.common.messages import wire_time
 from apps.jobs.api.held import HeldOut, held_json
 from apps.jobs.api.jobs import JobBody, submission_of
+from apps.jobs.api.log import LOG, LogBody, said_in
 from apps.jobs.models import Job
 from apps.jobs.rules.caller import Caller
-from apps.jobs.rules.job_log import Said, lines_of
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY
 from apps.jobs.rules.outcome import OUTCOMES, RETRY_BY_POLICY, RETRY_NEVER, Outcome
 from apps.jobs.rules.submission import MAX_DELAY, MAX_STAGE
@@ -58,7 +57,6 @@ MAX_MEMO = 2_000
 MAX_PATH = 200
 _DEFAULT_LIMIT = 100
 _MAX_DELAY = int(MAX_DELAY.total_seconds())
-_MAX_LINES = 2**31 - 1
 # What belongs to some outcomes only.
 _FIELDS: Mapping[str, frozenset[str]] = {
     "succeeded": frozenset({"result", "submit"}),
@@ -69,8 +67,7 @@ _FIELDS: Mapping[str, frozenset[str]] = {
     "interrupted": frozenset({"run_at", "delay"}),
     "cancelled": frozenset(),
 }
-_LOG = ("log", "log_at", "log_left_out")
-_ALWAYS = frozenset({"id", "lease_token", "outcome", "memo", "checkpoint", *_LOG})
+_ALWAYS = frozenset({"id", "lease_token", "outcome", "memo", "checkpoint", *LOG})
 
 
 # --- what is sent ---------------------------------------------------------------------------------
@@ -105,28 +102,6 @@ class WishBody(StrictSerializer):
 
 class HoldBody(WishBody):
     worker = WorkerName()
-
-
-class LogBody(StrictSerializer):
-    """What is said of the log of an attempt."""
-
-    log = Lines(
-        required=False,
-        help_text="Lines that the attempt has logged since the last ones. One that begins with a "
-        "time such as `2026-11-20T09:30:00.000Z ` has that time. Of an attempt 64 KB are kept.",
-    )
-    log_at = Integer(
-        min_value=0,
-        max_value=_MAX_LINES,
-        required=False,
-        help_text="How many lines came before these, so that none is kept twice.",
-    )
-    log_left_out = Integer(
-        min_value=0,
-        max_value=_MAX_LINES,
-        required=False,
-        help_text="How many lines behind these the worker has left out itself.",
-    )
 
 
 class OutcomeBody(LogBody):
@@ -353,18 +328,12 @@ def _outcome(body: Mapping[str, Any], may_submit: bool) -> Outcome | PlatformErr
         return Invalid("Give run_at or delay, not both.")
     if "submit" in body and not may_submit:
         return Invalid("This key may not submit jobs; give it the scope submit, or leave that out.")
-    said = {name: body[name] for name in body.keys() - {"id", "lease_token", "outcome", *_LOG}}
+    said = {name: body[name] for name in body.keys() - {"id", "lease_token", "outcome", *LOG}}
     if "submit" in said:
         said["submit"] = tuple(map(submission_of, said["submit"]))
     for name in said.keys() & {"retry_after", "delay"}:
         said[name] = timedelta(seconds=said[name])
-    return Outcome(id=body["id"], token=body["lease_token"], end=end, log=_log(body), **said)
-
-
-def _log(body: Mapping[str, Any]) -> Said | None:
-    """What the body says of a log; None for nothing."""
-    lines = lines_of(body.get("log", ()), clock.now())
-    return Said(lines, body.get("log_at"), body.get("log_left_out", 0)) or None
+    return Outcome(id=body["id"], token=body["lease_token"], end=end, log=said_in(body), **said)
 
 
 def _result(number: int, answer: str | PlatformError) -> dict[str, Any]:
@@ -392,7 +361,7 @@ def _sign(body: Mapping[str, Any]) -> Sign:
         checkpoint=body.get("checkpoint", NOTHING),
         sequence=body.get("sequence"),
         progress=body.get("progress"),
-        log=_log(body),
+        log=said_in(body),
         lease=None if seconds is None else timedelta(seconds=seconds),
     )
 
