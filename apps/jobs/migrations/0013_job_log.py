@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('jobs', '0011_follow_ups'),
+        ('jobs', '0012_limits_by_key'),
     ]
 
     operations = [
