@@ -14,13 +14,14 @@ from apps.jobs.api.pools import (
 )
 from apps.jobs.api.types import JobTypesView, JobTypeView
 from apps.jobs.api.work import HeartbeatView, HoldView, SettleView
-from apps.jobs.api.workers import LeaveView, RegisterView, WorkerHeartbeatView
+from apps.jobs.api.workers import LeaveView, RegisterView, WorkerHeartbeatView, WorkersView
 
 urlpatterns = [
     path("jobs/", JobsView.as_view()),
     path("jobs/hold/", HoldView.as_view()),
     path("jobs/settle/", SettleView.as_view()),
     path("jobs/heartbeat/", HeartbeatView.as_view()),
+    path("workers/", WorkersView.as_view()),
     path("workers/register/", RegisterView.as_view()),
     path("workers/heartbeat/", WorkerHeartbeatView.as_view()),
     path("workers/leave/", LeaveView.as_view()),

@@ -1,4 +1,4 @@
-"""The register of workers for programs on other machines."""
+"""The register of workers: its list, and what programs on other machines say to it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from typing import Any
 from rest_framework import serializers
 from rest_framework.request import Request
 
+from apps.access.bindings import key_of
+from apps.access.rules.clients import Binding
 from apps.common import clock
+from apps.common.api.paging import KeysetPage, PageQuery
 from apps.common.api.serializer_fields import Boolean, Instant, Integer, Name, Names, Text
 from apps.common.api.serializers import Answer, StrictSerializer
-from apps.common.api.views import JsonAnswer
+from apps.common.api.views import ApiView, JsonAnswer
 from apps.common.errors import NotFound
 from apps.common.messages import Message as _
 from apps.common.messages import wire_time
@@ -18,6 +21,7 @@ from apps.jobs.api.work import MAX_TYPES, WorkerName, WorkView, caller_of
 from apps.jobs.models import Worker
 from apps.jobs.rules.type_settings import MAX_HOST, MAX_NAME
 from apps.jobs.services import outside, register
+from apps.jobs.services.living import is_lost
 from apps.jobs.services.slices import shards_of
 
 MAX_VERSION = 64
@@ -63,6 +67,40 @@ class LeftOut(Answer):
     name = serializers.CharField()
     released = serializers.IntegerField(help_text="Jobs it still held; their attempts count.")
     now = Instant()
+
+
+class WorkerOut(Answer):
+    name = serializers.CharField()
+    client = serializers.CharField(help_text="The API key that it uses; empty in-house.")
+    kind = serializers.CharField(help_text="celery: in-house; http: over HTTP.")
+    host = serializers.CharField()
+    state = serializers.ChoiceField(choices=Worker.State.choices)
+    quiet = serializers.BooleanField(source="is_quiet", help_text="It takes nothing new.")
+    lost = serializers.BooleanField(help_text="It promised heartbeats, and they are overdue.")
+    types = serializers.ListField(child=serializers.CharField())
+    running = serializers.IntegerField()
+    capacity = serializers.IntegerField(help_text="How many jobs it can run at once.")
+    version = serializers.CharField()
+    started_at = Instant()
+    last_heartbeat_at = Instant(help_text="Or its last call.")
+
+
+class WorkersView(ApiView):
+    """The workers that have not left, in-house and over HTTP, newest first. A key that is bound to
+    executors or job types sees none, because they work for others, too."""
+
+    scopes = {"GET": "read"}
+    bindings = frozenset[Binding]()
+    queries = {"get": PageQuery}
+    answers = {"get": WorkerOut(many=True)}
+
+    def get(self, request: Request) -> JsonAnswer:
+        page, now = KeysetPage(request, self.query), clock.now()
+        found = Worker.objects.filter(state__in=register.LIVING)
+        rows: list[Any] = page.rows(found.none() if key_of(request).bindings else found)
+        for row in rows:
+            row.lost = is_lost(row, now)
+        return JsonAnswer(page.answer([WorkerOut.of(row) for row in rows]))
 
 
 class RegisterView(WorkView):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.integration.api.contract import ContractClient
-from tests.integration.api.endpoint import BASE, BY_TYPE, Endpoint
+from tests.integration.api.endpoint import BASE, BY_TYPE, SHARED, Endpoint
 from tests.integration.api.world import World
 
 NAME = "pi-1"
@@ -77,6 +77,7 @@ OF_JOBS = [
     ),
 ]
 OF_WORKERS = [
+    Endpoint("GET", "workers/", "read", bindings=SHARED, own=(), foreign=200),
     _of_workers(
         "workers/register/",
         body=lambda world: {
