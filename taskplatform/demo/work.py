@@ -17,8 +17,8 @@ from apps.common import clock
 from apps.dispatch.conf import conf
 from apps.dispatch.models import Dispatch, Membership, OnceTask, RotateTask, Stock
 from apps.dispatch.rules.queue import Identity, candidate_of
+from taskplatform.client.tables import fit
 from taskplatform.demo.company import ACTOR, ROTATIONS, ROUND
-from taskplatform.demo.terminal import fit
 
 # Tasks must not leave the window while executors are at work.
 _MARGIN = timedelta(hours=1)

@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from taskplatform.demo.terminal import percentile, table
+from taskplatform.client.tables import table
+from taskplatform.demo.terminal import percentile
 
 
 class RunOptions(NamedTuple):

@@ -17,12 +17,13 @@ from apps.common import clock
 from apps.common.errors import PlatformError
 from apps.common.readers import read_number
 from taskplatform import sdk
+from taskplatform.client.tables import table
 from taskplatform.demo import alerts, bulk, jobs, work, workers
 from taskplatform.demo.clients import Clients
 from taskplatform.demo.company import GROUPS, PEOPLE
 from taskplatform.demo.planning import plan, plan_round
 from taskplatform.demo.proofs import Proof, proofs_of
-from taskplatform.demo.terminal import bar, table, watch
+from taskplatform.demo.terminal import bar, watch
 from taskplatform.management.checkout import load
 from taskplatform.startup import reachable_host
 

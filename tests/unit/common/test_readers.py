@@ -21,7 +21,8 @@ SPELLED = {
         "apps/dispatch/rules/task.py",
         "apps/jobs/admin/job_fields.py",
         "apps/asyncflow/translate.py",
-        "taskplatform/sdk.py",
+        "taskplatform/client/sdk.py",
+        "taskplatform/sdk.py",  # the same file
     },
 }
 

@@ -1,0 +1,134 @@
+"""What was typed at the command line: words, options, and values as JSON.
+
+Python 3.9 or later, standard library only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .sdk import Client
+
+# Options that every command has, and those that take no value.
+OF_ALL = frozenset({"url", "api-key", "api-key-file", "json"})
+FLAGS = frozenset({"json", "help", "follow", "all"})
+_SHORT = {"-f": "--follow", "-h": "--help"}
+_EXAMPLE = """'{"to": "ann@example.com"}'"""
+
+
+class Misused(Exception):
+    """The words that were typed mean nothing; says what to type."""
+
+
+class Words(NamedTuple):
+    """What was typed: options by their names, all others in their order."""
+
+    command: str
+    others: list[str]
+    options: dict[str, list[str]]
+
+    def one(self, name: str) -> str:
+        """The last value of the option, "" without."""
+        return self.options.get(name, [""])[-1]
+
+    def only(self, *names: str) -> None:
+        """Misused when there is another option."""
+        known = {*OF_ALL, *names}
+        for name in self.options:
+            if name not in known:
+                some = ", ".join(f"--{each}" for each in names)
+                raise Misused(f"{self.command} has no option --{name}; it has: {some or 'none'}")
+
+    def take(self, *names: str, optional: int = 0) -> list[str]:
+        """The words, with "" for optional ones that are missing."""
+        least = len(names) - optional
+        if not least <= len(self.others) <= len(names):
+            raise Misused(f"Type: taskplatform {self.command} {' '.join(names)}")
+        return [*self.others, *[""] * (len(names) - len(self.others))]
+
+
+def read_words(typed: Sequence[str], flags: frozenset[str]) -> Words:
+    """A dash alone is a word, and so is all after `--`. At the end a value may be missing."""
+    others: list[str] = []
+    options: dict[str, list[str]] = {}
+    rest = iter(typed)
+    for word in rest:
+        word = _SHORT.get(word, word)
+        if word == "--":
+            others += rest
+        elif not word.startswith("--"):
+            others.append(word)
+        else:
+            name, is_joined, value = word[2:].partition("=")
+            name = name.replace("_", "-")
+            if not is_joined and name not in flags:
+                value = next(rest, "")
+            options.setdefault(name, []).append(value)
+    return Words(others[0] if others else "", others[1:], options)
+
+
+def client_of(words: Words) -> Client:
+    """Misused, never with the key, when address or key is missing or malformed."""
+    url = words.one("url") or os.environ.get("TASKPLATFORM_URL", "")
+    key = words.one("api-key")
+    file = words.one("api-key-file") or os.environ.get("TASKPLATFORM_KEY_FILE", "")
+    if not key and file and (words.one("api-key-file") or "TASKPLATFORM_KEY" not in os.environ):
+        key = text_of(file)
+    key = key or os.environ.get("TASKPLATFORM_KEY", "")
+    if not url:
+        raise Misused("Which server? Set TASKPLATFORM_URL, or give --url https://tasks.example.com")
+    if not key:
+        raise Misused("Which key? Set TASKPLATFORM_KEY, or give --api-key-file FILE")
+    try:
+        return Client(url, key, give_up_after=5)
+    except ValueError as error:
+        raise Misused(str(error)) from error
+
+
+def is_flag(schema: Mapping[str, Any]) -> bool:
+    return schema.get("type") == "boolean"
+
+
+def meaning(schema: Mapping[str, Any]) -> str:
+    if "enum" in schema:
+        return ", ".join(map(str, schema["enum"]))
+    return str(schema.get("description") or schema.get("format") or schema.get("type", ""))
+
+
+def value_of(option: str, text: str, schema: Mapping[str, Any]) -> Any:
+    """The text as JSON of the kind that the field has; the server judges the rest."""
+    kind = schema.get("type")
+    if kind == "boolean":
+        is_true = text.lower() in ("", "true", "yes", "1")
+        return str(is_true).lower() if "in" in schema else is_true
+    if kind in ("integer", "number") and "in" not in schema:
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise Misused(f"--{option} is a number, not {text!r}") from error
+    return json_of(text) if kind == "object" else text
+
+
+def json_of(text: str) -> dict[str, Any]:
+    """The JSON object in the text, in @FILE, or in standard input for a dash."""
+    source = "standard input" if text == "-" else text[1:] if text.startswith("@") else "it"
+    said = sys.stdin.read() if text == "-" else text_of(text[1:]) if source != "it" else text
+    try:
+        value = json.loads(said)
+    except ValueError as error:
+        raise Misused(f"No JSON in {source}: {error}. Type it as {_EXAMPLE}") from error
+    if not isinstance(value, dict):
+        raise Misused(f"The JSON is no object. Type it as {_EXAMPLE}, not {said[:40]!r}")
+    return value
+
+
+def text_of(file: str) -> str:
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Misused(f"{file} cannot be read: {error}") from error
