@@ -86,12 +86,12 @@ class Web:
 
     def __init__(self, start: Callable[..., RunningProcess], port: int) -> None:
         self._start = start
-        self._port = port
+        self.port = port
         self.url = f"http://127.0.0.1:{port}"
         self.begin()
 
     def begin(self) -> None:
-        self.process = self._start(*server_command(self._port)[1], WEB_THREADS="8")
+        self.process = self._start(*server_command(self.port)[1], WEB_THREADS="8")
 
     def kill(self) -> None:
         self.process.signal_all(signal.SIGKILL)

@@ -197,8 +197,9 @@ class Console:
         for name, value in job.items():
             if value not in (None, "", [], {}, False):
                 say(f"{name:16} {shown(name, value)}")
-        if attempts:
-            say("")
+        if not attempts:
+            return
+        say("")
         names = ("at", "event", "attempt", "worker", "reason", "error")
         self._table(names, attempts, widest=60)
 
@@ -378,14 +379,14 @@ class Console:
     def _table(
         self, names: Sequence[str], rows: Sequence[Mapping[str, Any]], widest: int = 30
     ) -> None:
-        cells = [[fit(shown(name, row.get(name)), widest) for name in names] for row in rows]
-        filled = [at for at in range(len(names)) if any(row[at] for row in cells)]
-        for line in table(
-            [names[at] for at in filled], [[row[at] for at in filled] for row in cells]
-        ):
-            say(line)
         if not rows:
             note("None")
+            return
+        cells = [[fit(shown(name, row.get(name)), widest) for name in names] for row in rows]
+        filled = [at for at in range(len(names)) if any(row[at] for row in cells)]
+        shown_rows = [[row[at] for at in filled] for row in cells]
+        for line in table([names[at] for at in filled], shown_rows):
+            say(line)
 
     def _print(self, value: Any) -> None:
         sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")

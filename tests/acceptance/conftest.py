@@ -17,8 +17,8 @@ import pytest
 from taskplatform import sdk
 from tests.databases import copy_database, empty_database, migrated_once, run_folder, run_manage
 from tests.environment import neutral
-from tests.processes import ROOT, RunningProcess
-from tests.serving import await_answer, server_command
+from tests.processes import ROOT, RunningProcess, free_port
+from tests.serving import Web, await_answer, server_command
 from tests.workers import Workers
 
 # What a key of workers on other machines may do in these tests.
@@ -152,6 +152,19 @@ def url(start: Callable[..., RunningProcess]) -> str:
 def key(keyed_database: Template) -> str:
     """A key of workers, in the database of the test."""
     return keyed_database.key
+
+
+@pytest.fixture(scope="module")
+def shared_web(keyed_database: Template, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
+    """One web server for all tests of a module; its key is that of `keyed_database`."""
+    folder = tmp_path_factory.mktemp("platform")
+    with (
+        platform_with(keyed_database.url, folder) as environment,
+        processes_of(environment, folder) as start,
+    ):
+        web = Web(start, free_port())
+        await_answer(web.process, web.port)
+        yield web
 
 
 @pytest.fixture

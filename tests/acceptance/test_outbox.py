@@ -16,9 +16,9 @@ import pytest
 from taskplatform import sdk
 from taskplatform.bootstrap import pip
 from tests import newest
-from tests.acceptance.conftest import Template, platform_with, processes_of
+from tests.acceptance.conftest import Template
 from tests.databases import empty_database
-from tests.processes import ROOT, eventually, free_port
+from tests.processes import ROOT, eventually
 from tests.serving import Web
 from tests.stranger import PACKAGE, Stranger
 
@@ -64,14 +64,8 @@ def key(keyed_database: Template) -> str:
 
 
 @pytest.fixture(scope="module")
-def web(keyed_database: Template, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
-    """One platform for all of these tests; each has keys of its own."""
-    folder = tmp_path_factory.mktemp("platform")
-    with (
-        platform_with(keyed_database.url, folder) as environment,
-        processes_of(environment, folder) as start,
-    ):
-        yield Web(start, free_port())
+def web(shared_web: Web) -> Web:
+    return shared_web
 
 
 @pytest.fixture(scope="module")

@@ -91,5 +91,7 @@ def _database(url: str) -> str:
         "ENGINE": "django.db.backends.mysql",
         **{"NAME": address.path[1:], "HOST": address.hostname, "PORT": address.port},
         **{"USER": address.username, "PASSWORD": address.password or ""},
+        # The account of the tests may make databases whose names begin so.
+        "TEST": {"NAME": f"{address.path[1:]}_test"},
     }
     return f"DATABASES = {{'default': {dict(named)!r}}}\n"
