@@ -170,7 +170,14 @@ class OutboxTests(TestCase):
     def test_request_that_somebody_changed_is_left_to_a_person(self) -> None:
         mails("a", "b")
         said = "Request x asked for something else before; use a new request_id."
-        assert send_due(Server(fails(ApiError(422, "conflict", said)))) == 0
+
+        def answer(jobs: list[dict[str, Any]]) -> None:
+            if len(server.requests) == 1:
+                raise ApiError(422, "conflict", said)
+
+        server = Server(answer)
+        # Under another request they might be there twice.
+        assert send_due(server) == 0
         assert errors() == {"a": said, "b": said}
 
     def test_large_jobs_go_in_several_requests(self) -> None:

@@ -19,6 +19,8 @@ READMES = sorted(
     [*ROOT.glob("README*.md"), *ROOT.glob("apps/**/README*.md"), *ROOT.glob("taskplatform/**/*.md")]
 )
 IN_CHINESE = [path for path in READMES if path.name == "README.zh.md"]
+# What the outbox adds to the commands of other projects.
+OF_CLIENT = ROOT / "taskplatform/client/outbox/management/commands"
 # Calls that the platform makes and does not take.
 OF_OTHERS = {"POST /index/_bulk"}
 
@@ -33,10 +35,13 @@ def targets(text: str) -> Iterator[str]:
 def commands(text: str) -> Iterator[str]:
     for line in re.findall(r"manage\.py ([a-z_]+[^`\n|&>]*)", text):
         name, *words = line.split()
-        if name not in get_commands():
+        if (of_client := OF_CLIENT / f"{name}.py").exists():
+            options = set(re.findall(r'"(--[a-z-]+)"', of_client.read_text()))
+        elif name in get_commands():
+            options = _options(_command(name).create_parser("manage.py", name))
+        else:
             yield line
             continue
-        options = _options(_command(name).create_parser("manage.py", name))
         yield from (
             f"{name} {word}"
             for word in (each.partition("=")[0] for each in words)
