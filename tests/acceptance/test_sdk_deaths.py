@@ -43,11 +43,11 @@ def reach(where):
         # Itself first: another thread would let it go on for a moment.
         signal.pthread_kill(threading.get_ident(), getattr(signal, how))
 
-def sent(client, path, payload):
+def sent(client, path, payload, method):
     is_report = path.endswith("settle/")
     if is_report:
         reach("report")
-    raw = send(client, path, payload)
+    raw = send(client, path, payload, method)
     if is_report:
         reach("answer")
     elif path.endswith("hold/") and b'"lease_token"' in raw.content:

@@ -124,7 +124,7 @@ def test_job_keeps_what_the_client_library_sends_and_is_found_by_it(
 ) -> None:
     api = JsonClient(make_key())
 
-    def send(_client: sdk.Client, path: str, payload: bytes | None) -> Any:
+    def send(_client: sdk.Client, path: str, payload: bytes | None, _method: str) -> Any:
         """As over HTTP, without a server between."""
         answer = api.request("GET" if payload is None else "POST", path, raw=payload or b"")
         return sdk._Raw(answer.status_code, answer.headers, answer.content)

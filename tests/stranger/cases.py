@@ -241,7 +241,7 @@ class AdminTests(TestCase):
         rows.update(request_id="r", tried_at=now, claimed_until=until)
 
     def act(self, action: str, **more: str) -> str:
-        chosen = list(OutgoingJob.objects.values_list("pk", flat=True))
+        chosen = list(OutgoingJob.objects.values_list("pk", flat=True)[:100])
         data = {"action": action, "_selected_action": chosen, **more}
         return self.client.post(LIST, data, follow=True).content.decode()
 
@@ -265,6 +265,15 @@ class AdminTests(TestCase):
         assert OutgoingJob.objects.count() == 3
         assert "2 jobs are discarded." in self.act("discard", confirmed="1")
         assert [row.key for row in OutgoingJob.objects.all()] == ["sent"]
+
+    def test_discard_takes_all_that_match_beyond_what_it_names(self) -> None:
+        mails(*map(str, range(1200)))
+        page = self.act("discard", select_across="1")
+        assert "The server will never have these 1202 jobs:" in page
+        assert page.count("mail ") == 100
+        assert 'name="select_across" value="1"' in page
+        done = self.act("discard", select_across="1", confirmed="1")
+        assert "1202 jobs are discarded." in done
 
     def test_actions_are_for_those_who_may(self) -> None:
         viewer = User.objects.create_user("ben", is_staff=True)

@@ -13,6 +13,8 @@ from django.utils.translation import gettext_lazy as _
 
 from .models import OutgoingJob
 
+# How many rows are named before they are discarded.
+_SHOWN = 100
 _FILTERS: dict[str, dict[str, Any]] = {
     "refused": {"refused_at__isnull": False},
     "sent": {"refused_at__isnull": True, "request_id__gt": ""},
@@ -33,7 +35,7 @@ class StateFilter(admin.SimpleListFilter):
 
 @admin.register(OutgoingJob)
 class OutgoingJobAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
-    list_display = ("id", "type", "key", "state", "created_at", "reason")
+    list_display = ("id", "type", "key", "state", "reason", "created_at")
     list_display_links = ("id", "type")
     list_filter = (StateFilter,)
     search_fields = ("type", "key")
@@ -91,7 +93,10 @@ class OutgoingJobAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
             context = {
                 **self.admin_site.each_context(request),
                 "title": gettext("Discard jobs?"),
-                "rows": queryset.filter(request_id=""),
+                "rows": queryset.filter(request_id="")[:_SHOWN],
+                "count": idle.count(),
+                "chosen": request.POST.getlist("_selected_action"),
+                "across": request.POST.get("select_across", "0"),
                 "kept": queryset.exclude(request_id="").count(),
             }
             return TemplateResponse(request, "admin/taskplatform_outbox/discard.html", context)
