@@ -17,6 +17,7 @@ _STATES = {
     "failed": _("failed"),
     "cancelled": _("cancelled"),
     "released": _("released"),
+    "blocked": _("blocked"),
     "yielded": _("yielded"),
     "interrupted": _("interrupted"),
     "timed_out": _("timed out"),

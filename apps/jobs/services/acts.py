@@ -101,7 +101,7 @@ def retry(
         "result": None,
         "affinity_host": host,
         "affinity_until": None,
-        "limit_id": limit_id_of(job, job.context),
+        "limit_id": limit_id_of(job),
     }
     if job.is_unique:
         changes["unique_key"] = unique_key(job.type, job.key)
@@ -187,13 +187,15 @@ def edit(job: Job, now: datetime, changes: Mapping[str, Any]) -> Act | None:
     return Act("edit", changed, "edited", facts)
 
 
-def limit_id_of(job: AnyJob, context: Mapping[str, Any]) -> int | None:
-    """The number of the key that the job counts for with this context, by its type as it is now."""
+def limit_id_of(job: AnyJob, context: Mapping[str, Any] | None = None) -> int | None:
+    """The number of the key that the job counts for, with its context or another one, by its type
+    as it is now."""
     type_ = type_snapshots([job.type]).get(job.type)
     if type_ is None or type_.key_limit is None:
         return None
     try:
-        return type_.limit_id(key=job.key, user_id=job.user_id, context=context)
+        given = job.context if context is None else context
+        return type_.limit_id(key=job.key, user_id=job.user_id, context=given)
     except NoValue as error:
         raise Invalid.field("context", error.args[0]) from error
 

@@ -37,7 +37,9 @@ SOURCES = (DISPATCH, JOB)
 # The outcomes after which it is over: who gives a dispatch back is done with it.
 OVER = {JOB: FINAL, DISPATCH: (*FINAL, RELEASED)}
 
-_WAITING = ("ready", "scheduled")
+# Where a job is put back, and where it is that nobody has held.
+_AGAIN = ("ready", "scheduled")
+_WAITING = (*_AGAIN, "blocked")
 
 # (event, state before, state after): outcome. No other entry is an end.
 DISPATCH_ENDS = {
@@ -60,7 +62,7 @@ JOB_ENDS = {
             ("yielded", RELEASED),
             ("interrupted", RELEASED),
         )
-        for state in _WAITING
+        for state in _AGAIN
     },
     # Cancelled by request at the end of the attempt, or by force.
     **{

@@ -129,7 +129,7 @@ def test_mistake_says_what_to_write_instead(api: ContractClient) -> None:
         return str(error["message"])
 
     assert said(filter={"type": "mial"}) == "There is no job type 'mial'; did you mean mail?"
-    assert "none of the choices: scheduled, ready" in said(filter={"status": "sched"})
+    assert "none of the choices: scheduled, blocked, ready" in said(filter={"status": "sched"})
     assert said(verb="priority") == "Write a whole number from -100 to 100."
     assert said(verb="move") == 'Name a host; "" is any.'
     assert said(reason=" ") == "Say why; the journal keeps it."

@@ -95,7 +95,7 @@ def test_plan_of_rare_rows_says_how_far_it_looked(
 def test_filter_that_is_wrong_leads_back_to_the_list(page: Client) -> None:
     answer = page.get(NEW.format("cancel"), {"status": "gone"}, follow=True)
     assert answer.redirect_chain[0][0] == LIST
-    assert "gone is none of the choices: scheduled, ready," in text_of(answer)
+    assert "gone is none of the choices: scheduled, blocked, ready," in text_of(answer)
 
 
 def test_action_with_fields_asks_for_them_first(page: Client) -> None:

@@ -23,6 +23,8 @@ def job_in(status: str, **fields: Any) -> Job:
         return factories.job(delay=timedelta(hours=1), **fields)
     if status == t.READY:
         return factories.job(**fields)
+    if status == t.BLOCKED:
+        return factories.job(into={"status": status}, **fields)
     ended = {"status": status, "attempts": 3, "holds": 3, "finished_at": NOW, "unique_key": None}
     return factories.job(into={**ended, "lease_token": "t" * 32, "version": 7}, **fields)
 

@@ -48,6 +48,11 @@ ACTIONS: Mapping[str, Callable[..., Job]] = {
 BECOMES = {
     ("cancel", "scheduled"): "cancelled",
     ("cancel", "ready"): "cancelled",
+    ("cancel", "blocked"): "cancelled",
+    ("force", "blocked"): "cancelled",
+    ("run_now", "blocked"): "ready",
+    ("mark_done", "blocked"): "succeeded",
+    ("edit", "blocked"): "blocked",
     ("cancel", "running"): "running",
     ("force", "scheduled"): "cancelled",
     ("force", "ready"): "cancelled",
@@ -115,7 +120,7 @@ def test_a_new_state_sets_what_it_means_whichever_arrow_leads_to_it(
         for target in arrow.targets
         if target in t.FINAL or (source == t.RUNNING != target)
     ]
-    assert {target for _arrow, _source, target in ways} == set(t.STATUSES) - {t.RUNNING}
+    assert {target for _arrow, _source, target in ways} == {*t.STATUSES} - {t.RUNNING, t.BLOCKED}
     for arrow, source, target in ways:
         with subtests.test(arrow=arrow.name, source=source, target=target):
             columns = _HELD if source == t.RUNNING else _BOUND

@@ -40,14 +40,19 @@ ENDINGS = [
     ("cancelled", "running", "cancelled", "cancelled"),
     ("gave_up", "ready", "failed", "failed"),
     ("gave_up", "scheduled", "failed", "failed"),
+    ("gave_up", "blocked", "failed", "failed"),
     ("edited", "ready", "failed", "failed"),
     ("edited", "scheduled", "failed", "failed"),
+    ("edited", "blocked", "failed", "failed"),
     ("expired", "ready", "failed", "expired"),
     ("expired", "scheduled", "failed", "expired"),
+    ("expired", "blocked", "failed", "expired"),
     ("cancelled", "ready", "cancelled", "cancelled"),
     ("cancelled", "scheduled", "cancelled", "cancelled"),
+    ("cancelled", "blocked", "cancelled", "cancelled"),
     ("marked_done", "ready", "succeeded", "succeeded"),
     ("marked_done", "scheduled", "succeeded", "succeeded"),
+    ("marked_done", "blocked", "succeeded", "succeeded"),
     ("marked_done", "failed", "succeeded", "succeeded"),
 ]
 
@@ -63,7 +68,7 @@ def test_every_end_of_an_attempt_that_can_be_is_counted() -> None:
     counted = {(event, after) for event, before, after in JOB_ENDS if before == t.RUNNING}
     again = {t.END_FAILED, t.END_STAGE_DONE, t.END_RELEASED, *outcome.PUT_OFF, *outcome.LOSSES}
     possible = {
-        *product(again, t.WAITING),
+        *product(again, {t.SCHEDULED, t.READY}),
         *product(events - {t.END_SUCCEEDED}, {t.CANCELLED}),
         *product({t.END_FAILED, *outcome.LOSSES}, {t.FAILED}),
         (t.END_SUCCEEDED, t.SUCCEEDED),
