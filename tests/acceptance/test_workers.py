@@ -55,12 +55,19 @@ def test_forked_worker_without_redis_says_what_to_do(
 
 
 @forked
-def test_poison_fails_after_exactly_its_attempts(swept: Workers) -> None:
-    swept.drains()
+def test_poison_fails_after_exactly_its_attempts(
+    swept: Workers, manage: Callable[..., CompletedProcess[str]]
+) -> None:
+    """I26-I29, I39, I53: the audit is silent while processes die, and after."""
     poisons = ["exits", "segfaults", "loops", "rants", "unpicklable"]
-    numbers = swept.submit(*({"type": poison} for poison in poisons))
+    good = [{"type": "echo", "context": {"n": n}} for n in range(60)]
+    numbers = swept.submit(*({"type": poison} for poison in poisons), *good)[: len(poisons)]
+    swept.drains()
 
-    assert swept.settled() == {"failed": len(poisons)}
+    under_way = manage("audit")
+    assert swept.settled() == {"failed": len(poisons), "succeeded": len(good)}
+    for audit in (under_way, manage("audit")):
+        assert (audit.returncode, audit.stdout[:4]) == (0, "ok: "), audit.stdout
 
     for poison, number in zip(poisons, numbers, strict=True):
         status, attempts, memo = swept.job(number)

@@ -1,10 +1,7 @@
-"""From a channel and a rule that a person makes to the messages that others get."""
+"""The page of a message renews itself until the message is sent or is not."""
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,12 +12,9 @@ from playwright.sync_api import Page, expect
 from apps.alerts.handlers import deliver
 from apps.alerts.models import Channel, Delivery
 from apps.jobs.handlers import Fail
-from tests.alerts import Attempt, Receiver, callable_receiver, evaluate
-from tests.frozen import FrozenClock
-from tests.jobs import end, job_type, jobs, take
+from tests.alerts import Attempt, Receiver, callable_receiver
 
 pytestmark = pytest.mark.django_db(transaction=True)
-ALERTS = reverse("admin:alerts_alert_changelist")
 
 
 @pytest.fixture
@@ -43,57 +37,6 @@ def send_test(page: Page) -> None:
     page.goto(reverse("admin:alerts_channel_change", args=[Channel.objects.get().pk]))
     page.get_by_role("link", name="Send test").click()
     page.get_by_role("button", name="Send test").click()
-
-
-def ended(how: str, count: int) -> None:
-    jobs(count)
-    for held in take(limit=count):
-        end(held, how)
-
-
-def minutes(clock: FrozenClock, count: int) -> None:
-    """The sweep, every 15 seconds."""
-    for _ in range(4 * count):
-        evaluate()
-        clock.advance(seconds=15)
-
-
-def test_twenty_failures_are_one_alert_that_people_see_signed_and_one_that_is_over(
-    page_as: Callable[..., Page], frozen_clock: FrozenClock, site: Receiver
-) -> None:
-    job_type(max_attempts=1)
-    page = page_as("configurer")
-    make_channel(page, "webhook", f"{site.url}/hook/T0KEN")
-    page.goto(reverse("admin:alerts_alertrule_add"))
-    page.get_by_label("Name").fill("Mail fails")
-    page.get_by_label("Kind").select_option("failure_rate")
-    page.get_by_label("ops").check()
-    page.get_by_role("button", name="Save", exact=True).click()
-    expect(page.get_by_text("was added successfully")).to_be_visible()
-
-    ended("failed", 20)
-    minutes(frozen_clock, 10)
-    page.goto(ALERTS)
-    rows = page.locator("#result_list tbody tr")
-    expect(rows).to_have_count(1)
-    expect(rows).to_contain_text("Mail fails")
-    expect(rows).to_contain_text("Firing")
-    ended("succeeded", 200)
-    minutes(frozen_clock, 10)
-    page.reload()
-    expect(rows).to_have_count(1)
-    expect(rows).to_contain_text("Resolved")
-
-    for delivery in Delivery.objects.order_by("pk"):
-        deliver({"delivery": delivery.pk}, Attempt())
-    assert [json.loads(each.body)["event"] for each in site.taken] == [
-        "alert.firing",
-        "alert.resolved",
-    ]
-    for each in site.taken:
-        signed = f"{each.headers['x-taskplatform-timestamp']}.".encode() + each.body
-        digest = hmac.new(b"S3CRET", signed, hashlib.sha256).hexdigest()
-        assert each.headers["x-taskplatform-signature"] == f"v1={digest}"
 
 
 def test_test_button_shows_the_error_of_the_vendor_and_no_page_shows_a_secret(

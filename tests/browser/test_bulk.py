@@ -1,4 +1,4 @@
-"""Bulk runs as people start and follow them."""
+"""A bulk run as people start and follow it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from playwright.sync_api import Page, expect
 
 from apps.bulk.admin import runs
 from apps.bulk.models import BulkRun
-from apps.bulk.services import carry
 from apps.jobs.models import Job
 from apps.jobs.rules import transitions as t
-from apps.journal.models import JournalEntry
 from tests.integration.bulk.conftest import carry_out
 from tests.jobs import job_type, jobs
 
@@ -67,40 +65,3 @@ def test_five_hundred_jobs_are_cancelled_with_four_clicks_and_the_bar_moves(
     assert Job.objects.filter(pk__in=numbers, status=t.CANCELLED).count() == 497
     assert Job.objects.filter(pk__in=running, cancel_requested=True).count() == 3
     assert Job.objects.filter(pk__in=others, status=t.READY).count() == 3
-
-
-def test_run_is_stopped_and_goes_on_without_any_script(
-    page_as: Callable[..., Page], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(carry, "ROUND", 10)
-    job_type("mail")
-    numbers = jobs(100)
-    page = page_as("operator", scripts=False)
-    page.goto("/admin/jobs/job/?type=mail")
-    page.get_by_text("Act on all that match").click()
-    page.get_by_role("link", name="Cancel…", exact=True).click()
-    page.get_by_label("Reason").fill("Wrong address")
-    page.get_by_role("button", name="Start: Cancel").click()
-    run = BulkRun.objects.get()
-    carrier = carry.Carrier(run)
-    while carrier.round().done < 30:
-        pass
-    page.get_by_role("link", name="Load again").click()
-    expect(page.locator("#live progress")).to_have_attribute("value", "30")
-    page.get_by_role("link", name="Stop").click()
-    page.get_by_label("Reason").fill("Some are right")
-    page.get_by_role("button", name="Stop").click()
-    expect(page.get_by_text("1 bulk run stopped.")).to_be_visible()
-    assert carrier.round().done == 30
-
-    page.get_by_role("link", name="Continue").click()
-    page.get_by_label("Reason").fill("They are wrong, too")
-    page.get_by_role("button", name="Continue").click()
-    expect(page.get_by_text("1 bulk run continued.")).to_be_visible()
-    carry_out(run)
-    page.get_by_role("link", name="Load again").click()
-    expect(page.locator("#live")).to_contain_text("Done")
-    expect(page.locator("#live progress")).to_have_attribute("value", "100")
-    expect(page.get_by_role("link", name="Undo…")).to_be_visible()
-    ends = JournalEntry.objects.filter(subject_id__in=numbers, event="cancelled")
-    assert ends.count() == ends.values("subject_id").distinct().count() == 100

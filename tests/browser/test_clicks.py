@@ -20,10 +20,9 @@ from apps.reports.services import rollup
 from apps.schedules.models import Schedule
 from tests import factories
 from tests.alerts import channel
-from tests.browser.test_lists import failed_jobs
 from tests.callback import take_next
 from tests.frozen import FrozenClock
-from tests.jobs import job_type, jobs, row, take
+from tests.jobs import end, job_type, jobs, row, take
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -51,6 +50,15 @@ class Hand:
 
     def button(self, name: str) -> None:
         self.click(self.page.get_by_role("button", name=name, exact=True))
+
+
+def failed_jobs(count: int, error: str, *, type: str = "mail") -> list[int]:  # noqa: A002
+    """Jobs that have failed for good, by number."""
+    job_type(type, max_attempts=1)
+    made = jobs(count, type)
+    for held in take(count, types=[type]):
+        end(held, "failed", error=error, retry="never")
+    return made
 
 
 AtMost = Callable[..., AbstractContextManager[Hand]]

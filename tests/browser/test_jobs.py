@@ -1,8 +1,7 @@
-"""An operator and the jobs: submit one by its type's form, find it, step in, look why it waits."""
+"""The forms of jobs and of their types, which are drawn anew while they are filled in."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 import pytest
@@ -25,10 +24,10 @@ def send(page: Page, button: str) -> None:
     page.get_by_role("button", name=button, exact=True).click()
 
 
-def test_job_is_submitted_found_edited_and_cancelled(
+def test_job_is_submitted_by_the_form_of_its_type(
     page_as: Callable[[str | None], Page], kinds: JobType
 ) -> None:
-    """S1.4, S1.21: every step in a form, none in a shell."""
+    """S1.4, S1.21: what is done to it on its page is in integration/jobs/admin."""
     page = page_as("operator")
     page.goto(reverse("admin:jobs_job_changelist"))
     page.locator(f'a[href="{reverse("admin:jobs_job_add")}"]').first.click()
@@ -42,26 +41,6 @@ def test_job_is_submitted_found_edited_and_cancelled(
     job = Job.objects.get()
     assert (job.type, job.key, job.submitted_by) == ("mail", "order-17", "admin:operator")
     assert job.context == {"to": "ann@example.com", "template": "invoice"}
-
-    expect(page.locator(".state-here")).to_contain_text("Ready")
-    expect(page.get_by_text("No live worker runs jobs of type mail")).to_be_visible()
-    page.get_by_role("link", name="Edit", exact=True).click()
-    page.get_by_label("Priority").fill("7")
-    page.get_by_label("Reason").fill("The customer is waiting")
-    send(page, "Save")
-    expect(page.locator(".timeline-facts")).to_contain_text("0 → 7")
-
-    page.goto(reverse("admin:jobs_job_changelist"))
-    page.locator("[name=q]").fill("order-17")
-    page.keyboard.press("Enter")
-    expect(page).to_have_url(re.compile("q=order-17"))
-    page.get_by_role("link", name=str(job.pk)).click()
-    page.get_by_role("link", name="Cancel the job").click()
-    page.get_by_label("Reason").fill("Order withdrawn")
-    send(page, "Cancel the job")
-    expect(page.locator(".state-here")).to_contain_text("Cancelled")
-    expect(page.locator(".arrow-taken")).to_have_count(1)
-    expect(page.get_by_role("link", name="Cancel the job")).to_have_count(0)
 
 
 def test_form_of_a_type_says_itself_back_while_it_is_filled_in(

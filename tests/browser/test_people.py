@@ -1,59 +1,11 @@
-"""Signing in: the form, the lock after wrong passwords, the language a person chooses."""
+"""Accounts and preferences of people, where a browser adds to them."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
-from django.contrib.auth.models import User
+from django.urls import reverse
 from playwright.sync_api import Page, expect
-
-PASSWORD = "a-password-of-olga"
-
-
-def send_login(page: Page, name: str, password: str) -> None:
-    page.locator("[name=username]").fill(name)
-    page.locator("[name=password]").fill(password)
-    with page.expect_navigation():
-        page.locator("#login-form [type=submit]").click()
-
-
-def test_language_chosen_in_the_header_stays_until_another_is_chosen(
-    page_as: Callable[[str | None], Page],
-) -> None:
-    page = page_as("operator")
-    page.goto("/admin/dispatch/oncetask/?status=paused")
-
-    page.get_by_role("button", name="简体中文").click()
-
-    expect(page.locator("html")).to_have_attribute("lang", "zh-hans")
-    expect(page).to_have_url(re.compile(r"/admin/dispatch/oncetask/\?status=paused$"))
-    expect(page.get_by_text("未找到结果")).to_be_visible()
-    page.get_by_text("operator", exact=True).click()
-    page.get_by_role("button", name="退出登录").or_(page.get_by_role("button", name="注销")).click()
-    page.goto("/admin/login/")
-    expect(page.get_by_role("button", name="登录")).to_be_visible()
-
-
-def test_language_is_chosen_before_signing_in(
-    page_as: Callable[[str | None], Page], role_user: Callable[[str], User]
-) -> None:
-    user = role_user("operator")
-    user.set_password(PASSWORD)
-    user.save()
-    page = page_as(None)
-    page.goto("/admin/dispatch/oncetask/")
-
-    page.get_by_role("button", name="简体中文").click()
-    expect(page.get_by_role("button", name="登录")).to_be_visible()
-    page.get_by_role("button", name="English").click()
-    expect(page.get_by_role("button", name="Log in")).to_be_visible()
-    page.get_by_role("button", name="简体中文").click()
-    expect(page.locator("html")).to_have_attribute("lang", "zh-hans")
-    send_login(page, "operator", PASSWORD)
-
-    expect(page).to_have_url(re.compile("/admin/dispatch/oncetask/$"))
-    expect(page.locator("html")).to_have_attribute("lang", "zh-hans")
 
 
 def test_times_of_a_form_name_their_zone_and_bear_no_sign_of_an_error(browser_page: Page) -> None:
@@ -67,3 +19,17 @@ def test_times_of_a_form_name_their_zone_and_bear_no_sign_of_an_error(browser_pa
     for warning in warnings.all():
         expect(warning).to_be_hidden()
     expect(browser_page.get_by_text("Time zone: Asia/Shanghai").first).to_be_visible()
+
+
+def test_boxes_of_a_typed_password_are_there_when_one_is_typed(
+    page_as: Callable[..., Page],
+) -> None:
+    page = page_as("superuser", scripts=False)
+    page.goto(reverse("admin:auth_user_add"))
+    box = page.locator("#id_password1")
+    expect(box).to_be_hidden()
+
+    page.get_by_label("Type one").check()
+    expect(box).to_be_visible()
+    page.get_by_label("Generate a strong one").check()
+    expect(box).to_be_hidden()

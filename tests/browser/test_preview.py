@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
 from django.urls import reverse
 from playwright.sync_api import Page, expect
 
@@ -13,15 +12,14 @@ from tests.frozen import FrozenClock
 from tests.scenes import play_morning
 
 
-@pytest.mark.parametrize("scripts", [True, False])
 def test_what_if_is_shown_and_not_saved(
-    page_as: Callable[..., Page], frozen_clock: FrozenClock, scripts: bool
+    page_as: Callable[..., Page], frozen_clock: FrozenClock
 ) -> None:
-    """S0.31: with and without JavaScript, as an operator."""
+    """S0.31: without a script the server draws the same: test_admin_why_and_what_if.py."""
     play_morning(frozen_clock)
     # Due, and far from used up.
     pallets = OnceTask.objects.filter(title="Pallet count, Harbour Street").latest("pk")
-    page = page_as("operator", scripts=scripts)
+    page = page_as("operator")
     page.goto(reverse("admin:dispatch_oncetask_change", args=[pallets.pk]))
 
     page.locator(".task-more summary").click()

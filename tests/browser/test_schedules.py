@@ -10,7 +10,6 @@ from playwright.sync_api import Page, expect
 from apps.schedules.models import Schedule
 from tests import factories
 from tests.frozen import FrozenClock
-from tests.integration.schedules.conftest import sweep
 
 
 def test_recurring_job_is_planned_from_the_page_of_once_tasks(
@@ -40,25 +39,3 @@ def test_recurring_job_is_planned_from_the_page_of_once_tasks(
     page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_text("was added successfully")).to_be_visible()
     assert Schedule.objects.get().rule == {"cron": "* * * * *"}
-
-    assert sweep() == 1
-    page.locator("#result_list").get_by_role("link", name="Night report").click()
-    expect(page.get_by_text("every minute, UTC").first).to_be_visible()
-    for count in (2, 3):
-        page.get_by_role("button", name="Run now").click()
-        expect(page.get_by_text("1 job made.")).to_be_visible()
-        expect(page.locator(".plain-table tbody tr")).to_have_count(count)
-    expect(page.get_by_text("run by hand", exact=True)).to_have_count(2)
-
-    # What a pause has missed is not made after it.
-    page.get_by_role("link", name="Pause").click()
-    page.get_by_label("Reason").fill("The shops are closed")
-    page.get_by_role("button", name="Pause").click()
-    expect(page.get_by_text("1 schedule paused.")).to_be_visible()
-    frozen_clock.advance(minutes=10, seconds=30)
-    assert sweep() == 0
-    page.get_by_text("More", exact=True).click()
-    page.get_by_role("button", name="Resume").click()
-    expect(page.get_by_text("1 schedule resumed.")).to_be_visible()
-    assert sweep() == 0
-    expect(page.locator(".plain-table tbody tr")).to_have_count(3)

@@ -7,12 +7,22 @@ from collections.abc import Callable
 from django.urls import reverse
 from playwright.sync_api import Page, expect
 
-from apps.dispatch.models import OnceTask, RotateTask
-from tests.browser.test_operator import SCHEMA
+from apps.dispatch.models import RotateTask
 from tests.factories import group, template
 from tests.frozen import FrozenClock
 
 HIGHEST = 1_000
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "shop": {"type": "string", "title": "Shop", "minLength": 1, "maxLength": 80},
+        "photos": {"type": "integer", "title": "Photos", "minimum": 1, "maximum": 20},
+        "angle": {"type": "string", "title": "Angle", "enum": ["front", "above"]},
+        "flash": {"type": "boolean", "title": "With flash"},
+    },
+    "required": ["shop", "photos", "angle", "flash"],
+    "additionalProperties": False,
+}
 
 
 def test_planner_reads_what_the_form_means_and_loses_nothing(
@@ -51,24 +61,3 @@ def test_planner_reads_what_the_form_means_and_loses_nothing(
     page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_text("was added successfully")).to_be_visible()
     assert RotateTask.objects.get().rule == {"cron": "0 9 * * 1,4"}
-
-
-def test_form_works_without_scripts_and_is_made_to_repeat(
-    page_as: Callable[..., Page], frozen_clock: FrozenClock
-) -> None:
-    group("gid_photo", ["uid_ava", "uid_bo"])
-    page = page_as("operator", scripts=False)
-    page.goto(reverse("admin:dispatch_oncetask_add"))
-    page.get_by_label("Title").fill("Photograph the shelf")
-    page.get_by_label("Executor").fill("gid_photo")
-    page.get_by_role("button", name="Check").click()
-    expect(page.locator("#task-said")).to_contain_text("Now: one person of gid_photo")
-    page.get_by_role("button", name="Save and continue editing").click()
-    expect(page.get_by_text("was added successfully")).to_be_visible()
-    page.get_by_label("Title").fill("Photograph it daily")
-    page.get_by_role("button", name="Make it repeat").click()
-    expect(page.get_by_label("Title")).to_have_value("Photograph it daily")
-    page.get_by_role("button", name="Save", exact=True).click()
-    expect(page.get_by_text("was added successfully")).to_be_visible()
-    assert RotateTask.objects.get().rule == {"every_days": 1, "at": "09:00"}
-    assert OnceTask.objects.get().title == "Photograph the shelf"

@@ -1,5 +1,4 @@
-"""The editor of templates: by rows with a live preview, or without a script; all its tabs shut
-nobody out."""
+"""The editor of templates by rows with a live preview; all its tabs shut nobody out."""
 
 from __future__ import annotations
 
@@ -10,7 +9,6 @@ from playwright.sync_api import Page, expect
 
 from apps.dispatch.models import Template
 from tests import factories
-from tests.browser.layout import english_texts
 from tests.browser.looks import Theme, faults
 from tests.frozen import FrozenClock
 
@@ -58,24 +56,3 @@ def test_configurer_edits_rows_and_moves_the_tasks_that_fit(
     page.get_by_role("link", name="Move the once task that fits…").click()
     page.get_by_label("Reason").fill("Fewer photos")
     expect(page.get_by_text("v1 → v2")).to_have_count(1)
-
-
-def test_rows_need_no_script_and_speak_chinese(
-    page_as: Callable[..., Page], frozen_clock: FrozenClock
-) -> None:
-    page = page_as("configurer", scripts=False)
-    page.set_extra_http_headers({"Accept-Language": "zh-hans"})
-    page.goto(reverse("admin:dispatch_template_add"))
-    known = {"JSON", "Ctrl K", "English", "shop", "Shop", "configurer"}
-    assert english_texts(page, known) == set()
-    page.locator("[name=name]").fill("night-check")
-    page.get_by_role("button", name="添加行").click()
-    page.locator("[name=rows-1-name]").fill("sample")
-    page.locator("[name=rows-1-kind]").select_option("picture")
-    page.get_by_role("button", name="保存为 v1").click()
-    expect(page.get_by_text("night-check").first).to_be_visible()
-    assert Template.objects.get().schema["properties"]["sample"] == {
-        "type": "string",
-        "format": "uri",
-        "x-kind": "picture",
-    }

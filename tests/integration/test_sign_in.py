@@ -16,7 +16,7 @@ from django.test import Client
 from apps.common.api.problems import REFUSED
 from apps.common.errors import Unavailable
 from taskplatform import sign_ins
-from tests.pages import text_of
+from tests.pages import form_of, text_of
 
 pytestmark = pytest.mark.django_db
 PASSWORD = "correct-Horse-7"
@@ -43,6 +43,27 @@ def knows(client: Client, name: str = "olga") -> Client:
     assert sign_in(client, name, PASSWORD, "192.0.2.200").status_code == 302
     client.post("/admin/logout/")
     return client
+
+
+def test_language_that_is_chosen_stays_from_before_the_sign_in_until_another_is_chosen(
+    client: Client, olga: User
+) -> None:
+    olga.is_superuser = True
+    olga.save()
+    begin = "/admin/login/?next=/admin/dispatch/oncetask/%3Fstatus%3Dpaused"
+    for address, code, said in (
+        (begin, "zh-hans", "登录"),
+        (begin, "en", "Log in"),
+        (begin, "zh-hans", "登录"),
+    ):
+        form = {**form_of(client.get(address), "next"), "language": code}
+        assert said in text_of(client.post("/i18n/setlang/", form, follow=True))
+    fields = {"username": "olga", "password": PASSWORD}
+    page = client.post(begin, {**form_of(client.get(begin), "username"), **fields}, follow=True)
+    assert page.redirect_chain[-1][0] == "/admin/dispatch/oncetask/?status=paused"
+    assert "未找到结果" in text_of(page)
+    client.post("/admin/logout/")
+    assert "登录" in text_of(client.get("/admin/login/"))
 
 
 def use_up(name: str = "olga", start: int = 0) -> None:

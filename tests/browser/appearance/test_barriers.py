@@ -14,7 +14,6 @@ from tests import factories
 from tests.browser.barriers import barriers
 from tests.browser.conftest import Watch
 from tests.browser.looks import NARROW, THEMES, WIDE, faults
-from tests.browser.test_people import send_login
 from tests.frozen import FrozenClock
 from tests.scenes import Morning, play_morning
 
@@ -48,6 +47,13 @@ def morning(frozen_clock: FrozenClock) -> Morning:
 def press(page: Page, name: str) -> None:
     with page.expect_navigation():
         page.get_by_role("button", name=name, exact=True).first.click()
+
+
+def send_login(page: Page, name: str, password: str) -> None:
+    page.locator("[name=username]").fill(name)
+    page.locator("[name=password]").fill(password)
+    with page.expect_navigation():
+        page.locator("#login-form [type=submit]").click()
 
 
 def test_barriers_of_a_page_are_found(browser_page: Page, watch: Watch) -> None:

@@ -29,7 +29,10 @@ Start = Callable[..., BulkRun]
 def test_page_shows_counts_rows_and_the_way_back(page: Client, start: Start) -> None:
     done, left = jobs(3), jobs(1, status=t.SUCCEEDED, key="order-7")
     run = start("cancel", {"type": "mail"})
-    assert "data-live-url" in page.get(page_of(run)).content.decode()
+    begun = page.get(page_of(run))
+    assert "data-live-url" in begun.content.decode()
+    # Where no script runs.
+    assert "Load again" in text_of(begun)
     carry_out(run)
     answer = page.get(page_of(run))
     text = text_of(answer)
