@@ -62,23 +62,25 @@ PARAMS = {f"v{place}": value for place, value in enumerate(SHOWN.values())}
 ONCE = "/admin/dispatch/oncetask/"
 
 
-def by_rest(api: JsonClient, admin: Client, title: str) -> None:
-    body = {"title": title, "executor": "gid_shops", "params": PARAMS}
-    answer = api.post("/api/v1/once-tasks/", body)
-    assert answer.status_code == 201, answer.content
+def by_rest(api: JsonClient, admin: Client) -> None:
+    for title in TEXTS:
+        body = {"title": title, "executor": "gid_shops", "params": PARAMS}
+        answer = api.post("/api/v1/once-tasks/", body)
+        assert answer.status_code == 201, answer.content
 
 
-def by_form(api: JsonClient, admin: Client, title: str) -> None:
-    form = form_of(admin.get(f"{ONCE}add/"), "title")
-    sent = {"title": title, "executor": "gid_shops", "params-raw": json.dumps(PARAMS)}
-    assert admin.post(f"{ONCE}add/", {**form, **sent}).status_code == 302
+def by_form(api: JsonClient, admin: Client) -> None:
+    for title in TEXTS:
+        form = form_of(admin.get(f"{ONCE}add/"), "title")
+        sent = {"title": title, "executor": "gid_shops", "params-raw": json.dumps(PARAMS)}
+        assert admin.post(f"{ONCE}add/", {**form, **sent}).status_code == 302
 
 
-def by_file(api: JsonClient, admin: Client, title: str) -> None:
+def by_file(api: JsonClient, admin: Client) -> None:
     lines = io.StringIO()
     writer = csv.writer(lines)
     writer.writerow(["title", "executor", "params"])
-    writer.writerow([title, "gid_shops", json.dumps(PARAMS)])
+    writer.writerows([title, "gid_shops", json.dumps(PARAMS)] for title in TEXTS)
     trial = admin.post(f"{ONCE}import/", {"text": lines.getvalue()})
     assert admin.post(f"{ONCE}import/", form_of(trial, "confirmed")).status_code == 302
 
@@ -88,22 +90,20 @@ def exactly(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-@pytest.mark.parametrize("plan", [by_rest, by_form, by_file])
 def test_task_keeps_what_it_was_given_and_is_found_by_it(
-    plan: Callable[..., None],
     make_key: Callable[..., str],
     admin_client: Client,
     subtests: pytest.Subtests,
 ) -> None:
     api = JsonClient(make_key())
     factories.group("gid_shops", ["uid_ann"])
-    for title in TEXTS:
-        plan(api, admin_client, title)
-
-    shown = api.get("/api/v1/once-tasks/", limit=100).json()["results"]
-
-    assert [task["title"] for task in reversed(shown)] == [*TEXTS]
-    assert {exactly(task["params"]) for task in shown} == {exactly(PARAMS)}
+    for plan in (by_form, by_file, by_rest):
+        with subtests.test(plan.__name__):
+            OnceTask.objects.all().delete()
+            plan(api, admin_client)
+            shown = api.get("/api/v1/once-tasks/", limit=100).json()["results"]
+            assert [task["title"] for task in reversed(shown)] == [*TEXTS]
+            assert {exactly(task["params"]) for task in shown} == {exactly(PARAMS)}
     for wanted, expected in SEARCHES.items():
         with subtests.test(search=wanted):
             listed = admin_client.get(ONCE, {"q": wanted}).context["cl"].result_list
