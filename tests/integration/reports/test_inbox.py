@@ -25,7 +25,7 @@ from apps.journal.models import JournalEntry
 from apps.journal.services import error_key
 from apps.reports.models import Problem
 from apps.reports.services import causes, problems
-from tests import factories, trouble
+from tests import factories
 from tests.alerts import rule
 from tests.frozen import FrozenClock
 from tests.integration.reports.day import roll_up
@@ -109,30 +109,6 @@ def test_one_error_of_two_types_is_one_row_with_what_failed_for_good(admin_clien
     plan = text_of(admin_client.get(unescape(address)))
     assert "4 rows match" in plan
     assert "4 will change" in plan
-
-
-def test_alert_joins_the_error_that_makes_most_of_its_failures(
-    admin_client: Client, frozen_clock: FrozenClock
-) -> None:
-    now = frozen_clock.instant + trouble.LENGTH
-    Worker.objects.all().delete()
-    JobType.objects.all().delete()
-    fail("Rare", HOUR, type_=trouble.PRICES)
-    trouble.play_up_to(frozen_clock, now)
-    factories.worker("host-a:1", types=[*trouble.TYPES], lanes=["fast", "slow"])
-    with sweep_lease("jobs.scan", at_most=timedelta(seconds=30)):
-        pass
-
-    found = inbox(admin_client)
-
-    assert "5 things need you" in home(admin_client)
-    assert tabs(admin_client)["Need you now"] == 5
-    assert found[0][::3] == (trouble.ERROR, "Retry 64")
-    assert [row[0] for row in found[5:]] == ["Rare"]
-    text = text_of(admin_client.get(reverse("problems")))
-    # In the row, and read aloud before its box.
-    assert text.count(trouble.ERROR) == 2
-    assert "price-recognise jobs failed in 15 min" in text
 
 
 def test_solved_cause_comes_back_when_it_is_seen_again(

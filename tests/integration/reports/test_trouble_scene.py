@@ -1,4 +1,5 @@
-"""The scene of `demo --trouble`: Home says its five sentences in order, each with its button."""
+"""The scene of `demo --trouble`: Home says its five sentences in order, each with its button, and
+the inbox has the same five rows first."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from html import unescape
 
 import pytest
 from django.test import Client
+from django.urls import reverse
 
 from apps.common.leases import sweep_lease
 from apps.dispatch.models import OnceTask
@@ -15,6 +17,7 @@ from apps.jobs.models import JobType
 from tests import factories, trouble
 from tests.frozen import FrozenClock
 from tests.integration.reports.home import figures, home
+from tests.integration.reports.test_inbox import fail, inbox, tabs
 from tests.pages import text_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
@@ -24,6 +27,7 @@ def test_home_says_five_sentences_in_order_and_each_button_leads_there(
     admin_client: Client, frozen_clock: FrozenClock, subtests: pytest.Subtests
 ) -> None:
     now = frozen_clock.instant + trouble.LENGTH
+    fail("Rare", timedelta(hours=1), type_=trouble.PRICES)
     trouble.play_up_to(frozen_clock, now)
     factories.worker("host-a:1", types=[*trouble.TYPES], lanes=["fast", "slow"])
     with sweep_lease("jobs.scan", at_most=timedelta(seconds=30)):
@@ -81,3 +85,13 @@ def test_home_says_five_sentences_in_order_and_each_button_leads_there(
                 assert "64" in text_of(page)
     assert figures(html)["waiting"].value == "1,204"
     assert figures(html)["waiting"].note == "oldest 4 min 10 s"
+
+    # The alert joins the error that makes most of its failures.
+    found = inbox(admin_client)
+    assert tabs(admin_client)["Need you now"] == 5
+    assert found[0][::3] == (trouble.ERROR, "Retry 64")
+    assert [row[0] for row in found[5:]] == ["Rare"]
+    text = text_of(admin_client.get(reverse("problems")))
+    # In the row, and read aloud before its box.
+    assert text.count(trouble.ERROR) == 2
+    assert "price-recognise jobs failed in 15 min" in text
