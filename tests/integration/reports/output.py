@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from apps.common import ids
 from apps.journal.models import JournalEntry
 from taskplatform.demo.terminal import percentile
-from tests.integration.reports.history import COUNTS, counts_as, value_of
+from tests.integration.reports.history import COUNTS, counts_as
 
 SHARES = {"p50": 50, "p95": 95, "p99": 99}
 _TIMES = tuple(f"{of}_{share}" for of in ("wait", "run") for share in SHARES)
@@ -149,16 +148,3 @@ def _check_time(shown: int | None, exact: int | None, *, rounded: bool) -> None:
         return
     # At least two digits are shown, so rounding adds 5 % at most to the 2 % of the sketches.
     assert abs(shown - exact) <= (0.07 if rounded else 0.02) * exact + 0.5
-
-
-def by(name: str, *, on_page: bool = False) -> Callable[[JournalEntry], str]:
-    """The group of an entry as CSV and API name it, or a page; hours and days are those of UTC."""
-    hour = "%m-%d %H:00" if on_page else "%Y-%m-%dT%H:00+00:00"
-    formats = {"hour": hour, "day": "%Y-%m-%d"}
-
-    def group_of(entry: JournalEntry) -> str:
-        if name in formats:
-            return ids.made_at(entry.id).strftime(formats[name])
-        return value_of(entry, name)
-
-    return group_of

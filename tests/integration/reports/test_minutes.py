@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -15,9 +16,10 @@ from django.urls import reverse
 from apps.common import clock
 from apps.reports.services.rollup import roll_up
 from apps.reports.services.summary import Period, summarise
+from tests.clients import JsonClient
 from tests.frozen import FrozenClock
 from tests.integration.reports import output
-from tests.integration.reports.history import Naive, drawn, entry, utc, write
+from tests.integration.reports.history import Naive, drawn, entry, utc, value_of, write
 from tests.pages import tables_of, text_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
@@ -85,6 +87,20 @@ def test_table_and_csv_by_minute_are_held_against_the_journal(
     exported = admin_client.get(reverse("report_csv"), query).content.decode("utf-8-sig")
     assert next(csv.reader(io.StringIO(exported)))[0] == "minute"
     output.check(output.of_csv(exported), jobs, lambda each: f"{each.at:%Y-%m-%dT%H:%M}+00:00")
+
+
+@pytest.mark.parametrize(("source", "by"), [("job", "type"), ("dispatch", "executor")])
+def test_csv_and_api_are_held_against_the_journal(
+    admin_client: Client, api: JsonClient, busy: list[Any], source: str, by: str
+) -> None:
+    of, group_of = {"source": source, "by": by}, partial(value_of, by=by)
+    period = {"from": "2026-03-03T11:00:00", "to": "2026-03-03T13:50:00"}
+    entries = [each for each in busy if each.source == source]
+    file = admin_client.get(reverse("report_csv"), {**of, **period}).content.decode("utf-8-sig")
+    output.check(output.of_csv(file), entries, group_of)
+    period = {name: f"{instant}Z" for name, instant in period.items()}
+    answer = api.get("/api/v1/reports/summary/", **of, **period).json()
+    output.check(output.of_api(answer), entries, group_of)
 
 
 def test_tab_is_there_for_short_periods_and_longer_ones_go_back_to_hours(

@@ -1,15 +1,12 @@
-"""S0.4, S0.11, S0.22: how a rotation is written, when it is due, and how pages say it."""
+"""S0.4, S0.11, S0.22: how a rotation is written, and when it is due."""
 
 from __future__ import annotations
 
-import itertools
-import random
 from datetime import UTC, datetime, time, timedelta
 from itertools import islice, product
 from typing import Any
 
 import pytest
-from hypothesis import given
 
 from apps.common.errors import Invalid
 from apps.common.zones import parse_zone
@@ -24,9 +21,6 @@ from apps.dispatch.rules.recurrence import (
     occurrence_of,
     parse_rule,
 )
-from apps.dispatch.rules.summary import summary
-from apps.dispatch.rules.weekdays import MONTH, MONTH_DAYS, WEEK, WEEKDAYS, OnDays, days_of
-from tests.unit.dispatch.test_calendar import CRON
 
 START = datetime(2026, 3, 2, 9, tzinfo=UTC)
 HALF_HOURLY = EveryMinutes(30)
@@ -184,117 +178,3 @@ def test_occurrence_is_known_by_its_second() -> None:
     assert instant_of(1_772_442_000) == START
     assert occurrence_of(datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC)) == -1
     assert instant_of(-1) == datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC)
-
-
-# --- in words -------------------------------------------------------------------------------------
-
-
-def test_interval_and_days_in_words(subtests: pytest.Subtests) -> None:
-    for wire, words in (
-        ({"every_minutes": 1}, "every minute"),
-        ({"every_minutes": 30}, "every 30 minutes"),
-        ({"every_minutes": 60}, "every hour"),
-        ({"every_minutes": 90}, "every 90 minutes"),
-        ({"every_minutes": 1440}, "every 24 hours"),
-        ({"every_days": 1, "at": "09:30"}, "daily at 09:30, Asia/Shanghai"),
-        ({"every_days": 2, "at": "09:30"}, "every 2 days at 09:30, Asia/Shanghai"),
-        ({"every_days": 7, "at": "09:30:15"}, "every 7 days at 09:30:15, Asia/Shanghai"),
-    ):
-        with subtests.test(wire=wire):
-            assert str(summary(parse_rule(wire), "Asia/Shanghai")) == words
-
-
-def test_cron_in_words(subtests: pytest.Subtests) -> None:
-    for expression, words in (
-        ("0 9 * * *", "daily at 09:00"),
-        ("0,30 9,17 * * *", "daily at 09:00, 09:30, 17:00 and 17:30"),
-        ("0 9 * * 1-5", "Monday to Friday at 09:00"),
-        ("0 9 * * 1", "every Monday at 09:00"),
-        ("0 9 * * 6,7", "every Saturday and Sunday at 09:00"),
-        ("0 9 * * MON-WED,FRI", "every Monday to Wednesday and Friday at 09:00"),
-        ("0 9 * 3-5,12 1", "every Monday in March to May and December at 09:00"),
-        ("0 9 * * 2#3", "the third Tuesday of the month at 09:00"),
-        ("0 9 * 6 5L", "the last Friday of June at 09:00"),
-        ("0 9 1 * *", "day 1 of the month at 09:00"),
-        ("0 9 1,15,20-25 * *", "days 1, 15 and 20 to 25 of the month at 09:00"),
-        ("0 9 L * *", "the last day of the month at 09:00"),
-        ("0 9 LW * *", "the last working day of the month at 09:00"),
-        ("0 9 13 * 5", "day 13 of the month or every Friday at 09:00"),
-        ("0 9 * 3 *", "daily in March at 09:00"),
-        ("* * * * *", "every minute"),
-        ("*/15 * * * *", "every 15 minutes"),
-        ("*/15 * * * 6,7", "every 15 minutes, every Saturday and Sunday"),
-        ("*/15 9-17 * * 1-5", "every 15 minutes from 09:00 to 17:45, Monday to Friday"),
-        ("*/15 8,12 * * *", "every 15 minutes of the hours 8 and 12"),
-        ("5 * * * *", "every hour at minute 5"),
-        ("30 9-17 * * *", "every hour from 09:30 to 17:30"),
-        ("0 */2 * * *", "every 2 hours at minute 0"),
-        ("0 */6 * * *", "daily at 00:00, 06:00, 12:00 and 18:00"),
-        ("15,45 * * * *", "minutes 15 and 45 of every hour"),
-        ("5 0-3,6,8,9 * * *", "minute 5 of the hours 0 to 3, 6, 8 and 9"),
-        # 0, 7 … 56, and then 4 minutes: no even period, and too many to list.
-        ("*/7 * * * *", "cron */7 * * * *"),
-        ("0 9 */10 * 1", "cron 0 9 */10 * 1"),
-        ("0 9 1,L * *", "cron 0 9 1,L * *"),
-        ("0 9 * * 1,2#3", "cron 0 9 * * 1,2#3"),
-    ):
-        with subtests.test(expression=expression):
-            assert str(summary(parse_rule({"cron": expression}), "UTC")) == f"{words}, UTC"
-
-
-@given(CRON)
-def test_every_cron_has_words_or_stands_for_itself(expression: str) -> None:
-    words = str(summary(parse_rule({"cron": expression}), "UTC"))
-
-    assert "{" not in words and words.endswith(", UTC")
-
-
-# --- by boxes of days -----------------------------------------------------------------------------
-
-SHOWN = {
-    "0 9 * * 1,4": OnDays(WEEK, "09:00", ("1", "4")),
-    "0 9 * * 1-5": OnDays(WEEK, "09:00", ("1", "2", "3", "4", "5")),
-    "@weekly": OnDays(WEEK, "00:00", ("7",)),
-    "30 23 * * sun": OnDays(WEEK, "23:30", ("7",)),
-    "5 4 31 * *": OnDays(MONTH, "04:05", month_day="31"),
-    "5 4 L * *": OnDays(MONTH, "04:05", month_day="L"),
-}
-# What boxes cannot say without losing something.
-OTHER = (
-    *("*/5 9 * * 1", "0 9,10 * * 1", "0 9 1 * 1", "0 9 * 6 1", "0 9 * * 1#2", "0 9 * * 5L"),
-    *("0 9 LW * *", "0 9 1,15 * *", "0 9 * * *", "0 * * * 1", "0 9 * * */2", "61 9 * * 1"),
-)
-
-
-def test_what_is_chosen_is_shown_again() -> None:
-    draw = random.Random(4)
-    sizes = range(1, 8)
-    weeks = [
-        OnDays(WEEK, "09:05", days) for n in sizes for days in itertools.combinations(WEEKDAYS, n)
-    ]
-    months = [OnDays(MONTH, f"{draw.randrange(24):02}:59", month_day=day) for day in MONTH_DAYS]
-    for chosen in (*weeks, *months):
-        assert not [*chosen.faults()]
-        parse_rule(chosen.rule)
-        assert days_of(chosen.rule) == chosen
-
-
-def test_stored_expressions_are_shown_as_days_only_when_nothing_is_lost(
-    subtests: pytest.Subtests,
-) -> None:
-    for expression, shown in {**SHOWN, **dict.fromkeys(OTHER)}.items():
-        with subtests.test(expression=expression):
-            assert days_of({"cron": expression}) == shown
-    assert days_of(None) is days_of({"every_minutes": 5}) is days_of({"cron": 5}) is None
-
-
-def test_parts_that_make_no_rule_are_named(subtests: pytest.Subtests) -> None:
-    wrong = {
-        OnDays(WEEK, "09:00"): ["rule.weekdays"],
-        OnDays(WEEK, "", ("8",)): ["rule.weekdays", "rule.at"],
-        OnDays(WEEK, "09:00:30", ("1",)): ["rule.at"],
-        OnDays(MONTH, "24:00", month_day="32"): ["rule.month_day", "rule.at"],
-    }
-    for parts, fields in wrong.items():
-        with subtests.test(parts=parts):
-            assert [fault.field for fault in parts.faults()] == fields
