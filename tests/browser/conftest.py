@@ -57,6 +57,8 @@ ARGUMENTS = [
     "--proxy-server=127.0.0.1:9",
     "--proxy-bypass-list=127.0.0.1",
 ]
+# htmx says so of what a page has asked for and is left before the answer comes.
+BROKEN_OFF = ("htmx:sendAbort", "htmx:afterRequest")
 # For a condition or a page, on a machine that is busy with much else, too.
 PATIENCE_MS = 60_000
 
@@ -100,7 +102,7 @@ class Watch:
             self._note("foreign request", request.url)
 
     def _on_console(self, message: ConsoleMessage) -> None:
-        if message.type == "error":
+        if message.type == "error" and message.text not in BROKEN_OFF:
             self._note("console", f"{message.text} ({message.location['url']})")
 
     def _note(self, kind: str, text: str) -> None:
