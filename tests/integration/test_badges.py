@@ -26,7 +26,7 @@ from tests.frozen import FrozenClock
 from tests.jobs import job_type, jobs
 from tests.statements import sent_by
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both, pytest.mark.usefixtures("with_badges")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("with_badges")]
 
 
 @pytest.fixture(autouse=True)

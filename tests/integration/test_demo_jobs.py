@@ -34,7 +34,7 @@ from tests.frozen import FrozenClock
 from tests.integration.bulk.conftest import carry_out, counts
 from tests.jobs import end, take
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 COUNTS = {HTTP: 3, FAILING: 2, SLOW: 1, CHECKPOINTS: 1}
 

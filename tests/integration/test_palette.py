@@ -18,7 +18,7 @@ from tests.integration.test_search import failed_job
 from tests.jobs import job_type, jobs
 from tests.statements import sent_by
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 
 def ask(client: Client, typed: str) -> Any:

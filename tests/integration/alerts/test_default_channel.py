@@ -13,7 +13,7 @@ from apps.common import clock
 from tests.alerts import channel, rule
 from tests.pages import text_of
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 
 def sent(name: str, **values: object) -> list[str]:

@@ -19,7 +19,7 @@ from tests.alerts import rule
 from tests.integration.reports.home import home, notices
 from tests.pages import text_of
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 
 def firing(name: str, severity: str, minutes: int, **values: object) -> Alert:
@@ -56,6 +56,7 @@ def test_alerts_stand_on_the_page_of_checks(admin_client: Client) -> None:
     assert "mail fails:" in text_of(admin_client.get(reverse("governance")))
 
 
+@pytest.mark.both
 def test_page_of_checks_names_alerts_to_who_sees_them_only(client: Client) -> None:
     firing("mail", "critical", 50)
     reader = User.objects.create_user("reader", is_staff=True)

@@ -22,7 +22,7 @@ from tests.alerts import channel, evaluate, rule
 from tests.frozen import FrozenClock
 from tests.jobs import end, job_type, jobs, take
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 
 def ended(how: str, count: int, type_: str = "mail") -> None:
@@ -77,6 +77,7 @@ def test_twenty_failures_fire_once_and_resolve_once(frozen_clock: FrozenClock, m
     assert keys == [f"delivery:{each.pk}" for each in deliveries]
 
 
+@pytest.mark.both
 def test_condition_that_ends_before_its_time_leaves_nothing(
     frozen_clock: FrozenClock, mail: Any
 ) -> None:
@@ -91,6 +92,7 @@ def test_condition_that_ends_before_its_time_leaves_nothing(
     assert (Alert.objects.count(), sent()) == (0, [])
 
 
+@pytest.mark.both
 def test_two_open_alerts_about_one_subject_cannot_be(due: FrozenClock) -> None:
     """I66."""
     late()
@@ -115,6 +117,7 @@ def test_rule_that_is_switched_off_ends_its_alerts(due: FrozenClock) -> None:
 # --- when people are notified ---------------------------------------------------------------------
 
 
+@pytest.mark.both
 def test_snoozed_alert_notifies_again_when_the_time_is_over(due: FrozenClock) -> None:
     late(target="mail", repeat_minutes=10)
     evaluate()
@@ -244,6 +247,7 @@ def test_sweep_that_is_late_by_periods(frozen_clock: FrozenClock) -> None:
     assert subjects("sweep_overdue", **{"jobs.scan": 10}) == {"sweep:jobs.scan": 2.5}
 
 
+@pytest.mark.both
 def test_schedules_in_trouble_by_the_type_of_their_jobs(frozen_clock: FrozenClock) -> None:
     failing = factories.schedule("mail", title="Every minute")
     unmade = factories.schedule("photo", title="Prints")

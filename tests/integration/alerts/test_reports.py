@@ -27,7 +27,7 @@ from tests.alerts import Attempt, Mailbox, Receiver, channel, report_plan
 from tests.frozen import FrozenClock
 from tests.jobs import end, job_type, jobs, take
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 ANN = "admin:ann"
 
 
@@ -87,6 +87,7 @@ def test_each_time_is_sent_once_to_each_channel(frozen_clock: FrozenClock, owner
     assert made.next_at == at(4, 8)
 
 
+@pytest.mark.both
 def test_of_missed_times_the_newest_is_sent(frozen_clock: FrozenClock, owner: User) -> None:
     report_plan(owner, channels=[channel()])
     frozen_clock.move_to(at(6, 12))
@@ -97,6 +98,7 @@ def test_of_missed_times_the_newest_is_sent(frozen_clock: FrozenClock, owner: Us
     assert ReportPlan.objects.get().next_at == at(7, 8)
 
 
+@pytest.mark.both
 @pytest.mark.django_db(transaction=True)
 def test_racing_rounds_send_once(racers: Any, frozen_clock: FrozenClock, owner: User) -> None:
     """I67."""
@@ -110,6 +112,7 @@ def test_racing_rounds_send_once(racers: Any, frozen_clock: FrozenClock, owner: 
     assert [breach for check in CHECKS for breach in check.run(100).breaches] == []
 
 
+@pytest.mark.both
 def test_no_edit_sends_anything_of_the_past(frozen_clock: FrozenClock, owner: User) -> None:
     made = report_plan(owner, channels=[channel()])
     for hours, changes in (
@@ -137,6 +140,7 @@ def test_rule_that_cannot_be_read_stops_no_other(day: FrozenClock, owner: User) 
     assert broken.next_at is None
 
 
+@pytest.mark.both
 def test_send_now_goes_beside_the_rule(frozen_clock: FrozenClock, owner: User) -> None:
     made = report_plan(owner, channels=[channel()], enabled=False)
     for _each in range(2):
@@ -292,6 +296,7 @@ def test_mail_has_a_table_and_a_file(day: FrozenClock, owner: User, post: Mailbo
     assert [line[0] for line in table] == ["type", "mail", "photo", "films", "total"]
 
 
+@pytest.mark.both
 def test_mail_about_nothing_says_so(frozen_clock: FrozenClock, owner: User, post: Mailbox) -> None:
     mail = channel(kind="mail", url="", recipients=["a@example.org"], language="zh-hans")
     due(frozen_clock, owner, channels=[mail])
@@ -304,6 +309,7 @@ def test_mail_about_nothing_says_so(frozen_clock: FrozenClock, owner: User, post
     assert "<table" not in text_in(parts["text/html"])
 
 
+@pytest.mark.both
 def test_by_hour_only_hours_with_ends_are_listed(
     day: FrozenClock, owner: User, site: Receiver
 ) -> None:

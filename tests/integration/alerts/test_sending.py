@@ -22,7 +22,7 @@ from tests.alerts import Attempt, Mailbox, Receiver, channel, evaluate, rule, us
 from tests.frozen import FrozenClock
 from tests.jobs import job_type, jobs
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 
 def carry_out(attempt: int = 1) -> Any:

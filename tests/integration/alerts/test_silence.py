@@ -24,7 +24,7 @@ from tests.integration.reports.prometheus import samples
 from tests.jobs import end, job_type, jobs, take
 from tests.pages import text_of
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
@@ -99,6 +99,7 @@ UNWATCHED: tuple[tuple[Callable[[], None], dict[str, float], str], ...] = (
 )
 
 
+@pytest.mark.both
 def test_pager_that_does_not_watch_is_seen(
     frozen_clock: FrozenClock,
     client: Client,
@@ -138,6 +139,7 @@ def _enable(row: Channel) -> None:
     settings.update(row, {"enabled": True}, version=1, actor="test")
 
 
+@pytest.mark.both
 @pytest.mark.parametrize("lacking", [without_channels, with_one_that_is_off])
 def test_alert_that_no_channel_took_is_taken_by_the_next_one(
     due: FrozenClock, lacking: Any
@@ -174,6 +176,7 @@ def test_alert_of_before_that_nobody_knows_of_is_taken_too(due: FrozenClock) -> 
     assert sent() == [Event.FIRING]
 
 
+@pytest.mark.both
 def test_end_of_what_no_channel_took_is_not_told(due: FrozenClock) -> None:
     made = late()
     evaluate()
@@ -186,6 +189,7 @@ def test_end_of_what_no_channel_took_is_not_told(due: FrozenClock) -> None:
     assert (sent(), only().unsent) == ([], "")
 
 
+@pytest.mark.both
 def test_page_of_an_alert_says_that_nobody_is_notified(
     due: FrozenClock, admin_client: Client
 ) -> None:

@@ -22,7 +22,7 @@ from apps.jobs.services.type_snapshots import forget_type_snapshots
 from tests.alerts import Attempt, Receiver, channel
 from tests.frozen import FrozenClock
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 
 def made(site: Receiver, name: str = "ops") -> Delivery:
@@ -85,6 +85,7 @@ def test_what_no_worker_sends_in_a_minute_the_sweep_sends_once(
 
 
 # --- killed ---------------------------------------------------------------------------------------
+@pytest.mark.both
 def test_what_a_killed_worker_had_is_sent_when_its_time_is_over(
     frozen_clock: FrozenClock, site: Receiver
 ) -> None:
@@ -124,6 +125,7 @@ def test_one_of_two_at_once_sends(
     assert (others, len(site.taken), now_of(delivery)[0]) == ([None, 0], 1, "sent")
 
 
+@pytest.mark.both
 @pytest.mark.parametrize("answer", [(200, b"ok"), (503, b"later"), (404, b"gone")])
 def test_worker_that_read_it_before_another_tried_sends_nothing(
     frozen_clock: FrozenClock, site: Receiver, answer: tuple[int, bytes]
@@ -138,6 +140,7 @@ def test_worker_that_read_it_before_another_tried_sends_nothing(
     assert len(site.taken) == 1
 
 
+@pytest.mark.both
 def test_answer_that_comes_too_late_is_kept_only_if_it_was_taken(
     frozen_clock: FrozenClock, site: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -213,6 +216,7 @@ def test_delivery_that_breaks_keeps_no_other_from_being_sent_and_ends(
 
 
 # --- jobs that have ended otherwise ---------------------------------------------------------------
+@pytest.mark.both
 @pytest.mark.parametrize("act", [control.cancel, control.mark_done])
 def test_delivery_whose_job_somebody_ended_is_not_sent(
     frozen_clock: FrozenClock, site: Receiver, act: Any
@@ -244,6 +248,7 @@ def test_delivery_whose_job_was_lost_is_sent(
     assert (sweep(), len(site.taken)) == (1, 1)
 
 
+@pytest.mark.both
 def test_old_news_are_not_sent(frozen_clock: FrozenClock, site: Receiver) -> None:
     """As of a platform that stood still, or of an earlier release that forgot them."""
     delivery = made(site)

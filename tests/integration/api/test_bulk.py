@@ -13,7 +13,7 @@ from tests.integration.api.contract import ApiFor, ContractClient, mistakes
 from tests.integration.bulk.conftest import carry_out
 from tests.jobs import job_type, jobs
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 URL = "/api/v1/jobs/bulk/"
 CANCEL: dict[str, Any] = {"verb": "cancel", "filter": {"type": "mail"}, "reason": "wrong address"}
 
@@ -52,6 +52,7 @@ def test_dry_run_says_what_would_change_and_starts_nothing(api: ContractClient) 
     assert not BulkRun.objects.exists()
 
 
+@pytest.mark.both
 def test_run_is_started_followed_and_ends(api: ContractClient) -> None:
     numbers, [done] = jobs(3), jobs(1, status=t.SUCCEEDED)
     answer = api.post(URL, {**CANCEL, "at_most": 10, "rate": 1000})
@@ -94,6 +95,7 @@ def test_same_request_gets_the_first_run(api: ContractClient) -> None:
     assert (other.status_code, other.json()["code"]) == (422, "conflict")
 
 
+@pytest.mark.both
 def test_request_ids_of_two_keys_are_apart(api: ContractClient, api_for: ApiFor) -> None:
     body = {**CANCEL, "all": True, "request_id": "r-1"}
     mine = api.post(URL, body).json()["id"]
@@ -192,6 +194,7 @@ def test_bound_key_changes_only_what_it_reaches(api_for: ApiFor) -> None:
     assert Job.objects.filter(pk__in=webs, status=t.CANCELLED).count() == 2
 
 
+@pytest.mark.both
 def test_run_over_what_another_has_changed_takes_it_back(
     api: ContractClient, api_for: ApiFor
 ) -> None:

@@ -12,7 +12,7 @@ from apps.journal.models import JournalEntry
 from tests import factories
 from tests.integration.api.contract import ApiFor, ContractClient, mistakes, pages
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 PULL = "/api/v1/dispatch/"
 DISPATCHES = "/api/v1/dispatches/"
@@ -98,6 +98,7 @@ class TestFilters:
             with subtests.test(executor=executor):
                 assert listed(api, executor=executor) == []
 
+    @pytest.mark.both
     @pytest.mark.parametrize("query", [{"state": "failed"}, {"source": "once", "state": "failed"}])
     def test_rare_matches_are_found_page_by_page(
         self, api: ContractClient, monkeypatch: pytest.MonkeyPatch, query: dict[str, str]
@@ -122,6 +123,7 @@ class TestFilters:
 
         assert walked(alices) == [[], [], [oldest]]
 
+    @pytest.mark.both
     def test_executor_and_task_have_an_index(
         self, api: ContractClient, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -13,7 +13,7 @@ from tests import factories
 from tests.integration.api.contract import ContractClient, mistakes
 from tests.integration.api.world import checksum
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 PULL = "/api/v1/dispatch/"
 CALLBACK = "/api/v1/callback/"
@@ -145,6 +145,7 @@ def test_number_of_another_user_answers_as_an_unknown_one(api: ContractClient, n
     assert {**foreign.json(), "request_id": ""} == {**unknown.json(), "request_id": ""}
 
 
+@pytest.mark.both
 def test_result_round_trips(api: ContractClient, number: str) -> None:
     """S0.29, I18: what was sent is what is read, on every database."""
     result = {

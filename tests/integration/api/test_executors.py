@@ -8,7 +8,7 @@ from apps.dispatch.models import Executor
 from tests import factories
 from tests.integration.api.contract import ContractClient, mistakes
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 EXECUTORS = "/api/v1/executors/"
 ALICE = f"{EXECUTORS}uid_alice/"

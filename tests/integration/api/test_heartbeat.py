@@ -20,7 +20,7 @@ from tests.history import move
 from tests.integration.api.contract import ApiFor, ContractClient
 from tests.jobs import events_of, job_type, jobs, row
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 JOBS = "/api/v1/jobs/"
 WORKERS = "/api/v1/workers/"

@@ -20,7 +20,7 @@ from tests.jobs import job_type, jobs, row
 from tests.pools import NAME as POOL
 from tests.pools import pool
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 HOLD = "/api/v1/jobs/hold/"
 REGISTER = "/api/v1/workers/register/"
@@ -198,6 +198,7 @@ def test_request_id_with_another_body_is_refused(api: ContractClient) -> None:
     assert Job.objects.filter(status="running").count() == 1
 
 
+@pytest.mark.both
 def test_request_is_new_when_its_leases_are_over(
     api: ContractClient, frozen_clock: FrozenClock
 ) -> None:
@@ -221,6 +222,7 @@ def test_same_request_id_of_another_key_is_another_request(
     assert (ids_of(first), ids_of(second)) == (numbers[:1], numbers[1:])
 
 
+@pytest.mark.both
 def test_requests_are_forgotten_when_their_leases_are_over(
     api: ContractClient, frozen_clock: FrozenClock
 ) -> None:

@@ -15,7 +15,7 @@ from apps.jobs.models import Hold, Job
 from tests import factories
 from tests.integration.api.contract import ContractClient, mistakes, pages
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 JOBS = "/api/v1/jobs/"
 REASON = {"reason": "The customer called"}
@@ -59,6 +59,7 @@ def test_one_job_is_brought_in(api: ContractClient) -> None:
     assert job.submitted_by.startswith("key:")
 
 
+@pytest.mark.both
 def test_repeated_request_gets_the_first_answer(
     api: ContractClient, frozen_clock: Any, subtests: pytest.Subtests
 ) -> None:
@@ -221,6 +222,7 @@ def test_every_filter_finds_its_own(api: ContractClient) -> None:
         assert listed(api, **query) == expected, query
 
 
+@pytest.mark.both
 def test_rare_matches_are_found_page_by_page(
     api: ContractClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -237,6 +239,7 @@ def test_rare_matches_are_found_page_by_page(
     assert walked == [[newest], [], [oldest]]
 
 
+@pytest.mark.both
 def test_journal_lists_oldest_first(api: ContractClient) -> None:
     """S1.9, S2.6: in pages."""
     job = factories.job(delay=timedelta(hours=1))

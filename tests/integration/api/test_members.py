@@ -9,7 +9,7 @@ from tests import factories
 from tests.integration.api.contract import ApiFor, ContractClient, mistakes
 from tests.integration.api.world import checksum
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 MEMBERS = "/api/v1/executors/gid_sales/members/"
 
@@ -106,6 +106,7 @@ class TestBoundKey:
     def bound(self, sales: Executor, api_for: ApiFor) -> ContractClient:
         return api_for(executors=["gid_sales"])
 
+    @pytest.mark.both
     def test_stranger_cannot_be_drawn_into_the_binding(
         self, bound: ContractClient, api: ContractClient
     ) -> None:
@@ -129,6 +130,7 @@ class TestBoundKey:
         assert answer.json() == {"members": ["uid_alice"]}
         assert bound.get("/api/v1/executors/uid_bob/").status_code == 404
 
+    @pytest.mark.both
     def test_user_of_the_binding_can_be_added(self, sales: Executor, api_for: ApiFor) -> None:
         """S0.5: bound to both, the key may join them."""
         both = api_for(executors=["gid_sales", "uid_carol"])

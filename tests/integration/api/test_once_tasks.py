@@ -11,7 +11,7 @@ from tests import factories
 from tests.integration.api.contract import ContractClient, mistakes
 from tests.integration.api.world import checksum
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 TASKS = "/api/v1/once-tasks/"
 PULL = "/api/v1/dispatch/"
@@ -201,6 +201,7 @@ class TestEdit:
 
         assert body == {**task, "priority": 7, "version": 2, "updated_at": "2026-03-02T09:01:00Z"}
 
+    @pytest.mark.both
     def test_edit_that_changes_nothing_is_none(
         self, api: ContractClient, subtests: pytest.Subtests
     ) -> None:
@@ -212,6 +213,7 @@ class TestEdit:
                 assert api.patch(at(task), body).json() == task
                 assert checksum() == before
 
+    @pytest.mark.both
     def test_put_sets_what_it_leaves_out_to_the_defaults(self, api: ContractClient) -> None:
         """S0.32: the whole plan anew; only the start is kept, for now has passed."""
         task = planned(api, **WHOLE)

@@ -17,7 +17,7 @@ from tests.integration.api.contract import ApiFor, ContractClient, mistakes
 from tests.jobs import job_type
 from tests.pools import fill, held, job_of, pool, waiting
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 POOL = "/api/v1/pools/keys/"
 FIVE = {"a": 1, "b": 2, "c": 3, "d": 4, "e": 5}

@@ -10,7 +10,7 @@ import pytest
 from tests import callback, factories
 from tests.integration.api.contract import ApiFor, ContractClient, mistakes
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 ALICE = "/api/v1/executors/uid_alice/preview/"
 
@@ -97,6 +97,7 @@ def test_400_days_can_be_previewed(api: ContractClient, frozen_clock: Any) -> No
     assert body["items"][-1]["at"] == "2026-03-03T01:39:00Z"
 
 
+@pytest.mark.both
 def test_titles_are_those_of_tasks_that_the_key_may_read(
     api: ContractClient, api_for: ApiFor, frozen_clock: Any
 ) -> None:

@@ -11,12 +11,13 @@ from apps.dispatch.models import Dispatch, Stock
 from tests import factories
 from tests.integration.api.contract import ContractClient, mistakes
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 PULL = "/api/v1/dispatch/"
 ALICE = {"uid": "uid_alice"}
 
 
+@pytest.mark.both
 def test_due_task_is_answered_as_dispatch(api: ContractClient, frozen_clock: Any) -> None:
     """S0.1, S0.26: exactly the fields of the contract, the number a decimal string."""
     task = factories.once_task(
@@ -55,6 +56,7 @@ def test_task_without_template_says_null(api: ContractClient) -> None:
     assert api.post(PULL, ALICE).json()["template"] is None
 
 
+@pytest.mark.both
 def test_instant_with_microseconds_keeps_six_decimals(
     api: ContractClient, frozen_clock: Any
 ) -> None:
@@ -110,6 +112,7 @@ def test_task_due_later_sets_the_wait(
     assert low <= int(answer.headers["Retry-After"]) <= high
 
 
+@pytest.mark.both
 def test_unknown_uid_is_not_found(api: ContractClient, subtests: pytest.Subtests) -> None:
     """S0.5: twins by case, blank and accent are other names, on every database."""
     factories.once_task(factories.user())

@@ -11,7 +11,7 @@ from tests import factories
 from tests.integration.api.contract import mistakes
 from tests.integration.api.test_once_tasks import DEFAULTS
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 TASKS = "/api/v1/rotate-tasks/"
 PLAN = {"title": "Check the till", "executor": "uid_alice", "rule": {"every_minutes": 30}}

@@ -13,7 +13,7 @@ from tests.frozen import FrozenClock
 from tests.integration.api.contract import ApiFor, ContractClient, mistakes
 from tests.integration.schedules.conftest import sweep
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 ALL = "/api/v1/schedules/"
 
 
@@ -30,6 +30,7 @@ def planned(api: ContractClient, **fields: Any) -> dict[str, Any]:
     return made
 
 
+@pytest.mark.both
 def test_schedule_from_its_plan_to_its_end(api: ContractClient, frozen_clock: FrozenClock) -> None:
     made = planned(api, context={"to": "all"})
     assert made["summary"] == "every minute"

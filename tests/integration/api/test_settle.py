@@ -15,7 +15,7 @@ from tests.frozen import FrozenClock
 from tests.integration.api.contract import ApiFor, ContractClient
 from tests.jobs import events_of, job_type, jobs, last_entry, rescue, row
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 HOLD = "/api/v1/jobs/hold/"
 SETTLE = "/api/v1/jobs/settle/"
@@ -104,6 +104,7 @@ def test_putting_off_without_any_change_is_a_failure_at_last(
     assert after.memo.startswith("it was put off 4 times in a row without a change")
 
 
+@pytest.mark.both
 def test_jobs_submitted_with_an_end_are_made_with_it_or_the_outcome_is_refused(
     api: ContractClient, api_for: ApiFor
 ) -> None:
@@ -160,6 +161,7 @@ def test_free_stages_are_taken_in_any_order(api: ContractClient) -> None:
     assert words(settle(api, said(job, "stage_done", stage="a"))) == ["ready"]
 
 
+@pytest.mark.both
 @pytest.mark.parametrize(
     ("outcome", "fields", "told"),
     [

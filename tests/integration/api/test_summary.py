@@ -12,7 +12,7 @@ from tests import factories
 from tests.integration.api.contract import ApiFor, ContractClient, mistakes
 from tests.integration.reports.history import entry, utc, write
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 SUMMARY = "/api/v1/reports/summary/"
 NOW = utc("2026-03-30T12:34:56")
@@ -93,6 +93,7 @@ def test_local_days(history: None, api: ContractClient) -> None:
     assert [row["total"] for row in body["rows"]] == [0, 0, 2, 1]
 
 
+@pytest.mark.both
 def test_key_bound_to_executors_sees_theirs(history: None, api_for: ApiFor) -> None:
     """I60: by group as well; not what others' tasks did."""
     factories.group("gid_sales", ["uid_alice"])

@@ -22,7 +22,7 @@ from tests.integration.api.contract import ContractClient
 from tests.jobs import job_type, jobs, last_entry, row, take
 from tests.raised_errors import RAISED
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 
 def does(ended: Any) -> Callable[[Any], Any]:

@@ -16,7 +16,7 @@ from tests.frozen import FrozenClock
 from tests.integration.asyncflow.worker_calls import Calls
 from tests.jobs import job_type
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 
 def job() -> Job:
@@ -103,6 +103,7 @@ def test_order_is_by_priority_and_age_and_nobody_comes_before_its_time(
 
 
 # --- the list that holds --------------------------------------------------------------------------
+@pytest.mark.both
 @pytest.mark.parametrize("is_on", [False, True])
 def test_list_of_waiting_tasks_holds_them_where_the_switch_says_so(
     calls: Calls, settings: Any, is_on: bool, make_key: Callable[..., str]

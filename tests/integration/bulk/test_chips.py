@@ -14,7 +14,7 @@ from apps.bulk.models import BulkRun
 from tests.jobs import job_type, jobs
 from tests.pages import english_in, form_of, text_of
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 NEW = "/admin/bulk/new/{}/{}/"
 CHINESE = {"accept-language": "zh-hans"}
 Start = Callable[..., BulkRun]
@@ -39,6 +39,7 @@ def chips(client: Client) -> Chips:
     return chips
 
 
+@pytest.mark.both
 def test_jobs(chips: Chips) -> None:
     job_type("mail")
     jobs(1, error_key="value-0123", memo="ValueError: no order")
@@ -53,6 +54,7 @@ def test_jobs(chips: Chips) -> None:
     assert chips("jobs", "retry", {"error_key": "gone"}) == ["错误标识: gone"]
 
 
+@pytest.mark.both
 def test_dispatches_and_tasks(chips: Chips) -> None:
     asked = {"state": "open", "source": "rotate", "since": "2026-11-01T16:00:00Z"}
     assert chips("dispatches", "release", asked) == [

@@ -17,7 +17,7 @@ from tests import callback, factories
 from tests.integration.bulk.conftest import carry_out
 from tests.pages import form_of, text_of
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 Start = Callable[..., BulkRun]
 
 
@@ -66,6 +66,7 @@ def test_what_has_ended_is_skipped(start: Start, open_ones: list[Dispatch]) -> N
     assert run.rows.get(outcome="skipped").why == "cancelled"
 
 
+@pytest.mark.both
 def test_limited_person_ends_only_dispatches_within_the_limits(
     start: Start, operator: User, open_ones: list[Dispatch]
 ) -> None:
@@ -76,6 +77,7 @@ def test_limited_person_ends_only_dispatches_within_the_limits(
     assert states() == ["open", "open", "cancelled", "open"]
 
 
+@pytest.mark.both
 def test_list_leads_to_the_plan_and_the_plan_to_the_run(
     role_client: Callable[[str], Client], open_ones: list[Dispatch]
 ) -> None:

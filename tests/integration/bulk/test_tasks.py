@@ -26,7 +26,7 @@ from tests.frozen import FrozenClock
 from tests.integration.bulk.conftest import carry_out
 from tests.pages import form_of, text_of
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 Start = Callable[..., BulkRun]
 LATER = datetime(2027, 1, 1, tzinfo=UTC)
 
@@ -61,6 +61,7 @@ def reasons(run: BulkRun) -> dict[int, str]:
     return dict(run.rows.filter(outcome="skipped").values_list("target", "why"))
 
 
+@pytest.mark.both
 @BOTH
 def test_tasks_move_to_a_version_that_they_fit_and_can_be_moved_back(
     start: Start, ann: Executor, kind: str
@@ -89,6 +90,7 @@ def test_tasks_move_to_a_version_that_they_fit_and_can_be_moved_back(
     assert (back.done, fits.template) == (1, first)
 
 
+@pytest.mark.both
 @BOTH
 def test_each_action_changes_the_tasks(
     start: Start, ann: Executor, kind: str, subtests: pytest.Subtests
@@ -182,6 +184,7 @@ def test_wrong_fields_are_refused(start: Start, subtests: pytest.Subtests) -> No
             start(verb, {}, kind="once-tasks", params=params)
 
 
+@pytest.mark.both
 def test_list_leads_to_a_plan_of_the_same_tasks(
     role_client: Callable[[str], Client], ann: Executor, planned: list[OnceTask]
 ) -> None:
@@ -240,6 +243,7 @@ def test_run_over_rotations_makes_no_past(
     assert next(changed.recurrence.after(now), None) is not None
 
 
+@pytest.mark.both
 def test_plan_and_run_leave_out_rotations_that_a_shift_would_not_move(
     start: Start, ann: Executor, frozen_clock: FrozenClock
 ) -> None:
@@ -270,6 +274,7 @@ def test_rotations_beyond_the_limit_of_their_executor_stay_paused(
     assert RotateTask.objects.filter(status="active").count() == 1
 
 
+@pytest.mark.both
 def test_list_of_rotations_leads_to_a_plan_of_the_same_ones(
     role_client: Callable[[str], Client], ann: Executor, frozen_clock: FrozenClock
 ) -> None:

@@ -29,7 +29,7 @@ from tests.integration.bulk.conftest import again, carry_out
 from tests.jobs import job_type, jobs
 from tests.pages import text_of
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 # What an act changes beside: counted, or of the moment.
 ASIDE = {"version", "updated_at", "updated_by"}
 
@@ -51,6 +51,7 @@ def undo(client: Client, answer: Any) -> Any:
     return client.post(answer.context["undo_bar"].url, follow=True)
 
 
+@pytest.mark.both
 def test_every_verb_says_whether_and_how_it_is_undone() -> None:
     for target in TARGETS.values():
         for verb in target.verbs.values():
@@ -121,6 +122,7 @@ def test_limited_people_take_back_only_what_they_see(
     assert Job.objects.get(pk=other).status == "cancelled"
 
 
+@pytest.mark.both
 @pytest.mark.parametrize("model", [OnceTask, RotateTask])
 def test_tasks_get_back_what_they_had(
     model: Any, admin_client: Client, subtests: pytest.Subtests
@@ -137,6 +139,7 @@ def test_tasks_get_back_what_they_had(
             assert columns(task) == before
 
 
+@pytest.mark.both
 def test_run_is_undone_by_a_run_that_lists_what_has_moved(
     admin_client: Client, start: Callable[..., BulkRun]
 ) -> None:
@@ -170,6 +173,7 @@ def test_undo_takes_a_few_statements_for_many_rows(
         admin_client.post(answer.context["undo_bar"].url)
 
 
+@pytest.mark.both
 def test_undo_and_another_act_at_once_never_both_take_the_row(
     racers: Callable[..., Any], admin_user: User
 ) -> None:

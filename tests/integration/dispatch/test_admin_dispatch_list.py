@@ -17,7 +17,7 @@ from apps.dispatch.services import pull
 from tests import factories
 from tests.pages import text_of
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 LIST = "/admin/dispatch/dispatch/"
 
 

@@ -17,7 +17,7 @@ from tests import factories
 from tests.integration.api.world import checksum
 from tests.pages import change_url, form_of, text_of
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 ONCE, ROTATE = "admin:dispatch_oncetask_add", "admin:dispatch_rotatetask_add"
 SAID = "admin:dispatch_oncetask_said_of_new"

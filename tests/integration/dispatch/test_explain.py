@@ -22,7 +22,7 @@ from tests.integration.api.world import checksum
 from tests.integration.dispatch import plans
 from tests.pages import text_of
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 NOW = plans.NOW
 HOUR = timedelta(hours=1)
@@ -68,6 +68,7 @@ class TestCodes:
         tasks.delete_task(task=task, actor="test")
         assert reasons(alice, task) == [("deleted", None)]
 
+    @pytest.mark.both
     def test_quota_used_until_the_holder_may_lose_it(self, alice: Executor) -> None:
         """The first deadline of those who have it, where an expired one gives its stock back."""
         group = factories.group("gid_a", ["uid_alice", "uid_bob"])
@@ -339,6 +340,7 @@ def test_page_says_when_there_is_something(member: Executor, admin_client: Clien
     assert "A pull hands a task out now. can have it 1 task" in text
 
 
+@pytest.mark.both
 def test_titles_that_an_operator_may_not_see_stay_hidden(member: Executor, limited: Any) -> None:
     factories.once_task(factories.member("gid_a"), "Secret", status="paused")
     text = why(limited(member), member)

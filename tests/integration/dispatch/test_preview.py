@@ -26,7 +26,7 @@ from tests.integration.dispatch import plans
 from tests.pages import rows_of, text_of
 from tests.statements import parameters_up_to
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 NOW = plans.NOW
 HOURS = 14

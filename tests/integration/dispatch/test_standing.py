@@ -25,7 +25,7 @@ from tests.frozen import FrozenClock
 from tests.integration.dispatch import plans
 from tests.pages import text_of
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 OTHERS = (PAUSED, DELETED)
@@ -76,6 +76,7 @@ class TestOnce:
 
 
 class TestEveryMember:
+    @pytest.mark.both
     def test_members_are_counted(self, group: Executor) -> None:
         task = factories.once_task(group, mode="multi", dispatch_times=None)
         assert counts(task) == ("open", 0, 2)
@@ -84,6 +85,7 @@ class TestEveryMember:
         take_next(factories.member("uid_bob"))
         assert counts(task) == ("full", 2, 2)
 
+    @pytest.mark.both
     def test_who_joins_has_it_ahead_and_who_leaves_counts_no_more(self, group: Executor) -> None:
         """Though the stock says the same as before."""
         task = factories.once_task(group, mode="multi", dispatch_times=None)
@@ -96,6 +98,7 @@ class TestEveryMember:
         finish(factories.member("uid_eve"))
         assert counts(task) == ("full", 2, 2)
 
+    @pytest.mark.both
     def test_group_without_members_is_never_full(self, frozen_clock: FrozenClock) -> None:
         task = factories.once_task(factories.group(), mode="multi", dispatch_times=None)
         assert counts(task) == ("open", 0, 0)
@@ -114,6 +117,7 @@ class TestRotation:
         assert standing(series) == Standing("open", start + half, start + 2 * half, 0, 1)
 
 
+@pytest.mark.both
 @plans.in_worlds(30)
 def test_the_database_finds_the_state_that_is_shown(
     world: dict[str, Any], frozen_clock: FrozenClock
@@ -185,6 +189,7 @@ def some(group: Executor, frozen_clock: FrozenClock) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.both
 def test_states_are_filters_of_lists(
     some: dict[str, Any], admin_client: Client, api: Any, subtests: pytest.Subtests
 ) -> None:

@@ -23,7 +23,7 @@ from tests.frozen import FrozenClock
 from tests.integration.dispatch import plans
 from tests.statements import sent_by
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_clock"), pytest.mark.both]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_clock")]
 
 NOW = plans.NOW
 DAY = Period(NOW, NOW + timedelta(days=1))
@@ -59,6 +59,7 @@ def titles(answer: WhatIf) -> dict[str, tuple[list[str], list[str]]]:
 
 
 class TestWhoseQueues:
+    @pytest.mark.both
     def test_new_task_of_a_user(self) -> None:
         alice = factories.user()
         factories.once_task(alice, "A")
@@ -194,6 +195,7 @@ def saved(answer: WhatIf, period: Period, new: Any = None) -> list[Any]:
     return after
 
 
+@pytest.mark.both
 @pytest.mark.parametrize("held", [False, True], ids=["called back", "still open"])
 def test_what_members_have_had_counts_for_the_executor_of_each_version(
     held: bool, frozen_clock: FrozenClock
@@ -257,6 +259,7 @@ def test_edit_is_shown_and_not_done(
         as_it_becomes(answer, period, task, fields)
 
 
+@pytest.mark.both
 @plans.in_worlds(30, fields=plans.task_fields())
 def test_new_task_is_shown_and_not_planned(
     world: dict[str, Any], fields: dict[str, Any], frozen_clock: FrozenClock

@@ -20,8 +20,6 @@ from tests.jobs import HERE, THERE, end, job_type, jobs, take
 from tests.pages import text_of
 from tests.statements import analyze, index_reads, other_reads
 
-pytestmark = pytest.mark.both
-
 LIST = "/admin/journal/journalentry/"
 
 
@@ -214,6 +212,7 @@ def test_list_of_an_operator_with_limits_searches_some_rows_of_all(
     assert [row.executor for row in rows] == ["gid_mine"]
 
 
+@pytest.mark.both
 def test_subject_leads_to_what_the_entry_is_about(admin_client: Client) -> None:
     task = factories.once_task(factories.user("uid_a"))
     rotation = factories.rotation(factories.group("gid_b"))

@@ -20,7 +20,7 @@ from tests.frozen import FrozenClock
 from tests.integration.reports.day import roll_up
 from tests.integration.reports.history import entry, stored, utc, write
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 NOW = utc("2026-03-30T12:34:56")
 CLOSED = utc("2026-03-30T12:34:00")

@@ -23,7 +23,7 @@ from tests.integration.reports.history import COUNTS, entry, utc, write
 from tests.pages import tables_of
 from tests.statements import parameters_up_to
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 NOW = utc("2026-03-03T13:52:10")
 WEEK = Period(NOW - timedelta(days=7), NOW, ZoneInfo("UTC"))
 ENDS = [("succeeded", "open", "succeeded"), ("failed", "open", "failed")]

@@ -34,7 +34,7 @@ from tests.integration.reports.prometheus import samples
 from tests.jobs import job_type, jobs
 from tests.statements import OPEN_JOBS, indexes_on, is_read, is_sorted, sent_by
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 ENDS = ("succeeded", "failed", "released", "expired", "retried")
 # Of jobs.
 OUTCOMES = (*ENDS, "timed_out", "cancelled", "stage_done")
@@ -295,6 +295,7 @@ def test_scrape_takes_as_many_statements_with_a_hundred_types(
     assert len(many) == len(few) <= 42
 
 
+@pytest.mark.both
 def test_no_statement_reads_finished_jobs(client: Client, frozen_clock: FrozenClock) -> None:
     """History never slows what is asked every few seconds. Only the look at the mover reads the
     first few rows that it has not come to, what comes is a sample of the newest rows, and failed

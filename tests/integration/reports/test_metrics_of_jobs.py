@@ -16,7 +16,7 @@ from tests.frozen import FrozenClock
 from tests.integration.reports.prometheus import samples
 from tests.jobs import job_type, jobs, take
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(autouse=True)
@@ -66,6 +66,7 @@ def test_scheduled_job_whose_time_has_passed_is_promotion_lag(
     assert samples(client)["jobs_promotion_lag_seconds"] == 7
 
 
+@pytest.mark.both
 def test_pauses_and_breakers_are_reported(client: Client, frozen_clock: FrozenClock) -> None:
     job_type(paused=True)
     job_type("web", breaker_enabled=True, breaker_open_seconds=30)
@@ -82,6 +83,7 @@ def test_pauses_and_breakers_are_reported(client: Client, frozen_clock: FrozenCl
     assert samples(client)["job_type_breaker{state=half_open,type=web}"] == 1
 
 
+@pytest.mark.both
 def test_live_workers_are_counted_with_their_slots(
     client: Client, frozen_clock: FrozenClock
 ) -> None:

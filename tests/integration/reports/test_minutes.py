@@ -22,7 +22,7 @@ from tests.integration.reports import output
 from tests.integration.reports.history import Naive, drawn, entry, utc, value_of, write
 from tests.pages import tables_of, text_of
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 NOW = utc("2026-03-03T13:52:10")
 URL = reverse("report")
 
@@ -89,6 +89,7 @@ def test_table_and_csv_by_minute_are_held_against_the_journal(
     output.check(output.of_csv(exported), jobs, lambda each: f"{each.at:%Y-%m-%dT%H:%M}+00:00")
 
 
+@pytest.mark.both
 @pytest.mark.parametrize(("source", "by"), [("job", "type"), ("dispatch", "executor")])
 def test_csv_and_api_are_held_against_the_journal(
     admin_client: Client, api: JsonClient, busy: list[Any], source: str, by: str

@@ -22,7 +22,7 @@ from tests.integration.reports.home import closed_until
 from tests.jobs import job_type, jobs
 from tests.statements import OPEN_JOBS, analyze, indexes_on, is_read, is_sorted, sent_by
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 
 def statements(client: Client, **query: Any) -> list[str]:
@@ -55,6 +55,7 @@ def test_as_many_statements_however_much_there_is(
         assert len(statements(admin_client, **refresh)) <= len(before) <= 17
 
 
+@pytest.mark.both
 @pytest.mark.django_db(transaction=True)  # ANALYZE TABLE commits
 def test_no_statement_reads_jobs_that_are_over(admin_client: Client, scene: FrozenClock) -> None:
     """History never slows what is asked every few seconds."""

@@ -24,7 +24,7 @@ from tests.frozen import FrozenClock
 from tests.integration.reports.history import entry, write
 from tests.integration.reports.home import closed_until, ended, figures, home
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 MINUTE = timedelta(minutes=1)
 

@@ -23,7 +23,7 @@ from tests.frozen import FrozenClock
 from tests.integration.reports.home import figures, home, notices
 from tests.jobs import job_type, jobs, take
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 
 def test_waiting_jobs_and_the_one_that_waits_longest(
@@ -112,6 +112,7 @@ def test_lines_are_what_was_kept_each_minute(
     assert StandingMinute.objects.count() == 1
 
 
+@pytest.mark.both
 def test_groups_are_listed_by_what_they_have_to_fill(
     admin_client: Client, frozen_clock: FrozenClock
 ) -> None:
@@ -179,6 +180,7 @@ def test_quiet_and_silent_workers_are_troubles(
     assert "No worker serves the job type mail Start one with its handler, or connect" in silent
 
 
+@pytest.mark.both
 def test_pauses_breakers_and_starving_types_are_shown(
     admin_client: Client, frozen_clock: FrozenClock
 ) -> None:

@@ -17,7 +17,7 @@ from tests.frozen import FrozenClock
 from tests.jobs import end, job_type, jobs, take
 from tests.statements import sent_by
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 
 def sheet() -> Standing:

@@ -24,7 +24,7 @@ from tests.frozen import FrozenClock
 from tests.integration.reports.home import home, notices
 from tests.jobs import job_type, jobs
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(autouse=True)
@@ -128,6 +128,7 @@ def test_what_somebody_has_seen_or_snoozed(
     assert "seen by" not in notices(home(admin_client))["paused"]
 
 
+@pytest.mark.both
 def test_alert_is_snoozed_as_on_its_page_and_hides_what_it_is_about(
     admin_client: Client, frozen_clock: FrozenClock
 ) -> None:

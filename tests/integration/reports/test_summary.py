@@ -14,7 +14,7 @@ from apps.reports.rules.sketch import pack
 from apps.reports.services.rows import First
 from apps.reports.services.summary import Period, summarise, total_of
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 UTC_ZONE = ZoneInfo("UTC")
 START = datetime(2026, 3, 2, tzinfo=UTC)
 

@@ -20,7 +20,7 @@ from tests.integration.reports.home import figures, home
 from tests.integration.reports.test_inbox import fail, inbox, tabs
 from tests.pages import text_of
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 
 def test_home_says_five_sentences_in_order_and_each_button_leads_there(

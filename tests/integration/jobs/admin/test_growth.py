@@ -16,7 +16,7 @@ from tests import callback, factories, history
 from tests.jobs import HERE, THERE, Holder, end, job_type, jobs, share, take
 from tests.statements import sent_by
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_clock"), pytest.mark.both]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_clock")]
 
 
 class Page(NamedTuple):

@@ -17,7 +17,7 @@ from tests.history import archived
 from tests.jobs import job_type, jobs
 from tests.pages import csv_of, text_of
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 JOBS = "/admin/jobs/job/"
 ARCHIVE = "/admin/jobs/archivedjob/"
