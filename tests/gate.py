@@ -36,8 +36,8 @@ CHECKS: list[tuple[str, list[str]]] = [
     ("ruff format", [tool("ruff"), "format", "--check", "."]),
     ("mypy", [tool("mypy")]),
     ("import contracts", [tool("lint-imports")]),
+    # It begins with the checks of Django.
     ("migrations", [*MANAGE, "makemigrations", "--check", "--dry-run"]),
-    ("django check", [*MANAGE, "check"]),
     ("deployment check", [*MANAGE, "check", "--deploy", "--fail-level", "WARNING"]),
 ]
 
