@@ -240,13 +240,17 @@ class Submission:
     """A job to be submitted. The type sets what is left out.
 
     `run_at`, with time zone, or `delay`, in whole seconds or as timedelta: not before.
-    `unique` (with a `key`): while a job of this type and key is open, no other one is made.
+    `unique` (with a `key`): while a job of this type and key is open, and for `unique_for` seconds
+    after its end, no other one is made. `on_twin` says what becomes of a waiting one: "return",
+    "replace" (its context, priority and time) or "later" (only its time, if this one is later).
     """
 
     type: str
     context: Mapping[str, Any] | None = None
     key: str = ""
     unique: bool = False
+    unique_for: int | timedelta | None = None
+    on_twin: str = ""
     run_at: datetime | None = None
     delay: int | timedelta | None = None
     priority: int | None = None
@@ -269,11 +273,14 @@ class Submission:
 @final
 @dataclass(frozen=True)
 class Submitted:
-    """A job that was submitted, or with `created` False the open job of the same type and key."""
+    """A job that was submitted, or with `created` False the one that has its type and key and what
+    was done to it: `twin` is "returned", "replaced" or "moved". `host` of a job for one alone."""
 
     id: str
     created: bool
     status: str
+    twin: str = ""
+    host: str = ""
 
 
 @final
@@ -477,6 +484,8 @@ class Client:
         *,
         key: str = "",
         unique: bool = False,
+        unique_for: int | timedelta | None = None,
+        on_twin: str = "",
         run_at: datetime | None = None,
         delay: int | timedelta | None = None,
         priority: int | None = None,
@@ -490,13 +499,16 @@ class Client:
 
         `run_at`, with time zone, or `delay`, in whole seconds or as timedelta: not before.
         `unique` (with a `key`): while a job of this type and key is open, its id is returned and
-        no other job is made. A lost answer does no harm; after Unavailable the job may exist.
+        no other job is made; `unique_for` and `on_twin` as of a `Submission`. A lost answer does no
+        harm; after Unavailable the job may exist.
         """
         job = Submission(
             type=type,
             context=context,
             key=key,
             unique=unique,
+            unique_for=unique_for,
+            on_twin=on_twin,
             run_at=run_at,
             delay=delay,
             priority=priority,
@@ -527,6 +539,21 @@ class Client:
             lambda answer: [_submitted(each) for each in answer.body["jobs"]],
             _MAX_BATCH_BYTES,
             request_id,
+        )
+
+    def submit_everywhere(
+        self,
+        type: str,  # noqa: A002 - the name on the wire
+        context: Mapping[str, Any] | None = None,
+        **more: Any,
+    ) -> list[Submitted]:
+        """Submit the job once for each host where a worker is alive that serves the type.
+
+        `more` as for a `Submission`. ApiError `conflict` when there is no such host.
+        """
+        body = {**Submission(type=type, context=context, **more)._body(), "everywhere": True}
+        return self._submit(
+            body, lambda answer: [*map(_submitted, answer.body["jobs"])], _MAX_BODY_BYTES
         )
 
     def _submit(
@@ -1884,17 +1911,24 @@ class FakeClient(Client):
             raise PlatformError(f"{type(self).__name__} answers submissions only, not {path}")
         said = json.loads(_json(body))
         said.pop("request_id", None)
+        is_one = "jobs" not in said and not said.pop("everywhere", False)
         answers = [self._keep(job) for job in said.get("jobs", [said])]
-        return read(_Answer({"jobs": answers} if "jobs" in said else answers[0], 0.0))
+        return read(_Answer(answers[0] if is_one else {"jobs": answers}, 0.0))
 
     def _keep(self, job: dict[str, Any]) -> dict[str, Any]:
         named = job["type"], job.get("key", "")
         for at, other in enumerate(self._made):
             if job.get("unique") and (other["type"], other.get("key", "")) == named:
-                return {"id": str(at + 1), "created": False, "status": "ready"}
+                times = {name: value for name, value in job.items() if name in ("delay", "run_at")}
+                twin = "returned"
+                if job.get("on_twin") == "replace":
+                    self._made[at], twin = job, "replaced"
+                elif job.get("on_twin") == "later":
+                    self._made[at], twin = {**other, **times}, "moved"
+                return {"id": str(at + 1), "created": False, "status": "ready", "twin": twin}
         self._made.append(job)
         status = "scheduled" if job.get("delay") or job.get("run_at") else "ready"
-        return {"id": str(len(self._made)), "created": True, "status": status}
+        return {"id": str(len(self._made)), "created": True, "status": status, "twin": ""}
 
 
 def _checked_address(base_url: str) -> urllib.parse.SplitResult:
@@ -1971,7 +2005,9 @@ def _job_body(job: Submission | Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _submitted(body: Mapping[str, Any]) -> Submitted:
-    return Submitted(body["id"], body["created"], body["status"])
+    # An older server does not say what it did to the twin.
+    more = {name: body.get(name, "") for name in ("twin", "host")}
+    return Submitted(body["id"], body["created"], body["status"], **more)
 
 
 def _job(body: Mapping[str, Any]) -> Job:

@@ -22,7 +22,7 @@ from apps.jobs.rules.submission import Submitted
 from apps.jobs.services import acts, control, find
 from apps.jobs.services.acts import Act
 from apps.jobs.services.job_filters import JobFilters
-from apps.jobs.services.submit import unknown_type
+from apps.jobs.services.submit_check import unknown_type
 from apps.journal.models import JournalEntry, Source
 from apps.journal.services.undo import last_entries
 

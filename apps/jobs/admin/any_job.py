@@ -122,7 +122,11 @@ class AnyJobAdmin(RowPageAdmin, TwoTablesAdmin, ServiceModelAdmin, KeysetAdmin):
         log = job_log.panel(row, self.url("log", row.pk)) if shows_payload else None
         visible = self.get_queryset(request)
         above = job_panels.above(row, visible, log=log, shows_payload=shows_payload)
-        return [*above, *job_panels.follow_up_panels(row, bounds_of(request.user))]
+        return [
+            *above,
+            *job_panels.follow_up_panels(row, bounds_of(request.user)),
+            *job_panels.together_panels(row, visible),
+        ]
 
     def aside(self, request: HttpRequest, row: AnyJob) -> list[Panel]:
         return [self.facts(row, job_fields.FACTS)]

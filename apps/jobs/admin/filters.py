@@ -114,13 +114,25 @@ class ErrorFilter(FormFilter):
             yield "error_key", f"{gettext('Error')}: {words}"
 
 
+class TogetherFilter(FormFilter):
+    """Pages lead to it; shown only if the address names one."""
+
+    def has_output(self) -> bool:
+        return bool(self.used_parameters.get("together"))
+
+
 class CreatedFilter(DayFilter):
     title = _("created")
 
 
 FILTERS = (
     *list_filters(
-        JobFilters, type=TypeFilter, status=StatusFilter, error_key=ErrorFilter, where=PayloadFilter
+        JobFilters,
+        together=TogetherFilter,
+        type=TypeFilter,
+        status=StatusFilter,
+        error_key=ErrorFilter,
+        where=PayloadFilter,
     ),
     CreatedFilter,
     InstantFilter,
@@ -128,6 +140,7 @@ FILTERS = (
 ARCHIVED_FILTERS = (
     *list_filters(
         ArchivedJobFilters,
+        together=TogetherFilter,
         type=ArchivedTypeFilter,
         status=ArchivedStatusFilter,
         error_key=ErrorFilter,

@@ -25,7 +25,8 @@ from apps.jobs.admin.type_choice import offer_types
 from apps.jobs.models import Bounds, Job, JobType
 from apps.jobs.services.acts import edit_faults
 from apps.jobs.services.living import hosts
-from apps.jobs.services.submit import Submission, field_errors
+from apps.jobs.services.submit import Submission
+from apps.jobs.services.submit_check import field_errors
 from apps.jobs.services.types import open_types
 
 # Names of the service's fields that the form calls otherwise.

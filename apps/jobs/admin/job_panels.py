@@ -22,7 +22,7 @@ from apps.common.admin.display import (
     shown_time,
     translate,
 )
-from apps.common.admin.html import bullets, page_link
+from apps.common.admin.html import bullets, joined, link, list_url, page_link
 from apps.common.admin.timeline import Moment
 from apps.common.messages import Reason
 from apps.jobs.admin import job_fields, labels
@@ -36,6 +36,7 @@ from apps.jobs.services import acts
 from apps.jobs.services.counts import jobs_before
 from apps.jobs.services.explain import explain
 from apps.jobs.services.follow import follow_ups
+from apps.jobs.services.job_filters import JobFilters
 from apps.jobs.services.type_snapshots import type_snapshots
 from apps.journal.admin import latest_moments
 from apps.journal.models import Source
@@ -61,6 +62,7 @@ REASON_WORDS = {
     rules.PREFERRED: _("preferred"),
 }
 MAX_FOLLOW_UPS = 20
+MAX_SHOWN_HOSTS = 20
 # Reasons that pass with time are warnings, the rest needs somebody to act.
 _FINE = {rules.RUNNING, rules.NEXT, rules.PREFERRED}
 _PASSING = {
@@ -135,6 +137,24 @@ def follow_up_panels(job: AnyJob, bounds: Bounds) -> list[Panel]:
         "admin/includes/job_follow_ups.html", {"lines": lines, "further": further}
     )
     return [Panel(_("Submitted with its end"), html)]
+
+
+def together_panels(job: AnyJob, visible: QuerySet[Any]) -> list[Panel]:
+    """Those of the visible jobs that were submitted everywhere with it, each with its host."""
+    if job.together is None:
+        return []
+    found = JobFilters.narrow(visible, JobFilters.read({"together": job.together}))
+    lines = [
+        format_html(
+            "{} · <bdi>{}</bdi> · {}",
+            page_link(type(each), each.pk, str(each.pk)),
+            each.affinity_host or each.host or "–",
+            job_fields.status_label(each),
+        )
+        for each in found.order_by("pk")[:MAX_SHOWN_HOSTS]
+    ]
+    url = list_url(type(job), together=job.together)
+    return [Panel(_("Everywhere"), joined([bullets(lines), link(url, gettext("List them all"))]))]
 
 
 def order_panel(job: Job) -> Panel:

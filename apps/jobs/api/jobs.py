@@ -16,6 +16,7 @@ from apps.common.api.paging import MAX_EXAMINED, KeysetPage, PageQuery
 from apps.common.api.serializer_fields import (
     MISSING,
     Boolean,
+    Choice,
     Instant,
     Integer,
     Items,
@@ -29,6 +30,7 @@ from apps.common.readers import read_id
 from apps.jobs.api.shapes import (
     EntryOut,
     ListedJobOut,
+    SubmittedEverywhereOut,
     SubmittedManyOut,
     SubmittedOut,
 )
@@ -63,6 +65,20 @@ class JobBody(StrictSerializer):
     unique = Boolean(
         required=False, help_text="Submit no second job while one of this type and key is open."
     )
+    unique_for = Integer(
+        min_value=1,
+        max_value=_MAX_DELAY,
+        required=False,
+        help_text="A unique job keeps its key for so many seconds after its end, at most "
+        "JOB_ARCHIVE_AFTER.",
+    )
+    on_twin = Choice(
+        choices=submission.ON_TWIN,
+        required=False,
+        help_text="What becomes of a waiting job that has the key: return it as it is, replace its "
+        "context, priority and time, or move it to the time of this one if that is later. One that "
+        "runs or has ended is returned.",
+    )
     user_id = Name(max_length=submission.MAX_USER, required=False, allow_blank=True)
     stage = Name(max_length=submission.MAX_STAGE, required=False)
     route_key = Name(max_length=submission.MAX_ROUTE, required=False, allow_blank=True)
@@ -79,7 +95,10 @@ class _Repeatable(StrictSerializer):
 
 
 class OneJobBody(_Repeatable, JobBody):
-    pass
+    everywhere = Boolean(
+        required=False,
+        help_text="Submit the job once for each host where a worker is alive that serves the type.",
+    )
 
 
 class JobBatchBody(_Repeatable):
@@ -104,7 +123,7 @@ class JobQuery(FilterQuery, PageQuery):
 
 _ONE_OR_MANY = PolymorphicProxySerializer(
     component_name="SubmittedOneOrMany",
-    serializers=[SubmittedOut, SubmittedManyOut],
+    serializers=[SubmittedOut, SubmittedManyOut, SubmittedEverywhereOut],
     resource_type_field_name=None,
 )
 
@@ -147,16 +166,28 @@ class JobsView(ApiView):
         body = self.read_body()
         # It reads the body before masks are taken from it.
         asked = Repeatable(client_of(request), body.pop("request_id", ""), body)
+        everywhere = body.pop("everywhere", False)
         jobs, is_batch = _submissions(request, body)
         if not is_batch and jobs[0].trace_id:
             logs.note(trace_id=jobs[0].trace_id)
         try:
-            made = submit_once(jobs, request=asked, by=actor_of(request), bounds=bounds_of(request))
+            made = submit_once(
+                jobs,
+                request=asked,
+                by=actor_of(request),
+                bounds=bounds_of(request),
+                everywhere=everywhere,
+            )
         except PlatformError as error:
             if not is_batch:
                 raise _without_position(error) from error
             raise
-        answer = SubmittedManyOut.of({"jobs": made}) if is_batch else SubmittedOut.of(made[0])
+        if everywhere:
+            answer = SubmittedEverywhereOut.of({"jobs": made})
+        elif is_batch:
+            answer = SubmittedManyOut.of({"jobs": made})
+        else:
+            answer = SubmittedOut.of(made[0])
         status = 201 if any(each.created for each in made) else 200
         return JsonAnswer(answer, status=status)
 

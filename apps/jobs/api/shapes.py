@@ -9,6 +9,7 @@ from rest_framework import serializers
 from apps.common.api.serializer_fields import Instant
 from apps.common.api.serializers import Answer
 from apps.jobs.models import Job, JobType
+from apps.jobs.rules.submission import TWIN
 
 
 class JobOut(Answer):
@@ -52,6 +53,9 @@ class ListedJobOut(JobOut):
     parent = serializers.CharField(  # type: ignore[assignment]
         allow_null=True, help_text="The job that submitted it with its end."
     )
+    together = serializers.CharField(
+        allow_null=True, help_text="The first of the jobs that were submitted everywhere with it."
+    )
 
 
 class JobDetailOut(ListedJobOut):
@@ -70,13 +74,26 @@ class JobDetailOut(ListedJobOut):
 class SubmittedOut(Answer):
     id = serializers.CharField(help_text="A decimal string.")
     created = serializers.BooleanField(
-        help_text="False: the id is that of the open job with this key."
+        help_text="False: the id is that of the job that has this key."
     )
     status = serializers.ChoiceField(choices=Job.Status.choices)
+    twin = serializers.ChoiceField(
+        choices=["", *TWIN],
+        help_text="What was done to the job that has this key: it was returned as it is, replaced "
+        "or moved. Empty: this one was made.",
+    )
 
 
 class SubmittedManyOut(Answer):
     jobs = SubmittedOut(many=True)
+
+
+class SubmittedThereOut(SubmittedOut):
+    host = serializers.CharField(help_text="The only host that may run it.")
+
+
+class SubmittedEverywhereOut(Answer):
+    jobs = SubmittedThereOut(many=True)
 
 
 class EntryOut(Answer):

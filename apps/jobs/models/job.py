@@ -18,7 +18,8 @@ class Job(JobColumns):
     """A job until JOB_ARCHIVE_AFTER after its end; then it is an ArchivedJob.
 
     `lease_token` is the right to write; it stays after the attempt, so that a repeated report is
-    known. `unique_key` is NULL once the job is final, and its unique key keeps one twin open.
+    known. `unique_key` keeps other jobs of its type and key out; it is NULL once the job is final,
+    unless it is `unique_for` longer: then whoever wants the key afterwards takes it.
     """
 
     unique_key = KeyField(  # type: ignore[misc]

@@ -36,6 +36,8 @@ class JobColumns(models.Model):
     `client` is the API key whose worker held it last, "" for a worker in-house.
     `parent` is the job that submitted it with its end, `depth` how many led to it in this way; NULL
     for most.
+    `unique_for` is for how many seconds after its end a unique job keeps its key, NULL for none.
+    `together` is the first of the jobs that one submission made everywhere; NULL for others.
     `version` grows by one with every change of state or setting.
     """
 
@@ -60,7 +62,11 @@ class JobColumns(models.Model):
         INTERRUPTED = transitions.END_INTERRUPTED, _("interrupted")  # its worker stopped
         CANCELLED = transitions.END_CANCELLED, _("cancelled")
 
-    refers_to: ClassVar[References] = {"type": ("jobs.JobType",), "parent": ("jobs.Job",)}
+    refers_to: ClassVar[References] = {
+        "type": ("jobs.JobType",),
+        "parent": ("jobs.Job",),
+        "together": ("jobs.Job",),
+    }
 
     id = models.BigIntegerField(_("number"), primary_key=True)
     type = KeyField(_("type"), max_length=MAX_NAME)
@@ -94,6 +100,8 @@ class JobColumns(models.Model):
     submitted_by = models.CharField(_("submitted by"), max_length=160, blank=True)
     parent = models.BigIntegerField(_("submitted with the end of"), null=True)
     depth = models.PositiveSmallIntegerField(_("depth"), null=True)
+    unique_for = models.PositiveIntegerField(_("unique for (s)"), null=True)
+    together = models.BigIntegerField(_("submitted together with"), null=True)
     version = models.PositiveIntegerField(_("version"), default=1)
     created_at = models.DateTimeField(_("created"))
     started_at = models.DateTimeField(_("started"), null=True)

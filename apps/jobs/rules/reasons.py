@@ -22,5 +22,7 @@ EXPIRED_BEFORE = _("it has expired: it was scheduled for {time}")
 REPORTED_LATE = _("reported {end} after its lease was lost")
 NO_TYPE = _("there is no job type {type} any more")
 NOT_NAMED = _("not named by rebuild {rebuild}")
+REPLACED = _("a submission with its key replaced it")
+MOVED = _("a submission with its key moved it to a later time")
 
 ALL = tuple(each for each in list(globals().values()) if isinstance(each, Message))

@@ -27,14 +27,22 @@ MAX_DELAY = timedelta(days=36_525)
 # Jobs that one attempt submits with its end, and how many jobs may have led to one another.
 MAX_FOLLOW_UPS = 100
 MAX_DEPTH = 100
+# What becomes of a submission whose key a waiting job has: it is answered with that job, which
+# stays as it is, gets the new context, priority and time, or the new time if that is later.
+RETURN, REPLACE, LATER = "return", "replace", "later"
+ON_TWIN = (RETURN, REPLACE, LATER)
+# What was done to that job, as the answer says it.
+RETURNED, REPLACED, MOVED = "returned", "replaced", "moved"
+TWIN = (RETURNED, REPLACED, MOVED)
 
 
 @dataclass(slots=True)
 class Submission:
     """One job to be. Either `delay` or `run_at`, neither for now; what is None the type decides.
 
-    `unique` needs a key: while a job of that type and key is open, no other is made. `route_key`
-    keeps jobs together on the workers that prefer its shard. `score` is the place in a pool.
+    `unique` needs a key: while a job of that type and key is open, and for `unique_for` seconds
+    after its end, no other is made, and `on_twin` says what becomes of that one. `route_key` keeps
+    jobs together on the workers that prefer its shard. `score` is the place in a pool.
     """
 
     type: str
@@ -46,6 +54,8 @@ class Submission:
     priority: int | None = None
     max_attempts: int | None = None
     unique: bool = False
+    unique_for: int | None = None
+    on_twin: str = RETURN
     user_id: str = ""
     stage: str | None = None
     route_key: str = ""
@@ -93,11 +103,14 @@ def shard_of(route: str) -> int:
 
 
 class Submitted(NamedTuple):
-    """The job's id, or that of its open twin with `created` False."""
+    """The job's id, or that of the twin that has its key, with `created` False and what was done to
+    the twin: it was returned as it is, replaced or moved. `host` of a job that is for one alone."""
 
     id: int
     created: bool
     status: str
+    twin: str = ""
+    host: str = ""
 
 
 def unique_key(job_type: str, key: str) -> str:
@@ -122,6 +135,16 @@ def faults(job: Submission, now: datetime) -> Iterator[FieldError]:
         yield from number_faults("priority", job.priority, LOWEST_PRIORITY, HIGHEST_PRIORITY)
     if job.max_attempts is not None:
         yield from number_faults("max_attempts", job.max_attempts, *RANGES["max_attempts"])
+    if job.on_twin not in ON_TWIN:
+        yield FieldError(
+            "on_twin",
+            "invalid",
+            _(
+                "{text!r} is not known; choose one of: {known}.",
+                text=str(job.on_twin)[:60],
+                known=", ".join(ON_TWIN),
+            ),
+        )
 
 
 def _no_key(name: str, text: Any, limit: int) -> FieldError:
@@ -150,6 +173,16 @@ def type_faults(job: Submission, type_: TypeSnapshot, *, is_context: bool) -> It
         yield FieldError(
             "key", "invalid", _("A unique job needs a key by which its open twin is known.")
         )
+    for name, is_said in (
+        ("unique_for", job.unique_for is not None),
+        ("on_twin", job.on_twin != RETURN),
+    ):
+        if is_said and not job.is_unique(type_):
+            message = _("Only unique jobs have {name}; add unique and a key.", name=name)
+            yield FieldError(name, "invalid", message)
+    if job.unique_for is not None and type_.pool:
+        message = _("The keys of the pool {type} are free when they are done.", type=type_.name)
+        yield FieldError("unique_for", "invalid", message)
     stages = type_.stages or ("",)
     if job.stage and type_.has_free_stages and not is_key(job.stage, MAX_STAGE):
         yield _no_key("stage", job.stage, MAX_STAGE)

@@ -64,6 +64,7 @@ class LockedJob(NamedTuple):
     expected_at: datetime
     held_at: datetime
     limit_id: int | None = None
+    unique_for: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

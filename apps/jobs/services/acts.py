@@ -123,6 +123,16 @@ def undo(job: Job, was: Mapping[str, Any], *, twins: Mapping[str, Submitted]) ->
 
 def _require_no_twin(job: Job, key: str, twins: Mapping[str, Submitted]) -> None:
     if (twin := twins.get(key)) and twin.id != job.pk:
+        if twin.status in t.FINAL:
+            raise Conflict(
+                _(
+                    "Job {number}, of type {type}, has ended and keeps its key {key} for a while; "
+                    "retry that one, or wait.",
+                    number=twin.id,
+                    type=job.type,
+                    key=job.key,
+                )
+            )
         raise Conflict(
             _(
                 "Job {number}, of type {type} and with the key {key} as well, is open; cancel "
@@ -156,6 +166,11 @@ def edit(job: Job, now: datetime, changes: Mapping[str, Any]) -> Act | None:
     """None when all values are equal; without an attempt left the job ends as failed."""
     require_arrow(job, "edit")
     _check_edit(job, changes, now)
+    return edited(job, now, changes)
+
+
+def edited(job: Job, now: datetime, changes: Mapping[str, Any]) -> Act | None:
+    """As `edit`, of changes that were checked."""
     before = {name: getattr(job, name) for name in changes}
     changed = {n: value for n, value in changes.items() if not is_same(value, before[n])}
     if not changed:

@@ -117,6 +117,8 @@ def are_few(rows: QuerySet[Any], wanted: RowFilter, *, most: int) -> bool:
 
 def _indexed(rows: QuerySet[Any], wanted: RowFilter, model: type[AnyJob]) -> QuerySet[Any] | None:
     """The rows with those of the values that one index has."""
+    if wanted.get("together"):
+        return JobFilters.narrow(rows, wanted.only(["together"]))
     of_types = JobFilters.narrow(rows, wanted.only(["type"]))
     if wanted.get("error_key"):
         return JobFilters.narrow(of_types, wanted.only(["error_key"]))

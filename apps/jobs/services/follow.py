@@ -20,7 +20,8 @@ from apps.jobs.rules.outcome import Outcome
 from apps.jobs.rules.submission import MAX_DEPTH, MAX_FOLLOW_UPS, Submission
 from apps.jobs.rules.transitions import END_SUCCEEDED, SUCCEEDED, LockedJob
 from apps.jobs.services.find import find_each
-from apps.jobs.services.submit import PLATFORM, Parent, faults_of, submit_under
+from apps.jobs.services.submit import Parent, submit_under
+from apps.jobs.services.submit_check import PLATFORM, faults_of
 from apps.journal import services as journal
 from apps.journal.models import JournalEntry, Source
 

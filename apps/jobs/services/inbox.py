@@ -35,7 +35,8 @@ from apps.common.messages import Message as _
 from apps.common.readers import read_instant
 from apps.common.rows import update_rows
 from apps.jobs.models import Bounds, InboxRow
-from apps.jobs.services.submit import Submission, faults_of, submit_many
+from apps.jobs.services.submit import Submission, submit_many
+from apps.jobs.services.submit_check import faults_of
 from apps.journal.services.edit import Revision, record_edit, take_version
 
 SWEEP = "jobs.inbox"

@@ -98,7 +98,7 @@ _STATES = [
     ),
     RowRule(
         "I35",
-        f"{_FINAL} AND unique_key IS NOT NULL",
+        f"{_FINAL} AND unique_key IS NOT NULL AND unique_for IS NULL",
         _("is %(status)s, but its key still blocks other jobs"),
         ("status",),
     ),

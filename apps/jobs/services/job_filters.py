@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
+from apps.common import ids as made_ids
 from apps.common.filtersets import (
     Choice,
     Choices,
@@ -16,6 +18,7 @@ from apps.common.filtersets import (
     Keys,
     MadeBefore,
     MadeSince,
+    Number,
     Numbers,
     Payload,
     RowFilters,
@@ -29,6 +32,8 @@ from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY
 from apps.jobs.rules.submission import MAX_KEY, MAX_USER
 
 _PROGRAMS = Door.REST | Door.BULK
+# The ids of one submission lie within so much of its first.
+_SPAN = made_ids.lowest_id_at(made_ids.EPOCH + timedelta(milliseconds=100))
 _PRIORITIES = {"lowest": LOWEST_PRIORITY, "highest": HIGHEST_PRIORITY}
 
 
@@ -39,6 +44,11 @@ def _of_lane(rows: Any, _name: str, lane: str) -> Any:
 
 def _says(rows: Any, column: str, text: str) -> Any:
     return rows.filter(says(column, text))
+
+
+def _of_group(rows: Any, _name: str, first: int) -> Any:
+    """A short range of the primary key."""
+    return rows.filter(pk__gte=first, pk__lt=first + _SPAN, together=first)
 
 
 def _is_or_says(rows: Any, _name: str, text: str) -> Any:
@@ -59,9 +69,19 @@ class JobFilters(RowFilters):
     """
 
     period = ("created_after", "created_before")
-    in_order = (frozenset({"type", "key"}), frozenset({"type", "error_key"}))
+    in_order = (
+        frozenset({"together"}),
+        frozenset({"type", "key"}),
+        frozenset({"type", "error_key"}),
+    )
 
     ids = Numbers("pk", label=_("numbers"), doors=Door.ADDRESS | Door.BULK)
+    together = Number(
+        label=_("everywhere"),
+        method=_of_group,
+        doors=Door.LIST | Door.REST,
+        help_text="The first of jobs that were submitted everywhere together.",
+    )
     type = Keys(label=_("type"))
     status = Choices(Job.Status.choices, label=_("status"))
     lane = Choice(

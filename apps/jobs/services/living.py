@@ -114,6 +114,12 @@ def serves(worker: Worker, type_: TypeSnapshot) -> bool:
     return server_of(worker).serves(type_) and type_.serves(worker.host)
 
 
+def hosts_serving(type_: TypeSnapshot, now: datetime) -> list[str]:
+    """The hosts, by name, where a worker is there that can hold jobs of the type."""
+    found = {worker.host for worker in alive(now) if serves(worker, type_)}
+    return sorted(found - {""})
+
+
 def unserved(types: Iterable[TypeSnapshot], workers: Iterable[Worker]) -> list[TypeSnapshot]:
     """The types that none of the workers can hold jobs of."""
     servers = {server_of(worker) for worker in workers}

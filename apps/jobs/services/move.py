@@ -60,6 +60,9 @@ def move(
         source, target = job.status, entry.to_state
         require_arrow(job, arrow, target)
         change = {"status": target, **changes, **t.implied(source, target, entry.at)}
+        if job.unique_for and target in t.FINAL:
+            # It keeps its key for a while.
+            del change["unique_key"]
         if arrow == "undo":
             # Even the end has the time that it had.
             change |= changes

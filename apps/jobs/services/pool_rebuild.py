@@ -33,7 +33,8 @@ from apps.jobs.services.move import Move, entry_of, lock_jobs, move
 from apps.jobs.services.pool_status import status_of
 from apps.jobs.services.protection import lock_states
 from apps.jobs.services.rows import read_jobs
-from apps.jobs.services.submit import MAX_AT_ONCE, MAX_ERRORS, submit_many
+from apps.jobs.services.submit import MAX_AT_ONCE, submit_many
+from apps.jobs.services.submit_check import MAX_ERRORS
 from apps.jobs.services.twins import open_twins
 from apps.journal import services as journal
 from apps.journal.models import Source

@@ -6,60 +6,53 @@
         order.save()
         submit("mail", {"to": order.email}, key=f"order-{order.pk}", unique=True)
 
-A rollback removes the job; a commit wakes waiting workers once.
+A rollback removes the job; a commit wakes waiting workers once. `everywhere=True` makes a job for
+each host where a worker is alive that serves the type.
 """
 
 from __future__ import annotations
 
-import difflib
-import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypedDict, Unpack, overload
 
 from django.db import DatabaseError, connection
 
 from apps.common import clock, ids
 from apps.common.db import is_retryable, transactional, written
-from apps.common.errors import Conflict, FieldError, refusal
-from apps.common.json.schema import MAX_COST
-from apps.common.json_rules import MAX_BYTES, check_size
-from apps.common.messages import Message
+from apps.common.errors import Conflict, Invalid
 from apps.common.messages import Message as _
 from apps.common.rows import MAX_LETTERS, insert_values, letters_of
 from apps.jobs import wakeup
 from apps.jobs.conf import conf
-from apps.jobs.handlers import registry
 from apps.jobs.models import Bounds, Job
 from apps.jobs.rules.order import order_key, score_key
 from apps.jobs.rules.submission import (
+    RETURN,
+    RETURNED,
     Submission,
     Submitted,
-    faults,
     shard_of,
-    type_faults,
     unique_key,
 )
-from apps.jobs.rules.transitions import BLOCKED, READY, SCHEDULED
+from apps.jobs.rules.transitions import BLOCKED, READY, SCHEDULED, WAITING
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.admission import admit_after_commit
+from apps.jobs.services.living import hosts_serving
+from apps.jobs.services.on_twin import Wish, change_twins
+from apps.jobs.services.submit_check import PLATFORM, check, texts_of
 from apps.jobs.services.twins import open_twins
 from apps.jobs.services.type_snapshots import type_snapshots
-from apps.jobs.services.types import open_types
 
 __all__ = [
     "MAX_AT_ONCE",
     "Submission",
     "Submitted",
-    "faults_of",
-    "field_errors",
     "submit",
     "submit_many",
 ]
 
 MAX_AT_ONCE = 1000
-MAX_ERRORS = 100
-MAX_NAMED = 20
 
 _COLUMNS = (
     "id",
@@ -82,14 +75,13 @@ _COLUMNS = (
     "created_at",
     "limit_id",
 )
-_ID, _TYPE, _UNIQUE_KEY, _CONTEXT, _STATUS, _LIMIT = map(
-    _COLUMNS.index, ("id", "type", "unique_key", "context", "status", "limit_id")
+_ID, _TYPE, _UNIQUE_KEY, _CONTEXT, _STATUS, _PRIORITY, _LIMIT = map(
+    _COLUMNS.index,
+    ("id", "type", "unique_key", "context", "status", "priority", "limit_id"),
 )
-# Of follow-ups.
-_UNDER = ("parent", "depth")
+# Columns that only some jobs have: follow-ups, those that keep their key, those of one host.
+_UNDER, _KEEPING, _THERE = ("parent", "depth"), ("unique_for",), ("together", "affinity_host")
 Row = tuple[Any, ...]
-# The bounds of the platform's own code.
-PLATFORM = Bounds()
 
 
 class Parent(NamedTuple):
@@ -99,55 +91,70 @@ class Parent(NamedTuple):
     depth: int
 
 
-_FOREIGN_USER = _(
-    "Only jobs of some executors are within reach here; write the name of one of their users as "
-    "user_id."
-)
+class Said(TypedDict, total=False):
+    """What a submission may say, see `Submission`, and who says it."""
 
-_SYSTEM = _("The platform itself submits the jobs of {name!r}; choose another job type.")
-_FOR_CODE = _(
-    "Code enqueues the tasks of {name!r}; choose another job type, or have its queue named in "
-    "OPEN_TASK_QUEUES."
-)
+    key: str
+    run_at: datetime | None
+    delay: timedelta | None
+    priority: int | None
+    max_attempts: int | None
+    unique: bool
+    unique_for: int | None
+    on_twin: str
+    user_id: str
+    stage: str | None
+    route_key: str
+    trace_id: str
 
 
+@overload
+def submit(
+    type: str,
+    context: dict[str, Any] | None = None,
+    *,
+    everywhere: Literal[False] = False,
+    by: str = "",
+    bounds: Bounds | None = None,
+    **said: Unpack[Said],
+) -> Submitted: ...
+@overload
+def submit(
+    type: str,
+    context: dict[str, Any] | None = None,
+    *,
+    everywhere: Literal[True],
+    by: str = "",
+    bounds: Bounds | None = None,
+    **said: Unpack[Said],
+) -> list[Submitted]: ...
 def submit(
     type: str,  # noqa: A002 - the word of the API
     context: dict[str, Any] | None = None,
     *,
-    key: str = "",
-    run_at: datetime | None = None,
-    delay: timedelta | None = None,
-    priority: int | None = None,
-    max_attempts: int | None = None,
-    unique: bool = False,
-    user_id: str = "",
-    stage: str | None = None,
-    route_key: str = "",
-    trace_id: str = "",
+    everywhere: bool = False,
     by: str = "",
     bounds: Bounds | None = None,
-) -> Submitted:
+    **said: Unpack[Said],
+) -> Submitted | list[Submitted]:
     """Make a job of the type; what is left out its type decides. Fields: see `Submission`.
 
     `by` is the caller, who reaches jobs within `bounds` only; without bounds the platform's own
-    code asks. Invalid names every wrong field; the type's schema validates the context.
+    code asks. Invalid names every wrong field; the type's schema validates the context. With
+    `everywhere` a job for each host, as `submit_everywhere`.
     """
-    job = Submission(
-        type=type,
-        key=key,
-        context={} if context is None else context,
-        run_at=run_at,
-        delay=delay,
-        priority=priority,
-        max_attempts=max_attempts,
-        unique=unique,
-        user_id=user_id,
-        stage=stage,
-        route_key=route_key,
-        trace_id=trace_id,
-    )
+    job = Submission(type, {} if context is None else context, **said)
+    if everywhere:
+        return submit_everywhere(job, by=by, bounds=bounds)
     return _submit([job], by=by, bounds=bounds or PLATFORM, path="")[0]
+
+
+def submit_everywhere(
+    job: Submission, *, by: str = "", bounds: Bounds | None = None
+) -> list[Submitted]:
+    """Make the job once for each host with a living worker that serves its type, bound to it; the
+    answers name the hosts. Conflict when there is none."""
+    return _submit([job], by=by, bounds=bounds or PLATFORM, path="", everywhere=True)
 
 
 def submit_many(
@@ -174,6 +181,7 @@ def _submit(
     bounds: Bounds,
     path: str,
     under: Sequence[Parent] = (),
+    everywhere: bool = False,
 ) -> list[Submitted]:
     if not jobs:
         return []
@@ -181,20 +189,31 @@ def _submit(
     known = type_snapshots({job.type for job in jobs})
     if bounds.types is not None:
         known = {name: type_ for name, type_ in known.items() if name in bounds.types}
-    _check(jobs, known, bounds, now, path)
-    contexts = _texts(jobs, path)
+    check(jobs, known, bounds, now, path)
+    contexts = texts_of(jobs, path)
+    hosts: Sequence[str] = ()
+    if everywhere:
+        hosts = _hosts(jobs[0], known[jobs[0].type], now)
+        jobs, contexts = [*jobs] * len(hosts), contexts * len(hosts)
     rows = _rows(jobs, contexts, known, now, by)
+    columns: tuple[str, ...] = _COLUMNS
     if under:
-        rows = [(*row, *parent) for row, parent in zip(rows, under, strict=True)]
+        rows, columns = _with(rows, under), (*columns, *_UNDER)
+    if any(job.unique_for for job in jobs):
+        rows, columns = _with(rows, [(job.unique_for,) for job in jobs]), (*columns, *_KEEPING)
+    if hosts:
+        rows, columns = _with(rows, [(rows[0][_ID], host) for host in hosts]), (*columns, *_THERE)
     if any(row[_UNIQUE_KEY] is not None for row in rows):
-        answers = _insert_unless_open(rows, bounds)
+        answers = _insert_unless_taken(rows, columns, jobs, bounds, now, by)
     else:
-        _insert(rows)
+        _insert(rows, columns)
         answers = [Submitted(row[_ID], True, row[_STATUS]) for row in rows]
+    if hosts:
+        answers = [each._replace(host=host) for each, host in zip(answers, hosts, strict=True)]
     ready = {
         answer.id: job.type
         for job, answer in zip(jobs, answers, strict=True)
-        if answer.created and answer.status == READY
+        if answer.twin != RETURNED and answer.status == READY
     }
     rest = zip(rows, answers, strict=True)
     blocked = [row for row, answer in rest if answer.created and answer.status == BLOCKED]
@@ -206,101 +225,30 @@ def _submit(
     return answers
 
 
-def field_errors(job: Submission, bounds: Bounds) -> list[FieldError]:
-    """Everything that `submit` would refuse, except a context that is too large."""
-    return faults_of([job], bounds)[0]
-
-
-def faults_of(jobs: Sequence[Submission], bounds: Bounds) -> list[list[FieldError]]:
-    """`field_errors` of each."""
-    users, now = _users_of(jobs, bounds), clock.now()
-    known = type_snapshots({job.type for job in jobs}) if jobs else {}
-    if bounds.types is not None:
-        known = {name: type_ for name, type_ in known.items() if name in bounds.types}
-    return [list(_faults(job, known.get(job.type), bounds, users, now)) for job in jobs]
-
-
-# --- validating ---------------------------------------------------------------------------------
-def _check(
-    jobs: Sequence[Submission],
-    known: dict[str, TypeSnapshot],
-    bounds: Bounds,
-    now: datetime,
-    path: str,
-) -> None:
-    """Raise one error that lists what is wrong with the jobs, or with the first of them."""
-    found: list[FieldError] = []
-    cost = 0
-    users = _users_of(jobs, bounds)
-    for position, job in enumerate(jobs):
-        type_ = known.get(job.type)
-        wrong = list(_faults(job, type_, bounds, users, now))
-        if wrong:
-            prefix = path.format(position)
-            found += [FieldError(prefix + e.field, e.code, e.message) for e in wrong]
-            if type_ is not None and type_.checker is not None:
-                cost += type_.checker.cost(job.context)
-            if len(found) >= MAX_ERRORS or cost > MAX_COST:
-                break
-    if found:
-        raise refusal(found[:MAX_ERRORS])
-
-
-def _users_of(jobs: Sequence[Submission], bounds: Bounds) -> set[str] | None:
-    """Those users of the jobs that are within the bounds; None for all."""
-    if bounds.users is None:
-        return None
-    users = bounds.users.among({job.user_id for job in jobs})
-    return users | {""} if bounds.takes_nobodys else users
-
-
-def _faults(
-    job: Submission,
-    type_: TypeSnapshot | None,
-    bounds: Bounds,
-    users: set[str] | None,
-    now: datetime,
-) -> Iterator[FieldError]:
-    if type_ is None:
-        yield unknown_type(job.type, bounds.types)
-    elif bounds is not PLATFORM and registry.is_closed(job.type):
-        message = _SYSTEM if registry.is_system(job.type) else _FOR_CODE
-        yield FieldError("type", "invalid", Message(message, name=job.type))
-    if users is not None and job.user_id not in users:
-        yield FieldError("user_id", "invalid", _FOREIGN_USER)
-    is_context = True
-    for fault in faults(job, now):
-        is_context = is_context and not fault.field.startswith("context")
-        yield fault
-    if type_ is not None:
-        yield from type_faults(job, type_, is_context=is_context)
-
-
-def unknown_type(name: str, bound: Collection[str] | None) -> FieldError:
-    """No such type exists, or the API key may not use it; the message names known ones."""
-    known = list(open_types(bound).values_list("name", flat=True)[: MAX_NAMED + 1])
-    short = name[:80]
-    if near := difflib.get_close_matches(name, known, n=1):
-        message = _("There is no job type {name!r}; did you mean {near}?", name=short, near=near[0])
-    elif known:
-        some = ", ".join([*known[:MAX_NAMED], *(["…"] if len(known) > MAX_NAMED else [])])
-        message = _("There is no job type {name!r}; known are: {known}.", name=short, known=some)
-    else:
-        message = _("There is no job type {name!r}; make one first.", name=short)
-    return FieldError("type", "invalid", message)
-
-
-def _texts(jobs: Sequence[Submission], path: str) -> list[str]:
-    """The contexts as JSON text; TooLarge when one exceeds the limit."""
-    texts = [json.dumps(job.context) for job in jobs]
-    for position, text in enumerate(texts):
-        # Escaped text is never shorter than UTF-8.
-        if len(text) > MAX_BYTES:
-            check_size(jobs[position].context, field=f"{path.format(position)}context")
-    return texts
+# --- the steps ------------------------------------------------------------------------------------
+def _hosts(job: Submission, type_: TypeSnapshot, now: datetime) -> list[str]:
+    """Where a job for everywhere is to run; Invalid for a unique one, Conflict for nowhere."""
+    if job.is_unique(type_):
+        raise Invalid.field(
+            "everywhere", _("A job for each host is not unique; leave one of both out.")
+        )
+    hosts = hosts_serving(type_, now)
+    if not hosts:
+        raise Conflict(
+            _(
+                "No worker is alive that serves {type} on a host with a name; start one, or submit "
+                "it without everywhere.",
+                type=type_.name,
+            )
+        )
+    return hosts
 
 
 # --- writing ------------------------------------------------------------------------------------
+def _with(rows: Sequence[Row], more: Sequence[Row]) -> list[Row]:
+    return [(*row, *values) for row, values in zip(rows, more, strict=True)]
+
+
 def _rows(
     jobs: Sequence[Submission],
     contexts: list[str],
@@ -363,32 +311,36 @@ def _run_at(job: Submission, now: datetime) -> datetime:
     return now + job.delay if job.delay else now
 
 
-def _insert(rows: list[Row]) -> None:
+def _insert(rows: list[Row], columns: tuple[str, ...]) -> None:
     """All rows or none; one statement needs no transaction of its own for that."""
     if len(rows) > MAX_AT_ONCE or letters_of(row[_CONTEXT] for row in rows) > MAX_LETTERS:
-        _insert_together(rows)
+        _insert_together(rows, columns)
         return
     try:
-        insert_values(Job, _columns_of(rows), rows)
+        insert_values(Job, columns, rows)
     except DatabaseError as error:
         if connection.in_atomic_block or not is_retryable(error):
             raise
-        _insert_together(rows)
+        _insert_together(rows, columns)
 
 
 @transactional
-def _insert_together(rows: list[Row]) -> None:
+def _insert_together(rows: list[Row], columns: tuple[str, ...]) -> None:
     for start in range(0, len(rows), MAX_AT_ONCE):
-        insert_values(Job, _columns_of(rows), rows[start : start + MAX_AT_ONCE])
-
-
-def _columns_of(rows: Sequence[Row]) -> tuple[str, ...]:
-    return _COLUMNS if not rows or len(rows[0]) == len(_COLUMNS) else (*_COLUMNS, *_UNDER)
+        insert_values(Job, columns, rows[start : start + MAX_AT_ONCE])
 
 
 @transactional
-def _insert_unless_open(rows: list[Row], bounds: Bounds) -> list[Submitted]:
-    """Insert all rows but those with an open twin, in the table or before them in the list.
+def _insert_unless_taken(
+    rows: list[Row],
+    columns: tuple[str, ...],
+    jobs: Sequence[Submission],
+    bounds: Bounds,
+    now: datetime,
+    by: str,
+) -> list[Submitted]:
+    """Insert all rows but those whose key another job has, in the table or before them in the
+    list, which does with it what is wished.
 
     No statement fails for it, so nothing spoils the caller's transaction.
     """
@@ -399,14 +351,27 @@ def _insert_unless_open(rows: list[Row], bounds: Bounds) -> list[Submitted]:
     twins = open_twins(first)
     _require_within(bounds, [twin.id for twin in twins.values()])
     fresh = [row for key, row in first.items() if key not in twins]
-    _insert_together(fresh + [row for row in rows if row[_UNIQUE_KEY] is None])
+    _insert_together(fresh + [row for row in rows if row[_UNIQUE_KEY] is None], columns)
     twins |= {row[_UNIQUE_KEY]: Submitted(row[_ID], False, row[_STATUS]) for row in fresh}
     answers = []
-    for row in rows:
+    wishes = []
+    for job, row in zip(jobs, rows, strict=True):
         created = Submitted(row[_ID], True, row[_STATUS])
         twin = twins.get(row[_UNIQUE_KEY], created)
-        answers.append(created if twin.id == created.id else twin)
-    return answers
+        if twin.id == created.id:
+            answers.append(created)
+            continue
+        answers.append(twin._replace(twin=RETURNED))
+        # Of one that runs no lock is asked for: its worker may have it, and wait for that of a key.
+        if job.on_twin != RETURN and twin.status in WAITING:
+            wishes.append(Wish(twin.id, job, row[_PRIORITY], _run_at(job, now)))
+    done = change_twins(wishes, now, by) if wishes else {}
+    return [
+        each._replace(status=done[each.id][0], twin=done[each.id][1])
+        if not each.created and each.id in done
+        else each
+        for each in answers
+    ]
 
 
 def _require_within(bounds: Bounds, twins: Sequence[int]) -> None:

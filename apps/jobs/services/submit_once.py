@@ -9,20 +9,26 @@ from django.db import IntegrityError
 from apps.common.db import transactional
 from apps.jobs.models import Bounds
 from apps.jobs.services.request import Request
-from apps.jobs.services.submit import Submission, Submitted, submit_many
+from apps.jobs.services.submit import Submission, Submitted, submit_everywhere, submit_many
 
 
 def submit_once(
-    jobs: Sequence[Submission], *, request: Request, by: str, bounds: Bounds
+    jobs: Sequence[Submission],
+    *,
+    request: Request,
+    by: str,
+    bounds: Bounds,
+    everywhere: bool = False,
 ) -> list[Submitted]:
-    """As `submit_many`; a repeat gets the first answer, whatever has become of the jobs.
+    """As `submit_many`, or `submit_everywhere` of one; a repeat gets the first answer, whatever has
+    become of the jobs.
 
     ReplayConflict when a request with this id asked for something else.
     """
     earlier = request.earlier()
     if earlier is None:
         try:
-            return _submit(jobs, request, by, bounds)
+            return _submit(jobs, request, by, bounds, everywhere)
         except IntegrityError:
             # The same request came twice at once, and the other one was faster.
             earlier = request.earlier()
@@ -33,8 +39,11 @@ def submit_once(
 
 @transactional
 def _submit(
-    jobs: Sequence[Submission], request: Request, by: str, bounds: Bounds
+    jobs: Sequence[Submission], request: Request, by: str, bounds: Bounds, everywhere: bool
 ) -> list[Submitted]:
-    made = submit_many(jobs, by=by, bounds=bounds)
+    if everywhere:
+        made = submit_everywhere(jobs[0], by=by, bounds=bounds)
+    else:
+        made = submit_many(jobs, by=by, bounds=bounds)
     request.keep_answer(made)
     return made

@@ -15,7 +15,8 @@ from apps.common.messages import Message as _
 from apps.common.zones import parse_zone
 from apps.dispatch.rules.recurrence import parse_rule, require_due
 from apps.jobs.models import Bounds
-from apps.jobs.services.submit import Submission, field_errors
+from apps.jobs.services.submit import Submission
+from apps.jobs.services.submit_check import field_errors
 from apps.journal.services.edit import choice_faults
 from apps.schedules.models import Schedule
 from apps.schedules.rules import limits

@@ -54,7 +54,8 @@ def test_one_job_is_brought_in(api: ContractClient) -> None:
 
     job = Job.objects.get()
     assert answer.status_code == 201
-    assert answer.json() == {"id": str(job.pk), "created": True, "status": "scheduled"}
+    made = {"id": str(job.pk), "created": True, "status": "scheduled", "twin": ""}
+    assert answer.json() == made
     assert (job.context, job.run_at) == ({"to": "ä"}, clock.now() + timedelta(seconds=60))
     assert job.submitted_by.startswith("key:")
 
@@ -70,7 +71,11 @@ def test_repeated_request_gets_the_first_answer(
         "gone": lambda: Job.objects.all().delete(),
     }
     twins = {"type": "mail", "key": "a", "unique": True}
+    factories.job_type("reload", handler="echo")
+    # Alive for as long as the test goes on.
+    factories.worker(types=["reload"], last_heartbeat_at=clock.now() + timedelta(days=1))
     bodies: tuple[dict[str, Any], ...] = (
+        {"type": "reload", "everywhere": True},
         {"type": "mail", "delay": 60, "context": {"to": "ä"}},
         {**twins, "run_at": "2026-03-02T10:00:00Z"},
         {"jobs": [{"type": "mail"}, {**twins, "delay": 5}, {**twins, "delay": 6}]},
@@ -100,18 +105,46 @@ def test_refused_request_may_be_repeated_when_it_is_mended(api: ContractClient) 
     assert api.post(JOBS, asked).status_code == 400
     factories.job_type("fax")
     assert api.post(JOBS, asked).json()["created"]
-    assert Hold.objects.get().answer == [[Job.objects.get().pk, True, "ready"]]
+    assert Hold.objects.get().answer == [[Job.objects.get().pk, True, "ready", "", ""]]
 
 
-def test_open_twin_is_answered_200(api: ContractClient) -> None:
-    """S1.4: its id, and that nothing was created."""
-    body = {"type": "mail", "key": "order-1", "unique": True}
-    first = api.post(JOBS, body)
+def test_taken_key_is_answered_200(api: ContractClient) -> None:
+    """S1.4: its id, that nothing was created, and what was done to the job that has it; alone as in
+    a list."""
+    body = {"type": "mail", "key": "order-1", "unique": True, "unique_for": 60, "delay": 60}
+    first = api.post(JOBS, body).json()["id"]
+    for wish, delay, done in (
+        ("return", 90, "returned"),
+        ("later", 120, "moved"),
+        ("later", 90, "returned"),
+        ("replace", 90, "replaced"),
+    ):
+        for is_many in (False, True):
+            wished = {**body, "on_twin": wish, "delay": delay + is_many, "context": {"of": wish}}
+            answer = api.post(JOBS, {"jobs": [wished]} if is_many else wished)
+            [said] = answer.json()["jobs"] if is_many else [answer.json()]
+            assert answer.status_code == 200
+            assert said == {"id": first, "created": False, "status": "scheduled", "twin": done}
+    assert Job.objects.get().context == {"of": "replace"}
+    Job.objects.update(status="succeeded", finished_at=clock.now())
+    assert api.post(JOBS, body).json()["status"] == "succeeded"
 
-    second = api.post(JOBS, body)
 
-    assert (first.status_code, second.status_code) == (201, 200)
-    assert second.json() == {"id": first.json()["id"], "created": False, "status": "ready"}
+def test_job_for_each_host_is_answered_with_them(api: ContractClient) -> None:
+    factories.job_type("reload", handler="echo")
+    refused = api.post(JOBS, {"type": "reload", "everywhere": True})
+    assert (refused.status_code, refused.json()["code"]) == (409, "conflict")
+    for name in ("host-b:1", "host-a:1"):
+        factories.worker(name, types=["reload"])
+
+    answer = api.post(JOBS, {"type": "reload", "everywhere": True})
+
+    made = answer.json()["jobs"]
+    assert (answer.status_code, [each["host"] for each in made]) == (201, ["host-a", "host-b"])
+    listed = api.get(f"{JOBS}?together={made[0]['id']}").json()["results"]
+    assert [each["id"] for each in listed] == [made[1]["id"], made[0]["id"]]
+    assert {each["together"] for each in listed} == {made[0]["id"]}
+    assert api.post(JOBS, {"jobs": [{"type": "reload", "everywhere": True}]}).status_code == 400
 
 
 def test_batch_answers_in_order(api: ContractClient) -> None:

@@ -336,3 +336,50 @@ def test_edits_of_one_version_save_once(racers: Any) -> None:
     [kept] = [each for each in race.results if each is not None]
     after = Job.objects.get()
     assert (after.priority, after.context, after.version) == (kept, {"by": kept}, 2)
+
+
+def test_replacing_submissions_and_a_hold_lose_nothing(racers: Any) -> None:
+    """Of two that replace one is last; a worker gets the whole of what was there when it held."""
+    job_type()
+    for number in range(10):
+        named: dict[str, Any] = {"key": f"k{number}", "unique": True, "on_twin": "replace"}
+        first = submit("mail", {"by": 0}, **named)
+
+        def replaced(by: int, named: Any = named) -> Any:
+            return submit("mail", {"by": by}, priority=by, **named)
+
+        race = racers([lambda: replaced(1), lambda: replaced(2), take])
+
+        *answers, held = race.results
+        twin = row(first.id)
+        done = [by for by, answer in enumerate(answers, 1) if answer.twin == "replaced"]
+        assert {answer.id for answer in answers} == {first.id}
+        assert twin.version == 1 + len(held) + len(done)
+        assert twin.priority == twin.context["by"]
+        assert twin.context["by"] in (done or [0])
+        for each in held:
+            assert each.context == twin.context
+        if not held:
+            held = take()
+        assert [end(each) for each in held] == ["succeeded"]
+
+
+def test_key_is_kept_or_free_but_never_lost_while_it_ends(racers: Any) -> None:
+    """A submission meets the job as it runs or as it keeps its key, not in between."""
+    job_type()
+    for number in range(10):
+        named: dict[str, Any] = {"key": f"k{number}", "unique": True, "unique_for": 60}
+        first = submit("mail", **named)
+        [held] = [each for each in take() if each.id == first.id]
+
+        race = racers([lambda held=held: end(held), lambda named=named: submit("mail", **named)])
+
+        ended, answer = race.results
+        assert (ended, answer.id, answer.twin) == ("succeeded", first.id, "returned")
+        assert row(first.id).unique_key == unique_key("mail", f"k{number}")
+        # Once the time is over, one of those who want the key at once gets it.
+        over = clock.now() - timedelta(seconds=61)
+        Job.objects.filter(pk=first.id).update(finished_at=over)
+        race = racers([lambda named=named: submit("mail", **named)] * 4)
+        assert sorted(each.created for each in race.results) == [False, False, False, True]
+        assert len({each.id for each in race.results}) == 1

@@ -51,7 +51,7 @@ def test_a_job_takes_what_its_type_decides(mail: Any) -> None:
     """S1.1, S1.3: nothing but the type is needed, and it writes no journal entry."""
     submitted = submit("mail")
     job = Job.objects.get()
-    assert submitted == (job.pk, True, "ready")
+    assert submitted == (job.pk, True, "ready", "", "")
     assert (job.status, job.attempts, job.max_attempts, job.holds) == ("ready", 0, 3, 0)
     assert (job.priority, job.stage, job.context, job.version) == (0, "", {}, 1)
     assert (job.run_at, job.expected_at, job.created_at) == (NOW, NOW, NOW)
@@ -230,7 +230,7 @@ def test_the_open_twin_is_returned(mail: Any) -> None:
     """S1.4, S1.21, I35: with its status, and its context untouched."""
     first = submit("mail", {"n": 1}, key="order-1", unique=True, delay=timedelta(hours=1))
     second = submit("mail", {"n": 2}, key="order-1", unique=True)
-    assert (first.created, second) == (True, (first.id, False, "scheduled"))
+    assert (first.created, second) == (True, (first.id, False, "scheduled", "returned", ""))
     assert Job.objects.get().context == {"n": 1}
 
 
@@ -253,7 +253,7 @@ def test_twins_in_one_batch(mail: Any) -> None:
     assert [answer.created for answer in answers] == [True, True, False, True, False, False, False]
     assert answers[2].id == answers[6].id == answers[0].id
     assert answers[5].id == answers[1].id
-    assert answers[4] == (there.id, False, "ready")
+    assert answers[4] == (there.id, False, "ready", "returned", "")
     assert Job.objects.count() == 4
 
 

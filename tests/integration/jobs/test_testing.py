@@ -147,6 +147,10 @@ def test_the_client_for_tests_as_the_readme_shows_it() -> None:
         False,
         first.id,
     )
+    for wish, done in (("later", "moved"), ("replace", "replaced")):
+        assert client.submit("mail", key="a", unique=True, on_twin=wish, delay=9).twin == done
+        assert client.submitted("mail")[0]["delay"] == 9
+    assert client.submit_everywhere("reload")[0].created
     assert client.perform(worker, "video", {"url": "/"}) == {
         "outcome": "succeeded",
         "result": {"seconds": 9},

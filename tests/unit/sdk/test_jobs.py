@@ -87,6 +87,24 @@ def test_submit_says_what_was_given_and_no_more(stub: Stub, client: sdk.Client) 
     ]
 
 
+def test_what_was_done_to_the_twin_and_where_each_runs_is_told(
+    stub: Stub, client: sdk.Client
+) -> None:
+    stub.behaves(says(200, {**MADE, "created": False, "twin": "moved"}))
+    moved = client.submit(
+        "mail", key="a", unique=True, unique_for=timedelta(minutes=1), on_twin="later", delay=5
+    )
+    assert (moved.created, moved.twin) == (False, "moved")
+    said = {"unique": True, "unique_for": 60, "on_twin": "later", "delay": 5}
+    assert stub.seen[-1].body.items() >= said.items()
+
+    stub.behaves(says(201, {"jobs": [{**MADE, "twin": "", "host": "host-a"}]}))
+    [there] = client.submit_everywhere("reload", priority=3)
+    assert (there.host, there.created) == ("host-a", True)
+    said = {"type": "reload", "context": {}, "priority": 3, "everywhere": True}
+    assert stub.seen[-1].body.items() >= said.items()
+
+
 def test_id_that_is_no_string_is_refused(stub: Stub, client: sdk.Client) -> None:
     with pytest.raises(TypeError, match=r"id is a string, .* not 5"):
         client.job(5)  # type: ignore[arg-type]

@@ -1,0 +1,210 @@
+"""How long a key stays taken, what a submission does to the job that has it, and a job for each
+host."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from apps.common.errors import Conflict, Invalid
+from apps.jobs.admin.job_panels import together_panels
+from apps.jobs.models import ArchivedJob, Job
+from apps.jobs.rules import reasons
+from apps.jobs.services import control
+from apps.jobs.services.archive import archive_ended
+from apps.jobs.services.job_filters import JobFilters
+from apps.jobs.services.submit import Submission, submit, submit_many
+from tests import factories
+from tests.frozen import FrozenClock
+from tests.jobs import HERE, THERE, end, job_type, last_entry, row, take
+from tests.statements import sent_by
+
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
+
+HOUR = timedelta(hours=1)
+UNIQUE: dict[str, Any] = {"key": "a", "unique": True}
+
+
+# --- for a while after the end ------------------------------------------------------------------
+def test_key_stays_taken_for_a_while_after_any_end(
+    mail: FrozenClock, subtests: pytest.Subtests
+) -> None:
+    ways: dict[str, Any] = {
+        "succeeded": lambda _: end(take()[0]),
+        "failed": lambda _: end(take()[0], "failed", error="broke"),
+        "cancelled": lambda n: control.cancel(job=row(n), actor="admin:olga", reason="x"),
+    }
+    for status, ends in ways.items():
+        with subtests.test(status):
+            first = submit("mail", key=status, unique=True, unique_for=60, max_attempts=1)
+            ends(first.id)
+            mail.advance(seconds=59.9)
+            twin = submit("mail", key=status, unique=True)
+            assert twin == (first.id, False, status, "returned", "")
+            mail.advance(seconds=0.1)
+            again = submit("mail", key=status, unique=True)
+            assert again.created
+            end(take()[0])
+            assert row(first.id).unique_key is None
+
+
+def test_without_it_a_key_is_free_at_once(mail: FrozenClock) -> None:
+    submit("mail", **UNIQUE)
+    end(take()[0])
+    assert submit("mail", **UNIQUE).created
+
+
+def test_retry_beside_a_kept_key_says_who_has_it(mail: FrozenClock) -> None:
+    old = submit("mail", **UNIQUE)
+    end(take()[0])
+    kept = submit("mail", **UNIQUE, unique_for=60)
+    end(take()[0])
+
+    with pytest.raises(Conflict, match=rf"Job {kept.id}.* has ended and keeps its key"):
+        control.retry(job=row(old.id), actor="admin:olga")
+    again = control.retry(job=row(kept.id), actor="admin:olga")
+    assert (again.status, again.unique_key) == ("ready", "mail|a")
+    end(take()[0])
+    mail.advance(seconds=60)
+    assert control.retry(job=row(old.id), actor="admin:olga").status == "ready"
+
+
+def test_archive_has_no_key_and_still_knows_for_how_long_it_was(mail: FrozenClock) -> None:
+    week = 7 * 86_400
+    first = submit("mail", **UNIQUE, unique_for=week)
+    end(take()[0])
+    mail.advance(seconds=week + 1)
+    archive_ended(until=mail.instant + HOUR)
+    assert ArchivedJob.objects.get(pk=first.id).unique_for == week
+    assert submit("mail", **UNIQUE).created
+
+
+# --- what becomes of the twin -------------------------------------------------------------------
+def test_waiting_twin_is_replaced_or_moved(mail: FrozenClock, subtests: pytest.Subtests) -> None:
+    at = mail.instant
+    cases: tuple[tuple[str, Any, dict[str, Any], tuple[Any, ...]], ...] = (
+        # what the twin had, what is said of the new one, what the twin has then
+        ("return", HOUR, {"delay": HOUR / 2}, ("returned", {"n": 1}, 5, HOUR, 1)),
+        ("replace", HOUR, {"delay": HOUR / 2}, ("replaced", {"n": 2}, 0, HOUR / 2, 2)),
+        ("replace", HOUR, {"priority": 7}, ("replaced", {"n": 2}, 7, None, 2)),
+        ("replace", None, {}, ("replaced", {"n": 2}, 0, None, 2)),
+        ("replace", None, {"delay": HOUR}, ("replaced", {"n": 2}, 0, HOUR, 2)),
+        ("later", HOUR, {"delay": 2 * HOUR, "priority": 9}, ("moved", {"n": 1}, 5, 2 * HOUR, 2)),
+        ("later", None, {"delay": HOUR}, ("moved", {"n": 1}, 5, HOUR, 2)),
+        ("later", HOUR, {"delay": HOUR / 2}, ("returned", {"n": 1}, 5, HOUR, 1)),
+        ("later", None, {}, ("returned", {"n": 1}, 5, None, 1)),
+    )
+    for number, (wish, waits, said, expected) in enumerate(cases):
+        with subtests.test(wish=wish, waits=waits, said=said):
+            named: dict[str, Any] = {"key": f"k{number}", "unique": True}
+            first = submit("mail", {"n": 1}, **named, delay=waits, priority=5)
+            answer = submit("mail", {"n": 2}, **named, **said, on_twin=wish, by="key:shop")
+            twin = row(first.id)
+            word, context, priority, waits_then, version = expected
+            status = "scheduled" if waits_then else "ready"
+            assert answer == (first.id, False, status, word, "")
+            assert (twin.context, twin.priority, twin.status) == (context, priority, status)
+            assert twin.run_at == at + (waits_then or timedelta(0))
+            assert (twin.expected_at, twin.version) == (twin.run_at, version)
+            if version > 1:
+                entry = last_entry(first.id)
+                said_why = {"replaced": reasons.REPLACED, "moved": reasons.MOVED}[word]
+                assert (entry.event, entry.actor, entry.reason) == ("edited", "key:shop", said_why)
+    assert Job.objects.count() == len(cases)
+
+
+def test_due_twin_keeps_its_place_when_it_is_replaced(mail: FrozenClock) -> None:
+    """Whoever replaces again and again would starve it else."""
+    first = submit("mail", **UNIQUE)
+    place = row(first.id).order_key
+    mail.advance(seconds=5)
+    submit("mail", {"n": 2}, **UNIQUE, on_twin="replace")
+    assert (row(first.id).order_key, row(first.id).context) == (place, {"n": 2})
+    # The same once more is no change.
+    assert submit("mail", {"n": 2}, **UNIQUE, on_twin="replace").twin == "replaced"
+    assert row(first.id).version == 2
+
+
+def test_twin_that_runs_or_has_ended_is_left_alone(mail: FrozenClock) -> None:
+    for wish in ("replace", "later"):
+        first = submit("mail", {"n": 1}, **UNIQUE, unique_for=60)
+        [held] = take()
+        for status in ("running", "succeeded"):
+            answer = submit("mail", {"n": 2}, **UNIQUE, on_twin=wish, delay=HOUR)
+            assert answer == (first.id, False, status, "returned", "")
+            assert row(first.id).context == {"n": 1}
+            if status == "running":
+                end(held)
+        mail.advance(seconds=60)
+
+
+def test_many_at_once_in_their_order_by_few_statements(mail: FrozenClock) -> None:
+    def some(count: int) -> list[Submission]:
+        return [
+            Submission("mail", {"n": n}, key=f"k{n % count}", unique=True, on_twin="replace")
+            for n in range(2 * count)
+        ]
+
+    made = submit_many(some(3))
+    assert [each.twin for each in made] == ["", "", "", *["replaced"] * 3]
+    assert [row(each.id).context for each in made[:3]] == [{"n": 3}, {"n": 4}, {"n": 5}]
+    submit_many(some(60))  # the locks of new keys are made once
+    few, many = (len(sent_by(lambda n=n: submit_many(some(n)))) for n in (4, 60))
+    assert few == many
+
+
+def test_what_makes_no_sense_is_refused(mail: FrozenClock, subtests: pytest.Subtests) -> None:
+    job_type("pool", pool=True)
+    for type_, said, field in (
+        ("mail", {"unique_for": 60}, "unique_for"),
+        ("mail", {"on_twin": "later"}, "on_twin"),
+        ("mail", {**UNIQUE, "on_twin": "sooner"}, "on_twin"),
+        ("mail", {**UNIQUE, "unique_for": 0}, "unique_for"),
+        ("mail", {**UNIQUE, "unique_for": 7 * 86_400 + 1}, "unique_for"),
+        ("mail", {**UNIQUE, "unique_for": True}, "unique_for"),
+        ("pool", {"key": "a", "unique_for": 60}, "unique_for"),
+    ):
+        with subtests.test(type=type_, said=said), pytest.raises(Invalid) as caught:
+            submit(type_, **said)
+        assert [each.field for each in caught.value.errors] == [field]
+    assert not Job.objects.exists()
+
+
+# --- everywhere ---------------------------------------------------------------------------------
+def test_each_living_host_that_serves_the_type_gets_a_job(mail: FrozenClock) -> None:
+    job_type("mail", handler="mail")
+    for name in ("host-b:1", "host-a:1", "host-a:2"):
+        factories.worker(name)
+    factories.worker("host-c:1", types=["other"])
+    factories.worker("host-d:1", last_heartbeat_at=mail.instant - HOUR)
+    factories.worker("x:1", host="")
+
+    made = submit("mail", {"all": True}, key="reload", everywhere=True, by="key:shop")
+
+    assert [(each.host, each.created) for each in made] == [("host-a", True), ("host-b", True)]
+    rows = [row(each.id) for each in made]
+    assert {each.together for each in rows} == {made[0].id}
+    assert [each.affinity_host for each in rows] == ["host-a", "host-b"]
+    submit("mail", key="reload")
+    assert sorted(each.affinity_host for each in Job.objects.all()) == ["", "host-a", "host-b"]
+    assert made[1].id in {each.id for each in take(by=THERE)}
+    assert [each.id for each in take(by=HERE)] == [made[0].id]
+    # The page and the list show them as one group, found by the primary key.
+    panel = str(together_panels(row(made[0].id), Job.objects.all())[0].body)
+    assert panel.count("host-a") == panel.count("host-b") == 1
+    narrowed = JobFilters.narrow(Job.objects.all(), JobFilters.read({"together": made[0].id}))
+    assert set(narrowed.values_list("pk", flat=True)) == {each.id for each in made}
+
+
+def test_nowhere_and_unique_are_refused(mail: FrozenClock) -> None:
+    job_type("mail", handler="mail")
+    with pytest.raises(Conflict, match="No worker is alive that serves mail"):
+        submit("mail", everywhere=True)
+    factories.worker()
+    with pytest.raises(Invalid, match="A job for each host is not unique"):
+        submit("mail", **UNIQUE, everywhere=True)
+    with pytest.raises(Invalid, match="There is no job type"):
+        submit("unheard-of", everywhere=True)
+    assert not Job.objects.exists()
