@@ -131,10 +131,8 @@ MODELS = {
     "jobs/archivedjob/": Rights(
         VIEWER,
         others={
-            "retry": OPERATOR,
-            "retry_on_host": OPERATOR,
-            "export/": VIEWER,
-            "<int:pk>/log/": OPERATOR,
+            **{"retry": OPERATOR, "retry_on_host": OPERATOR, "export/": VIEWER},
+            **{"<int:pk>/log/": OPERATOR, "<int:pk>/retry/": OPERATOR},
         },
     ),
     "jobs/job/": Rights(
@@ -144,7 +142,7 @@ MODELS = {
             **{"retry": OPERATOR, "run_now": OPERATOR, "cancel": OPERATOR},
             **{"retry_on_host": OPERATOR, "force_cancel": CONFIGURER, "mark_done": CONFIGURER},
             **{"<int:pk>/edit/": OPERATOR, "group/<slug:name>/": OPERATOR, "export/": VIEWER},
-            **{"<int:pk>/live/": VIEWER, "<int:pk>/log/": OPERATOR},
+            **{"<int:pk>/live/": VIEWER, "<int:pk>/log/": OPERATOR, "<int:pk>/retry/": OPERATOR},
         },
     ),
     "jobs/jobtype/": Rights(

@@ -8,6 +8,8 @@ from typing import Any, ClassVar
 from django.db.models import QuerySet
 from django.db.models.functions import Left
 from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.functional import Promise
 from django.utils.safestring import SafeString
 from django.utils.timezone import get_current_timezone
 from django.utils.translation import gettext_lazy as _
@@ -16,8 +18,8 @@ from django.utils.translation import ngettext_lazy
 from apps.common import clock
 from apps.common.admin import ReasonAction, ServiceModelAdmin
 from apps.common.admin.actions import CustomUrls
-from apps.common.admin.base import Panel, PlatformModelAdmin
-from apps.common.admin.buttons import row_button
+from apps.common.admin.base import Panel
+from apps.common.admin.buttons import Button, row_button
 from apps.common.admin.changelist import tidy_search
 from apps.common.admin.keyset import KeysetAdmin
 from apps.common.admin.result_words import result_words
@@ -26,11 +28,19 @@ from apps.common.admin.timeline import Moment
 from apps.common.admin.two_tables import TwoTablesAdmin
 from apps.common.filtering import RowFilter
 from apps.jobs.admin import job_columns, job_fields, job_log, job_panels
+from apps.jobs.admin.job_edit import may_retry_with
 from apps.jobs.admin.job_forms import HostForm
+from apps.jobs.handlers import registry
 from apps.jobs.models import AnyJob, bounds_of
 from apps.jobs.rules import transitions, verbs
 from apps.jobs.services import control, find
 from apps.jobs.services.job_filters import JobFilters
+
+RETRY_WITH, AGAIN = _("Retry with another context…"), _("Submit again…")
+
+
+def _button(url: str, text: str | Promise, icon: str) -> Button:
+    return Button(url=url, text=text, icon=icon, is_dangerous=False)
 
 
 def may(arrow: str) -> Any:
@@ -40,19 +50,6 @@ def may(arrow: str) -> Any:
 
 def _wanted(given: Mapping[str, str]) -> RowFilter:
     return JobFilters.read_address(given, get_current_timezone())
-
-
-class RightsOfJobs(PlatformModelAdmin):
-    """Rows beside jobs: who may see and operate jobs may do the same here, and nobody adds one."""
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return self._has_own_permission(request, "view_job")
-
-    def has_operate_permission(self, request: HttpRequest, obj: object = None) -> bool:
-        return self._has_own_permission(request, "operate_job")
 
 
 class AnyJobAdmin(RowPageAdmin, TwoTablesAdmin, ServiceModelAdmin, KeysetAdmin):
@@ -117,6 +114,17 @@ class AnyJobAdmin(RowPageAdmin, TwoTablesAdmin, ServiceModelAdmin, KeysetAdmin):
         return row_button(self, request, "retry", row)
 
     # --- the page ---------------------------------------------------------------------------------
+    def buttons(self, request: HttpRequest, row: AnyJob) -> list[Button]:
+        found = super().buttons(request, row)
+        is_closed = registry.is_closed(row.type)
+        if transitions.is_legal("retry", row.status) and not is_closed:
+            if may_retry_with(self, request):
+                found.append(_button(self.url("retry_with", row.pk), RETRY_WITH, "edit_note"))
+        if self._has_own_permission(request, "add_job") and row.is_final and not is_closed:
+            url = f"{reverse('admin:jobs_job_add')}?again={row.pk}"
+            found.append(_button(url, AGAIN, "content_copy"))
+        return found
+
     def top_panels(self, request: HttpRequest, row: AnyJob) -> list[Panel]:
         shows_payload = self.has_payload_permission(request, row)
         log = job_log.panel(row, self.url("log", row.pk)) if shows_payload else None

@@ -9,8 +9,10 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from apps.jobs.admin import job_columns
-from apps.jobs.admin.any_job import AnyJobAdmin, RightsOfJobs
+from apps.jobs.admin.any_job import AnyJobAdmin
 from apps.jobs.admin.filters import ARCHIVED_FILTERS
+from apps.jobs.admin.job_edit import retry_view
+from apps.jobs.admin.rights import RightsOfJobs
 from apps.jobs.models import ArchivedJob, Job
 
 
@@ -31,6 +33,7 @@ class ArchivedJobAdmin(RightsOfJobs, AnyJobAdmin):
     )
     export_columns = (*job_columns.EXPORTED, ("archived_at", "archived_at"))
     list_filter = ARCHIVED_FILTERS
+    custom_urls = (("<int:pk>/retry/", "jobs_archivedjob_retry_with", retry_view),)
     actions = ("retry", "retry_on_host")
 
     def list_actions(self, request: HttpRequest, found: dict[str, Any]) -> dict[str, Any]:

@@ -24,8 +24,8 @@ from apps.common.admin.timeline import Moment
 from apps.common.errors import PlatformError
 from apps.common.filtersets import Key, RowFilters
 from apps.common.masking import redact
-from apps.jobs.admin.any_job import RightsOfJobs
 from apps.jobs.admin.job_edit import ONLY_SAVE
+from apps.jobs.admin.rights import RightsOfJobs
 from apps.jobs.models import InboxRow
 from apps.jobs.services import inbox
 from apps.journal.admin.entries import latest_moments

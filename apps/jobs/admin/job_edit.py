@@ -7,11 +7,13 @@ from typing import Any
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
 from django.utils.translation import gettext
 
-from apps.common.admin import ServiceModelAdmin
+from apps.common.admin import ServiceForm, ServiceModelAdmin
 from apps.common.admin.service import changed_words
-from apps.jobs.admin.job_forms import JobEditForm
+from apps.jobs.admin.job_forms import JobEditForm, JobRetryForm
+from apps.jobs.admin.rights import RightsOfJobs
 from apps.jobs.models import Job
 from apps.jobs.rules import transitions
 from apps.jobs.services import control
@@ -37,10 +39,29 @@ def edit_view(request: HttpRequest, *, model_admin: Any, pk: int) -> Any:
     return page.changeform_view(request, str(pk), "", {"title": gettext("Edit"), **ONLY_SAVE})
 
 
+def retry_view(request: HttpRequest, *, model_admin: Any, pk: int) -> Any:
+    """The page that runs a job again, live or archived, with another context."""
+    row = model_admin.get_object(request, str(pk))
+    if row is None:
+        return model_admin.no_such_row(request)
+    if not may_retry_with(model_admin, request):
+        raise PermissionDenied
+    page = JobRetryAdmin(model_admin.model, model_admin.admin_site)
+    title = gettext("Retry with another context")
+    return page.changeform_view(request, str(pk), "", {"title": title, **ONLY_SAVE})
+
+
+def may_retry_with(model_admin: Any, request: HttpRequest) -> bool:
+    """Who changes a context has to see it."""
+    return bool(
+        model_admin.has_operate_permission(request) and model_admin.has_payload_permission(request)
+    )
+
+
 class JobEditAdmin(ServiceModelAdmin):
     """Not registered: `edit_view` shows its form."""
 
-    form = JobEditForm
+    form: type[ServiceForm] = JobEditForm
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return self.has_operate_permission(request, obj)
@@ -72,4 +93,19 @@ class JobEditAdmin(ServiceModelAdmin):
         return changed
 
     def response_change(self, request: HttpRequest, obj: Any) -> HttpResponse:
-        return HttpResponseRedirect(self.change_url(obj.pk))
+        return HttpResponseRedirect(reverse("admin:jobs_job_change", args=[obj.pk]))
+
+
+class JobRetryAdmin(RightsOfJobs, JobEditAdmin):
+    """Not registered: `retry_view` shows its form."""
+
+    form = JobRetryForm
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        return [(None, {"fields": ["context", "reason"]})]
+
+    def update(self, request: HttpRequest, row: Any, form: Any, *, version: int, actor: str) -> Job:
+        given = form.cleaned_data
+        job = control.retry(job=row, actor=actor, reason=given["reason"], context=given["context"])
+        self.message_user(request, gettext("Job %d runs again.") % row.pk, messages.SUCCESS)
+        return job

@@ -22,13 +22,15 @@ from apps.common.admin.schema_form import SchemaForm
 from apps.common.errors import FieldError
 from apps.common.json.schema import check_params
 from apps.jobs.admin.type_choice import offer_types
-from apps.jobs.models import Bounds, Job, JobType
+from apps.jobs.models import AnyJob, Bounds, Job, JobType
 from apps.jobs.services.acts import edit_faults
 from apps.jobs.services.living import hosts
 from apps.jobs.services.submit import Submission
 from apps.jobs.services.submit_check import field_errors
 from apps.jobs.services.types import open_types
 
+# What a form takes over of an earlier job, beside its context.
+AGAIN = ("type", "key", "is_unique", "unique_for", "user_id", "priority", "max_attempts")
 # Names of the service's fields that the form calls otherwise.
 _FIELDS = {"unique": "is_unique"}
 
@@ -37,6 +39,9 @@ class NewJobForm(ServiceForm):
     """A job to submit; `params_form` holds the fields of the chosen type's schema."""
 
     bounds: ClassVar[Bounds] = Bounds()
+    # The job that the form begins with, and whether its context may be seen.
+    again: ClassVar[AnyJob | None] = None
+    shows_payload: ClassVar[bool] = False
 
     type = forms.ChoiceField(label=_("Type"))
     is_unique = forms.BooleanField(
@@ -48,16 +53,23 @@ class NewJobForm(ServiceForm):
 
     class Meta:
         model = Job
-        fields = ("type", "key", "is_unique", "user_id", "run_at", "priority", "max_attempts")
+        fields = (
+            *("type", "key", "is_unique", "unique_for", "user_id"),
+            *("run_at", "priority", "max_attempts"),
+        )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        for name in AGAIN if self.again else ():
+            self.initial[name] = getattr(self.again, name)
         offer_types(self, "type", self.bounds)
-        for name in ("run_at", "priority", "max_attempts"):
+        for name in ("unique_for", "run_at", "priority", "max_attempts"):
             self.fields[name].required = False
             self.initial.setdefault(name, None)
-            self.initial[name] = self.initial[name] or None
+            if not self.again:
+                self.initial[name] = self.initial[name] or None
         self.fields["key"].help_text = _("Your own reference, such as order-17.")
+        self.fields["unique_for"].help_text = _("Empty: the key is free when the job ends.")
         self.fields["run_at"].help_text = _("Empty: now.")
         self.fields["priority"].help_text = _("-100 to 100, higher goes first. Empty: the type's.")
         self.fields["max_attempts"].help_text = _("Empty: the type's.")
@@ -71,9 +83,12 @@ class NewJobForm(ServiceForm):
 
     def _made_params_form(self) -> SchemaForm:
         schema = self.chosen.params_schema if self.chosen else None
+        is_same_type = self.again and self.chosen and self.again.type == self.chosen.name
         return SchemaForm(
             schema or None,
-            stored=None,
+            stored=self.again.context
+            if self.again and is_same_type and self.shows_payload
+            else None,
             check=lambda params: check_params(schema or None, params),
             data=self.data if self.is_bound else None,
             is_draft=self.is_draft,
@@ -94,6 +109,7 @@ class NewJobForm(ServiceForm):
             key=given.get("key", ""),
             user_id=given.get("user_id", ""),
             unique=given.get("is_unique", False),
+            unique_for=given.get("unique_for"),
             run_at=given.get("run_at"),
             priority=given.get("priority"),
             max_attempts=given.get("max_attempts"),
@@ -154,6 +170,22 @@ class JobEditForm(ServiceForm):
     @property
     def changes(self) -> dict[str, Any]:
         return {name: value for name, value in super().changes.items() if name != "reason"}
+
+
+class JobRetryForm(ServiceForm):
+    """Another context for a job that has ended."""
+
+    reason = ReasonForm.base_fields["reason"]
+
+    class Meta:
+        model = Job
+        fields = ("context",)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["context"] = JsonTextField(
+            label=_("Context"), redacts=True, stored=self.instance.context
+        )
 
 
 class HostForm(ReasonForm):

@@ -21,15 +21,18 @@ from apps.common.admin.buttons import Button
 from apps.common.admin.html import list_url
 from apps.common.admin.list_head import MAX_COUNTED
 from apps.common.admin.live import LiveAdmin
+from apps.common.masking import redact
+from apps.common.readers import read_number
 from apps.jobs.admin import job_columns, job_panels, labels
 from apps.jobs.admin.any_job import AnyJobAdmin, may
 from apps.jobs.admin.filters import FILTERS, types_of_limits
-from apps.jobs.admin.job_edit import EDIT_URL, ONLY_SAVE, edit_view
+from apps.jobs.admin.job_edit import EDIT_URL, ONLY_SAVE, edit_view, retry_view
 from apps.jobs.admin.job_forms import NewJobForm
 from apps.jobs.admin.job_groups import group_view
-from apps.jobs.models import ArchivedJob, Job, bounds_of
+from apps.jobs.models import AnyJob, ArchivedJob, Job, bounds_of
 from apps.jobs.rules import transitions, verbs
 from apps.jobs.services import acts, control, counts
+from apps.jobs.services.find import find
 from apps.jobs.services.running import running_ids
 from apps.jobs.services.submit import submit
 from apps.jobs.services.types import open_types
@@ -87,6 +90,7 @@ class JobAdmin(LiveAdmin, AnyJobAdmin):
     list_after_template = "admin/includes/older_in_archive.html"
     custom_urls = (
         ("<int:pk>/edit/", "jobs_job_edit", edit_view),
+        ("<int:pk>/retry/", "jobs_job_retry_with", retry_view),
         ("group/<slug:name>/", "jobs_job_group", group_view),
     )
     actions = ("retry", "retry_on_host", "run_now", "cancel", "force_cancel", "mark_done")
@@ -130,7 +134,7 @@ class JobAdmin(LiveAdmin, AnyJobAdmin):
         if obj is not None:
             return super().get_fieldsets(request, obj)
         return [
-            (None, {"fields": in_pairs(["type", "key", "is_unique", "user_id"])}),
+            (None, {"fields": in_pairs(["type", "key", "is_unique", "unique_for", "user_id"])}),
             (
                 _("When and how often"),
                 {"fields": in_pairs(["run_at", "priority", "max_attempts"], alone=["run_at"])},
@@ -143,7 +147,7 @@ class JobAdmin(LiveAdmin, AnyJobAdmin):
         is_far = row.status == transitions.SCHEDULED and row.run_at > clock.now() + NEAR
         return FAR_SECONDS if is_far else LIVE_SECONDS
 
-    def buttons(self, request: HttpRequest, row: Job) -> list[Button]:
+    def buttons(self, request: HttpRequest, row: AnyJob) -> list[Button]:
         found = super().buttons(request, row)
         if transitions.is_legal("edit", row.status) and self.has_operate_permission(request):
             url = reverse(EDIT_URL, args=[row.pk])
@@ -167,7 +171,30 @@ class JobAdmin(LiveAdmin, AnyJobAdmin):
             text = gettext("There is no job type yet. Add one first.")
             self.message_user(request, text, messages.WARNING)
             return HttpResponseRedirect(self.changelist_url())
+        if request.method == "GET" and request.GET.get("again"):
+            self.message_user(request, self._said_of(request, self._again(request)), messages.INFO)
         return super().add_view(request, form_url, {**(extra_context or {}), **ONLY_SAVE})
+
+    def _again(self, request: HttpRequest) -> AnyJob | None:
+        """The job that the form begins with, live or archived."""
+        number = read_number(request.GET.get("again", ""))
+        if number is None or not self.has_view_permission(request):
+            return None
+        return find(number, bounds=bounds_of(request.user))
+
+    def _said_of(self, request: HttpRequest, job: AnyJob | None) -> str:
+        """What the form has taken over of the job, and what not."""
+        if job is None:
+            return gettext("There is no such job. Fill the form in anew.")
+        taken = gettext("Filled in from job %d.") % job.pk
+        if not open_types(bounds_of(request.user).types).filter(name=job.type).exists():
+            return f"{taken} {gettext('Its type takes no jobs from here: choose another one.')}"
+        if not self.has_payload_permission(request):
+            return f"{taken} {gettext('You may not see its context: write it anew.')}"
+        if redact(job.context) != job.context:
+            masked = gettext("Masked values stay as they are unless you write others.")
+            return f"{taken} {masked}"
+        return taken
 
     def get_form(
         self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
@@ -177,6 +204,8 @@ class JobAdmin(LiveAdmin, AnyJobAdmin):
         form: Any = super().get_form(request, obj, change, **kwargs)
         if obj is None:
             form.bounds = bounds_of(request.user)
+            form.again = self._again(request)
+            form.shows_payload = self.has_payload_permission(request)
         return form
 
     def create(self, request: HttpRequest, form: Any, *, actor: str) -> Job:
@@ -186,6 +215,7 @@ class JobAdmin(LiveAdmin, AnyJobAdmin):
             form.params_form.params,
             key=given["key"],
             unique=given["is_unique"],
+            unique_for=given["unique_for"],
             user_id=given["user_id"],
             run_at=given["run_at"],
             priority=given["priority"],
@@ -196,6 +226,11 @@ class JobAdmin(LiveAdmin, AnyJobAdmin):
         if submitted.created:
             text = gettext("Job %d was submitted.") % submitted.id
             self.message_user(request, text, messages.SUCCESS)
+        elif submitted.status in transitions.FINAL:
+            text = gettext(
+                "This job with the same key keeps it for a while. No other was submitted."
+            )
+            self.message_user(request, text, messages.WARNING)
         else:
             text = gettext("This job with the same key is still open. No other was submitted.")
             self.message_user(request, text, messages.WARNING)

@@ -35,6 +35,12 @@ class JobCancelBody(ReasonBody):
     )
 
 
+class JobRetryBody(ReasonBody):
+    context = JsonObject(  # type: ignore[assignment]
+        required=False, help_text="Another one than before; needs a reason."
+    )
+
+
 class JobChanges(StrictSerializer):
     version = Integer(min_value=1, max_value=2**31 - 1, help_text="Required: as read before.")
     reason = Reason(max_length=MAX_REASON, help_text="Required.")
@@ -101,8 +107,11 @@ class CancelView(ControlView):
 class RetryView(ControlView):
     """Run a finished job again; it comes back from the archive."""
 
+    bodies = {"post": JobRetryBody}
+
     def post(self, request: Request, number: str) -> JsonAnswer:
         job, body = find(request, number), self.read_body()
+        unmask(request, body, "context", job.context)
         return _answer(request, control.retry(job=job, **body, actor=actor_of(request)))
 
 

@@ -81,9 +81,11 @@ def retry(
     twins: Mapping[str, Submitted],
     host: str = "",
     keep_time: bool = False,
+    context: Mapping[str, Any] | None = None,
 ) -> Act:
-    """With `host` only there; with `keep_time` a cancelled job waits again until it was due.
-    Conflict when one of the open `twins` has its unique key."""
+    """With `host` only there; with `keep_time` a cancelled job waits again until it was due; with
+    a `context` it is another one, as by an edit. Conflict when one of the `twins` has its unique
+    key."""
     require_arrow(job, "retry")
     if host:
         require_served(job, host)
@@ -101,13 +103,18 @@ def retry(
         "result": None,
         "affinity_host": host,
         "affinity_until": None,
-        "limit_id": limit_id_of(job),
+        "limit_id": limit_id_of(job, context),
     }
     if job.is_unique:
         changes["unique_key"] = unique_key(job.type, job.key)
         _require_no_twin(job, changes["unique_key"], twins)
+    data: dict[str, Any] = {"host": host} if host else {}
+    if context is not None and not is_same(context, job.context):
+        _check_context(job, context)
+        changes["context"] = context
+        data |= {"before": {"context": job.context}, "after": {"context": context}}
     arrow = "take_back" if waits else "retry"
-    return Act(arrow, changes, "retried", {"data": {"host": host}} if host else {})
+    return Act(arrow, changes, "retried", {"data": data} if data else {})
 
 
 def undo(job: Job, was: Mapping[str, Any], *, twins: Mapping[str, Submitted]) -> Act:
@@ -235,13 +242,19 @@ def _check_edit(job: Job, changes: Mapping[str, Any], now: datetime) -> None:
     if errors:
         raise Invalid(joined(error.message for error in errors), errors=errors)
     if "context" in changes:
-        if registry.is_closed(job.type) and not is_same(changes["context"], job.context):
-            raise Invalid.field("context", Message(_OF_CODE, type=job.type))
-        check_size(changes["context"], field="context")
-        type_ = type_snapshots([job.type]).get(job.type)
-        check_params((type_ and type_.params_schema) or None, changes["context"], field="context")
+        _check_context(job, changes["context"])
     if changes.get("affinity_host"):
         require_served(job, changes["affinity_host"], field="affinity_host")
+
+
+def _check_context(job: Job, context: Any) -> None:
+    for fault in context_faults(context):
+        raise Invalid.field(fault.field, fault.message)
+    if registry.is_closed(job.type) and not is_same(context, job.context):
+        raise Invalid.field("context", Message(_OF_CODE, type=job.type))
+    check_size(context, field="context")
+    type_ = type_snapshots([job.type]).get(job.type)
+    check_params((type_ and type_.params_schema) or None, context, field="context")
 
 
 def edit_faults(changes: Mapping[str, Any], now: datetime) -> Iterator[FieldError]:

@@ -46,10 +46,18 @@ def cancel(*, job: AnyJob, actor: str, reason: str, force: bool = False) -> Job:
 
 
 @transactional
-def retry(*, job: AnyJob, actor: str, reason: str = "", host: str = "") -> Job:
+def retry(
+    *,
+    job: AnyJob,
+    actor: str,
+    reason: str = "",
+    host: str = "",
+    context: Mapping[str, Any] | None = None,
+) -> Job:
     """Run a finished job again from its last checkpoint; its attempts start at 0.
 
-    With `host` only a worker on this host takes it; a worker must be registered there.
+    With `host` only a worker on this host takes it; a worker must be registered there. Another
+    `context` is checked as by an edit, and needs a reason.
     Conflict while a unique twin is open. One in the archive comes back from there.
     """
     now = clock.now()
@@ -57,7 +65,9 @@ def retry(*, job: AnyJob, actor: str, reason: str = "", host: str = "") -> Job:
     current = _live(job) or restore(job.pk, actor=actor, reason=reason, now=now) or _locked(job)
     if host:
         require_host(host)
-    act = acts.retry(current, now, twins=twins_of([current]), host=host)
+    act = acts.retry(current, now, twins=twins_of([current]), host=host, context=context)
+    if "context" in act.changes:
+        _require_reason(reason)
     return _take(current, act, now, actor, reason)
 
 
@@ -157,8 +167,8 @@ def _take(job: Job, act: Act | None, now: datetime, actor: str, reason: str) -> 
 
 def _take_all(taken: Sequence[tuple[Job, Act]], now: datetime, actor: str, reason: str) -> None:
     """Take the arrows and bring the objects up to date."""
-    if not reason.strip() and not HARMLESS.issuperset(act.arrow for _job, act in taken):
-        raise Invalid.field("reason", _("Say why; the job's timeline shows it."))
+    if not HARMLESS.issuperset(act.arrow for _job, act in taken):
+        _require_reason(reason)
     had_ended = [job.pk for job, _act in taken if job.status in t.FINAL]
     moves = []
     for job, act in taken:
@@ -186,6 +196,11 @@ def _refresh(jobs: Sequence[Job]) -> None:
     there = {pk: row for pk, *row in rows.values_list("pk", "status", "order_key", "version")}
     for job in jobs:
         job.status, job.order_key, job.version = there[job.pk]
+
+
+def _require_reason(reason: str) -> None:
+    if not reason.strip():
+        raise Invalid.field("reason", _("Say why; the job's timeline shows it."))
 
 
 def _kept(job: Job, act: Act, status: str, now: datetime) -> dict[str, Any]:

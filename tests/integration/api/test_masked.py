@@ -86,6 +86,17 @@ def test_tasks_are_masked(kind: str, clients: Callable[..., ContractClient]) -> 
         assert SECRET in trusted.get(address).content.decode()
 
 
+def test_retry_with_another_context_keeps_what_is_masked(
+    job: Job, clients: Callable[..., ContractClient]
+) -> None:
+    answer = clients("operate").post(
+        f"/api/v1/jobs/{job.pk}/retry/", {"context": {**MASKED, "n": 2}, "reason": "more"}
+    )
+    job.refresh_from_db()
+    assert (answer.status_code, answer.json()["status"]) == (200, "ready")
+    assert (answer.json()["context"], job.context) == ({**MASKED, "n": 2}, {**SECRETS, "n": 2})
+
+
 def test_masks_that_a_key_with_payload_sends_are_meant(
     clients: Callable[..., ContractClient],
 ) -> None:

@@ -210,6 +210,33 @@ def test_retry_begins_anew_at_the_last_checkpoint(at_nine: Any) -> None:
     assert (again.progress, again.result, again.cancel_requested) == (None, None, False)
 
 
+def test_retry_with_another_context_is_checked_as_an_edit(subtests: pytest.Subtests) -> None:
+    schema = {"type": "object", "required": ["to"], "additionalProperties": False}
+    schema["properties"] = {"to": {"type": "string"}}
+    job = job_in("failed", context={"to": "ann"})
+    job_type("mail", params_schema=schema)
+    for context, reason in (({"to": 5}, "x"), ([], "x"), ({"to": "ben"}, "")):
+        with subtests.test(context=context, reason=reason), pytest.raises(Invalid):
+            control.retry(job=row(job), actor="admin:olga", reason=reason, context=context)
+        assert (row(job).status, row(job).context) == ("failed", {"to": "ann"})
+
+    control.retry(job=row(job), actor="admin:olga", reason="wrong person", context={"to": "ben"})
+
+    again = row(job)
+    assert (again.status, again.context) == ("ready", {"to": "ben"})
+    [entry] = entries(again)
+    assert entry.data is not None
+    assert (entry.event, entry.reason) == ("retried", "wrong person")
+    assert (entry.data["before"], entry.data["after"]) == (
+        {"context": {"to": "ann"}},
+        {"context": {"to": "ben"}},
+    )
+    # It can be undone, and the same context needs no reason.
+    control.undo_each([again], {job.pk: entry}, actor="admin:olga", reason="no")
+    assert (row(job).status, row(job).context) == ("failed", {"to": "ann"})
+    assert control.retry(job=row(job), actor="x", context={"to": "ann"}).status == "ready"
+
+
 def test_retry_waits_for_an_open_twin_to_end() -> None:
     """S1.4, I35"""
     job = job_in("failed", key="order-1", unique=True)

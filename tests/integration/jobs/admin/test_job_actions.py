@@ -29,6 +29,8 @@ ARROWS = {
     "Edit": "edit",
     "Retry": "retry",
     "Retry on host…": "retry",
+    "Retry with another context…": "retry",
+    "Submit again…": "retry",
     "Run now": "run_now",
     "Mark done": "mark_done",
     "Cancel by force": "force_cancel",
@@ -154,7 +156,7 @@ def test_retry_on_a_host_offers_the_hosts_of_registered_workers(admin_client: Cl
 # --- who may ------------------------------------------------------------------------------------
 def test_role_has_the_buttons_that_it_may_press(role_client: Any) -> None:
     number = job_in(t.FAILED).pk
-    offered = {"Retry", "Retry on host…"}
+    offered = {"Retry", "Retry on host…", "Retry with another context…", "Submit again…"}
     for role, found in (
         ("viewer", set()),
         ("operator", offered),
