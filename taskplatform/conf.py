@@ -222,19 +222,19 @@ class AppsConf(Conf):
         example="shop,billing",
     )
     TASK_QUEUES = Setting(
-        "default",
-        environment.parse_queues,
-        "queues separated by commas, such as default,mails",
-        "Queues of Django's Tasks API, which is the package `django-tasks` before Django 6; each "
-        "is a job type `task.<queue>`.",
+        "default,slow",
+        environment.parse_keys,
+        "queues separated by commas, such as default,slow,mails",
+        "Queues of Django's Tasks API, which is the package `django-tasks` before Django 6. Types "
+        "of the tasks of the queue `slow` begin in the slow lane, all others in the fast one.",
     )
-    OPEN_TASK_QUEUES = Setting(
+    TASK_OPEN = Setting(
         "",
-        environment.parse_queues,
-        "queues separated by commas",
-        "Those of them whose jobs keys, pages and schedules may submit, and so call any task with "
-        "any arguments.",
-        example="mails",
+        environment.parse_keys,
+        "names of job types separated by commas",
+        "Types of Django's tasks whose jobs keys, pages and schedules may submit, with any "
+        "arguments.",
+        example="shop.send_receipt",
     )
 
 

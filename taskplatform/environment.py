@@ -37,8 +37,8 @@ _MAIL = {"smtp": 25, "smtp+tls": 587, "smtp+ssl": 465}
 _OWNER = "start as its owner, or change the owner of all its files (chown -R)"
 
 
-def parse_queues(text: str) -> tuple[str, ...]:
-    """Names of queues, which are parts of names of job types."""
+def parse_keys(text: str) -> tuple[str, ...]:
+    """Names of queues or job types."""
     found = parse_names(text)
     for each in found:
         if read_key(each) is None:

@@ -212,7 +212,7 @@ TASKS = {
     "default": {
         "BACKEND": "apps.jobs.tasks_backend.JobsBackend",
         "QUEUES": [*AppsConf.TASK_QUEUES.given()],
-        "OPTIONS": {"OPEN": [*AppsConf.OPEN_TASK_QUEUES.given()]},
+        "OPTIONS": {"OPEN": [*AppsConf.TASK_OPEN.given()]},
     }
 }
 

@@ -19,7 +19,7 @@ from taskplatform.site import PlatformAdminSite
 
 _ICON = re.compile(r"<span[^>]*material-symbols-outlined[^>]*>[^<]*</span>")
 # Three words in a row, as names and JSON have them nowhere.
-# http_request, task.default, and the platform's own handlers: nobody translates them.
+# http_request, django_task, and the platform's own handlers: nobody translates them.
 _NAME = re.compile(r"\b[a-z]+(?:[._][a-z]+)+\b|\b(?:bulk|deliver|echo)\b")
 _ENGLISH = re.compile(r"[A-Za-z][a-z']+,?(?: [a-z']+[,;.]?){2,}")
 _SILENT = {"submit", "button", "reset", "image", "file"}

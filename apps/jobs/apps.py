@@ -44,7 +44,7 @@ class JobsConfig(AppConfig):
         if find_spec("django.tasks") or find_spec("django_tasks"):
             from apps.jobs import tasks_backend
 
-            tasks_backend.register_queues()
+            tasks_backend.register_tasks()
         found = directory.Directory(
             existing=types.names_among,
             limits=lambda person: JobScope.objects.filter(operator_id=person).values_list("type"),

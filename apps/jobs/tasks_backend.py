@@ -2,16 +2,21 @@
 
     TASKS = {"default": {"BACKEND": "apps.jobs.tasks_backend.JobsBackend", "QUEUES": ["default"]}}
 
-The queue `mails` is the job type `task.mails`; of a backend with another alias than `default` it is
-`task.<alias>.mails`. The number of the job is the id of the result. A job names its task, so only
-code submits jobs of such a type; `"OPTIONS": {"OPEN": ["mails"]}` opens a queue to all.
+Each function is a job type: `send_receipt` in `tasks.py` of the app `shop` is `shop.send_receipt`.
+The number of the job is the id of the result. Who submits a job chooses the arguments, so only code
+does; `"OPTIONS": {"OPEN": ["shop.send_receipt"]}` opens a type to all.
+
+Once each queue was a type, `task.<queue>`, or `task.<alias>.<queue>` of another backend than
+`default`. Jobs of these types still run.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from traceback import format_exception
 from typing import Any
+from zlib import crc32
 
 from django.apps import apps
 from django.conf import settings
@@ -21,11 +26,11 @@ from apps.common import clock
 from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.common.readers import read_number
-from apps.jobs.handlers import Context, Fail, Later, handler
-from apps.jobs.handlers.registry import find as find_handler
-from apps.jobs.models import AnyJob, Job
-from apps.jobs.models.job_type import QUEUE_PREFIX, QUEUE_TITLE
-from apps.jobs.rules import failures
+from apps.jobs.handlers import Context, Fail, Later, handler, registry
+from apps.jobs.handlers.discovery import modules_named
+from apps.jobs.models import AnyJob, Job, JobType
+from apps.jobs.models.job_type import MAX_NAME, QUEUE_PREFIX
+from apps.jobs.rules import failures, type_settings
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.outcome import FAILURES
 from apps.jobs.services.find import find
@@ -51,16 +56,19 @@ from apps.jobs.tasks_api import (
 from apps.journal.models import JournalEntry, Source
 
 PATH = "apps.jobs.tasks_backend.JobsBackend"
+# Runs the jobs of all tasks.
+HANDLER = "django_task"
 _ACTOR = "tasks"
+_ABOUT = _("Call the task of the job; what it returns must be JSON.")
 _SCHEMA = {
     "type": "object",
     "properties": {
         "task": {"type": "string"},
         "backend": {"type": "string"},
+        "queue": {"type": "string"},
         "args": {"type": "array"},
         "kwargs": {"type": "object"},
     },
-    "required": ["task", "backend", "args", "kwargs"],
     "additionalProperties": False,
 }
 _STATUSES = {
@@ -75,29 +83,68 @@ _STATUSES = {
 _COUNTED = {t.END_SUCCEEDED, *FAILURES}
 
 
-def type_of(alias: str, queue: str) -> str:
-    """The job type of a queue."""
+# The path of each task that this process knows by its type.
+_paths: dict[str, str] = {}
+
+
+def type_of(path: str) -> str:
+    """The job type of the task at this path; LookupError when it is in no installed app."""
+    app = apps.get_containing_app_config(path)
+    if app is None:
+        raise LookupError(Message(failures.NO_APP, path=repr(path)))
+    name = f"{app.label}.{path.removeprefix(f'{app.name}.').removeprefix('tasks.')}"
+    if type_settings.is_name(name):
+        return name
+    plain = re.sub(r"[^A-Za-z0-9_.]", "_", name)
+    return f"{plain[: MAX_NAME - 9]}-{crc32(path.encode()):08x}"
+
+
+def register_tasks() -> None:
+    """Make the handler of all tasks, and know the types of those in `tasks.py` of EXTRA_APPS."""
+    ours = {
+        alias: params
+        for alias, params in getattr(settings, "TASKS", {}).items()
+        if params["BACKEND"] == PATH
+    }
+    if not ours:
+        return
+    opened = {
+        name for params in ours.values() for name in params.get("OPTIONS", {}).get("OPEN", ())
+    }
+    queues = {
+        (alias, queue) for alias in ours for queue in ours[alias].get("QUEUES") or ["default"]
+    }
+    for name in (HANDLER, *(_queue_type(*each) for each in sorted(queues))):
+        handler(name, for_code=True, about=_ABOUT, of_many=True, opened=opened)(run)
+    for module in modules_named("tasks", settings.EXTRA_APPS):
+        for each in vars(module).values():
+            if isinstance(each, Task) and each.backend in ours:
+                _note(each)
+
+
+def _note(task: Task[Any, Any]) -> str:
+    """Know the task and its type; the name of the type."""
+    name = type_of(task.module_path)
+    _paths.setdefault(name, task.module_path)
+    registry.known.types.setdefault(
+        name,
+        {
+            "handler": HANDLER,
+            # Its queue, if a lane has this name.
+            "lane": task.queue_name
+            if task.queue_name in JobType.Lane.values
+            else JobType.Lane.FAST,
+            # Django's tasks are tried once.
+            "max_attempts": 1,
+            "params_schema": _SCHEMA,
+        },
+    )
+    return name
+
+
+def _queue_type(alias: str, queue: str) -> str:
+    """The job type that a queue once was."""
     return f"{QUEUE_PREFIX}{queue}" if alias == "default" else f"{QUEUE_PREFIX}{alias}.{queue}"
-
-
-def _settings_of(queue: str) -> dict[str, Any]:
-    """What the job type of a queue begins with. Django's tasks are tried once."""
-    return {"title": f"{QUEUE_TITLE}{queue}"[:100], "max_attempts": 1, "params_schema": _SCHEMA}
-
-
-def register_queues() -> None:
-    """Make the handler of each queue that TASKS gives to this backend."""
-    for alias, params in getattr(settings, "TASKS", {}).items():
-        if params["BACKEND"] == PATH:
-            opened = params.get("OPTIONS", {}).get("OPEN", ())
-            for queue in params.get("QUEUES") or ["default"]:
-                is_closed = queue not in opened
-                handler(
-                    type_of(alias, queue),
-                    for_code=is_closed,
-                    about=_("Call the task of the job; what it returns must be JSON."),
-                    **_settings_of(queue),
-                )(run)
 
 
 class JobsBackend(BaseTaskBackend):
@@ -122,20 +169,27 @@ class JobsBackend(BaseTaskBackend):
     ) -> TaskResult[Any]:
         """InvalidTaskError also for a task that workers would not import."""
         self.validate_task(task)
-        if apps.get_containing_app_config(task.module_path) is None:
+        try:
+            name = _note(task)
+        except LookupError as error:
             raise InvalidTaskError(
                 f"{task.module_path} is in no installed app, so no worker would run it; move it to "
                 "one, or name its app in EXTRA_APPS."
-            )
+            ) from error
         context = {
             "task": task.module_path,
             "backend": self.alias,
+            "queue": task.queue_name,
             "args": normalize_json(list(args)),
             "kwargs": normalize_json(kwargs),
         }
-        name = type_of(self.alias, task.queue_name)
-        if name not in type_snapshots([name]):
-            ensure_types([name], {name: _settings_of(task.queue_name)}, actor=_ACTOR)
+        if (type_ := type_snapshots([name]).get(name)) is None:
+            ensure_types([name], registry.known.types, actor=_ACTOR)
+        elif type_.handler != HANDLER:
+            raise InvalidTaskError(
+                f"The job type {name} of {task.module_path} has the handler {type_.handler!r} and "
+                f"not {HANDLER!r}; rename the function, or change the type in the admin."
+            )
         made = submit(name, context, priority=task.priority, run_at=task.run_after)
         result = self.get_result(str(made.id))
         task_enqueued.send(type(self), task_result=result)
@@ -145,24 +199,27 @@ class JobsBackend(BaseTaskBackend):
         """TaskResultDoesNotExist also when its function is gone."""
         number = read_number(result_id)
         job = None if number is None else find(number)
-        names = {type_of(self.alias, queue): queue for queue in self.queues}
-        if job is None or job.type not in names or job.context.get("backend") != self.alias:
+        if job is None or job.context.get("backend", "default") != self.alias:
             raise TaskResultDoesNotExist(result_id)
         try:
-            task = find_task(job)
-        except LookupError as error:
+            return _result(job, find_task(job))
+        except (LookupError, InvalidTaskError) as error:
             raise TaskResultDoesNotExist(str(error)) from error
-        return _result(job, task.using(queue_name=names[job.type]))
 
 
 def find_task(job: AnyJob) -> Task[Any, Any]:
     """The task that the job calls, as it was enqueued; LookupError when there is none.
 
-    Only what is in an installed app is imported: whoever may submit jobs chooses the name.
+    Only what is in an installed app, and of the type of the job, is imported: who may submit jobs
+    writes what they carry.
     """
-    path = str(job.context.get("task", ""))
-    if apps.get_containing_app_config(path) is None:
-        raise LookupError(Message(failures.NO_APP, path=repr(path)))
+    path = str(job.context.get("task") or _paths.get(job.type, ""))
+    alias = str(job.context.get("backend", "default"))
+    queue = job.context.get("queue")
+    if job.type != type_of(path):
+        if (entry := registry.find(job.type)) is None or entry.function is not run:
+            raise LookupError(Message(failures.NOT_OF_TASK, type=job.type, path=repr(path)))
+        queue = job.type.rpartition(".")[2]
     try:
         task = import_string(path)
     except ImportError as error:
@@ -172,25 +229,24 @@ def find_task(job: AnyJob) -> Task[Any, Any]:
         raise LookupError(Message(failures.NOT_A_TASK, path=repr(path)))
     return task.using(
         priority=job.priority,
-        backend=str(job.context.get("backend", "")),
+        queue_name=queue,
+        backend=alias,
         run_after=job.expected_at if job.expected_at > job.created_at else None,
     )
 
 
 def run(context: dict[str, Any], ctx: Context) -> Any:
     job = Job.objects.get(pk=ctx.job_id)
-    if (entry := find_handler(job.type)) is None or entry.function is not run:
-        raise Fail(Message(failures.NO_QUEUE, type=job.type))
     try:
         task = find_task(job)
         backend = type(task_backends[task.backend])
-    except LookupError as error:
+    except (LookupError, InvalidTaskError) as error:
         raise Fail(str(error)) from error
     result = _result(job, task)
     task_started.send(backend, task_result=result)
     before = [TaskContext(task_result=result)] if task.takes_context else []
     try:
-        value = normalize_json(task.call(*before, *context["args"], **context["kwargs"]))
+        value = normalize_json(task.call(*before, *result.args, **result.kwargs))
     except BaseException as error:
         is_last = ctx.attempt >= ctx.max_attempts or isinstance(error, Fail)
         if is_last and not isinstance(error, Later):
@@ -224,8 +280,8 @@ def _result(job: AnyJob, task: Task[Any, Any]) -> TaskResult[Any]:
         started_at=job.started_at,
         last_attempted_at=job.held_at,
         finished_at=job.finished_at,
-        args=job.context["args"],
-        kwargs=job.context["kwargs"],
+        args=job.context.get("args", []),
+        kwargs=job.context.get("kwargs", {}),
         backend=task.backend,
         errors=[_error(entry) for entry in ends if entry.event in FAILURES],
         worker_ids=[entry.worker for entry in ends] + running,

@@ -18,6 +18,11 @@ async def greet(name: str) -> str:
     return f"Hello {name}"
 
 
+@task(queue_name="slow")
+def render() -> None:
+    """Takes long."""
+
+
 @task(takes_context=True)
 def tell(context: TaskContext) -> list[Any]:
     return [context.attempt, context.task_result.id, str(context.task_result.status)]

@@ -288,7 +288,7 @@ def built_in() -> Iterator[tuple[str, Callable[[], str]]]:
         yield f"role {name}", lambda name=name: str(Group(name=name))
         yield f"role {name} can", lambda name=name: str(roles.DESCRIPTIONS[name])
     for each in registry.known.handlers.values():
-        if each.location.startswith("apps."):
+        if each.location.startswith("apps.") and not each.of_many:
             kind = JobType(name=each.name, title=each.settings["title"])
             yield f"title of {each.name}", lambda kind=kind: kind.shown_title
             yield f"{each.name} does", lambda each=each: translate(each.about)

@@ -30,10 +30,9 @@ from apps.common.filtering import RowFilter
 from apps.jobs.admin import job_columns, job_fields, job_log, job_panels
 from apps.jobs.admin.job_edit import may_retry_with
 from apps.jobs.admin.job_forms import HostForm
-from apps.jobs.handlers import registry
 from apps.jobs.models import AnyJob, bounds_of
 from apps.jobs.rules import transitions, verbs
-from apps.jobs.services import control, find
+from apps.jobs.services import control, find, type_snapshots
 from apps.jobs.services.job_filters import JobFilters
 
 RETRY_WITH, AGAIN = _("Retry with another context…"), _("Submit again…")
@@ -116,7 +115,7 @@ class AnyJobAdmin(RowPageAdmin, TwoTablesAdmin, ServiceModelAdmin, KeysetAdmin):
     # --- the page ---------------------------------------------------------------------------------
     def buttons(self, request: HttpRequest, row: AnyJob) -> list[Button]:
         found = super().buttons(request, row)
-        is_closed = registry.is_closed(row.type)
+        is_closed = type_snapshots.is_closed(row.type)
         if transitions.is_legal("retry", row.status) and not is_closed:
             if may_retry_with(self, request):
                 found.append(_button(self.url("retry_with", row.pk), RETRY_WITH, "edit_note"))

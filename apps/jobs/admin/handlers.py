@@ -62,7 +62,7 @@ _TASKS = """# shop/tasks.py, with EXTRA_APPS=shop in .env%s
 def send_receipt(order_id: int) -> str: ...
 
 
-send_receipt.enqueue(order.pk)  # a job of type task.default, in your transaction"""
+send_receipt.enqueue(order.pk)  # a job of type shop.send_receipt, in your transaction"""
 
 _NEEDED = (
     "\nfrom django.tasks import task"
@@ -87,7 +87,7 @@ def handlers_view(request: HttpRequest, *, model_admin: Any) -> HttpResponse:
         handlers=[
             _shown(entry, types[name])
             for name, entry in sorted(registry.known.handlers.items())
-            if types[name] or not entry.example
+            if types[name] or not (entry.of_many or entry.example)
         ],
         outside=_listed(types[""]),
         ways=[

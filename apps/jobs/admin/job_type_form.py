@@ -167,7 +167,7 @@ class JobTypeForm(ServiceForm):
                 shown = written if name.endswith("_seconds") else _number
                 text += gettext(" %(min)s to %(max)s.") % {"min": shown(low), "max": shown(high)}
             if name == "handler" and (
-                known := sorted({*registry.names()} - registry.closed_types())
+                known := sorted({*registry.names()} - registry.closing().keys())
             ):
                 text += gettext(" Registered here: %s.") % ", ".join(known[:MAX_HANDLERS])
             # The theme prints help texts as they are.

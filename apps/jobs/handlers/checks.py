@@ -45,7 +45,11 @@ def check_settings(*, databases: Sequence[str] | None = None, **_: Any) -> list[
     if not databases or "default" not in databases:
         return []
     try:
-        types = list(JobType.objects.filter(name__in=registry.names()).order_by("name"))
+        types = list(
+            JobType.objects.filter(name__in=[*registry.names(), *registry.known.types]).order_by(
+                "name"
+            )
+        )
     except DatabaseError:
         return []
     return [

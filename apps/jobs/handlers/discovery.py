@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from importlib import import_module
+from types import ModuleType
 
 from django.apps import apps
 from django.conf import settings
@@ -16,11 +18,14 @@ def discover() -> None:
     HANDLER_APPS and of the EXTRA_APPS."""
     for name in READY_MADE:
         import_module(name)
-    for config in apps.get_app_configs():
-        if _has_handlers(config.name) and module_has_submodule(config.module, "handlers"):
-            import_module(f"{config.name}.handlers")
+    modules_named("handlers", (*settings.HANDLER_APPS, *settings.EXTRA_APPS))
 
 
-def _has_handlers(name: str) -> bool:
-    named = (*settings.HANDLER_APPS, *settings.EXTRA_APPS)
-    return any(each == name or each.startswith(f"{name}.") for each in named)
+def modules_named(name: str, of: Collection[str]) -> list[ModuleType]:
+    """The modules of that name, imported, of those of the apps that have one."""
+    return [
+        import_module(f"{app.name}.{name}")
+        for app in apps.get_app_configs()
+        if any(each == app.name or each.startswith(f"{app.name}.") for each in of)
+        and module_has_submodule(app.module, name)
+    ]

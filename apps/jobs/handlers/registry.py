@@ -23,9 +23,10 @@ _OWN = ("id", "name", "handler", "version", "created_at", "created_by", "updated
 @dataclass(frozen=True, slots=True)
 class Handler:
     """A function under its name; `is_long` ones take a Context too. `settings` are those of the
-    job type that is made for it, `about` says on a page what it does. Jobs of a type that is
-    `for_code` are submitted by code alone, which chooses what they do. An `example` has a type only
-    where the demo makes it."""
+    job type that is made for it; none is for one `of_many`, whose types `Registry.types` has.
+    `about` says on a page what it does. Jobs of a type that is `for_code` are submitted by code
+    alone, which chooses what they do; those of the types in `opened` by everybody. An `example` has
+    a type only where the demo makes it."""
 
     name: str
     function: Callable[..., Any]
@@ -34,6 +35,8 @@ class Handler:
     for_code: bool = False
     about: str = ""
     example: bool = False
+    of_many: bool = False
+    opened: frozenset[str] = frozenset()
 
     @property
     def location(self) -> str:
@@ -57,6 +60,8 @@ class Registry:
     """The handlers of one process, and their errors."""
 
     handlers: dict[str, Handler] = field(default_factory=dict)
+    # The types of handlers of many, with the settings that each begins with, its handler too.
+    types: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     # Run around each attempt, the first one outermost.
     hooks: list[Hook] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -83,19 +88,32 @@ def handler(
     for_code: bool = False,
     about: str = "",
     example: bool = False,
+    of_many: bool = False,
+    opened: Collection[str] = (),
     **type_settings: Any,
 ) -> Callable[[F], F]:
     """Run the jobs of type `name` by the function: `def mail(context)` or `def mail(context, ctx)`.
 
     The settings (`lane`, `max_attempts`, `title`, `params_schema`, …) are those that its job type
     begins with; later an operator may change them. What is `for_code` cannot be submitted by keys
-    and on pages. `about`, a line for people, is by default the first one of the docstring.
+    and on pages, but for the types in `opened`; no type is made for one `of_many`. `about`, a line
+    for people, is by default the first one of the docstring.
     """
 
     def register(function: F) -> F:
         count = _argument_count(function)
         line = about or (inspect.getdoc(function) or "").partition("\n")[0]
-        entry = Handler(name, function, count == 2, type_settings, for_code, line, example)
+        entry = Handler(
+            name,
+            function,
+            count == 2,
+            type_settings,
+            for_code,
+            line,
+            example=example,
+            of_many=of_many,
+            opened=frozenset(opened),
+        )
         known.add(entry, _problem(entry, count))
         return function
 
@@ -134,11 +152,12 @@ def differences(job_type: JobType) -> dict[str, Any]:
     """The settings that the code of its handler gives the type of that name and that it does not
     have, each as the code has it."""
     entry = find(job_type.name)
-    if entry is None or job_type.handler != entry.name:
-        return {}
+    of_code = known.types.get(job_type.name, {})
+    if entry is not None and job_type.handler == entry.name:
+        of_code = entry.settings
     return {
         name: value
-        for name, value in sorted(entry.settings.items())
+        for name, value in sorted(of_code.items())
         if not is_same(getattr(job_type, name), value)
     }
 
@@ -154,15 +173,20 @@ def system_types() -> frozenset[str]:
     return frozenset(filter(is_system, names()))
 
 
-def is_closed(job_type: str) -> bool:
-    """Whether only code submits jobs of this type: that of the platform, or tasks of Django."""
-    entry = find(job_type)
-    return entry is not None and (entry.for_code or entry.is_system)
+def is_closed(job_type: str, handler: str = "") -> bool:
+    """Whether only code submits jobs of this type, which has the handler: that of the platform, or
+    tasks of Django."""
+    named = [each for name in (job_type, handler) if (each := find(name))]
+    return any(each.is_system or (each.for_code and job_type not in each.opened) for each in named)
 
 
-def closed_types() -> frozenset[str]:
-    """The job types that only code submits jobs of."""
-    return frozenset(filter(is_closed, names()))
+def closing() -> dict[str, frozenset[str]]:
+    """The handlers whose types are closed, each with those of them that are open."""
+    return {
+        name: each.opened
+        for name, each in known.handlers.items()
+        if each.is_system or each.for_code
+    }
 
 
 def path_of(function: Callable[..., Any]) -> str:

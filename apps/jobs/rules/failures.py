@@ -51,6 +51,6 @@ NO_COMMAND = _("The command {name} is not allowed; JOB_COMMANDS has: {commands}.
 NO_APP = _("{path} is in no installed app.")
 NO_TASK = _("There is no task {path}: {error}")
 NOT_A_TASK = _("{path} is no task; decorate it with @task.")
-NO_QUEUE = _("{type} is no queue of TASKS; enqueue it in code.")
+NOT_OF_TASK = _("{type} is not the type of the task {path}; enqueue it in code.")
 
 ALL = tuple(each for each in list(globals().values()) if isinstance(each, Message))

@@ -17,7 +17,6 @@ from apps.common.json_rules import check_size, is_same
 from apps.common.messages import Message, joined
 from apps.common.messages import Message as _
 from apps.jobs.conf import conf
-from apps.jobs.handlers import registry
 from apps.jobs.models import AnyJob, Job
 from apps.jobs.rules import reasons
 from apps.jobs.rules import transitions as t
@@ -32,7 +31,7 @@ from apps.jobs.rules.submission import (
 )
 from apps.jobs.rules.type_snapshot import RANGES
 from apps.jobs.services.move import attempt_facts, require_arrow
-from apps.jobs.services.type_snapshots import type_snapshots
+from apps.jobs.services.type_snapshots import is_closed, type_snapshots
 from apps.journal.services.undo import UNDONE
 
 EDITABLE = ("run_at", "priority", "max_attempts", "context", "affinity_host")
@@ -250,7 +249,7 @@ def _check_edit(job: Job, changes: Mapping[str, Any], now: datetime) -> None:
 def _check_context(job: Job, context: Any) -> None:
     for fault in context_faults(context):
         raise Invalid.field(fault.field, fault.message)
-    if registry.is_closed(job.type) and not is_same(context, job.context):
+    if is_closed(job.type) and not is_same(context, job.context):
         raise Invalid.field("context", Message(_OF_CODE, type=job.type))
     check_size(context, field="context")
     type_ = type_snapshots([job.type]).get(job.type)

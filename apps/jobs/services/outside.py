@@ -129,7 +129,7 @@ def _known(caller: Caller, wish: Wish) -> list[str]:
         for name in wish.types
         if name in types
         and not types[name].pool
-        and not registry.is_closed(name)
+        and not registry.is_closed(name, types[name].handler)
         and caller.may_use(name)
     ]
 

@@ -34,8 +34,7 @@ _FOREIGN_USER = _(
 
 _SYSTEM = _("The platform itself submits the jobs of {name!r}; choose another job type.")
 _FOR_CODE = _(
-    "Code enqueues the tasks of {name!r}; choose another job type, or have its queue named in "
-    "OPEN_TASK_QUEUES."
+    "Code enqueues the tasks of {name!r}; choose another job type, or have it named in TASK_OPEN."
 )
 
 
@@ -95,7 +94,7 @@ def _faults(
 ) -> Iterator[FieldError]:
     if type_ is None:
         yield unknown_type(job.type, bounds.types)
-    elif bounds is not PLATFORM and registry.is_closed(job.type):
+    elif bounds is not PLATFORM and registry.is_closed(job.type, type_.handler):
         message = _SYSTEM if registry.is_system(job.type) else _FOR_CODE
         yield FieldError("type", "invalid", Message(message, name=job.type))
     if users is not None and job.user_id not in users:

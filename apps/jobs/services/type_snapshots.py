@@ -16,6 +16,7 @@ from django.db import connection, models
 
 from apps.common.db import fetch, instant, table
 from apps.common.readers import is_key
+from apps.jobs.handlers import registry
 from apps.jobs.models import JobType
 from apps.jobs.rules.type_settings import MAX_NAME
 from apps.jobs.rules.type_snapshot import TypeSnapshot
@@ -28,6 +29,12 @@ _READ: Mapping[type[models.Field[Any, Any]], Callable[[Any], Any]] = {
     models.JSONField: json.loads,
 }
 _COLUMNS = {str(field.column): _READ.get(type(field)) for field in JobType._meta.concrete_fields}
+
+
+def is_closed(name: str) -> bool:
+    """Whether only code submits jobs of the type of this name."""
+    type_ = type_snapshots([name]).get(name)
+    return registry.is_closed(name, type_.handler if type_ else "")
 
 
 class _Cached(NamedTuple):

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from apps.common import clock
 from apps.common.db import transactional
@@ -68,7 +68,10 @@ def for_people(bound: Collection[str] | None) -> QuerySet[JobType]:
 
 def open_types(bound: Collection[str] | None) -> QuerySet[JobType]:
     """Those of `for_people` that others than code submit jobs of."""
-    return for_people(bound).exclude(name__in=registry.closed_types())
+    types = for_people(bound)
+    for handler, opened in registry.closing().items():
+        types = types.exclude(Q(name=handler) | Q(handler=handler), ~Q(name__in=opened))
+    return types
 
 
 @transactional
@@ -221,13 +224,13 @@ def make_types(*, actor: str) -> list[str]:
     """Make a job type for each handler of this process that has none; for ready-made ones on wish:
     every key that submits jobs could keep workers busy with them. Returns the names of the new."""
     unwanted = {*READY_MADE} - {*conf.JOB_READY_MADE}
-    handlers = {
-        name: entry
+    settings = {
+        name: entry.settings
         for name, entry in registry.known.handlers.items()
-        if name not in unwanted and not entry.example
+        if name not in unwanted and not (entry.of_many or entry.example)
     }
-    settings = {name: entry.settings for name, entry in handlers.items()}
-    return ensure_types(handlers, settings, actor=actor)
+    settings |= registry.known.types
+    return ensure_types(settings, settings, actor=actor)
 
 
 # --- the steps ----------------------------------------------------------------------------------
@@ -292,7 +295,7 @@ def _has_open_jobs(job_type: JobType) -> bool:
 def _unregistered(handler: str) -> Iterator[FieldError]:
     """An error if no such handler exists: no worker would start with it."""
     if handler and registry.find(handler) is None:
-        known = ", ".join(sorted({*registry.names()} - registry.closed_types())[:MAX_NAMED])
+        known = ", ".join(sorted({*registry.names()} - registry.closing().keys())[:MAX_NAMED])
         yield FieldError(
             "handler",
             "invalid",
@@ -308,9 +311,10 @@ def _unregistered(handler: str) -> Iterator[FieldError]:
 def _borrowed(job_type: JobType) -> Iterator[FieldError]:
     """An error if the handler is that of a type whose jobs only code submits: whoever submits jobs
     of this type would choose what they do."""
-    if job_type.handler != job_type.name and registry.is_closed(job_type.handler):
+    is_own = registry.known.types.get(job_type.name, {}).get("handler") == job_type.handler
+    if job_type.handler != job_type.name and not is_own and registry.is_closed(job_type.handler):
         message = _(
-            "The handler {handler!r} runs the jobs of its own type alone; name another one.",
+            "The handler {handler!r} runs the jobs of its own types alone; name another one.",
             handler=job_type.handler,
         )
         yield FieldError("handler", "invalid", message)

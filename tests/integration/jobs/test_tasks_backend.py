@@ -17,6 +17,7 @@ from apps.jobs.models import Job, JobType
 from apps.jobs.runner.process import Process
 from apps.jobs.services import control
 from apps.jobs.services.submit import submit
+from apps.jobs.services.types import make_types
 from apps.jobs.tasks_api import (
     BaseTaskBackend,
     InvalidTaskBackendError,
@@ -30,7 +31,7 @@ from apps.jobs.tasks_api import (
     task_finished,
     task_started,
 )
-from apps.jobs.tasks_backend import PATH, JobsBackend, register_queues, type_of
+from apps.jobs.tasks_backend import HANDLER, PATH, JobsBackend, register_tasks, type_of
 from tests.jobs import drained, end, job_type, jobs, take
 from tests.shop import tasks as shop
 
@@ -38,18 +39,26 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 READY, RUNNING = TaskResultStatus.READY, TaskResultStatus.RUNNING
 SUCCESSFUL, FAILED = TaskResultStatus.SUCCESSFUL, TaskResultStatus.FAILED
-TYPE = "task.default"
+TYPE = "shop.add"
+# What a queue once was.
+OLD = "task.default"
 # What runs a task where it is enqueued, of the same package.
 IMMEDIATE = BaseTaskBackend.__module__.replace("base", "immediate") + ".ImmediateBackend"
 
 
 @pytest.fixture(autouse=True)
-def installed_shop() -> Iterator[None]:
+def installed_shop(settings: Any) -> Iterator[None]:
     """As EXTRA_APPS=tests.shop would do."""
     shop_app: Any = AppConfig.create("tests.shop")
     shop_app.apps = apps
     shop_app.import_models()
-    with patch.dict(apps.app_configs, shop=shop_app):
+    settings.EXTRA_APPS = ["tests.shop"]
+    known = registry.known
+    with (
+        patch.dict(apps.app_configs, shop=shop_app),
+        patch.dict(known.handlers),
+        patch.dict(known.types),
+    ):
         yield
 
 
@@ -73,7 +82,7 @@ def signals() -> Iterator[list[tuple[str, str]]]:
 
 @pytest.fixture
 def process(process: Process) -> Process:
-    register_queues()
+    register_tasks()
     return process
 
 
@@ -89,13 +98,48 @@ def test_task_becomes_a_job() -> None:
     assert job.context == {
         "task": "tests.shop.tasks.add",
         "backend": "default",
+        "queue": "default",
         "args": [2],
         "kwargs": {"second": 5},
     }
     assert (result.status, result.args, result.kwargs) == (READY, [2], {"second": 5})
     assert (result.task.priority, result.task.run_after) == (-3, later)
     assert (result.enqueued_at, result.started_at, result.attempts) == (job.created_at, None, 0)
-    assert JobType.objects.get(name=TYPE).handler == TYPE
+    made = JobType.objects.get(name=TYPE)
+    assert (made.handler, made.lane, made.max_attempts) == (HANDLER, "fast", 1)
+
+
+def test_each_function_is_a_type_made_before_it_is_enqueued() -> None:
+    """Its queue is its lane; limits, pauses and reports are by function."""
+    register_tasks()
+    made = make_types(actor="migrate")
+
+    assert {"shop.add", "shop.greet", "shop.render"} <= {*made}
+    assert not {HANDLER, OLD} & {*made}
+    lanes = dict(JobType.objects.filter(name__startswith="shop.").values_list("name", "lane"))
+    assert (lanes["shop.add"], lanes["shop.render"]) == ("fast", "slow")
+    result = shop.render.using(queue_name="default").enqueue()
+    assert Job.objects.get(pk=result.id).type == "shop.render"
+    assert result.task.queue_name == "default"
+    assert shop.render.enqueue().task.queue_name == "slow"
+
+
+def test_names_that_no_type_may_have_are_shortened_and_stay_apart() -> None:
+    long = "tests.shop.tasks." + "very_" * 20
+    for path, name in (
+        ("tests.shop.tasks.add", "shop.add"),
+        ("tests.shop.orders.tasks.add", "shop.orders.tasks.add"),
+        ("tests.shop.add", "shop.add"),
+    ):
+        assert type_of(path) == name
+    assert len({type_of(f"{long}a"), type_of(f"{long}b"), type_of("tests.shop.tasks.发送")}) == 3
+    assert max(len(type_of(f"{long}{n}")) for n in "ab") <= 64
+
+
+def test_type_of_somebody_else_is_no_task(process: Process) -> None:
+    job_type(TYPE, handler="echo")
+    with pytest.raises(InvalidTaskError, match=r"shop.add of .* has the handler 'echo'"):
+        shop.add.enqueue(1)
 
 
 def test_arguments_that_are_no_json_are_refused() -> None:
@@ -196,15 +240,46 @@ def test_refusals_and_results_that_are_no_json_fail(
     assert signals.count(("finished", FAILED)) == 2
 
 
-def test_job_that_names_no_task_fails_and_imports_nothing_foreign(process: Process) -> None:
+def test_jobs_of_the_types_that_queues_once_were_still_run(process: Process) -> None:
+    job_type(OLD, max_attempts=1)
+    kept: dict[str, Any] = {"task": "tests.shop.tasks.add", "backend": "default"}
+    waiting = submit(OLD, {**kept, "args": [1], "kwargs": {"second": 4}}).id
+    assert task_backends["default"].get_result(str(waiting)).status == READY
+
+    drained(process)
+
+    result = shop.add.get_result(str(waiting))
+    assert (result.status, result.return_value, result.task.queue_name) == (
+        SUCCESSFUL,
+        5,
+        "default",
+    )
+
+
+def test_what_others_submit_to_an_open_type_needs_its_arguments_alone(process: Process) -> None:
     shop.add.enqueue(1)
+    made = submit(TYPE, {"args": [40, 2]}).id
+    other = submit(TYPE, {"task": "tests.shop.tasks.divide", "args": [0]}).id
+
+    drained(process)
+
+    assert shop.add.get_result(str(made)).return_value == 42
+    job = Job.objects.get(pk=other)
+    assert (job.status, job.memo) == (
+        "failed",
+        "shop.add is not the type of the task 'tests.shop.tasks.divide'; enqueue it in code.",
+    )
+
+
+def test_job_that_names_no_task_fails_and_imports_nothing_foreign(process: Process) -> None:
+    job_type(OLD, max_attempts=1)
     reasons = {
         "tests.shop.tasks.gone": "There is no task",
         "tests.shop.tasks.plain": "is no task",
         **dict.fromkeys(("antigravity.anything", ""), "is in no installed app"),
     }
     kept: dict[str, Any] = {"backend": "default", "args": [], "kwargs": {}}
-    made = [submit(TYPE, {"task": path, **kept}).id for path in reasons]
+    made = [submit(OLD, {"task": path, **kept}).id for path in reasons]
 
     drained(process)
 
@@ -219,13 +294,14 @@ def test_job_that_names_no_task_fails_and_imports_nothing_foreign(process: Proce
 
 def test_type_that_borrowed_the_handler_earlier_calls_no_task(process: Process) -> None:
     job_type("mine", handler="echo")
-    JobType.objects.filter(name="mine").update(handler=TYPE)
+    JobType.objects.filter(name="mine").update(handler=OLD)
     made = submit("mine", {"task": "tests.shop.tasks.add", "args": [1], "kwargs": {}})
 
     drained(process)
 
     job = Job.objects.get(pk=made.id)
-    assert (job.status, job.memo) == ("failed", "mine is no queue of TASKS; enqueue it in code.")
+    assert job.status == "failed"
+    assert job.memo.startswith("mine is not the type of the task 'tests.shop.tasks.add'")
 
 
 def test_lost_worker_is_an_error_of_the_result(process: Process) -> None:
@@ -256,22 +332,16 @@ def test_results_of_others_do_not_exist() -> None:
         shop.divide.get_result(result.id)
 
 
-def test_each_queue_of_each_backend_is_a_type_of_its_own(settings: Any) -> None:
-    path = "apps.jobs.tasks_backend.JobsBackend"
+def test_each_queue_of_each_backend_runs_what_waits_of_its_old_type(settings: Any) -> None:
     settings.TASKS = {
-        "default": {"BACKEND": path, "QUEUES": ["default", "mails"]},
-        "second": {"BACKEND": path},
+        "default": {"BACKEND": PATH, "QUEUES": ["default", "mails"]},
+        "second": {"BACKEND": PATH},
         "at_once": {"BACKEND": IMMEDIATE},
     }
-    before = dict(registry.known.handlers)
-    try:
-        register_queues()
-        made = registry.known.handlers.keys() - (before.keys() - {TYPE})
-    finally:
-        registry.known.handlers = before
+    registry.known.handlers.clear()
+    register_tasks()
 
-    assert made == {TYPE, "task.mails", "task.second.default"}
-    assert type_of("second", "default") == "task.second.default"
+    assert registry.names() == {HANDLER, OLD, "task.mails", "task.second.default"}
     assert registry.known.problems == []
 
 
