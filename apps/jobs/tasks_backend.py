@@ -164,6 +164,13 @@ class JobsBackend(BaseTaskBackend):
             )
         self.queues = self.queues or {"default"}
 
+    def validate_task(self, task: Task[Any, Any]) -> None:
+        """InvalidTaskError also for one of the other package: Django 6 has a Task of its own."""
+        if not isinstance(task, Task):
+            package = Task.__module__.rpartition(".")[0]
+            raise InvalidTaskError(f"Write 'from {package} import task'; this Django needs it.")
+        super().validate_task(task)
+
     def enqueue(
         self, task: Task[Any, Any], args: Iterable[Any], kwargs: dict[str, Any]
     ) -> TaskResult[Any]:

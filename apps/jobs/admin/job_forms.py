@@ -17,6 +17,7 @@ from unfold.widgets import (
 
 from apps.common import clock
 from apps.common.admin import ReasonForm, ServiceForm
+from apps.common.admin.durations import DurationField
 from apps.common.admin.json_text import JsonTextField
 from apps.common.admin.schema_form import SchemaForm
 from apps.common.errors import FieldError
@@ -50,6 +51,11 @@ class NewJobForm(ServiceForm):
         widget=UnfoldBooleanSwitchWidget(),
         help_text=_("No second job with this type and key is submitted while one is open."),
     )
+    unique_for = DurationField(
+        label=_("Key kept for"),
+        required=False,
+        help_text=_("Empty: the key is free when the job ends."),
+    )
 
     class Meta:
         model = Job
@@ -63,13 +69,12 @@ class NewJobForm(ServiceForm):
         for name in AGAIN if self.again else ():
             self.initial[name] = getattr(self.again, name)
         offer_types(self, "type", self.bounds)
-        for name in ("unique_for", "run_at", "priority", "max_attempts"):
+        for name in ("run_at", "priority", "max_attempts"):
             self.fields[name].required = False
             self.initial.setdefault(name, None)
             if not self.again:
                 self.initial[name] = self.initial[name] or None
         self.fields["key"].help_text = _("Your own reference, such as order-17.")
-        self.fields["unique_for"].help_text = _("Empty: the key is free when the job ends.")
         self.fields["run_at"].help_text = _("Empty: now.")
         self.fields["priority"].help_text = _("-100 to 100, higher goes first. Empty: the type's.")
         self.fields["max_attempts"].help_text = _("Empty: the type's.")
@@ -185,6 +190,9 @@ class JobRetryForm(ServiceForm):
         super().__init__(*args, **kwargs)
         self.fields["context"] = JsonTextField(
             label=_("Context"), redacts=True, stored=self.instance.context
+        )
+        self.fields["context"].help_text = _(
+            "The job runs again with it at once, from the last checkpoint and with all attempts."
         )
 
 

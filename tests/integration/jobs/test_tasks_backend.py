@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -160,6 +161,9 @@ def test_tasks_that_no_worker_would_run_are_refused() -> None:
         shop.add.using(run_after=datetime(2026, 1, 1))
     with pytest.raises(InvalidTaskError, match="whole number"):
         shop.add.using(priority=101)
+    other: Any = SimpleNamespace(module_path="tests.shop.tasks.other")
+    with pytest.raises(InvalidTaskError, match=r"Write 'from django[._]tasks import task'"):
+        task_backends["default"].validate_task(other)
     del apps.app_configs["shop"]
     with pytest.raises(InvalidTaskError, match="is in no installed app"):
         shop.add.enqueue(1)
