@@ -17,6 +17,7 @@ from apps.jobs.services.archive import archive_ended
 from apps.jobs.services.job_filters import JobFilters
 from apps.jobs.services.submit import Submission, submit, submit_many
 from tests import factories
+from tests.auditing import audit
 from tests.frozen import FrozenClock
 from tests.jobs import HERE, THERE, end, job_type, last_entry, row, take
 from tests.statements import sent_by
@@ -40,6 +41,7 @@ def test_key_stays_taken_for_a_while_after_any_end(
         with subtests.test(status):
             first = submit("mail", key=status, unique=True, unique_for=60, max_attempts=1)
             ends(first.id)
+            assert audit()[0] == 0, audit()[1]
             mail.advance(seconds=59.9)
             twin = submit("mail", key=status, unique=True)
             assert twin == (first.id, False, status, "returned", "")
@@ -113,6 +115,7 @@ def test_waiting_twin_is_replaced_or_moved(mail: FrozenClock, subtests: pytest.S
                 said_why = {"replaced": reasons.REPLACED, "moved": reasons.MOVED}[word]
                 assert (entry.event, entry.actor, entry.reason) == ("edited", "key:shop", said_why)
     assert Job.objects.count() == len(cases)
+    assert audit()[0] == 0, audit()[1]
 
 
 def test_due_twin_keeps_its_place_when_it_is_replaced(mail: FrozenClock) -> None:
