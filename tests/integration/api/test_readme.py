@@ -32,7 +32,7 @@ class Call(NamedTuple):
 
 
 def section(title: str) -> str:
-    text = (settings.BASE_DIR / "apps/jobs/README.md").read_text()
+    text = (settings.BASE_DIR / "taskplatform/docs/workers.md").read_text()
     return text.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
 
 

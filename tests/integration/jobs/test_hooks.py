@@ -222,7 +222,7 @@ def test_the_signal_comes_after_the_commit_of_each_end_and_of_nothing_else(
 
 
 def test_the_readme_shows_what_runs(handle: Make, process: Process) -> None:
-    text = (settings.BASE_DIR / "apps/jobs/README.md").read_text()
+    text = (settings.BASE_DIR / "taskplatform/docs/handlers.md").read_text()
     [shown] = [each for each in re.findall(r"```python\n(.*?)```", text, re.S) if "@around" in each]
 
     class Tracer:

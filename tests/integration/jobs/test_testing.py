@@ -25,8 +25,9 @@ Make = Callable[..., Any]
 
 
 def shown() -> tuple[str, str, str]:
-    """The handler with follow-ups, and both tests, as the README has them."""
-    text = (settings.BASE_DIR / "apps/jobs/README.md").read_text()
+    """The handler with follow-ups, and both tests, as the documentation has them."""
+    files = ("apps/jobs/README.md", "taskplatform/docs/handlers.md")
+    text = "".join((settings.BASE_DIR / each).read_text() for each in files)
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     [order] = [each for each in blocks if "def order(" in each]
     [tests] = [each for each in blocks if "with inline()" in each]
