@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('jobs', '0011_follow_ups'),
+        ('jobs', '0013_job_log'),
     ]
 
     # Both databases add a column that is NULL without touching the rows.
