@@ -24,9 +24,10 @@ from apps.common import clock, filtering
 from apps.common.admin import PlatformModelAdmin
 from apps.common.admin.display import listed, plain_time, shown_actor, shown_text
 from apps.common.admin.html import page_url
+from apps.common.admin.who import Known
 from apps.common.ids import lowest_id_at
 from apps.journal.admin import words
-from apps.journal.admin.entries import shown_value
+from apps.journal.admin.entries import people_of, shown_value
 from apps.journal.admin.filters import person_of
 from apps.journal.models import JournalEntry, Source
 from apps.journal.services.undo import UNDONE
@@ -56,12 +57,12 @@ def activity(request: HttpRequest) -> HttpResponse:
     people = _people()
     read = _entries(model_admin.get_queryset(request), people, by, day)
     entries = read[:MAX_ENTRIES]
-    names = _names(request, entries)
+    names, whom = _names(request, entries), people_of(entries, request.user)
     shows_payload = model_admin.has_payload_permission(request)
     days: dict[date, list[dict[str, Any]]] = {}
     undone: set[tuple[str, str, int]] = set()
     for deeds in grouped(entries):
-        told = _told(request, deeds, names, shows_payload)
+        told = _told(request, deeds, names, whom, shows_payload)
         subjects = {(each.source, each.type_or_task, each.subject_id) for each in deeds.entries}
         if deeds.entries[0].event == UNDONE:
             undone |= subjects
@@ -138,17 +139,21 @@ def _is_edit(entry: JournalEntry) -> bool:
 
 # --- the sentence ---------------------------------------------------------------------------------
 def _told(
-    request: HttpRequest, deeds: Deeds, names: Mapping[Any, str], shows_payload: bool
+    request: HttpRequest,
+    deeds: Deeds,
+    names: Mapping[Any, str],
+    whom: Mapping[str, Known],
+    shows_payload: bool,
 ) -> dict[str, Any]:
     newest = deeds.entries[0]
     subjects = {each.subject_id: each for each in reversed(deeds.entries)}
-    shown = [_subject(each, names) for each in [*subjects.values()][:MAX_NAMED]]
+    shown = [_subject(each, names, whom) for each in [*subjects.values()][:MAX_NAMED]]
     return {
         "at": newest.at,
         "shown_at": plain_time(newest.at),
         "who": shown_actor(newest.actor),
         "by": newest.person,
-        "sentence": _sentence(newest, shows_payload),
+        "sentence": _sentence(newest, whom, shows_payload),
         "icon": words.event_of(newest.event).icon,
         "subjects": shown,
         "more": len(subjects) - len(shown),
@@ -159,7 +164,7 @@ def _told(
     }
 
 
-def _sentence(entry: JournalEntry, shows_payload: bool) -> str:
+def _sentence(entry: JournalEntry, whom: Mapping[str, Known], shows_payload: bool) -> str:
     """`changed priority from 0 to 55`, else what the event is called."""
     if not _is_edit(entry) or entry.event == UNDONE:
         return str(words.event_of(entry.event).words)
@@ -169,20 +174,24 @@ def _sentence(entry: JournalEntry, shows_payload: bool) -> str:
         gettext("%(field)s from %(old)s to %(new)s")
         % {
             "field": words.name_of(name),
-            "old": shown_value(name, before, shows_payload) or "–",
-            "new": shown_value(name, after, shows_payload) or "–",
+            "old": shown_value(name, before, whom, shows_payload) or "–",
+            "new": shown_value(name, after, whom, shows_payload) or "–",
         }
         for name in sorted({*before, *after})
     ]
     return gettext("changed %(changes)s") % {"changes": listed(changes)}
 
 
-def _subject(entry: JournalEntry, names: Mapping[Any, str]) -> tuple[str, str]:
+def _subject(
+    entry: JournalEntry, names: Mapping[Any, str], whom: Mapping[str, Known]
+) -> tuple[str, str]:
     """What people know it by, and its page if it has one and the person may see it."""
     page = _page(entry)
     key = (page, entry.subject_id)
     if key in names:
         return names[key], page_url(page, entry.subject_id)
+    if person := whom.get(entry.executor):
+        return shown_text(person.title or person.name, limit=MAX_NAME), person.url
     data = (entry.data or {}).get("after") or {}
     name = data.get("title") or data.get("name") or entry.executor or entry.type_or_task
     return shown_text(str(name or entry.subject_id), limit=MAX_NAME), ""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 from zlib import crc32
 
 from django.utils.html import format_html
@@ -14,6 +16,36 @@ from apps.common.admin.html import attribute
 COLOURS = 6
 MAX_TITLE = 80
 _LATIN = re.compile(r"[A-Za-z\u00c0-\u024f]+")
+
+
+class Known(NamedTuple):
+    """Somebody whose title and page this account may see."""
+
+    name: str
+    title: str = ""
+    url: str = ""
+    is_group: bool = False
+
+    @property
+    def shown(self) -> SafeString:
+        return who(self.name, self.title, url=self.url, is_group=self.is_group)
+
+    @property
+    def text(self) -> str:
+        """As sentences name them: `Ann Baker (uid_ann)`."""
+        return f"{self.title} ({self.name})" if self.title else self.name
+
+
+# Those of the names that the account may see, in one statement; added by the box of the people.
+Finder = Callable[[Iterable[str], Any], Iterable[Known]]
+FINDERS: list[Finder] = []
+
+
+def known(names: Iterable[str], user: Any) -> Mapping[str, Known]:
+    """Whom these names stand for, as far as this account may see; no statement without names."""
+    wanted = {name for name in names if name}
+    found = (each for find in FINDERS for each in find(wanted, user)) if wanted else ()
+    return {name: Known(name) for name in wanted} | {each.name: each for each in found}
 
 
 def who(name: str, title: str, *, url: str = "", is_group: bool = False) -> SafeString:

@@ -150,9 +150,12 @@ class ArchivedTaskAdmin(TwoTablesAdmin, MachineRowAdmin):
         return f"{row.title} · {row.executor.shown}"
 
     def timeline(self, request: HttpRequest, row: ArchivedTask) -> Sequence[Moment]:
-        shows_payload = self.has_payload_permission(request)
         return latest_moments(
-            Source.PLAN, row.task, named=f"{row.source}:{row.task}", shows_payload=shows_payload
+            Source.PLAN,
+            row.task,
+            named=f"{row.source}:{row.task}",
+            user=request.user,
+            shows_payload=self.has_payload_permission(request),
         )
 
     @ReasonAction(

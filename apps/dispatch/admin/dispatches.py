@@ -337,13 +337,8 @@ class DispatchAdmin(RowPageAdmin, TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
         """Also of the rounds before it, which the same person had."""
         shows_payload = self.has_payload_permission(request)
         numbers = [*dispatch_head.rounds_before(row), row.pk]
-        return [
-            moment
-            for number in numbers
-            for moment in latest_moments(
-                JournalSource.DISPATCH, number, shows_payload=shows_payload
-            )
-        ]
+        source, user = JournalSource.DISPATCH, request.user
+        return latest_moments(source, *numbers, user=user, shows_payload=shows_payload)
 
     @ReasonAction(
         description=_("Release"),

@@ -18,10 +18,11 @@ from django.utils.translation import ngettext
 from apps.common import clock
 from apps.common.admin import actor_of
 from apps.common.admin.base import OtherForm, Panel
-from apps.common.admin.display import shown_text, shown_time, state_label
+from apps.common.admin.display import shown_time, state_label
 from apps.common.admin.html import bullets, joined, link, list_url, page_link, page_url
 from apps.dispatch.admin.dispatches import STATE_COLOURS
 from apps.dispatch.admin.explain import why_not_of_user
+from apps.dispatch.admin.people import person
 from apps.dispatch.admin.preview import PERIOD_FORM, title_of, upcoming_tasks
 from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, OnceTask, RotateTask
 from apps.dispatch.services.queue import entry_of, rebuilt, window_at
@@ -46,7 +47,7 @@ def rebuild_view(request: HttpRequest, *, model_admin: Any, pk: int) -> HttpResp
         "The queue of %(name)s was rebuilt from %(count)d tasks.",
         count,
     )
-    model_admin.message_user(request, text % {"name": row.name, "count": count}, messages.SUCCESS)
+    model_admin.message_user(request, text % {"name": row.shown, "count": count}, messages.SUCCESS)
     return HttpResponseRedirect(model_admin.change_url(row.pk))
 
 
@@ -136,13 +137,10 @@ def _neighbours(row: Executor, user: Any) -> SafeString:
     """Links to the visible members of a group, or groups of a user."""
     related = {"memberships__group": row} if row.is_group else {"members__user": row}
     rows = Executor.objects.visible_to(user).filter(**related)
-    found = list(rows.order_by("name").values_list("pk", "name")[: MAX_LISTED + 1])
+    found = list(rows.order_by("name")[: MAX_LISTED + 1])
     if not found:
         return format_html("<p>{}</p>", _("None."))
-    listed = bullets(
-        (page_link(Executor, pk, shown_text(name)) for pk, name in found[:MAX_LISTED]),
-        look="names",
-    )
+    listed = bullets(map(person, found[:MAX_LISTED]), look="names")
     if len(found) <= MAX_LISTED:
         return listed
     every = link(list_url(Executor, group=row.name), _("All of them"))

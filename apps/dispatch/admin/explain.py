@@ -10,7 +10,6 @@ from urllib.parse import urlencode
 
 from django import forms
 from django.core.exceptions import PermissionDenied, ValidationError
-from django.db.models import Model
 from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from django.urls import reverse
@@ -28,6 +27,7 @@ from apps.common.errors import Invalid, NotFound
 from apps.common.messages import Reason
 from apps.common.readers import read_instant
 from apps.dispatch.admin.filters import NAMES_URL
+from apps.dispatch.admin.people import person
 from apps.dispatch.admin.preview import may_view, title_of, visible_tasks
 from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, OperatorScope, RotateTask, Task
 from apps.dispatch.rules import explain as rules
@@ -184,21 +184,17 @@ def _answer(form: ExplainForm, occurrence: str | None) -> dict[str, Any]:
         form.add_error(None, translate(error.detail))
         return {}
     return {
-        "executor": executor,
-        "executor_url": _page_of(executor),
+        "executor_name": shown_text(executor.title or executor.name, limit=80),
+        "person": person(executor),
         "task": task,
         "task_title": shown_text(task.title, limit=80),
         "task_label": task_label(task),
-        "task_url": _page_of(task),
+        "task_url": page_url(type(task), task.pk),
         "explanation": explanation,
         "due": None if explanation.occurrence_at is None else shown_time(explanation.occurrence_at),
         "lines": [_line(reason) for reason in explanation.reasons],
         "others": _others(executor, task, explanation),
     }
-
-
-def _page_of(row: Model) -> str:
-    return page_url(type(row), row.pk)
 
 
 def _instant(text: str | None) -> datetime | None:
@@ -257,8 +253,7 @@ def why_nothing_view(request: HttpRequest, *, model_admin: Any, pk: int) -> Http
         request,
         "admin/why_nothing.html",
         title=_("Why nothing?"),
-        executor=row,
-        executor_url=model_admin.change_url(row.pk),
+        person=person(row),
         dispatch=dispatch,
         dispatch_title=dispatch and title_of(dispatch, request.user),
         dispatch_url=dispatch and page_url(Dispatch, dispatch.pk),

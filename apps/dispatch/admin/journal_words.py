@@ -39,6 +39,7 @@ register(
     Executor,
     Template,
     Dispatch,
+    people=("executor", "executors", "to", "add", "remove", "copies"),
     told={"rule": _told_rule},
     events={
         "handed_out": Event(_("Handed out"), "outbox", "info"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from django.utils.safestring import SafeString
@@ -9,8 +10,9 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.display import column
 from apps.common.admin.html import page_url
-from apps.common.admin.who import who
+from apps.common.admin.who import FINDERS, Known, who
 from apps.dispatch.models import Executor
+from apps.dispatch.rules.names import is_name
 
 
 def person(executor: Executor) -> SafeString:
@@ -23,3 +25,14 @@ def person(executor: Executor) -> SafeString:
 def person_column(_admin: Any, row: Any) -> SafeString:
     """The executor of the row; the list reads those of a page at once."""
     return person(row.executor)
+
+
+def _known(names: Iterable[str], user: Any) -> Iterator[Known]:
+    possible = [name for name in names if is_name(name)]
+    if not possible or not user.has_perm("dispatch.view_executor"):
+        return
+    for row in Executor.objects.visible_to(user).filter(name__in=possible):
+        yield Known(row.name, row.title, page_url(Executor, row.pk), row.is_group)
+
+
+FINDERS.append(_known)

@@ -253,7 +253,7 @@ class TaskAdmin(TwoTablesAdmin, RecordedAdmin, ServiceModelAdmin):
 
     def top_panels(self, request: HttpRequest, row: Any) -> list[Panel]:
         standing.read_standings([row])
-        summary = Panel("", format_html("{}{}", self._handed(row), ends_of(row)))
+        summary = Panel("", format_html("{}{}", self._handed(request, row), ends_of(row)))
         return [summary, why_not_of_task(row)]
 
     def _summary(self, task: Task) -> SafeString:
@@ -266,10 +266,11 @@ class TaskAdmin(TwoTablesAdmin, RecordedAdmin, ServiceModelAdmin):
         line = format_html("{} {}", self.shown_state(task), words % count)
         return format_html("<p>{}</p><p>{}</p>", line, _reach(task))
 
-    def _handed(self, task: Any) -> SafeString:
-        """Where the task stands, the latest dispatches, and where the others are."""
-        dispatches = Dispatch.objects.filter(source=task.source, task=task.pk).order_by("-pk")
-        latest = dispatches.prefetch_related("executor").defer("params", "result")[:MAX_DISPATCHES]
+    def _handed(self, request: HttpRequest, task: Any) -> SafeString:
+        """Where the task stands, the latest dispatches in sight, and where the others are."""
+        dispatches = Dispatch.objects.visible_to(request.user).order_by("-pk")
+        of_task = dispatches.filter(source=task.source, task=task.pk)
+        latest = of_task.prefetch_related("executor").defer("params", "result")[:MAX_DISPATCHES]
         label = state_label("state", DISPATCH_COLOURS, "")
         rows = [
             (

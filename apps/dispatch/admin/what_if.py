@@ -22,7 +22,7 @@ from django.utils.translation import gettext, ngettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
-from apps.common.admin.display import listed
+from apps.common.admin.display import listed, shown_text
 from apps.dispatch.admin.preview import PERIODS, Line, RepeatedItem, lines, runs
 from apps.dispatch.models import Executor, OnceTask, RotateTask
 from apps.dispatch.services.preview import Period
@@ -169,7 +169,8 @@ def _queue(request: HttpRequest, change: Change, now: datetime) -> dict[str, Any
     pairs = compared(before, after)
     counts = _counts(pairs)
     return {
-        "name": change.executor.name,
+        "name": _name(change.executor),
+        "uid": change.executor.name if change.executor.title else "",
         "is_group": change.executor.is_group,
         "counts": counts,
         "summary": _in_words(counts) or gettext("no change"),
@@ -177,6 +178,12 @@ def _queue(request: HttpRequest, change: Change, now: datetime) -> dict[str, Any
         "is_open": False,
         "is_cut": change.before.more or change.after.more,
     }
+
+
+def _name(executor: Executor) -> str | SafeString:
+    if not executor.title:
+        return executor.name
+    return format_html("<bdi>{}</bdi>", shown_text(executor.title, limit=80))
 
 
 def _summary(changed: Sequence[dict[str, Any]]) -> SafeString:
@@ -187,8 +194,8 @@ def _summary(changed: Sequence[dict[str, Any]]) -> SafeString:
     told = [queue for queue in changed if not queue["is_group"]] or changed
     who, others = told[0]["name"], len(told) - 1
     if others:
-        words = ngettext("%(name)s and %(count)d more", "%(name)s and %(count)d more", others)
-        who = words % {"name": who, "count": others}
+        words = ngettext("{name} and {count} more", "{name} and {count} more", others)
+        who = format_html(words, name=who, count=others)
     counts: Counter[str] = sum((queue["counts"] for queue in told), Counter())
     marked = [each for queue in told for row in queue["rows"] for each in row.marked]
     line, mark = min(marked, key=lambda each: each[0].item.at)

@@ -26,6 +26,7 @@ from apps.common.admin.result_words import result_words
 from apps.common.admin.row_page import RowPageAdmin
 from apps.common.admin.timeline import Moment
 from apps.common.admin.two_tables import TwoTablesAdmin
+from apps.common.admin.who import known
 from apps.common.filtering import RowFilter
 from apps.jobs.admin import job_columns, job_fields, job_log, job_panels
 from apps.jobs.admin.job_edit import may_retry_with
@@ -93,7 +94,9 @@ class AnyJobAdmin(RowPageAdmin, TwoTablesAdmin, ServiceModelAdmin, KeysetAdmin):
         cuts = self.model._default_manager.filter(pk__in=failed).values_list("pk", cut)
         errors = dict(cuts) if failed else {}
         results = self._results(request, rows)
+        people = known((row.user_id for row in rows), request.user)
         for row in rows:
+            row.user = people.get(row.user_id)
             row.now, row.error = now, errors.get(row.pk, "")
             row.words = result_words(results.get(row.pk))
             row.buttons = self.row_buttons(request, row)
@@ -135,11 +138,13 @@ class AnyJobAdmin(RowPageAdmin, TwoTablesAdmin, ServiceModelAdmin, KeysetAdmin):
             *job_panels.together_panels(row, visible),
         ]
 
-    def aside(self, request: HttpRequest, row: AnyJob) -> list[Panel]:
+    def aside(self, request: HttpRequest, row: Any) -> list[Panel]:
+        row.user = known([row.user_id], request.user).get(row.user_id)
         return [self.facts(row, job_fields.FACTS)]
 
     def timeline(self, request: HttpRequest, row: AnyJob) -> Sequence[Moment]:
-        return job_panels.moments(row, shows_payload=self.has_payload_permission(request))
+        shows_payload = self.has_payload_permission(request)
+        return job_panels.moments(row, user=request.user, shows_payload=shows_payload)
 
     # --- actions ----------------------------------------------------------------------------------
     @ReasonAction(

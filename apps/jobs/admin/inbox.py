@@ -146,7 +146,7 @@ class InboxAdmin(RightsOfJobs, ServiceModelAdmin):
 
     def timeline(self, request: HttpRequest, row: InboxRow) -> Sequence[Moment]:
         shows = self.has_payload_permission(request, row)
-        return latest_moments(Source.JOB, row.pk, shows_payload=shows)
+        return latest_moments(Source.JOB, row.pk, user=request.user, shows_payload=shows)
 
     def changeform_view(
         self,

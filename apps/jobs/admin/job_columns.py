@@ -31,7 +31,8 @@ from apps.journal.admin.words import reason_of
 MAX_ERROR = 100
 MAX_TEXT = 80
 # A job as the list loads it: `now` is the time of the page, `error` the beginning of its last
-# error when it has failed, `words` what came of it else, `buttons` what one click does to it.
+# error when it has failed, `words` what came of it else, `buttons` what one click does to it,
+# `user` whom it is for.
 ListedJob = Any
 
 
@@ -41,10 +42,15 @@ def number(job: AnyJob) -> int:
 
 
 @column(_("key"))
-def shown_key(job: AnyJob) -> SafeString | None:
-    if not job.key and not job.user_id:
+def shown_key(job: ListedJob) -> SafeString | None:
+    if not job.key and not job.user:
         return None
-    return noted(shown_text(job.key), shown_text(job.user_id))
+    return noted(shown_text(job.key), job.user and (job.user.title or job.user.name))
+
+
+@column(_("user"))
+def shown_user(job: ListedJob) -> SafeString | None:
+    return job.user.shown if job.user else None
 
 
 @column(_("status"))
@@ -146,7 +152,7 @@ _WHICH = (
 _MORE = (
     ListColumn("progress", shown_progress, ("progress",)),
     ListColumn("priority", priority, ("priority",)),
-    ListColumn("user", _text("user_id", _("user")), ("user_id",)),
+    ListColumn("user", shown_user, ("user_id",)),
     ListColumn("stage", _text("stage", _("stage")), ("stage",)),
     ListColumn("worker", _text("worker", _("worker")), ("worker",)),
     ListColumn("submitted_by", _text("submitted_by", _("submitted by"))),

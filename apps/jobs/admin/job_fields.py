@@ -113,10 +113,13 @@ def key_link(job: AnyJob) -> SafeString | None:
 
 
 @column(_("user"))
-def user_link(job: AnyJob) -> SafeString | None:
+def user_link(job: Any) -> SafeString | None:
+    """Whom it is for, and the list of their jobs."""
     if not job.user_id:
         return None
-    return link(list_url(type(job), user=job.user_id), job.user_id)
+    return format_html(
+        "{} · {}", job.user.shown, link(list_url(type(job), user=job.user_id), _("Jobs"))
+    )
 
 
 @column(_("next run"))

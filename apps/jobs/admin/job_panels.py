@@ -181,7 +181,7 @@ def order_panel(job: Job) -> Panel:
     return Panel(_("Place in the order"), html)
 
 
-def moments(job: AnyJob, *, shows_payload: bool) -> list[Moment]:
+def moments(job: AnyJob, *, user: Any, shows_payload: bool) -> list[Moment]:
     """The history of the job: its submission, the latest entries of the journal, and its move to
     the archive, of which the journal has one entry for many jobs."""
     submitted = Moment(
@@ -190,7 +190,7 @@ def moments(job: AnyJob, *, shows_payload: bool) -> list[Moment]:
         icon="add_circle",
         actor=shown_actor(job.submitted_by),
     )
-    latest = latest_moments(Source.JOB, job.pk, shows_payload=shows_payload)
+    latest = latest_moments(Source.JOB, job.pk, user=user, shows_payload=shows_payload)
     moments = [submitted, *latest]
     if job.archived_at:
         text = gettext("Moved to the archive")

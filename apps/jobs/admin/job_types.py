@@ -216,7 +216,7 @@ class JobTypeAdmin(RecordedAdmin, ServiceModelAdmin):
         context |= type_words.context(context["adminform"].form, row)
         if row is not None:
             context["header_tabs"] = tabs_of(row, SETTINGS)
-            context["last_change"] = next(iter(self.latest(row, limit=1)), None)
+            context["last_change"] = next(iter(self.latest(row, user=request.user, limit=1)), None)
         return super().render_change_form(request, context, *args, **kwargs)
 
     def history_view(

@@ -38,6 +38,7 @@ register(
     JobType,
     TypeState,
     Worker,
+    people=("user_id",),
     events={
         "timed_out": Event(_("Timed out"), "timer_off", "warning"),
         "lost": Event(_("Worker lost"), "heart_broken", "warning"),

@@ -111,7 +111,7 @@ class WorkerAdmin(MachineRowAdmin):
     shown_kind: Any = state_label("kind", {Worker.Kind.HTTP: "info"}, _("kind"), ordering=False)
 
     def timeline(self, request: HttpRequest, row: Worker) -> Sequence[Moment]:
-        return latest_moments(Source.WORKER, row.pk, shows_payload=True)
+        return latest_moments(Source.WORKER, row.pk, user=request.user, shows_payload=True)
 
     def panels(self, request: HttpRequest, row: Worker) -> list[Panel]:
         found = super().panels(request, row)

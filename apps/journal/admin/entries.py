@@ -21,6 +21,7 @@ from apps.common.admin.display import (
     duration_of,
     error_column,
     label,
+    listed,
     shown_actor,
     shown_text,
     time_column,
@@ -29,6 +30,7 @@ from apps.common.admin.html import link, page_link
 from apps.common.admin.json_fields import json_field
 from apps.common.admin.keyset import KeysetAdmin
 from apps.common.admin.timeline import Moment
+from apps.common.admin.who import Known, known
 from apps.common.masking import redact
 from apps.common.readers import read_key, read_number
 from apps.journal.admin import words
@@ -54,29 +56,50 @@ _SOURCE_COLOURS = {
 }
 
 
-def moments(entries: Iterable[JournalEntry], *, shows_payload: bool) -> list[Moment]:
-    """The entries as a timeline; lists and objects in them are shown only with `shows_payload`."""
-    return [_moment(entry, shows_payload) for entry in entries]
+def moments(entries: Iterable[JournalEntry], *, user: Any, shows_payload: bool) -> list[Moment]:
+    """The entries as a timeline for this account; lists and objects in them are shown only with
+    `shows_payload`."""
+    entries = list(entries)
+    people = people_of(entries, user)
+    return [_moment(entry, people, shows_payload) for entry in entries]
+
+
+def people_of(entries: Iterable[JournalEntry], user: Any) -> Mapping[str, Known]:
+    """Whom the entries name, as far as the account may see them, in one statement."""
+    names: set[str] = set()
+    for entry in entries:
+        data = entry.data or {}
+        names |= {entry.executor, entry.actor}
+        for facts in (data, data.get("before") or {}, data.get("after") or {}):
+            for name in words.PEOPLE & facts.keys():
+                names.update(_names(facts[name]))
+    return known(names, user)
+
+
+def _names(value: Any) -> list[str]:
+    return [str(each) for each in (value if isinstance(value, list) else [value]) if each]
 
 
 def latest_moments(
     source: str,
-    subject_id: int,
-    *,
+    *subjects: int,
     named: str = "",
+    user: Any,
     shows_payload: bool,
     limit: int = MAX_MOMENTS,
 ) -> list[Moment]:
-    """The last `limit` entries about one subject as a timeline, oldest first; `named` is what
+    """The last `limit` entries about each subject as a timeline, oldest first; `named` is what
     they call it where the numbers of several tables share a source."""
-    entries = JournalEntry.objects.timeline(source, subject_id)
-    if named:
-        entries = entries.filter(type_or_task=named)
-    latest = entries.order_by("-id")[:limit]
-    return moments(reversed(latest), shows_payload=shows_payload)
+    found: list[JournalEntry] = []
+    for subject in subjects:
+        entries = JournalEntry.objects.timeline(source, subject)
+        if named:
+            entries = entries.filter(type_or_task=named)
+        found += reversed(entries.order_by("-id")[:limit])
+    return moments(found, user=user, shows_payload=shows_payload)
 
 
-def _moment(entry: JournalEntry, shows_payload: bool) -> Moment:
+def _moment(entry: JournalEntry, people: Mapping[str, Known], shows_payload: bool) -> Moment:
     event = words.event_of(entry.event)
     facts: list[tuple[str, object]] = []
     is_of_job = entry.source == Source.JOB
@@ -93,25 +116,32 @@ def _moment(entry: JournalEntry, shows_payload: bool) -> Moment:
         named = words.reason_of(entry.error_line)
         facts.append((gettext("error"), shown_text(named, limit=MAX_VALUE)))
     is_long = "\n" in error or len(error) > MAX_VALUE
-    facts += _changes(entry.data or {}, shows_payload)
+    facts += _changes(entry.data or {}, people, shows_payload)
     return Moment(
         at=entry.at,
         text=str(event.words),
         icon=event.icon,
         colour=event.colour,
-        actor=shown_actor(entry.actor),
+        actor=actor_by_name(entry.actor, people),
         reason=shown_text(words.reason_of(entry.reason)),
         facts=facts,
         details=shown_text(error, limit=MAX_DETAILS) if is_long else "",
     )
 
 
-def _changes(data: Mapping[str, Any], shows_payload: bool) -> list[tuple[str, object]]:
+def actor_by_name(actor: str, people: Mapping[str, Known]) -> str:
+    """Who did something; of people of tasks the title, too."""
+    return shown_actor(people[actor].text if actor in people else actor)
+
+
+def _changes(
+    data: Mapping[str, Any], people: Mapping[str, Known], shows_payload: bool
+) -> list[tuple[str, object]]:
     """The facts in an entry's data: `before` → `after` by name, then the others."""
     before, after = data.get("before") or {}, data.get("after") or {}
     facts: list[tuple[str, object]] = []
     for name in sorted({*before, *after}):
-        old, new = shown_value(name, before, shows_payload), shown_value(name, after, shows_payload)
+        old, new = (shown_value(name, each, people, shows_payload) for each in (before, after))
         if old is None or new is None:
             value = new if old is None else old
         else:
@@ -122,15 +152,20 @@ def _changes(data: Mapping[str, Any], shows_payload: bool) -> list[tuple[str, ob
     facts += [
         (words.name_of(name), shown)
         for name in others
-        if (shown := shown_value(name, others, shows_payload)) not in (None, "")
+        if (shown := shown_value(name, others, people, shows_payload)) not in (None, "")
     ]
     return facts
 
 
-def shown_value(name: str, values: Mapping[str, Any], shows_payload: bool) -> str | None:
+def shown_value(
+    name: str, values: Mapping[str, Any], people: Mapping[str, Known], shows_payload: bool
+) -> str | None:
     """The value of that name as people read it, its secrets masked; None for none."""
     if name not in values:
         return None
+    if name in words.PEOPLE and (named := _names(values[name])):
+        texts = listed(people[each].text if each in people else each for each in named)
+        return shown_text(texts, limit=MAX_VALUE)
     value = redact({name: values[name]})[name]
     if isinstance(value, dict | list) and name not in words.TOLD:
         if not value:
@@ -160,13 +195,13 @@ class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
         "source_and_event",
         "subject",
         "type_or_task",
-        "executor",
+        "shown_executor",
         "shown_actor",
         "shown_reason",
     )
     list_mobile = (
         ("source_and_event", "type_or_task", "subject"),
-        ("shown_at", "executor", "shown_actor", "shown_reason"),
+        ("shown_at", "shown_executor", "shown_actor", "shown_reason"),
     )
     list_display_links = ("shown_at",)
     list_filter = FILTERS
@@ -189,7 +224,7 @@ class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
             {
                 "fields": (
                     "type_or_task",
-                    "executor",
+                    "shown_executor",
                     "shown_actor",
                     "shown_reason",
                     "worker",
@@ -223,7 +258,17 @@ class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
             of = entry.type_or_task if entry.subject_id is None else entry.subject_id
             parts = (entry.get_source_display(), of, words.event_of(entry.event).words)
             entry.page_title = " · ".join(str(part) for part in parts if part)
+            self.prepare_page(args[0], [entry])
         return entry
+
+    def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:
+        people = known((name for row in rows for name in (row.executor, row.actor)), request.user)
+        for row in rows:
+            row.people = people
+
+    @column(_("executor"))
+    def shown_executor(self, entry: Any) -> SafeString | None:
+        return entry.people[entry.executor].shown if entry.executor else None
 
     @column(_("source"))
     def shown_source(self, entry: JournalEntry) -> SafeString:
@@ -252,9 +297,9 @@ class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
         )
 
     @column(_("by"))
-    def shown_actor(self, entry: JournalEntry) -> str | SafeString | None:
+    def shown_actor(self, entry: Any) -> str | SafeString | None:
         """Who it was; an account or a key leads to all that it has done."""
-        text = shown_actor(entry.actor)
+        text = actor_by_name(entry.actor, entry.people)
         if not entry.person:
             return text or None
         url = f"{self.changelist_url()}?{urlencode({'by': entry.person})}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from django.http import HttpRequest
 
@@ -17,16 +18,17 @@ class RecordedAdmin(PlatformModelAdmin):
 
     def timeline(self, request: HttpRequest, row: Recorded) -> Sequence[Moment]:
         shows_payload = not self.payload_fields or self.has_payload_permission(request)
-        return self.latest(row, shows_payload=shows_payload)
+        return self.latest(row, user=request.user, shows_payload=shows_payload)
 
     def latest(
-        self, row: Recorded, *, shows_payload: bool = True, limit: int = MAX_MOMENTS
+        self, row: Recorded, *, user: Any, shows_payload: bool = True, limit: int = MAX_MOMENTS
     ) -> list[Moment]:
         """The newest entries about the row, oldest first."""
         return latest_moments(
             row.journal_source,
             row.pk,
             named=row.journal_name,
+            user=user,
             shows_payload=shows_payload,
             limit=limit,
         )

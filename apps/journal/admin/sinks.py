@@ -66,7 +66,7 @@ class SinkAdmin(MachineRowAdmin):
     last_error = error_column("error", _("last error"))
 
     def timeline(self, request: HttpRequest, row: Sink) -> Sequence[Moment]:
-        return latest_moments(Source.SINK, row.pk, shows_payload=True)
+        return latest_moments(Source.SINK, row.pk, user=request.user, shows_payload=True)
 
     def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:
         now, known = clock.now(), carry.sinks()

@@ -42,6 +42,8 @@ NAMES: dict[str, Words] = {"forced": _("by force"), "rows": _("rows")}
 CHOICES: dict[str, dict[Any, Words]] = {}
 # How values are told that are no choices, by the name of the fact.
 TOLD: dict[str, Callable[[Any], str]] = {}
+# The facts that name people, one or many.
+PEOPLE: set[str] = set()
 # Messages that are stored as text: a pattern of the text → the template, as the catalogue has it.
 MESSAGES: dict[re.Pattern[str], str] = {}
 # By source, the URL name of the admin page of an entry's subject ("dispatch_dispatch"), or "".
@@ -55,6 +57,7 @@ def register(
     names: Mapping[str, Words] | None = None,
     choices: Mapping[str, Mapping[Any, Words]] | None = None,
     told: Mapping[str, Callable[[Any], str]] | None = None,
+    people: Iterable[str] = (),
     messages: Iterable[str] = (),
     pages: Mapping[str, Callable[[JournalEntry], str]] | None = None,
 ) -> None:
@@ -63,6 +66,7 @@ def register(
     STATES.update(states or {})
     NAMES.update(names or {})
     TOLD.update(told or {})
+    PEOPLE.update(people)
     MESSAGES.update((_pattern_of(template), template) for template in messages)
     PAGES.update(pages or {})
     for name, labels in (choices or {}).items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from django.urls import reverse
@@ -11,6 +11,7 @@ from django.urls import reverse
 from apps.common.admin.html import list_url, page_url
 from apps.common.messages import Message
 from apps.common.messages import Message as _
+from apps.dispatch.models import OnceTask
 from apps.reports.rules.tally import error_of
 from apps.schedules.models import Schedule
 
@@ -113,14 +114,13 @@ def url_of(subject: str) -> str:
 
 
 def names_of(subjects: Iterable[str]) -> dict[str, str]:
-    """What people call each subject: its name, of a schedule its title with its number."""
+    """What people call each subject: its name, or the title with the number of its row."""
     names = {subject: subject.partition(":")[2] for subject in subjects}
-    schedules = {
-        subject: name
-        for subject, name in names.items()
-        if subject.partition(":")[0] in (SCHEDULE, SCHEDULE_RUN)
-    }
-    rows = Schedule.objects.filter(pk__in=schedules.values()) if schedules else ()
-    titles = {str(row.pk): row.title for row in rows}
-    named = {s: f"{titles[name]} ({name})" for s, name in schedules.items() if name in titles}
-    return {**names, **named}
+    for model, kinds in ((Schedule, (SCHEDULE, SCHEDULE_RUN)), (OnceTask, (ONCE_TASK,))):
+        numbered = {s: name for s, name in names.items() if s.partition(":")[0] in kinds}
+        rows: Any = model._default_manager.filter(pk__in=numbered.values()) if numbered else None
+        titles = {} if rows is None else dict(rows.values_list("pk", "title"))
+        for subject, name in numbered.items():
+            if title := titles.get(int(name)):
+                names[subject] = f"{title} ({name})"
+    return names
