@@ -52,7 +52,7 @@ def abilities(account: User) -> dict[str, Any]:
         "cannot": cannot,
         "others": shown_text(", ".join(sorted(held - NAMED))),
         "limits": [
-            (_("Executors:"), _list(OperatorScope.names_of(account))),
+            (_("People and groups:"), _list(OperatorScope.names_of(account))),
             (_("Job types:"), _list(limits[JOB_TYPES])),
         ],
     }
@@ -82,19 +82,19 @@ def _warnings(limits: Mapping[str, Names]) -> list[str]:
     limit names nothing."""
     executors, types = limits[EXECUTORS], limits[JOB_TYPES]
     if executors is None and types is None:
-        return [_("Sees all executors and all jobs: it has no limits.")]
+        return [_("Sees all people and all jobs: it has no limits.")]
     found = []
     if executors is None:
-        found.append(_("Sees no executors, tasks or dispatches: limited to job types alone."))
+        found.append(_("Sees no people, tasks or dispatches: limited to job types alone."))
     if types is None:
         found.append(
             _(
-                "Sees all jobs of its executors and all jobs without a user: it has no limit to "
+                "Sees all jobs of its people and all jobs without a user: it has no limit to "
                 "job types."
             )
         )
     if executors == []:
-        found.append(_("Sees no executors: its limit to executors names none."))
+        found.append(_("Sees nobody: its limit to people names none."))
     if types == []:
         found.append(_("Sees no jobs: its limit to job types names none."))
     return found

@@ -48,8 +48,8 @@ class OperatorScopeInline(TabularInline):
     else:
         hide_title = True
     autocomplete_fields: ClassVar[Any] = ("executor",)
-    verbose_name = _("executor in view")
-    verbose_name_plural = _("Sees these executors only")
+    verbose_name = _("person or group in view")
+    verbose_name_plural = _("Sees these people and groups only")
 
 
 class JobScopeInline(OperatorScopeInline):

@@ -91,7 +91,7 @@ class AccessAttemptAdmin(MachineRowAdmin):
     list_mobile = (("username", "ip_address"), ("shown_time",))
     list_display_links = ("shown_time", "username")
     fields = ("shown_time", "username", "ip_address", "failures_since_start", "user_agent")
-    shown_time = time_column("attempt_time", _("last attempt at"), ordering="attempt_time")
+    shown_time = time_column("attempt_time", _("last try at"), ordering="attempt_time")
     exact_search = (("username", lambda term: term),)
     search_help_text = _("Name, in full")
 

@@ -54,7 +54,7 @@ class Capability:
             return ""
         if self.closed_to == ANY:
             return _("not with limits")
-        return _("not with limits to executors")
+        return _("not with limits to people")
 
     def state(self, held: frozenset[str], limits: Collection[str] = ()) -> Ability:
         """For an account with these permissions that is limited on these sides."""
@@ -73,7 +73,7 @@ def _edits(app: str, *models: str) -> tuple[str, ...]:
 CAPABILITIES = (
     Capability(
         VIEWER,
-        _("See executors, tasks and dispatches"),
+        _("See people, tasks and dispatches"),
         (
             *("dispatch.view_executor", "dispatch.view_membership", "dispatch.view_template"),
             *("dispatch.view_oncetask", "dispatch.view_rotatetask"),
@@ -128,7 +128,7 @@ CAPABILITIES = (
     ),
     Capability(
         OPERATOR,
-        _("Add and change executors, and the members of groups"),
+        _("Add and change people, and the members of groups"),
         ("dispatch.add_executor", "dispatch.change_executor", *_edits("dispatch", "membership")),
     ),
     Capability(
@@ -167,7 +167,7 @@ CAPABILITIES = (
         _edits("dispatch", "template"),
         closed_to=ANY,
     ),
-    Capability(CONFIGURER, _("Delete executors"), ("dispatch.delete_executor",)),
+    Capability(CONFIGURER, _("Delete people"), ("dispatch.delete_executor",)),
     Capability(
         CONFIGURER, _("Add, change and delete job types"), _edits("jobs", "jobtype"), closed_to=ANY
     ),
@@ -194,7 +194,7 @@ CAPABILITIES = (
     Capability(NO_ROLE, _("Make, change and delete accounts"), _edits("auth", "user")),
     Capability(
         CONFIGURER,
-        _("Limit people to executors and job types"),
+        _("Limit accounts to people and job types"),
         (*_edits("dispatch", "operatorscope"), *_edits("jobs", "jobscope")),
         needs=("auth.change_user",),
         closed_to=ANY,

@@ -99,7 +99,7 @@ class NewMemberForm(NewAccountForm):
         rows=Executor.objects.all(),
         suggestions=reverse_lazy("admin:dispatch_executor_names"),
         limit=MAX_EXECUTORS,
-        label=_("Sees these executors only"),
+        label=_("Sees these people and groups only"),
         required=False,
         help_text=_(
             "Names of users (uid_…) and groups (gid_…), divided by blanks; a group stands for its "

@@ -15,7 +15,7 @@ from apps.alerts.models import Alert, AlertRule, Channel
 from apps.alerts.services.settings import create_rule
 from apps.common import clock, ids
 from apps.common.db import transactional
-from apps.dispatch.models import Dispatch, OnceTask
+from apps.dispatch.models import Dispatch, Executor, OnceTask
 from apps.dispatch.services import executors, tasks
 from apps.dispatch.services.pull import answer_pull
 from apps.jobs.models import Job, JobType, Worker
@@ -39,8 +39,21 @@ PRICES, INVOICES, THUMBNAILS, MAILS = TYPES = (
     "report-mail",
 )
 PHOTOS, TASK = "gid_shelf_photos", "Shelf photos, Nanjing Road"
-PEOPLE = [f"uid_photo_{number}" for number in range(1, 9)]
+NAMES = (
+    *("Ann Baker", "Omar Aziz", "Grace Okafor", "Farid Haddad", "Marco Rossi", "Ben Carter"),
+    *("Hugo Silva", "Nadia Petrova", "Priya Nair", "Quinn Murphy", "Diego Torres", "Rosa Diaz"),
+    *("Sven Berg", "Jun Tanaka", "Kofi Mensah", "Chloe Martin", "Ines Costa", "Lena Vogt"),
+    *("Wang Wei", "Tara Singh"),
+)
+PEOPLE = [f"uid_{name.split()[0].lower()}" for name in NAMES]
+# By group their members among the people; some are in two.
+STOCK, PRICE, NIGHT = (
+    ("gid_stock_count", "Stock count", PEOPLE[6:14]),
+    ("gid_price_check", "Price check", PEOPLE[13:20]),
+    ("gid_night_shift", "Night shift", PEOPLE[16:20]),
+)
 SILENT = "shop-2"
+DAY = timedelta(days=1)
 
 
 def play() -> datetime:
@@ -59,6 +72,8 @@ def play_up_to(frozen: FrozenClock, now: datetime) -> None:
     Channel.objects.update(enabled=False)
     AlertRule.objects.update(enabled=False)
     _make_types()
+    _have_yesterday(now)
+    _hold_work(frozen, now)
     _begin_task(now)
     frozen.move_to(now - timedelta(minutes=104))
     invoices = JobType.objects.get(name=INVOICES)
@@ -70,7 +85,7 @@ def play_up_to(frozen: FrozenClock, now: datetime) -> None:
     for place in range(59):
         _end_some(frozen, place)
         if place in (30, 45):
-            _hand_out(PEOPLE[place // 15 + 1])
+            _hand_out(PEOPLE[place // 15 + 1], TASK)
         note_standing()
         frozen.advance(minutes=1)
         if place == 36:
@@ -80,6 +95,9 @@ def play_up_to(frozen: FrozenClock, now: datetime) -> None:
     rollup.roll_up(until=now + MINUTE)
     _lose_worker(now)
     _fire(now)
+    # All call but one, who holds work.
+    Executor.objects.filter(kind="user").update(last_seen_at=now)
+    Executor.objects.filter(name=PEOPLE[14]).update(last_seen_at=now - 38 * MINUTE)
     note_standing()
 
 
@@ -93,8 +111,7 @@ def _make_types() -> None:
 
 # --- a quota that will not fill -------------------------------------------------------------------
 def _begin_task(now: datetime) -> None:
-    group = executors.create_executor(name=PHOTOS, title="Photo check", actor=ACTOR)
-    executors.change_members(group=group, add=PEOPLE, actor=ACTOR)
+    group = _group(PHOTOS, "Photo check", PEOPLE[:8])
     tasks.create_task(
         OnceTask,
         actor=ACTOR,
@@ -106,22 +123,77 @@ def _begin_task(now: datetime) -> None:
         priority=9,
     )
     for place in range(9):
-        _hand_out(PEOPLE[place % 5])
+        _hand_out(PEOPLE[place % 5], TASK)
 
 
-def _hand_out(uid: str) -> None:
-    """One more of eleven, which is done at once."""
+def _group(name: str, title: str, members: list[str]) -> Executor:
+    group = executors.create_executor(name=name, title=title, actor=ACTOR)
+    executors.change_members(group=group, add=members, actor=ACTOR)
+    for row in Executor.objects.filter(name__in=members, title=""):
+        title = NAMES[PEOPLE.index(row.name)]
+        executors.update_executor(executor=row, changes={"title": title}, actor=ACTOR)
+    return group
+
+
+def _hand_out(uid: str, title: str, *, is_done: bool = True) -> None:
+    """One more of the task, done at once or left open."""
     taken = answer_pull(uid)
-    if not isinstance(taken, Dispatch):
-        raise CommandError(f"{uid} gets nothing of {TASK}.")
-    callback.call_back(executor=taken.executor, number=taken.pk, outcome="succeeded")
+    if not isinstance(taken, Dispatch) or taken.title != title:
+        raise CommandError(f"{uid} gets nothing of {title}.")
+    if is_done:
+        callback.call_back(executor=taken.executor, number=taken.pk, outcome="succeeded")
+
+
+def _hold_work(frozen: FrozenClock, now: datetime) -> None:
+    """Fourteen people hold work, two of them past their deadline; a group begins tomorrow."""
+    began, lease = frozen.instant, 6 * 3600
+    night = (now + DAY).replace(hour=1, minute=0, second=0, microsecond=0)
+    for (name, title, members), times, done, begins, ends in (
+        (STOCK, 25, 12, began, now + DAY - 17 * MINUTE),
+        (PRICE, 25, 19, began, now + 2 * DAY),
+        (NIGHT, 6, 0, night, night + DAY),
+    ):
+        tasks.create_task(
+            OnceTask,
+            actor=ACTOR,
+            title=title,
+            executor=_group(name, title, members),
+            mode="blocking",
+            dispatch_times=times,
+            start_at=begins,
+            end_at=ends,
+            lease_seconds=lease,
+        )
+        if name == NIGHT[0]:
+            continue
+        holders = members if name == STOCK[0] else members[1:]
+        for place in range(done):
+            _hand_out(holders[place % len(holders)], title)
+        for uid in holders:
+            _hand_out(uid, title, is_done=False)
+    open_ = Dispatch.objects.filter(state="open")
+    open_.filter(executor__name__in=PEOPLE[18:]).update(deadline_at=now - MINUTE)
+    open_.filter(executor__name=PEOPLE[14]).update(deadline_at=now + 30 * MINUTE)
+
+
+# --- the same hour yesterday ----------------------------------------------------------------------
+def _have_yesterday(now: datetime) -> None:
+    """500 jobs ended, 3 of them badly, which waited and ran as usual."""
+    made = []
+    for minute in range(1, 51):
+        at = now - DAY - minute * MINUTE
+        for number in range(10):
+            entry = _entry(at, number, MAILS, failed=minute < 4 and number == 0)
+            entry.wait_ms, entry.run_ms = 3_100, 1_500
+            made.append(entry)
+    JournalEntry.objects.bulk_create(made)
 
 
 # --- jobs that fail, and a worker that is lost ----------------------------------------------------
 def _end_some(frozen: FrozenClock, place: int) -> None:
     """Of 928 jobs of an hour those of a minute: the last quarter has 64 failures of 128."""
     at = frozen.instant
-    count = 14 if place < 44 else 13
+    count = 14 if place < 44 else 13 if place < 48 else 12
     made = [_entry(at, n, MAILS if n % 2 else THUMBNAILS) for n in range(count)]
     if place >= 44:
         some = 9 if place < 52 else 8
@@ -147,7 +219,7 @@ def _entry(at: datetime, number: int, type_: str, *, failed: bool = False) -> Jo
         to_state=state,
         type_or_task=type_,
         wait_ms=41_000 if type_ == PRICES else 1_200,
-        run_ms=900 + 20 * (number % 40),
+        run_ms=1_600 if type_ == PRICES else 900 + 20 * (number % 40),
         error=ERROR if failed else "",
         error_key=error_key(ERROR) if failed else "",
     )
@@ -172,7 +244,7 @@ def _lose_worker(now: datetime) -> None:
 
 
 def _fire(now: datetime) -> None:
-    """The alert of the failures, and four of today that are over."""
+    """The alert of the failures, four of today that are over, and one that is snoozed."""
     rule = AlertRule.objects.get(name="Price recognition fails")
     began = now - timedelta(minutes=15, seconds=50)
     subject = f"job_type:{PRICES}"
@@ -180,3 +252,6 @@ def _fire(now: datetime) -> None:
     columns = {"rule": rule, "subject": subject, "value": 0.5, "since": began, "fired_at": began}
     Alert.objects.create(**columns, open_key=key, unsent="alert.firing")
     Alert.objects.bulk_create([Alert(**columns, resolved_at=now) for _number in range(4)])
+    columns |= {"subject": f"job_type:{MAILS}", "since": now - 2 * DAY, "fired_at": now - 2 * DAY}
+    until = {"snoozed_until": now + 66 * MINUTE, "snoozed_by": "admin:Hugo Silva"}
+    Alert.objects.create(**columns, **until, open_key=f"{rule.pk}:{columns['subject']}")

@@ -98,7 +98,7 @@ class ApiClientForm(ServiceForm):
         widget=UnfoldAdminCheckboxSelectMultipleWidget(choices=SCOPES),
     )
     executors = NamesField(
-        label=_("Executors"),
+        label=_("People and groups"),
         required=False,
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 4}),
         help_text=_("One uid_… or gid_… on each line; a group stands for its members. Empty: all."),
@@ -235,7 +235,7 @@ class ApiClientAdmin(RecordedAdmin, ServiceModelAdmin):
     def shown_scopes(self, row: ApiClient) -> str:
         return ", ".join(row.scopes)
 
-    @column(_("executors"))
+    @column(_("people and groups"))
     def shown_executors(self, row: ApiClient) -> SafeString:
         return _bound_to(row, "executors")
 

@@ -39,7 +39,7 @@ class ApiClient(Versioned):
         _("previous key valid until"), null=True, editable=False
     )
     scopes = models.JSONField(_("scopes"), default=list)
-    executors = models.JSONField(_("executors"), default=list, blank=True)
+    executors = models.JSONField(_("people and groups"), default=list, blank=True)
     job_types = models.JSONField(_("job types"), default=list, blank=True)
     expires_at = models.DateTimeField(_("expires at"), null=True, blank=True)
     rate = models.CharField(_("rate"), max_length=16, blank=True, default="")
@@ -107,7 +107,7 @@ class Limited(models.Model):
     """
 
     class Side(models.TextChoices):
-        EXECUTORS = "executors", _("executors")
+        EXECUTORS = "executors", _("people and groups")
         JOB_TYPES = "job_types", _("job types")
 
     person = models.ForeignKey(

@@ -53,8 +53,8 @@ def warnings_of(client: ApiClient) -> list[str]:
     """A sentence for each kind of names that the key is bound to and that do not exist."""
     sentences = {
         Binding.EXECUTORS: gettext(
-            "No executor has the name: %(names)s. The key finds nothing there until one is made; "
-            "check the spelling."
+            "Nobody has the name: %(names)s. The key finds nothing there until "
+            "one is made; check the spelling."
         ),
         Binding.JOB_TYPES: gettext(
             "No job type has the name: %(names)s. The key finds nothing there until one is made; "

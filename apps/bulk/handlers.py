@@ -20,7 +20,7 @@ _NAP_SECONDS = 0.2
 
 @handler(
     TYPE,
-    about=_("Carry out a bulk run at its rate; an attempt goes on where the one before it ended."),
+    about=_("Carry out a bulk run at its rate; a try goes on where the one before it ended."),
     **TYPE_SETTINGS,
 )
 def bulk(context: Any, ctx: Context) -> Any:

@@ -30,7 +30,10 @@ class DispatchConf(Conf):
         maximum=8760,
     )
     ROTATIONS_PER_EXECUTOR = integer(
-        100, "Maximum number of active rotations of one user or group.", minimum=1, maximum=10_000
+        100,
+        "Maximum number of active repeating tasks of one person or group.",
+        minimum=1,
+        maximum=10_000,
     )
     EXPIRY_SWEEP_SECONDS = integer(
         5, "Period of the sweep that closes dispatches past their deadline.", minimum=1, maximum=10

@@ -64,7 +64,7 @@ class JobsConf(Conf):
     )
     JOB_RESCUE_BATCH = integer(
         200,
-        "Maximum number of attempts that one transaction of the rescue ends.",
+        "Maximum number of tries that one transaction of the rescue ends.",
         minimum=1,
         maximum=1000,
     )
@@ -72,7 +72,7 @@ class JobsConf(Conf):
         1, "Period of the sweep that starts drains where jobs wait.", minimum=1, maximum=60
     )
     JOB_RESCUE_SECONDS = integer(
-        1, "Period of the sweep that ends attempts of lost workers.", minimum=1, maximum=60
+        1, "Period of the sweep that ends tries of workers that are offline.", minimum=1, maximum=60
     )
     JOB_STARVATION_SECONDS = integer(
         600,

@@ -90,7 +90,7 @@ class Schedule(Edited):
         help_text=_("-100 to 100, higher goes first. Empty: the type's."),
     )
     max_attempts = models.PositiveIntegerField(
-        _("maximum attempts"), null=True, blank=True, help_text=_("Empty: the type's.")
+        _("maximum tries"), null=True, blank=True, help_text=_("Empty: the type's.")
     )
     rule = models.JSONField(_("rule"), null=True, blank=True)
     time_zone = KeyField(_("time zone"), max_length=64, default=default_time_zone)

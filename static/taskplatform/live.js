@@ -97,7 +97,7 @@
   }
 
   function isBusy() {
-    const open = "#result_list .action-select:checked, #main details[open], dialog[open], body.overflow-hidden";
+    const open = "#result_list .action-select:checked, .problem-box :checked, .problem-say :focus, #main details[open], dialog[open], body.overflow-hidden";
     const marked = document.getSelection();
     const isMarked = !marked.isCollapsed && document.getElementById("list-rows")?.contains(marked.anchorNode);
     return isMarked || document.querySelector(open) !== null;

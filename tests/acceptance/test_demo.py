@@ -23,7 +23,7 @@ PROMISES = (
     "nobody ever had two tasks at once",
     "nothing is left open",
     "each stock counts exactly the dispatches that hold it (I1)",
-    "each executor has at most one open dispatch (I5)",
+    "each person has at most one open dispatch (I5)",
     "every repeated callback gets its first answer",
 )
 # More than anybody can hand out in a second.

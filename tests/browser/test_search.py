@@ -83,7 +83,7 @@ def test_narrow_screen_has_a_way_to_the_search_and_back_to_a_row(page: Page) -> 
     page.locator("header, body").get_by_role("link", name="Search everything").click()
     page.get_by_role("searchbox", name="Search everything").last.fill("ann")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", name="Executors")).to_be_visible()
+    expect(page.get_by_role("heading", name="People and groups")).to_be_visible()
     page.get_by_role("link", name="uid_anna").click()
 
     expect(page).to_have_url(re.compile(r"/admin/dispatch/executor/\d+/change/"))

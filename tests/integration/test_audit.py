@@ -158,8 +158,8 @@ def test_columns_of_a_dispatch_that_disagree_are_reported(
     """I1, I5, I17, I19."""
     for state, columns, line in [
         ("succeeded", {"state": "odd"}, "I17 {}: has the unknown state odd"),
-        ("open", {"open_for": None}, "I5 {}: is open, but does not keep executor {executor}"),
-        ("released", {"open_for": 999}, "I5 {}: has ended as released, but keeps executor 999"),
+        ("open", {"open_for": None}, "I5 {}: is open, but does not keep person {executor}"),
+        ("released", {"open_for": 999}, "I5 {}: has ended as released, but keeps person 999"),
         ("failed", {"finished_at": None}, "I17 {}: is failed, but its end is at None"),
         ("open", {"holds_stock": False}, "I1 {}: is open, but holds_stock is "),
         ("released", {"holds_stock": True}, "I1 {}: is released, but holds_stock is "),
@@ -230,15 +230,15 @@ def test_columns_of_a_job_that_disagree_are_reported(work: None, subtests: pytes
         ("running", {"hard_end_at": None}, "I27 {}: is running, but lacks one of: "),
         ("running", {"hard_end_at": NOW}, "I27 {}: has a lease until "),
         ("waiting", {"lease_until": NOW}, "I27 {}: is ready, but has a lease until 2"),
-        ("running", {"holds": 0}, "I28 {}: has 1 attempts, but was held 0 times"),
-        ("retried", {"max_attempts": 1}, "I28 {}: is scheduled with 1 of 1 attempts used"),
-        ("running", {"attempts": 0}, "I28 {}: is running with 0 of 3 attempts used"),
+        ("running", {"holds": 0}, "I28 {}: has 1 tries, but was held 0 times"),
+        ("retried", {"max_attempts": 1}, "I28 {}: is scheduled with 1 of 1 tries used"),
+        ("running", {"attempts": 0}, "I28 {}: is running with 0 of 3 tries used"),
         ("running", {"lease_until": lambda: NOW() - HOUR}, "I29 {}: is still running, but its "),
         ("done", {"unique_key": "mail|done"}, "I35 {}: is succeeded, but its key still blocks "),
         ("waiting", {"unique_key": None}, "I35 {}: is ready, unique: "),
         ("waiting", {"unique_key": "mail|other"}, "I35 {}: is ready, unique: "),
         ("later", {"unique_key": "mail|later"}, "I35 {}: is scheduled, unique: "),
-        ("done", {"version": 1}, "I39 {}: has version 1 after 1 holds"),
+        ("done", {"version": 1}, "I39 {}: has version 1 after 1 tries"),
     ]:
         with subtests.test(line=line), undone():
             values = {name: each() if callable(each) else each for name, each in columns.items()}
@@ -265,7 +265,7 @@ def test_end_missing_in_the_journal_is_reported(work: None) -> None:
 def test_change_without_an_entry_is_reported(work: None) -> None:
     """I39."""
     number = change("waiting", version=9)
-    assert breaches() == [f"I39 job {number}: has version 9, but its holds and entries make 1 to 2"]
+    assert breaches() == [f"I39 job {number}: has version 9, but its tries and entries make 1 to 2"]
 
 
 def test_final_job_moved_by_nobody_is_reported(work: None) -> None:
@@ -284,7 +284,7 @@ def test_hold_that_ended_twice_is_reported(work: None) -> None:
         id=entry.pk + (1 << 60), at=entry.at, source="job", subject_id=entry.subject_id,
         event="succeeded", from_state="running", to_state="succeeded", data=entry.data,
     )  # fmt: skip
-    assert f"I27 job {job('done').pk}: hold 1 has ended twice" in breaches()
+    assert f"I27 job {job('done').pk}: try 1 has ended twice" in breaches()
 
 
 # --- the report -----------------------------------------------------------------------------------

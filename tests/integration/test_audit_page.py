@@ -32,7 +32,7 @@ def test_page_says_what_is_checked_and_runs_nothing(
 ) -> None:
     monkeypatch.setattr(auditing, "audit", lambda *_: pytest.fail("it ran"))
     text = text_of(admin_client.get(url))
-    assert "Each executor has at most one open dispatch I5" in text
+    assert "Each person has at most one open dispatch I5" in text
     assert "Run the audit" in text
 
 

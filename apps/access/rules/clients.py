@@ -154,8 +154,8 @@ def _errors(terms: ClientTerms, now: datetime, agreed: ClientTerms | None) -> It
         terms.executors,
         lambda text: _EXECUTOR.fullmatch(text) is not None,
         _(
-            "an executor is written uid_… or gid_… with letters, digits and _ . @ -, "
-            "at most 128 characters"
+            "a person is written uid_…, a group gid_…, with letters, digits "
+            "and _ . @ -, at most 128 characters"
         ),
     )
     yield from _wrong_names(

@@ -43,8 +43,8 @@ MAX_READ = 50
 WEEK = [(str(day + 1), WEEKDAYS_ABBR[day]) for day in range(7)]
 HELP = {
     "target": _(
-        "A job type, a worker, a sweep; of quotas an executor, of schedules a job type. Empty: "
-        "each one for itself."
+        "A job type, a worker, a sweep; of quotas a person or group, of schedules a job type. "
+        "Empty: each one for itself."
     ),
     "threshold": _(
         "Failure rate and quota: a share, 0.2 is 20 %. Longest due: seconds. Overdue sweep: "

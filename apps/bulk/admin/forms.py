@@ -82,7 +82,7 @@ class PriorityForm(ParamsForm):
 
 
 class MaxAttemptsForm(ParamsForm):
-    max_attempts = _number(_("New maximum of attempts"))
+    max_attempts = _number(_("New maximum of tries"))
 
 
 class TimeForm(ParamsForm):

@@ -25,6 +25,7 @@ from apps.common.admin.display import shown_actor, shown_text, translate
 from apps.common.admin.html import list_url, page_url
 from apps.common.readers import read_number
 from apps.jobs.models import bounds_of
+from apps.journal.admin.words import event_of
 
 UNDO_URL = "undo"
 OFFERED_FOR = timedelta(minutes=10)
@@ -54,7 +55,8 @@ def undo_page(request: HttpRequest) -> HttpResponse:
     back = local_url(request.POST.get("back", "")) or list_url(deed.target.model)
     if request.method != "POST":
         count = len(deed.rows(bounds_of(request.user)))
-        return _ask(request, deed.kind, deed.verb, deed.actor, count, back)
+        what = str(event_of(deed.does.event).words)
+        return _ask(request, deed.kind, deed.verb, what, deed.actor, count, back)
     outcome = undo.undo(deed, actor=actor_of(request), bounds=bounds_of(request.user))
     remembered(request, None)
     return _report(request, deed, outcome, back)
@@ -67,7 +69,8 @@ def _of_run(request: HttpRequest, number: int) -> HttpResponse:
     if not undo.may_undo(run, request.user):
         raise PermissionDenied
     if request.method != "POST":
-        return _ask(request, run.kind, run.verb, run.actor, run.done, page_url(BulkRun, run.pk))
+        what, back = words.named(run.kind, run.verb), page_url(BulkRun, run.pk)
+        return _ask(request, run.kind, run.verb, what, run.actor, run.done, back)
     new = undo.undo_run(run, actor=actor_of(request), bounds=bounds_of(request.user))
     return HttpResponseRedirect(page_url(BulkRun, new.pk))
 
@@ -85,10 +88,10 @@ def _deed(request: HttpRequest) -> Deed | None:
 
 
 def _ask(
-    request: HttpRequest, kind: str, verb: str, actor: str, count: int, back: str
+    request: HttpRequest, kind: str, verb: str, what: str, actor: str, count: int, back: str
 ) -> HttpResponse:
     said = gettext("%(what)s, by %(who)s: %(count)s rows") % {
-        "what": words.named(kind, verb),
+        "what": what,
         "who": shown_actor(actor),
         "count": f"{count:,}",
     }

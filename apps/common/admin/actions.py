@@ -296,13 +296,17 @@ def _act(
                 each.field if each.field in form.fields else None, translate(each.message)
             )
         return _confirm(admin, request, spec, pks, back=back, form=form)
-    if outcome.done and spec.is_undone:
-        # What is acted on in the archive comes back from there.
-        model, *_others = getattr(admin.model, "archive_of", (admin.opts.label,))
-        act = {"model": model.lower(), "verb": spec.verb and spec.verb.name}
-        until = {"first": first, "last": ids.next_ids(1)[0], "at": clock.now().isoformat()}
-        remembered(request, {**act, **until, "said": spec.report(outcome)})
+    if outcome.done and spec.verb is not None and spec.is_undone:
+        offer_undo(admin, request, spec.verb.name, first, spec.report(outcome))
     return _report(admin, request, spec, outcome, back)
+
+
+def offer_undo(admin: Any, request: HttpRequest, verb: str, first: int, said: str) -> None:
+    """Offer to take back what this request did, whose entries come after `first`, as the verb's."""
+    # What is acted on in the archive comes back from there.
+    model, *_others = getattr(admin.model, "archive_of", (admin.opts.label,))
+    act = {"model": model.lower(), "verb": verb, "said": said, "first": first}
+    remembered(request, {**act, "last": ids.next_ids(1)[0], "at": clock.now().isoformat()})
 
 
 def _carry_out(

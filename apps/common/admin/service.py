@@ -21,8 +21,8 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from apps.common import sent_forms
-from apps.common.admin.actions import actor_of
+from apps.common import ids, sent_forms
+from apps.common.admin.actions import actor_of, offer_undo
 from apps.common.admin.base import PlatformModelAdmin
 from apps.common.admin.display import plain_time, shown_actor, shown_text, translate
 from apps.common.admin.durations import DurationField, take_durations, written
@@ -51,6 +51,8 @@ class ServiceForm(forms.ModelForm):  # type: ignore[type-arg]
     write: ClassVar[Callable[[Any], Any] | None] = None
     row: Any = None
     newer: Any = None
+    # Whether the bar says what was done, and offers to take it back.
+    is_undone = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -173,6 +175,8 @@ class ServiceModelAdmin(PlatformModelAdmin, ServicesOwnTransactions):
     form = ServiceForm
     delete_confirmation_template = "admin/delete_row.html"
     is_removable: ClassVar[bool] = False
+    # The verb whose undo takes back what the form changes; "" for none.
+    undone_by: ClassVar[str] = ""
 
     # --- what a subclass defines ------------------------------------------------------------------
     def create(self, request: HttpRequest, form: Any, *, actor: str) -> Any:
@@ -236,7 +240,7 @@ class ServiceModelAdmin(PlatformModelAdmin, ServicesOwnTransactions):
             raise NotFound(gettext("It was deleted by somebody else meanwhile."))
         if form.is_filled_from(row):
             try:
-                return self.update(request, row, form, version=row.version, actor=actor_of(request))
+                return self._update(request, row, form)
             except Conflict:
                 row = self.current(obj)
                 if row is None or form.is_filled_from(row):
@@ -244,8 +248,17 @@ class ServiceModelAdmin(PlatformModelAdmin, ServicesOwnTransactions):
         form.newer = row
         return None
 
+    def _update(self, request: HttpRequest, row: Any, form: Any) -> Any:
+        first, before = ids.next_ids(1)[0], {**row.__dict__}
+        made = self.update(request, row, form, version=row.version, actor=actor_of(request))
+        if self.undone_by and form.changes and self.saves(request):
+            words = changed_words(form, before) or gettext("It was changed.")
+            offer_undo(self, request, self.undone_by, first, f"{self.row_label(made)}: {words}")
+            form.is_undone = True
+        return made
+
     def saves(self, request: HttpRequest) -> bool:
-        """Whether a form that adds a row is to be saved, and not only tried."""
+        """Whether the form is to be saved, and not only tried."""
         return True
 
     def _create_once(self, request: HttpRequest, form: Any) -> Any:
@@ -265,9 +278,13 @@ class ServiceModelAdmin(PlatformModelAdmin, ServicesOwnTransactions):
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         # Django uses this object for its message and links.
         obj.__dict__.update(form.row.__dict__)
+        obj.is_said = form.is_undone
 
     def response_change(self, request: HttpRequest, obj: Any) -> Any:
         response = super().response_change(request, obj)
+        if obj.is_said:
+            said: Any = messages.get_messages(request)
+            said._queued_messages.pop()
         if "_continue" in request.POST:
             # Django would go to the address of the form; a new version of the row has its own.
             return HttpResponseRedirect(self.change_url(obj.pk))

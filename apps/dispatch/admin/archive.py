@@ -56,7 +56,7 @@ class ArchivedDispatchAdmin(DispatchAdmin):
     list_filter = dispatch_filters(ArchivedDispatchFilters, state=ArchivedStateFilter)
     shown_facts = (*DispatchAdmin.shown_facts, "shown_archived_at")
 
-    shown_archived_at = time_column("archived_at", _("archived"))
+    shown_archived_at = time_column("archived_at", _("older since"))
 
     def tab_counts(self, request: HttpRequest, others: Mapping[str, str]) -> Mapping[str, int]:
         """None: nothing is open."""
@@ -113,7 +113,7 @@ class ArchivedTaskAdmin(TwoTablesAdmin, MachineRowAdmin):
     list_select_related = ("executor",)
     list_filter = list_filters(ArchivedTaskFilters, executor=ExecutorFilter)
     list_defer = ("body",)
-    search_help_text = _("Number or executor")
+    search_help_text = _("Number or person")
     exact_search = (("task", read_number), ("executor__name", read_key))
     payload_fields = ("shown_body",)
     actions = ("restore",)
@@ -127,7 +127,7 @@ class ArchivedTaskAdmin(TwoTablesAdmin, MachineRowAdmin):
     shown_source = state_label("source", {}, _("kind"), ordering=False)
     shown_start_at = time_column("start_at", _("start"))
     shown_end_at = time_column("end_at", _("end"))
-    shown_archived_at = time_column("archived_at", _("archived"))
+    shown_archived_at = time_column("archived_at", _("older since"))
     shown_body = json_field("body", _("columns"), _columns_of)
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -163,7 +163,7 @@ class ArchivedTaskAdmin(TwoTablesAdmin, MachineRowAdmin):
         permission="restore",
         question=_(
             "The tasks come back under their numbers, and paused: nobody gets anything until "
-            "somebody resumes them. Rotations have no occurrences before now."
+            "somebody resumes them. Repeating tasks have no occurrences before now."
         ),
         done=ngettext_lazy(
             "%d task restored; it is paused.", "%d tasks restored; they are paused."

@@ -166,7 +166,7 @@ class DispatchAdmin(RowPageAdmin, TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
         *(("dispatched_at", "dispatched_at"), ("deadline_at", "deadline_at")),
         *(("finished_at", "finished_at"), ("round", "round"), ("holds_stock", "holds_stock")),
     )
-    search_help_text = _("Number or executor, or params.path:value")
+    search_help_text = _("Number or person, or params.path:value")
     exact_search = (("pk", read_number), ("executor__name", read_key))
     actions: tuple[str, ...] = ("release", "expire", "cancel", "ask_again")
     shown_facts: ClassVar[tuple[str, ...]] = (
@@ -319,7 +319,7 @@ class DispatchAdmin(RowPageAdmin, TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
             )
         return format_html(gettext("until {}"), short_time(dispatch.deadline_at))
 
-    @column(_("round"))
+    @column(_("try"))
     def shown_round(self, dispatch: Dispatch) -> int:
         """From 1 on, as the rounds of a task are counted."""
         return dispatch.round + 1
@@ -344,7 +344,7 @@ class DispatchAdmin(RowPageAdmin, TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
         description=_("Release"),
         permission="operate",
         question=_(
-            "Give them back unfinished? They count as left again. The same executor may get the "
+            "Give them back unfinished? They count as left again. The same person may get the "
             "task again after the lease time, others at once."
         ),
         icon="undo",
@@ -376,7 +376,7 @@ class DispatchAdmin(RowPageAdmin, TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
         description=_("Cancel the dispatch"),
         permission="operate",
         question=_(
-            "Cancel them? This is final. They count as left again, and the same executor never "
+            "Cancel them? This is final. They count as left again, and the same person never "
             "gets this occurrence again."
         ),
         icon="cancel",

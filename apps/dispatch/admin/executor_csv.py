@@ -115,7 +115,7 @@ class ExecutorResource(CsvResource):
         """The executor of that name, if the operator may see it."""
         executor = self.visible.filter(name=name).first()
         if executor is None:
-            raise Invalid.field(field, gettext("There is no executor %s.") % repr(name[:80]))
+            raise Invalid.field(field, gettext("There is no person or group %s.") % repr(name[:80]))
         return executor
 
     # --- out --------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ class ExecutorCsvPages(CsvPages):
     ignored_columns: ClassVar[tuple[str, ...]] = ("kind", "last_seen_at")
 
     def import_title(self) -> str:
-        return gettext("Import executors")
+        return gettext("Import people and groups")
 
     def resource(self, request: HttpRequest) -> ExecutorResource:
         visible = Executor.objects.visible_to(request.user)

@@ -75,7 +75,7 @@ def executor_panels(
 
 
 def _links(row: Executor) -> SafeString:
-    links = {Dispatch: _("Dispatches"), OnceTask: _("Once tasks"), RotateTask: _("Rotations")}
+    links = {Dispatch: _("Dispatches"), OnceTask: _("Once tasks"), RotateTask: _("Repeating tasks")}
     buttons = (
         link(list_url(of, executor=row.name), text, look="plain-button")
         for of, text in links.items()

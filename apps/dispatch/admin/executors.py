@@ -149,7 +149,7 @@ class ExecutorAdmin(RecordedAdmin, ServiceModelAdmin):
         ("<int:pk>/rebuild/", "dispatch_executor_rebuild", rebuild_view),
     )
     is_removable = True
-    when_empty = _("Tasks are addressed to executors: users (uid_…), and groups of them (gid_…).")
+    when_empty = _("Tasks are addressed to people (uid_…) and to groups of them (gid_…).")
     list_display = (
         "shown_name",
         "shown_kind",

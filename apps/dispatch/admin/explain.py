@@ -49,7 +49,7 @@ WORDS = {
     rules.ENDED: _("ended"),
     life.PAUSED: _("paused"),
     life.DELETED: _("deleted"),
-    rules.EXECUTOR_DISABLED: _("executor disabled"),
+    rules.EXECUTOR_DISABLED: _("person disabled"),
     rules.NOT_MEMBER: _("not addressed"),
     rules.QUOTA_USED: _("quota used up"),
     policy.ALREADY_TAKEN: _("had already"),
@@ -96,7 +96,7 @@ class ExplainForm(forms.Form):
             rows=Executor.objects.visible_to(user).users(),
             title="title",
             suggestions=NAMES_URL,
-            label=_("Executor"),
+            label=_("Who"),
             help_text=_("The name of a user (uid_…)."),
         )
         self.fields["task"] = TaskField(
@@ -120,11 +120,11 @@ def task_label(task: Task) -> str:
 
 def why_not_of_task(task: Task) -> Panel:
     """The panel of a task's page that asks for the executor to explain it for."""
-    box = KeyInput(suggestions=NAMES_URL, attrs={"form": FORM, "aria-label": _("Executor")})
+    box = KeyInput(suggestions=NAMES_URL, attrs={"form": FORM, "aria-label": _("Who")})
     return _why_not(
         box=box.render("executor", ""),
         hidden=[("task", task_label(task))],
-        lead=_("Why does an executor get it, or not?"),
+        lead=_("Why does somebody get it, or not?"),
     )
 
 

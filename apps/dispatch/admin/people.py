@@ -21,7 +21,7 @@ def person(executor: Executor) -> SafeString:
     return who(executor.name, executor.title, url=url, is_group=executor.is_group)
 
 
-@column(_("executor"))
+@column(_("who"))
 def person_column(_admin: Any, row: Any) -> SafeString:
     """The executor of the row; the list reads those of a page at once."""
     return person(row.executor)

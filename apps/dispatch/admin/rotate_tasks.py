@@ -49,7 +49,7 @@ class RotateTaskAdmin(TaskAdmin):
         *("shown_rule", "time_zone", "shown_start_at", "shown_end_at"),
         *("misfire", "misfire_limit"),
     )
-    when_empty = _("No rotation runs in these days. Choose others above, or plan one.")
+    when_empty = _("No repeating task runs in these days. Choose others above, or plan one.")
     list_display = (
         "shown_title",
         "executor_and_rotations",
@@ -85,11 +85,11 @@ class RotateTaskAdmin(TaskAdmin):
             else short_time(coming, also=task.recurrence.zone)
         )
 
-    @column(_("executor"))
+    @column(_("who"))
     def executor_and_rotations(self, task: Any) -> SafeString:
         """The executor, and how many of the rotations that it may have are taken."""
         counts = {"count": task.executor_rotations, "limit": conf.ROTATIONS_PER_EXECUTOR}
-        note = gettext("%(count)d of %(limit)d rotations") % counts
+        note = gettext("%(count)d of %(limit)d repeating tasks") % counts
         return noted(self.executor_link(task), note, look="cell-note")
 
     # --- the page ---------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ class RotateTaskAdmin(TaskAdmin):
             "<p>{}</p>{}<p>{}</p>",
             translate(task.summary),
             due_list(coming, task.recurrence.zone),
-            gettext("%(executor)s has %(count)s of at most %(limit)s active rotations.")
+            gettext("%(executor)s has %(count)s of at most %(limit)s active repeating tasks.")
             % {
                 "executor": task.executor.shown,
                 "count": tasks.active_rotations([task.executor_id])[task.executor_id],
@@ -117,7 +117,7 @@ class RotateTaskAdmin(TaskAdmin):
         _(
             "Start and end move by the same time. A rule of minutes counts from the start; "
             "every … days counts its days from the new first day. A time of day and cron stay "
-            "as they are: a rotation whose occurrences would not change is skipped. Editing "
+            "as they are: a repeating task whose occurrences would not change is skipped. Editing "
             "the start never creates occurrences in the past; missed ones not handed out yet "
             "are dropped."
         )

@@ -119,8 +119,9 @@ def resume(admin: Any, rows: QuerySet[Any], *, reason: str, actor: str) -> Actio
     description=_("Copy"),
     permission="add",
     question=_(
-        "Plans a copy for each of these executors, with the same times, params and rules. "
-        "The originals do not change; each copy starts with its full quota."
+        "Plans a copy for each of these people and groups, with the same "
+        "times, params and rules. The originals do not change; each copy "
+        "starts with its full quota."
     ),
     icon="content_copy",
     offered=lambda task: task.status != Task.Status.DELETED,

@@ -255,7 +255,9 @@ class TaskResource(CsvResource):
 
     def _executor(self, name: str) -> Executor:
         if name not in self._executors:
-            raise Invalid.field("executor", gettext("There is no executor %s.") % repr(name[:80]))
+            raise Invalid.field(
+                "executor", gettext("There is no person or group %s.") % repr(name[:80])
+            )
         return self._executors[name]
 
     def _template(self, text: str) -> Template:
@@ -334,7 +336,7 @@ class TaskCsvPages(CsvPages):
 
     def import_title(self) -> str:
         is_rotation = self.admin.model is RotateTask
-        return gettext("Import rotations") if is_rotation else gettext("Import once tasks")
+        return gettext("Import repeating tasks") if is_rotation else gettext("Import once tasks")
 
     def resource(self, request: HttpRequest) -> TaskResource:
         return TaskResource(
@@ -360,7 +362,7 @@ class TaskCsvPages(CsvPages):
                 "away an end, a limit of dispatch times or a template. With a version, a task that "
                 "was changed since is refused."
             ),
-            gettext("Times without an offset are read in the time zone of the rotation.")
+            gettext("Times without an offset are read in the time zone of the repeating task.")
             if self.admin.model is RotateTask
             else gettext("Times without an offset are read in the time zone of the page."),
         )

@@ -121,7 +121,7 @@ class TaskForm(RuleForm):
         rows=Executor.objects.all(),
         title="title",
         suggestions=NAMES_URL,
-        label=_("Executor"),
+        label=_("Who"),
         help_text=_("The name of a user (uid_…) or group (gid_…)."),
     )
     template = forms.ModelChoiceField(

@@ -48,6 +48,7 @@ from apps.dispatch.admin.task_csv import TaskCsvPages
 from apps.dispatch.admin.task_form import KINDS, TaskForm
 from apps.dispatch.admin.task_head import ends_of
 from apps.dispatch.models import TASK_MODELS, ArchivedTask, Dispatch, Executor, Task
+from apps.dispatch.rules import task_verbs
 from apps.dispatch.services import standing, tasks
 from apps.journal.admin import RecordedAdmin
 
@@ -90,6 +91,7 @@ class TaskAdmin(TwoTablesAdmin, RecordedAdmin, ServiceModelAdmin):
     """
 
     form = TaskForm
+    undone_by = task_verbs.PRIORITY
     add_form_template = change_form_template = "admin/task_form.html"
     when_read_only: ClassVar[tuple[str, ...]] = ("shown_start_at", "shown_end_at")
     list_select_related = ("executor",)
@@ -283,7 +285,7 @@ class TaskAdmin(TwoTablesAdmin, RecordedAdmin, ServiceModelAdmin):
         ]
         if not rows:
             return format_html("{}<p>{}</p>", self._summary(task), _("Not handed out yet."))
-        heads = _("Number"), _("Executor"), _("State"), capfirst(gettext("handed out"))
+        heads = _("Number"), _("Who"), _("State"), capfirst(gettext("handed out"))
         every = list_url(Dispatch, source=task.source, task=task.pk)
         return format_html(
             "{}{}<p>{}</p>",

@@ -22,14 +22,14 @@ class ArchivedDispatch(DispatchColumns):
 
     archive_of: ClassVar[tuple[str, ...]] = ("dispatch.Dispatch",)
 
-    archived_at = models.DateTimeField(_("archived"))
+    archived_at = models.DateTimeField(_("older since"))
 
     objects = AnyDispatchQuerySet.as_manager()
 
     class Meta:
         db_table = "dispatch_archived"
-        verbose_name = _("archived dispatch")
-        verbose_name_plural = _("archive of dispatches")
+        verbose_name = _("older dispatch")
+        verbose_name_plural = _("older dispatches")
         # Who may see dispatches may do so here.
         default_permissions = ()
         indexes = [
@@ -57,19 +57,19 @@ class ArchivedTask(models.Model):
         db_constraint=False,
         db_index=False,
         related_name="archived_tasks",
-        verbose_name=_("executor"),
+        verbose_name=_("who"),
     )
     start_at = models.DateTimeField(_("start"))
     end_at = models.DateTimeField(_("end"), null=True)
     body = models.JSONField(_("body"))
-    archived_at = models.DateTimeField(_("archived"))
+    archived_at = models.DateTimeField(_("older since"))
 
     objects = TaskQuerySet.as_manager()
 
     class Meta:
         db_table = "dispatch_archived_task"
-        verbose_name = _("archived task")
-        verbose_name_plural = _("archive of tasks")
+        verbose_name = _("older task")
+        verbose_name_plural = _("older tasks")
         default_permissions = ()
         constraints = [
             models.UniqueConstraint(fields=["source", "task"], name="archived_task_once"),

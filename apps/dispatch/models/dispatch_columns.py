@@ -56,7 +56,7 @@ class DispatchColumns(models.Model):
         db_constraint=False,
         db_index=False,
         related_name="%(class)ses",
-        verbose_name=_("executor"),
+        verbose_name=_("who"),
     )
     source = KeyField(_("source"), max_length=8, choices=Source.choices)
     task = models.BigIntegerField(_("task"))
@@ -67,7 +67,7 @@ class DispatchColumns(models.Model):
     template_name = KeyField(_("template"), max_length=100, blank=True)
     template_version = models.PositiveIntegerField(_("template version"), null=True)
     state = KeyField(_("state"), max_length=12, choices=State.choices, default=State.OPEN)
-    round = models.PositiveIntegerField(_("round"), default=0)
+    round = models.PositiveIntegerField(_("try"), default=0)
     holds_stock = models.BooleanField(_("holds stock"), default=True)
     redo = models.PositiveIntegerField(_("repeated pulls"), default=0)
     dispatched_at = models.DateTimeField(_("handed out"))

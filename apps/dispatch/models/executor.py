@@ -60,7 +60,7 @@ class Executor(Edited):
     """
 
     class Kind(models.TextChoices):
-        USER = names.USER, _("user")
+        USER = names.USER, _("person")
         GROUP = names.GROUP, _("group")
 
     # The kind follows from the name.
@@ -76,8 +76,8 @@ class Executor(Edited):
     objects = ExecutorQuerySet.as_manager()
 
     class Meta:
-        verbose_name = _("executor")
-        verbose_name_plural = _("executors")
+        verbose_name = _("person or group")
+        verbose_name_plural = _("people and groups")
         ordering = ["name"]
 
     def __str__(self) -> str:
@@ -131,7 +131,7 @@ class OperatorScope(models.Model):
         Executor,
         models.CASCADE,
         related_name="operator_scopes",
-        verbose_name=_("executor"),
+        verbose_name=_("person or group"),
     )
 
     class Meta:

@@ -36,7 +36,7 @@ class Source(models.TextChoices):
     """Which table of tasks a stock or dispatch belongs to; ids of the tables overlap."""
 
     ONCE = plan.ONCE, _("once task")
-    ROTATE = plan.ROTATE, _("rotation")
+    ROTATE = plan.ROTATE, _("repeating task")
 
 
 def _within(name: str) -> Q:
@@ -109,7 +109,7 @@ class Task(Edited):
 
     title = models.CharField(_("title"), max_length=MAX_TITLE)
     executor = models.ForeignKey(
-        Executor, models.PROTECT, related_name="%(class)ss", verbose_name=_("executor")
+        Executor, models.PROTECT, related_name="%(class)ss", verbose_name=_("who")
     )
     template = models.ForeignKey(
         Template,
@@ -147,7 +147,7 @@ class Task(Edited):
         _("on expiry"), max_length=12, choices=OnExpiry.choices, default=OnExpiry.GIVE_BACK
     )
     max_rounds = models.PositiveSmallIntegerField(
-        _("max rounds"),
+        _("most tries"),
         default=3,
         help_text=_("Maximum number of dispatches when failures are retried."),
     )
@@ -281,8 +281,8 @@ class RotateTask(Task):
 
     class Meta(Task.Meta):
         abstract = False
-        verbose_name = _("rotation")
-        verbose_name_plural = _("rotations")
+        verbose_name = _("repeating task")
+        verbose_name_plural = _("repeating tasks")
         indexes = [
             # The rotations of one executor, and how many of them are active.
             models.Index(fields=["executor", "status"], name="rotatetask_candidates"),

@@ -132,8 +132,8 @@ def _known(planned: Planned, asked: datetime) -> datetime:
         raise Invalid.field(
             "occurrence_at",
             _(
-                "The rotation has no occurrence at {at}; leave occurrence_at out for the current "
-                "one, or take one of the task's next_due.",
+                "The repeating task has no occurrence at {at}; leave occurrence_at out for the "
+                "current one, or take one of the task's next_due.",
                 at=asked,
             ),
         )
@@ -188,7 +188,8 @@ def _skipped(planned: Planned, at: datetime) -> Reason:
     since = None if planned.recurrence is None else planned.recurrence.effective_from
     if since is not None and at < since:
         message = _(
-            "The rotation was changed or resumed at {since}; it has no occurrences before that.",
+            "The repeating task was changed or resumed at {since}; it has no occurrences before "
+            "that.",
             since=since,
         )
         return Reason(MISFIRE_SKIPPED, message)

@@ -32,9 +32,9 @@ def kind_of(name: str, *, field: str = "name") -> str:
         raise Invalid.field(
             field,
             _(
-                "{name!r} is not the name of an executor; write uid_… for a user or gid_… for a "
-                "group, with letters, digits and _ . @ - after it, at most {limit} characters in "
-                "all.",
+                "{name!r} is not the name of a person or group; write uid_… for a "
+                "person or gid_… for a group, with letters, digits and _ . @ - "
+                "after it, at most {limit} characters in all.",
                 name=name[:80],
                 limit=MAX_CHARACTERS,
             ),

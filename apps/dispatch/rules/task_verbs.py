@@ -182,7 +182,7 @@ class Copy(TaskVerb):
     undo = _("Delete the copies instead.")
 
     def sample(self, facts: Values, params: Values) -> Message:
-        return _("a paused copy for the same executor")
+        return _("a paused copy for the same person or group")
 
 
 class Delete(TaskVerb):

@@ -224,7 +224,7 @@ def find_live_task(model: type[TaskT], pk: int, *, bound: Iterable[str] | None =
     kind = Message(f"{row.source} task")
     raise Archived(
         _(
-            "The {kind} {number} is in the archive; restore it to see or change it.",
+            "The {kind} {number} is among the older ones; restore it to see or change it.",
             kind=kind,
             number=pk,
         )

@@ -52,12 +52,12 @@ _DELETED = {"status": life.DELETED}
 KINDS = (
     Kind(
         OnceTask,
-        _("Once tasks addressed to it: {count}; address them to another executor first."),
+        _("Once tasks addressed to it: {count}; address them to somebody else first."),
         ~Q(**_DELETED),
     ),
     Kind(
         RotateTask,
-        _("Rotations addressed to it: {count}; address them to another executor first."),
+        _("Repeating tasks addressed to it: {count}; address them to somebody else first."),
         ~Q(**_DELETED),
     ),
     Kind(
@@ -68,20 +68,23 @@ KINDS = (
     ),
     Kind(
         RotateTask,
-        _("Deleted rotations that were addressed to it: {count}; they stay for TASK_RETENTION."),
+        _(
+            "Deleted repeating tasks that were addressed to it: {count}; they stay for "
+            "TASK_RETENTION."
+        ),
         Q(**_DELETED),
         _DELETED,
     ),
     Kind(
         ArchivedTask,
-        _("Archived tasks that were addressed to it: {count}; they stay for TASK_RETENTION."),
+        _("Older tasks that were addressed to it: {count}; they stay for TASK_RETENTION."),
     ),
     Kind(
         Dispatch, _("Dispatches that were made to it: {count}; they stay for DISPATCH_RETENTION.")
     ),
     Kind(
         ArchivedDispatch,
-        _("Archived dispatches that were made to it: {count}; they stay for DISPATCH_RETENTION."),
+        _("Older dispatches that were made to it: {count}; they stay for DISPATCH_RETENTION."),
     ),
     Kind(
         Membership,

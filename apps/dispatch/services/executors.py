@@ -33,7 +33,7 @@ def find(name: str, *, bound: Iterable[str] | None = None) -> Executor:
     executors = Executor.objects.all() if bound is None else Executor.objects.within(bound)
     executor = executors.filter(name=name).first() if names.is_name(name) else None
     if executor is None:
-        raise NotFound(_("There is no executor {name!r}.", name=name[:80]))
+        raise NotFound(_("There is no person or group {name!r}.", name=name[:80]))
     return executor
 
 
@@ -82,7 +82,7 @@ def update_executor(
     """
     unknown = set(changes) - {"title", "enabled"}
     if unknown:
-        message = _("{field} of an executor cannot be changed.", field=min(unknown))
+        message = _("{field} of a person or group cannot be changed.", field=min(unknown))
         raise Invalid.field(min(unknown), message)
     revision = Revision.of(executor, version)
     current = revision.row
@@ -250,4 +250,4 @@ def _require_visible(bound: Iterable[str], listed: Sequence[str]) -> None:
     bound = set(bound)
     members = Executor.objects.within(bound).filter(name__in=listed)
     for stranger in sorted(set(listed) - bound - set(members.values_list("name", flat=True))):
-        raise NotFound(_("There is no executor {name!r}.", name=stranger))
+        raise NotFound(_("There is no person or group {name!r}.", name=stranger))

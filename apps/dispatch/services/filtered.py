@@ -135,7 +135,7 @@ class TaskFilters(RowFilters):
 
     ids = Numbers("pk", label=_("numbers"), doors=_ROWS)
     executor = Key(
-        label=_("reaches executor"),
+        label=_("reaches"),
         method=_reaching,
         doors=_PEOPLE,
         help_text="Whom they reach, also by a group.",
@@ -202,7 +202,7 @@ class RestTaskFilters(RowFilters):
     """What programs list tasks by: to whom they are addressed, what an operator has made of them,
     and the state, by which `standing` finds them."""
 
-    executor = ExecutorName(label=_("executor"), method=_addressed)
+    executor = ExecutorName(label=_("who"), method=_addressed)
     status = Choice(STATUSES, label=_("status"))
     state = Choice(STATES, label=_("state"), help_text="What has become of it.")
     where = Payload(("params",), label=_("payload"))
@@ -211,7 +211,7 @@ class RestTaskFilters(RowFilters):
 class ArchivedTaskFilters(RowFilters):
     """They are examined newest first."""
 
-    executor = ExecutorName(label=_("executor"), method=_addressed)
+    executor = ExecutorName(label=_("who"), method=_addressed)
     source = Choice(Source.choices, label=_("source"))
 
 
@@ -273,7 +273,7 @@ class DispatchFilters(RowFilters):
 
     ids = Numbers("pk", label=_("numbers"), doors=_ROWS)
     executor = Key(
-        label=_("executor"),
+        label=_("who"),
         method=_of_users,
         doors=_PEOPLE,
         help_text="A user; a group stands for its members.",
@@ -299,7 +299,7 @@ class RestDispatchFilters(DispatchFilters):
 
     in_order = (frozenset({"executor"}), frozenset({"source", "task"}))
 
-    executor = ExecutorName(label=_("executor"), method=_of_one)
+    executor = ExecutorName(label=_("who"), method=_of_one)
 
 
 class RestArchiveFilters(RestDispatchFilters):

@@ -155,13 +155,13 @@ def _dispatches(_recent: int) -> CheckResult:
         RowRule(
             "I5",
             f"{_OPEN} AND (open_for IS NULL OR open_for <> executor_id)",
-            _("is open, but does not keep executor %(executor_id)s from getting another"),
+            _("is open, but does not keep person %(executor_id)s from getting another"),
             ("executor_id",),
         ),
         RowRule(
             "I5",
             f"NOT ({_OPEN}) AND open_for IS NOT NULL",
-            _("has ended as %(state)s, but keeps executor %(open_for)s from getting another"),
+            _("has ended as %(state)s, but keeps person %(open_for)s from getting another"),
             ("state", "open_for"),
         ),
         RowRule(
@@ -277,7 +277,7 @@ def _kept_rows(
     breaches = []
     for number, since, live in rows:
         if live is not None:
-            text = say(_("is among the live ones and in the archive"), {})
+            text = say(_("is among the live ones and the older ones"), {})
             breaches.append(Breach("I63", f"{kind} {number}", text))
         elif before is None or instant(since) >= before:
             words = _("is kept nowhere, though the journal names it at %(at)s")
@@ -294,7 +294,7 @@ CHECKS = (
         _stocks,
     ),
     Check("tasks", ("I1",), _("No task is handed out more often than planned"), _limits),
-    Check("open dispatches", ("I5",), _("Each executor has at most one open dispatch"), _executors),
+    Check("open dispatches", ("I5",), _("Each person has at most one open dispatch"), _executors),
     Check(
         "tasks of open dispatches",
         ("I11",),
@@ -317,7 +317,7 @@ CHECKS = (
     Check(
         "ends of dispatches and tasks",
         ("I63",),
-        _("The newest ended dispatches and tasks are live or archived, never both"),
+        _("The newest ended dispatches and tasks are live or older ones, never both"),
         _kept,
         recent=True,
     ),

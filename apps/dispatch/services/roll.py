@@ -27,7 +27,7 @@ def _record(dispatches: int, partition: str, now: datetime) -> None:
 
 ROLLING = RollingArchive(
     ArchivedDispatch,
-    rows="archived dispatches",
+    rows="older dispatches",
     sweep="dispatch.roll",
     mover=retention.SWEEP,
     retention=lambda: conf.DISPATCH_RETENTION,

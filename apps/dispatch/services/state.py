@@ -48,7 +48,7 @@ def state_of(pk: int) -> ExecutorState:
     """The state of an executor by id; NotFound when there is none."""
     found = states_of([pk]).get(pk)
     if found is None:
-        raise NotFound(_("There is no executor {number}.", number=pk))
+        raise NotFound(_("There is no person or group {number}.", number=pk))
     return found
 
 
@@ -68,7 +68,7 @@ def state_by_name(uid: str, *, bound: Iterable[str] | None = None) -> ExecutorSt
         if not Executor.objects.within(bound).filter(pk=found.pk).exists():
             found = None
     if found is None:
-        raise NotFound(_("There is no executor {name!r}.", name=uid[:80]))
+        raise NotFound(_("There is no person or group {name!r}.", name=uid[:80]))
     return found
 
 

@@ -265,7 +265,7 @@ def no_such_task(source: str, pk: int) -> Message:
 def no_such_archived_task(source: str, pk: int) -> Message:
     """`There is no once task 7 in the archive.`"""
     kind = Message(f"{source} task")
-    return _("There is no {kind} {number} in the archive.", kind=kind, number=str(pk)[:40])
+    return _("There is no {kind} {number} among the older ones.", kind=kind, number=str(pk)[:40])
 
 
 def active_rotations(executors: Collection[int]) -> dict[int, int]:
@@ -285,7 +285,7 @@ def lock_executors(executors: Iterable[int]) -> None:
     wanted = set(executors)
     rows = Executor.objects.select_for_update().filter(pk__in=wanted).order_by("pk")
     if len(rows.values_list("pk")) < len(wanted):
-        message = _("The executor was deleted just now; choose another one.")
+        message = _("That person or group was deleted just now; choose another one.")
         raise Conflict(message, errors=[FieldError("executor", "conflict", message)])
 
 
@@ -307,8 +307,8 @@ def _require_limit(task: Task, *, was_counted: bool) -> None:
 
 def _too_many_rotations(executor: Executor) -> LimitReached:
     message = _(
-        "{executor} has {limit} active rotations, and more are not allowed; pause or delete one, "
-        "or raise ROTATIONS_PER_EXECUTOR.",
+        "{executor} has {limit} active repeating tasks, and more are not allowed; pause or delete "
+        "one, or raise ROTATIONS_PER_EXECUTOR.",
         executor=executor.name,
         limit=conf.ROTATIONS_PER_EXECUTOR,
     )

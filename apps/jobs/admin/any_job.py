@@ -150,7 +150,7 @@ class AnyJobAdmin(RowPageAdmin, TwoTablesAdmin, ServiceModelAdmin, KeysetAdmin):
     @ReasonAction(
         description=_("Retry"),
         permission="operate",
-        question=_("The jobs run again at once, from the last checkpoint and with all attempts."),
+        question=_("The jobs run again at once, from the last checkpoint and with all tries."),
         done=ngettext_lazy("%d job retried.", "%d jobs retried."),
         icon="replay",
         offered=may("retry"),
@@ -164,7 +164,7 @@ class AnyJobAdmin(RowPageAdmin, TwoTablesAdmin, ServiceModelAdmin, KeysetAdmin):
     @ReasonAction(
         description=_("Retry on host…"),
         permission="operate",
-        question=_("The job runs again with all attempts, on this host only."),
+        question=_("The job runs again with all tries, on this host only."),
         done=ngettext_lazy("%d job retried.", "%d jobs retried."),
         icon="dns",
         offered=may("retry"),

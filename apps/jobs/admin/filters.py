@@ -23,7 +23,6 @@ from apps.jobs.rules import transitions
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.find import archived_types
 from apps.jobs.services.job_filters import ArchivedJobFilters, JobFilters
-from apps.jobs.services.register import LIVING
 from apps.jobs.services.type_snapshots import all_types
 from apps.journal.admin.words import reason_of
 
@@ -152,31 +151,23 @@ ARCHIVED_FILTERS = (
 
 
 def _in_state(rows: Any, _name: str, state: str) -> Any:
-    """The workers in the state that their list shows."""
-    if state == Worker.State.GONE:
-        return rows.filter(state=state)
+    """The workers in the state that their list shows: offline are those that left, that are missed,
+    and that do not call though they take work."""
     is_silent = Q(last_heartbeat_at__lte=clock.now() - conf.JOB_WORKER_SILENCE)
-    is_lost = is_silent & Q(promises_beats=True)
-    if state == "lost":
-        return rows.filter(is_lost, state__in=LIVING)
+    is_away = is_silent & Q(state=Worker.State.ACTIVE, is_quiet=False)
+    is_offline = Q(state=Worker.State.GONE) | is_silent & Q(promises_beats=True) | is_away
+    if state == Worker.State.GONE:
+        return rows.filter(is_offline)
     if state == Worker.State.DRAINING:
-        return rows.filter(~is_lost, state=state)
-    present = rows.filter(~is_lost, state=Worker.State.ACTIVE)
-    if state == "quiet":
-        return present.filter(is_quiet=True)
-    return present.filter(is_silent if state == "away" else ~is_silent, is_quiet=False)
+        return rows.filter(~is_offline, state=state)
+    return rows.filter(~is_offline, state=Worker.State.ACTIVE, is_quiet=state == "quiet")
 
 
 class WorkerFilters(RowFilters):
     """Workers are few: they need no index."""
 
     state = Choice(
-        (
-            *Worker.State.choices,
-            ("quiet", pgettext_lazy("worker", "quiet")),
-            ("away", pgettext_lazy("worker", "away")),
-            ("lost", pgettext_lazy("worker", "lost")),
-        ),
+        (*Worker.State.choices, ("quiet", pgettext_lazy("worker", "quiet"))),
         label=_("state"),
         method=_in_state,
     )

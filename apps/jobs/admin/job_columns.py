@@ -65,7 +65,7 @@ def status_and_error(job: ListedJob) -> SafeString:
     return format_html('{}<bdi class="cell-error faint" title="{}">{}</bdi>', status, words, words)
 
 
-@column(_("attempts"))
+@column(_("tries"))
 def shown_attempts(job: AnyJob) -> SafeString:
     return format_html('<span class="unbroken">{} / {}</span>', job.attempts, job.max_attempts)
 
@@ -176,7 +176,7 @@ ALL = (*_USUAL, ListColumn("order", shown_order, ("priority",)), *_MORE, _FINISH
 USUAL_ARCHIVED = tuple(each.shown for each in _ARCHIVED)
 ALL_ARCHIVED = (
     *(*_ARCHIVED, *_MORE, _HOST),
-    ListColumn("archived", time_of("archived_at", _("archived")), ("archived_at",)),
+    ListColumn("archived", time_of("archived_at", _("older since")), ("archived_at",)),
 )
 # Of each column of an export the name and the attribute.
 EXPORTED = (

@@ -11,11 +11,10 @@ from django.urls import reverse
 from django.utils.translation import gettext
 
 from apps.common.admin import ServiceForm, ServiceModelAdmin
-from apps.common.admin.service import changed_words
 from apps.jobs.admin.job_forms import JobEditForm, JobRetryForm
 from apps.jobs.admin.rights import RightsOfJobs
 from apps.jobs.models import Job
-from apps.jobs.rules import transitions
+from apps.jobs.rules import transitions, verbs
 from apps.jobs.services import control
 from apps.journal.models import JournalEntry, Source
 
@@ -62,6 +61,7 @@ class JobEditAdmin(ServiceModelAdmin):
     """Not registered: `edit_view` shows its form."""
 
     form: type[ServiceForm] = JobEditForm
+    undone_by = verbs.PRIORITY
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return self.has_operate_permission(request, obj)
@@ -79,18 +79,15 @@ class JobEditAdmin(ServiceModelAdmin):
         return entries.values_list("actor", flat=True).first() or gettext("Somebody else")
 
     def update(self, request: HttpRequest, row: Job, form: Any, *, version: int, actor: str) -> Job:
-        reason, before = form.cleaned_data["reason"], {**row.__dict__}
-        changed = control.edit(
-            job=row, version=version, changes=form.changes, actor=actor, reason=reason
+        if not form.changes:
+            self.message_user(request, gettext("Nothing was changed."), messages.SUCCESS)
+        return control.edit(
+            job=row,
+            version=version,
+            changes=form.changes,
+            actor=actor,
+            reason=form.cleaned_data["reason"],
         )
-        usual = (
-            gettext("Job %d was changed.") % row.pk
-            if form.changes
-            else gettext("Nothing was changed.")
-        )
-        text = changed_words(form, before) or usual
-        self.message_user(request, text, messages.SUCCESS)
-        return changed
 
     def response_change(self, request: HttpRequest, obj: Any) -> HttpResponse:
         return HttpResponseRedirect(reverse("admin:jobs_job_change", args=[obj.pk]))
@@ -100,6 +97,8 @@ class JobRetryAdmin(RightsOfJobs, JobEditAdmin):
     """Not registered: `retry_view` shows its form."""
 
     form = JobRetryForm
+    # The journal and its act are those of a retry, not of an edit.
+    undone_by = ""
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         return [(None, {"fields": ["context", "reason"]})]

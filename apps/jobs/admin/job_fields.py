@@ -187,7 +187,7 @@ def lease(job: AnyJob) -> SafeString | None:
     return _of_running(job, job.lease_until)
 
 
-@column(_("deadline of the attempt"))
+@column(_("deadline of the try"))
 def deadline(job: AnyJob) -> SafeString | None:
     return _of_running(job, job.hard_end_at)
 
@@ -220,7 +220,7 @@ def shown_priority(job: AnyJob) -> str:
     return str(job.priority)
 
 
-@column(_("holds"))
+@column(_("all tries"))
 def holds(job: AnyJob) -> str | None:
     """Where they are more than the attempts, which the head says."""
     return str(job.holds) if job.holds != job.attempts else None
@@ -231,6 +231,6 @@ FACTS: tuple[Any, ...] = (
     *("id", key_link, user_link, shown_priority, "stage", holds, made_for, parent_page),
     *(time_of("expected_at", _("scheduled for")), next_run, time_of("created_at", _("created"))),
     *(submitted_by, time_of("started_at", _("started")), time_of("finished_at", _("finished"))),
-    *(time_of("archived_at", _("archived")), worker_page, only_host, held, lease, deadline),
+    *(time_of("archived_at", _("older since")), worker_page, only_host, held, lease, deadline),
     *(checkpoint_number, "trace_id"),
 )

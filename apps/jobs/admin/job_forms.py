@@ -160,8 +160,8 @@ class JobEditForm(ServiceForm):
         self.fields["run_at"].help_text = _("A time in the past means now.")
         self.fields["priority"].help_text = _("-100 to 100, higher goes first.")
         self.fields["max_attempts"].help_text = ngettext(
-            "%d attempt is used. The job fails at once if the maximum is not higher.",
-            "%d attempts are used. The job fails at once if the maximum is not higher.",
+            "%d try is used. The job fails at once if the maximum is not higher.",
+            "%d tries are used. The job fails at once if the maximum is not higher.",
             self.instance.attempts,
         ) % (self.instance.attempts)
         if "context" in self.fields:

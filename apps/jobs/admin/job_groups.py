@@ -20,7 +20,7 @@ GROUP_URL = "admin:jobs_job_group"
 STATUSES = {"retry": (transitions.FAILED,), "cancel": transitions.WAITING}
 NOTHING = {
     "retry": _(
-        "Nothing to retry: no job with this error is in state failed, except in the archive."
+        "Nothing to retry: no job with this error is in state failed, except among the older ones."
     ),
     "cancel": _("Nothing to cancel: no job with this error is waiting."),
 }
@@ -40,8 +40,8 @@ def group_view(request: HttpRequest, *, model_admin: Any, name: str) -> HttpResp
         model_admin.message_user(request, NOTHING[name], messages.WARNING)
         return HttpResponseRedirect(back)
     note = gettext(
-        "These are all jobs with this error that are not in the archive, whatever the period of "
-        "the report."
+        "These are all jobs with this error that are not among the older ones, whatever the "
+        "period of the report."
     )
     if not is_all:
         note = gettext(

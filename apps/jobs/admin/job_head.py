@@ -63,7 +63,7 @@ def head(job: AnyJob, visible: QuerySet[Any]) -> Head:
     attempts = None
     if lines:
         html = render_to_string("admin/includes/job_attempts.html", {"lines": lines})
-        attempts = Panel(_("Attempts"), html, id="attempts")
+        attempts = Panel(_("Tries"), html, id="attempts")
     said = [
         job_fields.type_page(job),
         *filter(None, [shown_text(job.key)]),
@@ -104,7 +104,7 @@ def _facts(job: AnyJob, ends: Sequence[JournalEntry], now: datetime) -> Iterable
     """`attempt 3 of 3`, `failed 3 min ago`, `on host-a`, `took 49 ms`."""
     if job.attempts:
         numbers = {"number": job.attempts, "max": job.max_attempts}
-        yield gettext("attempt %(number)d of %(max)d") % numbers
+        yield gettext("try %(number)d of %(max)d") % numbers
     if job.status == t.RUNNING and job.held_at:
         yield gettext("running for %s") % labels.age(job.held_at, now)
         if job.lease_until is not None:
@@ -119,7 +119,7 @@ def _facts(job: AnyJob, ends: Sequence[JournalEntry], now: datetime) -> Iterable
     elif job.finished_at:
         yield gettext("ended %s") % labels.relative(job.finished_at, now)
     if job.archived_at:
-        yield gettext("in the archive since %s") % plain_time(job.archived_at)
+        yield gettext("among the older ones since %s") % plain_time(job.archived_at)
     if job.host and job.status not in t.WAITING:
         yield gettext("on %s") % job.host
     if ends and job.status not in t.OPEN:

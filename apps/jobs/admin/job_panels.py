@@ -45,7 +45,7 @@ REASON_WORDS = {
     rules.RUNNING: _("running"),
     rules.FINISHED: pgettext_lazy("of jobs", "finished"),
     rules.NO_TYPE: _("no such type"),
-    rules.ATTEMPTS_USED: _("no attempt left"),
+    rules.ATTEMPTS_USED: _("no try left"),
     rules.EXPIRED: _("expired"),
     rules.SCHEDULED: _("not due"),
     rules.LIMITED: _("limit by key"),
@@ -113,7 +113,7 @@ def if_retried(job: Job) -> Panel | None:
     type_ = type_snapshots([job.type]).get(job.type)
     if type_ is not None and job.max_attempts > 1:
         wait = duration_of(round(1000 * backoff_seconds(type_.backoff, 1, chance=0.5)))
-        words = gettext("All %(max)d attempts; after a failure it waits about %(time)s.")
+        words = gettext("All %(max)d tries; after a failure it waits about %(time)s.")
         lines.append(words % {"max": job.max_attempts, "time": wait})
     return Panel(_("If you retry now"), bullets(lines))
 
@@ -193,7 +193,7 @@ def moments(job: AnyJob, *, user: Any, shows_payload: bool) -> list[Moment]:
     latest = latest_moments(Source.JOB, job.pk, user=user, shows_payload=shows_payload)
     moments = [submitted, *latest]
     if job.archived_at:
-        text = gettext("Moved to the archive")
+        text = gettext("Moved to the older ones")
         moments.append(Moment(at=job.archived_at, text=text, icon="inventory_2"))
     return moments
 

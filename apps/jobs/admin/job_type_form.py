@@ -31,7 +31,7 @@ FIELDSETS: tuple[tuple[Any, tuple[str, ...]], ...] = (
         ("params_schema", "stages", "unique", "pool", "default_priority", "expires_after_seconds"),
     ),
     (
-        _("Attempts and retries"),
+        _("Tries and waits"),
         (
             "max_attempts",
             "retry_delay_seconds",
@@ -94,8 +94,8 @@ HELP = {
     ),
     "default_priority": _("For jobs submitted without a priority. Higher goes first."),
     "expires_after_seconds": _("Stop retrying this long after the scheduled time. Empty: never."),
-    "max_attempts": _("Maximum attempts per stage. Timeouts and lost workers count."),
-    "retry_delay_seconds": _("Wait after the first failed attempt."),
+    "max_attempts": _("Maximum tries per stage. Timeouts and workers that go offline count."),
+    "retry_delay_seconds": _("Wait after the first failed try."),
     "retry_multiplier": _("Each further wait is the previous one multiplied by this."),
     "retry_max_seconds": _("Upper limit of a wait."),
     "retry_jitter": _("0.1 varies each wait by ±10 %, so that retries do not all come at once."),
@@ -103,7 +103,7 @@ HELP = {
         "Length of a lease. Workers renew it; a job whose lease has ended is taken back."
     ),
     "max_processing_seconds": _(
-        "Deadline of an attempt, counted from its start or its last checkpoint."
+        "Deadline of a try, counted from its start or its last checkpoint."
     ),
     "weight": _("Share of the slots when several types have work."),
     "batch_limit": _(
@@ -111,7 +111,7 @@ HELP = {
         "50 ms."
     ),
     "max_running": _("In the whole cluster. 0 stops the type. Empty: no limit."),
-    "rate_per_minute": _("Attempts started in the whole cluster. Empty: no limit."),
+    "rate_per_minute": _("Tries started in the whole cluster. Empty: no limit."),
     "limit_by": _(
         "By what the jobs are limited: key, user_id, or a path of the context, such as "
         "context.customer. Jobs that are open already do not count. Empty: no limit."
@@ -126,16 +126,16 @@ HELP = {
     "allowed_hosts": _(
         "Only workers on these hosts run the jobs, one host per line. Empty: all hosts."
     ),
-    "origin": _("Where a retry runs: on any host, or on the host of the last attempt first."),
+    "origin": _("Where a retry runs: on any host, or on the host of the last try first."),
     "origin_grace_seconds": _(
         "After this long without a worker on that host, any other host may run the retry."
     ),
     "breaker_enabled": _(
         "Start no jobs while most of them fail, then test with one job at a time."
     ),
-    "breaker_failure_rate": _("0.5 opens the breaker when half of the attempts fail."),
-    "breaker_window_seconds": _("Attempts are counted in windows of this length."),
-    "breaker_min_calls": _("With fewer attempts in a window the breaker stays closed."),
+    "breaker_failure_rate": _("0.5 opens the breaker when half of the tries fail."),
+    "breaker_window_seconds": _("Tries are counted in windows of this length."),
+    "breaker_min_calls": _("With fewer tries in a window the breaker stays closed."),
     "breaker_open_seconds": _("After this time, one job tests whether the cause is gone."),
     "retention_days": _(
         "For how long ended jobs are kept, if shorter than those of other types. Empty: as long."

@@ -23,11 +23,10 @@ from apps.common.admin.display import (
     plain_time,
     shown_text,
     state_label,
-    text_column,
     translate,
 )
 from apps.common.admin.filters import list_filters
-from apps.common.admin.html import bullets, link, list_url
+from apps.common.admin.html import bullets, joined, link, list_url
 from apps.common.admin.time_inputs import InstantField
 from apps.common.errors import Conflict
 from apps.jobs.admin import labels, type_words
@@ -84,19 +83,14 @@ class JobTypeAdmin(RecordedAdmin, ServiceModelAdmin):
         "A type defines how its jobs run. Starting workers add the types of their handlers."
     )
     list_display = (
-        "name",
-        "shown_title",
-        "shown_lane",
-        "shown_state",
-        "waiting",
-        "running",
-        "attempts",
-        "limits",
+        *("shown_state", "shown_name", "waiting", "running"),
+        *("shown_lane", "attempts", "limits"),
     )
     list_mobile = (
-        ("shown_state", "name", "shown_title"),
+        ("shown_state", "shown_name"),
         ("shown_lane", "waiting", "running"),
     )
+    list_display_links = ("shown_name",)
     list_filter = list_filters(TypeFilters)
     list_before_template = "admin/includes/types_before.html"
     search_fields = ("name", "title")
@@ -109,7 +103,6 @@ class JobTypeAdmin(RecordedAdmin, ServiceModelAdmin):
         ("<int:pk>/rebuild/", "jobs_jobtype_rebuild", rebuild_view),
     )
 
-    shown_title = text_column("shown_title", _("title"), ordering="title")
     shown_lane = state_label("lane", LANE_COLOURS, _("speed class"))
 
     # --- the list ---------------------------------------------------------------------------------
@@ -131,6 +124,14 @@ class JobTypeAdmin(RecordedAdmin, ServiceModelAdmin):
             "too_long": labels.waiting_too_long(types_of_limits(request.user)),
         }
 
+    @column(_("name"), ordering="name")
+    def shown_name(self, job_type: JobType) -> SafeString:
+        """With its title beside it, cut where the row ends."""
+        title = shown_text(job_type.shown_title, limit=80)
+        return format_html(
+            '{} <bdi class="faint type-title" title="{}">{}</bdi>', job_type.name, title, title
+        )
+
     @column(_("state"))
     def shown_state(self, job_type: Any) -> SafeString:
         shown = [label(text, colour) for text, colour in _states(job_type)]
@@ -139,13 +140,16 @@ class JobTypeAdmin(RecordedAdmin, ServiceModelAdmin):
     @column(_("waiting"))
     def waiting(self, job_type: Any) -> SafeString:
         counts: Counts = job_type.counts
-        ready = gettext("%s ready") % labels.capped(counts.ready, MAX_COUNTED)
-        scheduled = gettext("%s scheduled") % labels.capped(counts.scheduled, MAX_COUNTED)
-        return format_html(
-            '{}<span class="waiting-dot"> · </span>{}',
-            _jobs_link(job_type, "ready", ready),
-            _jobs_link(job_type, "scheduled", scheduled),
+        waiting = (
+            ("ready", counts.ready, gettext("%s ready")),
+            ("scheduled", counts.scheduled, gettext("%s scheduled")),
         )
+        links = [
+            _jobs_link(job_type, status, text % labels.capped(count, MAX_COUNTED))
+            for status, count, text in waiting
+            if count
+        ]
+        return joined(links, " · ") if links else SafeString("–")
 
     @column(_("running"))
     def running(self, job_type: Any) -> str:
@@ -154,7 +158,7 @@ class JobTypeAdmin(RecordedAdmin, ServiceModelAdmin):
             return count
         return gettext("%(running)s of %(max)d") % {"running": count, "max": job_type.max_running}
 
-    @column(_("attempts"), ordering="max_attempts")
+    @column(_("tries"), ordering="max_attempts")
     def attempts(self, job_type: JobType) -> int:
         return job_type.max_attempts
 
@@ -193,8 +197,8 @@ class JobTypeAdmin(RecordedAdmin, ServiceModelAdmin):
             return ()
         return [
             gettext(
-                "The type still has jobs; ended ones count until they are in the archive. Pause it "
-                "instead."
+                "The type still has jobs; ended ones count until they are among the older ones. "
+                "Pause it instead."
             )
         ]
 

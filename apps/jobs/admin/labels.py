@@ -40,7 +40,7 @@ ARROW_WORDS = {
     "yield": _("put off by its worker"),
     "end_cancelled": _("ends as cancelled"),
     "rescue": _("rescued from a lost worker"),
-    "discard": _("out of attempts"),
+    "discard": _("out of tries"),
     "cancel": _("cancel"),
     "request_cancel": _("ask it to stop"),
     "force_cancel": _("cancel by force"),

@@ -293,16 +293,16 @@ class WorkerAdmin(MachineRowAdmin):
 def _state(worker: Any) -> tuple[str, str]:
     """What to say of its state, and in which colour."""
     if living.is_lost(worker, worker.now):
-        return gettext("Lost"), "danger"
+        return gettext("Offline"), "danger"
     if worker.state == Worker.State.GONE:
-        return gettext("Gone"), ""
+        return gettext("Offline"), ""
     if worker.state == Worker.State.DRAINING:
         return gettext("Stopping"), "warning"
     if worker.is_quiet:
         return pgettext("worker", "Quiet"), "warning"
     if not living.is_there(worker, worker.now):
         # It promised no heartbeats, so nobody misses it.
-        return pgettext("worker", "Away"), ""
+        return gettext("Offline"), ""
     return pgettext("worker", "Active"), "success"
 
 

@@ -29,7 +29,7 @@ def echo(context: Any) -> Any:
 @handler(
     "sleep",
     title="Sleep",
-    about=_("Do nothing for some seconds, for tests; continues where an earlier attempt ended."),
+    about=_("Do nothing for some seconds, for tests; continues where an earlier try ended."),
     lane="slow",
     max_processing_seconds=MAX_SLEEP + 60,
     params_schema={

@@ -18,7 +18,7 @@ class ArchivedJob(JobColumns):
 
     archive_of: ClassVar[tuple[str, ...]] = ("jobs.Job",)
 
-    archived_at = models.DateTimeField(_("archived"))
+    archived_at = models.DateTimeField(_("older since"))
 
     # What only a job that waits or runs has: pages and answers read both kinds alike.
     order_key = None
@@ -33,8 +33,8 @@ class ArchivedJob(JobColumns):
 
     class Meta:
         db_table = "jobs_archived"
-        verbose_name = _("archived job")
-        verbose_name_plural = _("archive")
+        verbose_name = _("older job")
+        verbose_name_plural = _("older jobs")
         # Who may see and operate jobs may do the same here.
         default_permissions = ()
         indexes = [

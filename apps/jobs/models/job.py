@@ -28,7 +28,7 @@ class Job(JobColumns):
     order_key = models.BigIntegerField(_("order"))
     lease_token = KeyField(max_length=32, blank=True, editable=False)
     lease_until = models.DateTimeField(_("lease until"), null=True)
-    hard_end_at = models.DateTimeField(_("deadline of the attempt"), null=True)
+    hard_end_at = models.DateTimeField(_("deadline of the try"), null=True)
     affinity_host = KeyField(_("only on host"), max_length=128, blank=True)
     affinity_until = models.DateTimeField(_("only there until"), null=True)
     cancel_requested = models.BooleanField(_("cancel requested"), default=False)

@@ -55,7 +55,7 @@ class JobColumns(models.Model):
         SUCCEEDED = transitions.END_SUCCEEDED, _("succeeded")
         FAILED = transitions.END_FAILED, _("failed")
         TIMED_OUT = transitions.END_TIMED_OUT, _("timed out")  # past its deadline
-        LOST = transitions.END_LOST, _("lost")  # its worker died or its lease ended
+        LOST = transitions.END_LOST, _("offline")  # its worker died or its lease ended
         STAGE_DONE = transitions.END_STAGE_DONE, _("stage done")
         RELEASED = transitions.END_RELEASED, _("released")
         YIELDED = transitions.END_YIELDED, _("yielded")  # its worker put it off
@@ -80,12 +80,10 @@ class JobColumns(models.Model):
     priority = models.SmallIntegerField(_("priority"), default=0)
     run_at = models.DateTimeField(_("next run"))
     expected_at = models.DateTimeField(_("scheduled for"))
-    attempts = models.PositiveIntegerField(_("attempts"), default=0)
-    max_attempts = models.PositiveIntegerField(_("maximum attempts"))
-    holds = models.PositiveIntegerField(_("holds"), default=0)
-    last_end = KeyField(
-        _("end of the last attempt"), max_length=12, choices=End.choices, blank=True
-    )
+    attempts = models.PositiveIntegerField(_("tries"), default=0)
+    max_attempts = models.PositiveIntegerField(_("maximum tries"))
+    holds = models.PositiveIntegerField(_("all tries"), default=0)
+    last_end = KeyField(_("end of the last try"), max_length=12, choices=End.choices, blank=True)
     held_at = models.DateTimeField(_("held"), null=True)
     worker = KeyField(_("worker"), max_length=160, blank=True)
     client = KeyField(_("API key"), max_length=64, blank=True, default="", db_default="")

@@ -76,10 +76,8 @@ class JobType(Edited):
     weight = models.PositiveIntegerField(_("weight"), default=1)
     batch_limit = models.PositiveIntegerField(_("jobs per hold"), default=100)
     lease_seconds = models.PositiveIntegerField(_("lease (s)"), default=30)
-    max_processing_seconds = models.PositiveIntegerField(
-        _("deadline of an attempt (s)"), default=900
-    )
-    max_attempts = models.PositiveIntegerField(_("attempts"), default=3)
+    max_processing_seconds = models.PositiveIntegerField(_("deadline of a try (s)"), default=900)
+    max_attempts = models.PositiveIntegerField(_("tries"), default=3)
     retry_delay_seconds = models.FloatField(_("first retry after (s)"), default=10.0)
     retry_multiplier = models.FloatField(_("multiplier"), default=2.0)
     retry_max_seconds = models.FloatField(_("longest wait (s)"), default=3600.0)
@@ -114,7 +112,7 @@ class JobType(Edited):
     breaker_enabled = models.BooleanField(_("breaker"), default=False)
     breaker_failure_rate = models.FloatField(_("opens at a failure rate of"), default=0.5)
     breaker_window_seconds = models.PositiveIntegerField(_("counted over (s)"), default=60)
-    breaker_min_calls = models.PositiveIntegerField(_("minimum attempts counted"), default=20)
+    breaker_min_calls = models.PositiveIntegerField(_("minimum tries counted"), default=20)
     breaker_open_seconds = models.PositiveIntegerField(_("stays open (s)"), default=30)
 
     objects = JobTypeQuerySet.as_manager()

@@ -26,7 +26,7 @@ class Worker(models.Model):
     class State(models.TextChoices):
         ACTIVE = "active", _("active")  # takes work
         DRAINING = "draining", _("stopping")  # ends what it has, takes nothing new
-        GONE = "gone", _("gone")  # left, or was lost
+        GONE = "gone", _("offline")  # left, or was lost
 
     client = KeyField(_("API key"), max_length=64, blank=True, default="", db_default="")
     name = KeyField(_("name"), max_length=160)

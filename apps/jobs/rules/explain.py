@@ -139,7 +139,7 @@ def _over(case: Case, type_: TypeSnapshot, now: datetime) -> Iterator[Reason]:
         yield Reason(
             ATTEMPTS_USED,
             _(
-                "{attempts} of {max} attempts are used. The job will end as failed.",
+                "{attempts} of {max} tries are used. The job will end as failed.",
                 attempts=case.attempts,
                 max=case.max_attempts,
             ),

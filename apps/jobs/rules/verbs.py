@@ -150,7 +150,7 @@ class Priority(_Number):
 
 
 class MaxAttempts(_Number):
-    name, words = MAX_ATTEMPTS, _("Change maximum attempts")
+    name, words = MAX_ATTEMPTS, _("Change maximum tries")
     fields = (MAX_ATTEMPTS,)
     columns = (*_STATE, "attempts", "max_attempts")
     bounds = RANGES["max_attempts"]
@@ -162,11 +162,11 @@ class MaxAttempts(_Number):
         if facts["max_attempts"] == limit:
             return _("has this maximum already")
         # It would end as failed.
-        return _("has used as many attempts") if facts["attempts"] >= limit else None
+        return _("has used as many tries") if facts["attempts"] >= limit else None
 
     def sample(self, facts: Values, params: Values) -> Message:
         old, new = facts["max_attempts"], params["max_attempts"]
-        return _("maximum attempts {old} → {new}", old=old, new=new)
+        return _("maximum tries {old} → {new}", old=old, new=new)
 
 
 class Time(Change):

@@ -151,7 +151,8 @@ def _locked(job: AnyJob) -> Job:
         if ArchivedJob.objects.filter(pk=job.pk).exists():
             raise Archived(
                 _(
-                    "Job {number} ended long ago and is in the archive; a retry brings it back.",
+                    "Job {number} ended long ago and is among the older ones; a retry brings it "
+                    "back.",
                     number=job.pk,
                 )
             )

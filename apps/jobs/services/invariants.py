@@ -86,14 +86,14 @@ _STATES = [
     RowRule(
         "I28",
         "holds < attempts",
-        _("has %(attempts)d attempts, but was held %(holds)d times"),
+        _("has %(attempts)d tries, but was held %(holds)d times"),
         ("attempts", "holds"),
     ),
     RowRule(
         "I28",
         f"({_WAITING} AND attempts >= max_attempts) "
         f"OR ({_RUNNING} AND (attempts > max_attempts OR attempts = 0))",
-        _("is %(status)s with %(attempts)d of %(max_attempts)d attempts used"),
+        _("is %(status)s with %(attempts)d of %(max_attempts)d tries used"),
         ("status", "attempts", "max_attempts"),
     ),
     RowRule(
@@ -111,7 +111,7 @@ _STATES = [
     RowRule(
         "I39",
         "version < 1 + holds",
-        _("has version %(version)d after %(holds)d holds"),
+        _("has version %(version)d after %(holds)d tries"),
         ("version", "holds"),
     ),
 ]
@@ -194,7 +194,7 @@ def _in_journal(recent: int) -> CheckResult:
         high = low + steps + others + put_off * steps
         if not low <= version <= high:
             text = say(
-                _("has version %(version)d, but its holds and entries make %(low)d to %(high)d"),
+                _("has version %(version)d, but its tries and entries make %(low)d to %(high)d"),
                 {"version": version, "low": low, "high": high},
             )
             breaches.append(Breach("I39", subject, text))
@@ -205,8 +205,8 @@ _FLAWS = {
     history.ILLEGAL: ("I26", _("went from %(first)s to %(second)s, which is not allowed")),
     history.UNSIGNED: ("I26", _("went from %(first)s to %(second)s without the name of a person")),
     history.GAP: ("I26", _("became %(first)s, but the next entry starts from %(second)s")),
-    history.TWICE: ("I27", _("hold %(first)s has ended twice")),
-    history.OVERLAP: ("I27", _("hold %(second)s began before hold %(first)s had ended")),
+    history.TWICE: ("I27", _("try %(first)s has ended twice")),
+    history.OVERLAP: ("I27", _("try %(second)s began before try %(first)s had ended")),
 }
 
 
@@ -271,7 +271,7 @@ def _kept(recent: int) -> CheckResult:
     breaches: list[Breach] = []
     for number, type_name, ended, live, _archived in rows:
         if live is not None:
-            text = say(_("is among the live jobs and in the archive"), {})
+            text = say(_("is among the live jobs and the older ones"), {})
             breaches.append(Breach("I61", f"job {number}", text))
         elif not horizons.has_passed(type_name, instant(ended)):
             text = say(_("ended at %(at)s and is kept nowhere"), {"at": instant(ended)})
@@ -346,7 +346,7 @@ CHECKS = (
     Check(
         "jobs in the journal",
         ("I28", "I39", "I53"),
-        _("The newest jobs have each hold, change and end in the journal"),
+        _("The newest jobs have each try, change and end in the journal"),
         _in_journal,
         recent=True,
     ),
@@ -360,7 +360,10 @@ CHECKS = (
     Check(
         "ends in the journal",
         ("I61",),
-        _("The newest ended jobs are live or in the archive, never both, until they are forgotten"),
+        _(
+            "The newest ended jobs are live or among the older ones, never both, until they are "
+            "forgotten"
+        ),
         _kept,
         recent=True,
     ),

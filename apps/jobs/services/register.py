@@ -304,7 +304,7 @@ def quiet(*, worker: Worker, actor: str, reason: str = "") -> Worker:
     """
     current = _locked(worker)
     if current.state == Worker.State.GONE:
-        raise Conflict(_("Worker {name} is gone; it takes nothing.", name=current.name))
+        raise Conflict(_("Worker {name} is offline; it takes nothing.", name=current.name))
     return _set_quiet(current, True, "quieted", actor, reason)
 
 

@@ -29,7 +29,7 @@ def _record(jobs: int, partition: str, now: datetime) -> None:
 
 ROLLING = RollingArchive(
     ArchivedJob,
-    rows="archived jobs",
+    rows="older jobs",
     sweep="jobs.roll",
     mover=archive.SWEEP,
     retention=lambda: conf.JOB_RETENTION,

@@ -28,8 +28,7 @@ PLATFORM = Bounds()
 
 
 _FOREIGN_USER = _(
-    "Only jobs of some executors are within reach here; write the name of one of their users as "
-    "user_id."
+    "Only jobs of some people are within reach here; write the name of one of them as user_id."
 )
 
 _SYSTEM = _("The platform itself submits the jobs of {name!r}; choose another job type.")

@@ -183,8 +183,8 @@ def delete_type(
     if Job.objects.filter(type=current.name).exists():
         raise Conflict(
             _(
-                "There are jobs of type {type}; ended ones count until they are in the archive. "
-                "Pause it instead.",
+                "There are jobs of type {type}; ended ones count until they are among the older "
+                "ones. Pause it instead.",
                 type=current.name,
             )
         )
@@ -340,7 +340,11 @@ def _unkept(days: int | None) -> Iterator[FieldError]:
         return
     least, most = retention.possible_days(**limits)
     message = (
-        _("{days} does not do: jobs are in the archive after {least} days.", days=days, least=least)
+        _(
+            "{days} does not do: jobs are among the older ones after {least} days.",
+            days=days,
+            least=least,
+        )
         if most is None or days < least
         else _(
             "{days} does not do: no job is kept for more than {most} days.", days=days, most=most

@@ -104,7 +104,7 @@ def _moment(entry: JournalEntry, people: Mapping[str, Known], shows_payload: boo
     facts: list[tuple[str, object]] = []
     is_of_job = entry.source == Source.JOB
     if entry.attempt is not None and (is_of_job or entry.attempt > 1):
-        facts.append((gettext("attempt") if is_of_job else gettext("round"), entry.attempt))
+        facts.append((gettext("try"), entry.attempt))
     if entry.wait_ms is not None:
         facts.append((gettext("waited"), duration_of(entry.wait_ms)))
     if entry.run_ms is not None:
@@ -214,7 +214,7 @@ class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
             *("error_key", "trace_id"),
         )
     )
-    search_help_text = _("Subject number or executor")
+    search_help_text = _("Subject number or person")
     exact_search = (("subject_id", read_number), ("executor", read_key))
     payload_fields = ("shown_data",)
     fieldsets = (
@@ -242,15 +242,8 @@ class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         first, who, *data = super().get_fieldsets(request, obj)
-        # What attempts are to a job, rounds are to a dispatch.
-        is_of_job = obj is not None and obj.source == Source.JOB
-        title, number = (_("Attempt"), "attempt") if is_of_job else (_("Round"), "round")
-        fields = (number, "waited", "took", "shown_error", "error_key")
-        return [first, who, (title, {"fields": fields}), *data]
-
-    @column(_("round"))
-    def round(self, entry: JournalEntry) -> int | None:
-        return entry.attempt
+        fields = ("attempt", "waited", "took", "shown_error", "error_key")
+        return [first, who, (_("Try"), {"fields": fields}), *data]
 
     def get_object(self, *args: Any, **kwargs: Any) -> JournalEntry | None:
         entry: JournalEntry | None = super().get_object(*args, **kwargs)
@@ -266,7 +259,7 @@ class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
         for row in rows:
             row.people = people
 
-    @column(_("executor"))
+    @column(_("who"))
     def shown_executor(self, entry: Any) -> SafeString | None:
         return entry.people[entry.executor].shown if entry.executor else None
 

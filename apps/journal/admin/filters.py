@@ -31,7 +31,7 @@ class EntryFilters(RowFilters):
         lambda: [(name, event.words) for name, event in words.EVENTS.items()], label=_("event")
     )
     type_or_task = Key(label=_("type or task"))
-    executor = Key(label=_("executor"))
+    executor = Key(label=_("who"))
     host = Key(label=_("host"))
     worker = Key(label=_("worker"))
     by = Text("person", label=_("by"), method=_by)

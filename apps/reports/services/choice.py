@@ -35,7 +35,7 @@ GROUPS = {JOB: ("type", "host", "worker"), DISPATCH: ("task", "executor")}
 TABS = {
     "type": _("By type"),
     "task": _("By task"),
-    "executor": _("By executor"),
+    "executor": _("By person"),
     "host": _("By host"),
     "worker": _("By worker"),
     MINUTE: _("By minute"),

@@ -124,7 +124,7 @@ def _jobs_ended(row: Figures) -> int:
 
 TOTALS = _count(TOTAL)
 # A job may take several attempts; the last one ends the job.
-ATTEMPTS = replace(TOTALS, title=_("attempts ended"))
+ATTEMPTS = replace(TOTALS, title=_("tries ended"))
 JOBS = Column(FINALLY, _("jobs ended"), _jobs_ended, whole, counted=FINALLY)
 RATE = Column(
     "success_rate",

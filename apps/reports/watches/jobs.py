@@ -202,7 +202,7 @@ def _same_failures(sheet: Standing) -> Iterator[Reading]:
         if _failed(type_, key) > MAX_FAILED:
             text = _(
                 "More than {count} jobs of type {type} have failed with the same error and are not "
-                "in the archive yet.",
+                "among the older ones yet.",
                 count=f"{MAX_FAILED:,}",
                 type=type_,
             )

@@ -116,7 +116,7 @@ QUOTA_UNFILLED = RuleWatch(
     shows=share,
     label=_("unfilled quota: a task ends within the hour"),
     has_target=lambda name: Executor.objects.names_among([name]).exists(),
-    missing=_("There is no executor {name} (yet)."),
+    missing=_("There is no person or group {name} (yet)."),
 )
 WILL_NOT_FILL = Watch(
     key="will_not_fill",

@@ -300,8 +300,8 @@ def _behind_movers(sheet: Standing) -> Iterator[Reading]:
         first = _first_end(each.model, "finished_at", after, now - each.after() - LATE)
         if first is not None:
             text = _(
-                "{table}: what ended at {at} is not in the archive yet and is {days} d late. More "
-                "ends than is moved.",
+                "{table}: what ended at {at} is not among the older ones yet and is {days} d "
+                "late. More ends than is moved.",
                 table=capfirst(str(each.model._meta.verbose_name_plural)),
                 at=first,
                 days=(now - each.after() - first) // _DAY,
@@ -311,13 +311,13 @@ def _behind_movers(sheet: Standing) -> Iterator[Reading]:
 
 def _foresee_move(of: Mover) -> Message:
     return _(
-        "It moves to the archive what ended before {at}, for ten seconds; the sweep goes on.",
+        "It moves to the older ones what ended before {at}, for ten seconds; the sweep goes on.",
         at=clock.now() - of.after(),
     )
 
 
 def _move(of: Mover, until: datetime) -> Message:
-    return _("Moved to the archive: {count}.", count=f"{of.move(until):,}")
+    return _("Moved to the older ones: {count}.", count=f"{of.move(until):,}")
 
 
 # --- what mends them ------------------------------------------------------------------------------
@@ -379,7 +379,7 @@ ROWS_BEHIND = Watch(
 )
 LATE_MOVER = Watch(
     key="G6",
-    title=_("The archive keeps up with what ends"),
+    title=_("Older rows are moved as fast as rows end"),
     read=_behind_movers,
     fix=_fix("G6", _("Move for ten seconds"), MOVERS, _foresee_move, _move),
 )

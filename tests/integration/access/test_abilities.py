@@ -22,7 +22,7 @@ from tests.pages import text_of
 
 pytestmark = pytest.mark.django_db
 
-NO_LIMITS = "Sees all executors and all jobs: it has no limits."
+NO_LIMITS = "Sees all people and all jobs: it has no limits."
 
 
 def again(person: User) -> User:
@@ -77,7 +77,7 @@ def test_page_of_an_account_says_what_it_can_and_cannot(
     assert "See and search params, contexts and results" in can
     assert "Mark jobs done and cancel them by force" in cannot
     assert "See alerts and planned reports because of its limits" in cannot
-    assert limits.startswith("Executors: gid_north Job types: mail")
+    assert limits.startswith("People and groups: gid_north Job types: mail")
     assert "Sees" not in can.partition("What it can do")[2]
 
     viewer = role_user("viewer")
@@ -94,14 +94,14 @@ def test_page_of_an_account_says_what_it_can_and_cannot(
             True,
             False,
             [
-                "Sees all jobs of its executors and all jobs without a user: it has no limit to "
+                "Sees all jobs of its people and all jobs without a user: it has no limit to "
                 "job types."
             ],
         ),
         (
             False,
             True,
-            ["Sees no executors, tasks or dispatches: limited to job types alone."],
+            ["Sees no people, tasks or dispatches: limited to job types alone."],
         ),
     ],
 )
@@ -126,9 +126,9 @@ def test_limit_to_nothing_is_a_warning(role_user: Callable[[str], User]) -> None
 
     said = words(person)
 
-    assert "Sees no executors: its limit to executors names none." in said["notes"]
+    assert "Sees nobody: its limit to people names none." in said["notes"]
     assert "Sees no jobs: its limit to job types names none." in said["notes"]
-    assert said["limits"] == [("Executors:", "none"), ("Job types:", "none")]
+    assert said["limits"] == [("People and groups:", "none"), ("Job types:", "none")]
 
 
 def test_superuser_can_everything(admin_client: Client, admin_user: User) -> None:
@@ -149,7 +149,7 @@ def test_part_of_a_capability_and_permissions_without_words_are_named(db: None) 
     said = abilities(again(person))
 
     assert [(str(title), part) for title, part in said["can"]] == [
-        ("See executors, tasks and dispatches", True)
+        ("See people, tasks and dispatches", True)
     ]
     assert said["others"] == "auth.view_group"
 
@@ -170,7 +170,7 @@ PAGES = {
     "Submit jobs": "jobs/job/add/",
     "Plan, change and delete tasks": "dispatch/oncetask/add/",
     "Plan, change and delete schedules": "schedules/schedule/add/",
-    "Add and change executors, and the members of groups": "dispatch/executor/add/",
+    "Add and change people, and the members of groups": "dispatch/executor/add/",
     "Pause and resume job types": "jobs/jobtype/act/pause/?ids={type}",
     "Pause and resume sinks": "journal/sink/act/pause/?ids=0",
     "See the journal and its sinks": "journal/sink/",

@@ -116,7 +116,7 @@ def test_what_is_wrong_is_refused_beside_its_field(
     opened = filled(admin_client, groups=role("viewer"))
     for typed, says in (
         ({"time_zone": "shanghai"}, "did you mean Asia/Shanghai?"),
-        ({"executors": "gid_nort"}, "There is no executor 'gid_nort'."),
+        ({"executors": "gid_nort"}, "There is no person or group 'gid_nort'."),
         ({"job_types": ["fax"]}, "fax"),
         ({"email": "nora"}, "Enter a valid email address."),
         ({"usable_password": "true"}, "This field is required."),
@@ -219,7 +219,7 @@ def test_page_says_what_each_role_can_do_to_those_who_hand_out_roles(
     [table] = tables_of(page)
     cells = {row[0].text: [cell.text for cell in row[1:]] for row in table}
     assert cells["Can"] == ["viewer", "operator", "configurer"]
-    assert cells["See executors, tasks and dispatches"] == ["✓", "✓", "✓"]
+    assert cells["See people, tasks and dispatches"] == ["✓", "✓", "✓"]
     assert cells["Submit jobs"] == ["–", "✓", "✓"]
     assert cells["See and search params, contexts and results"] == ["–", "✓", "✓"]
     assert cells["Make, change and delete accounts"] == ["–", "–", "–"]

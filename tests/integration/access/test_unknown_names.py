@@ -33,7 +33,7 @@ def test_the_command_says_so_beside_the_key() -> None:
 
     assert out.getvalue().count("\n") == 1
     assert err.getvalue().splitlines() == [
-        f"No executor has the name: uid_bnn. {SPELLING}",
+        f"Nobody has the name: uid_bnn. {SPELLING}",
         f"No job type has the name: mial. {SPELLING}",
     ]
 
@@ -50,7 +50,7 @@ def test_pages_say_so_as_long_as_it_is_true(admin_client: Client) -> None:
     client = ApiClient.objects.get()
     assert key_on(made)
     for page in (made, admin_client.get(page_of(client))):
-        assert f"No executor has the name: uid_bnn. {SPELLING}" in text_of(page)
+        assert f"Nobody has the name: uid_bnn. {SPELLING}" in text_of(page)
         assert "No job type has" not in text_of(page)
     assert "unknown: uid_bnn" in text_of(admin_client.get(LIST)).lower()
 

@@ -133,7 +133,7 @@ def test_page_of_a_rule_says_that_its_target_does_not_exist(
     for kind, target, sentence in [
         ("failure_rate", "nosuchtype", "There is no job type nosuchtype (yet)."),
         ("failure_rate", "mail", ""),
-        ("quota_unfilled", "gid_nobody", "There is no executor gid_nobody (yet)."),
+        ("quota_unfilled", "gid_nobody", "There is no person or group gid_nobody (yet)."),
         ("quota_unfilled", "gid_shops", ""),
         ("worker_silent", "w1", "There is no worker and no job type w1 (yet)."),
         ("worker_silent", "mail", ""),

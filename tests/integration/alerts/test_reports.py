@@ -255,7 +255,7 @@ def test_bot_gets_five_lines_and_a_link(
 
     lines = Delivery.objects.get().message["text"].split("\n")
     assert lines[0] == "Jobs · 2026-03-02 08:00 – 2026-03-03 08:00 · UTC"
-    assert lines[1:3] == ["Jobs ended 16 · Attempts ended 16", "Success rate 81.2 % · Failed 3"]
+    assert lines[1:3] == ["Jobs ended 16 · Tries ended 16", "Success rate 81.2 % · Failed 3"]
     assert len(lines) == 5
     sent = site.taken[0].body.decode()
     assert "Success rate 81.2 %" in sent
@@ -284,10 +284,10 @@ def test_mail_has_a_table_and_a_file(day: FrozenClock, owner: User, post: Mailbo
     parts = parts_of(post.mails[0])
     lines = text_in(parts["text/plain"]).splitlines()
     head = next(line for line in lines if line.startswith("By type"))
-    assert head.split()[:4] == ["By", "type", "Attempts", "ended"]
+    assert head.split()[:4] == ["By", "type", "Tries", "ended"]
     row = next(line for line in lines if line.startswith("mail"))
     assert row.split()[:2] == ["mail", "12"]
-    assert row.index("12") + 2 == head.index("Attempts ended") + len("Attempts ended")
+    assert row.index("12") + 2 == head.index("Tries ended") + len("Tries ended")
     html = text_in(parts["text/html"])
     assert "<td" in html and ">photo<" in html and "<daily>" not in html
     file = parts["text/csv"]

@@ -59,7 +59,7 @@ def test_dispatches_and_tasks(chips: Chips) -> None:
     asked = {"state": "open", "source": "rotate", "since": "2026-11-01T16:00:00Z"}
     assert chips("dispatches", "release", asked) == [
         "状态: 进行中",
-        "来源: 周期任务",
+        "来源: 重复任务",
         "派发不早于: 2026-11-02 00:00:00 UTC+8",
     ]
     asked = {"status": "active,paused", "mode": "single", "q": "check", "to_day": "2026-11-02"}

@@ -270,7 +270,7 @@ def test_rotations_beyond_the_limit_of_their_executor_stay_paused(
         factories.rotation(ann, status="paused")
     run = run_of(start, "resume", {}, "rotate-tasks")
     assert (run.done, run.skipped) == (1, 1)
-    assert "has 1 active rotations" in run.rows.get(outcome="skipped").why
+    assert "has 1 active repeating tasks" in run.rows.get(outcome="skipped").why
     assert RotateTask.objects.filter(status="active").count() == 1
 
 

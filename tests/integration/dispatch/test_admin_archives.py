@@ -132,7 +132,7 @@ def test_last_page_of_the_live_list_leads_to_older_ones(name: str, admin_client:
     older = live.context["older_url"]
     assert older == f"{lists(kind.archive)}?{query}"
     assert older in live.content.decode()
-    assert "Older ones, in the archive" in text_of(live)
+    assert "Older ones" in text_of(live)
     assert shown(admin_client.get(older)) == [number]
 
 
@@ -161,7 +161,7 @@ def test_search_finds_by_number_and_key(admin_client: Client) -> None:
     ):
         assert admin_client.get(reverse("admin:search"), {"term": term})["Location"] == there
     [group] = admin_client.get(reverse("admin:search"), {"term": "order-2"}).context["groups"]
-    assert (group.title, len(group.hits)) == ("archive", 2)
+    assert (group.title, len(group.hits)) == ("older jobs", 2)
 
 
 def test_page_of_a_job_shows_what_it_showed_before(
@@ -175,8 +175,14 @@ def test_page_of_a_job_shows_what_it_showed_before(
     shown_there = admin_client.get(page(JOB_ARCHIVE, number))
     text = text_of(shown_there)
     for expected in (
-        "Failed mail · order-17 · attempt 1 of 3",
-        *("in the archive since", "no address", "Attempts", "Submitted", "Moved to the archive"),
+        "Failed mail · order-17 · try 1 of 3",
+        *(
+            "among the older ones since",
+            "no address",
+            "Tries",
+            "Submitted",
+            "Moved to the older ones",
+        ),
     ):
         assert expected in text, expected
     assert buttons(shown_there) == {"Retry", "Retry on host…"}
@@ -186,7 +192,7 @@ def test_page_of_a_job_shows_what_it_showed_before(
 
     assert back.redirect_chain[-1] == (page(JOBS, number), 302)
     assert "1 job retried." in text_of(back)
-    assert "Back from the archive" in text_of(back)
+    assert "Back from the older ones" in text_of(back)
 
 
 def test_journal_of_a_limited_person_has_archived_jobs(

@@ -48,10 +48,10 @@ def limited_operator(executor: Executor) -> None:
 
 # What refers to an executor, what is said of it, and whether a list shows it.
 BLOCKERS: list[tuple[Callable[[Executor], object], str, bool]] = [
-    (once, "Once tasks addressed to it: 1; address them to another executor first.", True),
+    (once, "Once tasks addressed to it: 1; address them to somebody else first.", True),
     (
         factories.rotation,
-        "Rotations addressed to it: 1; address them to another executor first.",
+        "Repeating tasks addressed to it: 1; address them to somebody else first.",
         True,
     ),
     (
@@ -61,12 +61,12 @@ BLOCKERS: list[tuple[Callable[[Executor], object], str, bool]] = [
     ),
     (
         lambda executor: tasks.delete_task(task=factories.rotation(executor), actor=OLGA),
-        "Deleted rotations that were addressed to it: 1; they stay for TASK_RETENTION.",
+        "Deleted repeating tasks that were addressed to it: 1; they stay for TASK_RETENTION.",
         True,
     ),
     (
         lambda executor: factories.archived_task("once", executor),
-        "Archived tasks that were addressed to it: 1; they stay for TASK_RETENTION.",
+        "Older tasks that were addressed to it: 1; they stay for TASK_RETENTION.",
         True,
     ),
     (
@@ -76,7 +76,7 @@ BLOCKERS: list[tuple[Callable[[Executor], object], str, bool]] = [
     ),
     (
         lambda executor: archived(executor_id=executor.pk),
-        "Archived dispatches that were made to it: 1; they stay for DISPATCH_RETENTION.",
+        "Older dispatches that were made to it: 1; they stay for DISPATCH_RETENTION.",
         True,
     ),
     (

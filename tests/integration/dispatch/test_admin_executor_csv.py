@@ -59,11 +59,11 @@ def test_every_wrong_row_is_shown_and_none_is_imported(admin_client: Client) -> 
         assert "3 rows cannot be imported, so nothing was changed." in text_of(page)
         refused = {row.line: "\n".join(row.errors) for row in page.context["refused"]}
         for line, message in (
-            (3, "name: 'bob' is not the name of an executor"),
+            (3, "name: 'bob' is not the name of a person or group"),
             (3, "enabled: 'maybe' is neither yes nor no"),
-            (4, "groups: There is no executor 'gid_none'."),
+            (4, "groups: There is no person or group 'gid_none'."),
             (6, "groups: uid_ok is a user, not a group."),
-            (6, "groups: There is no executor 'gid_none'."),
+            (6, "groups: There is no person or group 'gid_none'."),
             (6, "title: "),
         ):
             assert message in refused[line]
@@ -113,7 +113,7 @@ def test_export_holds_no_formula_and_can_be_imported_again(admin_client: Client)
     for name, title in titles.items():
         factories.user(name, title=title)
     answer = admin_client.get(f"{LIST}export/")
-    assert answer["Content-Disposition"] == 'attachment; filename="executors.csv"'
+    assert answer["Content-Disposition"] == 'attachment; filename="people-and-groups.csv"'
     cells = {row["name"]: row["title"] for row in csv_of(answer)}
     assert cells.keys() == titles.keys()
     for name, title in titles.items():

@@ -101,9 +101,9 @@ def test_group_is_made_with_its_members_by_the_services(admin_client: Client) ->
 
 
 WRONG_NAMES = (
-    ("alice", "is not the name of an executor"),
-    ("uid a", "is not the name of an executor"),
-    ("uid_á", "is not the name of an executor"),
+    ("alice", "is not the name of a person or group"),
+    ("uid a", "is not the name of a person or group"),
+    ("uid_á", "is not the name of a person or group"),
     ("uid_taken", "exists already"),
     ("uid_" + "x" * 200, "at most 128 characters"),
     ("", "required"),
@@ -166,8 +166,8 @@ def test_wrong_members_are_refused_beside_their_box_and_nobody_joins(admin_clien
     form = {**form_of(page_of(admin_client, group), "title"), "title": "Not saved", "_save": "Save"}
     for field, typed, message in (
         ("add_members", "gid_other", "is a group"),
-        ("add_members", "Bob", "is not the name of an executor"),
-        ("remove_members", "uid_ä", "is not the name of an executor"),
+        ("add_members", "Bob", "is not the name of a person or group"),
+        ("remove_members", "uid_ä", "is not the name of a person or group"),
         ("add_members", " ".join(f"uid_{n}" for n in range(1001)), "At most 1000 members"),
     ):
         page = admin_client.post(f"{LIST}{group.pk}/change/", {**form, field: typed})
@@ -196,5 +196,5 @@ def test_operator_with_limits_sees_no_other_group_and_brings_no_stranger_into_vi
     page = save(operator, group, add_members="uid_other")
     assert "You may not add uid_other" in text_of(page)
     imported = operator.post(f"{LIST}import/", {"text": "name,groups\nuid_other,gid_mine\n"})
-    assert "There is no executor" in text_of(imported)
+    assert "There is no person or group" in text_of(imported)
     assert not Membership.objects.filter(user=stranger).exists()

@@ -128,7 +128,7 @@ def beyond_the_limit_of_rotations(client: Client, alice: Executor, clock: Frozen
     typed = {"title": "盘点", "executor": "uid_alice", "every_minutes": "5"}
     with override_settings(ROTATIONS_PER_EXECUTOR=1):
         page = send(client, f"{ROTATE}add/", "title", **typed)
-    yield page, "uid_alice 已有 1 个启用的周期任务，不能再多；"
+    yield page, "uid_alice 已有 1 个启用的重复任务，不能再多；"
 
 
 def deleting_what_is_used(client: Client, alice: Executor, clock: FrozenClock) -> Shown:

@@ -137,7 +137,7 @@ def test_operator_with_limits_plans_for_those_executors_only(limited: Any) -> No
     assert titles(operator) == ["Mine"]
     assert page_of(operator, hidden).status_code == 404
     page = save(operator, shown, executor="gid_other")
-    assert "There is no executor 'gid_other'" in text_of(page)
+    assert "There is no person or group 'gid_other'" in text_of(page)
     report = operator.post(f"{LIST}act/pause/", {"ids": f"{shown.pk},{hidden.pk}", "reason": "x"})
     assert "1 row done. 1 row skipped." in text_of(report)
     hidden.refresh_from_db()

@@ -98,8 +98,8 @@ WRONG: list[list[tuple[dict[str, str], str, str]]] = [
     ],
     [
         ({"executor": ""}, "executor", "required"),
-        ({"executor": "gid_nobody"}, "executor", "There is no executor 'gid_nobody'"),
-        ({"executor": "GID_SALES"}, "executor", "There is no executor"),
+        ({"executor": "gid_nobody"}, "executor", "There is no person or group 'gid_nobody'"),
+        ({"executor": "GID_SALES"}, "executor", "There is no person or group"),
         ({"executor": "x" * 300}, "executor", "at most 255"),
     ],
     [

@@ -98,7 +98,7 @@ def test_page_shows_the_rule_in_words_and_what_is_due(admin_client: Any) -> None
     assert "daily at 10:00, UTC" in page
     assert "2026-03-03" in page
     assert "2026-03-11" in page
-    assert "uid_alice has 1 of at most 100 active rotations." in page
+    assert "uid_alice has 1 of at most 100 active repeating tasks." in page
 
 
 def test_list_shows_rule_and_next_instant(admin_client: Any) -> None:
@@ -162,6 +162,6 @@ def test_list_shows_stock_and_room(admin_client: Any, frozen_clock: Any) -> None
 
     assert "1 / 3" in text
     assert "0 / 3" in text
-    assert "gid_4 2 of 100 rotations" in text
+    assert "gid_4 2 of 100 repeating tasks" in text
     frozen_clock.advance(minutes=30)
     assert "1 / 3" not in text_of(admin_client.get(reverse(LIST)))

@@ -166,9 +166,9 @@ def test_unknown_executor_is_shown_beside_the_field(
     form = {**form_of(ask(admin_client, "copy", task), "ids"), "reason": "Storm"}
     for names, message in (
         ("", "This field is required."),
-        ("uid_nobody", "There is no executor 'uid_nobody'."),
-        ("uid_bob uid_x,uid_y", "There is no executor 'uid_x', 'uid_y'."),
-        ("UID_BOB", "There is no executor 'UID_BOB'."),
+        ("uid_nobody", "There is no person or group 'uid_nobody'."),
+        ("uid_bob uid_x,uid_y", "There is no person or group 'uid_x', 'uid_y'."),
+        ("UID_BOB", "There is no person or group 'UID_BOB'."),
         (" ".join(f"uid_{n}" for n in range(101)), "At most 100 names at once."),
     ):
         with subtests.test(message=message):
@@ -206,7 +206,7 @@ def test_operator_with_limits_copies_only_what_and_to_whom_may_be_seen(limited: 
     assert list(OnceTask.objects.filter(executor=mine).values_list("title", flat=True)) == ["Seen"]
 
     page = send(operator, "copy", other, executors="gid_other")
-    assert "There is no executor 'gid_other'." in text_of(page)
+    assert "There is no person or group 'gid_other'." in text_of(page)
 
 
 def test_each_action_needs_its_own_permission(

@@ -32,7 +32,7 @@ WRONG: list[tuple[dict[str, str], str]] = [
     ({"id": "abc"}, "There is no once task 'abc'; leave the cell empty for a new one."),
     ({"title": ""}, "A new task needs a cell in the column title."),
     ({"executor": ""}, "A new task needs a cell in the column executor."),
-    ({"executor": "uid_nobody"}, "There is no executor 'uid_nobody'."),
+    ({"executor": "uid_nobody"}, "There is no person or group 'uid_nobody'."),
     ({"start_at": "soon"}, "soon is not a time; write for example 2026-03-31T09:30:00Z."),
     ({"start_at": "9999-12-31T23:59:59Z"}, "1970 to 9998"),
     ({"end_at": "2001-01-01"}, "The task ends before it starts;"),
@@ -135,7 +135,7 @@ def test_rotation_beyond_the_limit_is_refused(admin_client: Client, settings: An
     page = try_it(admin_client, as_csv(row, row, row), ROTATE)
     ((line, _name, why),) = refusals(page)
     assert line == 4
-    assert "uid_alice has 2 active rotations" in why
+    assert "uid_alice has 2 active repeating tasks" in why
 
 
 def test_task_in_two_rows_or_deleted_is_refused(admin_client: Client) -> None:
@@ -165,8 +165,8 @@ def test_operator_with_limits_exports_and_imports_within_them(limited: Any) -> N
     messages = [why for _line, _name, why in refusals(try_it(operator, as_csv(*rows)))]
     assert messages == [
         f"id: There is no once task '{hidden.pk}'; leave the cell empty for a new one.",
-        "executor: There is no executor 'gid_other'.",
-        "executor: There is no executor 'gid_other'.",
+        "executor: There is no person or group 'gid_other'.",
+        "executor: There is no person or group 'gid_other'.",
     ]
 
 
@@ -256,4 +256,4 @@ def test_imports_that_meet_at_the_limit_do_not_pass_it_together(
     assert sorted(answer.status_code for answer in race.results) == [200, 200, 200, 302]
     assert RotateTask.objects.count() == 12
     refused = next(answer for answer in race.results if answer.status_code == 200)
-    assert "has 5 active rotations" in str(refusals(refused))
+    assert "has 5 active repeating tasks" in str(refusals(refused))

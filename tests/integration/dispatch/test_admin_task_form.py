@@ -110,7 +110,7 @@ def test_form_says_itself_back_and_saves_nothing(admin_client: Client) -> None:
     # While it is not right yet, what is known.
     wrong = {**WEEKLY, "weekdays": [], "title": "", "executor": "gid_nobody"}
     text = text_of(admin_client.post(reverse(SAID), drawn(admin_client, **wrong)))
-    assert "Not right yet: " in text and "Title" in text and "Executor" in text and "On" in text
+    assert "Not right yet: " in text and "Title" in text and "Who" in text and "On" in text
     assert checksum() == before
     # Without scripts the page says it after "Check".
     page = admin_client.post(reverse(ONCE), drawn(admin_client, **typed, _draft="check"))

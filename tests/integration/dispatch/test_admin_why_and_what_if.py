@@ -68,8 +68,8 @@ def test_what_there_is_not_is_shown(
     factories.group("gid_a")
     right = {"executor": "uid_alice", "task": f"once:{factories.once_task(alice).pk}"}
     cases: list[tuple[dict[str, str], str]] = [
-        ({"executor": "uid_nobody"}, "There is no executor &#x27;uid_nobody&#x27;."),
-        ({"executor": "gid_a"}, "There is no executor"),
+        ({"executor": "uid_nobody"}, "There is no person or group &#x27;uid_nobody&#x27;."),
+        ({"executor": "gid_a"}, "There is no person or group"),
         ({"executor": ""}, "This field is required."),
         ({"task": "once:999"}, "There is no task once:999"),
         ({"task": "the till"}, "Write kind and number, like once:12 or rotate:3."),
@@ -118,7 +118,7 @@ def test_others_are_as_unknown_as_none(limited: Any, alice: Executor) -> None:
     factories.user("uid_bob")
     hidden = factories.once_task(factories.group("gid_a", ["uid_alice"]), "Secret")
     assert "can have it now" in asked(olga, executor="uid_alice", task=label)
-    assert "There is no executor 'uid_bob'." in asked(olga, executor="uid_bob", task=label)
+    assert "There is no person or group 'uid_bob'." in asked(olga, executor="uid_bob", task=label)
     text = asked(olga, executor="uid_alice", task=f"once:{hidden.pk}")
     assert f"There is no task once:{hidden.pk}" in text
     assert "Secret" not in text
@@ -234,7 +234,7 @@ def test_what_a_save_would_refuse_is_shown_beside_its_field(
     quota, executor = (text_of(page) for page in what_ifs(admin_client, change_url(task), *wrong))
     assert "Leaving dispatch_times empty (every member once) needs mode multi" in quota
     assert "What if this were saved now?" not in quota
-    assert "There is no executor 'uid_nobody'." in executor
+    assert "There is no person or group 'uid_nobody'." in executor
     assert checksum() == before
 
 
@@ -268,5 +268,5 @@ def test_titles_outside_the_scope_are_not_shown(alice: Executor, limited: Any) -
     assert "Secret" not in answer.content.decode()
     assert "not yours to see" in text_of(answer)
     refused = what_if(client, change_url(task), executor="gid_a")
-    assert "There is no executor 'gid_a'." in text_of(refused)
+    assert "There is no person or group 'gid_a'." in text_of(refused)
     assert OnceTask.objects.get(title="Her own").status == "active"

@@ -149,7 +149,7 @@ def test_a_task_of_something_deleted_is_a_conflict(
 def test_a_task_cannot_go_to_an_executor_deleted_meanwhile(alice: Executor) -> None:
     task = factories.once_task(factories.user("uid_ben"))
     remove(alice)
-    with pytest.raises(Conflict, match="executor was deleted just now"):
+    with pytest.raises(Conflict, match="person or group was deleted just now"):
         tasks.update_task(task=task, changes={"executor": alice}, **BY)
 
 
@@ -180,7 +180,7 @@ def test_a_pull_of_a_user_deleted_meanwhile_finds_nobody(alice: Executor, after:
     group = factories.group("gid_all", [alice.name])
     factories.once_task(group)
     after(pull, "caller", lambda: remove(alice))
-    with pytest.raises(NotFound, match="no executor"):
+    with pytest.raises(NotFound, match="no person or group"):
         take_next(alice)
 
 

@@ -152,7 +152,7 @@ class TestLimits:
         factories.rotation(alice)
         paused = factories.rotation(alice, status="paused")
         factories.rotation(alice)
-        with pytest.raises(LimitReached, match="uid_alice has 2 active rotations"):
+        with pytest.raises(LimitReached, match="uid_alice has 2 active repeating tasks"):
             factories.rotation(alice)
         with pytest.raises(LimitReached):
             tasks.update_task(task=paused, changes={"status": "active"}, actor=OLGA)
@@ -260,7 +260,7 @@ def test_as_many_rotations_are_resumed_as_their_executor_has_room_for(settings: 
 
     assert outcome.done == 2
     assert [refusal.task for refusal in outcome.refused] == [task.pk for task in resting[2:]]
-    assert all("has 3 active rotations" in str(refusal.why) for refusal in outcome.refused)
+    assert all("has 3 active repeating tasks" in str(refusal.why) for refusal in outcome.refused)
 
 
 # --- shift ----------------------------------------------------------------------------------------
@@ -345,8 +345,8 @@ def test_pair_that_cannot_be_is_refused_and_the_others_are_made(settings: Any) -
 
     assert outcome.done == 1
     full = (
-        "uid_bob has 2 active rotations, and more are not allowed; pause or delete one, or raise "
-        "ROTATIONS_PER_EXECUTOR."
+        "uid_bob has 2 active repeating tasks, and more are not allowed; pause or delete one, or "
+        "raise ROTATIONS_PER_EXECUTOR."
     )
     mine = "It is addressed to uid_alice already."
     assert outcome.refused == [

@@ -91,6 +91,6 @@ def test_local_time_means_one_instant_at_every_door(
 
 
 def test_page_says_whose_clocks_are_read(admin_client: Client) -> None:
-    for address, whose in ((ROTATE, "of the rotation"), (ONCE, "of the page")):
+    for address, whose in ((ROTATE, "of the repeating task"), (ONCE, "of the page")):
         said = f"Times without an offset are read in the time zone {whose}."
         assert said in text_of(admin_client.get(f"{address}import/"))

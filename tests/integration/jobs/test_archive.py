@@ -213,7 +213,7 @@ class TestRetry:
             version=job.version, changes={"priority": 5}, **who
         )
         for act in (control.cancel, control.run_now, control.mark_done, edit):
-            with pytest.raises(Archived, match="in the archive") as refused:
+            with pytest.raises(Archived, match="among the older ones") as refused:
                 act(job=job, **WHO)
             assert (refused.value.status, refused.value.code) == (409, "archived")
         assert where(number) == ARCHIVE

@@ -114,7 +114,10 @@ def test_retry_while_it_is_forgotten_wins_or_loses_whole(racers: Any) -> None:
 
 @pytest.mark.parametrize(
     ("days", "told"),
-    [(6, "jobs are in the archive after 7 days"), (401, "no job is kept for more than 400 days")],
+    [
+        (6, "jobs are among the older ones after 7 days"),
+        (401, "no job is kept for more than 400 days"),
+    ],
 )
 def test_days_of_a_type_lie_between_those_of_the_platform(days: int, told: str) -> None:
     """S1.19."""

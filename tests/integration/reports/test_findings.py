@@ -278,9 +278,9 @@ def test_g6_finds_a_late_mover_and_moves() -> None:
     ended(3, ago=9 * DAY)
     [(subject, text)] = found("G6").items()
     assert (subject, "is 2 d late" in text) == (JOBS, True)
-    assert "It moves to the archive" in foreseen("G6", subject)
+    assert "It moves to the older ones" in foreseen("G6", subject)
 
-    assert mend("G6", subject) == "Moved to the archive: 5."
+    assert mend("G6", subject) == "Moved to the older ones: 5."
 
     assert found("G6") == {}
     assert [data for *_rest, data in told()] == [{"detector": "G6", "finding": JOBS}]

@@ -55,7 +55,7 @@ def test_page_names_all_and_shows_findings_first(admin_client: Client) -> None:
 def test_fix_says_first_what_it_would_do_and_changes_nothing(admin_client: Client) -> None:
     jobs = ended(2, ago=timedelta(days=9))
     page = admin_client.get(FIX, {"subject": "jobs_job"})
-    assert "It moves to the archive what ended before" in text_of(page)
+    assert "It moves to the older ones what ended before" in text_of(page)
     page = admin_client.post(FIX, {"subject": "jobs_job", "reason": " "})
     assert page.status_code == 200
     assert "This field is required." in text_of(page)
@@ -65,7 +65,7 @@ def test_fix_says_first_what_it_would_do_and_changes_nothing(admin_client: Clien
 def test_fix_with_a_reason_is_done_and_in_the_journal(admin_client: Client) -> None:
     ended(2, ago=timedelta(days=9))
     asked = {"subject": "jobs_job", "reason": "It is full"}
-    assert "Moved to the archive: 2." in text_of(admin_client.post(FIX, asked, follow=True))
+    assert "Moved to the older ones: 2." in text_of(admin_client.post(FIX, asked, follow=True))
     entry = JournalEntry.objects.get(event=FIXED)
     assert (entry.actor, entry.reason) == ("admin:admin", "It is full")
 

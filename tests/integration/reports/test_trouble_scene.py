@@ -83,8 +83,20 @@ def test_home_says_five_sentences_in_order_and_each_button_leads_there(
             assert page.status_code == 200
             if label == "See the 64":
                 assert "64" in text_of(page)
-    assert figures(html)["waiting"].value == "1,204"
-    assert figures(html)["waiting"].note == "oldest 4 min 10 s"
+    told = {key: (each.value, each.note) for key, each in figures(html).items()}
+    assert told == {
+        "waiting": ("1,204", "oldest 4 min 10 s"),
+        "succeeded": ("93.1 %", "yesterday 99.4 %"),
+        "wait": ("41 s", "yesterday 3.1 s"),
+        "run": ("1.6 s", "yesterday 1.5 s"),
+        "open": ("14", "2 past their deadline"),
+        "silent": ("1 of 20", "holds work, 38 min"),
+    }
+    assert f"1 snoozed until {now + timedelta(minutes=66):%H:%M}" in html
+    text = text_of(admin_client.get("/admin/"))
+    quotas = ("Photo check 8 11 of 18", "Stock count 8 20 of 25", "Price check 7 25 of 25 full")
+    for said in (*quotas, "Night shift 4 0 of 6", "photo-thumbnail 8 2 s 100", "report-mail 0"):
+        assert said in text, (said, text[text.index("Job types") :])
 
     # The alert joins the error that makes most of its failures.
     found = inbox(admin_client)

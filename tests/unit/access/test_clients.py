@@ -73,10 +73,10 @@ def test_wrong_term_is_named_with_what_is_allowed(subtests: pytest.Subtests) -> 
         (
             {"executors": ("alice",)},
             "executors",
-            "'alice' is not allowed in executors; an executor",
+            "'alice' is not allowed in executors; a person",
         ),
         ({"executors": ("uid_",)}, "executors", "'uid_' is not allowed"),
-        ({"executors": ("xid_a",)}, "executors", "is written uid_… or gid_…"),
+        ({"executors": ("xid_a",)}, "executors", "is written uid_…, a group gid_…"),
         ({"executors": ("uid_a b",)}, "executors", "'uid_a b' is not allowed"),
         ({"executors": ("uid_á",)}, "executors", "'uid_á' is not allowed"),
         ({"executors": ("uid_a\n",)}, "executors", "is not allowed"),

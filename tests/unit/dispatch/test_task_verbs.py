@@ -58,7 +58,7 @@ def test_reason_why_a_task_is_left_out(subtests: pytest.Subtests) -> None:
 def test_sample_says_what_becomes_of_a_task(subtests: pytest.Subtests) -> None:
     for verb, params, said in (
         ("pause", {}, "paused"),
-        ("copy", {}, "a paused copy for the same executor"),
+        ("copy", {}, "a paused copy for the same person or group"),
         ("priority", {"priority": 4}, "priority 0 → 4"),
         ("version", {"version": 3}, "v2 → v3"),
         ("delete", {}, "deleted"),

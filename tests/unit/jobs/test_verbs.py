@@ -51,7 +51,7 @@ def test_what_would_change_nothing_is_left_out(subtests: pytest.Subtests) -> Non
         (verbs.PRIORITY, {"priority": 40}, {"priority": 40}, "this priority already"),
         (verbs.TIME, {}, {"run_at": NOW}, "this time already"),
         (verbs.MAX_ATTEMPTS, {}, {"max_attempts": 3}, "this maximum already"),
-        (verbs.MAX_ATTEMPTS, {"attempts": 2}, {"max_attempts": 2}, "used as many attempts"),
+        (verbs.MAX_ATTEMPTS, {"attempts": 2}, {"max_attempts": 2}, "used as many tries"),
         (verbs.MAX_ATTEMPTS, {"attempts": 1}, {"max_attempts": 2}, "None"),
         (verbs.MOVE, {"affinity_host": "host-a"}, {"host": "host-a"}, "this host already"),
         (verbs.MOVE, {}, {"host": ""}, "this host already"),

@@ -46,7 +46,7 @@ _FIRST_STEPS = {
     DISPATCH: (
         _Step(
             "dispatch.add_executor",
-            _("Add an executor: the user or group that tasks are for"),
+            _("Add the people and groups that tasks are for"),
             "admin:dispatch_executor_add",
         ),
         _Step("dispatch.add_oncetask", _("Plan a task for it"), "admin:dispatch_oncetask_add"),

@@ -95,11 +95,14 @@ def problems_page(request: HttpRequest) -> HttpResponse:
         "solve": SOLVE,
         "now": zoned_clock(clock.now()),
         "is_solved": state == SOLVED,
+        "live_url": _query(here, **({"row": chosen.name} if chosen else {}), _part="rows"),
     }
     if chosen is not None:
         context["chosen"] = drawing.drawn(chosen)
         context["panel"] = _panel(chosen, drawing, request)
-    return TemplateResponse(request, "admin/problems.html", context)
+    is_part = "_part" in request.GET
+    template = "admin/includes/problems_live.html" if is_part else "admin/problems.html"
+    return TemplateResponse(request, template, context)
 
 
 def _query(here: Mapping[str, str], **changes: str) -> str:

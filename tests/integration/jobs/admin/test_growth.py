@@ -121,7 +121,7 @@ PAGES = {
     "executors": Page("/admin/dispatch/executor/", join),
     "templates": Page("/admin/dispatch/template/", use_templates),
     "jobs": Page("/admin/jobs/job/", submit, (r"\b(context|result)\b.* FROM jobs_job ",)),
-    "archived jobs": Page("/admin/jobs/archivedjob/", archive, (r"COUNT\(", " OFFSET ")),
+    "older jobs": Page("/admin/jobs/archivedjob/", archive, (r"COUNT\(", " OFFSET ")),
     "types": Page("/admin/jobs/jobtype/", make_types),
     "workers": Page("/admin/jobs/worker/", connect),
     "page of a worker": Page("/admin/jobs/worker/{worker}/change/", run),

@@ -101,7 +101,7 @@ def test_file_is_named_after_its_list(admin_client: Client) -> None:
         "archiveddispatch": "archive-of-dispatches.csv",
         "archivedjob": "archive.csv",
         "dispatch": "dispatches.csv",
-        "executor": "executors.csv",
+        "executor": "people-and-groups.csv",
         "job": "jobs.csv",
         "journalentry": "journal-entries.csv",
         "oncetask": "once-tasks.csv",

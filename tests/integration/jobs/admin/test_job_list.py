@@ -219,7 +219,7 @@ def test_failed_job_shows_its_error_in_the_list(admin_client: Client) -> None:
     shown_there = text_of(admin_client.get(LIST, headers={"Accept-Language": "zh-hans"}))
 
     assert "Mailbox <busy>" in shown_there
-    assert "其工作进程失联" in shown_there
+    assert "其工作进程离线" in shown_there
     assert "still good" not in shown_there
 
 

@@ -40,15 +40,15 @@ def test_page_begins_with_how_it_stands_the_error_and_the_attempts(
     frozen_clock.advance(minutes=3)
     page = page_of(admin_client, yard.failed.pk)
     text = text_of(page)
-    line = "Failed mail · order-17 · attempt 4 of 4 · ended 4 min 51 s ago · on host-a · took 3 s"
-    parts = [line, "mailbox busy", "Attempts", "Number", "Submitted"]
+    line = "Failed mail · order-17 · try 4 of 4 · ended 4 min 51 s ago · on host-a · took 3 s"
+    parts = [line, "mailbox busy", "Tries", "Number", "Submitted"]
     places = [text.index(part) for part in parts]
     assert places == sorted(places)
     [attempts, *_] = tables_of(page)
     assert [[cell.text for cell in row][::5] for row in attempts[1:]] == [
         ["4", "Failed"],
         ["3", "Failed"],
-        ["2", "Worker lost"],
+        ["2", "Worker offline"],
         ["1", "Failed"],
     ]
     assert "mailbox busy" in attempts[1][-1].text
@@ -66,7 +66,7 @@ def test_page_says_what_a_retry_would_meet(role_client: Any) -> None:
     shown = text[text.index("If you retry now") :]
     assert "3 ready jobs" in shown
     assert "No live worker runs jobs of type mail" in shown
-    assert "All 3 attempts; after a failure it waits about 30 s." in shown
+    assert "All 3 tries; after a failure it waits about 30 s." in shown
     assert row(number).status == t.FAILED
     assert "If you retry now" not in text_of(page_of(role_client("viewer"), number))
 
@@ -142,7 +142,7 @@ def test_order_is_shown_as_a_formula_with_its_numbers(admin_client: Client) -> N
     base = job.order_key - 2 * 60_000 - 30_000
     assert f"waiting since {base} 2026-03-02 08:59:59" in text
     assert "− priority -2 × 60000 ms + 120000" in text
-    assert "+ demotion after 2 attempts + 30000" in text
+    assert "+ demotion after 2 tries + 30000" in text
     assert f"order {job.order_key}" in text
     assert "3 ready jobs of mail are before it" in text
 
@@ -331,7 +331,7 @@ def test_edit_changes_what_was_typed_and_shows_before_and_after(role_client: Any
     assert (entry.actor, entry.reason) == ("admin:operator", "Customer called")
     assert set(entry.data["after"]) == {"run_at", "priority", "max_attempts", "affinity_host"}
     text = text_of(client.get(answer["Location"]))
-    assert "Priority 0 → 8. Maximum attempts 3 → 6. Only on host any → host-b." in text
+    assert "Priority 0 → 8. Maximum tries 3 → 6. Only on host any → host-b." in text
     assert "priority 0 → 8" in text
     assert "only on host" in text
 

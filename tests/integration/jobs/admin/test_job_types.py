@@ -51,7 +51,7 @@ def test_type_is_made_and_changed_by_a_configurer(role_client: Any) -> None:
     entry = JournalEntry.objects.latest("id")
     assert (entry.event, entry.actor) == ("type_changed", "admin:configurer")
     text = text_of(client.get(f"{TYPES}{made.pk}/history/"))
-    assert "maximum attempts 3 → 7" in text
+    assert "maximum tries 3 → 7" in text
     assert "Job type created" in text
 
 

@@ -149,7 +149,7 @@ def test_every_reason_that_the_services_write_has_a_template(frozen_clock: Froze
 @pytest.mark.parametrize(
     ("reason", "shown"),
     [
-        ("its worker was lost", "其工作进程失联"),
+        ("its worker was lost", "其工作进程离线"),
         ("attempt 4 of 4 was the last", "第 4 次尝试是最后一次（共 4 次）"),
         ("reported succeeded after its lease was lost", "租约丢失后才上报：成功"),
         ("Shop closed: attempt 4 of 4 was the last", "Shop closed: attempt 4 of 4 was the last"),

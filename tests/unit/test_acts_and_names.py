@@ -1,0 +1,74 @@
+"""What a page does is said, and what a template names hides nothing that Django's pages need."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import Any
+
+from django.contrib import admin
+
+from apps.bulk.services.targets import TARGETS
+from apps.journal.admin.words import EVENTS
+
+ROOT = Path(__file__).resolve().parents[2]
+# Of the contexts of Django's and unfold's pages: `change` hidden by a row makes a form add one.
+OF_DJANGO = {
+    *("add", "change", "original", "opts", "media", "adminform", "errors", "object_id", "cl"),
+    *("has_add_permission", "has_change_permission", "has_view_permission", "save_as"),
+    *("form_url", "is_popup", "to_field", "inline_admin_formsets", "preserved_filters"),
+    *("user", "perms", "request", "messages", "csrf_token", "block", "available_apps"),
+    *("is_nav_sidebar_enabled", "site_title", "site_header", "title", "subtitle"),
+}
+_NAMED = re.compile(r"{%-? (?:for ([\w, ]+) in|[^%]*? as (\w+)|blocktrans\w* asvar (\w+))\b[^%]*%}")
+# Where a heading, an inclusion or a row of links is named so, and nothing of the page is inside.
+_ITS_OWN = {"title", "subtitle"}
+
+
+def test_no_template_hides_what_djangos_pages_need() -> None:
+    hidden = []
+    for path in (ROOT / "templates").rglob("*.html"):
+        for found in _NAMED.finditer(path.read_text()):
+            in_loop, *bound = (group or "" for group in found.groups())
+            names = {name.strip() for name in in_loop.split(",")} - _ITS_OWN | {*bound}
+            hidden += [(path.name, name) for name in names & OF_DJANGO]
+    assert hidden == []
+
+
+def test_no_context_of_ours_hides_what_djangos_pages_need() -> None:
+    """What `head`, `list_context` and panels add to a page of Django."""
+    hidden = []
+    for path in [*(ROOT / "apps").rglob("admin/**/*.py"), *(ROOT / "taskplatform").glob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef) and node.name in ("head", "list_context"):
+                keys = {
+                    key.value
+                    for each in ast.walk(node)
+                    if isinstance(each, ast.Dict)
+                    for key in each.keys
+                    if isinstance(key, ast.Constant)
+                }
+                hidden += [(path.name, name) for name in keys & OF_DJANGO]
+    assert hidden == []
+
+
+def test_every_act_is_reported() -> None:
+    """In the journal in words; and what leaves its report to the bar of the undo has one there."""
+    verbs = [verb for target in TARGETS.values() for verb in target.verbs.values()]
+    assert {verb.event for verb in verbs} - EVENTS.keys() == set()
+    kinds = {target.model._meta.label_lower: target for target in TARGETS.values()}
+    unsaid = []
+    for model, model_admin in admin.site._registry.items():
+        made: Any = model_admin
+        offered = [getattr(made, name, None) for name in made.actions if isinstance(name, str)]
+        specs = [getattr(each, "spec", None) for each in (*offered, *made.actions)]
+        names = [spec.verb.name for spec in specs if spec is not None and spec.is_undone]
+        names += [made.undone_by] if getattr(made, "undone_by", "") else []
+        label, *_others = getattr(model, "archive_of", (model._meta.label,))
+        target = kinds.get(label.lower())
+        for name in names:
+            verb = target and target.verbs.get(name)
+            if verb is None or not verb.is_undone:
+                unsaid.append((model.__name__, name))
+    assert unsaid == []
