@@ -49,11 +49,19 @@
     if (name) document.querySelectorAll("span[x-on\\:click*='sidebar']").forEach((icon) => makeButton(icon, name));
     (document.getElementById("main") ?? document.getElementById("page"))?.setAttribute("role", "main");
   });
-  // The theme names scrolled areas in English alone, and hints of the lists of permissions have a name
-  // and no role; both are made as the page loads.
+  // The theme names scrolled areas in English alone and all the same, gives the column of the boxes
+  // that delete no head, and hints of the lists of permissions a name and no role; all of it is made
+  // as the page loads.
   addEventListener("load", () => setTimeout(() => {
-    const name = document.querySelector("[data-scrolled-name]")?.dataset.scrolledName;
-    if (name) document.querySelectorAll("[data-simplebar] [role=region]").forEach((area) => area.setAttribute("aria-label", name));
+    const names = document.querySelector("[data-scrolled-name]")?.dataset;
+    if (!names) return;
+    document.querySelectorAll("[data-simplebar] [role=region]").forEach((area, index) => {
+      const head = document.getElementById(area.closest("[aria-labelledby]")?.getAttribute("aria-labelledby"));
+      area.setAttribute("aria-label", `${names.scrolledName}: ${head?.textContent.trim() || index + 1}`);
+    });
+    document.querySelectorAll(".formset-wrapper thead th").forEach((head) => {
+      if (!head.textContent.trim()) head.innerHTML = `<span class="unseen">${names.deleteName}</span>`;
+    });
     document.querySelectorAll(".help-tooltip[aria-label]").forEach((hint) => hint.setAttribute("role", "img"));
   }));
 })();

@@ -28,17 +28,15 @@ async () => {
   return violations;
 }
 """
-_GRAVE = {"serious", "critical"}
 
 
 def barriers(page: Page) -> list[str]:
-    """Each serious or critical barrier of the page as it stands: its rule, where it is, and why."""
+    """Each barrier of the page as it stands: its rule, where it is, and why."""
     await_drawn(page)
     page.evaluate(_AXE)
     found: list[dict[str, Any]] = page.evaluate(_RUN)
     return [
         f"{rule['id']} at {' '.join(map(str, node['target']))}: {node['failureSummary']}"
         for rule in found
-        if rule["impact"] in _GRAVE
         for node in rule["nodes"]
     ]

@@ -120,7 +120,7 @@ def plan_round(page: Page) -> None:
     expect(page.get_by_role("row", name="gid_shops")).to_contain_text("3 members")
     page.goto(reverse("admin:dispatch_oncetask_add"))
     page.get_by_label("Title").fill("Night photo")
-    page.get_by_label("Who").fill("gid_shops")
+    page.locator("#id_executor").fill("gid_shops")
     page.get_by_label("Mode").select_option("multi")
     page.get_by_label("Quota").fill("3")
     send(page, "Save")

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any, Literal, NamedTuple, Unpack, overload
+from typing import Any, Literal, NamedTuple, TypedDict, Unpack, overload
 
 from django.db import DatabaseError, connection
 
@@ -89,6 +89,10 @@ class Parent(NamedTuple):
 
     id: int
     depth: int
+
+
+class Said(TypedDict, total=False):
+    """What a submission may say, see `Submission`, and who says it."""
 
     key: str
     run_at: datetime | None

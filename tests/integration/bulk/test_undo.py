@@ -27,7 +27,7 @@ from tests import factories
 from tests.frozen import FrozenClock
 from tests.integration.bulk.conftest import again, carry_out
 from tests.jobs import job_type, jobs
-from tests.pages import text_of
+from tests.pages import change_url, form_of, text_of
 
 pytestmark = pytest.mark.django_db
 # What an act changes beside: counted, or of the moment.
@@ -56,6 +56,34 @@ def test_every_verb_says_whether_and_how_it_is_undone() -> None:
     for target in TARGETS.values():
         for verb in target.verbs.values():
             assert verb.event and verb.undo, verb
+
+
+def test_forms_that_change_a_row_offer_to_take_it_back(
+    admin_client: Client, subtests: pytest.Subtests
+) -> None:
+    job_type()
+    task, [number] = (
+        factories.once_task(factories.user(), "Till"),
+        jobs(run_at=clock.now() + timedelta(days=1)),
+    )
+    forms: dict[str, tuple[Any, str, dict[str, str]]] = {
+        "task": (task, change_url(task), {}),
+        "job": (Job.objects.get(), reverse("admin:jobs_job_edit", args=[number]), {"reason": "x"}),
+    }
+    for name, (row, url, more) in forms.items():
+        with subtests.test(name):
+            before = columns(row)
+            sent = form_of(admin_client.get(url), "priority") | {"priority": "55", **more}
+            answer = admin_client.post(url, sent, follow=True)
+            bar = answer.context["undo_bar"]
+            assert "Priority 0 → 55." in bar.said and [*answer.context["messages"]] == []
+            asked = admin_client.get(bar.url)
+            assert "changed, by admin: 1 rows" in text_of(asked).replace("edited", "changed")
+            assert "Undone: 1 row." in text_of(undo(admin_client, answer))
+            assert columns(row) == before
+            # Nothing was changed, so there is nothing to take back.
+            sent = form_of(admin_client.get(url), "priority") | more
+            assert admin_client.post(url, sent, follow=True).context["undo_bar"] is None
 
 
 @pytest.mark.parametrize("name", ["cancel", "run_now", "mark_done"])

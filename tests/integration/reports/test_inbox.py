@@ -111,6 +111,21 @@ def test_one_error_of_two_types_is_one_row_with_what_failed_for_good(admin_clien
     assert "4 will change" in plan
 
 
+def test_inbox_renews_itself_by_a_part_and_says_how_old_it_is(admin_client: Client) -> None:
+    fail(DARK.format(7), 10 * MINUTE)
+    roll_up()
+    page = admin_client.get(reverse("problems"))
+    [part] = re.findall(r'id="problems" data-live-url="([^"]*)"', page.content.decode())
+    renewed = admin_client.get(reverse("problems") + unescape(part))
+    html = renewed.content.decode()
+    assert 'id="problems"' in html and 'id="problems-now"' in html and "<nav id" not in html
+    [row] = re.findall(r'<tr class="problem .*?</tr>', html, flags=re.DOTALL)
+    assert row in page.content.decode()
+    # Without scripts all pages that renew themselves say it.
+    for url in (reverse("problems"), "/admin/", "/admin/jobs/job/"):
+        assert " · load again" in text_of(admin_client.get(url)), url
+
+
 def test_solved_cause_comes_back_when_it_is_seen_again(
     admin_client: Client, frozen_clock: FrozenClock, role_client: Callable[[str], Client]
 ) -> None:

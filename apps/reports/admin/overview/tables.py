@@ -17,6 +17,7 @@ from apps.dispatch.models import Executor, OnceTask
 from apps.dispatch.services.past import members_of
 from apps.dispatch.services.standing import read_standings
 from apps.jobs.admin.labels import age, capped
+from apps.jobs.admin.type_tabs import now_url
 from apps.jobs.models import Job, JobType
 from apps.jobs.services import counts
 from apps.reports.admin.overview.sight import Sight
@@ -73,7 +74,7 @@ def types(sight: Sight, status: Standing, open_: Collection[Trouble]) -> Types |
             TypeRow(
                 name=each.name,
                 title=shown_text(each.name),
-                url=page_url(JobType, each.pk),
+                url=now_url(each.pk),
                 waiting=capped(ready[each.name], counts.MAX_COUNTED),
                 waiting_url=list_url(Job, type=each.name, status=Job.Status.READY),
                 oldest="–" if due is None else age(due, status.now),
