@@ -33,7 +33,7 @@ def test_planner_reads_what_the_form_means_and_loses_nothing(
     page = page_as("operator")
     page.goto(reverse("admin:dispatch_oncetask_add"))
     page.get_by_label("Title").fill("Photograph the shelf")
-    page.get_by_label("Executor").fill("gid_photo")
+    page.locator("#id_executor").fill("gid_photo")
     page.get_by_label("Template").select_option(label="photo-check v1")
     page.get_by_label("Shop").fill("Nanjing Road")
     expect(page.locator("#task-who-line")).to_contain_text("2 people · 2 could take it now")

@@ -29,7 +29,7 @@ from tests.integration.bulk.conftest import again, carry_out
 from tests.jobs import job_type, jobs
 from tests.pages import change_url, form_of, text_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 # What an act changes beside: counted, or of the moment.
 ASIDE = {"version", "updated_at", "updated_by"}
 
@@ -51,7 +51,6 @@ def undo(client: Client, answer: Any) -> Any:
     return client.post(answer.context["undo_bar"].url, follow=True)
 
 
-@pytest.mark.both
 def test_every_verb_says_whether_and_how_it_is_undone() -> None:
     for target in TARGETS.values():
         for verb in target.verbs.values():
@@ -62,10 +61,8 @@ def test_forms_that_change_a_row_offer_to_take_it_back(
     admin_client: Client, subtests: pytest.Subtests
 ) -> None:
     job_type()
-    task, [number] = (
-        factories.once_task(factories.user(), "Till"),
-        jobs(run_at=clock.now() + timedelta(days=1)),
-    )
+    task = factories.once_task(factories.user(), "Till")
+    [number] = jobs(run_at=clock.now() + timedelta(days=1))
     forms: dict[str, tuple[Any, str, dict[str, str]]] = {
         "task": (task, change_url(task), {}),
         "job": (Job.objects.get(), reverse("admin:jobs_job_edit", args=[number]), {"reason": "x"}),
@@ -150,7 +147,6 @@ def test_limited_people_take_back_only_what_they_see(
     assert Job.objects.get(pk=other).status == "cancelled"
 
 
-@pytest.mark.both
 @pytest.mark.parametrize("model", [OnceTask, RotateTask])
 def test_tasks_get_back_what_they_had(
     model: Any, admin_client: Client, subtests: pytest.Subtests
@@ -167,7 +163,6 @@ def test_tasks_get_back_what_they_had(
             assert columns(task) == before
 
 
-@pytest.mark.both
 def test_run_is_undone_by_a_run_that_lists_what_has_moved(
     admin_client: Client, start: Callable[..., BulkRun]
 ) -> None:
@@ -201,7 +196,6 @@ def test_undo_takes_a_few_statements_for_many_rows(
         admin_client.post(answer.context["undo_bar"].url)
 
 
-@pytest.mark.both
 def test_undo_and_another_act_at_once_never_both_take_the_row(
     racers: Callable[..., Any], admin_user: User
 ) -> None:
