@@ -183,7 +183,7 @@ def _have_yesterday(now: datetime) -> None:
     for minute in range(1, 51):
         at = now - DAY - minute * MINUTE
         for number in range(10):
-            entry = _entry(at, number, MAILS, failed=minute < 4 and number == 0)
+            entry = _entry(at, number, MAILS, failed=20 <= minute < 23 and number == 0)
             entry.wait_ms, entry.run_ms = 3_100, 1_500
             made.append(entry)
     JournalEntry.objects.bulk_create(made)

@@ -193,11 +193,11 @@ class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
     list_display = (
         "shown_at",
         "source_and_event",
-        "subject",
         "type_or_task",
         "shown_executor",
         "shown_actor",
         "shown_reason",
+        "subject",
     )
     list_mobile = (
         ("source_and_event", "type_or_task", "subject"),
