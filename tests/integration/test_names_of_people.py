@@ -62,6 +62,8 @@ def test_titles_stand_on_every_page(
         with subtests.test(name):
             assert ANN in text_of(admin_client.get(url))
     assert f"{BOB} (uid_bob)" in text_of(admin_client.get(pages["hand-over"]))
+    why = admin_client.get(pages["why not"]).context["lines"]
+    assert ANN in why[0].detail and "uid_ann" not in why[0].detail
     assert f"Shelf team (gid_team) → {ANN} (uid_ann)" in text_of(
         admin_client.get(pages["history of the task"])
     )

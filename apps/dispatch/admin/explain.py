@@ -27,7 +27,7 @@ from apps.common.errors import Invalid, NotFound
 from apps.common.messages import Reason
 from apps.common.readers import read_instant
 from apps.dispatch.admin.filters import NAMES_URL
-from apps.dispatch.admin.people import person
+from apps.dispatch.admin.people import person, told
 from apps.dispatch.admin.preview import may_view, title_of, visible_tasks
 from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, OperatorScope, RotateTask, Task
 from apps.dispatch.rules import explain as rules
@@ -97,7 +97,7 @@ class ExplainForm(forms.Form):
             title="title",
             suggestions=NAMES_URL,
             label=_("Who"),
-            help_text=_("The name of a user (uid_…)."),
+            help_text=_("The name of a person (uid_…)."),
         )
         self.fields["task"] = TaskField(
             user, label=_("Task"), help_text=_("Kind and number, like once:12 or rotate:3.")
@@ -192,7 +192,7 @@ def _answer(form: ExplainForm, occurrence: str | None) -> dict[str, Any]:
         "task_url": page_url(type(task), task.pk),
         "explanation": explanation,
         "due": None if explanation.occurrence_at is None else shown_time(explanation.occurrence_at),
-        "lines": [_line(reason) for reason in explanation.reasons],
+        "lines": [_line(reason, executor, task) for reason in explanation.reasons],
         "others": _others(executor, task, explanation),
     }
 
@@ -212,9 +212,10 @@ def _labelled(code: str) -> SafeString:
     return label(str(WORDS[code]), colour)
 
 
-def _line(reason: Reason) -> ReasonLine:
+def _line(reason: Reason, executor: Executor, task: Any) -> ReasonLine:
     until = None if reason.until is None else shown_time(reason.until)
-    return ReasonLine(_labelled(reason.code), translate(reason.detail), until)
+    detail = told(reason.detail, executor, task.executor)
+    return ReasonLine(_labelled(reason.code), detail, until)
 
 
 def _others(
@@ -286,5 +287,5 @@ def _example(executor: Executor, example: Example, visible: set[tuple[str, int]]
         "title": shown_text(task.title, limit=60),
         "label": task_label(task),
         "url": explain_url(executor=executor.name, task=task_label(task)),
-        "detail": translate(example.explanation.first.detail),
+        "detail": told(example.explanation.first.detail, executor),
     }

@@ -8,9 +8,10 @@ from typing import Any
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.admin.display import column
+from apps.common.admin.display import column, shown_text, translate
 from apps.common.admin.html import page_url
 from apps.common.admin.who import FINDERS, Known, who
+from apps.common.messages import Message
 from apps.dispatch.models import Executor
 from apps.dispatch.rules.names import is_name
 
@@ -19,6 +20,15 @@ def person(executor: Executor) -> SafeString:
     """The executor by its title and name, leading to its page."""
     url = page_url(Executor, executor.pk)
     return who(executor.name, executor.title, url=url, is_group=executor.is_group)
+
+
+def told(message: str, *people: Executor) -> str:
+    """The message with the titles of these in place of their names, in the language of the page."""
+    if isinstance(message, Message):
+        titles = {each.name: shown_text(each.title, limit=80) for each in people if each.title}
+        params = {name: titles.get(str(value), value) for name, value in message.params.items()}
+        message = type(message)(message.template, **params)
+    return translate(message)
 
 
 @column(_("who"))

@@ -122,7 +122,7 @@ class TaskForm(RuleForm):
         title="title",
         suggestions=NAMES_URL,
         label=_("Who"),
-        help_text=_("The name of a user (uid_…) or group (gid_…)."),
+        help_text=_("The name of a person (uid_…) or group (gid_…)."),
     )
     template = forms.ModelChoiceField(
         queryset=Template.objects.none(),
