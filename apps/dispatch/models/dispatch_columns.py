@@ -75,6 +75,7 @@ class DispatchColumns(models.Model):
     finished_at = models.DateTimeField(_("finished"), null=True)
     result = models.JSONField(_("result"), null=True)
     message = models.TextField(_("message"), blank=True)
+    part_of = models.BigIntegerField(_("part of"), null=True)
 
     class Meta:
         abstract = True

@@ -227,6 +227,9 @@ class OnceTask(Task):
 
     source = Source.ONCE
 
+    # Known to the app above; what is handed out of it has the same.
+    part_of = models.BigIntegerField(_("part of"), null=True, editable=False)
+
     objects: ClassVar[TaskQuerySet[OnceTask]] = TaskQuerySet.as_manager()  # type: ignore[assignment]
 
     class Meta(Task.Meta):

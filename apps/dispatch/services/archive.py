@@ -194,6 +194,8 @@ def task_of(row: ArchivedTask, model: type[TaskT]) -> TaskT:
     values = {
         field.attname: field.to_python(row.body[field.attname])
         for field in model._meta.concrete_fields
+        # One that was archived by an earlier version lacks what came later.
+        if field.attname in row.body
     }
     return model(**values)
 

@@ -10,7 +10,16 @@ from typing import Any
 from apps.common import ids
 from apps.common.db import fetch, shared_lock, table, transactional
 from apps.common.rows import insert_rows
-from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, Membership, Stock, Task, Template
+from apps.dispatch.models import (
+    TASK_MODELS,
+    Dispatch,
+    Executor,
+    Membership,
+    OnceTask,
+    Stock,
+    Task,
+    Template,
+)
 from apps.dispatch.rules.queue import Candidate
 from apps.dispatch.services.candidates import Eligible
 from apps.dispatch.services.state import ExecutorState
@@ -85,18 +94,20 @@ def _locked_task(candidate: Candidate, user: int, now: datetime) -> dict[str, An
     rows = fetch(sql, [candidate.task, candidate.version, status, user, now])
     if not rows:
         raise Lost
-    title, params, template_name, template_version = rows[0]
+    title, params, part_of, template_name, template_version = rows[0]
     return {
         "title": title,
         "params": json.loads(params),
         "template_name": template_name or "",
         "template_version": template_version,
+        "part_of": part_of,
     }
 
 
 @functools.cache
 def _task_statement(source: str, *, is_own: bool) -> str:
     people = table(Executor)
+    part_of = "t.part_of" if source == OnceTask.source else "NULL"
     reaches = (
         f"JOIN {people} u ON u.id = t.executor_id "
         if is_own
@@ -105,7 +116,7 @@ def _task_statement(source: str, *, is_own: bool) -> str:
         f"JOIN {people} u ON u.id = m.user_id "
     )
     return (
-        "SELECT t.title, t.params, p.name, p.version "
+        f"SELECT t.title, t.params, {part_of}, p.name, p.version "
         f"FROM {table(TASK_MODELS[source])} t {reaches}"
         f"LEFT JOIN {table(Template)} p ON p.id = t.template_id "
         "WHERE t.id = %s AND t.version = %s AND t.status = %s AND u.id = %s AND u.enabled "

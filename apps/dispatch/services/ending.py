@@ -16,6 +16,7 @@ from apps.dispatch.errors import Closed
 from apps.dispatch.models import TASK_MODELS, AnyDispatch, Dispatch, Stock
 from apps.dispatch.rules import policy
 from apps.dispatch.services.find import existing_dispatch
+from apps.dispatch.services.parts import parts
 from apps.journal import services as journal
 from apps.journal.models import Source
 
@@ -73,6 +74,8 @@ def end(
     if to:
         entry = replace(entry, event=HANDED_OVER, data={"to": to})
     journal.write([entry])
+    if dispatch.part_of is not None:
+        parts.ended([dispatch.part_of])
     return True
 
 

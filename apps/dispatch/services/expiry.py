@@ -15,6 +15,7 @@ from apps.dispatch.conf import conf
 from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, Stock
 from apps.dispatch.rules import policy
 from apps.dispatch.services.ending import OVERDUE, State, end_entry
+from apps.dispatch.services.parts import parts
 from apps.journal import services as journal
 
 logger = logging.getLogger(__name__)
@@ -98,6 +99,7 @@ def _expire(block: Sequence[Dispatch], keeps: Mapping[tuple[str, int], bool], no
             for each in block
         ]
     )
+    parts.ended({each.part_of for each in block if each.part_of is not None})
     return len(block)
 
 

@@ -92,7 +92,7 @@ _OF_USER = ("id", "name", "enabled", "plan_version", "last_seen_at")
 # In the order of the columns of the model, as `from_db` takes them.
 _OF_DISPATCH = (
     *("id", "executor_id", "source", "task", "occurrence", "occurrence_at"),
-    *("state", "round", "holds_stock", "dispatched_at", "open_for"),
+    *("state", "round", "holds_stock", "dispatched_at", "part_of", "open_for"),
 )
 _INSTANTS = ("occurrence_at", "dispatched_at")
 # Where they end in a row.

@@ -32,7 +32,13 @@ ACTIVE, PAUSED, DELETED = Task.Status.ACTIVE, Task.Status.PAUSED, Task.Status.DE
 
 @transactional
 def create_task(
-    model: type[TaskT], *, actor: str, title: str, executor: Executor, **fields: Any
+    model: type[TaskT],
+    *,
+    actor: str,
+    title: str,
+    executor: Executor,
+    part_of: int | None = None,
+    **fields: Any,
 ) -> TaskT:
     """Plan a task of the model; fields as the model has them, `start_at` defaults to now.
 
@@ -40,7 +46,7 @@ def create_task(
     when the executor has as many active rotations as it may have.
     """
     fields |= {"title": title, "executor": executor}
-    task, edit = plan(model, fields, now=clock.now(), actor=actor)
+    task, edit = plan(model, fields, now=clock.now(), actor=actor, part_of=part_of)
     publish([edit])
     return task
 
@@ -105,6 +111,7 @@ def plan(
     actor: str,
     effective_from: datetime | None = None,
     locks: bool = True,
+    part_of: int | None = None,
     **logged: Any,
 ) -> tuple[TaskT, Edit]:
     """Validate and write a new task; `logged` goes into the journal entry.
@@ -115,6 +122,8 @@ def plan(
     if locks:
         lock_executors([fields["executor"].pk])
     task = draft(model, fields, now=now, actor=actor, effective_from=effective_from)
+    if isinstance(task, OnceTask):
+        task.part_of = part_of
     _use_template(task.template, now)
     task.save(force_insert=True)
     after = {**task.told_all(), **logged.pop("after", {})}

@@ -38,6 +38,8 @@ class JobColumns(models.Model):
     for most.
     `unique_for` is for how many seconds after its end a unique job keeps its key, NULL for none.
     `together` is the first of the jobs that one submission made everywhere; NULL for others.
+    `part_of` is the number of what it is part of, known to an app above; NULL for most. It has no
+    index: the jobs of one part are a range of numbers.
     `version` grows by one with every change of state or setting.
     """
 
@@ -100,6 +102,7 @@ class JobColumns(models.Model):
     depth = models.PositiveSmallIntegerField(_("depth"), null=True)
     unique_for = models.PositiveIntegerField(_("unique for (s)"), null=True)
     together = models.BigIntegerField(_("submitted together with"), null=True)
+    part_of = models.BigIntegerField(_("part of"), null=True)
     version = models.PositiveIntegerField(_("version"), default=1)
     created_at = models.DateTimeField(_("created"))
     started_at = models.DateTimeField(_("started"), null=True)

@@ -65,6 +65,7 @@ class LockedJob(NamedTuple):
     held_at: datetime
     limit_id: int | None = None
     unique_for: int | None = None
+    part_of: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from apps.jobs.models import AnyJob, Job
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.transitions import LockedJob
 from apps.jobs.services import admission
+from apps.jobs.services.parts import parts
 from apps.jobs.services.rows import read_jobs
 from apps.jobs.signals import job_ended
 from apps.journal import services as journal
@@ -53,6 +54,7 @@ def move(
     such arrow, or a row was not locked and has changed.
     """
     written: dict[int, Mapping[str, Any]] = {}
+    concerned: set[int] = set()
     groups: dict[tuple[Any, ...], dict[int, Mapping[str, Any]]] = {}
     keys: dict[int, str] = {}
     gated = [_gated(each, keys) for each in moves]
@@ -67,6 +69,8 @@ def move(
             # Even the end has the time that it had.
             change |= changes
         # The new status keeps apart what ends differently: within a group most values are equal.
+        if job.part_of is not None and source != target and {source, target} & {*t.FINAL}:
+            concerned.add(job.part_of)
         groups.setdefault((source, target, *change), {})[job.id] = written[job.id] = change
     for (status, *_names), rows in groups.items():
         changed = update_rows(
@@ -84,6 +88,7 @@ def move(
     if keys:
         admission.admit(keys)
     journal.write([entry for *_move, entry in gated])
+    parts.ended(concerned)
     if job_ended.has_listeners():
         transaction.on_commit(partial(_tell, [entry for *_move, entry in gated]))
     return written

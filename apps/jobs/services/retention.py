@@ -13,6 +13,7 @@ from apps.jobs.conf import conf
 from apps.jobs.models import ArchivedJob, JobType
 from apps.jobs.rules import retention as rules
 from apps.jobs.services import job_log
+from apps.jobs.services.parts import parts
 from apps.journal import services as journal
 from apps.journal.models import Source
 
@@ -63,13 +64,15 @@ def forget(*, until: datetime, lag: timedelta = timedelta()) -> int:
 def _take_chunk(horizons: Horizons, latest: datetime, after: int) -> Chunk:
     # Ids hold the time of creation; what began later has not ended earlier.
     rows = fetch(
-        f"SELECT id, type, finished_at FROM {table(ArchivedJob)} WHERE id > %s AND id < %s "
+        f"SELECT id, type, finished_at, part_of FROM {table(ArchivedJob)} "
+        "WHERE id > %s AND id < %s "
         "ORDER BY id LIMIT %s",
         [after, ids.lowest_id_at(latest), READ],
     )
+    needed = parts.kept({part for *_row, part in rows if part is not None})
     chosen = []
-    for number, type_name, finished_at in rows:
-        if horizons.has_passed(type_name, instant(finished_at)):
+    for number, type_name, finished_at, part in rows:
+        if part not in needed and horizons.has_passed(type_name, instant(finished_at)):
             chosen.append(number)
             if len(chosen) == CHUNK:
                 # The next chunk begins here.

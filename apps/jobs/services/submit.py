@@ -79,8 +79,10 @@ _ID, _TYPE, _UNIQUE_KEY, _CONTEXT, _STATUS, _PRIORITY, _LIMIT = map(
     _COLUMNS.index,
     ("id", "type", "unique_key", "context", "status", "priority", "limit_id"),
 )
-# Columns that only some jobs have: follow-ups, those that keep their key, those of one host.
-_UNDER, _KEEPING, _THERE = ("parent", "depth"), ("unique_for",), ("together", "affinity_host")
+# Columns that only some jobs have: follow-ups, those that are part of something, those that keep
+# their key, those of one host.
+_UNDER, _PART = ("parent", "depth"), ("part_of",)
+_KEEPING, _THERE = ("unique_for",), ("together", "affinity_host")
 Row = tuple[Any, ...]
 
 
@@ -171,7 +173,19 @@ def submit_many(
 def submit_under(jobs: Sequence[tuple[Parent, Submission]], *, by: str) -> list[Submitted]:
     """Make these jobs, which `faults_of` found no fault with, each under its parent."""
     parents = [parent for parent, _job in jobs]
-    return _submit([job for _parent, job in jobs], by=by, bounds=PLATFORM, path="", under=parents)
+    return _submit(
+        [job for _parent, job in jobs], by=by, bounds=PLATFORM, path="", more=(_UNDER, parents)
+    )
+
+
+def submit_part(jobs: Sequence[Submission], *, part_of: int, by: str) -> list[Submitted]:
+    """Make all of these jobs, which are part of that number, or none; the ids ascend.
+
+    Invalid for what `submit_many` refuses, and for types of which one job may take the place of
+    another: those are always unique.
+    """
+    own = [(part_of,)] * len(jobs)
+    return _submit(jobs, by=by, bounds=PLATFORM, path="jobs[{}].", more=(_PART, own))
 
 
 def _submit(
@@ -180,7 +194,7 @@ def _submit(
     by: str,
     bounds: Bounds,
     path: str,
-    under: Sequence[Parent] = (),
+    more: tuple[tuple[str, ...], Sequence[Row]] = ((), ()),
     everywhere: bool = False,
 ) -> list[Submitted]:
     if not jobs:
@@ -196,9 +210,10 @@ def _submit(
         hosts = _hosts(jobs[0], known[jobs[0].type], now)
         jobs, contexts = [*jobs] * len(hosts), contexts * len(hosts)
     rows = _rows(jobs, contexts, known, now, by)
-    columns: tuple[str, ...] = _COLUMNS
-    if under:
-        rows, columns = _with(rows, under), (*columns, *_UNDER)
+    names, values = more
+    columns: tuple[str, ...] = (*_COLUMNS, *names)
+    if names:
+        rows = _with(rows, values)
     if any(job.unique_for for job in jobs):
         rows, columns = _with(rows, [(job.unique_for,) for job in jobs]), (*columns, *_KEEPING)
     if hosts:
