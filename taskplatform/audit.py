@@ -12,6 +12,7 @@ from apps.alerts.services import invariants as alerts
 from apps.bulk.services import invariants as bulk
 from apps.common.audit import Checked
 from apps.dispatch.services import invariants as dispatch
+from apps.flows.services import invariants as flows
 from apps.jobs.services import invariants as jobs
 from apps.reports.services import invariants as reports
 from apps.schedules.services import invariants as schedules
@@ -20,6 +21,7 @@ CHECKS = (
     *dispatch.CHECKS,
     *jobs.CHECKS,
     *schedules.CHECKS,
+    *flows.CHECKS,
     *bulk.CHECKS,
     *reports.CHECKS,
     *alerts.CHECKS,

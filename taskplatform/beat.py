@@ -26,6 +26,7 @@ def periods() -> dict[str, int]:
         "dispatch.expire": dispatch.EXPIRY_SWEEP_SECONDS,
         "dispatch.purge": dispatch.PURGE_SWEEP_SECONDS,
         "dispatch.roll": 600,
+        "flows.look": 1,
         "jobs.scan": jobs.JOB_SCAN_SECONDS,
         "jobs.rescue": jobs.JOB_RESCUE_SECONDS,
         "jobs.archive": 60,

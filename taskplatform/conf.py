@@ -21,6 +21,7 @@ from apps.common.conf import (
     parse_networks,
 )
 from apps.dispatch.conf import DispatchConf
+from apps.flows.conf import FlowsConf
 from apps.jobs.conf import JobsConf
 from apps.journal.conf import JournalConf
 from apps.reports.conf import ReportsConf
@@ -241,7 +242,7 @@ class AppsConf(Conf):
 # settings.py reads one by one what the settings of Django are made of.
 OF_DJANGO = (WebConf, StorageConf, SecurityConf, PeopleConf, AppsConf)
 OF_APPS = (
-    *(DispatchConf, JobsConf, AsyncflowConf, AlertsConf, BulkConf),
+    *(DispatchConf, JobsConf, FlowsConf, AsyncflowConf, AlertsConf, BulkConf),
     *(JournalConf, ReportsConf, AccessConf, CommonConf),
 )
 ALL: tuple[type[Conf], ...] = (*OF_DJANGO, *OF_APPS)

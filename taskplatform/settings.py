@@ -91,6 +91,7 @@ INSTALLED_APPS = [
     "apps.dispatch",
     "apps.jobs",
     "apps.schedules",
+    "apps.flows",
     "apps.asyncflow",
     "apps.bulk",
     "apps.reports",
@@ -344,7 +345,12 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     # Names of enumerations that several fields share.
     "ENUM_NAME_OVERRIDES": {
         "DispatchState": "apps.dispatch.models.Dispatch.State",
+        "FlowRunStatus": "apps.flows.models.FlowRun.Status",
+        "FlowStepKind": "apps.flows.models.FlowStep.Kind",
+        "FlowStepState": "apps.flows.models.FlowStep.State",
         "JobStatus": "apps.jobs.models.Job.Status",
+        # As it was called before there were others.
+        "KindEnum": "apps.dispatch.models.Executor.Kind",
         "Outcome": "apps.dispatch.services.pull.OUTCOMES",
         "TaskState": "apps.dispatch.api.shapes.STATES",
         "TaskStatus": "apps.dispatch.api.shapes.STATUSES",

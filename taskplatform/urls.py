@@ -44,6 +44,7 @@ urlpatterns = [
     path("api/v1/", include("apps.dispatch.api.urls")),
     path("api/v1/", include("apps.jobs.api.urls")),
     path("api/v1/", include("apps.schedules.api.urls")),
+    path("api/v1/", include("apps.flows.api.urls")),
     path("api/v1/", include("apps.reports.api.urls")),
     path("asyncflow/", include("apps.asyncflow.urls")),
     path("", RedirectView.as_view(pattern_name="admin:index")),

@@ -13,7 +13,7 @@ from apps.common import ids
 from tests.frozen import FrozenClock
 
 # People and their roles are those of the test itself, and so are the leases of its process.
-APPS = ("journal", "dispatch", "jobs", "schedules", "bulk", "reports")
+APPS = ("journal", "dispatch", "jobs", "schedules", "flows", "bulk", "reports")
 
 T = TypeVar("T")
 

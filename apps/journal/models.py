@@ -19,6 +19,7 @@ class Source(models.TextChoices):
     JOB = "job", _("job")  # the end of an attempt, or an operator's arrow
     PLAN = "plan", _("plan")  # an edit of executors, templates and tasks
     SCHEDULE = "schedule", _("schedule")  # an edit of a schedule, or a run without a job
+    FLOW = "flow", _("flow")  # a run of a flow: its steps, its end, what people did
     ACCESS = "access", _("access")  # API keys
     PEOPLE = "people", _("people")  # accounts, roles, limits, sign-ins, exports
     WORKER = "worker", _("worker")  # processes that come and go

@@ -26,6 +26,9 @@ from apps.dispatch.api.executors import ExecutorQuery
 from apps.dispatch.api.tasks import ArchivedTaskQuery, TaskQuery
 from apps.dispatch.models import ArchivedTask, Dispatch, Executor, OnceTask, RotateTask
 from apps.dispatch.services import filtered
+from apps.flows.api.runs import RunQuery
+from apps.flows.models import FlowRun
+from apps.flows.services.filters import RunFilters
 from apps.jobs.api.jobs import JobQuery
 from apps.jobs.models import Job, JobType
 from apps.jobs.services.job_filters import JobFilters
@@ -54,6 +57,7 @@ ROWS = (
     Filtered(ArchivedTask, filtered.ArchivedTaskFilters, ArchivedTaskQuery),
     Filtered(Executor, filtered.ExecutorFilters, ExecutorQuery),
     Filtered(Schedule, ScheduleFilters, ScheduleQuery),
+    Filtered(FlowRun, RunFilters, RunQuery),
     Filtered(BulkRow, RowsQuery.filters, RowsQuery),
 )
 # The wire has it so: programs name one user, and to whom a task is addressed.

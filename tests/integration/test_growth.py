@@ -16,10 +16,11 @@ from django.db.models import Model
 from django.test import override_settings
 
 from apps.alerts.models import Alert, AlertRule, Channel, Delivery, ReportPlan, ReportRun
-from apps.common import tidy
+from apps.common import ids, tidy
 from apps.common.leases import save_position, sweep_lease
 from apps.common.models import SentForm, SweepLease
 from apps.common.sweeps import tidy_up
+from apps.flows.models import FlowRun
 from apps.jobs.models import Bucket, Hold
 from apps.journal.models import SinkReject
 from apps.reports.models import Problem
@@ -55,6 +56,8 @@ BOUNDS = {
     "schedules.ScheduleRun": "90 days; schedules.purge",
     "bulk.BulkRow": "BULK_ROWS_KEPT; bulk.purge",
     "bulk.BulkRun": "BULK_RUNS_KEPT; bulk.purge",
+    "flows.FlowRun": "FLOW_RUNS_KEPT; common.tidy",
+    "flows.FlowStep": "FLOW_RUNS_KEPT; common.tidy",
     # The small ones.
     "journal.SinkReject": "30 days; common.tidy",
     "jobs.Worker": "7 days after they left; common.tidy",
@@ -84,6 +87,7 @@ BOUNDS = {
     "dispatch.Membership": PEOPLE,
     "dispatch.OperatorScope": PEOPLE,
     "dispatch.Template": PEOPLE,
+    "flows.Flow": PEOPLE,
     "access.ApiClient": PEOPLE,
     "access.Limited": PEOPLE,
     "common.Preference": "one row for each account",
@@ -133,6 +137,13 @@ def bucket(at: datetime) -> Model:
 def hold(at: datetime) -> Model:
     return Hold.objects.create(
         client="c", request_id=str(at.timestamp()), body_key="b", token="t", expires_at=at
+    )
+
+
+def flow_run(at: datetime) -> Model:
+    number = ids.lowest_id_at(at) + FlowRun.objects.count()
+    return FlowRun.objects.create(
+        id=number, definition={}, status="failed", created_at=at, finished_at=at
     )
 
 
@@ -198,6 +209,7 @@ SMALL: dict[Callable[[datetime], Model], timedelta] = {
     worker: timedelta(days=7),
     bucket: timedelta(days=1),
     hold: timedelta(),
+    flow_run: timedelta(days=400),
     lease: timedelta(days=30),
     sent_form: timedelta(days=2),
     session: timedelta(),

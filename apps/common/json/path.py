@@ -126,3 +126,33 @@ def is_condition(text: str, columns: Collection[str]) -> bool:
 
 def _begin(columns: Collection[str]) -> str:
     return rf"(?:{'|'.join(map(re.escape, columns))})(?:{_PART})+[:：]"
+
+
+# --- paths alone ---------------------------------------------------------------------------------
+def read_path(text: str) -> tuple[str | int, ...]:
+    """The parts of `order.items[0].sku`, written as in a condition; "" has none.
+
+    ValueError(Message) for no path.
+    """
+    whole = text if text[:1] in ("", "[") else f".{text}"
+    if not re.fullmatch(rf"(?:{_PART})*", whole):
+        raise ValueError(
+            _(
+                "{text} is no path; write for example order.items[0].sku.",
+                text=text[:80],
+            )
+        )
+    parts = re.findall(_PART, whole)
+    if len(parts) > MAX_PARTS:
+        raise ValueError(_("{path} has more than {limit} parts.", path=text[:80], limit=MAX_PARTS))
+    return tuple(map(_read, parts))
+
+
+def value_at(value: object, path: tuple[str | int, ...]) -> object:
+    """What the JSON value has there; LookupError for nothing."""
+    for part in path:
+        kind = list if isinstance(part, int) else dict
+        if not isinstance(value, kind):
+            raise LookupError(part)
+        value = value[part]  # type: ignore[index]
+    return value

@@ -25,8 +25,9 @@ class Handler:
     """A function under its name; `is_long` ones take a Context too. `settings` are those of the
     job type that is made for it; none is for one `of_many`, whose types `Registry.types` has.
     `about` says on a page what it does. Jobs of a type that is `for_code` are submitted by code
-    alone, which chooses what they do; those of the types in `opened` by everybody. An `example` has
-    a type only where the demo makes it."""
+    alone, which chooses what they do; those of the types in `opened` by everybody. What
+    those of one that `reaches_further` do is not only of their type, so nobody with limits submits
+    them. An `example` has a type only where the demo makes it."""
 
     name: str
     function: Callable[..., Any]
@@ -37,6 +38,7 @@ class Handler:
     example: bool = False
     of_many: bool = False
     opened: frozenset[str] = frozenset()
+    reaches_further: bool = False
 
     @property
     def location(self) -> str:
@@ -90,6 +92,7 @@ def handler(
     example: bool = False,
     of_many: bool = False,
     opened: Collection[str] = (),
+    reaches_further: bool = False,
     **type_settings: Any,
 ) -> Callable[[F], F]:
     """Run the jobs of type `name` by the function: `def mail(context)` or `def mail(context, ctx)`.
@@ -110,6 +113,7 @@ def handler(
             type_settings,
             for_code,
             line,
+            reaches_further=reaches_further,
             example=example,
             of_many=of_many,
             opened=frozenset(opened),
@@ -178,6 +182,12 @@ def is_closed(job_type: str, handler: str = "") -> bool:
     tasks of Django."""
     named = [each for name in (job_type, handler) if (each := find(name))]
     return any(each.is_system or (each.for_code and job_type not in each.opened) for each in named)
+
+
+def reaches_further(name: str) -> bool:
+    """Whether what jobs of this handler do is not only of their type."""
+    entry = find(name)
+    return entry is not None and entry.reaches_further
 
 
 def closing() -> dict[str, frozenset[str]]:

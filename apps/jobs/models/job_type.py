@@ -28,6 +28,7 @@ BUILT_IN = {
     "HTTP request": _("HTTP request"),
     "Management command": _("Management command"),
     "Sleep": _("Sleep"),
+    "Start a flow": _("Start a flow"),
 }
 # Of a queue of Django's Tasks API: how the name of its type begins, and the title.
 QUEUE_PREFIX = "task."

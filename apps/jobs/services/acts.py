@@ -17,6 +17,7 @@ from apps.common.json_rules import check_size, is_same
 from apps.common.messages import Message, joined
 from apps.common.messages import Message as _
 from apps.jobs.conf import conf
+from apps.jobs.handlers import registry
 from apps.jobs.models import AnyJob, Job
 from apps.jobs.rules import reasons
 from apps.jobs.rules import transitions as t
@@ -249,10 +250,11 @@ def _check_edit(job: Job, changes: Mapping[str, Any], now: datetime) -> None:
 def _check_context(job: Job, context: Any) -> None:
     for fault in context_faults(context):
         raise Invalid.field(fault.field, fault.message)
-    if is_closed(job.type) and not is_same(context, job.context):
+    type_ = type_snapshots([job.type]).get(job.type)
+    further = type_ is not None and registry.reaches_further(type_.handler)
+    if (further or is_closed(job.type)) and not is_same(context, job.context):
         raise Invalid.field("context", Message(_OF_CODE, type=job.type))
     check_size(context, field="context")
-    type_ = type_snapshots([job.type]).get(job.type)
     check_params((type_ and type_.params_schema) or None, context, field="context")
 
 

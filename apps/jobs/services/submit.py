@@ -20,7 +20,7 @@ from django.db import DatabaseError, connection
 
 from apps.common import clock, ids
 from apps.common.db import is_retryable, transactional, written
-from apps.common.errors import Conflict, Invalid
+from apps.common.errors import Conflict, Invalid, refusal
 from apps.common.messages import Message as _
 from apps.common.rows import MAX_LETTERS, insert_values, letters_of
 from apps.jobs import wakeup
@@ -40,7 +40,7 @@ from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.admission import admit_after_commit
 from apps.jobs.services.living import hosts_serving
 from apps.jobs.services.on_twin import Wish, change_twins
-from apps.jobs.services.submit_check import PLATFORM, check, texts_of
+from apps.jobs.services.submit_check import PLATFORM, check, texts_of, twin_faults
 from apps.jobs.services.twins import open_twins
 from apps.jobs.services.type_snapshots import type_snapshots
 
@@ -50,6 +50,7 @@ __all__ = [
     "Submitted",
     "submit",
     "submit_many",
+    "submit_part",
 ]
 
 MAX_AT_ONCE = 1000
@@ -181,11 +182,13 @@ def submit_under(jobs: Sequence[tuple[Parent, Submission]], *, by: str) -> list[
 def submit_part(jobs: Sequence[Submission], *, part_of: int, by: str) -> list[Submitted]:
     """Make all of these jobs, which are part of that number, or none; the ids ascend.
 
-    Invalid for what `submit_many` refuses, and for types of which one job may take the place of
-    another: those are always unique.
+    Invalid for what `faults_of_part` finds.
     """
+    if found := [fault for name in {job.type for job in jobs} for fault in twin_faults(name)]:
+        raise refusal(found)
     own = [(part_of,)] * len(jobs)
-    return _submit(jobs, by=by, bounds=PLATFORM, path="jobs[{}].", more=(_PART, own))
+    path = "jobs[{}]." if len(jobs) > 1 else ""
+    return _submit(jobs, by=by, bounds=PLATFORM, path=path, more=(_PART, own))
 
 
 def _submit(

@@ -17,7 +17,7 @@ from apps.jobs.conf import conf
 from apps.jobs.handlers import registry
 from apps.jobs.models import Bounds
 from apps.jobs.rules.submission import Submission, faults, number_faults, type_faults
-from apps.jobs.rules.type_snapshot import TypeSnapshot
+from apps.jobs.rules.type_snapshot import ALWAYS, TypeSnapshot
 from apps.jobs.services.type_snapshots import type_snapshots
 from apps.jobs.services.types import open_types
 
@@ -32,6 +32,10 @@ _FOREIGN_USER = _(
 )
 
 _SYSTEM = _("The platform itself submits the jobs of {name!r}; choose another job type.")
+_FURTHER = _(
+    "Jobs of {name!r} start what lies beyond the limits that apply here; start it itself, or use a "
+    "key without limits."
+)
 _FOR_CODE = _(
     "Code enqueues the tasks of {name!r}; choose another job type, or have it named in TASK_OPEN."
 )
@@ -49,6 +53,21 @@ def faults_of(jobs: Sequence[Submission], bounds: Bounds) -> list[list[FieldErro
     if bounds.types is not None:
         known = {name: type_ for name, type_ in known.items() if name in bounds.types}
     return [list(_faults(job, known.get(job.type), bounds, users, now)) for job in jobs]
+
+
+def faults_of_part(job: Submission, bounds: Bounds) -> list[FieldError]:
+    """`field_errors`, and that the type has jobs of which one may take the place of another."""
+    found = field_errors(job, bounds)
+    is_known = all(each.field != "type" for each in found)
+    return [*twin_faults(job.type)] or found if is_known else found
+
+
+def twin_faults(name: str) -> Iterator[FieldError]:
+    """That jobs of the type take the place of one another."""
+    type_ = type_snapshots([name]).get(name)
+    if type_ is not None and (type_.pool or type_.unique == ALWAYS):
+        message = _("Jobs of {type} are always unique; a part needs jobs of its own.", type=name)
+        yield FieldError("type", "invalid", message)
 
 
 def check(
@@ -96,6 +115,8 @@ def _faults(
     elif bounds is not PLATFORM and registry.is_closed(job.type, type_.handler):
         message = _SYSTEM if registry.is_system(job.type) else _FOR_CODE
         yield FieldError("type", "invalid", Message(message, name=job.type))
+    elif not bounds.are_open and registry.reaches_further(type_.handler):
+        yield FieldError("type", "invalid", Message(_FURTHER, name=job.type))
     if users is not None and job.user_id not in users:
         yield FieldError("user_id", "invalid", _FOREIGN_USER)
     is_context = True

@@ -50,6 +50,7 @@ _SOURCE_COLOURS = {
     Source.JOB: "primary",
     Source.PLAN: "",
     Source.SCHEDULE: "",
+    Source.FLOW: "",
     Source.ACCESS: "warning",
     Source.WORKER: "",
     Source.SINK: "",

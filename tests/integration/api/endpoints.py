@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.integration.api.endpoint import BASE, BY_BOTH, BY_EXECUTOR, SHARED, Endpoint
+from tests.integration.api.flow_endpoints import FLOW_ENDPOINTS
 from tests.integration.api.job_endpoints import JOB_ENDPOINTS
 from tests.integration.api.schedule_endpoints import SCHEDULE_ENDPOINTS
 from tests.integration.api.work_endpoints import OF_WORKERS
@@ -275,5 +276,6 @@ ENDPOINTS = [
     *JOB_ENDPOINTS,
     *OF_WORKERS,
     *SCHEDULE_ENDPOINTS,
+    *FLOW_ENDPOINTS,
 ]
 WRITES = [endpoint for endpoint in ENDPOINTS if endpoint.body is not None]

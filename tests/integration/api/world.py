@@ -24,12 +24,21 @@ from apps.dispatch.models import (
     RotateTask,
     Stock,
 )
+from apps.flows.models import Flow, FlowRun, FlowStep
+from apps.flows.services import flows
+from apps.flows.services.start import start
 from apps.jobs.models import Job
 from tests import callback, factories
 
 # Counters that a request which changes nothing may still move.
 COUNTERS = {"apiclient": {"last_used_at"}, "executor": {"last_seen_at"}}
-OWN_APPS = ("dispatch", "jobs", "schedules", "bulk", "journal", "access")
+NIGHT = {
+    "steps": [
+        {"name": "gate", "kind": "wait"},
+        {"name": "send", "kind": "jobs", "type": "mail", "each": [1, 2], "needs": ["gate"]},
+    ]
+}
+OWN_APPS = ("dispatch", "jobs", "schedules", "flows", "bulk", "journal", "access")
 CHANGES = re.compile(r"\b(INSERT|UPDATE|DELETE|REPLACE|TRUNCATE)\b", re.IGNORECASE)
 
 
@@ -40,7 +49,8 @@ class World:
 
     Of the type mail alice has a job in each kind of state, of sms bob has one that waits and one
     has no user. The pool points is empty. The schedule makes jobs of type mail from an hour on.
-    Two bulk runs are over alice's mails.
+    Of the flow night, of jobs of type mail, one run waits at its gate and one has failed. Two bulk
+    runs are over alice's mails.
     """
 
     number: str
@@ -57,6 +67,8 @@ class World:
     sms_job: int
     nobodys_job: int
     schedule: int
+    flow_run: int
+    failed_flow_run: int
     acting_run: int
     stopped_run: int
 
@@ -89,6 +101,8 @@ def build_world() -> World:
         sms_job=factories.job("sms", key="order-1", user_id="uid_bob").pk,
         nobodys_job=factories.job("sms", key="order-5").pk,
         schedule=factories.schedule(start_at=clock.now() + timedelta(hours=1)).pk,
+        flow_run=_flow_run(),
+        failed_flow_run=_flow_run(status="failed"),
         acting_run=_run("acting", failed_job),
         stopped_run=_run("stopped", failed_job),
     )
@@ -116,6 +130,16 @@ def _run(state: str, job: int) -> int:
     return run.pk
 
 
+def _flow_run(status: str = "") -> int:
+    """A run that waits, or one whose gate nobody opened in time."""
+    flows.put_flow(name="night", definition=NIGHT, actor=factories.OPERATOR)
+    number = start("night").id
+    if status:
+        FlowStep.objects.filter(run=number, name="gate").update(state=status, look_at=None)
+        FlowRun.objects.filter(pk=number).update(status=status, finished_at=clock.now())
+    return number
+
+
 def _handed_out(uid: str) -> tuple[int, str]:
     user = factories.member(uid)
     task = factories.once_task(user, f"For {uid}")
@@ -133,6 +157,8 @@ def erase_all_but(names: Collection[str]) -> None:
     ArchivedTask.objects.exclude(executor__name__in=names).delete()
     Stock.objects.exclude(task__in=OnceTask.objects.values("pk")).delete()
     BulkRun.objects.all().delete()
+    FlowRun.objects.all().delete()
+    Flow.objects.all().delete()
     Membership.objects.exclude(user__name__in=names, group__name__in=names).delete()
     Executor.objects.exclude(name__in=names).delete()
 

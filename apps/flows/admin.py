@@ -1,0 +1,37 @@
+"""The words of flows in the journal."""
+
+from __future__ import annotations
+
+from django.utils.translation import gettext_lazy as _
+
+from apps.flows.models import Flow, FlowRun, FlowStep
+from apps.flows.rules.ends import TOO_FEW, TOO_FEW_PEOPLE, TOO_LARGE
+from apps.flows.services import advance
+from apps.journal.admin.words import Event, register
+
+register(
+    Flow,
+    FlowRun,
+    FlowStep,
+    events={
+        "flow_version": Event(_("Version of the flow made"), "add_circle", "success"),
+        "flow_status": Event(_("Flow retired or active again"), "edit", "info"),
+        "started": Event(_("Run started"), "play_circle", "info"),
+        "step_active": Event(_("Step begun"), "play_circle", "info"),
+        "step_ended": Event(_("Step ended"), "flag", "success"),
+        "step_skipped": Event(_("Step skipped"), "skip_next", "warning"),
+        "skip_asked": Event(_("Step is being skipped"), "skip_next", "warning"),
+        "reopened": Event(_("Step goes on after a retry"), "replay", "info"),
+        "not_reopened": Event(_("Another run of its key is open"), "block", "warning"),
+        "retried": Event(_("Retried"), "replay", "info"),
+        "paused": Event(_("Paused"), "pause_circle", "warning"),
+        "resumed": Event(_("Resumed"), "play_circle", "success"),
+        "cancel_asked": Event(_("Cancel requested"), "cancel", "warning"),
+        "ended": Event(_("Run ended"), "flag", "success"),
+    },
+    names={"made": _("jobs"), "step": _("step")},
+    messages=(
+        *(advance.CANCELLED, advance.TOO_LATE, advance.NOT_NEEDED, advance.NOT_WANTED),
+        *(TOO_LARGE, TOO_FEW, TOO_FEW_PEOPLE),
+    ),
+)

@@ -1,0 +1,47 @@
+"""The ready-made handler that starts a run, so that schedules and other programs can."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from apps.common.errors import PlatformError
+from apps.common.messages import Message as _
+from apps.flows.services.start import start_once
+from apps.jobs.handlers import Fail, handler
+from apps.jobs.handlers.contract import Context
+from apps.jobs.services.request import Request
+
+NAME = "flow"
+
+
+@handler(
+    NAME,
+    title="Start a flow",
+    about=_("Start a run of a saved flow with these params; at most one of its key is open."),
+    reaches_further=True,
+    params_schema={
+        "type": "object",
+        "properties": {
+            "flow": {"type": "string"},
+            "params": {"type": "object"},
+            "key": {"type": "string"},
+        },
+        "required": ["flow"],
+        "additionalProperties": False,
+    },
+)
+def flow(context: Any, ctx: Context) -> Any:
+    # An attempt that is repeated after its worker died starts no second run.
+    request = Request(NAME, str(ctx.job_id), context)
+    try:
+        made = start_once(
+            request,
+            flow=context["flow"],
+            params=context.get("params"),
+            key=context.get("key", ""),
+            by=f"job:{ctx.job_id}",
+            trace_id=ctx.trace_id,
+        )
+    except PlatformError as error:
+        raise Fail(error.detail) from error
+    return {"run": str(made.id), "created": made.created}

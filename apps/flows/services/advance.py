@@ -1,0 +1,367 @@
+"""Advance: one transaction that ends the steps of a run that are over and begins those that follow.
+
+It looks at what is there, whoever calls it and however often: the hook of ends, the sweep, a
+person. It holds the lock of the run; only then come steps, jobs and tasks. Every change of a step
+is an UPDATE that names the state it was in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import IntegrityError, transaction
+
+from apps.common import clock
+from apps.common.db import transactional
+from apps.common.errors import PlatformError
+from apps.common.messages import Message
+from apps.common.messages import Message as _
+from apps.common.rows import update_rows
+from apps.flows.models import MAX_MEMO, FlowRun, FlowStep
+from apps.flows.rules import joins, shapes
+from apps.flows.rules.definition import Step
+from apps.flows.rules.ends import End
+from apps.flows.rules.joins import Verdict
+from apps.flows.rules.references import GIVEN, PARAMS, Missing, holds, references, resolved
+from apps.flows.services import people, programs
+from apps.jobs.conf import conf as jobs_conf
+from apps.journal import services as journal
+from apps.journal.models import Source
+
+Status = FlowRun.Status
+# The first look at a step, and the longest time between two; people have hours.
+FIRST_LOOK = timedelta(seconds=1)
+LONGEST = timedelta(seconds=60)
+LONGEST_OF_TASKS = timedelta(seconds=300)
+# How often failed jobs are looked at, of which one may have been retried.
+LOOK_AT_FAILED = timedelta(hours=1)
+CANCELLED = _("the run was cancelled")
+TOO_LATE = _("not done within {seconds} s")
+NOT_NEEDED = _("what it needs was skipped, or is well")
+NOT_WANTED = _("{step} is not as its condition wants")
+
+
+@transactional
+def advance(number: int) -> bool:
+    """Bring the run up to date; whether there is more to do at once."""
+    run = FlowRun.objects.select_for_update().filter(pk=number).first()
+    return run is not None and Advance(run).go()
+
+
+class Advance:
+    """A run whose row is locked, with its steps."""
+
+    def __init__(self, run: FlowRun, *, actor: str = "", reason: str = "") -> None:
+        self.run = run
+        self.actor = actor or "flows"
+        self.reason = reason
+        self.now = clock.now()
+        rows = FlowStep.objects.filter(run=run.pk).defer("result")
+        self.steps = {row.name: row for row in rows}
+        self.entries: list[journal.Entry] = []
+        # Whether a block of many was dealt with, and others follow.
+        self.more = False
+        # Steps that were looked at, or have begun and cannot have ended.
+        self._looked: set[str] = set()
+
+    def go(self) -> bool:
+        """End, begin, and so on until nothing changes; then the run may end. Writes the journal."""
+        run, definition = self.run, self.run.read
+        if run.status not in (Status.SUCCEEDED, Status.CANCELLED):
+            self._reopen()
+        if run.is_open:
+            while self._end_steps() | self._begin_steps():
+                pass
+            self._end_run()
+        self._look_later(definition.steps)
+        journal.write(self.entries)
+        self.entries = []
+        return self.more
+
+    # --- ending steps -----------------------------------------------------------------------------
+    def _active(self) -> list[FlowStep]:
+        return [row for row in self.steps.values() if row.state == joins.ACTIVE]
+
+    def _end_steps(self) -> bool:
+        changed = False
+        for row in self._active():
+            if row.name in self._looked:
+                continue
+            self._looked.add(row.name)
+            end = self._look(row, self.run.read.steps[row.name])
+            if end is not None:
+                self.end(row, end)
+                changed = True
+        return changed
+
+    def _look(self, row: FlowStep, step: Step) -> End | None:
+        """How an active step ends now; None while it goes on."""
+        why = self._why_stopped(row, step)
+        if step.kind == shapes.WAIT:
+            return self._look_at_wait(row, step, why)
+        if why:
+            # A part of a step that ends as a whole.
+            force = self.run.is_forced if self.run.status == Status.CANCELLING else True
+            self._stop(row, step, why, force=force)
+        is_task = step.kind == shapes.TASK
+        end = people.look(row, step, self.now) if is_task else programs.look(row, step)
+        if end is None:
+            return None
+        if self.run.status == Status.CANCELLING:
+            return End(joins.CANCELLED)
+        if row.by:
+            return End(joins.SKIPPED, row.result, row.memo)
+        if why and end.state == joins.FAILED:
+            return end._replace(memo=f"{why}: {end.memo}")
+        return end
+
+    def _why_stopped(self, row: FlowStep, step: Step) -> str:
+        """Why an active step is not to go on; "" when it is."""
+        if self.run.status == Status.CANCELLING:
+            return self.run.reason or CANCELLED
+        if row.by:
+            return row.memo
+        deadline = row.deadline(step.within)
+        if deadline is not None and deadline <= self.now:
+            return Message(TOO_LATE, seconds=step.within or 0)
+        return ""
+
+    def _look_at_wait(self, row: FlowStep, step: Step, why: str) -> End | None:
+        if self.run.status == Status.CANCELLING:
+            return End(joins.CANCELLED)
+        assert row.started_at is not None  # noqa: S101
+        seconds = step.said.get("seconds")
+        if seconds is not None and row.started_at + timedelta(seconds=seconds) <= self.now:
+            return End(joins.SUCCEEDED)
+        return End(joins.FAILED, None, why) if why else None
+
+    def _stop(self, row: FlowStep, step: Step, why: str, *, force: bool) -> None:
+        if row.task:
+            people.stop(row, actor=self.actor, reason=why, force=force)
+        else:
+            more = programs.cancel_open(row, actor=self.actor, reason=why, force=force)
+            self.more = self.more or more
+
+    def end(self, row: FlowStep, end: End, *, by: str = "") -> None:
+        """The step has ended so."""
+        is_failed_jobs = end.state == joins.FAILED and row.first is not None
+        self.write(
+            row,
+            state=end.state,
+            result=end.result,
+            memo=end.memo[:MAX_MEMO],
+            ended_at=self.now,
+            look_at=self.now + LOOK_AT_FAILED if is_failed_jobs else None,
+            **({"by": by[:160]} if by else {}),
+        )
+        event = "step_skipped" if end.state == joins.SKIPPED else "step_ended"
+        data = {"made": row.made} if row.made else {}
+        self.note(event, row, to_state=end.state, reason=end.memo or self.reason, data=data)
+
+    # --- beginning steps --------------------------------------------------------------------------
+    def _begin_steps(self) -> bool:
+        if self.run.status != Status.RUNNING or self.run.is_paused:
+            return False
+        changed = False
+        for name, verdict in self._verdicts().items():
+            row, step = self.steps[name], self.run.read.steps[name]
+            if verdict is Verdict.SKIP:
+                self.end(row, End(joins.SKIPPED, None, NOT_NEEDED))
+            elif verdict is Verdict.START:
+                self._begin(row, step)
+            changed = changed or verdict in (Verdict.SKIP, Verdict.START)
+        return changed
+
+    def _verdicts(self) -> dict[str, Verdict]:
+        stands = {name: row.stands for name, row in self.steps.items()}
+        return joins.verdicts(self.run.read, stands)
+
+    def _begin(self, row: FlowStep, step: Step) -> None:
+        """Begin the step, unless its condition does not hold. What a definition can cause ends it
+        as failed."""
+        try:
+            with transaction.atomic():
+                columns = self._begun(row, step)
+        except Missing as missing:
+            self.end(row, End(joins.FAILED, None, missing.message))
+            return
+        except PlatformError as error:
+            self.end(row, End(joins.FAILED, None, error.detail))
+            return
+        if columns is None:
+            said = step.said["if"]
+            why = Message(NOT_WANTED, step=_named(said))
+            self.end(row, End(joins.SKIPPED, None, why))
+            return
+        row.started_at = self.now
+        look_at = self._next_look(row, step)
+        self.write(row, state=joins.ACTIVE, started_at=self.now, look_at=look_at, **columns)
+        if step.kind != shapes.WAIT and (row.made or row.task):
+            self._looked.add(row.name)
+        data = {name: columns[name] for name in ("made", "task") if columns.get(name)}
+        self.note("step_active", row, to_state=joins.ACTIVE, data=data)
+
+    def _begun(self, row: FlowStep, step: Step) -> dict[str, Any] | None:
+        """The columns of a step that has begun; None when its condition does not hold."""
+        said = step.said
+        results = self._results(step)
+        if "if" in said and not holds(said["if"], results):
+            return None
+        handles = {
+            each.name: self._handle(each.name)
+            for given in GIVEN
+            for each in references(said.get(given), "")
+            if each.is_handle
+        }
+        values = {name: resolved(said[name], results, handles) for name in GIVEN if name in said}
+        if step.kind == shapes.WAIT:
+            return {}
+        if step.kind == shapes.TASK:
+            return people.begin(self.run, row, step, values.get("params", {}), self.now)
+        return programs.begin(self.run, row, step, values)
+
+    def _results(self, step: Step) -> dict[str, Any]:
+        """What the references of the step may name: the params, and the results of its needs."""
+        rows = FlowStep.objects.filter(run=self.run.pk, name__in=step.needs)
+        found = dict(rows.values_list("name", "result")) if step.needs else {}
+        return {PARAMS: self.run.params, **found}
+
+    def _handle(self, name: str) -> dict[str, Any]:
+        return {"run": str(self.run.pk), "step": name, "count": self.steps[name].made}
+
+    # --- failed jobs that an operator retries -----------------------------------------------------
+    def _reopen(self) -> None:
+        """Steps that have failed are active again when a job of theirs is open, or all are well."""
+        if self.run.status == Status.CANCELLING:
+            return
+        for row in self.steps.values():
+            if row.state == joins.FAILED and row.first is not None:
+                step = self.run.read.steps[row.name]
+                if programs.goes_on(row, step):
+                    self.reopen(row)
+
+    def reopen(self, row: FlowStep) -> bool:
+        """The failed step is active again, and so is its run; False, and a note in the journal,
+        when another run of its key is open."""
+        if not self.reopen_run():
+            if row.look_at is not None and row.look_at > self.now:
+                # Not by the clock: somebody has just done something.
+                self.note("not_reopened", row)
+            return False
+        self.write(
+            row,
+            state=joins.ACTIVE,
+            result=None,
+            memo="",
+            ended_at=None,
+            started_at=self.now,
+            look_at=self.now + FIRST_LOOK,
+        )
+        self.note("reopened", row, to_state=joins.ACTIVE)
+        return True
+
+    def reopen_run(self) -> bool:
+        """The failed run is running again; False when another run of its key is open."""
+        run = self.run
+        if run.status != Status.FAILED:
+            return True
+        open_key = run.key_while_open
+        if open_key and FlowRun.objects.filter(open_key=open_key).exists():
+            return False
+        try:
+            with transaction.atomic():
+                self.write_run(status=Status.RUNNING.value, finished_at=None, open_key=open_key)
+        except IntegrityError:
+            # One was started just now.
+            return False
+        return True
+
+    # --- the run ----------------------------------------------------------------------------------
+    def _end_run(self) -> None:
+        run = self.run
+        if self._active():
+            return
+        if run.status == Status.CANCELLING:
+            self._finish(Status.CANCELLED)
+            return
+        if any(v in (Verdict.START, Verdict.SKIP, Verdict.WAIT) for v in self._verdicts().values()):
+            # It is paused.
+            return
+        stands = {name: row.stands for name, row in self.steps.items()}
+        has_failed = joins.has_failed(run.read, stands)
+        self._finish(Status.FAILED if has_failed else Status.SUCCEEDED)
+
+    def _finish(self, status: FlowRun.Status) -> None:
+        before = self.run.status
+        self.write_run(status=status.value, finished_at=self.now, open_key=None)
+        self.note("ended", from_state=before, to_state=status.value, reason=self.run.reason)
+
+    def _look_later(self, steps: Mapping[str, Step]) -> None:
+        """When each step is looked at next that was looked at without a change."""
+        for row in self.steps.values():
+            if row.look_at is None or row.look_at > self.now:
+                continue
+            if row.state == joins.ACTIVE:
+                self.write(row, look_at=self._next_look(row, steps[row.name]))
+            elif row.state == joins.FAILED:
+                last = (row.ended_at or self.now) + jobs_conf.JOB_ARCHIVE_AFTER
+                again = self.now + LOOK_AT_FAILED
+                self.write(row, look_at=again if again < last else None)
+            else:
+                self.write(row, look_at=None)
+
+    def _next_look(self, row: FlowStep, step: Step) -> datetime:
+        if self.more:
+            return self.now
+        times = [row.deadline(step.within), row.deadline(step.said.get("seconds"))]
+        ends = [each for each in times if each]
+        if step.kind == shapes.WAIT:
+            # Nobody else ends it but a person, who does so at once.
+            return min(ends, default=self.now + timedelta(hours=1))
+        age = self.now - (row.started_at or self.now)
+        most = LONGEST_OF_TASKS if step.kind == shapes.TASK else LONGEST
+        at = self.now + max(FIRST_LOOK, min(most, age / 10))
+        return max(self.now + FIRST_LOOK, min([at, *ends]))
+
+    # --- writing ----------------------------------------------------------------------------------
+    def write(self, row: FlowStep, **columns: Any) -> None:
+        """Change the step, which is in the state that was read."""
+        guard = {"guard": "state = %s", "parameters": [row.state]}
+        if not update_rows(FlowStep, {row.pk: columns}, **guard):  # type: ignore[arg-type]
+            raise RuntimeError(f"step {row.pk} is {row.state} no more, under the lock of its run")
+        for name, value in columns.items():
+            setattr(row, name, value)
+
+    def write_run(self, **columns: Any) -> None:
+        """Change the locked run."""
+        update_rows(FlowRun, {self.run.pk: columns}, raised=["version"])
+        for name, value in columns.items():
+            setattr(self.run, name, value)
+        self.run.version += 1
+
+    def note(self, event: str, row: FlowStep | None = None, **fields: Any) -> None:
+        """Keep an entry of the run, or of a step of it."""
+        data = {
+            **({"step": row.name} if row is not None else {}),
+            **(fields.pop("data", None) or {}),
+        }
+        fields.setdefault("reason", self.reason)
+        entry = journal.Entry(
+            at=self.now,
+            source=Source.FLOW,
+            subject_id=self.run.pk,
+            event=event,
+            type_or_task=self.run.flow,
+            actor=self.actor,
+            trace_id=self.run.trace_id,
+            data=data or None,
+            **fields,
+        )
+        self.entries.append(entry)
+
+
+def _named(said: Mapping[str, Any]) -> str:
+    path = said.get("path", "")
+    return f"{said['step']}.{path}" if path else str(said["step"])

@@ -1,0 +1,203 @@
+"""What operators do to runs: pause and resume, cancel, retry what failed, skip and finish steps.
+
+Each is one transaction under the lock of the run, which then goes on as far as it can.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from apps.common.db import transactional
+from apps.common.errors import Conflict, FieldError, Invalid, NotFound, PlatformError
+from apps.common.json_rules import check_json
+from apps.common.messages import Message
+from apps.common.messages import Message as _
+from apps.flows.models import MAX_MEMO, FlowRun, FlowStep
+from apps.flows.rules import joins, shapes
+from apps.flows.rules.ends import End
+from apps.flows.services import people, programs
+from apps.flows.services.advance import Advance
+from apps.jobs.models import ArchivedJob
+from apps.jobs.services import control as of_jobs
+
+Status = FlowRun.Status
+
+
+@transactional
+def pause(*, run: FlowRun, actor: str, reason: str = "") -> FlowRun:
+    """Begin no more steps until it is resumed; what is active goes on."""
+    return _set_paused(run, True, "paused", actor, reason)
+
+
+@transactional
+def resume(*, run: FlowRun, actor: str, reason: str = "") -> FlowRun:
+    """Begin steps again."""
+    return _set_paused(run, False, "resumed", actor, reason)
+
+
+def _set_paused(run: FlowRun, is_paused: bool, event: str, actor: str, reason: str) -> FlowRun:
+    going = _locked(run, actor, reason, Status.RUNNING)
+    if going.run.is_paused != is_paused:
+        going.write_run(is_paused=is_paused)
+        going.note(event)
+        going.go()
+    return going.run
+
+
+@transactional
+def cancel(*, run: FlowRun, actor: str, reason: str, force: bool = False) -> FlowRun:
+    """Begin nothing more and cancel what is open; the run is cancelled when nothing is.
+
+    With `force` running jobs and open dispatches are cancelled at once, else they are waited for.
+    """
+    _require_reason(reason)
+    going = _locked(run, actor, reason, Status.RUNNING, Status.CANCELLING)
+    if going.run.status == Status.RUNNING or (force and not going.run.is_forced):
+        going.write_run(
+            status=Status.CANCELLING.value,
+            reason=reason,
+            is_forced=force or going.run.is_forced,
+        )
+        going.note("cancel_asked", to_state=Status.CANCELLING.value, data={"forced": force})
+    going.go()
+    return going.run
+
+
+@transactional
+def skip(*, run: FlowRun, step: str, actor: str, reason: str, result: Any = None) -> FlowRun:
+    """Go on without a step that has not succeeded, with this result in place of its own; what it
+    has open is cancelled. A failed run is running again."""
+    _require_reason(reason)
+    check_json(result, field="result")
+    going = _locked(run, actor, reason, Status.RUNNING, Status.FAILED)
+    row = _step(going, step)
+    if row.state not in (joins.BLOCKED, joins.ACTIVE, joins.FAILED):
+        raise _conflict_of(row)
+    _require_reopened(going)
+    memo = reason[:MAX_MEMO]
+    if row.state == joins.ACTIVE and row.kind != shapes.WAIT:
+        # Ends when nothing of it is open.
+        going.write(row, by=actor[:160], memo=memo, result=result)
+        going.note("skip_asked", row)
+    else:
+        going.end(row, End(joins.SKIPPED, result, memo), by=actor)
+    going.go()
+    return going.run
+
+
+@transactional
+def finish(*, run: FlowRun, step: str, actor: str, reason: str = "", result: Any = None) -> FlowRun:
+    """End a step that waits, with a result: what is waited for has come; a repeat changes
+    nothing."""
+    check_json(result, field="result")
+    going = _locked(run, actor, reason)
+    row = _step(going, step)
+    if row.kind != shapes.WAIT:
+        message = _("{step} is no step that waits; skip it instead.", step=row.name)
+        raise Conflict(message)
+    if row.state == joins.SUCCEEDED and row.by:
+        return going.run
+    if row.state != joins.ACTIVE or going.run.status != Status.RUNNING:
+        raise _conflict_of(row)
+    going.end(row, End(joins.SUCCEEDED, result), by=actor)
+    going.go()
+    return going.run
+
+
+# --- retry ----------------------------------------------------------------------------------------
+def retry(*, run: FlowRun, actor: str, reason: str = "") -> FlowRun:
+    """Try again what has failed: failed and cancelled jobs of failed steps, in blocks; tasks, and
+    steps that made no job, from the start. Conflict when the run has not failed, or another run of
+    its key is open.
+    """
+    done, jobs = _retry_first(run, actor, reason)
+    for row, after in jobs:
+        at: int | None = after
+        while at is not None:
+            at = _retry_block(row, at, actor, reason)
+    return FlowRun.objects.get(pk=done.pk)
+
+
+@transactional
+def _retry_first(
+    run: FlowRun, actor: str, reason: str
+) -> tuple[FlowRun, list[tuple[FlowStep, int]]]:
+    going = _locked(run, actor, reason, Status.FAILED, Status.RUNNING)
+    failed = [row for row in going.steps.values() if row.state == joins.FAILED]
+    if not failed:
+        raise Conflict(_("No step of run {number} has failed.", number=run.pk))
+    _require_reopened(going)
+    going.note("retried")
+    left: list[tuple[FlowStep, int]] = []
+    for row in failed:
+        if row.first is None or row.task is not None:
+            if row.task is not None:
+                people.stop(row, actor=actor, reason=reason or "retried", force=True)
+            going.write(
+                row,
+                state=joins.BLOCKED,
+                result=None,
+                memo="",
+                ended_at=None,
+                started_at=None,
+                task=None,
+            )
+            continue
+        last = programs.retry_failed(row, after=0, actor=actor, reason=reason)
+        _retry_archived(row, actor, reason)
+        if last is not None:
+            left.append((row, last))
+    going.go()
+    return going.run, left
+
+
+@transactional
+def _retry_block(row: FlowStep, after: int, actor: str, reason: str) -> int | None:
+    return programs.retry_failed(row, after=after, actor=actor, reason=reason)
+
+
+def _retry_archived(row: FlowStep, actor: str, reason: str) -> None:
+    for number in programs.archived_failed(row):
+        of_jobs.retry(job=ArchivedJob(pk=number), actor=actor, reason=reason)
+
+
+# --- steps ----------------------------------------------------------------------------------------
+def _locked(run: FlowRun, actor: str, reason: str, *statuses: FlowRun.Status) -> Advance:
+    """The run as it is now, locked; Conflict unless it is in one of these states."""
+    current = FlowRun.objects.select_for_update().filter(pk=run.pk).first()
+    if current is None:
+        raise NotFound(_("There is no flow run {number}.", number=run.pk))
+    if statuses and current.status not in statuses:
+        message = _(
+            "Run {number} is {status}.", number=run.pk, status=Message(current.get_status_display())
+        )
+        raise Conflict(message)
+    return Advance(current, actor=actor, reason=reason)
+
+
+def _step(going: Advance, name: str) -> FlowStep:
+    row = going.steps.get(name)
+    if row is None:
+        raise NotFound(_("Run {number} has no step {name!r}.", number=going.run.pk, name=name[:64]))
+    return row
+
+
+def _conflict_of(row: FlowStep) -> PlatformError:
+    return Conflict(_("Step {step} is {state}.", step=row.name, state=Message(row.state)))
+
+
+def _require_reopened(going: Advance) -> None:
+    if going.run.status == Status.FAILED and not going.reopen_run():
+        raise Conflict(
+            _(
+                "Another run of {flow} with the key {key} is open; cancel that one or let it end.",
+                flow=going.run.flow,
+                key=going.run.key,
+            )
+        )
+
+
+def _require_reason(reason: str) -> None:
+    if not reason.strip():
+        message = _("Say why; the journal keeps it.")
+        raise Invalid(message, errors=[FieldError("reason", "invalid", message)])

@@ -1,0 +1,122 @@
+"""Saved flows. A version never changes; an edit makes the next one, and runs keep theirs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from apps.common import clock
+from apps.common.db import transactional
+from apps.common.errors import Conflict, Invalid, Mistakes, NotFound
+from apps.common.json_rules import is_same
+from apps.common.messages import Message as _
+from apps.common.readers import fits_address, is_key
+from apps.flows.models import MAX_NAME, MAX_TITLE, Flow
+from apps.flows.services.check import check
+from apps.flows.services.reach import is_within
+from apps.jobs.models import Bounds
+from apps.jobs.services.submit_check import PLATFORM
+from apps.journal.services.edit import record_edit, unless_taken
+
+# The address of the check has this in place of a name.
+_CHECK = "check"
+
+
+def find_flow(name: str, *, bounds: Bounds = PLATFORM) -> Flow:
+    """The newest version of that name, retired or not; NotFound also when it reaches beyond the
+    bounds."""
+    row = Flow.objects.latest_of(name) if is_key(name, MAX_NAME) else None
+    if row is None or not is_within(row.read, bounds):
+        raise NotFound(_("There is no flow {name!r}.", name=name[:80]))
+    return row
+
+
+@transactional
+def put_flow(
+    *,
+    name: str,
+    definition: Any,
+    actor: str,
+    title: str = "",
+    new: bool = False,
+    based_on: int | None = None,
+    bounds: Bounds = PLATFORM,
+) -> Flow:
+    """The next version of a flow, the first when the name is new; with all that is wrong if it is.
+
+    With `new`, Invalid when the name exists; with `based_on`, Conflict when that is no longer the
+    newest version. The same again makes no version.
+    """
+    mistakes = Mistakes()
+    with mistakes:
+        _check_name(name)
+    with mistakes:
+        if len(title) > MAX_TITLE:
+            message = _("A title has at most {limit} characters.", limit=MAX_TITLE)
+            raise Invalid.field("title", message)
+    with mistakes:
+        check(definition, bounds=bounds)
+    mistakes.raise_all()
+    latest = Flow.objects.select_for_update().filter(name=name).order_by("-version").first()
+    if latest is not None and new:
+        message = _("{name} exists already; PUT makes its next version.", name=name)
+        raise Invalid.field("name", message)
+    newest = 0 if latest is None else latest.version
+    if based_on is not None and based_on != newest:
+        raise Conflict(
+            _(
+                "{name} has version {newest} by now, and this one was made from version "
+                "{based_on}; read the newest and repeat your change.",
+                name=name,
+                newest=newest,
+                based_on=based_on,
+            )
+        )
+    if latest is not None and latest.status == Flow.Status.ACTIVE:
+        if latest.title == title and is_same(latest.definition, definition):
+            return latest
+    now = clock.now()
+    raced = _("Somebody else made a version of {name} just now; read it and repeat.", name=name)
+    with unless_taken(raced):
+        row = Flow.objects.create(
+            name=name,
+            version=newest + 1,
+            title=title,
+            definition=definition,
+            created_at=now,
+            created_by=actor[:160],
+        )
+    record_edit(row, "flow_version", now=now, actor=actor, after={"version": row.version})
+    return row
+
+
+@transactional
+def set_status(*, flow: Flow, status: str, actor: str, reason: str = "") -> bool:
+    """Retire a version, or make it active again; False when it already was. Runs go on."""
+    moved = Flow.objects.filter(pk=flow.pk).exclude(status=status).update(status=status)
+    if moved:
+        before, flow.status = flow.status, status
+        record_edit(
+            flow,
+            "flow_status",
+            now=clock.now(),
+            actor=actor,
+            reason=reason,
+            before={"status": before},
+            after={"status": status},
+        )
+    return bool(moved)
+
+
+def _check_name(name: str) -> None:
+    if is_key(name, MAX_NAME) and fits_address(name) and name != _CHECK:
+        return
+    raise Invalid.field(
+        "name",
+        _(
+            "{name!r} is not a flow's name; use 1 to {limit} letters, digits and "
+            "_ . : @ + -, without blanks and slashes, neither check nor only dots: addresses "
+            "hold it.",
+            name=name[:80],
+            limit=MAX_NAME,
+        ),
+    )

@@ -1,0 +1,184 @@
+"""Steps for programs: jobs, which are a range of numbers, so that no index and no count is kept."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from apps.common import clock
+from apps.common.db import fetch, fetch_each, force_index, placeholders, table
+from apps.common.errors import Invalid
+from apps.common.messages import Message as _
+from apps.flows.models import FlowRun, FlowStep
+from apps.flows.rules import shapes
+from apps.flows.rules.definition import Step
+from apps.flows.rules.ends import End, of_jobs
+from apps.jobs.models import ArchivedJob, Job
+from apps.jobs.rules import transitions as t
+from apps.jobs.services import acts, control
+from apps.jobs.services.submit import Submission, submit_part
+
+# Jobs that one transaction cancels or retries.
+BLOCK = 500
+_IN_RANGE = "id BETWEEN %s AND %s AND part_of = %s"
+
+
+def begin(run: FlowRun, row: FlowStep, step: Step, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Make the jobs; returns the columns of the step. A PlatformError when they cannot be made."""
+    contexts = _contexts(step, values)
+    if not contexts:
+        return {"made": 0}
+    jobs = [Submission(step.said["type"], each, trace_id=run.trace_id) for each in contexts]
+    made = submit_part(jobs, part_of=row.pk, by=run.subject)
+    return {"first": made[0].id, "last": made[-1].id, "made": len(made)}
+
+
+def _contexts(step: Step, values: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The context of each job: an item that is an object is laid over what all have, another one
+    is its `item`."""
+    shared = values.get("context") or {}
+    if step.kind == shapes.JOB:
+        return [shared]
+    items = values["each"]
+    if not isinstance(items, list):
+        raise Invalid.field("each", _("each is no list, but {kind}.", kind=type(items).__name__))
+    if len(items) > step.most:
+        message = _(
+            "each has {count} items, and the step takes {limit}.",
+            count=len(items),
+            limit=step.most,
+        )
+        raise Invalid.field("each", message)
+    return [{**shared, **(each if isinstance(each, dict) else {"item": each})} for each in items]
+
+
+def is_open(first: int | None, last: int | None, step: int) -> bool:
+    """Whether a job of the step is open. From behind: jobs are taken in the order of numbers."""
+    if first is None:
+        return False
+    return bool(
+        fetch(
+            f"SELECT 1 FROM {table(Job)}{force_index('PRIMARY')} WHERE {_IN_RANGE} "
+            "AND finished_at IS NULL ORDER BY id DESC LIMIT 1",
+            [first, last, step],
+        )
+    )
+
+
+def counts_of(row: FlowStep) -> Counter[str]:
+    """How many jobs of the step there are by status, in the archive too."""
+    found: Counter[str] = Counter()
+    if row.first is None:
+        return found
+    parts = (
+        (
+            f"SELECT status, COUNT(*) FROM {table(model)}{force_index('PRIMARY')} "
+            f"WHERE {_IN_RANGE} GROUP BY status",
+            [row.first, row.last, row.pk],
+        )
+        for model in (Job, ArchivedJob)
+    )
+    for status, count in fetch_each(parts):
+        found[status] += count
+    return found
+
+
+def look(row: FlowStep, step: Step) -> End | None:
+    """How the step has ended; None while a job of it is open."""
+    if is_open(row.first, row.last, row.pk):
+        return None
+    results = []
+    if step.keeps_results:
+        results = [result for _id, _status, result in page_of(row, limit=shapes.MAX_KEPT)]
+    return of_jobs(step, counts_of(row), row.made, results)
+
+
+def goes_on(row: FlowStep, step: Step) -> bool:
+    """Whether a step that has failed has an open job, or enough good ones, by what an operator has
+    done to its jobs."""
+    if is_open(row.first, row.last, row.pk):
+        return True
+    return counts_of(row)[t.SUCCEEDED] >= step.enough(row.made)
+
+
+class Ended(NamedTuple):
+    """A job of a step."""
+
+    id: int
+    status: str
+    result: Any
+
+
+def page_of(row: FlowStep, *, after: int = 0, limit: int = BLOCK) -> list[Ended]:
+    """The jobs of the step with numbers beyond, in their order, each with its result."""
+    if row.first is None:
+        return []
+    values = [max(row.first, after + 1), row.last, row.pk, limit]
+    found = fetch_each(
+        (
+            f"SELECT id, status, result FROM {table(model)} WHERE {_IN_RANGE} ORDER BY id LIMIT %s",
+            values,
+        )
+        for model in (Job, ArchivedJob)
+    )
+    # A job on its way to the archive is in one of both.
+    by_id = {pk: Ended(pk, status, _json(result)) for pk, status, result in found}
+    return [by_id[pk] for pk in sorted(by_id)][:limit]
+
+
+def _json(text: Any) -> Any:
+    return json.loads(text) if isinstance(text, str) else text
+
+
+def cancel_open(row: FlowStep, *, actor: str, reason: str, force: bool) -> bool:
+    """Cancel a block of the open jobs of the step; whether there may be more to cancel at once.
+
+    Running ones are only asked to stop, unless `force`.
+    """
+    asked = "" if force else " AND NOT (status = 'running' AND cancel_requested)"
+    numbers = _numbers(row, f"finished_at IS NULL{asked}", [])
+    jobs = list(Job.objects.select_for_update().filter(pk__in=numbers).order_by("pk"))
+    now = clock.now()
+    still = [job for job in jobs if job.status not in t.FINAL]
+    control.take_each(
+        still, lambda job: acts.cancel(job, now, force=force), actor=actor, reason=reason
+    )
+    return len(numbers) == BLOCK
+
+
+def retry_failed(row: FlowStep, *, after: int, actor: str, reason: str) -> int | None:
+    """Retry the next block of failed and cancelled jobs beyond a number; the last of the numbers,
+    None when there is none. What has a twin now stays as it is."""
+    ended = [t.FAILED, t.CANCELLED]
+    condition = f"id > %s AND status IN ({placeholders(2)})"
+    numbers = _numbers(row, condition, [after, *ended])
+    if numbers:
+        jobs = list(Job.objects.select_for_update().filter(pk__in=numbers).order_by("pk"))
+        now = clock.now()
+        control.take_each(
+            [job for job in jobs if job.status in ended],
+            lambda job: acts.retry(job, now, twins={}),
+            actor=actor,
+            reason=reason,
+        )
+        return max(numbers)
+    return None
+
+
+def archived_failed(row: FlowStep) -> Sequence[int]:
+    """The failed and cancelled jobs of the step that are in the archive."""
+    return _numbers(row, f"status IN ({placeholders(2)})", [t.FAILED, t.CANCELLED], ArchivedJob)
+
+
+def _numbers(
+    row: FlowStep, condition: str, values: Sequence[Any], model: Any = Job, limit: int = BLOCK
+) -> list[int]:
+    if row.first is None:
+        return []
+    rows = fetch(
+        f"SELECT id FROM {table(model)} WHERE {_IN_RANGE} AND {condition} ORDER BY id LIMIT %s",
+        [row.first, row.last, row.pk, *values, limit],
+    )
+    return [number for (number,) in rows]

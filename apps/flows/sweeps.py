@@ -1,0 +1,70 @@
+"""What brings runs on: messages of the hook of ends, and the look of each second."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from datetime import timedelta
+
+from celery import current_app, shared_task
+from kombu.exceptions import OperationalError
+
+from apps.common import clock
+from apps.common.db import apart
+from apps.common.leases import sweep_lease
+from apps.flows.services import ends
+from apps.flows.services.advance import advance
+
+logger = logging.getLogger(__name__)
+
+ADVANCE = "flows.advance"
+LOOK = "flows.look"
+# Short, because nobody looks until the lease of a process that died has ended.
+MAX_TIME = timedelta(seconds=10)
+# A run that breaks in a way that nobody foresaw is left alone for so long.
+BROKEN_FOR = timedelta(minutes=1)
+_MESSAGE_SECONDS = 60
+
+
+@shared_task(name=ADVANCE)
+def advance_run(run: int) -> None:
+    """Bring a run up to date; one with many jobs to cancel block by block."""
+    until = clock.now() + MAX_TIME
+    with apart(f"flow run {run}"):
+        while advance(run) and clock.now() < until:
+            pass
+
+
+@shared_task(name=LOOK)
+def look() -> int:
+    """Look at the steps whose time has come; returns at how many runs.
+
+    Each in its own try: one that breaks stops no other.
+    """
+    with sweep_lease(LOOK, at_most=MAX_TIME) as mine:
+        return look_at_due(until=clock.now() + MAX_TIME / 2) if mine else 0
+
+
+def look_at_due(*, until: object) -> int:
+    """As `look`, until the clock has passed the instant at the latest."""
+    looked = 0
+    for run in ends.due(clock.now()):
+        if clock.now() >= until:  # type: ignore[operator]
+            break
+        try:
+            advance(run)
+        except Exception:
+            logger.exception("flow run %d broke; it is looked at again in a minute", run)
+            ends.look_at(run, clock.now() + BROKEN_FOR)
+        looked += 1
+    return looked
+
+
+def hear(parts: Collection[int]) -> None:
+    """After a commit: have the runs brought on that may go on."""
+    for run in ends.concerned(parts):
+        try:
+            current_app.send_task(ADVANCE, args=[run], expires=_MESSAGE_SECONDS, retry=False)
+        except (OperationalError, OSError) as error:
+            logger.warning("flows: the broker is away, the next look brings on %d: %s", run, error)
+            ends.look_at(run)

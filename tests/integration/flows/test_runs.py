@@ -1,0 +1,496 @@
+"""Runs of flows: what begins when, what becomes of failures, and what people do to them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from apps.common import clock
+from apps.common.errors import Conflict, Invalid, PlatformError
+from apps.dispatch.models import OnceTask
+from apps.dispatch.services import pull, tasks
+from apps.flows import sweeps
+from apps.flows.models import FlowRun, FlowStep
+from apps.flows.services import control, ends, flows, retention
+from apps.flows.services.advance import advance
+from apps.flows.services.results import results_of
+from apps.flows.services.start import start
+from apps.jobs.models import Job
+from apps.jobs.services import archive
+from apps.jobs.services import control as of_jobs
+from tests import factories
+from tests.flows import (
+    OLGA,
+    called_back,
+    contexts,
+    events,
+    job,
+    jobs,
+    ref,
+    run_of,
+    started,
+    states,
+    step_of,
+    task,
+    wait,
+    work,
+)
+from tests.frozen import FrozenClock
+from tests.jobs import job_type, row
+
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
+
+
+@pytest.fixture(autouse=True)
+def mail(frozen_clock: FrozenClock) -> FrozenClock:
+    """One attempt each, so that a failure is final."""
+    job_type("mail", max_attempts=1)
+    return frozen_clock
+
+
+def looks(clock_: FrozenClock, seconds: float) -> None:
+    """The sweep looks after so long."""
+    clock_.advance(seconds=seconds)
+    sweeps.look_at_due(until=clock.now() + timedelta(minutes=1))
+
+
+def test_diamond_runs_to_its_end() -> None:
+    run = started(
+        job("list", context={"shop": ref("params", "shop")}),
+        jobs("resize", ref("list", "photos"), max=9, context={"shop": ref("params", "shop")}),
+        job("index", context={"photos": ref("list", "photos")}),
+        job("publish", needs=["index"], context={"made": ref("resize")}),
+        params={"shop": "Bern"},
+    )
+    assert states(run) == {
+        "list": "active",
+        "resize": "blocked",
+        "index": "blocked",
+        "publish": "blocked",
+    }
+    assert contexts(run, "list") == [{"shop": "Bern"}]
+    trace = {*Job.objects.values_list("trace_id", flat=True)}
+    assert trace == {run_of(run).trace_id} and run_of(run).trace_id == f"flow-{run}"
+
+    work(run, "list", result={"photos": ["a", {"url": "b"}]})
+    assert contexts(run, "resize") == [
+        {"shop": "Bern", "item": "a"},
+        {"shop": "Bern", "url": "b"},
+    ]
+    work(run, "index")
+    assert states(run)["publish"] == "blocked"
+    work(run, "resize", result=7)
+    made = {"count": 2, "succeeded": 2, "failed": 0, "cancelled": 0, "results": [7, 7]}
+    assert contexts(run, "publish") == [{"made": made}]
+    work(run)
+    done = run_of(run)
+    assert done.status == "succeeded" and done.finished_at is not None
+    assert not FlowStep.objects.filter(look_at__isnull=False).exists()
+    assert events(run) == [
+        "started",
+        "step_active list",
+        "step_ended list",
+        "step_active resize",
+        "step_active index",
+        "step_ended index",
+        "step_ended resize",
+        "step_active publish",
+        "step_ended publish",
+        "ended",
+    ]
+    # Whoever looks again changes nothing.
+    assert not advance(run) and events(run)[-2:] == ["step_ended publish", "ended"]
+
+
+def test_joins_conditions_and_failures(subtests: Any) -> None:
+    two = [job("a"), job("b")]
+    of_a = {"if": {"step": "a", "path": "big", "equals": True}}
+    cases: list[tuple[str, list[dict[str, Any]], dict[str, str], dict[str, str], str]] = [
+        ("all are well", [job("c", needs=["a", "b"])], {}, {"c": "active"}, "running"),
+        ("one failed", [job("c", needs=["a", "b"])], {"b": "failed"}, {"c": "blocked"}, "failed"),
+        (
+            "an optional one failed",
+            [job("x", optional=True), job("c", needs=["a", "x"])],
+            {"x": "failed"},
+            {"c": "active"},
+            "running",
+        ),
+        (
+            "an alarm for what is never reached",
+            [job("c", needs=["a"]), job("d", needs=["c"], when="failure")],
+            {"a": "failed"},
+            {"c": "blocked", "d": "active"},
+            "running",
+        ),
+        (
+            "no alarm",
+            [job("d", needs=["a", "b"], when="failure")],
+            {},
+            {"d": "skipped"},
+            "succeeded",
+        ),
+        (
+            "always",
+            [job("d", needs=["a"], when="always")],
+            {"a": "failed"},
+            {"d": "active"},
+            "running",
+        ),
+        (
+            "an exclusive branch is joined",
+            [job("c", **of_a), job("d", needs=["b", "c"])],
+            {},
+            {"c": "skipped", "d": "active"},
+            "running",
+        ),
+        (
+            "all that it needs was skipped",
+            [job("c", **of_a), job("d", needs=["c"])],
+            {},
+            {"c": "skipped", "d": "skipped"},
+            "succeeded",
+        ),
+    ]
+    for name, steps, ends_, then, status in cases:
+        with subtests.test(name):
+            run = started(*two, *steps)
+            for first in ("a", "b", "x"):
+                if FlowStep.objects.filter(run=run, name=first, state="active").exists():
+                    work(run, first, ends_.get(first, "succeeded"), result={"big": 1})
+            found = states(run)
+            assert {each: found[each] for each in then} == then
+            assert run_of(run).status == status
+
+
+def test_what_a_definition_causes_fails_the_step_alone(subtests: Any) -> None:
+    lists: list[Any] = [
+        ({"photos": 7}, "each is no list, but int."),
+        ({}, "list has nothing at photos."),
+        ({"photos": [1] * 4}, "each has 4 items, and the step takes 3."),
+    ]
+    for result, why in lists:
+        with subtests.test(why):
+            run = started(job("list"), jobs("resize", ref("list", "photos"), max=3), job("other"))
+            work(run, "list", result=result)
+            assert states(run) == {"list": "succeeded", "resize": "failed", "other": "active"}
+            assert step_of(run, "resize").memo == why
+            work(run)
+            assert run_of(run).status == "failed"
+    with subtests.test("a type that is gone, then there again"):
+        job_type("gone", max_attempts=1)
+        run = started(job("list"), job("late", type="gone", needs=["list"]))
+        type_ = job_type("gone")
+        type_.delete()
+        job_type("mail", max_attempts=1)
+        work(run, "list")
+        assert step_of(run, "late").memo.startswith("type: There is no job type 'gone'")
+        job_type("gone")
+        control.retry(run=run_of(run), **OLGA)
+        assert states(run)["late"] == "active" and run_of(run).status == "running"
+    with subtests.test("a schema that no context fits"):
+        job_type("strict", params_schema={"type": "object", "required": ["x"]})
+        run = started(
+            wait("gate"), job("strict", type="strict", needs=["gate"], context={"x": ref("gate")})
+        )
+        assert states(run)["strict"] == "blocked"
+    with subtests.test("no items at all"):
+        run = started(jobs("none", []), job("after", needs=["none"]))
+        assert states(run) == {"none": "succeeded", "after": "active"}
+
+
+def test_enough_of_many(subtests: Any) -> None:
+    for least, good, state in (
+        ({}, 3, "failed"),
+        ({"at_least": 3}, 3, "succeeded"),
+        ({"at_least": 75, "unit": "percent"}, 3, "succeeded"),
+        ({"at_least": 76, "unit": "percent"}, 3, "failed"),
+    ):
+        with subtests.test(str(least)):
+            run = started(jobs("many", [1, 2, 3, 4], **least))
+            work(
+                run,
+                how=lambda held, good=good: (
+                    "succeeded" if held.context["item"] <= good else "failed"
+                ),
+            )
+            assert states(run) == {"many": state}
+            result = step_of(run, "many").result
+            assert (result["succeeded"], result["failed"]) == (3, 1)
+
+
+def test_job_that_is_retried_brings_its_run_back() -> None:
+    run = started(
+        job("a"),
+        job("b", needs=["a"]),
+        job("alarm", needs=["a"], when="failure"),
+        key="k",
+    )
+    work(run, "a", "failed")
+    work(run, "alarm")
+    assert (run_of(run).status, run_of(run).open_key) == ("failed", None)
+    assert states(run) == {"a": "failed", "b": "blocked", "alarm": "succeeded"}
+
+    [number] = Job.objects.filter(part_of=step_of(run, "a").pk).values_list("pk", flat=True)
+    of_jobs.retry(job=row(number), actor="admin:olga")
+    assert ends.concerned([step_of(run, "a").pk]) == [run]
+    advance(run)
+    assert states(run)["a"] == "active" and run_of(run).status == "running"
+    assert run_of(run).open_key == "|k"
+    work(run, "a")
+    assert ends.concerned([step_of(run, "a").pk]) == []
+    work(run, "b")
+    assert run_of(run).status == "succeeded"
+    assert states(run) == {"a": "succeeded", "b": "succeeded", "alarm": "succeeded"}
+    assert Job.objects.count() == 3
+
+    # A late retry of a step that succeeded changes nothing.
+    of_jobs.retry(job=row(number), actor="admin:olga")
+    assert ends.concerned([step_of(run, "a").pk]) == []
+
+
+def test_retry_of_the_run(mail: FrozenClock) -> None:
+    run = started(
+        jobs("many", [1, 2, 3]), wait("gate", within=5), job("after", needs=["many", "gate"])
+    )
+    work(run, "many", lambda held: "failed" if held.context["item"] > 1 else "succeeded")
+    looks(mail, 6)
+    assert states(run) == {"many": "failed", "gate": "failed", "after": "blocked"}
+    assert step_of(run, "gate").memo == "not done within 5 s"
+    assert run_of(run).status == "failed"
+
+    control.retry(run=run_of(run), **OLGA)
+    assert states(run) == {"many": "active", "gate": "active", "after": "blocked"}
+    assert Job.objects.filter(status="ready").count() == 2
+    # Also what is in the archive by then.
+    work(run, "many", "failed")
+    looks(mail, 6)
+    mail.advance(days=8)
+    archive.archive_ended(until=clock.now() + timedelta(seconds=9))
+    assert not Job.objects.exists()
+    control.retry(run=run_of(run), **OLGA)
+    work(run, "many")
+    control.finish(run=run_of(run), step="gate", result={"ok": 1}, **OLGA)
+    assert states(run)["after"] == "active"
+    with pytest.raises(Conflict, match="No step of run"):
+        control.retry(run=run_of(run), **OLGA)
+
+
+def test_key_keeps_one_run_open() -> None:
+    run = started(job("a"), key="k")
+    again = start("", definition={"steps": [job("a")]}, key="k")
+    assert again == (run, False, "running") and FlowRun.objects.count() == 1
+    work(run, "a", "failed")
+    other = started(job("a"), key="k")
+    assert other != run
+
+    with pytest.raises(Conflict, match="Another run of  with the key k is open"):
+        control.retry(run=run_of(run), **OLGA)
+    failed = Job.objects.get(status="failed")
+    of_jobs.retry(job=failed, actor="admin:olga")
+    advance(run)
+    assert (run_of(run).status, states(run)) == ("failed", {"a": "failed"})
+    assert events(run)[-1] == "not_reopened a"
+
+
+def test_pause_skip_finish(mail: FrozenClock) -> None:
+    run = started(
+        job("a"),
+        job("b", needs=["a"]),
+        wait("gate"),
+        job("c", needs=["gate", "b"], context={"by": ref("gate", "by")}),
+    )
+    control.pause(run=run_of(run), **OLGA)
+    work(run, "a")
+    control.finish(run=run_of(run), step="gate", result={"by": "ann"}, **OLGA)
+    assert states(run) == {"a": "succeeded", "b": "blocked", "gate": "succeeded", "c": "blocked"}
+    assert run_of(run).status == "running"
+    control.resume(run=run_of(run), **OLGA)
+    assert states(run)["b"] == "active"
+    # A repeat of a webhook.
+    control.finish(run=run_of(run), step="gate", result={"by": "ben"}, **OLGA)
+    with pytest.raises(Conflict, match="b is no step that waits"):
+        control.finish(run=run_of(run), step="b", **OLGA)
+
+    control.skip(run=run_of(run), step="b", **OLGA)
+    assert states(run) == {"a": "succeeded", "b": "skipped", "gate": "succeeded", "c": "active"}
+    assert Job.objects.get(part_of=step_of(run, "b").pk).status == "cancelled"
+    assert contexts(run, "c") == [{"by": "ann"}]
+    work(run, "c", "failed")
+    assert run_of(run).status == "failed"
+    control.skip(run=run_of(run), step="c", **OLGA)
+    assert run_of(run).status == "succeeded"
+    with pytest.raises(Invalid, match="Say why"):
+        control.skip(run=run_of(run), step="c", actor="admin:olga", reason=" ")
+
+
+def test_cancel(subtests: Any, mail: FrozenClock) -> None:
+    factories.group(members=["uid_ann"])
+    for force in (False, True):
+        with subtests.test(f"{force=}"):
+            run = started(
+                jobs("many", [1, 2]), task("check"), wait("gate"), job("z", needs=["many"])
+            )
+            called: Any = pull.answer_pull("uid_ann")
+            control.cancel(run=run_of(run), force=force, **OLGA)
+            assert {
+                *Job.objects.filter(part_of=step_of(run, "many").pk).values_list(
+                    "status", flat=True
+                )
+            } == {"cancelled"}
+            assert OnceTask.objects.get(pk=step_of(run, "check").task).status == "deleted"
+            if not force:
+                assert run_of(run).status == "cancelling" and states(run)["check"] == "active"
+                pull.call_back("uid_ann", called.pk, "succeeded")
+                advance(run)
+            assert run_of(run).status == "cancelled"
+            assert states(run) == {
+                "many": "cancelled",
+                "check": "cancelled",
+                "gate": "cancelled",
+                "z": "blocked",
+            }
+            with pytest.raises(Conflict):
+                control.cancel(run=run_of(run), **OLGA)
+
+
+def test_time_limit(mail: FrozenClock) -> None:
+    run = started(
+        jobs("many", [1, 2, 3], within=60, at_least=1),
+        jobs("all", [4], within=60),
+        job("z", needs=["many"]),
+    )
+    work(run, "many", lambda held: "succeeded" if held.context["item"] == 1 else "released")
+    looks(mail, 30)
+    assert states(run) == {"many": "active", "all": "active", "z": "blocked"}
+    looks(mail, 31)
+    # Enough were in time; the others are no longer waited for.
+    assert states(run) == {"many": "succeeded", "all": "failed", "z": "active"}
+    assert step_of(run, "all").memo == ("not done within 60 s: 0 of 1 jobs succeeded; it needs 1.")
+    assert Job.objects.filter(status="cancelled").count() == 3
+    assert step_of(run, "many").result["cancelled"] == 2
+
+
+def test_wait_ends_by_the_clock(mail: FrozenClock) -> None:
+    run = started(wait("hour", seconds=3600), job("z", needs=["hour"]))
+    looks(mail, 3599)
+    assert states(run)["z"] == "blocked"
+    looks(mail, 1)
+    assert states(run) == {"hour": "succeeded", "z": "active"}
+
+
+def test_people_of_a_step(mail: FrozenClock) -> None:
+    factories.template()
+    factories.group(members=["uid_ann", "uid_ben", "uid_cid", "uid_dan"])
+    said = {"quota": 3, "template": "photo-check", "params": {"shop": ref("params", "shop")}}
+    run = started(
+        task("check", **said, at_least=2),
+        job("z", context={"votes": ref("check")}),
+        params={"shop": "Bern"},
+    )
+    called_back("uid_ann", result={"ok": True})
+    called_back("uid_ben", "failed")
+    advance(run)
+    assert states(run)["check"] == "active"
+    number = called_back("uid_cid", result={"ok": False})
+    assert ends.concerned([step_of(run, "check").pk]) == [run]
+    advance(run)
+    assert states(run) == {"check": "succeeded", "z": "active"}
+    assert contexts(run, "z") == [{"votes": [{"ok": True}, {"ok": False}]}]
+    made = OnceTask.objects.get(pk=step_of(run, "check").task)
+    assert (made.title, made.mode, made.params) == ("check", "multi", {"shop": "Bern"}) and number
+
+
+def test_people_who_try_again_hold_their_place(mail: FrozenClock) -> None:
+    factories.group(members=["uid_ann"])
+    run = started(task("check", on_failure="retry_same", max_rounds=2))
+    called_back("uid_ann", "failed")
+    advance(run)
+    assert states(run) == {"check": "active"}
+    called_back("uid_ann", "failed")
+    advance(run)
+    assert states(run) == {"check": "failed"}
+    assert step_of(run, "check").memo == "0 of 1 people succeeded; it needs 1."
+    first = step_of(run, "check").task
+    control.retry(run=run_of(run), **OLGA)
+    assert step_of(run, "check").task != first
+    called_back("uid_ann")
+    advance(run)
+    assert run_of(run).status == "succeeded"
+
+
+def test_task_that_nobody_can_have(mail: FrozenClock) -> None:
+    """Members come and go, and operators pause and delete: the clock sees it."""
+    group = factories.group(members=["uid_ann"])
+    run = started(task("check", within=3600), task("all", quota=None))
+    made = OnceTask.objects.get(pk=step_of(run, "check").task)
+    assert made.end_at is not None
+    tasks.update_task(task=made, changes={"status": "paused"}, actor="admin:olga")
+    looks(mail, 300)
+    assert states(run) == {"check": "active", "all": "active"}
+    called_back("uid_ann")
+    looks(mail, 300)
+    assert states(run)["all"] == "succeeded" and group.pk
+    looks(mail, 3600)
+    assert states(run)["check"] == "failed" and run_of(run).status == "failed"
+
+
+def test_results_are_read_in_pages(mail: FrozenClock) -> None:
+    run = started(
+        jobs("many", ref("params", "items")),
+        job("z", context={"all": {"$results": "many"}}),
+        params={"items": [*range(600)]},
+    )
+    while work(run, "many", result=1):
+        pass
+    [context] = contexts(run, "z")
+    assert context == {"all": {"run": str(run), "step": "many", "count": 600}}
+    assert step_of(run, "many").result == {
+        "count": 600,
+        "succeeded": 600,
+        "failed": 0,
+        "cancelled": 0,
+    }
+    found = [*results_of(context["all"])]
+    assert len(found) == 600 and {(each.status, each.result) for each in found} == {
+        ("succeeded", 1)
+    }
+    assert [each.id for each in found] == sorted(each.id for each in found)
+
+
+def test_broken_run_stops_no_other(mail: FrozenClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken, well = started(job("a")), started(job("a"))
+    for step in FlowStep.objects.filter(run=broken):
+        FlowStep.objects.filter(pk=step.pk).update(name="gone")
+    Job.objects.update(status="succeeded", finished_at=clock.now())
+    looks(mail, 2)
+    assert run_of(well).status == "succeeded"
+    at = FlowStep.objects.get(run=broken).look_at
+    assert at is not None and at > clock.now() + timedelta(seconds=50)
+
+
+def test_saved_flows_and_runs_of_them() -> None:
+    schema = {"type": "object", "required": ["shop"]}
+    one = {"params": schema, "steps": [job("a")]}
+    made = flows.put_flow(name="night", definition=one, actor="admin:olga", new=True)
+    assert flows.put_flow(name="night", definition=one, actor="admin:olga").pk == made.pk
+    with pytest.raises(PlatformError, match="Missing: "):
+        start("night", {})
+    run = start("night", {"shop": "Bern"}, key="k", by="key:shop").id
+    two = {**one, "steps": [job("b")]}
+    assert flows.put_flow(name="night", definition=two, actor="admin:olga").version == 2
+    assert states(run) == {"a": "active"} and run_of(run).started_by == "key:shop"
+    latest = flows.find_flow("night")
+    flows.set_status(flow=latest, status="retired", actor="admin:olga")
+    with pytest.raises(Invalid, match="night v2 is retired"):
+        start("night", {"shop": "Bern"})
+
+
+def test_runs_are_forgotten_in_time(mail: FrozenClock) -> None:
+    old, still = started(wait("gate", seconds=1)), started(job("a"))
+    looks(mail, 2)
+    mail.advance(days=401)
+    assert retention.forget_runs(clock.now()) == 1
+    assert [*FlowRun.objects.values_list("pk", flat=True)] == [still]
+    assert not FlowStep.objects.filter(run=old).exists()
