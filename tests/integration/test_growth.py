@@ -57,7 +57,7 @@ BOUNDS = {
     "bulk.BulkRow": "BULK_ROWS_KEPT; bulk.purge",
     "bulk.BulkRun": "BULK_RUNS_KEPT; bulk.purge",
     "flows.FlowRun": "FLOW_RUNS_KEPT; common.tidy",
-    "flows.FlowStep": "FLOW_RUNS_KEPT; common.tidy",
+    "flows.FlowStep": WITH_PARENT,
     # The small ones.
     "journal.SinkReject": "30 days; common.tidy",
     "jobs.Worker": "7 days after they left; common.tidy",
