@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -151,7 +150,8 @@ class FlowStep(models.Model):
 
     The jobs of a step are those with its number as `part_of` from `first` to `last`, `made` of
     them, live or in the archive. `task` is its once task. `look_at` is when the sweep looks at it;
-    NULL when nobody need. `by` has skipped or finished it.
+    NULL when nobody need; `deadline_at` is when its `within` is over. `by` has skipped or finished
+    it.
     """
 
     class State(models.TextChoices):
@@ -191,6 +191,7 @@ class FlowStep(models.Model):
     made = models.PositiveIntegerField(_("jobs"), default=0)
     task = models.BigIntegerField(_("task"), null=True)
     look_at = models.DateTimeField(_("next look"), null=True)
+    deadline_at = models.DateTimeField(_("deadline"), null=True)
     result = models.JSONField(_("result"), null=True)
     memo = models.CharField(_("why"), max_length=MAX_MEMO, blank=True)
     by = models.CharField(_("by"), max_length=160, blank=True)
@@ -215,9 +216,3 @@ class FlowStep(models.Model):
     @property
     def stands(self) -> joins.Stands:
         return joins.Stands(self.state, bool(self.by))
-
-    def deadline(self, within: int | None) -> datetime | None:
-        """When its time is over; None without a limit or before its start."""
-        if within is None or self.started_at is None:
-            return None
-        return self.started_at + timedelta(seconds=within)

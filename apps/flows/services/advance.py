@@ -24,6 +24,7 @@ from apps.flows.rules import joins, shapes
 from apps.flows.rules.definition import Step
 from apps.flows.rules.ends import End
 from apps.flows.rules.joins import Verdict
+from apps.flows.rules.looks import AT_FAILED, next_look
 from apps.flows.rules.references import GIVEN, PARAMS, Missing, holds, references, resolved
 from apps.flows.services import people, programs
 from apps.jobs.conf import conf as jobs_conf
@@ -31,12 +32,6 @@ from apps.journal import services as journal
 from apps.journal.models import Source
 
 Status = FlowRun.Status
-# The first look at a step, and the longest time between two; people have hours.
-FIRST_LOOK = timedelta(seconds=1)
-LONGEST = timedelta(seconds=60)
-LONGEST_OF_TASKS = timedelta(seconds=300)
-# How often failed jobs are looked at, of which one may have been retried.
-LOOK_AT_FAILED = timedelta(hours=1)
 CANCELLED = _("the run was cancelled")
 TOO_LATE = _("not done within {seconds} s")
 NOT_NEEDED = _("what it needs was skipped, or is well")
@@ -123,8 +118,7 @@ class Advance:
             return self.run.reason or CANCELLED
         if row.by:
             return row.memo
-        deadline = row.deadline(step.within)
-        if deadline is not None and deadline <= self.now:
+        if row.deadline_at is not None and row.deadline_at <= self.now:
             return Message(TOO_LATE, seconds=step.within or 0)
         return ""
 
@@ -153,7 +147,7 @@ class Advance:
             result=end.result,
             memo=end.memo[:MAX_MEMO],
             ended_at=self.now,
-            look_at=self.now + LOOK_AT_FAILED if is_failed_jobs else None,
+            look_at=self.now + AT_FAILED if is_failed_jobs else None,
             **({"by": by[:160]} if by else {}),
         )
         event = "step_skipped" if end.state == joins.SKIPPED else "step_ended"
@@ -195,9 +189,7 @@ class Advance:
             why = Message(NOT_WANTED, step=_named(said))
             self.end(row, End(joins.SKIPPED, None, why))
             return
-        row.started_at = self.now
-        look_at = self._next_look(row, step)
-        self.write(row, state=joins.ACTIVE, started_at=self.now, look_at=look_at, **columns)
+        self.write(row, state=joins.ACTIVE, **self._times(row, step), **columns)
         if step.kind != shapes.WAIT and (row.made or row.task):
             self._looked.add(row.name)
         data = {name: columns[name] for name in ("made", "task") if columns.get(name)}
@@ -219,7 +211,8 @@ class Advance:
         if step.kind == shapes.WAIT:
             return {}
         if step.kind == shapes.TASK:
-            return people.begin(self.run, row, step, values.get("params", {}), self.now)
+            params = values.get("params", {})
+            return people.begin(self.run, row, step, params, self.now, self._deadline(step))
         return programs.begin(self.run, row, step, values)
 
     def _results(self, step: Step) -> dict[str, Any]:
@@ -256,8 +249,7 @@ class Advance:
             result=None,
             memo="",
             ended_at=None,
-            started_at=self.now,
-            look_at=self.now + FIRST_LOOK,
+            **self._times(row, self.run.read.steps[row.name]),
         )
         self.note("reopened", row, to_state=joins.ACTIVE)
         return True
@@ -307,7 +299,7 @@ class Advance:
                 self.write(row, look_at=self._next_look(row, steps[row.name]))
             elif row.state == joins.FAILED:
                 last = (row.ended_at or self.now) + jobs_conf.JOB_ARCHIVE_AFTER
-                again = self.now + LOOK_AT_FAILED
+                again = self.now + AT_FAILED
                 self.write(row, look_at=again if again < last else None)
             else:
                 self.write(row, look_at=None)
@@ -315,15 +307,24 @@ class Advance:
     def _next_look(self, row: FlowStep, step: Step) -> datetime:
         if self.more:
             return self.now
-        times = [row.deadline(step.within), row.deadline(step.said.get("seconds"))]
-        ends = [each for each in times if each]
+        started_at = row.started_at or self.now
         if step.kind == shapes.WAIT:
             # Nobody else ends it but a person, who does so at once.
-            return min(ends, default=self.now + timedelta(hours=1))
-        age = self.now - (row.started_at or self.now)
-        most = LONGEST_OF_TASKS if step.kind == shapes.TASK else LONGEST
-        at = self.now + max(FIRST_LOOK, min(most, age / 10))
-        return max(self.now + FIRST_LOOK, min([at, *ends]))
+            seconds = step.said.get("seconds")
+            own = seconds and started_at + timedelta(seconds=seconds)
+            return min(filter(None, (own, row.deadline_at)), default=self.now + AT_FAILED)
+        is_task = step.kind == shapes.TASK
+        return next_look(self.now, started_at, row.deadline_at, is_task=is_task)
+
+    def _times(self, row: FlowStep, step: Step) -> dict[str, datetime | None]:
+        """The columns of a step that is active from now on."""
+        row.started_at = self.now
+        row.deadline_at = self._deadline(step)
+        look_at = self._next_look(row, step)
+        return {"started_at": self.now, "deadline_at": row.deadline_at, "look_at": look_at}
+
+    def _deadline(self, step: Step) -> datetime | None:
+        return None if step.within is None else self.now + timedelta(seconds=step.within)
 
     # --- writing ----------------------------------------------------------------------------------
     def write(self, row: FlowStep, **columns: Any) -> None:

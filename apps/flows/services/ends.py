@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime
+from typing import Any, NamedTuple
 
 from apps.common import clock
-from apps.common.db import fetch, placeholders, repeatable, table
-from apps.flows.models import FlowStep
+from apps.common.db import fetch, instant, placeholders, repeatable, table
+from apps.common.rows import update_rows
+from apps.flows.models import FlowRun, FlowStep
 from apps.flows.rules import joins
+from apps.flows.rules.looks import next_look
 from apps.flows.services import programs
 
-# Runs that one sweep looks at.
+# Steps that one sweep looks at.
 MAX_DUE = 500
 
 
@@ -40,11 +43,53 @@ def needed(parts: Collection[int]) -> set[int]:
 
 
 def due(now: datetime) -> list[int]:
-    """The runs with a step that is to be looked at."""
-    rows = fetch(
-        f"SELECT DISTINCT run_id FROM {table(FlowStep)} WHERE look_at <= %s LIMIT {MAX_DUE}", [now]
-    )
-    return [run for (run,) in rows]
+    """The runs that are to be looked at, those first that have waited longest: a sweep that dies
+    again and again would else never come to the last.
+
+    Steps of which a job is open need no more: their next look is put off here, without a lock of
+    their runs and in a statement or two for all of them.
+    """
+    rows = [
+        _Due(*row)
+        for row in fetch(
+            "SELECT s.id, s.run_id, s.first, s.last, s.started_at, s.deadline_at, "
+            f"s.state = '{joins.ACTIVE}' AND s.by = '' AND s.first IS NOT NULL "
+            f"AND r.status <> '{FlowRun.Status.CANCELLING.value}' "
+            f"FROM {table(FlowStep)} s JOIN {table(FlowRun)} r ON r.id = s.run_id "
+            f"WHERE s.look_at <= %s ORDER BY s.look_at LIMIT {MAX_DUE}",
+            [now],
+        )
+    ]
+    may_wait = [row for row in rows if row.only_jobs and not row.is_late(now)]
+    waiting = programs.open_among([(row.first, row.last, row.step) for row in may_wait])
+    _put_off([row for row in may_wait if row.step in waiting], now)
+    return [*dict.fromkeys(row.run for row in rows if row.step not in waiting)]
+
+
+class _Due(NamedTuple):
+    """A step to be looked at; of `only_jobs` if nothing but an end of its jobs brings it on."""
+
+    step: int
+    run: int
+    first: int
+    last: int
+    started_at: Any
+    deadline_at: Any
+    only_jobs: bool
+
+    def is_late(self, now: datetime) -> bool:
+        return self.deadline_at is not None and instant(self.deadline_at) <= now
+
+    def next_look(self, now: datetime) -> datetime:
+        return next_look(now, instant(self.started_at), instant(self.deadline_at))
+
+
+@repeatable
+def _put_off(rows: Sequence[_Due], now: datetime) -> None:
+    """Look at these later, unless somebody has changed them since."""
+    changes = {row.step: {"look_at": row.next_look(now)} for row in rows}
+    guard = "state = %s AND look_at <= %s"
+    update_rows(FlowStep, changes, guard=guard, parameters=[joins.ACTIVE, now])
 
 
 @repeatable

@@ -35,7 +35,12 @@ def as_fields(step: Step, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def begin(
-    run: FlowRun, row: FlowStep, step: Step, params: Mapping[str, Any], now: datetime
+    run: FlowRun,
+    row: FlowStep,
+    step: Step,
+    params: Mapping[str, Any],
+    now: datetime,
+    end_at: datetime | None,
 ) -> dict[str, Any]:
     """Plan the task; returns the columns of the step. A PlatformError when it cannot be planned."""
     executor = Executor.objects.filter(name=step.said["executor"]).first()
@@ -45,14 +50,13 @@ def begin(
     fields = as_fields(step, params)
     if "template" in step.said:
         fields["template"] = find_usable(step.said["template"])
-    row.started_at = now
     task = tasks.create_task(
         OnceTask,
         actor=run.subject,
         executor=executor,
         part_of=row.pk,
         start_at=now,
-        end_at=row.deadline(step.within),
+        end_at=end_at,
         **{**fields, "title": fields["title"][:MAX_TITLE]},
     )
     return {"task": task.pk}

@@ -55,16 +55,18 @@ def _contexts(step: Step, values: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def is_open(first: int | None, last: int | None, step: int) -> bool:
-    """Whether a job of the step is open. From behind: jobs are taken in the order of numbers."""
-    if first is None:
-        return False
-    return bool(
-        fetch(
-            f"SELECT 1 FROM {table(Job)}{force_index('PRIMARY')} WHERE {_IN_RANGE} "
-            "AND finished_at IS NULL ORDER BY id DESC LIMIT 1",
-            [first, last, step],
-        )
+    """Whether a job of the step is open."""
+    return first is not None and bool(open_among([(first, last or first, step)]))
+
+
+def open_among(ranges: Sequence[tuple[int, int, int]]) -> set[int]:
+    """The steps of which a job is open, among some with the first and the last of their jobs. From
+    behind: jobs are taken in the order of numbers."""
+    one = (
+        f"SELECT part_of FROM {table(Job)}{force_index('PRIMARY')} WHERE {_IN_RANGE} "
+        "AND finished_at IS NULL ORDER BY id DESC LIMIT 1"
     )
+    return {step for (step,) in fetch_each((one, each) for each in ranges)}
 
 
 def counts_of(row: FlowStep) -> Counter[str]:

@@ -8,7 +8,7 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -43,6 +43,8 @@ from tests.kills import kills
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 PEOPLE = ("uid_a", "uid_b", "uid_c")
+# Seconds until the clock has made up for a lost hook, on a machine that has much else to do.
+LATE = 10
 
 
 def test_advance_killed_at_any_statement(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,12 +110,13 @@ def test_random_flows_while_processes_die(
     found = [*FlowRun.objects.filter(pk__in=numbers)]
     assert Counter(run.status for run in found).keys() <= {"succeeded", "failed"}
     assert not breaches()
-    for run in found:
-        _check(run)
+    late = sorted(delay for run in found for delay in _check(run))
+    assert late[-1] < timedelta(seconds=LATE), (late[len(late) // 2], late[-3:])
 
 
-def _check(run: FlowRun) -> None:
-    """Each step began once and ended once, with all its jobs; nothing was made twice."""
+def _check(run: FlowRun) -> Iterator[timedelta]:
+    """Each step began once and ended once, with all its jobs; nothing was made twice. Yields how
+    long after the last of its jobs each step ended."""
     entries = JournalEntry.objects.timeline(Source.FLOW, run.pk)
     said = Counter((entry.event, (entry.data or {}).get("step")) for entry in entries)
     assert set(said.values()) == {1} and ("ended", None) in said
@@ -127,7 +130,8 @@ def _check(run: FlowRun) -> None:
         assert OnceTask.objects.filter(part_of=row.pk).count() == (row.task is not None)
         if row.made:
             last = max(own.values_list("finished_at", flat=True))
-            assert row.ended_at is not None and row.ended_at - last < timedelta(seconds=20)
+            assert row.ended_at is not None
+            yield row.ended_at - last
 
 
 def _definition(drawn: random.Random) -> dict[str, Any]:
@@ -165,7 +169,7 @@ def _hear(parts: Any) -> None:
 def _play(numbers: list[int], seconds: int) -> int:
     """Workers, people and the sweep, one of which is killed again and again for so long; then they
     come to the end of all runs. Returns how many were killed."""
-    roles: list[Callable[[], None]] = [_worker, _worker, _person, _sweep]
+    roles: list[Callable[[], None]] = [_worker, _worker, _person, _look, _rescue]
     living = {_forked(role): role for role in roles}
     killed, until, limit = 0, time.monotonic() + seconds, time.monotonic() + 20 * seconds + 60
     try:
@@ -229,12 +233,16 @@ def _person() -> None:
         pull.call_back(uid, given.pk, random.choice(["succeeded", "succeeded", "failed"]))
 
 
-def _sweep() -> None:
+def _look() -> None:
+    sweeps.look_at_due(until=clock.now() + timedelta(seconds=5))
+    time.sleep(0.2)
+
+
+def _rescue() -> None:
     now = clock.now()
     promote_due(now=now)
     rescue_due(until=now + timedelta(seconds=1))
     expiry.expire_due(until=now + timedelta(seconds=1))
-    sweeps.look_at_due(until=now + timedelta(seconds=5))
     time.sleep(0.2)
 
 
