@@ -6,28 +6,21 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('dispatch', '0007_words'),
+        ('jobs', '0014_unique_options'),
     ]
 
     # Both databases add a column that is NULL without touching the rows.
-    seconds_per_million = {
-        'dispatch.Dispatch': 0, 'dispatch.ArchivedDispatch': 0, 'dispatch.OnceTask': 0,
-    }
+    seconds_per_million = {'jobs.Job': 0, 'jobs.ArchivedJob': 0}
 
     operations = [
         migrations.AddField(
-            model_name='archiveddispatch',
+            model_name='archivedjob',
             name='part_of',
             field=models.BigIntegerField(null=True, verbose_name='part of'),
         ),
         migrations.AddField(
-            model_name='dispatch',
+            model_name='job',
             name='part_of',
             field=models.BigIntegerField(null=True, verbose_name='part of'),
-        ),
-        migrations.AddField(
-            model_name='oncetask',
-            name='part_of',
-            field=models.BigIntegerField(null=True, editable=False, verbose_name='part of'),
         ),
     ]

@@ -6,21 +6,28 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('jobs', '0011_follow_ups'),
+        ('dispatch', '0008_words'),
     ]
 
     # Both databases add a column that is NULL without touching the rows.
-    seconds_per_million = {'jobs.Job': 0, 'jobs.ArchivedJob': 0}
+    seconds_per_million = {
+        'dispatch.Dispatch': 0, 'dispatch.ArchivedDispatch': 0, 'dispatch.OnceTask': 0,
+    }
 
     operations = [
         migrations.AddField(
-            model_name='archivedjob',
+            model_name='archiveddispatch',
             name='part_of',
             field=models.BigIntegerField(null=True, verbose_name='part of'),
         ),
         migrations.AddField(
-            model_name='job',
+            model_name='dispatch',
             name='part_of',
             field=models.BigIntegerField(null=True, verbose_name='part of'),
+        ),
+        migrations.AddField(
+            model_name='oncetask',
+            name='part_of',
+            field=models.BigIntegerField(null=True, editable=False, verbose_name='part of'),
         ),
     ]
