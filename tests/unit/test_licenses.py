@@ -29,5 +29,8 @@ def test_project_names_its_license_and_the_files_that_say_so() -> None:
     for pattern in project["license-files"]:
         assert list(BASE_DIR.glob(pattern)), pattern
     assert (BASE_DIR / "LICENSE").read_text().startswith("MIT License")
+    # What other projects install is of the same release.
+    client = tomllib.loads((BASE_DIR / "taskplatform/client/pyproject.toml").read_text())["project"]
+    assert (client["version"], client["license"]) == (project["version"], {"text": "MIT"})
     # Which is copied alone.
     assert "SPDX-License-Identifier: MIT" in (BASE_DIR / "taskplatform" / "sdk.py").read_text()
