@@ -212,6 +212,22 @@ def test_worker_registers_beats_and_leaves(api: ContractClient) -> None:
     assert api.post(f"{WORKERS}heartbeat/", {"name": "pi-1"}).status_code == 404
 
 
+def test_list_has_who_is_there_and_who_is_lost_for_keys_that_are_bound_to_nothing(
+    api: ContractClient, api_for: ApiFor, beating: None, frozen_clock: FrozenClock
+) -> None:
+    frozen_clock.advance(hours=1)
+    for name in ("pi-2", "pi-3"):
+        api.post(f"{WORKERS}register/", {"name": name, "types": ["mail"], "capacity": 2})
+    api.post(f"{WORKERS}leave/", {"name": "pi-3"})
+
+    rows = api.get(WORKERS).json()["results"]
+
+    assert [(row["name"], row["lost"]) for row in rows] == [("pi-2", False), ("pi-1", True)]
+    assert (rows[0]["kind"], rows[0]["types"], rows[0]["capacity"]) == ("http", ["mail"], 2)
+    for bound in ({"job_types": ["mail"]}, {"executors": ["uid_alice"]}):
+        assert api_for(**bound).get(WORKERS).json() == {"next": None, "results": []}
+
+
 def test_worker_that_never_came_leaves_all_the_same(api: ContractClient) -> None:
     assert api.post(f"{WORKERS}leave/", {"name": "pi-9"}).status_code == 200
 
