@@ -30,13 +30,15 @@ EMPTY = """
 from taskplatform_client.outbox.models import OutgoingJob
 assert not OutgoingJob.objects.exists(), list(OutgoingJob.objects.values())[:3]
 """
-# Each round has a job of its own; `kills` is a copy of tests/kills.py.
+# Each round has jobs of its own; `kills` is a copy of tests/kills.py.
 DIES = """
+import os, signal
 from itertools import count
 from django.utils import timezone
-from kills import kills
+from kills import killed_at, kills
 from taskplatform_client.outbox import enqueue, send_due
 from taskplatform_client.outbox.models import OutgoingJob
+from taskplatform_client.sdk import Client
 
 numbers = count()
 
@@ -45,9 +47,7 @@ def begin():
     enqueue("mail", {"number": number}, key=f"died-a{number}")
     enqueue("mail", {"number": number}, key=f"died-b{number}")
 
-begin()
-# Nothing waits when it gets through, so the last round has one more.
-for _ in kills(send_due, more_than=6):
+def go_on():
     left = OutgoingJob.objects.filter(request_id__gt="")
     print(left.count(), end=" ")
     # The time of the one that died is over.
@@ -55,6 +55,16 @@ for _ in kills(send_due, more_than=6):
     send_due()
     assert not OutgoingJob.objects.exists()
     begin()
+
+def die_at_the_door():
+    Client.submit_many = lambda *args, **more: os.kill(os.getpid(), signal.SIGKILL)
+    send_due()
+
+begin()
+assert killed_at(10**6, die_at_the_door)
+go_on()
+for _ in kills(send_due, more_than=6):
+    go_on()
 """
 
 
