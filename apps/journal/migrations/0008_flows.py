@@ -7,7 +7,7 @@ from django.db import migrations
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('journal', '0006_person'),
+        ('journal', '0007_words'),
     ]
 
     operations = [

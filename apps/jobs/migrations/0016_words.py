@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('jobs', '0011_follow_ups'),
+        ('jobs', '0015_part_of'),
     ]
 
     operations = [
