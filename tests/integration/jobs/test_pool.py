@@ -211,7 +211,7 @@ def test_submitted_job_of_a_pool_has_its_time_as_score(frozen_clock: FrozenClock
     submit_many([Submission(type=NAME, key="b", score=1.5)])
 
     assert waiting() == {"b": 1.5, "a": frozen_clock.instant.timestamp()}
-    assert submit(NAME, key="a") == (first.id, False, "ready")
+    assert submit(NAME, key="a") == (first.id, False, "ready", "returned", "")
 
 
 def test_in_house_hold_goes_by_scores_too(frozen_clock: FrozenClock) -> None:

@@ -24,6 +24,7 @@ from apps.jobs.runner.attempt import interrupted
 from apps.jobs.services import control, discard, register, types
 from apps.jobs.services.register import WorkerKey
 from apps.jobs.services.settle import settle
+from apps.jobs.services.submit import submit
 from apps.jobs.services.type_snapshots import type_snapshots
 from apps.journal.admin import words
 from apps.journal.admin.entries import ASIDE
@@ -116,6 +117,9 @@ def test_every_reason_that_the_services_write_has_a_template(frozen_clock: Froze
     rescue(frozen_clock)
     jobs(run_at=clock.now())
     settle(outcomes=[interrupted(take()[0], timedelta(hours=1))])
+    for wish in ("replace", "later"):
+        submit("mail", key=wish, unique=True)
+        submit("mail", key=wish, unique=True, on_twin=wish, delay=timedelta(hours=1))
     jobs(run_at=clock.now())
     held = take()[0]
     Job.objects.filter(pk=held.id).update(expected_at=clock.now() - timedelta(minutes=2))
