@@ -111,8 +111,6 @@ def test_clean_system_is_one_line_and_exit_0(work: None) -> None:
     [line] = text.splitlines()
     names = "I1 I5 I11 I17 I19 I26 I27 I28 I29 I35 I39 I53 I54 I61 I63 I64 I65 I66 I67 I68 I69 I71"
     names += " I72"
-        "I1 I5 I11 I17 I19 I26 I27 I28 I29 I35 I39 I53 I54 I61 I63 I64 I65 I66 I67 I68 I69 I71 I72"
-    )
     assert line.startswith(f"ok: {', '.join(names.split())} checked in ")
     assert "5 dispatches, " in line
     assert "8 jobs, the newest 8 jobs in the journal" in line
