@@ -98,12 +98,12 @@ def test_file_is_named_after_its_list(admin_client: Client) -> None:
             page = admin_client.get(url, headers={"Accept-Language": "zh-hans"})
             names[model._meta.model_name] = page["Content-Disposition"].split('"')[1]
     assert names == {
-        "archiveddispatch": "archive-of-dispatches.csv",
-        "archivedjob": "archive.csv",
+        "archiveddispatch": "older-dispatches.csv",
+        "archivedjob": "older-jobs.csv",
         "dispatch": "dispatches.csv",
         "executor": "people-and-groups.csv",
         "job": "jobs.csv",
         "journalentry": "journal-entries.csv",
         "oncetask": "once-tasks.csv",
-        "rotatetask": "rotations.csv",
+        "rotatetask": "repeating-tasks.csv",
     }
