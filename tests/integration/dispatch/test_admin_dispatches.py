@@ -41,12 +41,12 @@ def test_rounds_are_counted_from_one_on_the_page_in_the_list_and_in_the_history(
     admin_client: Client,
 ) -> None:
     [made] = hand_out(1)
-    assert "Round 1" in text_of(page_of(admin_client, made))
+    assert "Try 1" in text_of(page_of(admin_client, made))
     Dispatch.objects.filter(pk=made.pk).update(round=1)
     JournalEntry.objects.filter(subject_id=made.pk, source="dispatch").update(attempt=2)
     text = text_of(page_of(admin_client, made))
-    assert "Round 2" in text
-    assert "round 2" in text
+    assert "Try 2" in text
+    assert "try 2" in text
     assert "attempt 2" not in text
     table = DispatchAdmin(Dispatch, admin.site)
     made.refresh_from_db()

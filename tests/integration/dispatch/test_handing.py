@@ -333,7 +333,7 @@ def test_page_and_api_ask_again(role_client: Any, api: Any) -> None:
         happened.index(word) for word in ("Handed out", "Succeeded", "Asked again", "blurred")
     ]
     assert places == sorted(places)
-    assert "Round 2" in shown
+    assert "Try 2" in shown
     given = api.post(f"/api/v1/dispatches/{second.pk}/ask-again/", {"reason": "dark"}).json()
     assert (given["state"], given["executor"], given["round"]) == ("open", "uid_ann", 2)
     refused = api.post(f"/api/v1/dispatches/{second.pk}/ask-again/", {})
