@@ -60,7 +60,7 @@ def test_page_shows_tables_and_what_they_come_to(two_days: int, admin_client: Cl
     assert rest == f"{two_days / 2 * 210 * 400 / 1e6:.1f} MB"
     assert (next_roll == "–") == (len(partitions.partitions_of(JournalEntry)) < 2)
     assert rows["Jobs"][1] == "7 days"
-    assert rows["Archive"][1] == "393 days"
+    assert rows["Older jobs"][1] == "393 days"
     assert "mean of the last 2 full days" in text_of(page)
 
 

@@ -181,7 +181,7 @@ def test_g1_finds_partitions_that_are_over_and_the_sweep_drops_them(united: None
     save_position(jobs_roll.ROLLING.sweep, {names()[0]: (NOW + DAY).isoformat()})
     assert found("G1") == {}
     save_position(jobs_roll.ROLLING.sweep, {})
-    assert "It drops partitions of Archive: 2" in foreseen("G1", subject)
+    assert "It drops partitions of Older jobs: 2" in foreseen("G1", subject)
 
     mend("G1", subject)
 

@@ -119,7 +119,7 @@ def test_totals_are_compared_with_the_same_part_of_the_period_before(
     write(*before, late, *present, entry(NOW - timedelta(minutes=5), kind=failed))
     roll_up()
     text = text_of(admin_client.get(URL))
-    assert "Jobs ended 5 +25 % before: 4 Attempts ended 5 +25 % before: 4" in text
+    assert "Jobs ended 5 +25 % before: 4 Tries ended 5 +25 % before: 4" in text
     assert "Success rate 80.0 % -20.0 points before: 100 %" in text
     assert "Failed 1 before: 0" in text
     assert (
@@ -213,7 +213,7 @@ def test_columns_and_times_of_zeros_are_left_out_until_all_are_asked_for(
     by_type, by_hour = tables_of(page)
     shown_heads = [cell.text for cell in by_type[0][1:]]
     assert shown_heads == [
-        *("Attempts ended", "Success rate", "Succeeded", "Failed"),
+        *("Tries ended", "Success rate", "Succeeded", "Failed"),
         *("Wait p50", "Wait p95", "Run p50", "Run p95"),
     ]
     assert len(by_hour) == 1 + 2
@@ -229,7 +229,7 @@ def test_jobs_and_their_attempts_are_told_apart(admin_client: Client, now: Froze
     write(entry(NOW - timedelta(minutes=8)))
     roll_up()
     text = text_of(admin_client.get(URL))
-    assert "Jobs ended 1 before: 0 Attempts ended 4 before: 0" in text
+    assert "Jobs ended 1 before: 0 Tries ended 4 before: 0" in text
 
 
 def test_tasks_are_named_by_their_titles(admin_client: Client, now: FrozenClock) -> None:
