@@ -43,8 +43,9 @@ def needed(parts: Collection[int]) -> set[int]:
 
 
 def due(now: datetime) -> list[int]:
-    """The runs that are to be looked at, those first that have waited longest: a sweep that dies
-    again and again would else never come to the last.
+    """The runs that are to be looked at: those first of which all jobs of a step have ended, and of
+    each kind those that have waited longest, because a sweep that dies again and again would else
+    never come to the last.
 
     Steps of which a job is open need no more: their next look is put off here, without a lock of
     their runs and in a statement or two for all of them.
@@ -63,7 +64,10 @@ def due(now: datetime) -> list[int]:
     may_wait = [row for row in rows if row.only_jobs and not row.is_late(now)]
     waiting = programs.open_among([(row.first, row.last, row.step) for row in may_wait])
     _put_off([row for row in may_wait if row.step in waiting], now)
-    return [*dict.fromkeys(row.run for row in rows if row.step not in waiting)]
+    # Before those of tasks, which may take long and mostly find nothing.
+    over = [row.run for row in may_wait if row.step not in waiting]
+    others = [row.run for row in rows if row.step not in waiting]
+    return [*dict.fromkeys([*over, *others])]
 
 
 class _Due(NamedTuple):
