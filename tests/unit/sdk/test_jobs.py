@@ -185,3 +185,24 @@ def test_submission_is_repeated_no_longer_than_the_server_knows_it(
             client.submit("mail")
     assert len(stub.seen) > 1
     assert sdk._MAX_REPEATS < REPEATABLE.total_seconds()
+
+
+def test_flows_are_started_and_read_page_by_page(stub: Stub, client: sdk.Client) -> None:
+    """A lost answer is asked for again with the same request."""
+    started = {"id": "70", "created": True, "status": "running"}
+    pages = [
+        {"results": [{"id": "1", "status": "succeeded", "result": 7}], "after": "1"},
+        {"results": [{"id": "2", "status": "failed", "result": None}], "after": None},
+    ]
+    stub.behaves(cuts_short, says(201, started), *(says(200, page) for page in pages))
+
+    assert client.start_flow("night", {"shop": "Bern"}, key="k").id == "70"
+    found = [*client.flow_results({"run": "70", "step": "many", "count": 2})]
+
+    assert [each["id"] for each in found] == ["1", "2"]
+    first, again, *read = stub.seen
+    assert first.body == again.body and first.body["flow"] == "night"
+    assert [each.path for each in read] == [
+        "/api/v1/flow-runs/70/steps/many/results/",
+        "/api/v1/flow-runs/70/steps/many/results/?after=1",
+    ]
