@@ -72,7 +72,7 @@ def _job_faults(step: Step, at: str, bounds: Bounds) -> Iterator[FieldError]:
 def _task_faults(step: Step, at: str, executors: Mapping[str, Executor]) -> Iterator[FieldError]:
     executor = executors.get(step.said["executor"])
     if executor is None:
-        message = _("There is no executor {name!r}.", name=step.said["executor"][:80])
+        message = _("There is no person or group {name!r}.", name=step.said["executor"][:80])
         yield FieldError(f"{at}.executor", "invalid", message)
         return
     fields = {**as_fields(step, {}), "executor": executor}

@@ -45,7 +45,7 @@ def begin(
     """Plan the task; returns the columns of the step. A PlatformError when it cannot be planned."""
     executor = Executor.objects.filter(name=step.said["executor"]).first()
     if executor is None:
-        message = _("There is no executor {name!r}.", name=step.said["executor"][:80])
+        message = _("There is no person or group {name!r}.", name=step.said["executor"][:80])
         raise Invalid.field("executor", message)
     fields = as_fields(step, params)
     if "template" in step.said:

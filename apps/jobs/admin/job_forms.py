@@ -192,7 +192,7 @@ class JobRetryForm(ServiceForm):
             label=_("Context"), redacts=True, stored=self.instance.context
         )
         self.fields["context"].help_text = _(
-            "The job runs again with it at once, from the last checkpoint and with all attempts."
+            "The job runs again with it at once, from the last checkpoint and with all tries."
         )
 
 

@@ -16,7 +16,7 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('job', models.BigIntegerField(verbose_name='job')),
                 ('hold', models.PositiveIntegerField(verbose_name='hold')),
-                ('attempt', models.PositiveIntegerField(verbose_name='attempt')),
+                ('attempt', models.PositiveIntegerField(verbose_name='try')),
                 ('part', models.PositiveBigIntegerField(verbose_name='part')),
                 ('lines', models.PositiveBigIntegerField(verbose_name='lines')),
                 ('left_out', models.PositiveBigIntegerField(default=0, verbose_name='left out')),

@@ -22,8 +22,8 @@ class JobLog(models.Model):
     refers_to: ClassVar[References] = {"job": ("jobs.Job",)}
 
     job = models.BigIntegerField(_("job"))
-    hold = models.PositiveIntegerField(_("hold"))
-    attempt = models.PositiveIntegerField(_("attempt"))
+    hold = models.PositiveIntegerField("hold")
+    attempt = models.PositiveIntegerField(_("try"))
     part = models.PositiveBigIntegerField(_("part"))
     lines = models.PositiveBigIntegerField(_("lines"))
     left_out = models.PositiveBigIntegerField(_("left out"), default=0)
