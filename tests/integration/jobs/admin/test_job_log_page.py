@@ -59,7 +59,7 @@ def test_the_page_shows_the_latest_lines_and_leads_to_all(
     assert "… 3 lines left out …" in text_of(first)
     found = text_of(admin_client.get(f"{LIST}{number}/log/", {"q": "LOST"}))
     assert "<b>lost</b>" in found
-    assert "page" not in found.split("Attempt 1", 2)[-1]
+    assert "page" not in found.split("Try 1", 2)[-1]
     for hidden in ("s3cr3t", "nowhere"):
         assert "No line has this text." in text_of(
             admin_client.get(f"{LIST}{number}/log/", {"q": hidden})
