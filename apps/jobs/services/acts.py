@@ -1,7 +1,7 @@
-"""What an action of an operator makes of a locked job: the arrow of rules/transitions that it
-takes, the columns that change and its line in the journal.
+"""The effect of an operator's action on a locked job: the arrow of rules/transitions that the job
+takes, the columns that change and the line in the journal.
 
-Nothing is written here: services/control.py takes the arrows. Conflict when the state of the job
+This module writes nothing: services/control.py takes the arrows. Conflict when the state of the job
 does not allow the action.
 """
 
@@ -52,7 +52,8 @@ class Act(NamedTuple):
 
 
 def cancel(job: Job, now: datetime, *, force: bool = False) -> Act | None:
-    """Of a running job a request, unless `force`; None when it was asked before."""
+    """Cancel a waiting job. Request it of a running one, unless `force`; None if that was done
+    before."""
     if job.status in t.FINAL:
         raise Conflict(
             _(

@@ -39,12 +39,12 @@ from apps.jobs.services.preference import Found, Preference
 from apps.jobs.services.protection import TypeLimits, lock_states
 from apps.jobs.services.rows import arrow_update
 
-# Of so few jobs, a claim chooses those that no other worker is just taking, among as many more;
-# of more jobs, among so many times as many.
+# A claim of a contested type leaves out the jobs that another worker is just taking. It reads _FEW
+# jobs more than it wants if it wants at most _FEW, else _WIDER times as many.
 _FEW = 4
 _WIDER = 4
 _MAX_READ = 1_000
-# What a held job consists of, in the order of its fields, and what of it is JSON.
+# The columns of a held job in the order of its fields; then those with JSON.
 _PLAIN = (
     *("id", "type", "key", "user_id", "stage", "attempts", "max_attempts", "sequence"),
     *("progress", "trace_id"),
@@ -66,7 +66,7 @@ class Holder(NamedTuple):
 
 
 class Claim:
-    """One try: for whom, of which types, at what instant.
+    """One try to hold jobs: its holder, types and instant.
 
     `found` are the jobs to try, by type and in their order, `held` those that were taken, `full`
     the types at their limit. Within `with claim:` a lock that is lost ends the try (`is_lost`), and
@@ -95,7 +95,7 @@ class Claim:
         self.is_lost = False
         # The jobs that were tried, in their order.
         self._tried: list[int] = []
-        # How many jobs of each type are wanted, and of which types others took some lately.
+        # The number of wanted jobs by type; the types of which other workers took jobs lately.
         self._wanted: dict[str, int] = {}
         self._contested: set[str] = set()
         # The end of the lease and the deadline of each type that was tried.
@@ -212,17 +212,17 @@ class Claim:
         return _wider(self._wanted[name], min(_WIDER, preference.sharers(name)))
 
     def take(self) -> None:
-        """Hold those of the found jobs that no other worker has taken meanwhile."""
+        """Hold the found jobs that no other worker has taken meanwhile."""
         if self.limited() or not self._contested.isdisjoint(self.found):
             self._take_locking()
         else:
             self._take(self.found)
 
     def limited(self, ending: Collection[str] = ()) -> list[str]:
-        """Those of the types whose states are to be locked before their jobs are taken.
+        """The types whose states must be locked before their jobs are taken.
 
-        Of a type with a maximum running and no other limit, what ends in the same transaction
-        (`ending`) makes places that need no lock.
+        A type whose only limit is a maximum running is left out if it was counted a moment ago and
+        jobs of it end in the same transaction (`ending`): the places that they leave need no lock.
         """
         return [
             name
@@ -246,10 +246,9 @@ class Claim:
         states: Mapping[str, TypeState],
         ended: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        """`take` those of the found jobs within a transaction that has locked the states of limited
-        types.
+        """`take` these jobs within a transaction that has locked the `states` of limited types.
 
-        Of a limited type whose state is not locked, as many are held as `ended` in it.
+        Of a limited type whose state is not locked, as many jobs are held as `ended` in it.
         """
         limited = [self.types[n] for n in jobs if n in states and self.types[n].is_limited]
         limits = TypeLimits.of(limited, states, self._now) if limited else None
@@ -265,7 +264,7 @@ class Claim:
             limits.count(job.type for job in self.held)
 
     def _free(self, name: str, jobs: list[int], places: int | None) -> list[int]:
-        """Those of the jobs of the type to hold now, in their order."""
+        """The jobs of the type to hold now, in their order."""
         most = self._wanted[name] if places is None else min(self._wanted[name], places)
         if name not in self._contested or not most:
             return jobs[:most]
@@ -285,14 +284,15 @@ class Claim:
         holds = [self._hold(self.types[name], sorted(jobs[name])) for name in names]
         for sql, values in holds[:-1]:
             execute(sql, values)
-        # What they have changed is read with the last one.
+        # The changed rows are read together with the last UPDATE.
         self.held = self._in_order(execute_and_fetch(*holds[-1], *self._reading()))
         if len(self.held) < len(self._tried):
             counts = Counter(job.type for job in self.held)
             self._look.note_lost(name for name in names if counts[name] < len(jobs[name]))
 
     def _fitting(self, jobs: Mapping[str, list[int]]) -> Mapping[str, list[int]]:
-        """Those of the jobs whose contexts and checkpoints have at most `max_bytes` together."""
+        """The first jobs whose contexts and checkpoints have at most `max_bytes` together; one at
+        least."""
         ids = [number for numbers in jobs.values() for number in numbers]
         if len(ids) * 2 * MAX_BYTES <= self._max_bytes:
             return jobs

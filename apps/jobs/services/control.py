@@ -1,6 +1,6 @@
-"""What operators do to jobs, one by one or many in one transaction.
+"""The actions of operators on jobs, one by one or many in one transaction.
 
-Each takes one arrow of rules/transitions, as services/acts.py decides, by services/move.py.
+Each action takes one arrow of rules/transitions, as services/acts.py decides, by services/move.py.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from apps.journal.services import undo
 from apps.journal.services.edit import require_version
 
 MAX_NAMED = 100
-# What these do is undone by one more action, so nobody has to say why.
+# One more action undoes each of these, so no reason is required.
 HARMLESS = frozenset({"retry", "run_now"})
 
 
@@ -61,7 +61,7 @@ def retry(
     Conflict while a unique twin is open. One in the archive comes back from there.
     """
     now = clock.now()
-    # It may go to the archive after the first look, and somebody else may bring it back.
+    # The job may go to the archive after the first look, and somebody else may bring it back.
     current = _live(job) or restore(job.pk, actor=actor, reason=reason, now=now) or _locked(job)
     if host:
         require_host(host)
@@ -205,8 +205,8 @@ def _require_reason(reason: str) -> None:
 
 
 def _kept(job: Job, act: Act, status: str, now: datetime) -> dict[str, Any]:
-    """What an undo needs; empty for what cannot be undone: a worker has been told, or a result is
-    gone."""
+    """The values that an undo needs; empty when a worker knows of the action or a result is gone,
+    because then nothing can be undone."""
     if job.status in (t.RUNNING, t.SUCCEEDED) or act.arrow == "undo":
         return {}
     told = (act.facts.get("data") or {}).get("before", {})
@@ -228,7 +228,7 @@ def require_host(host: str, *, field: str = "host") -> None:
 
 
 def host_faults(host: str, *, field: str = "host") -> Iterator[FieldError]:
-    """What is wrong with a host that no worker is registered on."""
+    """The fault of a host that no worker is registered on; none for a registered host."""
     registered = Worker.objects.exclude(state=Worker.State.GONE).order_by()
     # MariaDB and MySQL ignore trailing blanks.
     if is_key(host, MAX_HOST) and registered.filter(host=host).exists():

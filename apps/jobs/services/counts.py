@@ -104,7 +104,7 @@ def ready_of(types: Sequence[str]) -> Counter[str]:
 
 
 def types_with_ready(types: Sequence[str]) -> set[str]:
-    """Those of the types that have a ready job."""
+    """The types that have a ready job."""
     return set(_by_type(t.READY, types, 1).elements())
 
 

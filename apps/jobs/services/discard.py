@@ -100,7 +100,7 @@ def _condition(range_: Range, left_out: int) -> str:
 
 
 def _over(rows: Sequence[Ready], types: Mapping[str, TypeSnapshot], now: datetime) -> list[int]:
-    """Those of the jobs that must not run any more."""
+    """The numbers of the jobs that must not run any more."""
     unknown = {row.type for row in rows} - types.keys()
     # They may have been made since the others were read.
     made = type_snapshots(unknown) if unknown else {}

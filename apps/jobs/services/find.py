@@ -41,10 +41,10 @@ def find_job(number: int, *, bounds: Bounds = EVERYTHING) -> AnyJob:
 def find_each(
     numbers: Collection[int], *, bounds: Bounds = EVERYTHING, only: Sequence[str] = ()
 ) -> dict[int, AnyJob]:
-    """Those of the jobs that there are, by number; `only` names the columns to read.
+    """The jobs that exist, by number; `only` names the columns to read.
 
-    The first table is asked again at the end: a job goes to the archive, or comes back by a retry,
-    maybe between the first two looks. The way there and back takes longer than an hour.
+    The first table is read again at the end: a job may go to the archive, or come back by a retry,
+    between the first two reads. The way there and back takes longer than an hour.
     """
     found: dict[int, AnyJob] = {}
     missing = {number for number in numbers if 0 < number < 2**63}

@@ -32,7 +32,7 @@ MAX_ENDS = 20
 
 
 def refusals(reports: Sequence[Outcome], caller: Caller) -> dict[int, PlatformError]:
-    """Those of the reports whose follow-ups cannot be made, by job, and why."""
+    """The reasons why follow-ups of these reports cannot be made, by job; none for good reports."""
     found: dict[int, PlatformError] = {}
     depths = _depths([each.id for each in reports])
     fit = []
@@ -54,7 +54,7 @@ def refusals(reports: Sequence[Outcome], caller: Caller) -> dict[int, PlatformEr
 
 
 def _general_fault(report: Outcome, depth: int) -> PlatformError | None:
-    """What is wrong with all of them together, or with one that is too large."""
+    """The fault of the follow-ups of a report as a whole, or of one that is too large."""
     if report.end != END_SUCCEEDED:
         return Invalid(_("Only a job that has succeeded submits others with its end."))
     if len(report.submit) > MAX_FOLLOW_UPS:

@@ -57,17 +57,17 @@ def claims(
     columns: Mapping[str, str] = MappingProxyType({}),
     max_bytes: int = 0,
 ) -> Iterator[Claim]:
-    """Tries to hold at most `limit` jobs of these types, each with the jobs that it has `found`.
-    The caller takes them `with` the claim; another one follows unless that has `held` some.
+    """Find at most `limit` jobs of these types to hold, and yield a claim with the jobs `found`.
+    The caller takes them `with` the claim; the next claim follows only if this one `held` nothing.
 
-    Types share the limit by weight; of each at most its `batch_limit`, or what `batch` says. Jobs
-    of the shards that the worker prefers come first, then others. The caller raises `rotation` by
-    one with each hold: it says which type gets the remainder and comes first. A caller that makes
-    the `new_token` itself can release jobs that were held without an answer.
+    The types share the limit by weight; each gets at most its `batch_limit`, or the number in
+    `batch`. Jobs of the shards that the worker prefers come first. `rotation` chooses the type that
+    comes first and gets the remainder; the caller raises it by one with each hold. A caller that
+    passes a `new_token` of its own as `token` can release the jobs of a hold whose answer is lost.
 
-    `new` is the number of a just submitted job of the only type. It is tried first, without
-    reading what else is due: that is fastest. A worker loop keeps its `look`. `columns` and
-    `max_bytes` are as of Claim.
+    `new` is the number of a job that was just submitted, of the only type. It is tried first,
+    without a read of other due jobs: that is fastest. A worker loop keeps its `look`. `columns` and
+    `max_bytes` are those of Claim.
     """
     token, look = token or new_token(), look or Look()
     if new and len(types) == 1 and (type_ := _type_without_limits(next(iter(types)), holder)):
@@ -78,7 +78,7 @@ def claims(
             return
     promoted = _promote_now_and_then()
     tries = discarded = 0
-    # Types at their limit, with the version that says so.
+    # The types at their limit, each with the version that set the limit.
     full: dict[str, int] = {}
     while tries < MAX_TRIES and discarded < MAX_DISCARDED:
         now = clock.now()
@@ -100,7 +100,7 @@ def claims(
         if claim.held:
             return
         discarded += claim.discarded
-        # The next look is without them: each is met once, so they use up no try.
+        # The next look leaves these types out: each type is met once, so they use up no try.
         full |= {name: served[name].version for name in claim.full}
         if claim.full or claim.discarded or claim.is_lost:
             continue
@@ -164,7 +164,7 @@ def _promote() -> int:
 
 
 def due_types(types: Collection[str]) -> set[str]:
-    """Those of the types that have a ready job and are not paused."""
+    """The types that have a ready job and are not paused."""
     now = clock.now()
     active = [n for n, type_ in type_snapshots(types).items() if not type_.is_paused(now)]
     return types_with_work(active)

@@ -135,7 +135,7 @@ def _waiting() -> str:
 
 
 def _that_fit(locked: Iterable[tuple[int, int | None]]) -> dict[int, int]:
-    """Those of the locked rows whose contexts fit into memory well together, with their sizes."""
+    """The first locked rows whose contexts fit into memory well together, with their sizes."""
     sizes: dict[int, int] = {}
     total = 0
     for number, size in locked:
@@ -203,7 +203,7 @@ def _too_large(size: int) -> PlatformError:
 
 
 def _as_columns(faults: Iterable[FieldError]) -> list[FieldError]:
-    """What is wrong with a submission, by the columns of the table."""
+    """The faults of a submission, named by the columns of the table."""
     return [FieldError(_COLUMNS.get(e.field, e.field), e.code, e.message) for e in faults]
 
 

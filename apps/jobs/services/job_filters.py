@@ -1,4 +1,4 @@
-"""Which jobs are meant: what lists, REST and bulk runs can narrow them by."""
+"""The filters of jobs that lists, REST and bulk runs share."""
 
 from __future__ import annotations
 

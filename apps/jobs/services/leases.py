@@ -31,7 +31,7 @@ NOTHING: Any = object()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sign:
-    """What a worker says of a job that it holds: that it is alive, and what it has done so far.
+    """A heartbeat of a worker for one job that it holds, with the work done so far.
 
     `checkpoint` is any JSON; `sequence` grows with every checkpoint of a stage, and counts on by
     itself if it is None. `progress` is 0 to 100. `log` is what the attempt has logged meanwhile.

@@ -1,4 +1,4 @@
-"""What a worker loop saw a moment ago, and need not ask for again."""
+"""The facts that a worker loop read a moment ago, and need not read again."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ from apps.jobs.models import Job
 from apps.jobs.rules.transitions import READY
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 
-# How often a busy worker asks which of its types have work: at least and at most. It takes long of
-# many types, or on a busy machine; no more than a tenth of the time goes into it.
+# The shortest and longest pause between two looks of a busy worker at which of its types have work.
+# A look takes long with many types, or on a busy machine; at most a tenth of the time goes into it.
 LOOK_SECONDS = (0.05, 1.0)
 _LOOK_PAUSE = 10
-# How often it counts the running jobs of a type, though it only fills the places it made free.
+# How often a worker counts the running jobs of a type while it only fills places that it freed.
 COUNT_SECONDS = 1.0
-# How long it takes more care to find jobs that no other worker is just taking.
+# How long a worker that lost jobs to others looks for jobs that no other is just taking.
 CONTESTED_SECONDS = 5.0
 
 
 class Look:
-    """Which types of one worker loop had ready jobs a moment ago.
+    """The types of one worker loop that had ready jobs a moment ago.
 
-    To ask for each of some hundred types takes longer than to hold and settle a job, so those that
-    had none are asked for at intervals, or when the others have none either. So it is with places
-    of types with a maximum running: a place that the loop itself makes free it may fill uncounted.
+    A look at each of some hundred types takes longer than to hold and settle a job. So types
+    without ready jobs are looked at only at intervals, or when no other type has one. Places of
+    types with a maximum running are kept, too: the loop may fill a place that it has freed itself
+    without a count.
     """
 
     def __init__(self) -> None:
@@ -33,15 +34,15 @@ class Look:
         self._until = 0.0
         self._counted: dict[str, tuple[int, float]] = {}
         self._contested: dict[str, float] = {}
-        # How often others were faster.
+        # How often other workers were faster.
         self.losses = 0
 
     def lately(self, names: Collection[str]) -> set[str]:
-        """Those of the types that had a ready job; empty when it is time to look again."""
+        """The types that had a ready job; empty when it is time to look again."""
         return self._found.intersection(names) if time.monotonic() < self._until else set()
 
     def types_with_work(self, names: Collection[str], hosts: Sequence[str]) -> set[str]:
-        """Those of the types that have a ready job for these hosts."""
+        """The types that have a ready job for these hosts."""
         began = time.monotonic()
         self._found = types_with_work(names, hosts)
         now = time.monotonic()

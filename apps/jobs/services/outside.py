@@ -43,7 +43,7 @@ HELD_TIMES = frozenset(
     name for name in HELD if isinstance(Job._meta.get_field(name), DateTimeField)
 )
 _TYPE = HELD.index("type")
-# Contexts and checkpoints of one answer.
+# The largest size of the contexts and checkpoints of one answer, in bytes.
 MAX_BYTES = 6 * 1024 * 1024
 # All idle workers together ask this often in a second, and at most twice as often while something
 # is about to be due; one of them waits so long at least and at most, give or take a quarter.
@@ -59,10 +59,10 @@ _LEAVE_TIME = timedelta(seconds=10)
 
 @dataclass(frozen=True, kw_only=True)
 class Wish:
-    """What a worker asks for. `said` is all of the request that `request_id` names.
+    """A worker's request for jobs. `said` is the whole request that `request_id` names.
 
-    `lease` is how long it wants to be believed without a heartbeat, `version` what is known of its
-    program.
+    `lease` is how long the worker wants to count as alive without a heartbeat, `version` is the
+    known version of its program.
     """
 
     types: Sequence[str]
@@ -75,10 +75,10 @@ class Wish:
 
 
 class Given(NamedTuple):
-    """What a hold over HTTP returns: the jobs that run under its token, as rows of HELD.
+    """The answer to a hold over HTTP: the jobs that run under its token, as rows of HELD.
 
-    `unknown` are the types that the caller may not hold, and pools. After `retry_after` seconds it
-    may ask again.
+    `unknown` are the types that the caller may not hold, and pools. The caller may ask again after
+    `retry_after` seconds.
     """
 
     rows: Sequence[tuple[Any, ...]]
@@ -115,10 +115,10 @@ def settle_and_hold(
 
 
 def _known(caller: Caller, wish: Wish) -> list[str]:
-    """Those of the types that there are and that the caller may use.
+    """The types that exist and that the caller may use.
 
-    A pool is none of them: its jobs are keys, which `assign` hands to buckets. Nor are the types
-    that only code submits jobs of, which run in-house only.
+    Pools are left out: their jobs are keys, which `assign` hands to buckets. So are types whose
+    jobs only code submits: they run in-house only.
     """
     types = type_snapshots()
     if any(name not in types for name in wish.types):
@@ -149,7 +149,7 @@ class _Hold:
         self._presence = register.touch(
             client=caller.client, name=worker, host=wish.host, types=known, version=wish.version
         )
-        # Without a promise, nothing but the deadline of the attempt can end it.
+        # Without promised heartbeats, nothing but the deadline of the attempt can end it.
         unpromised = None if self._presence.promises_beats else _NO_BEATS
         self._holder = Holder(worker, wish.host, caller.client, wish.lease or unpromised)
         self._request = Request(caller.client, wish.request_id, wish.said)
@@ -199,7 +199,7 @@ class _Hold:
         return Given([tuple(job.row) for job in jobs], self._unknown, round(wait, 3))
 
     def _again(self, earlier: Remembered | None) -> Given:
-        """What a repeated request gets; nothing for a worker that is to take nothing."""
+        """The answer to a repeated request; empty for a worker that must take nothing."""
         if earlier is None:
             return self._given([])
         # The key may have been bound to fewer types meanwhile.
@@ -222,8 +222,8 @@ def leave(caller: Caller, name: str) -> int:
 
 @lru_cache(maxsize=1_000)
 def _look(types: frozenset[str], host: str) -> tuple[Look, count[int]]:
-    """What this process saw a moment ago for workers that ask for these types, and whose turn it
-    is among the types."""
+    """The recent look of this process for workers that ask for these types, and their rotation
+    among the types."""
     return Look(), count(random.randrange(1_000))  # noqa: S311
 
 
@@ -237,7 +237,7 @@ def retry_after() -> float:
     now = clock.now()
     poll, due = _poll.get("", lambda: (_pause(now), _next_due()))
     if due is not None and (left := (due - now).total_seconds()) < poll:
-        # One after the other from then on: the job is one, and any of them may have its type.
+        # From then on workers ask one after the other: it is one job, and any may have its type.
         return max(0.0, left) + random.uniform(0.0, poll)  # noqa: S311
     return poll * random.uniform(1 - _SPREAD, 1 + _SPREAD)  # noqa: S311
 
@@ -270,9 +270,9 @@ def _held_columns() -> dict[str, str]:
 
 
 def running(ids: Collection[int], token: str) -> list[tuple[Any, ...]]:
-    """Those of the jobs that run under the token, in the given order, as rows of HELD.
+    """The jobs that run under the token, in the given order, as rows of HELD.
 
-    As the driver gives them: the ORM takes ten times as long.
+    The rows are as the driver reads them: the ORM takes ten times as long.
     """
     columns = ", ".join(_held_columns().values())
     rows = fetch(

@@ -112,7 +112,7 @@ def _renew(pool: TypeSnapshot, owner: Owner, limit: int) -> list[Item]:
 
 
 def _kept(bucket: LockedBucket, limit: int) -> list[Item]:
-    """What stays in the bucket, renewed."""
+    """Release the surplus of the bucket and renew the rest; returns the rest."""
     if surplus := bucket.in_order()[limit:]:
         _end(bucket, [each.key for each in surplus], t.END_RELEASED)
     items = bucket.renewed()

@@ -24,16 +24,16 @@ from apps.jobs.services.rows import read_jobs
 
 # How exactly the bucket knows its last call.
 _SEEN_WITHIN = timedelta(minutes=1)
-# Longer than any lease; what is renewed otherwise is looked for.
+# Longer than any lease; keys that are renewed in other ways are looked for.
 KEPT = timedelta(days=1)
 MAX_REMOVED = 500
-# Of each key the newest jobs are looked at for an earlier end.
+# How many of the newest jobs of each key are looked at for an earlier end.
 _NEWEST = 3
 _CODE_LOST, _CODE_CONFLICT, _CODE_UNKNOWN = "lease_lost", "conflict", "not_found"
 
 
 class Owner(NamedTuple):
-    """Whose bucket it is: the API key with the name of the worker."""
+    """The owner of a bucket: the API key with the name of the worker."""
 
     caller: Caller
     worker: str
@@ -104,11 +104,11 @@ class LockedBucket:
                 self.held[job.key] = job
 
     def ready(self, candidates: Sequence[int]) -> list[int]:
-        """Those of the candidates that nobody holds, in their order."""
+        """The candidates that nobody holds, in their order."""
         return [number for number in candidates if number in self._free]
 
     def add(self, jobs: Iterable[HeldJob]) -> None:
-        """What has just been held."""
+        """Add jobs that have just been held."""
         for job in jobs:
             self.held[job.key] = self._free[job.id]._replace(lease_token=job.token)
 
@@ -160,7 +160,7 @@ def glance(pool: str, owner: Owner) -> int:
 
 
 def _running(bucket: Bucket) -> list[int]:
-    """Those of its jobs that the worker holds."""
+    """The jobs of the bucket that its worker holds."""
     if not bucket.job_ids:
         return []
     rows = fetch(

@@ -48,8 +48,8 @@ _PLACE = re.compile(r"jobs\[(\d+)\]\.")
 
 @dataclass(kw_only=True)
 class Rebuilt:
-    """What one call has changed. Of the named keys, `added` are new, `moved` wait with another
-    score, `unchanged` wait as before, `held` are held by workers; `withdrawn` ones were not named.
+    """The changes of one call. Of the named keys, `added` are new, `moved` wait with another score,
+    `unchanged` wait as before, `held` are held by workers; `withdrawn` keys were not named.
 
     `more`: the call ran out of time; repeat it.
     """
@@ -127,7 +127,7 @@ def _add(
     done = Rebuilt(added=len(fresh))
     moved: dict[int, dict[str, Any]] = {}
     stamped: dict[int, dict[str, Any]] = {}
-    # What the present rebuild names is wanted again.
+    # Keys that the present rebuild names are wanted again.
     named = {"trace_id": epoch.stamp, "cancel_requested": False}
     for job in read_jobs(_Open, twins.values(), exclusive_lock()).values():
         if job.status not in t.OPEN:
@@ -307,7 +307,7 @@ def _unnamed(pool: str, stamp: str) -> list[int]:
 
 # --- beforehand -----------------------------------------------------------------------------------
 def foresee(*, pool: TypeSnapshot, items: Mapping[str, Score]) -> Rebuilt:
-    """What making these keys the whole pool would change at this moment."""
+    """The changes that a rebuild of the pool with these keys would make at this moment."""
     key = connection.ops.quote_name("key")
     jobs = f"{table(Job)}{force_index('job_claim')}"
     rows = fetch_each(

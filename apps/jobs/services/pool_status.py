@@ -1,4 +1,4 @@
-"""What is in a pool: how many keys wait, and who holds how many."""
+"""The contents of a pool: how many keys wait, and who holds how many."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Which of the jobs that it found a worker takes first: those of its own shards.
+"""The preference of a worker among the jobs that it found: those of its own shards come first.
 
-So workers beside each other seldom try for the same rows. It is no right: what is left it takes in
-order, and every fourth look at a type is plain, so the first job in line is passed over in at most
-three looks, whoever prefers it.
+So workers beside each other seldom try for the same rows. A preference is no right: the worker
+takes the remaining jobs in order, and every fourth look at a type is plain. So the first job in
+line is passed over in at most three looks, whichever worker prefers it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from apps.jobs.rules.slices import Slices, member_key
 from apps.jobs.services.slices import slice_map
 
 PLAIN_EVERY = 4
-# How many looks of this process at each type chose own jobs or could have. The rotation of a hold
-# would not do: with one slot, it decides which type is looked at, and some would never be plain.
+# The number of looks of this process at each type that preferred own jobs or could have. The
+# rotation of a hold would not do as a count: with one slot, it decides which type is looked at, and
+# looks at some types would never be plain.
 looks: defaultdict[str, Iterator[int]] = defaultdict(lambda: count(1))
 
 
@@ -30,10 +31,10 @@ class Found(NamedTuple):
 
 
 class Preference:
-    """Of one look at some types: which of the jobs to take first."""
+    """The jobs to take first, for one look at some types."""
 
     def __init__(self, client: str, name: str, sliced: Iterable[str]) -> None:
-        """Of the types in `sliced`, some jobs are preferred."""
+        """Prefer some jobs of the types in `sliced`, and none of others."""
         self._member = member_key(client, name)
         self._slices = self._of_the_look(sliced)
 

@@ -25,20 +25,20 @@ KEPT = timedelta(days=7)
 MAX_REMOVED = 500
 # How often a registered worker sends a heartbeat.
 BEAT_SECONDS = 5.0
-# How long what is known of a worker over HTTP holds, and how many are remembered.
+# How long the known state of a worker over HTTP is kept, and for how many workers.
 TOUCH_SECONDS = 5.0
 MAX_SEEN = 10_000
-# One that promises no heartbeats is forgotten when it has not called for so long.
+# A worker that promises no heartbeats is forgotten when it has not called for so long.
 _UNHEARD = timedelta(hours=1)
 _PLAIN: dict[str, Any] = {
     **{"node": "", "machine": "", "pid": 0, "capacity": 1, "running": 0},
 }
-# Why a worker counts as lost.
+# The states of workers that have not left.
 LIVING = (Worker.State.ACTIVE, Worker.State.DRAINING)
 
 
 class WorkerKey(NamedTuple):
-    """What names a worker: its API key, "" in-house, and its own name."""
+    """The key of a worker: its API key, "" in-house, and its own name."""
 
     client: str
     name: str
@@ -80,7 +80,7 @@ def register(
         "drains": {},
         "running": 0,
         "promises_beats": True,
-        # Only workers over HTTP have one of their own.
+        # Only workers over HTTP have a version of their own.
         "version": version,
         "started_at": now,
         "last_heartbeat_at": now,
@@ -123,16 +123,16 @@ def beat(
 
 
 class Presence(NamedTuple):
-    """What is known of a worker over HTTP that has just called."""
+    """The state of a worker over HTTP that has just called."""
 
     is_quiet: bool
     promises_beats: bool
-    # Without one it is given nothing new; what it reports of earlier jobs counts.
+    # A worker without a place gets no new jobs; its reports of earlier jobs count.
     has_place: bool = True
 
 
-# What was seen of workers over HTTP: until when it holds on the monotonic clock, the types that
-# the row lists, and the answer.
+# The latest calls of workers over HTTP: until when an entry is valid on the monotonic clock, the
+# types that the row lists, and the answer.
 _seen: dict[WorkerKey, tuple[float, frozenset[str], Presence]] = {}
 
 
@@ -144,14 +144,14 @@ def touch(
     types: Collection[str] | None = None,
     version: str = "",
 ) -> Presence:
-    """Note that a worker over HTTP is there, at most once in TOUCH_SECONDS; it may be unknown.
+    """Note a call of a worker over HTTP, registered or not, at most once in TOUCH_SECONDS.
 
-    `types` are those that it asks for, None when it asks for nothing. One that has registered
-    serves them besides those that it has named: its pools, which it does not name. So does one that
-    can ask for one type at a time only: `version` says of what kind it is. Any other serves the
-    types of its latest hold, and the pools that it took keys of.
+    `types` are the types that the worker asks for, None when it asks for none. A registered worker
+    serves them beside the types that it registered, which name no pools. A worker with a `version`,
+    the kind of program that asks for one type at a time, serves them beside its earlier ones. Any
+    other serves the types of its latest hold, and the pools that it took keys of.
 
-    It is not noted, and has no place, when it is new and its client has JOB_WORKERS_PER_KEY others.
+    A new worker is not noted and has no place if its client has JOB_WORKERS_PER_KEY others.
     """
     key = WorkerKey(client, name)
     asked = None if types is None else frozenset(types)
@@ -187,9 +187,9 @@ def forget_seen() -> None:
 def _touch(
     key: WorkerKey, host: str, asked: frozenset[str] | None, version: str
 ) -> tuple[Presence, frozenset[str]]:
-    """What is known of the worker now, and the types that its row lists."""
+    """The state of the worker now, and the types that its row lists."""
     now = clock.now()
-    # Most of what an idle worker costs; the ORM takes four times as long.
+    # This read is most of the cost of an idle worker; the ORM takes four times as long.
     rows = fetch(
         "SELECT state, host, types, version, is_quiet, promises_beats, last_heartbeat_at "
         f"FROM {table(Worker)} WHERE client = %s AND name = %s",
@@ -216,7 +216,7 @@ def _touch(
     if state == Worker.State.GONE:
         changes |= {"state": Worker.State.ACTIVE, "last_heartbeat_at": now}
     if not promises_beats:
-        # One that has registered has said these itself.
+        # A registered worker has given these values itself.
         changes |= {"host": host} if host not in ("", known_host) else {}
         changes |= {"version": version} if version not in ("", known_version) else {}
     if listed != known:

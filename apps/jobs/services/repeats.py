@@ -100,7 +100,7 @@ class Earlier(NamedTuple):
 
 
 def earlier_reports(ids: Collection[int]) -> dict[int, list[Earlier]]:
-    """What was reported of each job, and its losses."""
+    """The earlier reports of each job, and its losses."""
     found: dict[int, list[Earlier]] = {number: [] for number in ids}
     if not found:
         return found
@@ -139,7 +139,7 @@ def late_answer(
         # The entry of its end is no longer kept.
         return job.status if job.last_end == report.end else _contradicted(job.last_end), False
     stale = [each for each in earlier if each.event == STALE]
-    # A job has as many tokens as holds; what claims another says nothing of it.
+    # A job has as many tokens as holds; a report under another token says nothing about it.
     return LeaseLost(), not same and len(stale) < job.holds
 
 

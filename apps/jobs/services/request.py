@@ -24,7 +24,7 @@ REPEATABLE = timedelta(days=1)
 
 
 class Remembered(NamedTuple):
-    """What an earlier request was given: the token of a hold with the jobs that may still run under
+    """The answer to an earlier request: the token of a hold with the jobs that may still run under
     it, or the answer to a submission."""
 
     body_key: str
@@ -42,9 +42,9 @@ class Remembered(NamedTuple):
 
 
 class Request:
-    """What one request of a client was given. `request_id` "" is never repeated.
+    """A request of a client that may be repeated; one with `request_id` "" never is.
 
-    `said` is what it asks for: another request with the same id is refused.
+    `said` is its content: another request with the same id is refused.
     """
 
     def __init__(
@@ -58,10 +58,10 @@ class Request:
         self._is_over = False
 
     def earlier(self) -> Remembered | None:
-        """What an earlier request with this id was given; None when it was the first, or its time
-        is over, as that of all leases of a hold.
+        """The answer to an earlier request with this id; None when there was none, or its time is
+        over, as that of all leases of a hold.
 
-        ReplayConflict when that request asked for something else.
+        ReplayConflict when the earlier request had another content.
         """
         if not self._request_id:
             return None

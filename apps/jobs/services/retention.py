@@ -21,16 +21,16 @@ SWEEP = "jobs.forget"
 # Rows that are read at once, and that one transaction removes at most.
 READ = 5_000
 CHUNK = 500
-# How often archived jobs are looked at again that were not yet to go when their turn came.
+# After this time archived jobs that could not go yet are looked at again.
 AGAIN_AFTER = timedelta(days=1)
 FORGOTTEN = "purged"
 
 
 class Horizons:
-    """Before which instant an end is forgotten, by type; None for never."""
+    """The instants, by type, before which ended jobs are forgotten; None for never."""
 
     def __init__(self, now: datetime, *, lag: timedelta = timedelta()) -> None:
-        """With a `lag` those without an own time count as over so much later."""
+        """With a `lag`, jobs of types without a time of their own are forgotten so much later."""
         self._usual = rules.horizon(now - lag, retention=conf.JOB_RETENTION)
         own = JobType.objects.exclude(retention_days=None).values_list("name", "retention_days")
         self._own: Mapping[str, datetime | None] = {
@@ -44,7 +44,8 @@ class Horizons:
 
     @property
     def latest(self) -> datetime | None:
-        """What ended after this is kept, whatever its type; None when all is."""
+        """The earliest instant after which every ended job is kept, whatever its type; None when
+        all are."""
         known = [each for each in (self._usual, *self._own.values()) if each is not None]
         return max(known, default=None)
 
@@ -62,7 +63,7 @@ def forget(*, until: datetime, lag: timedelta = timedelta()) -> int:
 
 
 def _take_chunk(horizons: Horizons, latest: datetime, after: int) -> Chunk:
-    # Ids hold the time of creation; what began later has not ended earlier.
+    # Ids hold the time of creation; a job that began later has not ended earlier.
     rows = fetch(
         f"SELECT id, type, finished_at, part_of FROM {table(ArchivedJob)} "
         "WHERE id > %s AND id < %s "

@@ -18,8 +18,8 @@ RowT = TypeVar("RowT", bound=tuple[Any, ...])
 
 
 def read_jobs(shape: type[RowT], ids: Iterable[int], lock: str = "") -> dict[int, RowT]:
-    """Those of the jobs that there are, by id and in that order: times as instants, JSON as text.
-    The first column of the shape is the id; `lock` is SQL."""
+    """The jobs that exist, by id and in that order: times as instants, JSON as text. The first
+    column of the shape is the id; `lock` is SQL."""
     wanted = sorted(set(ids))
     if not wanted:
         return {}

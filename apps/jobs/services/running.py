@@ -1,4 +1,4 @@
-"""What workers run now; reads running jobs only, which are few."""
+"""The jobs that workers run now; reads running jobs only, which are few."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ from apps.jobs.services.type_snapshots import type_snapshots
 from apps.journal import services as journal
 from apps.journal.models import JournalEntry, Source
 
-# Ends that say nothing of what the handler depends on.
+# Ends that say nothing about the systems that the handler depends on.
 _UNJUDGED = frozenset({t.END_RELEASED, *rules.PUT_OFF, t.END_CANCELLED, t.END_LOST})
 
 
@@ -111,7 +111,7 @@ def settle_locked(
         first[each.id] = each
         job = jobs.get(each.id)
         if each.id in archived and caller.holds(*archived[each.id]):
-            # What was reported of it is answered no more.
+            # Its earlier reports are no longer repeated as answers.
             answers[each.id] = LeaseLost()
         elif job is None or job.type not in types or not caller.may_use(job.type):
             answers[each.id] = not_held(each.id)
@@ -152,7 +152,7 @@ def _is_running_under(token: str, job: LockedJob) -> bool:
 def _as_counted(
     ends: Sequence[tuple[LockedJob, Outcome]], now: datetime
 ) -> Sequence[tuple[LockedJob, Outcome]]:
-    """The ends, where a job that is put off without any change again and again has failed."""
+    """The ends; a job that is put off without any change too many times in a row has failed."""
     put_off = [each.id for _, each in ends if each.end in rules.PUT_OFF]
     if not put_off:
         return ends
@@ -166,7 +166,7 @@ def _as_counted(
             each, now, stage=job.stage, context=rows[job.id][0], checkpoint=rows[job.id][1]
         )
     }
-    # One that was put off for the first time has no entry of the kind before this.
+    # A job that is put off for the first time has no such entry before this one.
     again = [job.id for job, each in ends if job.id in idle and job.last_end == each.end]
     before = _in_a_row({number: idle[number] for number in again}) if again else {}
     return [
@@ -295,7 +295,7 @@ def end_attempts(
 
 
 def _facts(job: LockedJob, outcome: Outcome, after: Next) -> dict[str, Any]:
-    """What the journal keeps of the end of an attempt beside `attempt_facts`."""
+    """The facts of the end of an attempt that the journal keeps beside `attempt_facts`."""
     is_loss = outcome.end in rules.LOSSES
     key = "" if is_loss else report_key(outcome)
     run_at = None if after.is_final else after.run_at
@@ -310,7 +310,7 @@ def _facts(job: LockedJob, outcome: Outcome, after: Next) -> dict[str, Any]:
         data = {**data, "detail": outcome.detail}
     return {
         "reason": rules.LOSSES[outcome.end] if is_loss else after.why or outcome.reason,
-        # What the platform itself found is a reason.
+        # An error that the platform itself found is stored as the reason.
         "error": "" if is_loss else outcome.error_text,
         "error_key": journal.error_key(outcome.named_error),
         "data": data,

@@ -1,4 +1,4 @@
-"""What an edit of a job type would change for the jobs that wait and run."""
+"""The effect of an edit of a job type on the jobs that wait and run."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ MAX_READ = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIf:
-    """Of the first MAX_READ ready jobs: how many are `expired` after the edit and not before, and
-    how many more are `late`, which means that the rate lets them start only after
+    """The effect of an edit: how many of the first MAX_READ ready jobs are `expired` after it and
+    not before, and how many more are `late`: the rate lets them start only after
     JOB_STARVATION_SECONDS. `above` running jobs are more than may run then; `longer` ones have run
     longer than a try may then, and keep the deadline they have."""
 

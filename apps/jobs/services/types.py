@@ -51,7 +51,7 @@ def find(name: str, bound: Collection[str] | None = None) -> JobType:
 
 
 def names_among(names: Collection[str]) -> list[str]:
-    """Those of the names that a type has."""
+    """The given names that belong to a type."""
     return list(JobType.objects.filter(name__in=names).values_list("name", flat=True))
 
 
