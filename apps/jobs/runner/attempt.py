@@ -85,7 +85,7 @@ def _called(handler: Handler | None, job: HeldJob, is_stopping: Callable[[], boo
 
 
 def _call(handler: Handler, job: HeldJob, is_stopping: Callable[[], bool]) -> Any:
-    """What the handler returns."""
+    """The return value of the handler, called with the context of the job."""
     if handler.is_long:
         context = Context(
             job,

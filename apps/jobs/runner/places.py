@@ -33,8 +33,9 @@ class Places:
 
     @contextmanager
     def among(self, types: Types, most: int | None) -> Iterator[Types]:
-        """Those of the types that may be held now. With a slow one of others among them a place is
-        kept until the end, of which there are `most`; None: as many as there are drains."""
+        """The types whose jobs may be held now. If a slow type that is not the platform's is among
+        them, one of `most` places is kept until the end; None stands for as many places as there
+        are drains."""
         self.are_taken = False
         if most is None or len(of_platform(types)) == len(types):
             yield types

@@ -334,7 +334,7 @@ def types_with_handler() -> dict[str, TypeSnapshot]:
 
 
 def dead_here(workers: Collection[Worker]) -> list[register.WorkerKey]:
-    """Those of the workers whose process on this machine has ended."""
+    """The keys of the workers whose process on this machine has ended."""
     here = machine()
     return [
         register.WorkerKey(worker.client, worker.name)

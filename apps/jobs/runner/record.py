@@ -131,7 +131,7 @@ class Record:
 
 
 def read_all() -> Records:
-    """What all records of this machine say, of processes alive and dead."""
+    """The contents of all records of this machine, of processes alive and dead."""
     found: Records = {}
     for file in _files():
         with _opened(file) as opened:

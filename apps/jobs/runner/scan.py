@@ -1,4 +1,4 @@
-"""What each second brings: due jobs become ready, rows of the inbox become jobs, and drains start:
+"""The scan of each second: due jobs become ready, rows of the inbox become jobs, and drains start:
 one per free slot in lanes with due jobs, else one per lane, which waits."""
 
 from __future__ import annotations
