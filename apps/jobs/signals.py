@@ -1,10 +1,9 @@
-"""What other apps may listen to.
+"""The signals of jobs that other apps may listen to.
 
 from apps.jobs.signals import job_ended
 
 @receiver(job_ended)
-def count(sender, number, type, status, **_): ...
-"""
+def count(sender, number, type, status, **_): ..."""
 
 from django.dispatch import Signal
 

@@ -194,7 +194,7 @@ def _checked(headers: Any) -> dict[str, str]:
 
 
 def _said(error: Exception) -> str:
-    """What the system or the library says of it."""
+    """The text of the system or the library for the error."""
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 

@@ -242,7 +242,7 @@ def _problem(entry: Handler, arguments: int) -> str:
 
 
 def _faults(given: Mapping[str, Any]) -> Iterator[FieldError]:
-    """What is wrong with settings beside which all others are the usual ones."""
+    """The faults of settings beside which all others have their default values."""
     usual = JobType()
     settings = {name: getattr(usual, name) for name in type_settings.SETTINGS}
     return type_settings.faults({**settings, **given}, changed=frozenset(given))

@@ -1,4 +1,4 @@
-"""Which jobs a caller or a person may reach."""
+"""The bounds within which a caller or a person may reach jobs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Bounds:
 
     @classmethod
     def of_key(cls, key: Client) -> Bounds:
-        """What an API key may reach."""
+        """The jobs that an API key may reach."""
         return cls(
             types=key.job_types or None, users=Users(key.executors) if key.executors else None
         )
@@ -35,7 +35,7 @@ class Bounds:
         return self.types is None and self.users is None
 
     def condition(self) -> Q:
-        """That a job is within them."""
+        """The condition for jobs within the bounds."""
         condition = Q()
         if self.types is not None:
             condition &= Q(type__in=self.types)

@@ -1,4 +1,4 @@
-"""What a client over HTTP was given for a request that it may repeat."""
+"""The answers to requests of clients over HTTP that may be repeated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changes with every hold of a limited type: its tokens and its breaker."""
+"""The state of a limited type that changes with every hold: its tokens and its breaker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which addresses of other machines a job may connect to."""
+"""The addresses of other machines that a job may connect to."""
 
 from __future__ import annotations
 

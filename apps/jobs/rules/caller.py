@@ -1,4 +1,4 @@
-"""Who asks: a program behind an API key, or the platform's own worker."""
+"""The caller of a service: a program behind an API key, or the platform's own worker."""
 
 from __future__ import annotations
 

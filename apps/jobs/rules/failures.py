@@ -1,6 +1,6 @@
-"""What the platform itself says of attempts that failed.
+"""The platform's own texts for attempts that failed.
 
-The text is stored with the job, in English. Pages find its template here, and show it in their
+A text is stored with the job, in English. Pages find its template here, and show it in their
 language.
 """
 

@@ -153,7 +153,7 @@ class Outcome:
 
     @property
     def error_text(self) -> str:
-        """What went wrong, "" when nothing did."""
+        """The error of the attempt, "" when there is none."""
         if self.end in LOSSES:
             return LOSSES[self.end]
         if self.end == t.END_FAILED:
@@ -168,12 +168,13 @@ class Outcome:
 
     @property
     def named_error(self) -> str:
-        """What its group is made from: the line that names the error, else its text."""
+        """The text that decides the group of the error: the line that names it, else its whole
+        text."""
         return self.summary or self.error_text
 
 
 class Seen(NamedTuple):
-    """What a record of this machine says of a job that has started.
+    """The entry of a job that has started in a record of this machine.
 
     `outcome` is None while its handler ran, or when the outcome was too large to be kept.
     """
@@ -313,10 +314,10 @@ def changes_of(
 
 
 def found_outcome(job: LockedJob, end: str, records: Records) -> Outcome:
-    """How the attempt of a lost worker ended: `end`, one of LOSSES, unless a record knows better.
+    """The outcome of a lost worker's attempt: `end`, one of LOSSES, unless a record has another.
 
-    Only a job whose handler was running is lost. One that had ended keeps its outcome; one that
-    had not started is released, so that nobody pays for what another job did to its process.
+    Only a job whose handler was running is lost. A job that had ended keeps its outcome; a job that
+    had not started is released, so that it does not pay for the crash of another.
     """
     lost = Outcome(id=job.id, token=job.lease_token, end=end)
     if job.lease_token not in records:

@@ -20,5 +20,5 @@ def tokens_at(
 
 
 def capacity(per_minute: int) -> float:
-    """What the bucket holds: six seconds' worth, but one token at least; none at a rate of 0."""
+    """The tokens of a full bucket: six seconds' worth, but one at least; none at a rate of 0."""
     return max(1.0, per_minute * BURST_SECONDS / 60) if per_minute > 0 else 0.0

@@ -1,4 +1,4 @@
-"""What a report may say: whether it can be kept, and what becomes of one that cannot."""
+"""The rules for reports: whether one can be kept, and the failure that replaces one that cannot."""
 
 from __future__ import annotations
 

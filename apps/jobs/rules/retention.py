@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 
 
 def horizon(now: datetime, *, retention: timedelta, days: int | None = None) -> datetime | None:
-    """What ended before this instant is forgotten; None = nothing, as a retention of 0 says.
+    """The instant before which ended jobs are forgotten; None = never, as a retention of 0 says.
 
-    `days` is what the type says, which can only be shorter.
+    `days` is the retention of the type, which can only be shorter.
     """
     own = timedelta(days=days) if days is not None else timedelta()
     kept = min((each for each in (retention, own) if each), default=None)

@@ -1,4 +1,4 @@
-"""Which worker prefers which shards: a preference that spreads workers, never a right.
+"""The shards that each worker prefers: a preference that spreads workers, never a right.
 
 The owner of a shard is the worker with the highest hash of shard and worker (rendezvous hashing),
 so a worker that comes or goes moves only its own part, 1/n of the shards.
@@ -28,7 +28,7 @@ _unpacked = struct.Struct(f">{_AT_ONCE}I").unpack
 
 
 def member_key(client: str, name: str) -> str:
-    """What names a worker in the map; clients have no slash in their names."""
+    """The name of a worker in the map; clients have no slash in their names."""
     return f"{client}/{name}"
 
 

@@ -76,7 +76,7 @@ _NAMES = tuple(each.name for each in fields(Submission))
 
 
 def to_json(job: Submission) -> dict[str, Any]:
-    """What it says, as JSON if its context is some; equal for equal submissions."""
+    """The submission as JSON if its context is JSON; equal for equal submissions."""
     said = {
         name: value for name in _NAMES if (value := getattr(job, name)) != getattr(_USUAL, name)
     }

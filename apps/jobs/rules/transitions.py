@@ -138,5 +138,5 @@ def is_legal(name: str, status: str) -> bool:
 
 
 def legal_actions(status: str) -> list[str]:
-    """What an operator may do to a job in this state."""
+    """The actions that an operator may take on a job in this state."""
     return [a.name for a in ARROWS.values() if a.by == OPERATOR and status in a.sources]
