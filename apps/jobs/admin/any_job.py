@@ -1,4 +1,4 @@
-"""What the pages of all jobs have in common, whether they are live or in the archive."""
+"""The common base of the pages of jobs, live and in the archive."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class AnyJobAdmin(RowPageAdmin, TwoTablesAdmin, ServiceModelAdmin, KeysetAdmin):
         return dict(found.values_list("pk", "result"))
 
     def row_buttons(self, request: HttpRequest, row: AnyJob) -> SafeString:
-        """What one click on the list does; succeeded ones are run again on their page only."""
+        """The button for one click on the list; succeeded jobs are run again on their page only."""
         if row.status == transitions.SUCCEEDED:
             return SafeString()
         return row_button(self, request, "retry", row)

@@ -17,7 +17,7 @@ from apps.jobs.models import ArchivedJob, Job
 
 
 class ArchivedJobAdmin(RightsOfJobs, AnyJobAdmin):
-    """Who may see or operate jobs may do so here; a retry brings a job back.
+    """The page of archived jobs, with the rights of jobs; a retry brings a job back.
 
     While few rows match, indexes find types and keys (type, key, id), and errors (error_key, type,
     id); days are bounds of the id. Other filters go through the newest rows in steps.

@@ -36,7 +36,7 @@ def type_names(person: Any = None) -> list[str]:
 
 
 def seen_by(person: Any, types: Sequence[TypeSnapshot]) -> list[TypeSnapshot]:
-    """Those of the types that the person sees."""
+    """The types that the person sees."""
     names = JobScope.names_of(person)
     return [each for each in types if names is None or each.name in names]
 
@@ -91,7 +91,7 @@ class ArchivedTypeFilter(TypeFilter):
 class StatusFilter(FormFilter):
     @property
     def tabs(self) -> Any:
-        """What goes on, what went wrong, and the rest."""
+        """The open states, then the failed one, then the rest."""
         rest = (Job.Status.FAILED, Job.Status.SUCCEEDED, Job.Status.CANCELLED)
         return [(each.value, each.label) for each in (*_OPEN, *rest)]
 
@@ -99,7 +99,7 @@ class StatusFilter(FormFilter):
 class ArchivedStatusFilter(StatusFilter):
     @property
     def tabs(self) -> Any:
-        """Those of jobs that have ended."""
+        """The tabs of jobs that have ended."""
         return [each for each in super().tabs if each[0] not in _OPEN]
 
 

@@ -38,7 +38,8 @@ _HINTS = {
 
 
 class CorrectForm(ServiceForm):
-    """What the program wrote. `context` is there for people who may see it."""
+    """The form of a refused row, as the program wrote it. `context` is shown to people who may see
+    it."""
 
     unique_job = forms.BooleanField(
         label=_("unique"), required=False, widget=UnfoldBooleanSwitchWidget()
@@ -84,7 +85,7 @@ class InboxFilters(RowFilters):
 
 
 class InboxAdmin(RightsOfJobs, ServiceModelAdmin):
-    """What was refused; others wait a second at most. Who may operate jobs may do so here."""
+    """The refused rows, with the rights of jobs; other rows wait a second at most."""
 
     form = CorrectForm
     when_empty = _("No row of the inbox was refused.")

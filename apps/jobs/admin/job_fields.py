@@ -77,7 +77,7 @@ def is_in_pool(job: AnyJob) -> bool:
 
 
 def schema_of_type(name: str) -> Any:
-    """What its contexts are checked by; None of a type that is gone."""
+    """The schema that checks contexts of the type; None when the type is gone."""
     type_ = type_snapshots([name]).get(name)
     return None if type_ is None else type_.params_schema
 
@@ -204,7 +204,7 @@ def _of_running(job: AnyJob, at: datetime | None) -> SafeString | None:
 
 
 def payload(job: AnyJob) -> list[Panel]:
-    """What it carries."""
+    """The panels with the result, context and checkpoint of the job."""
     titles = {"result": _("Result"), "context": _("Context"), "checkpoint": _("Checkpoint")}
     schemas = {"context": schema_of_type(job.type)}
     return [

@@ -137,7 +137,7 @@ class NewJobForm(ServiceForm):
 
 
 class JobEditForm(ServiceForm):
-    """What can be changed while a job waits. `context` is there for people who may see it."""
+    """The fields to change while a job waits. `context` is shown to people who may see it."""
 
     affinity_host = forms.ChoiceField(
         label=_("Only on host"),

@@ -192,7 +192,7 @@ def _running(job: AnyJob, workers: WorkerLinks, now: datetime) -> Iterable[_Atte
 
 
 def _ended(entry: Any, workers: WorkerLinks) -> _Attempt:
-    """Of an entry beside the `summary` of its data."""
+    """The attempt that ended with this entry, which has the `summary` of its data beside it."""
     error = reason_of(line_of(entry.error, entry.summary) or entry.reason)
     event = event_of(entry.event)
     return _Attempt(

@@ -92,8 +92,8 @@ def above(
 
 
 def if_retried(job: Job) -> Panel | None:
-    """What would stand in the way of the job if it were retried now, and how long it would wait
-    after a failure; None if it cannot be."""
+    """The obstacles of the job if it were retried now, and its wait after a failure; None if it
+    cannot be retried."""
     if not transitions.is_legal("retry", job.status):
         return None
     again, now = copy(job), clock.now()

@@ -187,7 +187,7 @@ class JobTypeForm(ServiceForm):
 
     @property
     def draft(self) -> str:
-        """What the form is drawn again for instead of being saved; "" for nothing."""
+        """The reason to draw the form again instead of saving it; "" for none."""
         return str(self.data.get(DRAFT, "")) if self.is_draft else ""
 
     @property

@@ -118,7 +118,8 @@ class JobAdmin(LiveAdmin, AnyJobAdmin):
         return list(newest.order_by("-pk"))
 
     def tab_counts(self, request: HttpRequest, others: Mapping[str, str]) -> Mapping[str, int]:
-        """Of all types that this person sees, or of the one that the list is narrowed to."""
+        """The counts of all types that this person sees, or of the one type that the list is
+        narrowed to."""
         bounds, limit = bounds_of(request.user), MAX_COUNTED + 1
         if others.keys() - {"type"} or bounds.users is not None:
             return {}

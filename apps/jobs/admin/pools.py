@@ -256,7 +256,7 @@ def _carried_out(request: HttpRequest, model_admin: Any, row: JobType, form: Key
 
 
 def _changes(found: Rebuilt) -> list[tuple[Any, int]]:
-    """What changes, in words, each with the number of keys."""
+    """The changes in words, each with its number of keys."""
     return [
         (_("new"), found.added),
         (_("new score"), found.moved),

@@ -31,7 +31,7 @@ MAX_TYPES = 50
 
 
 def slices_view(request: HttpRequest, *, model_admin: Any) -> HttpResponse:
-    """Who owns the shards of one type, with what waits for each longest; read from the map."""
+    """The owners of the shards of one type, each with its oldest due job; read from the map."""
     if not model_admin.has_view_permission(request):
         raise PermissionDenied
     now, known, types = clock.now(), slice_map(), type_names(request.user)

@@ -102,7 +102,7 @@ def state_picture(status: str, taken: Collection[Pair]) -> SafeString:
 
 
 def ways_from(status: str) -> list[tuple[str, str]]:
-    """Who can do what to a job in this state, and where that leads."""
+    """The parties that can act on a job in this state, each with its actions and their targets."""
     words = dict(Job.Status.choices)
     who = {t.WORKER: _("Worker"), t.SYSTEM: _("Platform"), t.OPERATOR: _("Operator")}
     lines = []

@@ -1,4 +1,4 @@
-"""What keeps the jobs of a type from starting, and who runs them, for the page of the type."""
+"""The obstacles to jobs of a type and its workers, for the page of the type."""
 
 from __future__ import annotations
 

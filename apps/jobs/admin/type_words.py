@@ -34,7 +34,7 @@ MAX_HOSTS = 5
 
 
 def context(form: Any, row: JobType | None) -> dict[str, Any]:
-    """What the template of the form gets beside the form."""
+    """The variables of the form's template, beside the form."""
     if not form.may_change:
         return {}
     typed = form.typed
@@ -123,7 +123,7 @@ def waits_in_all(job_type: JobType) -> float:
 
 
 def sentence(job_type: JobType) -> str:
-    """What the settings mean, in a few sentences."""
+    """The settings in a few sentences."""
     return " ".join(_sentences(job_type))
 
 

@@ -1,4 +1,4 @@
-"""What workers run now, all of them or one, and why one is quiet."""
+"""The jobs that workers run now, all of them or one, and the reason why one is quiet."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def running_now(person: Any) -> dict[str, Any]:
 
 
 def running_of(type_: str, person: Any, limit: int) -> dict[str, Any]:
-    """Of one type, for its page: the first `limit` jobs that have run longest."""
+    """The first `limit` jobs of one type that have run longest, for the page of the type."""
     jobs = _running(running_ids(MAX_READ, type_=type_), person, limit)
     return {
         "lines": _lines(jobs[:limit]),
@@ -99,7 +99,7 @@ def running_of(type_: str, person: Any, limit: int) -> dict[str, Any]:
 
 
 def running_view(request: HttpRequest, *, model_admin: Any) -> HttpResponse:
-    """What runs now, which renews itself above the list of workers."""
+    """The running jobs above the list of workers; this part of the page renews itself."""
     if not (model_admin.has_view_permission(request) and request.user.has_perm("jobs.view_job")):
         raise PermissionDenied
     return render(
@@ -108,7 +108,7 @@ def running_view(request: HttpRequest, *, model_admin: Any) -> HttpResponse:
 
 
 def _running(ids: Sequence[int], person: Any, limit: int) -> list[Job]:
-    """Those of the jobs that the person sees and that run still, one more than the limit."""
+    """The jobs that the person sees and that still run, one more than the limit."""
     if not ids:
         return []
     visible = Job.objects.visible_to(person).filter(pk__in=ids, status=transitions.RUNNING)

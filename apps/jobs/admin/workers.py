@@ -291,7 +291,7 @@ class WorkerAdmin(MachineRowAdmin):
 
 
 def _state(worker: Any) -> tuple[str, str]:
-    """What to say of its state, and in which colour."""
+    """The state in words, with its colour."""
     if living.is_lost(worker, worker.now):
         return gettext("Offline"), "danger"
     if worker.state == Worker.State.GONE:

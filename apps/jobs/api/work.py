@@ -216,12 +216,12 @@ _RETRY_AFTER = OpenApiParameter(
 
 # --- views ----------------------------------------------------------------------------------------
 def caller_of(request: Request) -> Caller:
-    """Who calls, and which job types the key is bound to."""
+    """The caller, with the job types that its key is bound to."""
     return Caller(client_of(request), job_types_of(request))
 
 
 class WorkView(ApiView):
-    """What the addresses for workers have in common."""
+    """The common base of the views for workers."""
 
     scopes = {"POST": "hold"}
     bindings = frozenset({Binding.JOB_TYPES})
