@@ -3,7 +3,8 @@
 from apps.jobs.signals import job_ended
 
 @receiver(job_ended)
-def count(sender, number, type, status, **_): ..."""
+def count(sender, number, type, status, **_): ...
+"""
 
 from django.dispatch import Signal
 

@@ -3,7 +3,8 @@
 from apps.jobs.handlers import Fail, Retry, handler
 
 @handler("mail", lane="slow", max_attempts=5)
-def mail(context): ..."""
+def mail(context): ...
+"""
 
 from apps.jobs.handlers.contract import Cancelled, Context, Done, Fail, Later, NextStage, Retry
 from apps.jobs.handlers.registry import around, handler

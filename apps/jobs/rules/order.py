@@ -6,7 +6,8 @@
 priority 0 that waits `weight_ms` longer overtakes one of priority 1. With weight 0 only age counts;
 with STRICT every priority goes before all lower ones, and nothing ages.
 
-In a pool the number is the score × 1,000 of the job, and nothing but a rebuild changes it."""
+In a pool the number is the score × 1,000 of the job, and nothing but a rebuild changes it.
+"""
 
 from __future__ import annotations
 
