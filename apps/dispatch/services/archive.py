@@ -139,8 +139,8 @@ def move_tasks(model: type[TaskT], chosen: list[int], before: datetime) -> Count
 
 
 def _with_dispatches(model: type[Task], pks: list[int]) -> set[int]:
-    """Those of the tasks with a dispatch outside of the archive: a rotation may have a million, and
-    one is enough to know."""
+    """The tasks with a dispatch outside of the archive. A rotation may have a million, and one is
+    enough to know."""
     one = f"SELECT task FROM {table(Dispatch)} WHERE source = %s AND task = %s LIMIT 1"
     return {task for (task,) in fetch_each((one, [str(model.source), pk]) for pk in pks)}
 

@@ -1,4 +1,4 @@
-"""What keeps an executor from being deleted: the one table of what names it."""
+"""The rows that keep an executor from being deleted: the one table of what names it."""
 
 from __future__ import annotations
 

@@ -115,13 +115,13 @@ def copy(
 def edits_of(
     task: Any, verb: str, params: Mapping[str, Any], *, now: datetime, **logged: Any
 ) -> list[Edit]:
-    """What the verb makes of the task, which the caller has locked with its executor; empty when it
-    changes nothing.
+    """The edits that the verb makes of the task, which the caller has locked with its executor;
+    empty when it changes nothing.
 
-    What has been handed out of a shifted once task stays counted. A shifted rotation is another
-    series from this moment on, as after any edit of its start; Conflict when it would not be due at
-    any other time. Invalid when its params do not fit the version that it is to have, Conflict when
-    there is none. LimitReached when a resumed one is one too many for its executor.
+    Hand-outs of a shifted once task stay counted. A shifted rotation is another series from this
+    moment on, as after any edit of its start; Conflict when it would not be due at any other time.
+    Invalid when the params do not fit the new version of the template, Conflict when there is none.
+    LimitReached when a resumed rotation is one too many for its executor.
     """
     if verb == verbs.COPY:
         paused = _copy(task, {"status": Task.Status.PAUSED}, now=now, **logged)

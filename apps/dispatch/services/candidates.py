@@ -30,11 +30,12 @@ class Eligible(NamedTuple):
 
 
 class Candidates:
-    """What a user could have at one moment, as far as stock and earlier dispatches show.
+    """The occurrences that a user could get at one moment, as far as stock and earlier dispatches
+    show.
 
-    It may be outdated when it is used: a claim checks everything again. `next_at` is when the
-    next one is due, known when `eligible` is exhausted; None = never. `any_due`: something was due,
-    eligible or not.
+    They may be outdated when they are used: a claim checks everything again. `next_at` is when the
+    next one is due, known when `eligible` is exhausted; None = never. `any_due`: an occurrence was
+    due, eligible or not.
     """
 
     def __init__(self, state: ExecutorState, now: datetime) -> None:
@@ -46,8 +47,8 @@ class Candidates:
         self._entry = queue.entry_of(state, now=now) if state.enabled else None
 
     def eligible(self) -> Iterator[Eligible]:
-        """Yields candidates in hand-out order. The caller asks for the next one only after losing
-        the previous one."""
+        """Yields candidates in hand-out order. The caller goes on only after losing the candidate
+        before."""
         self._closed.clear()
         if self._entry is None:
             return
@@ -64,12 +65,12 @@ class Candidates:
             while not chunk and (some := list(islice(due, next(sizes)))):
                 chunk = self._without_used_up(some)
         self._note(self._entry.queue.next_at(self._now))
-        # What starts after the frame is not known yet.
+        # Tasks that start after the frame are not known yet.
         self._note(self._entry.queue.frame.upper)
 
     def _without_used_up(self, candidates: list[Candidate]) -> list[Candidate]:
-        """Passes over tasks of groups without stock: of those, stock alone is read, at a quarter of
-        the cost of all facts. A retry needs none."""
+        """The candidates without tasks of groups that have no stock left: for these stock alone is
+        read, at a quarter of the cost of all facts. A retry needs no stock."""
         stock = Past(handed=handed_of(candidates))
         return [
             each
@@ -96,6 +97,6 @@ class Candidates:
             self.next_at = at
 
     def close(self) -> None:
-        """Drop from the cached queue what the user can never receive again."""
+        """Drop the occurrences that the user can never receive again from the cached queue."""
         if self._entry is not None and self._closed:
             self._entry.queue.drop(self._closed)

@@ -182,7 +182,7 @@ def _end_by_operator(dispatch: AnyDispatch, state: str, *, actor: str, reason: s
     if isinstance(dispatch, Dispatch) and dispatch.is_open:
         if end_alone(dispatch, state, now=clock.now(), actor=actor, reason=reason):
             return dispatch
-    # It may have gone to the archive since it was read.
+    # The dispatch may have gone to the archive since it was read.
     found = existing_dispatch(dispatch.pk)
     if found.state == state:
         return found

@@ -104,7 +104,7 @@ def _expire(block: Sequence[Dispatch], keeps: Mapping[tuple[str, int], bool], no
 
 
 def _locked_overdue(numbers: Sequence[int], now: datetime) -> set[int]:
-    """Those that are open and past their deadline, locked in the order of their numbers."""
+    """The open dispatches past their deadline, locked in the order of their numbers."""
     if not numbers:
         return set()
     rows = fetch(

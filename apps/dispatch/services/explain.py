@@ -25,7 +25,7 @@ from apps.dispatch.services.outlook import candidates_of, held_of
 from apps.dispatch.services.past import handed_of, past_of, pasts_of
 from apps.dispatch.services.state import state_of, states_of
 
-# Of each kind: of once tasks, those due first.
+# Tasks of each kind that are looked at: of once tasks, those due first.
 MAX_TASKS = 1000
 MAX_EXAMPLES = 5
 _ANY = datetime.min.replace(tzinfo=UTC)
@@ -91,10 +91,10 @@ def explain_people(
     now: datetime,
     is_asked: bool = False,
 ) -> dict[int, tuple[Explanation, Past]]:
-    """For each of the users, by id, the reasons as if there were stock of the occurrence, and what
-    they go by; the statements are as many for one user as for all.
+    """The explanation for each of the users, by id, as if there were stock of the occurrence, with
+    the past it goes by; the statements are as many for one user as for all.
 
-    With `is_asked` the reasons against asking it again, by the stock that there is.
+    With `is_asked`, the explanation of asking the user again, by the present stock.
     """
     by_id = {each.pk: each for each in people}
     states = states_of([*by_id])
@@ -227,7 +227,7 @@ def _tasks(owners: list[int], bound: Iterable[str] | None, now: datetime) -> tup
 
 def _group(code: str, examples: list[Example]) -> Group:
     known = [(each, _could_have_it_at(each.explanation)) for each in examples]
-    # Those that waiting does not help come last, all in the order in which they were found.
+    # Tasks that waiting does not help come last, all in the order in which they were found.
     known.sort(key=lambda pair: (pair[1] is None, pair[1] or _ANY))
     first = [each for each, _at in known[:MAX_EXAMPLES]]
     return Group(code, len(examples), known[0][1], first)

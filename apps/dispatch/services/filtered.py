@@ -1,4 +1,4 @@
-"""Which executors, tasks and dispatches are meant by lists, REST and bulk runs."""
+"""The filters of executors, tasks and dispatches in lists, REST and bulk runs."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ class TaskFilters(RowFilters):
 
 
 class OnceTaskFilters(TaskFilters):
-    """The period is that of their starts."""
+    """The filters of once tasks; a period is one of their starts."""
 
     period = ("start_after", "start_before")
 
@@ -173,7 +173,8 @@ class OnceTaskFilters(TaskFilters):
 
 
 class RotateTaskFilters(TaskFilters):
-    """Those that run at some time within the period: between their start and their end."""
+    """The filters of rotations; a period finds those that run at some time in it, from start to
+    end."""
 
     period = ("runs_after", "runs_before")
 
@@ -199,8 +200,8 @@ class RotateTaskFilters(TaskFilters):
 
 
 class RestTaskFilters(RowFilters):
-    """What programs list tasks by: to whom they are addressed, what an operator has made of them,
-    and the state, by which `standing` finds them."""
+    """The filters of tasks for programs: the executor that a task is addressed to, the status that
+    an operator has set, and the state, by which `standing` finds tasks."""
 
     executor = ExecutorName(label=_("who"), method=_addressed)
     status = Choice(STATUSES, label=_("status"))
@@ -209,7 +210,7 @@ class RestTaskFilters(RowFilters):
 
 
 class ArchivedTaskFilters(RowFilters):
-    """They are examined newest first."""
+    """The filters of archived tasks, which are examined newest first."""
 
     executor = ExecutorName(label=_("who"), method=_addressed)
     source = Choice(Source.choices, label=_("source"))
@@ -234,7 +235,7 @@ def tasks_meant(model: type[OnceTask] | type[RotateTask], wanted: RowFilter) -> 
 
 # --- dispatches -----------------------------------------------------------------------------------
 def _in_states(rows: Any, _name: str, states: Sequence[str]) -> Any:
-    # Only open ones have it, and it has an index.
+    # Only open dispatches have `open_for`, and it has an index.
     if states == (policy.OPEN,):
         return rows.filter(open_for__isnull=False)
     # A list of one is a range to MariaDB, which may then read all of the state and sort it.
@@ -242,8 +243,8 @@ def _in_states(rows: Any, _name: str, states: Sequence[str]) -> Any:
 
 
 def overdue(rows: Any) -> Any:
-    """Those of the dispatches that are open past their deadline: `open_for` has an index, and so
-    have state and deadline together on MariaDB."""
+    """The dispatches that are open past their deadline: `open_for` has an index, and so have state
+    and deadline together on MariaDB."""
     return rows.filter(open_for__isnull=False, state=policy.OPEN, deadline_at__lt=clock.now())
 
 
@@ -303,13 +304,14 @@ class RestDispatchFilters(DispatchFilters):
 
 
 class RestArchiveFilters(RestDispatchFilters):
-    """Nothing is open there, and no index has the states."""
+    """The filters of the archive for programs: no dispatch is open there, and no index has the
+    states."""
 
     left_out = frozenset({"state"})
 
 
 class ArchivedDispatchFilters(DispatchFilters):
-    """As `DispatchFilters`; the archive has no column of what is open."""
+    """`DispatchFilters` of the archive, which has no column of open dispatches."""
 
     left_out = frozenset({"overdue"})
 

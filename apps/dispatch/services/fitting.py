@@ -1,4 +1,4 @@
-"""Which tasks of earlier versions of a template fit another schema, too."""
+"""The tasks of earlier versions of a template that fit another schema, too."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from apps.common.errors import FieldError
 from apps.common.json.schema import Checker
 from apps.dispatch.models import Task, Template
 
-# Of each kind of tasks: their params are read and checked one by one, and an address names them.
+# Tasks of each kind: their params are read and checked one by one, and an address names them.
 MAX_CHECKED = 300
 
 
@@ -26,7 +26,7 @@ class Misfit:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Of one kind the tasks that were looked at; `more` when there are others."""
+    """The tasks of one kind that were looked at; `more` when there are others."""
 
     model: type[Task]
     fits: Sequence[int]
@@ -41,9 +41,9 @@ class Fit:
 def fitting(
     name: str, schema: Mapping[str, Any], rows: Sequence[QuerySet[Any]], *, below: int
 ) -> list[Fit]:
-    """For each of the querysets of tasks, those with a version `below` of the template, by whether
-    their params fit the schema; at most MAX_CHECKED of each, the oldest version first. Deleted
-    tasks stay as they are."""
+    """One Fit for each of the querysets of tasks, with those of versions `below` this one, by
+    whether their params fit the schema; at most MAX_CHECKED of each, the oldest version first.
+    Deleted tasks are left out."""
     versions = Template.objects.filter(name=name, version__lt=below)
     earlier = list(versions.order_by("version").values_list("pk", flat=True))
     checker = Checker(schema)

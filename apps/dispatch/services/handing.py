@@ -1,4 +1,4 @@
-"""What operators hand out past the queue, each in one transaction, so that a place in the quota is
+"""Hand-outs by operators past the queue, each in one transaction, so that a place in the quota is
 neither free nor taken twice in between: an open dispatch goes over to another user, and a user is
 asked again for one that has ended."""
 
@@ -66,8 +66,9 @@ def takers(dispatch: Dispatch, people: Collection[Executor]) -> list[Taker]:
 def hand_over(*, dispatch: AnyDispatch, to: Executor, actor: str, reason: str = "") -> Dispatch:
     """The dispatch that the user `to` gets in place of this one, with a new deadline.
 
-    Who had it is charged with nothing. Closed when it has ended, Conflict with the first reason why
-    that user cannot have it, Invalid for a group, Unavailable after ten lost races in a row.
+    The user who had it loses no round or quota by it. Closed when it has ended, Conflict with the
+    first reason why `to` cannot have it, Invalid for a group, Unavailable after ten lost races in a
+    row.
     """
     names.require_user(to.name, field="executor")
     check_text(reason, field="reason")
@@ -78,7 +79,7 @@ def hand_over(*, dispatch: AnyDispatch, to: Executor, actor: str, reason: str = 
         if to.pk == row.executor_id:
             raise Conflict(_("{executor} has dispatch {number}.", executor=to.name, number=row.pk))
         candidate, past = _checked(row, to, now)
-        # Who tries again has a place of its own.
+        # A user who tries again has a place of its own.
         carried = past.verdict_on(candidate, now).carried or row.pk
         eligible = Eligible(candidate, past.latest.get(candidate.identity), carried, True)
         return _hand_over(row, _free(to, now), eligible, now, actor, reason)
@@ -87,11 +88,11 @@ def hand_over(*, dispatch: AnyDispatch, to: Executor, actor: str, reason: str = 
 
 
 def ask_again(*, dispatch: AnyDispatch, actor: str, reason: str = "") -> Dispatch:
-    """A new dispatch of the same occurrence to the same user, for what it has not done or not done
-    well; the place in the quota that this one holds goes over to it.
+    """A new dispatch of the same occurrence to the same user, who has not done it or not done it
+    well; the place in the quota that the old dispatch holds goes over to the new one.
 
-    Closed when it is in the archive, Conflict with the first reason why the user cannot have it,
-    Unavailable after ten lost races in a row.
+    Closed when the old one is in the archive, Conflict with the first reason why the user cannot
+    have it, Unavailable after ten lost races in a row.
     """
     check_text(reason, field="reason")
     to = dispatch.executor
@@ -118,7 +119,7 @@ def ask_again(*, dispatch: AnyDispatch, actor: str, reason: str = "") -> Dispatc
 def _raced(
     dispatch: AnyDispatch, to: Executor, attempt: Callable[[AnyDispatch, datetime], Dispatch]
 ) -> Dispatch:
-    """What an attempt makes of the dispatch as it is; the loser of a race looks again."""
+    """The dispatch that `attempt` makes of the present row; after a lost race it tries again."""
     for _attempt in range(MAX_RACES):
         try:
             return attempt(existing_dispatch(dispatch.pk), clock.now())
@@ -149,7 +150,7 @@ def _closed(row: AnyDispatch) -> Closed:
 def _checked(
     row: Dispatch, to: Executor, now: datetime, *, is_asked: bool = False
 ) -> tuple[Candidate, Past]:
-    """What is to be claimed, and what the user has had; Conflict says why it cannot be."""
+    """The candidate to claim and the past of the user; Conflict says why it cannot be claimed."""
     task = _task(row)
     at = _due(row, task)
     explanation, past = explain_people([to], task, at, now=now, is_asked=is_asked)[to.pk]

@@ -1,4 +1,4 @@
-"""What decides about the hand-outs of executors ahead, read for all of them together."""
+"""The facts that decide about hand-outs to executors ahead, read for all executors together."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from apps.dispatch.services.state import ExecutorState, states_of
 
 # Once tasks of an executor read beyond those that are due already.
 MAX_AHEAD = 2000
-# Of a dispatch whose task is gone: nothing more is to be handed out.
+# The policy of a dispatch whose task is gone: nothing more is to be handed out.
 _NO_POLICY = Policy(
     mode=SINGLE,
     dispatch_times=0,
@@ -51,7 +51,7 @@ class Outlook:
     held: Held | None
 
     def changed(self, planned: Planned, *, is_active: bool) -> Outlook:
-        """The same with another version of that task, if it reaches this executor at all."""
+        """The outlook with another version of that task, if the task reaches this executor."""
         key = (planned.source, planned.task)
         plan = tuple(each for each in self.plan if (each.source, each.task) != key)
         if is_active and planned.owner in self.owners:
@@ -60,7 +60,7 @@ class Outlook:
         return replace(self, plan=plan, held=held)
 
     def steps(self) -> Iterator[Item]:
-        """Hand-out by hand-out, lazily."""
+        """The hand-outs one by one, lazily."""
         queue = Queue(self.plan, frame=self.frame, now=self.now)
         past = self.past.copy()
         if self.is_group:
@@ -77,7 +77,7 @@ def outlooks(
     now: datetime,
     besides: Planned | None = None,
 ) -> list[Outlook]:
-    """Those of the executors, in their order, with the past of the task `besides`.
+    """The outlooks of the executors, in their order, with the past of the task `besides`.
 
     However many they are, each kind of fact is read once for all, in blocks.
     """
@@ -125,8 +125,8 @@ def _owners_of(executor: Executor, state: ExecutorState | None) -> list[int]:
 def _ends_of_reading(
     owners: Mapping[int, Sequence[int]], now: datetime, until: datetime
 ) -> dict[int, datetime]:
-    """For each executor `until`, or the start of the once task before which there are as many as
-    are read ahead."""
+    """The end of reading for each executor: `until`, or the start of the once task before which
+    there are MAX_AHEAD others."""
     asked = [
         (
             f"SELECT %s, start_at FROM {table(OnceTask)} "

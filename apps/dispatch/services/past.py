@@ -1,4 +1,4 @@
-"""What has been handed out of occurrences, read from stock and dispatches."""
+"""The earlier hand-outs of occurrences, read from stock and dispatches."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ T = TypeVar("T")
 
 
 def past_of(user: int, candidates: Iterable[Candidate]) -> Past:
-    """Of the candidates, for a user: one read of one row each, however often it was handed out.
+    """The past of a user for the candidates: one row is read for each, however often it was handed
+    out.
 
-    Whatever has been handed out has a stock row, so that those lead to the dispatches.
+    Every occurrence that was handed out has a stock row, so that stock leads to the dispatches.
     """
     past = Past()
     for chunk in _chunks(candidates):
@@ -35,7 +36,7 @@ def past_of(user: int, candidates: Iterable[Candidate]) -> Past:
 
 
 def pasts_of(known: Mapping[int, Sequence[Candidate]], in_all: Past) -> dict[int, Past]:
-    """The same for users, each with its candidates, of which `in_all` has what they share."""
+    """The pasts of users, each for its candidates; `in_all` has the facts that the users share."""
     pasts = {user: replace(in_all, latest={}) for user in known}
     asked = (
         _asked(user, chunk)
@@ -50,7 +51,7 @@ def pasts_of(known: Mapping[int, Sequence[Candidate]], in_all: Past) -> dict[int
 def _add(
     past: Past, source: str, task: int, occurrence: int, handed: int, number: int | None, *of: Any
 ) -> None:
-    """One occurrence, as the statement has it."""
+    """Add the row of one occurrence, as the statement returns it."""
     identity = (source, task, occurrence)
     past.handed[identity] = handed
     if number is not None:
@@ -122,8 +123,9 @@ def _chunks(some: Iterable[T]) -> Iterator[list[T]]:
 
 # --- of everybody ---------------------------------------------------------------------------------
 def past_in_all(candidates: Sequence[Candidate], planned: Iterable[Planned] = ()) -> Past:
-    """Of the candidates, for nobody in particular: the stock, and of what goes to every member who
-    has had it. The people are also those of tasks that are `planned`."""
+    """The past of the candidates for nobody in particular: the stock, and how many members have had
+    an occurrence that goes to every member. The people are also those of tasks that are `planned`.
+    """
     handed = handed_of(candidates)
     owners = {_owner_of_all(each) for each in chain[Planned | Candidate](planned, candidates)}
     to_all = {

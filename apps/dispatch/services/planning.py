@@ -1,4 +1,4 @@
-"""Who holds work and is not heard of: how many people, and which. Writes nothing."""
+"""The people who hold work and are silent: how many, and which. Writes nothing."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ class Numbers:
     """The people who are silent with work in hand."""
 
     silent: Found
-    # Since when the first of these was not heard of, as of `at`; and how many people there are.
+    # When the first of them was last heard of, as of `at`; and the number of all people.
     silent_since: datetime | None
     at: datetime
     people: int
 
 
-# By the executors that a person is limited to.
+# The numbers by the executors that a person is limited to.
 counted: Kept[Numbers] = Kept(30.0)
 
 
 def numbers(bound: Iterable[str] | None = None) -> Numbers:
-    """Those for somebody who sees all executors or those in `bound`, up to 30 seconds old."""
+    """The numbers for somebody who sees all executors or those in `bound`, up to 30 seconds old."""
     key = None if bound is None else frozenset(bound)
     return counted.get(key, lambda: _count(key, clock.now()))
 
@@ -83,7 +83,8 @@ def silent_holders(
 def _silences(
     dispatches: DispatchQuerySet, now: datetime
 ) -> tuple[list[tuple[int, datetime]], bool]:
-    """The same, each with the time at which they were last heard of."""
+    """The silent users, each with the time of its latest sign of life, and whether all were looked
+    at."""
     held: QuerySet[Any] = dispatches.filter(open_for__isnull=False).order_by("open_for")
     columns = ("open_for", "dispatched_at", "deadline_at")
     rows = list(

@@ -1,4 +1,4 @@
-"""What an executor would get in a period, in hand-out order; nothing is written or cached."""
+"""The hand-outs to an executor in a period, in order; nothing is written or cached."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ def period_of(start: datetime | None, end: datetime | None, *, now: datetime) ->
 
 
 def preview(executor: Executor, period: Period, *, now: datetime | None = None) -> Preview:
-    """What the executor would get if it finished everything at once and nobody else pulled.
+    """The hand-outs to the executor if it finished everything at once and nobody else pulled.
 
-    Of a group: the occurrences that its members could get.
+    For a group: the occurrences that its members could get.
     """
     now = clock.now() if now is None else now
     [answer] = previews(outlooks([executor], until=period.end, now=now), period)
@@ -69,7 +69,8 @@ def preview(executor: Executor, period: Period, *, now: datetime | None = None) 
 def previews(
     of: Sequence[Outlook], period: Period, titles: Titles | None = None, *, limit: int = MAX_ITEMS
 ) -> list[Preview]:
-    """The first `limit` items of the period of each; `titles` of tasks that no table has yet."""
+    """The first `limit` items of each outlook in the period; `titles` of tasks that no table has
+    yet."""
     shown = [_items(outlook, period, limit) for outlook in of]
     known = {**_titles_of(item for each in shown for item in each.items), **(titles or {})}
     return [each._replace(items=[_titled(item, known) for item in each.items]) for each in shown]
@@ -87,7 +88,7 @@ def _items(outlook: Outlook, period: Period, limit: int) -> Preview:
 
 
 def _titled(item: Item, titles: Titles) -> Item:
-    """With the title that its task has now; that of an open dispatch stays."""
+    """The item with the present title of its task; an open dispatch keeps its own."""
     if item.number is not None:
         return item
     return item._replace(title=titles.get((item.source, item.task), ""))
@@ -107,8 +108,8 @@ def _titles_of(items: Iterable[Item]) -> dict[tuple[str, int], str]:
 def seen_tasks(
     keys: Collection[tuple[str, int]], bound: Iterable[str] | None
 ) -> set[tuple[str, int]]:
-    """Those of the tasks that lie within the executors in `bound`, and what is not saved yet, which
-    its planner has written."""
+    """The tasks that lie within the executors in `bound`, and tasks that are not saved yet, which
+    their planner has written."""
     seen = {key for key in keys if bound is None or key[1] == NO_ID}
     if bound is not None:
         for source, model in TASK_MODELS.items():

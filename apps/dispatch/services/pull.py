@@ -1,4 +1,4 @@
-"""What an executor does: pull, call back, extend, release."""
+"""The actions of an executor: pull, call back, extend, release."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _retry_after(next_at: datetime | None, now: datetime) -> int:
 
 # --- callback ----------------------------------------------------------------------------------
 class Report(NamedTuple):
-    """What an executor reports of its dispatch."""
+    """The report of an executor on its dispatch."""
 
     outcome: str
     result: dict[str, Any] | None = None

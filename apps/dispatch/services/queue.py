@@ -59,7 +59,7 @@ plans: LRUCache[int, Plan] = LRUCache(MAX_TASKS, getsizeof=_weight)
 entries: LRUCache[int, QueueEntry] = LRUCache(MAX_TASKS, getsizeof=_weight)
 # Threads of a process share both.
 _lock = threading.Lock()
-# Of many threads that miss the plan of an executor one builds it, and the others wait for it.
+# One of the threads that miss the plan of an executor builds it, and the others wait for it.
 _builders: WeakValueDictionary[int, threading.Lock] = WeakValueDictionary()
 KeptT = TypeVar("KeptT", Plan, QueueEntry)
 
@@ -119,7 +119,7 @@ def build(state: ExecutorState, *, now: datetime) -> QueueEntry:
     """The queue made of the plans of the user and its groups."""
     frame = window_at(now)
     parts = [_plan_of(owner, version, frame, now).queue for owner, version in state.versions]
-    # It ends with the first of its plans.
+    # The queue ends with the first of its plans.
     frame = Window(frame.lower, min(part.frame.upper for part in parts))
     return QueueEntry(state.versions, Queue.merged(parts, frame=frame, now=now))
 

@@ -64,7 +64,7 @@ def purge(*, until: datetime, lag: timedelta = timedelta()) -> Counter[str]:
     removed: Counter[str] = Counter()
     try:
         while waiting and clock.now() < until:
-            # In turn, so that a long table does not delay the others.
+            # The tables take turns, so that a long one does not delay the others.
             table = waiting.pop(0)
             place = position.setdefault(table.name, {})
             chunk = step(place, partial(_take_chunk, table, removed), again_after=PASS)
@@ -141,7 +141,8 @@ def _move_dispatches(before: datetime, chosen: list[int]) -> Counter[str]:
 
 
 def _read_stocks(before: datetime, after: int) -> list[tuple[int, bool]]:
-    """Those left over: made for a hand-out that then did not come about, or all given back."""
+    """The next stock rows, each with whether it is left over: made for a hand-out that did not come
+    about, or all given back."""
     rows = Stock.objects.filter(pk__gt=after).order_by("pk")
     read = list(rows[: conf.PURGE_BATCH])
     kept = _kept_tasks(stock.task for stock in read if stock.source == OnceTask.source)
@@ -167,7 +168,7 @@ def _remove_stocks(chosen: list[int]) -> Counter[str]:
 
 
 def _kept_tasks(task_ids: Iterable[int]) -> set[int]:
-    """Those of the once tasks that are not deleted."""
+    """The once tasks that are not deleted."""
     wanted = set(task_ids)
     return set(OnceTask.objects.not_deleted().filter(pk__in=wanted).values_list("pk", flat=True))
 
@@ -205,7 +206,8 @@ def _delete(model: type[models.Model], chosen: list[int]) -> int:
 
 
 def _forgotten(kind: str, rows: int) -> Counter[str]:
-    """What went, with one entry for the chunk; none for nothing."""
+    """Write one journal entry for the removed rows of a chunk, none for no rows; returns their
+    count."""
     gone = +Counter({kind: rows})
     if gone:
         journal.write([archive.entry_of(FORGOTTEN, gone, clock.now())])

@@ -74,11 +74,11 @@ def once_in_state(
 
 
 def _conditions(state: str, now: datetime) -> tuple[Q, Q]:
-    """The state as far as the row of a task shows it, and what its hand-outs have to say."""
+    """The conditions of the state on the row of a task, and on its hand-outs."""
     reach, overdue_since = now - conf.DISPATCH_LOOKBACK, now - _overdue_after()
     is_active = Q(status=OnceTask.Status.ACTIVE)
     is_over = Q(start_at__lte=reach) | Q(end_at__lte=now)
-    # In words that an index of starts can follow, which it cannot for the opposite of the above.
+    # The opposite of the above, in a form that an index of starts can serve.
     is_there = is_active & Q(start_at__gt=reach) & (Q(end_at=None) | Q(end_at__gt=now))
     stock = Stock.objects.of(OnceTask.source, OuterRef("pk"), ONLY)
     is_handed_out = Q(Exists(stock.filter(handed__gt=0)))
@@ -113,7 +113,7 @@ def _everybody_has_it() -> Any:
 def ending_within(
     rows: QuerySet[OnceTask], within: timedelta, *, now: datetime | None = None
 ) -> QuerySet[OnceTask]:
-    """Those that can be had now or later, and no longer once that time has passed."""
+    """The tasks that can be had now or later, and no longer once that time has passed."""
     by_end, by_reach = ends_within(within, clock.now() if now is None else now)
     return rows.filter(by_end | by_reach)
 
@@ -129,6 +129,6 @@ def ends_within(within: timedelta, now: datetime) -> tuple[Q, Q]:
 
 # --- both kinds -----------------------------------------------------------------------------------
 def in_state(tasks: Sequence[AnyTask], state: str) -> list[AnyTask]:
-    """Those of the tasks that are in this state, with their standings."""
+    """The tasks that are in this state, with their standings."""
     read_standings(tasks)
     return [task for task in tasks if task.standing.state in life.meant_by(state)]

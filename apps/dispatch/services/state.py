@@ -101,7 +101,7 @@ _DISPATCH = _USER + len(_OF_DISPATCH)
 
 
 def _read(condition: str, values: Sequence[Any]) -> Iterator[ExecutorState]:
-    """From one row per enabled group of a user, or one row without a group."""
+    """The states, from one row per enabled group of a user, or one row without a group."""
     rows: dict[int, list[Any]] = {}
     for row in fetch(_statement(condition), values):
         rows.setdefault(row[0], []).append(row)

@@ -83,7 +83,7 @@ def check(
 
 
 def _recurrence(task: RotateTask) -> Recurrence:
-    """As it is to be; that of the row itself is worked out when all of it is set."""
+    """The recurrence as it will be; that of the row itself is worked out when all of it is set."""
     return Recurrence(
         rule=parse_rule(task.rule),
         zone=parse_zone(task.time_zone),

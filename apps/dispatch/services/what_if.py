@@ -18,7 +18,7 @@ from apps.dispatch.services.preview import Period, Preview, previews
 from apps.journal.services.edit import take_version
 
 MAX_MEMBERS = 20
-# Of each queue; there are many of them in one answer.
+# Items of each queue; there are many queues in one answer.
 MAX_ITEMS = 300
 
 
@@ -54,7 +54,7 @@ def what_if_created(
     period: Period,
     now: datetime | None = None,
 ) -> WhatIf:
-    """What `create_task` with these fields would change; it raises what that would raise."""
+    """The effect of `create_task` with these fields; raises the errors that it would raise."""
     now = clock.now() if now is None else now
     task = _drafted(model, fields, now)
     task.pk = NO_ID
@@ -69,7 +69,7 @@ def what_if_updated(
     version: int | None = None,
     now: datetime | None = None,
 ) -> WhatIf:
-    """What `update_task` with these changes would change; it raises what that would raise."""
+    """The effect of `update_task` with these changes; raises the errors that it would raise."""
     now = clock.now() if now is None else now
     current, old_executor = _altered(task, changes, version, now)
     return _compared(current, [old_executor, current.executor], period, now)
