@@ -55,9 +55,9 @@ class PreviewOut(Answer):
 
 
 class PreviewView(ApiView):
-    """What the executor would get if it did everything at once and had no rivals.
+    """The tasks that the executor would get if it did everything at once and had no rivals.
 
-    Of a group: the occurrences that its members could get.
+    For a group: the occurrences that its members could get.
     """
 
     scopes = {"GET": "read"}

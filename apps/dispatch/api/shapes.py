@@ -78,7 +78,7 @@ class OnceTaskOut(Answer):
     updated_at = Instant()
 
     def get_fields(self) -> dict[str, Any]:
-        """Those of the model, and among them those declared here."""
+        """The fields of the model, and among them the declared fields."""
         declared = super().get_fields()
         found = ["state", "available_until", "handed", "remaining"]
         names = ["id", *Task.editable, *found, "version", "created_at", "updated_at"]

@@ -43,7 +43,7 @@ class TaskBody(StrictSerializer):
     """The fields that a planner sets."""
 
     model: ClassVar[type[OnceTask] | type[RotateTask]] = OnceTask
-    # Those that have no default here.
+    # Fields that have no default here.
     demanded: ClassVar[frozenset[str]] = frozenset()
     help_texts: ClassVar[dict[str, str]] = {
         "start_at": "A new task starts now when it is absent.",
@@ -55,7 +55,7 @@ class TaskBody(StrictSerializer):
     template = Text(max_length=templates.MAX_NAME, required=False, allow_null=True, default=None)
 
     def get_fields(self) -> dict[str, Any]:
-        """Those of the model, and among them those declared here."""
+        """The fields of the model, and among them the declared fields."""
         declared = super().get_fields()
         fields = {
             name: declared.pop(name) if name in declared else self._field(name)
@@ -135,13 +135,13 @@ class RotateTaskChanges(RotateTaskBody, _Version):
 
 
 class WholeOnceTask(OnceTaskChanges):
-    """For PUT, where a paused task that is sent without its status would go on."""
+    """The body of PUT, with the status: without one a paused task would go on."""
 
     demanded = frozenset({"status"})
 
 
 class WholeRotateTask(RotateTaskChanges):
-    """For PUT, as that of a once task."""
+    """The body of PUT, with the status, as for a once task."""
 
     demanded = frozenset({"status"})
 

@@ -50,7 +50,7 @@ class TemplatesView(ApiView):
         page = KeysetPage(request, self.query)
         names = [row.name for row in page.rows(Template.objects.oldest())]
         newest = {row.name: row for row in Template.objects.newest().filter(name__in=names)}
-        # One deleted since the first look is left out.
+        # A template deleted since the first look is left out.
         return JsonAnswer(page.answer([TemplateOut.of(newest[n]) for n in names if n in newest]))
 
     def post(self, request: Request) -> JsonAnswer:

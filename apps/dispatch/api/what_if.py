@@ -1,4 +1,4 @@
-"""What if: whose queues an unsaved task would change, and how."""
+"""The comparison of queues without and with a task or an edit that is not saved."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class WhatIfOut(Answer):
 
 
 class WhatIfNewView(ApiView):
-    """What a new task would change; nothing is saved."""
+    """Show the effect of a new task; nothing is saved."""
 
     scopes = {"POST": "operate"}
     bindings = frozenset({Binding.EXECUTORS})
@@ -99,7 +99,7 @@ class WhatIfNewView(ApiView):
 
 
 class WhatIfView(ApiView):
-    """What an edit of the task would change; the fields as in PATCH, and nothing is saved."""
+    """Show the effect of an edit of the task; the fields as in PATCH, and nothing is saved."""
 
     scopes = {"POST": "operate"}
     bindings = frozenset({Binding.EXECUTORS})
@@ -133,7 +133,7 @@ def _answer(request: Request, comparison: what_if.WhatIf) -> JsonAnswer:
 
 
 class OnceTaskWhatIfNewView(WhatIfNewView):
-    """What a new once task would change; nothing is saved."""
+    """Show the effect of a new once task; nothing is saved."""
 
     model = OnceTask
     bodies = {"post": OnceTaskWhatIf}
@@ -141,7 +141,7 @@ class OnceTaskWhatIfNewView(WhatIfNewView):
 
 
 class RotateTaskWhatIfNewView(WhatIfNewView):
-    """What a new rotation would change; nothing is saved."""
+    """Show the effect of a new rotation; nothing is saved."""
 
     model = RotateTask
     bodies = {"post": RotateTaskWhatIf}
@@ -149,14 +149,14 @@ class RotateTaskWhatIfNewView(WhatIfNewView):
 
 
 class OnceTaskWhatIfView(WhatIfView):
-    """What an edit of the once task would change; fields as in PATCH, and nothing is saved."""
+    """Show the effect of an edit of the once task; fields as in PATCH, and nothing is saved."""
 
     model = OnceTask
     bodies = {"post": OnceTaskWhatIfChanges}
 
 
 class RotateTaskWhatIfView(WhatIfView):
-    """What an edit of the rotation would change; fields as in PATCH, and nothing is saved."""
+    """Show the effect of an edit of the rotation; fields as in PATCH, and nothing is saved."""
 
     model = RotateTask
     bodies = {"post": RotateTaskWhatIfChanges}

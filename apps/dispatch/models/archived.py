@@ -75,7 +75,7 @@ class ArchivedTask(models.Model):
             models.UniqueConstraint(fields=["source", "task"], name="archived_task_once"),
         ]
         indexes = [
-            # What was planned for an executor, and for anybody, in a period.
+            # Tasks that were planned for an executor, and for anybody, in a period.
             models.Index(fields=["executor", "start_at"], name="archived_task_executor"),
             models.Index(fields=["start_at"], name="archived_task_start"),
         ]

@@ -21,7 +21,7 @@ class AnyDispatchQuerySet(models.QuerySet[Any]):
         return self.filter(source=source, task=task, occurrence=occurrence)
 
     def within(self, bound: Iterable[str]) -> Self:
-        """Those of these users and of the members of these groups."""
+        """The dispatches of these users and of the members of these groups."""
         return self.filter(executor__in=Executor.objects.within(bound).users())
 
     def visible_to(self, operator: AbstractBaseUser | AnonymousUser) -> Self:

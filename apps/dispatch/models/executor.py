@@ -35,7 +35,7 @@ class ExecutorQuerySet(models.QuerySet["Executor"]):
         return self.within(bound).users().values_list("name", flat=True)
 
     def names_among(self, names: Iterable[str]) -> models.QuerySet[Executor, str]:
-        """Those of the names that an executor has."""
+        """The given names that belong to an executor."""
         return self.filter(name__in=names).values_list("name", flat=True)
 
     def visible_to(self, operator: AbstractBaseUser | AnonymousUser) -> ExecutorQuerySet:

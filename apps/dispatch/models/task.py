@@ -1,4 +1,4 @@
-"""What operators plan."""
+"""The tasks that operators plan."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TaskT = TypeVar("TaskT", bound="Task")
 
 
 class Source(models.TextChoices):
-    """Which table of tasks a stock or dispatch belongs to; ids of the tables overlap."""
+    """The table of tasks that a stock or dispatch belongs to; ids of the tables overlap."""
 
     ONCE = plan.ONCE, _("once task")
     ROTATE = plan.ROTATE, _("repeating task")
@@ -51,7 +51,7 @@ class TaskQuerySet(models.QuerySet[TaskT]):
         return self if bound is None else self.within(bound)
 
     def within(self, bound: Iterable[str]) -> TaskQuerySet[TaskT]:
-        """Those addressed to these users or groups, or to members of the groups."""
+        """The tasks addressed to these users or groups, or to members of the groups."""
         return self.filter(executor__in=Executor.objects.within(bound))
 
     def not_deleted(self) -> TaskQuerySet[TaskT]:
@@ -93,7 +93,7 @@ class Task(Edited):
         DELETED = life.DELETED, _("deleted")  # kept for its history only
 
     class State(models.TextChoices):
-        """What has become of it, worked out and never stored: see rules/life.py."""
+        """The state of a task, worked out and never stored: see rules/life.py."""
 
         WAITING = life.WAITING, _("waiting")
         OPEN = life.OPEN, pgettext_lazy("task", "open")
@@ -198,7 +198,7 @@ class Task(Edited):
         raise NotImplementedError(f"{type(self).__name__} must say when it is due")
 
     def _planned(self, start_at: datetime, end_at: datetime | None) -> plan.Planned:
-        """What all kinds of tasks have in common."""
+        """The plan's part that all kinds of tasks share."""
         return plan.Planned(
             self.source,
             self.pk,
@@ -239,7 +239,7 @@ class OnceTask(Task):
         indexes = [
             # The candidates of one executor: equality before range, though time selects more.
             models.Index(fields=["executor", "status", "start_at"], name="oncetask_candidates"),
-            # Those that end soon, and those due long ago.
+            # Tasks that end soon, and tasks due long ago.
             models.Index(fields=["status", "end_at"], name="oncetask_ending"),
             models.Index(fields=["status", "start_at"], name="oncetask_due"),
         ]

@@ -49,11 +49,11 @@ _EVERY_KIND_OF_YEAR = range(2000, 2028)
 
 
 class Fields:
-    """What an expression names: minutes, hours, days of the month, months and days of the week.
+    """The values that an expression names: minutes, hours, days of the month, months and weekdays.
 
     Days are as cronsim has them: beside numbers `CronSim.LAST` and `CronSim.LAST_WEEKDAY` of the
-    month, and pairs of a weekday (0 and 7 are Sunday) and its number in the month. `needs_both`:
-    a day must match both its fields, else one of them is enough.
+    month, and pairs of a weekday (0 and 7 are Sunday) and its number in the month. `needs_both`: a
+    day must match both its fields, else one of them is enough.
     """
 
     def __init__(self, expression: str) -> None:
@@ -111,7 +111,7 @@ class Cron:
         return self._every_pass(zone, low, high, reverse=reverse)
 
     def phase(self, zone: ZoneInfo, start: int) -> int:
-        """The same for all starts: they do not matter."""
+        """The same number for all starts: they do not matter."""
         return 0
 
     def _every_pass(self, zone: ZoneInfo, low: int, high: int, *, reverse: bool) -> Iterator[int]:

@@ -1,4 +1,4 @@
-"""What has become of a task, from what is planned and what is handed out of its occurrence.
+"""The state of a task, from its plan and the hand-outs of its present occurrence.
 
 | state | the occurrence |
 |---|---|

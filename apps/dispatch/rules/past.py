@@ -1,4 +1,4 @@
-"""What has been handed out, as pulls, previews, explanations and states of tasks look at it."""
+"""The earlier hand-outs that decide about pulls, previews, explanations and states of tasks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Held:
     can_expire: bool = True
 
     def under(self, changed: Planned) -> Held:
-        """The same under that version of its task, if it is of this task."""
+        """The dispatch with the changed policy, priority and owner, if it is of that task."""
         of = self.candidate
         if (of.source, of.task) != (changed.source, changed.task):
             return self
@@ -42,10 +42,10 @@ class Held:
 
 @dataclass(kw_only=True)
 class Past:
-    """What has been handed out: the stock that counts, and one executor's latest dispatches.
+    """The earlier hand-outs: the stock that counts, and one executor's latest dispatches.
 
     `handed` has the occurrences with a stock row. `people`: how many there are behind each executor
-    whose tasks go to every member; `had`: who of them has had an occurrence.
+    whose tasks go to every member; `had`: how many of them have had an occurrence.
     """
 
     handed: dict[Identity, int] = field(default_factory=dict)
@@ -109,7 +109,8 @@ class Past:
         )
 
     def close_if_expired(self, held: Held | None, now: datetime) -> Held | None:
-        """What a pull makes of the open dispatch first: past its deadline it is over."""
+        """The open dispatch; None when it is past its deadline and closed, as a pull closes it
+        first."""
         if held is None or held.deadline_at > now or not held.can_expire:
             return held
         self.close(held, EXPIRED, now)

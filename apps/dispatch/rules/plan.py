@@ -1,4 +1,4 @@
-"""What the queue needs to know of an active task."""
+"""The facts about an active task that the queue needs."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Planned(NamedTuple):
         return DueOccurrences([], self.start_at)
 
     def due_since(self, next_at: datetime | None, now: datetime) -> DueOccurrences:
-        """Of a rotation, the instants from `next_at` to `now`, and the first one after it."""
+        """The instants of a rotation from `next_at` to `now`, and the first one after `now`."""
         if self.recurrence is None or next_at is None:
             return DueOccurrences([], None)
         instants: list[datetime] = []
@@ -72,7 +72,7 @@ class Planned(NamedTuple):
         return ONLY if self.recurrence is None or due_at is None else occurrence_of(due_at)
 
     def until(self, due_at: datetime, lookback: timedelta) -> datetime:
-        """From when on the occurrence that is due then can no longer be had."""
+        """The instant from which the occurrence that is due then can no longer be had."""
         end = due_at + lookback
         if self.end_at is not None:
             end = min(end, self.end_at)

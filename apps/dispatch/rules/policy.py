@@ -1,4 +1,4 @@
-"""What the end of a dispatch does to the stock, and who can receive the occurrence again.
+"""The effect of the end of a dispatch on the stock, and who can receive the occurrence again.
 
 | a dispatch ends as | stock | the same executor again? |
 |---|---|---|

@@ -1,7 +1,7 @@
-"""What an executor would get over time: a simulation of its own queue.
+"""The tasks that an executor would get over time: a simulation of its own queue.
 
-It finishes every task at once, and no other executor takes any. Order, window and verdicts are
-those of a pull; only the clock and the hand-outs are simulated.
+The executor finishes every task at once, and no other executor takes any. Order, window and
+verdicts are those of a pull; only the clock and the hand-outs are simulated.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ Windows: TypeAlias = Callable[[datetime], Window]
 
 
 class Item(NamedTuple):
-    """One hand-out: `at` is when the executor would get it, `remaining` how often it was yet to be
-    handed out just before, `number` that of a dispatch that is open already.
+    """One hand-out: `at` is when the executor would get it, `remaining` how often the occurrence
+    was yet to be handed out just before, `number` that of a dispatch that is open already.
 
-    `title` is empty until a service reads it, but for what is open.
+    `title` is empty until a service reads it, except for an open dispatch.
     """
 
     at: datetime
@@ -47,7 +47,8 @@ class Item(NamedTuple):
 def steps_of_user(
     queue: Queue, past: Past, held: Held | None, *, now: datetime, until: datetime, windows: Windows
 ) -> Iterator[Item]:
-    """What a user would get from `now` to before `until`, in this order; `past` moves on with it.
+    """The hand-outs to a user from `now` to before `until`, in this order; `past` moves on with
+    them.
 
     The open dispatch is first, unless its deadline has passed: it then ends by its task's policy,
     if the task is there.
@@ -96,7 +97,7 @@ def steps_of_group(
             if candidate.identity in seen_before:
                 continue
             seen.add(candidate.identity)
-            # What nobody has had is shown, even if the group has no members yet.
+            # Occurrences that nobody has had are shown, even if the group has no members yet.
             if past.remaining(candidate) or not past.taken(candidate):
                 yield _item(candidate, past, at)
         seen_before |= seen

@@ -86,7 +86,7 @@ class _Series:
         return next_at is not None and next_at <= now
 
     def _position_at(self, now: datetime) -> _Position:
-        """From the position before, at the cost of what has become due since."""
+        """The present position, from the one before, at the cost of what has become due since."""
         instants, next_at = self.planned.due_since(self.position.next_at, now)
         newer = [occurrence_of(each) for each in instants]
         count = how_many_due(self.planned.misfire, self.planned.misfire_limit)
@@ -96,7 +96,7 @@ class _Series:
         return (self.planned.source, self.planned.task, occurrence)
 
     def order_of(self, occurrence: int) -> tuple[int, int, str, int]:
-        """As the order of its candidate: the seconds of an occurrence are its instant."""
+        """The order of the occurrence's candidate: the seconds of an occurrence are its instant."""
         planned = self.planned
         return (-planned.priority, occurrence, planned.source, planned.task)
 
@@ -130,7 +130,7 @@ class Queue:
 
     @classmethod
     def merged(cls, queues: Sequence[Queue], *, frame: Window, now: datetime) -> Queue:
-        """One queue of the tasks of several, within their frames; what it drops, they keep."""
+        """One queue of the tasks of several, within their frames; these keep what it drops."""
         made = cls((), frame=frame, now=now)
         made._once = [
             each for queue in queues for each in queue._once if each.occurrence_at > frame.lower

@@ -48,7 +48,7 @@ class EveryMinutes:
         return _grid(start, self.minutes * 60, low, high, reverse=reverse)
 
     def phase(self, zone: ZoneInfo, start: int) -> int:
-        """The same for two starts from which it is due at the same instants."""
+        """A number, equal for two starts from which the rule is due at the same instants."""
         return start % (self.minutes * 60)
 
 
@@ -73,7 +73,7 @@ class EveryDays:
         return first_passes(zone, walls, low, high)
 
     def phase(self, zone: ZoneInfo, start: int) -> int:
-        """The same for two starts from which it is due at the same instants."""
+        """A number, equal for two starts from which the rule is due at the same instants."""
         return (wall_at(zone, start) // DAY) % self.days
 
 
@@ -159,7 +159,7 @@ class DueOccurrences(NamedTuple):
 def due_and_next(
     recurrence: Recurrence, now: datetime, *, misfire: str, misfire_limit: int
 ) -> DueOccurrences:
-    """What is due at `now`, and the first instant after it; nothing at all once it has ended.
+    """The due instants at `now`, and the first instant after it; none at all after the end.
 
     An occurrence is current until the next is due. With misfire `skip` it is the only one, with
     `once` the newest one before it is due as well, with `all` the newest `misfire_limit` ones.

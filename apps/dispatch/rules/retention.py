@@ -14,7 +14,7 @@ MARGIN = timedelta(days=1)
 
 
 def horizon(now: datetime, *, after: timedelta, lookback: timedelta) -> datetime:
-    """What was over before this instant goes to the archive.
+    """The instant before which a task or dispatch must have been over to go to the archive.
 
     It always lies behind the lookback: no occurrence due before it can be handed out.
     """

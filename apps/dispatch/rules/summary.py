@@ -12,7 +12,7 @@ from apps.common.messages import Message as _
 from apps.dispatch.rules.cron import Cron, Fields, fields_of
 from apps.dispatch.rules.recurrence import EveryDays, EveryMinutes, Rule, clock
 
-# With more than that, the expression itself is shown.
+# The expression itself is shown if it has more than these.
 MAX_TIMES = 6
 MAX_PARTS = 8
 
@@ -39,7 +39,7 @@ _MONTHS = (
     _("November"),
     _("December"),
 )
-# Which one of a month; the last one is the fifth at times.
+# The number of a weekday in its month; the last one is the fifth at times.
 _ORDINALS = {
     1: _("the first {weekday} of {months}"),
     2: _("the second {weekday} of {months}"),

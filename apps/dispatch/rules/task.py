@@ -1,4 +1,4 @@
-"""Which combinations of a task's fields make sense."""
+"""The combinations of a task's fields that make sense."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _of_period(start_at: datetime, end_at: datetime | None) -> Iterator[FieldErr
 
 
 def start_faults(start_at: datetime) -> Iterator[FieldError]:
-    """What is wrong with a start."""
+    """The faults of a start."""
     if not _EARLIEST <= start_at < _TOO_LATE:
         first, last = YEARS
         message = _("Choose a start in the years {first} to {last}.", first=first, last=last)
@@ -98,7 +98,7 @@ def start_faults(start_at: datetime) -> Iterator[FieldError]:
 
 
 def end_faults(end_at: datetime) -> Iterator[FieldError]:
-    """What is wrong with an end, whatever the start is."""
+    """The faults of an end, whatever the start is."""
     if not _EARLIEST <= end_at < _TOO_LATE:
         first, last = YEARS
         message = _(

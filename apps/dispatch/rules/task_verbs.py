@@ -1,4 +1,4 @@
-"""What is done to many tasks at once, and why one in some state is left out."""
+"""The verbs for many tasks at once, and the reasons why a task in some state is left out."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ PAUSE, RESUME, SHIFT, PRIORITY, END, VERSION, COPY, DELETE = (
 MAX_VERSION = 2**31 - 1
 # `template_version` is the version of the template that a task has, None without one.
 _COLUMNS = ("status", "start_at", "end_at", "priority", "template_version")
-# Of a rotation also its rule as the text of its JSON.
+# For a rotation also its rule as JSON text.
 _RULE_COLUMNS = (*_COLUMNS, "rule_json", "time_zone")
 
 
 class TaskVerb(Verb):
-    """Of once tasks, or of rotations: each kind has permissions of its own."""
+    """A verb for once tasks or for rotations: each kind has permissions of its own."""
 
     right: ClassVar[str] = "change"
     event = "task_changed"

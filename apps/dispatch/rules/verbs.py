@@ -1,4 +1,4 @@
-"""What is done to many dispatches at once, and why one in some state is left out."""
+"""The verbs for many dispatches at once, and the reasons why one in some state is left out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RELEASE, EXPIRE, CANCEL = "release", "expire", "cancel"
 
 
 class DispatchVerb(Verb):
-    """It ends an open dispatch."""
+    """A verb that ends an open dispatch."""
 
     permission = "dispatch.operate_dispatch"
     columns = ("state",)

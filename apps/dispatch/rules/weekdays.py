@@ -37,7 +37,7 @@ class OnDays(NamedTuple):
         return {"cron": f"{minute} {hour} {days}"}
 
     def faults(self) -> Iterator[FieldError]:
-        """What is wrong with the parts, so that they make no rule."""
+        """The faults of the parts, for which they make no rule."""
         if self.every == WEEK and not set(self.weekdays) & {*WEEKDAYS}:
             message = _("Choose at least one day of the week.")
             yield FieldError("rule.weekdays", "invalid", message)
