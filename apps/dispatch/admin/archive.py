@@ -42,9 +42,9 @@ class ArchivedStateFilter(FormFilter):
 
 
 class ArchivedDispatchAdmin(DispatchAdmin):
-    """Who may see dispatches may see these; nothing can be done with them any more.
+    """The page of archived dispatches, for people who may see dispatches; it has no actions.
 
-    Those of one user, or of one task, are found newest first by an index, as the live ones.
+    An index finds those of one user, or of one task, newest first, as with the live ones.
     """
 
     other_model = Dispatch
@@ -59,15 +59,15 @@ class ArchivedDispatchAdmin(DispatchAdmin):
     shown_archived_at = time_column("archived_at", _("older since"))
 
     def tab_counts(self, request: HttpRequest, others: Mapping[str, str]) -> Mapping[str, int]:
-        """None: nothing is open."""
+        """No counts: nothing is open."""
         return {}
 
     def first_rows(self, request: HttpRequest, rows: QuerySet[Any]) -> list[Any]:
-        """None, for the same reason."""
+        """No rows, for the same reason."""
         return []
 
     def older_url(self, request: HttpRequest) -> str:
-        """Nowhere: this is the archive."""
+        """No address: this is the archive."""
         return ""
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -94,7 +94,8 @@ def _columns_of(row: ArchivedTask) -> Any:
 
 
 class ArchivedTaskAdmin(TwoTablesAdmin, MachineRowAdmin):
-    """Who may see or change once tasks and rotations may see or restore them here."""
+    """The page of archived tasks. Seeing or restoring one takes the right to see or change once
+    tasks and the same right to rotations."""
 
     when_empty = _("Tasks come here some days after they are over.")
     list_display = (
@@ -143,7 +144,7 @@ class ArchivedTaskAdmin(TwoTablesAdmin, MachineRowAdmin):
     executor_link = person_column
 
     def elsewhere(self, object_id: str) -> HttpResponse | None:
-        """The way to the list: the row of a restored task says no more which one it was."""
+        """The way to the list: the row of a restored task no longer says which task it was."""
         return HttpResponseRedirect(self.changelist_url())
 
     def row_label(self, row: ArchivedTask) -> str:

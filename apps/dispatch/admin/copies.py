@@ -34,7 +34,7 @@ class CopyButton(NamedTuple):
 
 
 def copy_buttons(task: Task, kinds: Collection[type[Task]]) -> list[CopyButton]:
-    """What a task can become, as far as this person may plan it."""
+    """The buttons that copy a task into each kind that this person may plan."""
     model = type(task)
     ways: list[tuple[type[Task], str, str | Promise]] = [
         (model, RULE if model is RotateTask else DATE, _("Copy and edit"))
@@ -68,7 +68,7 @@ def copied_task(request: HttpRequest) -> Any:
 
 
 def values_of_copy(task: Any, model: type[Task]) -> dict[str, Any]:
-    """What the form of a new task starts with: all of the other one, but a start that is over."""
+    """The first values in the form of a copy: all of the task, except a start that is over."""
     if task is None:
         return {}
     form: Any = TaskForm

@@ -92,7 +92,7 @@ COLUMNS = (
 )
 
 
-# How many open ones stand above the newest.
+# How many open dispatches stand above the newest.
 MAX_FIRST = 25
 
 
@@ -197,7 +197,8 @@ class DispatchAdmin(RowPageAdmin, TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
         }
 
     def tab_counts(self, request: HttpRequest, others: Mapping[str, str]) -> Mapping[str, int]:
-        """Those in flight, and of them the overdue: no others are few, or have an index."""
+        """The counts of open and overdue dispatches; other states have neither few rows nor an
+        index."""
         if others:
             return {}
         in_flight = self.get_queryset(request).filter(open_for__isnull=False)
@@ -208,7 +209,7 @@ class DispatchAdmin(RowPageAdmin, TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
         return {Dispatch.State.OPEN: len(keys), "overdue": len(late)}
 
     def first_rows(self, request: HttpRequest, rows: QuerySet[Any]) -> list[Any]:
-        """The newest open ones, unless there are too many to sort."""
+        """The newest open dispatches, unless there are too many to sort."""
         in_flight = rows.filter(open_for__isnull=False).order_by()
         keys = list(in_flight.values_list("pk", flat=True)[: MAX_COUNTED + 1])
         if not keys or len(keys) > MAX_COUNTED:
@@ -301,7 +302,7 @@ class DispatchAdmin(RowPageAdmin, TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
 
     @column(_("took"))
     def took(self, dispatch: Dispatch) -> str | None:
-        """From the hand-out to the end; of an open one to now."""
+        """The time from the hand-out to the end; of an open dispatch to now."""
         end = clock.now() if dispatch.is_open else dispatch.finished_at
         if end is None:
             return None
@@ -309,7 +310,7 @@ class DispatchAdmin(RowPageAdmin, TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
 
     @column(_("result"))
     def in_words(self, dispatch: Any) -> SafeString | str | None:
-        """What came of it; of an open one until when there is time."""
+        """The result of an ended dispatch; the time left or late of an open one."""
         if not dispatch.is_open:
             return dispatch.words or None
         if _is_overdue(dispatch):
@@ -321,7 +322,7 @@ class DispatchAdmin(RowPageAdmin, TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
 
     @column(_("try"))
     def shown_round(self, dispatch: Dispatch) -> int:
-        """From 1 on, as the rounds of a task are counted."""
+        """The round, from 1 on, as the rounds of a task are counted."""
         return dispatch.round + 1
 
     @column(_("template"))

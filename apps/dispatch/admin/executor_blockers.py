@@ -1,4 +1,4 @@
-"""What keeps an executor from being deleted, with links to it."""
+"""The rows that keep an executor from being deleted, with links to them."""
 
 from __future__ import annotations
 

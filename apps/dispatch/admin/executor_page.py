@@ -120,7 +120,7 @@ def _latest(row: Executor, user: Any) -> SafeString:
 
 
 def _window(state: ExecutorState, may_rebuild: bool) -> SafeString:
-    """What the queue of the user reaches over."""
+    """The period that the queue of the user covers."""
     now = clock.now()
     queue = entry_of(state, now=now).queue
     context = {

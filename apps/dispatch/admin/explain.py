@@ -241,7 +241,8 @@ def _others(
 
 # --- why nothing --------------------------------------------------------------------------------
 def why_nothing_view(request: HttpRequest, *, model_admin: Any, pk: int) -> HttpResponse:
-    """Every task that could be meant, by its first reason, and when that could change."""
+    """All tasks that the executor could be meant to get, by their first reason against it and when
+    that could change."""
     row: Executor | None = model_admin.get_object(request, str(pk))
     if row is None or not model_admin.has_view_permission(request, row) or row.is_group:
         raise PermissionDenied
@@ -260,7 +261,7 @@ def why_nothing_view(request: HttpRequest, *, model_admin: Any, pk: int) -> Http
         dispatch_url=dispatch and page_url(Dispatch, dispatch.pk),
         deadline=dispatch and shown_time(dispatch.deadline_at),
         groups=[_shown(row, group, visible) for group in found.groups],
-        # One that is hidden has no address.
+        # A hidden task has no address.
         next=coming if coming and "url" in coming else None,
         is_something=found.is_something,
         until=found.until and shown_time(found.until),

@@ -29,14 +29,14 @@ NAMES_URL = reverse_lazy("admin:dispatch_executor_names")
 
 
 class ExecutorFilter(FormFilter):
-    """By the name of an executor, of which some are suggested."""
+    """The filter by the name of an executor, of which some are suggested."""
 
     def widget(self, each: Any) -> forms.Widget:
         return KeyInput(suggestions=NAMES_URL)
 
 
 class StateFilter(FormFilter):
-    """What an operator has made of the tasks, or what has become of the active ones.
+    """The filter of tasks by the status that an operator has set, or by the state of active tasks.
 
     Deleted tasks are kept for their history and shown only when asked for.
     """
@@ -63,12 +63,12 @@ class StateFilter(FormFilter):
         return self.in_state(rows, state)
 
     def in_state(self, rows: QuerySet[Any], state: str) -> QuerySet[Any]:
-        """The active ones that are in this state."""
+        """The active tasks that are in this state."""
         return once_in_state(_newest(self.request, rows, once_by_time(rows, state)), state)
 
 
 class RotationStateFilter(StateFilter):
-    """By the current occurrence, which the database does not know."""
+    """The filter by the state of the current occurrence, which the database does not know."""
 
     def in_state(self, rows: QuerySet[Any], state: str) -> QuerySet[Any]:
         active = rows.filter(status=Task.Status.ACTIVE).order_by("-pk")

@@ -11,7 +11,7 @@ from django.utils.translation import pgettext
 from apps.common.admin.base import Panel
 from apps.common.admin.html import joined, link
 
-# What is planned, by the URL name of its pages; what a schedule is, another app knows.
+# The things to plan, by the URL name of their pages; another app knows what a schedule is.
 _CHOICES = {
     "dispatch_oncetask": _("people"),
     "schedules_schedule": _("a job type"),

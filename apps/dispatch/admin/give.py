@@ -75,7 +75,8 @@ def give_view(request: HttpRequest, *, model_admin: Any, pk: int) -> HttpRespons
 def _lines(
     request: HttpRequest, row: Dispatch, people: QuerySet[Executor]
 ) -> tuple[list[Line], bool, timedelta]:
-    """Whom the task is addressed to, or who is searched for; whether there are more; the lease."""
+    """The members that the task is addressed to, or the people found by the search; whether there
+    are more; the lease."""
     task = TASK_MODELS[row.source].objects.filter(pk=row.task).first()
     asked = request.GET.get("q", "").strip()[:100]
     if asked:

@@ -24,8 +24,8 @@ PERIOD = timedelta(days=7)
 
 
 class PeriodFilter(DayFilter):
-    """From a week ago to a week ahead, unless days are given or a title is searched for; one day
-    alone leaves the other side open."""
+    """The filter by days: from a week ago to a week ahead, unless days are given or a title is
+    searched for; one day alone leaves the other side open."""
 
     def __init__(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
         super().__init__(request, *args, **kwargs)

@@ -159,7 +159,8 @@ class PeriodForm(forms.Form):
     to_day = _DayField(label=_("To"))
 
     def period(self, *, now: datetime) -> Period | None:
-        """None without days, or when they make no period; the form then has the error."""
+        """The period; None without days, or when they make no period: the form then has the
+        error."""
         if not self.is_valid():
             return None
         first, last = self.cleaned_data["from_day"], self.cleaned_data["to_day"]
@@ -173,7 +174,7 @@ class PeriodForm(forms.Form):
         start = None if first is None else _midnight(first)
         end = None if last is None else _midnight(last + timedelta(days=1))
         if end is not None and end <= now:
-            # It is over, whenever it began.
+            # The period is over, whenever it began.
             start = start or end - timedelta(days=1)
         try:
             return period_of(start, end, now=now)

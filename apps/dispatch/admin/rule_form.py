@@ -60,7 +60,7 @@ REDRAW_RUNS = {
     "hx-select": "#next-runs",
     "hx-target": "#next-runs",
     "hx-swap": "outerHTML",
-    # One after the other, so that no older answer takes the place of a newer one.
+    # The calls wait for each other, so that no older answer replaces a newer one.
     "hx-sync": "closest form:queue last",
 }
 
@@ -178,7 +178,7 @@ class RuleForm(ServiceForm):
 
     @property
     def kind(self) -> str:
-        """What is chosen under "every"; where nothing is, what has a part filled in."""
+        """The kind chosen under "every"; without a choice, the first kind with a part filled in."""
         if "every" not in self.fields:
             return ONCE
         chosen = str(self["every"].value() or "")
@@ -214,7 +214,7 @@ class RuleForm(ServiceForm):
 
     @property
     def why_no_runs(self) -> str:
-        """What is wrong with the rule that is filled in; "" while it is not filled in yet."""
+        """The fault of the rule that is filled in; "" while it is not filled in yet."""
         return self._read[1]
 
     @property
@@ -288,7 +288,7 @@ class RuleForm(ServiceForm):
 
     @property
     def changes(self) -> dict[str, Any]:
-        """Those of the row: the rule as a whole, and never its parts."""
+        """The changed columns of the row: the rule as a whole, and never its parts."""
         own = super().changes
         changes = {name: own[name] for name in own if name not in (*RULE_PARTS, "every")}
         rule = self.rule_of(self.cleaned_data) if self.has_rule else None

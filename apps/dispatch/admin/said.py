@@ -1,5 +1,5 @@
-"""What the form of a task means, said back while it is filled in: who could take it, when it is due
-next, one sentence, and what would change in one line. Writes nothing."""
+"""The meaning of a task's form while it is filled in: who could take the task, when it is due next,
+one sentence, and the changes of queues in one line. Writes nothing."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ MISFIRE: dict[str, str | Promise] = {
 
 # --- the fragment -------------------------------------------------------------------------------
 def new_view(request: HttpRequest, *, model_admin: Any) -> HttpResponse:
-    """What the form of a new task means: it is sent as for a save."""
+    """Show the meaning of the form of a new task, which is sent as for a save."""
     if not model_admin.has_add_permission(request):
         raise PermissionDenied
     other = model_admin.other_kind(request)
@@ -59,7 +59,7 @@ def new_view(request: HttpRequest, *, model_admin: Any) -> HttpResponse:
 
 
 def view(request: HttpRequest, *, model_admin: Any, pk: int) -> HttpResponse:
-    """What the form of this task means."""
+    """Show the meaning of the form of this task."""
     row = model_admin.get_object(request, str(pk))
     if row is None or not model_admin.has_change_permission(request, row):
         raise PermissionDenied
@@ -73,7 +73,7 @@ def _answer(model_admin: Any, request: HttpRequest, row: Any) -> HttpResponse:
 
 
 def context(model_admin: Any, request: HttpRequest, row: Any, form: Any) -> dict[str, Any]:
-    """What the page of the form gets: what is said of the draft that was sent, or of the task."""
+    """The variables of the form's page: the meaning of the draft that was sent, or of the task."""
     if not form.may_change:
         return {}
     address = ("said_of_new",) if row is None else ("said", row.pk)

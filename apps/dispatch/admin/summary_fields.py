@@ -1,4 +1,4 @@
-"""Which fields of a result stand in lists, where a template says so."""
+"""The fields of a result that lists show, where a template names some."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from apps.dispatch.rules.shift import parse_shift
 from apps.dispatch.services import bulk
 
 MAX_EXECUTORS = 100
-# Those of both kinds of tasks have the same names.
+# The actions of both kinds of tasks have the same names.
 _VERBS = verbs.VERBS[plan.ONCE]
 
 

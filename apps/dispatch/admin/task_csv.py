@@ -40,7 +40,7 @@ RULE_PARTS = ("every_minutes", "every_days", "at", "cron")
 RULE_NUMBERS = {"every_minutes", "every_days"}
 NONE = "none"
 MAX_CELL = 60
-# These come first; the other fields of the task follow as the model has them.
+# These columns come first; the other fields of the task follow in the order of the model.
 FIRST = ("title", "executor", "status", "start_at", "end_at")
 LAST = ("template", "params")
 

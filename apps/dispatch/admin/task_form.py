@@ -38,10 +38,10 @@ KINDS: dict[str, type[OnceTask] | type[RotateTask]] = {
     DATE: OnceTask,
     RULE: RotateTask,
 }
-# What rotations alone have.
+# The fields that only rotations have.
 OF_RULES = ("time_zone", "misfire", "misfire_limit")
 MORNING = "09:00"
-# What the page folds.
+# The fields that the page folds.
 MORE = (
     *("end_at", "lease_seconds", "priority", "on_failure", "on_expiry", "max_rounds", *OF_RULES),
     "status",
@@ -155,7 +155,7 @@ class TaskForm(RuleForm):
         return getattr(self.copied or self.instance, "rule", None)
 
     def _choose_fields(self) -> None:
-        """Those of the kind; of a new task, those of both kinds."""
+        """Keep the fields of the kind; for a new task, those of both kinds."""
         if self.is_new:
             repeats: Any = self.fields["repeats"]
             repeats.choices = [each for each in repeats.choices if KINDS[each[0]] in self.kinds]
@@ -174,7 +174,7 @@ class TaskForm(RuleForm):
 
     @property
     def more_fields(self) -> list[forms.BoundField]:
-        """What most tasks leave as it is."""
+        """The fields that most tasks leave as they are."""
         return [self[name] for name in MORE if name in self.fields]
 
     @property
@@ -251,7 +251,7 @@ class TaskForm(RuleForm):
         return cleaned
 
     def _leave_hidden_out(self) -> None:
-        """What the page hides beside these choices does not count."""
+        """Ignore the fields that the page hides beside these choices."""
         known = self.cleaned_data
         if known.get("mode") == Task.Mode.SINGLE:
             self._errors.pop("dispatch_times", None)
@@ -309,7 +309,7 @@ class TaskForm(RuleForm):
     def changes(self) -> dict[str, Any]:
         own = super().changes
         changes = {name: own[name] for name in own if name in type(self.instance).editable}
-        # What a mode sets without the box.
+        # A mode may set the quota without the box.
         times = self.cleaned_data.get("dispatch_times")
         if times != self.initial.get("dispatch_times"):
             changes["dispatch_times"] = times

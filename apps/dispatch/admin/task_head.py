@@ -1,4 +1,4 @@
-"""What stands at the top of the page of a task: how its dispatches went."""
+"""The line at the top of the page of a task: how its dispatches went."""
 
 from __future__ import annotations
 

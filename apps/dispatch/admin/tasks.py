@@ -1,4 +1,4 @@
-"""What the pages of once and rotate tasks share: list, form, page and actions of a task."""
+"""The common base of the pages of once and rotate tasks: list, form, page and actions."""
 
 from __future__ import annotations
 

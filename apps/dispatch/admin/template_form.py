@@ -35,7 +35,7 @@ from apps.dispatch.services import templates
 
 FIELDS, JSON, TASKS, VERSIONS = "fields", "json", "tasks", "versions"
 TABS = {FIELDS: _("Fields"), JSON: "JSON", TASKS: _("Tasks"), VERSIONS: _("Versions")}
-# What `_draft` asks for besides the tabs and what is done to rows.
+# The value of `_draft` beside the tabs and the actions on rows.
 CHECK = "check"
 # A form sends at most 1,000 values: those of the rows, and these.
 MAX_PREVIEWED = 150
@@ -126,7 +126,7 @@ class TemplateForm(ServiceForm):
     # --- what the page asks -----------------------------------------------------------------------
     @property
     def was(self) -> str:
-        """What is sent of the rows as they were."""
+        """The names of the rows before the edit, as JSON that the form sends along."""
         if self.is_bound and self.rows and self.rows[0].is_bound:
             return json.dumps(names_in(self.data))
         return json.dumps([form.had.name for form in self.rows or () if form.had is not None])
@@ -190,7 +190,7 @@ class TemplateForm(ServiceForm):
 
 
 def fault_of(schema: Any) -> str:
-    """What is wrong with the schema, "" for nothing."""
+    """The fault of the schema, "" for none."""
     try:
         templates.check_schema_of(schema)
     except PlatformError as error:

@@ -1,4 +1,4 @@
-"""What the page of a template shows beside its form: what changes, its tasks, its versions."""
+"""The parts of a template's page beside its form: the changes, the tasks, the versions."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def tasks_for(site: Any, request: HttpRequest) -> list[QuerySet[Any]]:
 
 
 def context(admin: Any, request: HttpRequest, form: TemplateForm, row: Any) -> dict[str, Any]:
-    """What `admin/template_form.html` gets; `row` is None of a new template."""
+    """The variables of `admin/template_form.html`; `row` is None for a new template."""
     may_edit = row is None or admin.has_change_permission(request, row)
     shown = {
         "editor": form,

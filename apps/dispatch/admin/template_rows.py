@@ -34,7 +34,7 @@ from apps.common.readers import read_integer
 
 WAS = "rows-was"
 MAX_NAME = 200
-# What is done to a row: `up-3`.
+# An action on a row: `up-3`.
 UP, DOWN, DROP, ADD = "up", "down", "drop", "add"
 
 
@@ -193,7 +193,7 @@ def sent_rows(data: Any, schema: Mapping[str, Any]) -> list[RowForm]:
 
 
 def names_in(data: Any) -> list[str]:
-    """What `rows-was` has."""
+    """The names that the field `rows-was` contains."""
     try:
         found = json.loads(data.get(WAS, "[]"))
     except ValueError:

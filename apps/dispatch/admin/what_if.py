@@ -1,6 +1,6 @@
-"""What if: a button on the forms of tasks that shows what a save would change, without one.
+"""The button *What if?* on the forms of tasks, which shows the effect of a save without one.
 
-The button sends the form like a save. What a save would refuse is shown in the same places;
+The button sends the form like a save. Errors that a save would raise are shown in the same places;
 otherwise the page shows the form as it was typed, with the comparison above it.
 """
 
@@ -52,7 +52,7 @@ WORDS: dict[str, str | Promise] = {
 
 
 class Pair(NamedTuple):
-    """One line of the comparison: a run before, after, or both, and what became of it."""
+    """One line of the comparison: a run before, after, or both, and the kind of its change."""
 
     before: RepeatedItem | None
     after: RepeatedItem | None
@@ -120,7 +120,7 @@ def of_new(
     model: type[OnceTask] | type[RotateTask],
     fields: dict[str, Any],
 ) -> dict[str, Any]:
-    """What planning a task with these fields would change, for the page."""
+    """The queues without and with a new task of these fields, for the page."""
     return _compared(request, partial(what_if_created, model, fields=fields))
 
 
@@ -131,7 +131,7 @@ def of_edit(
     *,
     version: int,
 ) -> dict[str, Any]:
-    """What these changes of the task would change, for the page."""
+    """The queues without and with these changes of the task, for the page."""
     compare = partial(what_if_updated, task=task, changes=changes, version=version)
     return _compared(request, compare)
 
