@@ -67,9 +67,10 @@ _JSON, _TIMES = {"context", "checkpoint"}, {"run_at", "created_at", "held_at", "
 
 @dataclass(frozen=True, kw_only=True)
 class Ask:
-    """Who asks for what: `values` is the query and the body by readable names, the query first.
+    """One request with its caller: `values` is the query and the body by readable names, the query
+    first.
 
-    `may_hold`: the key may hold tasks, `masks`: it is not shown secrets.
+    `may_hold`: the key may hold tasks, `masks`: the answer masks secrets.
     """
 
     dialect: Dialect
@@ -83,8 +84,8 @@ class Ask:
 
     @property
     def worker(self) -> str:
-        """Copies at one address are one worker for each dialect: their calls do not tell them
-        apart."""
+        """The name of the worker. Copies at one address are one worker for each dialect: their
+        calls do not distinguish them."""
         end = f"/{self.dialect.name}"
         return f"{self.caller.client}@{self.address}"[: MAX_WORKER - len(end)] + end
 
@@ -296,7 +297,7 @@ def get(ask: Ask) -> dict[str, Any]:
     if name is None or job is None or not name.names(job.type):
         raise _unknown(asked)
     row = Row(*(getattr(job, column) for column in Row._fields))
-    # Who asks for a task is given no other right to it than the id it has.
+    # The answer repeats the id that was sent, so it gives no new right to the task.
     return _seen(ask, row, row.type, asked)
 
 
@@ -383,7 +384,7 @@ def _masked(text: str) -> str:
 
 # --- all of them ----------------------------------------------------------------------------------
 class Call(NamedTuple):
-    """What carries it out, which scope it takes, and its number for a failure."""
+    """A call: the function that carries it out, its scope, and its number for a failure."""
 
     run: Callable[[Ask], Any]
     scope: Scope
@@ -391,7 +392,7 @@ class Call(NamedTuple):
 
     @property
     def bindings(self) -> frozenset[Binding]:
-        """By what a key may be bound: holding is not narrowed by users."""
+        """The bindings that a key may have for the call: holding is not narrowed by users."""
         takes_users = self.scope in (Scope.READ, Scope.SUBMIT)
         return frozenset(Binding) if takes_users else frozenset({Binding.JOB_TYPES})
 

@@ -11,9 +11,9 @@ from apps.jobs.rules import transitions as t
 
 # The addresses of a dialect begin with this and its name.
 PREFIX = "/asyncflow/"
-# In the environ of a request: whether it came to a port of ASYNCFLOW_PORTS.
+# The key in the environ of a request: whether it came to a port of ASYNCFLOW_PORTS.
 OWN_PORT = "taskplatform.own_port"
-# What its own servers answer when a request fails, whatever the HTTP status.
+# The codes with which asyncflow's servers answer, whatever the HTTP status.
 OK, INPUT, BODY, UNKNOWN_TASK, CREATE = 0, 8020, 8021, 8035, 8037
 LIST, UNKNOWN_TYPE, SET, CONFIG, REGISTER, REGISTERED = 8038, 8039, 8041, 8045, 8047, 8048
 
@@ -34,7 +34,7 @@ _SETTINGS = (
 
 @dataclass(frozen=True)
 class Route:
-    """One address: the call that it is for, its methods, and the key of what it answers."""
+    """One address: the call that it is for, its methods, and the key of the answer."""
 
     call: str
     path: str
@@ -88,14 +88,15 @@ class Dialect:
         return {self.spelled(word): values[word] for word in _SETTINGS if word not in self.left_out}
 
     def answer(self, key: str, value: Any) -> dict[str, Any]:
-        """What a call that succeeded answers."""
+        """The answer of a call that succeeded."""
         found = {key: value} if key else {}
         if self.envelope:
             return {"msg": "ok", "code": OK, "result": found or None}
         return {"code": OK, "msg": "ok", **found}
 
     def refusal(self, code: int, message: str, key: str = "") -> dict[str, Any]:
-        """What a call that failed answers: never without a code, which workers take for success."""
+        """The answer of a call that failed: always with a code, without which workers take it for
+        success."""
         if self.envelope:
             return {"msg": message, "code": code, "result": None}
         return {"code": code, "msg": message, **({key: None} if key else {})}
@@ -159,7 +160,7 @@ _JAVA = Dialect(
     second=1000,
     envelope=True,
     id_form="{job}_{type}_task_1",
-    # They are reckoned in the wrong unit, a thousandth of what the settings say.
+    # Its workers reckon delays in the wrong unit, as a thousandth of the settings.
     delays=False,
     late_is_ok=True,
     routes=(

@@ -123,7 +123,7 @@ class Sent:
 
     @property
     def error(self) -> str:
-        """What the log says went wrong last."""
+        """The latest error in the log, "" for none."""
         log: Any = self.log
         for _ in range(_NESTED):
             if not isinstance(log, str):
@@ -167,7 +167,7 @@ class TaskId(NamedTuple):
 
 
 def read_task_id(text: str) -> TaskId | None:
-    """None for what is no id of ours."""
+    """The parts of the id of a task; None for an id that the platform has not made."""
     found = _TASK_ID.fullmatch(text)
     if found is None or int(found[1]) >= 2**63:
         return None
@@ -207,7 +207,7 @@ class Row(NamedTuple):
 
     @property
     def kept(self) -> dict[str, Any]:
-        """What its workers have reported since."""
+        """The reports of its workers since, from the checkpoint."""
         return self.checkpoint if isinstance(self.checkpoint, dict) else {}
 
     @property
@@ -290,7 +290,7 @@ def context_of(sent: Sent, row: Row | None = None) -> dict[str, Any]:
 
 
 def checkpoint_of(sent: Sent, row: Row) -> dict[str, Any]:
-    """What is kept of a report; the context, too, while its job keeps the one it has."""
+    """The part of a report that is kept; the context, too, while its job keeps the one it has."""
     newest = sent.context or row.newest_context
     return {
         "schedule_log": sent.kept_log or row.log,

@@ -31,7 +31,7 @@ from apps.common.json_rules import MAX_BYTES
 from apps.jobs.models.bounds import Bounds
 from apps.jobs.rules.caller import Caller
 
-# What browsers add, whose pages may be anybody's.
+# Headers that browsers add; a page in a browser may be anybody's.
 _OF_BROWSERS = ("HTTP_ORIGIN", "HTTP_SEC_FETCH_SITE")
 _NO_KEY = (
     "Write a key into the address of this server: http://<client-id>:<secret>@<host>/asyncflow/…"
@@ -73,7 +73,7 @@ class WireParser(BaseParser):
 
 
 class WireView(ApiView):
-    """One call of one dialect; what is not in OpenAPI, which describes the platform's own API."""
+    """One call of one dialect; it is not in OpenAPI, which describes the platform's own API."""
 
     dialect: ClassVar[Dialect]
     route: ClassVar[Route]
@@ -165,7 +165,7 @@ class RefusalMiddleware:
 
 
 def _detail(response: HttpResponse) -> str:
-    """What the refusal says, as the API writes it."""
+    """The reason of the refusal, as the API writes it."""
     if response.status_code == 404:
         return _NO_ADDRESS
     try:
