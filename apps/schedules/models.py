@@ -1,4 +1,4 @@
-"""What makes jobs by a rule, and which jobs it has made."""
+"""Schedules, which make jobs by a rule, and the runs that they have made."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
         return self.within(JobScope.names_of(operator))
 
     def within(self, types: Collection[str] | None) -> ScheduleQuerySet:
-        """Those that make jobs of these types; None for all."""
+        """The schedules that make jobs of these types; None for all."""
         return self if types is None else self.filter(job_type__in=types)
 
     def not_deleted(self) -> ScheduleQuerySet:
@@ -133,7 +133,7 @@ class Schedule(Edited):
         indexes = [
             # The sweep: what is due, the earliest first.
             models.Index(fields=["status", "next_at"], name="schedule_due"),
-            # Those in trouble.
+            # Schedules in trouble.
             models.Index(fields=["trouble"], name="schedule_trouble"),
         ]
         constraints = [
@@ -176,7 +176,7 @@ class Schedule(Edited):
         return summary(self.recurrence.rule, self.time_zone)
 
     def due(self, now: datetime, until: datetime) -> occurrences.Due:
-        """What is to be made at `now`, up to `until` ahead; `next_at` must be set."""
+        """The occurrences to make at `now`, up to `until` ahead; `next_at` must be set."""
         assert self.next_at is not None  # noqa: S101
         return occurrences.due(
             self.recurrence,
@@ -195,10 +195,10 @@ class Schedule(Edited):
 
 
 class ScheduleRun(models.Model):
-    """What became of one occurrence: its job, or why none was made.
+    """The result of one occurrence: its job, or why none was made.
 
-    `occurrence` is the UTC second, 0 for a schedule without a rule, and minus the number of the
-    job for a run that a person began. `outcome` is open until it is noted how the job ended.
+    `occurrence` is the UTC second, 0 for a schedule without a rule, and minus the number of the job
+    for a run that a person began. `outcome` is open until it is noted how the job ended.
     """
 
     refers_to: ClassVar[References] = {"job": ("jobs.Job",)}
@@ -220,9 +220,9 @@ class ScheduleRun(models.Model):
         verbose_name_plural = _("schedule runs")
         default_permissions = ("view",)
         indexes = [
-            # Those whose jobs have not ended.
+            # Runs whose jobs have not ended.
             models.Index(fields=["outcome", "id"], name="schedule_run_open"),
-            # Those of one schedule, and the run of a job that goes on after its end.
+            # Runs of one schedule; the run of a job that goes on after its end.
             models.Index(fields=["schedule", "outcome"], name="schedule_run_outcome"),
             models.Index(fields=["job"], name="schedule_run_job"),
         ]

@@ -1,4 +1,4 @@
-"""What pages of schedules show of runs: those to come and those that were."""
+"""The runs on the pages of schedules: those to come and those that were."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ JOB_COLUMNS = ("type", "status", "finished_at")
 
 
 def jobs_of(runs: Iterable[int | None], bounds: Bounds) -> dict[int, AnyJob]:
-    """Those of the jobs that are kept, and that the reader may see."""
+    """The jobs that are kept and that the reader may see, by number."""
     wanted = [number for number in runs if number is not None]
     return find_each(wanted, bounds=bounds, only=JOB_COLUMNS)
 

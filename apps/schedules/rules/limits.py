@@ -1,4 +1,4 @@
-"""Which values the fields of a schedule may have; what concerns its jobs, jobs know."""
+"""The values that the fields of a schedule may have; the app jobs checks those of its jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which occurrences of a schedule are to be made at one moment."""
+"""The occurrences of a schedule for which jobs are made at one moment."""
 
 from __future__ import annotations
 
@@ -45,10 +45,11 @@ def due(
     misfire: str,
     misfire_limit: int,
 ) -> Due:
-    """What is to be made of the occurrences from `since` on, at `now` and ahead of it to `until`.
+    """The occurrences from `since` on to make at `now`, and ahead of it to `until`.
 
     Of those up to `now` the newest is the current one and always made, also when it is the last
-    before the end; `misfire` says how many before it are made as well. None ahead is missed.
+    before the end; `misfire` says how many before it are made as well. No occurrence ahead is
+    missed.
     """
     count = how_many_due(misfire, misfire_limit)
     newest_first = islice(recurrence.before(now), count)

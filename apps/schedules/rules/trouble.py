@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import islice
 
-# What became of a run: of its job, or why it has none.
+# The outcome of a run: the end of its job, or why it has none.
 OPEN = ""
 SUCCEEDED, FAILED, CANCELLED, GONE = "succeeded", "failed", "cancelled", "gone"
 SKIPPED, REFUSED = "skipped", "refused"
@@ -19,8 +19,8 @@ IN_ROW = 3
 
 
 def trouble_of(outcomes: Iterable[str]) -> str:
-    """What is wrong by the outcomes of the runs, the newest first. Skipped runs say nothing, and
-    open ones only that a job was made."""
+    """The trouble of a schedule by the outcomes of its runs, the newest first. Skipped runs say
+    nothing, and open ones only that a job was made."""
     known = [each for each in outcomes if each != SKIPPED]
     if known[:1] == [REFUSED]:
         return UNMADE

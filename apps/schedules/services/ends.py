@@ -99,7 +99,7 @@ def _note(outcomes: Mapping[ScheduleRun, str]) -> None:
 
 
 def _troubles(schedules: Sequence[int]) -> Iterator[tuple[int, str]]:
-    """What the newest runs of each schedule say of it."""
+    """The trouble of each schedule by its newest runs."""
     newest = (
         f"SELECT id, schedule_id, outcome FROM {table(ScheduleRun)} WHERE schedule_id = %s "
         f"ORDER BY id DESC LIMIT {NEWEST}"

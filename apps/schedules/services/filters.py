@@ -1,4 +1,4 @@
-"""Which schedules are meant: what their list and REST narrow them by. They are few."""
+"""The filters of schedules in their list and REST; schedules are few."""
 
 from __future__ import annotations
 

@@ -71,11 +71,11 @@ class _Run:
 
 @dataclass(slots=True)
 class _Batch:
-    """What one transaction writes."""
+    """The rows that one transaction writes."""
 
     runs: list[_Run] = field(default_factory=list)
     next_at: dict[Schedule, datetime | None] = field(default_factory=dict)
-    # They stay due.
+    # Schedules that failed here and stay due.
     broken: list[Schedule] = field(default_factory=list)
     entries: list[journal.Entry] = field(default_factory=list)
 
@@ -143,7 +143,7 @@ def _planned(schedules: Sequence[Schedule], now: datetime) -> _Batch:
 
 
 def _due_of(schedules: Sequence[Schedule], now: datetime, batch: _Batch) -> dict[Schedule, Due]:
-    """What each is to make; one that cannot say so stops no other."""
+    """The occurrences that each schedule must make; a schedule that fails here stops no other."""
     found: dict[Schedule, Due] = {}
     for schedule in schedules:
         with apart(schedule.subject):
@@ -158,10 +158,10 @@ def _due_of(schedules: Sequence[Schedule], now: datetime, batch: _Batch) -> dict
 
 
 def _busy(schedules: Collection[int]) -> set[int]:
-    """Those of the schedules with an open job, whoever began or retried it."""
+    """The schedules with an open job, whoever began or retried it."""
     runs = ScheduleRun.objects.filter(schedule__in=schedules, outcome=rules.OPEN)
     by_job = {job: schedule for job, schedule in runs.values_list("job", "schedule_id") if job}
-    # How a job has ended just now is not noted yet.
+    # The end of a job that has just ended is not noted yet.
     still = Job.objects.filter(pk__in=[*by_job], status__in=OPEN).values_list("pk", flat=True)
     return {by_job[job] for job in still}
 
@@ -255,7 +255,7 @@ def _write(batch: _Batch, jobs: dict[_Run, int | str], now: datetime) -> None:
 
 
 def _outcome(why: str) -> str:
-    """Of a run that has just been made, or not."""
+    """The outcome of a run that has just been made, or not."""
     if not why:
         return rules.OPEN
     return rules.SKIPPED if why == LAST_IS_OPEN else rules.REFUSED

@@ -23,7 +23,7 @@ BATCH = 1000
 
 
 def purge(*, until: datetime) -> int:
-    """Remove what is past KEPT; returns how many rows.
+    """Remove the rows that are past KEPT; returns how many.
 
     Stops between two chunks when the clock has passed `until`; the next call goes on there.
     """
@@ -43,8 +43,9 @@ def _repeated(remove: Callable[[datetime], int], before: datetime, until: dateti
 
 @transactional
 def _remove_runs(before: datetime) -> int:
-    """The oldest runs that are over. They were written in the order of their ids, which is nearly
-    that of time, so nothing old is left once the first chunk holds nothing old."""
+    """Remove the oldest runs that are over; returns how many. Runs were written in the order of
+    their ids, which is nearly that of time, so nothing old is left once the first chunk holds
+    nothing old."""
     over = ScheduleRun.objects.exclude(outcome=OPEN).order_by("pk")
     oldest = over.values_list("pk", "at")[:BATCH]
     gone, _ = ScheduleRun.objects.filter(pk__in=[pk for pk, at in oldest if at < before]).delete()
@@ -54,7 +55,8 @@ def _remove_runs(before: datetime) -> int:
 
 @transactional
 def _remove_schedules(before: datetime) -> int:
-    """Those without a run that are deleted or over, and that nobody has changed since."""
+    """Remove schedules without a run that are deleted or over and unchanged since; returns how
+    many."""
     over = Q(status=Schedule.Status.DELETED) | Q(status=Schedule.Status.ACTIVE, next_at=None)
     runs = ScheduleRun.objects.filter(schedule=OuterRef("pk"))
     found = Schedule.objects.filter(over, ~Exists(runs), updated_at__lt=before).order_by("pk")

@@ -96,7 +96,7 @@ def _own_faults(schedule: Schedule) -> Iterator[FieldError]:
 
 
 def _job_faults(schedule: Schedule, bounds: Bounds) -> Iterator[FieldError]:
-    """What a submission of its job would refuse."""
+    """The faults for which a submission of its job would be refused."""
     job = Submission(
         type=schedule.job_type,
         key=schedule.key_of(0),
@@ -106,5 +106,5 @@ def _job_faults(schedule: Schedule, bounds: Bounds) -> Iterator[FieldError]:
     )
     found = [*field_errors(job, bounds)]
     wrong_type = [replace(error, field="job_type") for error in found if error.field == "type"]
-    # Of another type's context nothing can be said.
+    # The context cannot be checked when the type is wrong.
     yield from wrong_type or found
