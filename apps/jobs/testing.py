@@ -1,4 +1,4 @@
-"""For tests of handlers and of code that submits jobs, with pytest and unittest alike:
+"""Helpers for tests of handlers and of code that submits jobs, with pytest or unittest:
 
     with inline():                       # what is submitted runs at commit, or at the latest here
         place_order()

@@ -102,7 +102,7 @@ class AnyJobAdmin(RowPageAdmin, TwoTablesAdmin, ServiceModelAdmin, KeysetAdmin):
             row.buttons = self.row_buttons(request, row)
 
     def _results(self, request: HttpRequest, rows: Sequence[Any]) -> dict[int, Any]:
-        """By number those of the succeeded jobs, for who may see them."""
+        """The results of the succeeded jobs, by number, for people who may see them."""
         ended = [row.pk for row in rows if row.status == transitions.SUCCEEDED]
         if not ended or not self.has_payload_permission(request):
             return {}

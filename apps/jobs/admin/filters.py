@@ -79,7 +79,7 @@ class TypeFilter(FormFilter):
 
 
 class ArchivedTypeFilter(TypeFilter):
-    """Also by types that are deleted, and whose jobs are still in the archive."""
+    """The filter by type, also by deleted types whose jobs are still in the archive."""
 
     def names(self, person: Any = None) -> list[str]:
         gone = {*archived_types()} - {*type_names()}

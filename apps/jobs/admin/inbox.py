@@ -64,7 +64,7 @@ class CorrectForm(ServiceForm):
 
     @property
     def changes(self) -> dict[str, Any]:
-        """By column; the context as the text that the table has."""
+        """The changes by column; the context as the text that the table has."""
         changes = {name: value for name, value in super().changes.items() if name != "reason"}
         if "context" in changes:
             changes["context"] = json.dumps(changes["context"] or {}, ensure_ascii=False)
@@ -136,7 +136,7 @@ class InboxAdmin(RightsOfJobs, ServiceModelAdmin):
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         if self.has_change_permission(request, obj):
             return super().get_fieldsets(request, obj)
-        # What is only read is not shown by the form, which masks secrets.
+        # Fields that are only read are not shown by the form, which masks secrets.
         (_none, head), (title, row) = super().get_fieldsets(request, obj)
         swapped = {"context": "shown_context"}
         fields = [swapped.get(name, name) for name in row["fields"] if name != "reason"]

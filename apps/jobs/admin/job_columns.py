@@ -132,7 +132,7 @@ def priority(job: AnyJob) -> int:
 
 @column(_("took"))
 def took(job: AnyJob) -> SafeString | None:
-    """From the first start to the end; of a running one to now."""
+    """The time from the first start to the end; of a running job to now."""
     is_running = job.status == transitions.RUNNING
     end = clock.now() if is_running else job.finished_at
     if job.started_at is None or end is None:
@@ -178,7 +178,7 @@ ALL_ARCHIVED = (
     *(*_ARCHIVED, *_MORE, _HOST),
     ListColumn("archived", time_of("archived_at", _("older since")), ("archived_at",)),
 )
-# Of each column of an export the name and the attribute.
+# The name and the attribute of each column of an export.
 EXPORTED = (
     *((name, name) for name in ("id", "type", "key", "user_id", "status", "stage", "priority")),
     *((name, name) for name in ("attempts", "max_attempts", "progress", "worker", "host")),

@@ -58,7 +58,7 @@ def may_retry_with(model_admin: Any, request: HttpRequest) -> bool:
 
 
 class JobEditAdmin(ServiceModelAdmin):
-    """Not registered: `edit_view` shows its form."""
+    """The page of an edit; it is not registered: `edit_view` shows its form."""
 
     form: type[ServiceForm] = JobEditForm
     undone_by = verbs.PRIORITY

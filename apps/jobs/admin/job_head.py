@@ -35,7 +35,7 @@ MAX_ATTEMPTS = 20
 MAX_STATES = 9
 MAX_ERROR = 300
 _MS = timedelta(milliseconds=1)
-# Of the jobs with the same error so many are counted.
+# Jobs with the same error are counted up to this number.
 MAX_ALIKE = 1_000
 
 
@@ -70,7 +70,7 @@ def head(job: AnyJob, visible: QuerySet[Any]) -> Head:
         *_facts(job, ends, now),
     ]
     line = head_line(job_fields.shown_status(job), said)
-    # It may come later: live.js would move all that follows.
+    # Progress may come later: live.js would move all that follows.
     progress = job_fields.shown_progress(job)
     bar = format_html("<p{}>{}</p>", "" if progress else SafeString(" hidden"), progress or "")
     summary = Panel("", joined([line, bar]))

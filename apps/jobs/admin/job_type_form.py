@@ -64,11 +64,11 @@ FIELDSETS: tuple[tuple[Any, tuple[str, ...]], ...] = (
 )
 # These have a row of their own.
 LONG_FIELDS = ("params_schema", "stages", "allowed_hosts", "breaker_enabled")
-# What most types differ in; the form folds the rest.
+# The settings in which most types differ; the form folds the rest.
 RUNS = ("handler", "max_processing_seconds", "max_running")
 FAILS = ("max_attempts", "retry_delay_seconds", "retry_multiplier")
 PROTECTION = ("breaker_enabled", "rate_per_minute", "unique")
-# What a draft is for: a preset by its name, or the comparison with what is stored.
+# The purpose of a draft: a preset by its name, or the comparison with the stored settings.
 PRESET, WHAT_IF = "preset:", "what_if"
 FIELDS = tuple(name for _title, names in FIELDSETS for name in names)
 MORE = tuple(name for name in FIELDS if name not in {"name", *RUNS, *FAILS, *PROTECTION})

@@ -37,7 +37,7 @@ from apps.jobs.services.running import running_ids
 from apps.jobs.services.submit import submit
 from apps.jobs.services.types import open_types
 
-# How many running ones stand above the newest.
+# How many running jobs stand above the newest.
 MAX_FIRST = 25
 # Actions for many jobs at once; the others are on the page of a job only.
 IN_BULK = {"retry", "cancel", "run_now"}
@@ -243,7 +243,7 @@ class JobAdmin(LiveAdmin, AnyJobAdmin):
         return HttpResponseRedirect(self.change_url(obj.pk))
 
     # --- actions ----------------------------------------------------------------------------------
-    # Which ones a page offers is read from the arrow table; the services guard by the same table.
+    # The arrow table says which actions a page offers; the services guard by the same table.
     def list_actions(self, request: HttpRequest, found: dict[str, Any]) -> dict[str, Any]:
         return {name: action for name, action in found.items() if name in IN_BULK}
 

@@ -27,7 +27,7 @@ STATUS_COLOURS: dict[str, str] = {
     Job.Status.SUCCEEDED: "success",
     Job.Status.FAILED: "danger",
 }
-# What operators may do, by the arrow's name.
+# The words for the actions of operators, by the arrow's name.
 ARROW_WORDS = {
     "promote": _("becomes due"),
     "block": _("due, but its key has no place"),
@@ -81,7 +81,7 @@ def score_words(order_key: int) -> str:
 
 
 def lead(job: Job, weight_ms: int) -> int:
-    """By how many milliseconds the job counts as older (-) or younger (+) than it is."""
+    """The milliseconds by which the job counts as older (-) or younger (+) than it is."""
     return order.demotion_ms(job.attempts) - job.priority * weight_ms
 
 

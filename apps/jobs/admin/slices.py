@@ -69,7 +69,7 @@ def _of_type(request: HttpRequest, slices: Slices, type_: str, now: datetime) ->
     spares = slices.spares[:MAX_SPARES]
     workers = _Workers([*slices.owners, *spares])
     due = oldest_due(type_, slices) if slices.owners else {}
-    # With limits to users, not every job of the type is within sight.
+    # A person with limits to users does not see every job of the type.
     are_linked = bounds_of(request.user).users is None
     return {
         "owners": [

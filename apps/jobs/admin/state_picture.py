@@ -59,7 +59,7 @@ CURVES: dict[Pair, str] = {
     (t.CANCELLED, t.READY): "M559 267Q360 322 151 243",
     (t.CANCELLED, t.SCHEDULED): "M559 238Q300 226 136 103",
 }
-# How an arrow looks; the later ones are drawn above the others.
+# The looks of arrows; later ones are drawn above the others.
 PLAIN, POSSIBLE, TAKEN = "plain", "open", "taken"
 
 

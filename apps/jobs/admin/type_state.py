@@ -20,7 +20,7 @@ MAX_SERVING = 20
 
 
 def state_of(job_type: JobType, now: datetime) -> dict[str, Any]:
-    """For the templates of its page."""
+    """The variables for the templates of the type's page."""
     snapshot = job_type.snapshot
     serving = [worker for worker in alive(now) if serves(worker, snapshot)]
     taking = [worker for worker in serving if takes_jobs(worker)]

@@ -21,7 +21,7 @@ def now_url(pk: object) -> str:
 
 
 def tabs_of(job_type: JobType, here: str) -> dict[str, Any]:
-    """For the template of the tabs; `here` is the open one."""
+    """The variables for the template of the tabs; `here` is the open one."""
     pages = {
         NOW: (gettext("Now"), now_url(job_type.pk)),
         SETTINGS: (gettext("Settings"), page_url(JobType, job_type.pk)),

@@ -31,12 +31,12 @@ MAX_LISTED = 200
 # How often the table above the list of workers renews itself.
 LIVE_SECONDS = 5
 RUNNING_URL = "admin:jobs_worker_running"
-# Of more jobs, those with limits see only what is among these.
+# People with limits see only jobs among the first of these.
 MAX_READ = 1_000
 
 
 def quiet_panel(worker: Worker) -> Panel:
-    """Since when it takes nothing new, who wanted that and why."""
+    """The panel of a quiet worker: since when it takes nothing new, who made it quiet and why."""
     entries = JournalEntry.objects.timeline(Source.WORKER, worker.pk).filter(event="quieted")
     last = entries.order_by("-id").first()
     meaning = gettext("It takes nothing new, also after a restart. It ends what it has.")
@@ -77,7 +77,7 @@ def running_panel(worker: Worker, person: Any) -> Panel:
 
 
 def running_now(person: Any) -> dict[str, Any]:
-    """For the template above the list of workers: what all of them run."""
+    """The jobs of all workers, for the template above the list of workers."""
     jobs = _running(running_ids(MAX_READ), person, MAX_LISTED)
     return {
         "lines": _lines(jobs[:MAX_LISTED]),

@@ -143,7 +143,8 @@ class WorkerAdmin(MachineRowAdmin):
         return row  # type: ignore[no-any-return]
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Without the fields that only workers in-house have, or only those over HTTP."""
+        """The fieldsets without the fields that only workers of the other kind have: in-house or
+        over HTTP."""
         is_outside = obj is not None and obj.kind == Worker.Kind.HTTP
         hidden = {"pid", "shown_lanes", "shown_drains"} if is_outside else {"shown_key"}
         return [

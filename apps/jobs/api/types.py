@@ -147,7 +147,7 @@ class TypeChanges(SettingsBody):
 
 
 class WholeType(TypeChanges):
-    """For PUT, where a paused type that is sent without `paused` would go on."""
+    """The body of PUT, with `paused`: without it a paused type would go on."""
 
     paused = Boolean()
 

@@ -57,7 +57,7 @@ MAX_MEMO = 2_000
 MAX_PATH = 200
 _DEFAULT_LIMIT = 100
 _MAX_DELAY = int(MAX_DELAY.total_seconds())
-# What belongs to some outcomes only.
+# The fields that belong to some outcomes only.
 _FIELDS: Mapping[str, frozenset[str]] = {
     "succeeded": frozenset({"result", "submit"}),
     "failed": frozenset({"error", "retry", "retry_after", "exception", "summary"}),

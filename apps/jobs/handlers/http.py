@@ -30,12 +30,13 @@ PORTS = {"http": 80, "https": 443}
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 SECONDS, MAX_SECONDS = 10, 300
 MAX_ANSWER = 65_536
-# Of the body of an answer that is no success.
+# The part of the body that is kept of an answer that is no success.
 MAX_SHOWN = 4_000
 # Temporary statuses: timeout, too early, too many requests, and errors of servers.
 _PASSING = (408, 425, 429)
 _OURS = ("host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer")
-# Who asks: the platform itself takes no call with them for one of a program on its machine.
+# Headers that name the caller: the platform takes no call with them for one of a program on its
+# machine.
 _OF_PROXIES = ("via", "forwarded", "x-real-ip")
 _VIA = "1.1 taskplatform"
 

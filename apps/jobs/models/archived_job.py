@@ -20,7 +20,7 @@ class ArchivedJob(JobColumns):
 
     archived_at = models.DateTimeField(_("older since"))
 
-    # What only a job that waits or runs has: pages and answers read both kinds alike.
+    # The fields that only a waiting or running job has: pages and answers read both kinds alike.
     order_key = None
     lease_until = None
     hard_end_at = None

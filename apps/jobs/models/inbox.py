@@ -17,7 +17,7 @@ MAX_WORD = 255
 
 class InboxQuerySet(models.QuerySet[Any]):
     def visible_to(self, operator: AbstractBaseUser | AnonymousUser) -> InboxQuerySet:
-        """All, or what the limits of an operator leave, as for jobs."""
+        """All rows, or the ones within the limits of an operator, as for jobs."""
         bounds = bounds_of(operator)
         return self if bounds.are_open else self.filter(bounds.condition())
 
@@ -61,10 +61,10 @@ class InboxRow(Versioned):
         db_table = "jobs_inbox"
         verbose_name = _("row of the inbox")
         verbose_name_plural = _("inbox")
-        # Who may see and operate jobs may do the same here.
+        # The permissions of jobs apply here.
         default_permissions = ()
         indexes = [
-            # What waits, and what was refused, each in order.
+            # Waiting rows, and refused rows, each in order.
             models.Index(fields=["refused_at", "id"], name="jobs_inbox_waiting"),
         ]
 

@@ -22,7 +22,7 @@ class JobQuerySet(models.QuerySet[Any]):
         return self.filter(bounds.condition())
 
     def visible_to(self, operator: AbstractBaseUser | AnonymousUser) -> JobQuerySet:
-        """All, or what the limits of an operator leave."""
+        """All jobs, or the ones within the limits of an operator."""
         bounds = bounds_of(operator)
         return self if bounds.are_open else self.within(bounds)
 

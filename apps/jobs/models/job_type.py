@@ -30,14 +30,14 @@ BUILT_IN = {
     "Sleep": _("Sleep"),
     "Start a flow": _("Start a flow"),
 }
-# Of a queue of Django's Tasks API: how the name of its type begins, and the title.
+# How the name and the title of the job type of a queue of Django's Tasks API begin.
 QUEUE_PREFIX = "task."
 QUEUE_TITLE = "Tasks: "
 
 
 class JobTypeQuerySet(models.QuerySet["JobType"]):
     def visible_to(self, operator: AbstractBaseUser | AnonymousUser) -> JobTypeQuerySet:
-        """All, or those that an operator is limited to."""
+        """All types, or the ones that an operator is limited to."""
         names = JobScope.names_of(operator)
         return self if names is None else self.filter(name__in=names)
 
@@ -105,7 +105,7 @@ class JobType(Edited):
     paused = models.BooleanField(_("paused"), default=False)
     pause_reason = models.CharField(_("reason of the pause"), max_length=500, blank=True)
     paused_until = models.DateTimeField(_("paused until"), null=True, blank=True)
-    # Who paused it and since when; it follows from `paused`.
+    # Who paused the type and since when; set when `paused` changes.
     paused_at = models.DateTimeField(_("paused since"), null=True, editable=False)
     paused_by = models.CharField(
         _("paused by"), max_length=160, blank=True, default="", db_default="", editable=False

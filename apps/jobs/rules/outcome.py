@@ -17,7 +17,7 @@ from apps.jobs.rules.submission import Submission
 from apps.jobs.rules.transitions import LockedJob
 from apps.jobs.rules.type_snapshot import PREFER_ORIGIN, TypeSnapshot
 
-# What workers may report.
+# The ends that workers may report.
 OUTCOMES = (
     t.END_SUCCEEDED,
     t.END_FAILED,
@@ -27,7 +27,7 @@ OUTCOMES = (
     t.END_INTERRUPTED,
     t.END_CANCELLED,
 )
-# Those that put the job off: it goes on later, and the attempt is not counted.
+# The ends that put the job off: it goes on later, and the attempt is not counted.
 PUT_OFF = (t.END_YIELDED, t.END_INTERRUPTED)
 RETRY_BY_POLICY, RETRY_NEVER = "policy", "never"
 # After the time that the other side asked for, but no later than the policy would at most.
@@ -183,7 +183,7 @@ class Seen(NamedTuple):
     outcome: Outcome | None
 
 
-# What the records of this machine say: by token of a hold, the jobs under it that have started.
+# The records of this machine: by token of a hold, the jobs under it that have started.
 Records = dict[str, dict[int, Seen]]
 
 

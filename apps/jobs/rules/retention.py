@@ -16,8 +16,8 @@ def horizon(now: datetime, *, retention: timedelta, days: int | None = None) -> 
 
 
 def possible_days(*, retention: timedelta, archive_after: timedelta) -> tuple[int, int | None]:
-    """For how many whole days jobs of a type can be kept, at least and at most: until they are in
-    the archive, and not longer than others; None = for any time."""
+    """The least and greatest number of whole days for which jobs of a type can be kept: until they
+    are in the archive, and not longer than others; None = any number."""
     day = timedelta(days=1)
     return max(1, -(-archive_after // day)), retention // day if retention else None
 

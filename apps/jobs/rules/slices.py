@@ -22,7 +22,7 @@ MAX_OWNERS = 64
 CHANGE_EVERY = timedelta(seconds=10)
 # Workers send a heartbeat each 5 s: one that has sent another so long after its first stays.
 STEADY_AFTER = timedelta(seconds=4)
-# One digest of 64 bytes gives the hashes of this many shards, which is 7 times as fast as one each.
+# One digest of 64 bytes gives the hashes of this many shards: 7 times as fast as one digest each.
 _AT_ONCE = 16
 _unpacked = struct.Struct(f">{_AT_ONCE}I").unpack
 

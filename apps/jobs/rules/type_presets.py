@@ -30,7 +30,7 @@ def _preset(
 # All of them have the same settings, so that the next choice leaves nothing of the one before.
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     SHORT: _preset(FAST, 10, 5, (1.0, 1.0, 60.0)),
-    # What answers over the network is asked less often while it does not.
+    # A system on the network is asked less often while it does not answer.
     CALL: _preset(FAST, 30, 3, (30.0, 2.0, 600.0)) | {"breaker_enabled": True},
     LONG: _preset(SLOW, 2 * _HOUR, 2, (10.0 * _MINUTE, 1.0, 3600.0)),
     NIGHT: _preset(SLOW, 6 * _HOUR, 1, (10.0, 2.0, 3600.0)),

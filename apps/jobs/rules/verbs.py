@@ -25,7 +25,7 @@ _STATE: tuple[str, ...] = ("status", "cancel_requested")
 
 
 class JobVerb(Verb):
-    """It takes the `arrow` of rules/transitions to the status `becomes`."""
+    """A verb that takes the `arrow` of rules/transitions to the status `becomes`."""
 
     permission = "jobs.operate_job"
     columns = _STATE
@@ -108,7 +108,7 @@ class MarkDone(JobVerb):
 
 
 class Change(JobVerb):
-    """It gives a waiting job another value in one column."""
+    """A verb that gives a waiting job another value in one column."""
 
     arrow, event = "edit", "edited"
 
@@ -122,7 +122,7 @@ class Change(JobVerb):
 
 
 class _Number(Change):
-    """The field has the name of the verb and of the column."""
+    """A change whose field has the name of the verb and of the column."""
 
     bounds: ClassVar[tuple[float, float]]
 

@@ -63,7 +63,7 @@ class Drain:
         self._process = process
         self._summon = summon
         self._outbox = Outbox(self.held)
-        # None without a place for it: then no job is held beside another.
+        # None when the record has no place on the disk: then no job is held beside another.
         self._record: Record | None = None
         self._queue: deque[HeldJob] = deque()
         self._look = Look()
@@ -108,8 +108,8 @@ class Drain:
             try:
                 self._give_back_unanswered()
                 if self._process.is_quiet:
-                    # It keeps its slot: if it ended, it would swallow the next start of a drain,
-                    # too, which is meant for another process.
+                    # The drain keeps its slot: if it ended, it would swallow the next start of a
+                    # drain, too, which is meant for another process.
                     self._outbox.flush()
                     has_work = woken = False
                     if not wait:
@@ -330,7 +330,7 @@ class Drain:
             self._unanswered = ""
 
     def _settle_rest(self) -> None:
-        """At the end, settle what is left. If that fails, the leases expire."""
+        """Settle the last outcomes at the end of the loop. If that fails, the leases expire."""
         for _ in range(5):
             try:
                 self._give_back_unanswered()

@@ -89,7 +89,7 @@ class Outbox:
 
     def _put_back(self, batch: Sequence[Outcome]) -> None:
         self._waiting.extendleft(reversed(batch))
-        # It may have been too much for one statement.
+        # The batch may have been too much for one statement.
         self._limit = max(1, len(batch) // 2)
 
     def _settle_some(self) -> None:

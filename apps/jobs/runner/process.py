@@ -180,7 +180,7 @@ class Process:
         self._registered = False
         self._left = False
         self._drains_lock = threading.Lock()
-        # One at a time, so that an older beat does not overwrite a newer one.
+        # One heartbeat at a time, so that an older one does not overwrite a newer one.
         self._beating = threading.Lock()
 
     @property

@@ -45,7 +45,7 @@ _ASIDE = ("id", "token", "type", "log")
 _KEPT = tuple(field.name for field in fields(Outcome) if field.name not in _ASIDE)
 _kept = attrgetter(*_KEPT)
 _BLANK: tuple[Any, ...] = _kept(Outcome(id=0, token="", end=""))
-# How those that are no JSON are written and read.
+# How values that are no JSON are written and read.
 _SECONDS = (timedelta.total_seconds, lambda seconds: timedelta(seconds=seconds))
 _AS_TEXT: Mapping[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "retry_after": _SECONDS,
@@ -185,7 +185,7 @@ def _parsed(content: bytes, file: Path) -> Records:
     found: Records = {}
     try:
         for bank in (content[:_BANK], content[_BANK:]):
-            # What follows the last end of a line was being written.
+            # The text after the last end of a line was being written.
             token, *lines = bank.partition(b"\0")[0].split(b"\n")[:-1] or [b""]
             if token:
                 found[token.decode()] = _seen(token.decode(), lines)

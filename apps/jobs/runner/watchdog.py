@@ -52,7 +52,7 @@ class Caretaker(threading.Thread):
             self.maintain()
 
     def maintain(self) -> None:
-        """One round."""
+        """Maintain each drain of the process once."""
         for drain in list(self._process.drains):
             if drain.held:
                 self._process.busy.set()

@@ -153,7 +153,7 @@ def _require_no_twin(job: Job, key: str, twins: Mapping[str, Submitted]) -> None
 
 
 def run_now(job: Job, now: datetime) -> Act:
-    """A ready job keeps its place if it is the better one."""
+    """Make the job ready now. A ready job keeps its place if it is the better one."""
     require_arrow(job, "run_now")
     changes = {
         "status": t.READY,
@@ -165,13 +165,14 @@ def run_now(job: Job, now: datetime) -> Act:
 
 
 def mark_done(job: Job) -> Act:
-    """It counts as succeeded."""
+    """Mark the job as succeeded."""
     require_arrow(job, "mark_done")
     return Act("mark_done", {"status": t.SUCCEEDED, "error_key": ""}, "marked_done")
 
 
 def edit(job: Job, now: datetime, changes: Mapping[str, Any]) -> Act | None:
-    """None when all values are equal; without an attempt left the job ends as failed."""
+    """Change the job; None when all values are equal. Without an attempt left the job ends as
+    failed."""
     require_arrow(job, "edit")
     _check_edit(job, changes, now)
     return edited(job, now, changes)

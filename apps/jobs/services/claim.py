@@ -1,5 +1,5 @@
-"""One try to hold jobs: read the first ready ones, take them by one guarded UPDATE per type, read
-what was taken."""
+"""One try to hold jobs: read the first ready jobs, take them by one guarded UPDATE per type, and
+read the jobs that were taken."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def edit(*, job: AnyJob, version: int, changes: Mapping[str, Any], actor: str, r
 def undo_each(
     jobs: Sequence[Job], entries: Mapping[int, JournalEntry], *, actor: str, reason: str
 ) -> dict[int, PlatformError]:
-    """Take back of each of the locked jobs what its entry tells; those refused, with the reason."""
+    """Undo the entry of each of the locked jobs; returns the refused jobs, each with the reason."""
     twins = twins_of(jobs)
 
     def taken_back(job: Job) -> Act:
@@ -124,7 +124,7 @@ def take_each(
     jobs: Sequence[Job], decide: Callable[[Job], Act | None], *, actor: str, reason: str
 ) -> dict[int, PlatformError]:
     """Take for each of the locked jobs the arrow that `decide` names, all of them at once: the
-    statements are as many for one job as for a hundred. Returns those refused, with the reason.
+    statements are as many for one job as for a hundred. Returns the refused jobs with the reasons.
     """
     refused: dict[int, PlatformError] = {}
     taken: list[tuple[Job, Act]] = []
@@ -145,7 +145,8 @@ def _live(job: AnyJob) -> Job | None:
 
 
 def _locked(job: AnyJob) -> Job:
-    """As `_live`; Archived when it is in the archive, NotFound when it is nowhere."""
+    """The row as `_live` returns it; Archived when it is in the archive, NotFound when it is
+    nowhere."""
     current = _live(job)
     if current is None:
         if ArchivedJob.objects.filter(pk=job.pk).exists():

@@ -66,8 +66,8 @@ def counts_of(types: Sequence[str], limit: int | None = None) -> dict[str, Count
 
 
 def _by_type(status: str, types: Sequence[str], limit: int) -> Counter[str]:
-    """One range of the claim index for each type. The states are literals, without which SQLite
-    would not use its partial indexes."""
+    """The counts of jobs in that state, by one range of the claim index for each type. The states
+    are literals, without which SQLite would not use its partial indexes."""
     jobs = f"{table(Job)}{force_index('job_claim')}"
     one = (
         f"(SELECT COUNT(*) FROM (SELECT 1 FROM {jobs} "
@@ -81,7 +81,7 @@ def _by_type(status: str, types: Sequence[str], limit: int) -> Counter[str]:
 
 
 def _sorted(status: str) -> Counter[str]:
-    """By type the first ones in that state."""
+    """The counts by type among the first jobs in that state."""
     rows = fetch(
         f"SELECT type, COUNT(*) FROM (SELECT type FROM {table(Job)} "
         f"WHERE status = '{status}' LIMIT {_MAX_SORTED}) counted GROUP BY type"
@@ -137,7 +137,7 @@ def totals_of(types: Sequence[str], limit: int) -> dict[str, int]:
 
 
 def totals(limit: int) -> Totals:
-    """All types together.
+    """The counts of all types together.
 
     It first asks whether there are `limit` rows: counting the first `limit` would write them to a
     table and read again.
@@ -161,8 +161,8 @@ class DueJob(NamedTuple):
 
 
 def oldest_due(types: Sequence[str]) -> dict[str, datetime]:
-    """Since when the longest-waiting one of the first 1,000 ready jobs in line could have run, by
-    type."""
+    """The earliest instant, by type, since which one of the first 1,000 ready jobs in line could
+    run."""
     jobs = f"{table(Job)}{force_index('job_claim')}"
     one = (
         f"SELECT %s AS type, MIN(run_at) AS due FROM (SELECT run_at FROM {jobs} "

@@ -1,4 +1,4 @@
-"""In which states the jobs are that share an error, and how many of them."""
+"""The states of the jobs that share an error, with the number of jobs in each."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from apps.jobs.models import Job
 
 # A job type and the key of an error.
 Error: TypeAlias = tuple[str, str]
-# Of each error the newest jobs are looked at; beyond them a job may be in any state.
+# How many of the newest jobs of each error are looked at; others may be in any state.
 MAX_LOOKED_AT = 500
 
 
 def states_of(errors: Iterable[Error]) -> Mapping[Error, Mapping[str, int] | None]:
-    """How many jobs are in each state of those whose last error each of these is; None where there
-    are too many to know. Jobs in the archive do not count."""
+    """The number of jobs in each state for each of these last errors; None for an error with too
+    many jobs to know. Jobs in the archive do not count."""
     return {
         error: None if found.total() == MAX_LOOKED_AT else found
         for error, found in counts_of(errors).items()
@@ -25,7 +25,7 @@ def states_of(errors: Iterable[Error]) -> Mapping[Error, Mapping[str, int] | Non
 
 
 def counts_of(errors: Iterable[Error]) -> Mapping[Error, Counter[str]]:
-    """How many of the newest MAX_LOOKED_AT jobs of each error are in which state."""
+    """The number of jobs in each state among the newest MAX_LOOKED_AT jobs of each error."""
     newest = (
         f"SELECT status FROM {table(Job)} WHERE error_key = %s AND type = %s "
         f"ORDER BY id DESC LIMIT {MAX_LOOKED_AT}"

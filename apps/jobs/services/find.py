@@ -31,7 +31,7 @@ def find(number: int, *, bounds: Bounds = EVERYTHING) -> AnyJob | None:
 
 
 def find_job(number: int, *, bounds: Bounds = EVERYTHING) -> AnyJob:
-    """As `find`; NotFound for none."""
+    """The job as `find` finds it; NotFound for none."""
     job = find(number, bounds=bounds)
     if job is None:
         raise NotFound(_("There is no job {number}.", number=number))

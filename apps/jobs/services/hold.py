@@ -33,8 +33,8 @@ MAX_DISCARDED = 2000
 
 
 def hold(**wanted: Any) -> list[HeldJob]:
-    """At most `limit` jobs of some types, now running under a new token of this worker: the first
-    of the `claims` that gets any. An empty list means that nothing is due, or all of it paused,
+    """Hold at most `limit` jobs of some types under a new token of this worker: by the first of the
+    `claims` that gets any. An empty list means that no job is due, or all due jobs are paused,
     limited, meant for other hosts or just taken."""
     held: list[HeldJob] = []
     for claim in claims(**wanted):

@@ -66,14 +66,14 @@ def has_waiting() -> bool:
 
 
 class Standing(NamedTuple):
-    """How many rows wait for a person, and since when the oldest one waits for its job."""
+    """How many rows wait for a person, and since when the oldest row waits for its job."""
 
     refused: int
     waits_since: datetime | None
 
 
 def standing(most: int) -> Standing:
-    """In one statement; refused rows are counted up to so many."""
+    """The state of the inbox, read by one statement; refused rows are counted up to `most`."""
     rows = table(InboxRow)
     [(refused, since)] = fetch(
         "SELECT (SELECT COUNT(*) FROM "
@@ -85,7 +85,7 @@ def standing(most: int) -> Standing:
 
 
 def move(*, seconds: float) -> int:
-    """Make jobs of what waits, block by block, until a block is not full or the time is over;
+    """Make jobs of the waiting rows, block by block, until a block is not full or the time is over;
     returns how many rows are done."""
     until, done = time.monotonic() + seconds, 0
     while time.monotonic() < until:
@@ -98,8 +98,8 @@ def move(*, seconds: float) -> int:
 
 @transactional
 def _move_block() -> tuple[int, bool]:
-    """The oldest rows: each becomes a job and goes, or stays with what is wrong with it. Returns
-    how many, and whether these are all."""
+    """Move the oldest rows: each becomes a job and goes, or stays with the error. Returns how many,
+    and whether these are all."""
     locked = fetch(
         f"SELECT id, LENGTH(context) FROM {_waiting()} ORDER BY id LIMIT %s"
         f"{exclusive_lock(skip_locked=True)}",

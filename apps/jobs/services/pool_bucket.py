@@ -69,9 +69,9 @@ class Item(NamedTuple):
 
 
 class LockedBucket:
-    """One bucket, locked for the rest of the transaction; `held` is what is in it, by key.
+    """One bucket, locked for the rest of the transaction; `held` are its held jobs, by key.
 
-    Only `makes` it if need be: most calls concern a bucket that there is.
+    It is made only with `makes`: most calls concern a bucket that exists.
     """
 
     def __init__(self, pool: TypeSnapshot, owner: Owner, *, makes: bool = True) -> None:
@@ -88,7 +88,7 @@ class LockedBucket:
         self._lock({*ids, *candidates})
 
     def look_for(self, keys: Collection[str]) -> None:
-        """Add those of the keys that the worker holds without the bucket's knowing."""
+        """Add the keys that the worker holds although the bucket does not list them."""
         unknown = [key for key in keys if key not in self.held]
         self._lock(
             row.id
@@ -195,8 +195,8 @@ def _newest(pool: str, keys: Collection[str], limit: int) -> list[_Row]:
 
 
 def past_ends(pool: str, owner: Owner, keys: Collection[str], end: str) -> dict[str, str]:
-    """For each key that the worker does not hold: "" when it has ended it alike before, else the
-    code of the reason why its report is refused."""
+    """The answer for each key that the worker does not hold: "" when the worker has ended it alike
+    before, else the code of the reason why its report is refused."""
     if not keys:
         return {}
     rows = _newest(pool, keys, _NEWEST)
