@@ -335,7 +335,7 @@ class DispatchAdmin(RowPageAdmin, TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
         return f"{row.pk} · {row.executor.shown} · {row.title}"
 
     def timeline(self, request: HttpRequest, row: AnyDispatch) -> Sequence[Moment]:
-        """Also of the rounds before it, which the same person had."""
+        """The moments of the dispatch and of the same user's earlier rounds."""
         shows_payload = self.has_payload_permission(request)
         numbers = [*dispatch_head.rounds_before(row), row.pk]
         source, user = JournalSource.DISPATCH, request.user

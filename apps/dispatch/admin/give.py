@@ -128,6 +128,6 @@ def _give(
 def _back(
     request: HttpRequest, model_admin: Any, row: Dispatch, error: PlatformError
 ) -> HttpResponse:
-    """To the dispatch, with what stands against it."""
+    """The way back to the dispatch, with the error."""
     model_admin.message_user(request, translate(error.detail), messages.ERROR)
     return HttpResponseRedirect(model_admin.change_url(row.pk))

@@ -219,7 +219,7 @@ class RuleForm(ServiceForm):
 
     @property
     def shown_next_runs(self) -> SafeString:
-        """The next runs, or what is missing to tell them; "" for who may only look."""
+        """The next runs, or the reason why there are none; "" for people who may only look."""
         if not self.may_change:
             return SafeString()
         runs, why_none = self._read

@@ -182,7 +182,7 @@ class TaskResource(CsvResource):
 
     @contextmanager
     def _hidden_params(self) -> Iterator[None]:
-        """Without messages about stored params, for operators who may not see these."""
+        """Hide messages about stored params from operators who may not see these."""
         try:
             yield
         except PlatformError as error:

@@ -133,7 +133,8 @@ class TemplateForm(ServiceForm):
 
     @property
     def shows_row_errors(self) -> bool:
-        """Not while rows are added and moved: half of one is no mistake yet."""
+        """Whether errors of rows are shown: not while rows are added and moved, because half a row
+        is no mistake yet."""
         return self.is_bound and (not self.is_draft or self.data[DRAFT] in (CHECK, f"tab-{JSON}"))
 
     @property

@@ -137,7 +137,8 @@ def _misfits(request: HttpRequest, fits: Sequence[Fit]) -> list[dict[str, Any]]:
 
 
 def _moves(request: HttpRequest, fits: Sequence[Fit], row: Template) -> list[Moved]:
-    """To the plan of a move of those that fit, of each kind that this person may change."""
+    """The links to the plans of moving the tasks that fit, for each kind that this person may
+    change."""
     user: Any = request.user
     is_newest = getattr(row, "is_newest", False)
     if row.status != Template.Status.ACTIVE or not is_newest:

@@ -43,7 +43,7 @@ def _input() -> forms.TextInput:
 
 
 class RowForm(forms.Form):
-    """One row; `row` is what it says, once the form is valid, None of an empty one."""
+    """The form of one row; `row` is its value once the form is valid, None for an empty one."""
 
     name = forms.CharField(label=_("Name"), required=False, strip=False, widget=_input())
     label = forms.CharField(

@@ -33,7 +33,7 @@ class ExecutorChanges(StrictSerializer):
 
 
 class WholeExecutor(ExecutorChanges):
-    """For PUT, where a disabled executor that is sent without `enabled` would be enabled."""
+    """The body of PUT, with `enabled`: without it a disabled executor would be enabled."""
 
     enabled = Boolean()
 

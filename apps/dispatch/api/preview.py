@@ -74,8 +74,8 @@ class PreviewView(ApiView):
 
 
 def concealed(preview: Preview, bound: Collection[str] | None) -> Preview:
-    """Without the titles of tasks that answer 404 to a key that is bound to these executors; an
-    open dispatch is one that it sees."""
+    """The preview without the titles of tasks that answer 404 to a key that is bound to these
+    executors; such a key sees an open dispatch."""
     seen = seen_tasks({(item.source, item.task) for item in preview.items}, bound)
     items = [
         item

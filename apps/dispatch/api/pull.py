@@ -62,7 +62,7 @@ class UserView(ApiView):
     bindings = frozenset({Binding.EXECUTORS})
 
     def read_body(self) -> dict[str, Any]:
-        """Also the names that the client may act for, as `bound`."""
+        """The body with the names that the client may act for, as `bound`."""
         body = super().read_body()
         logs.note(executor=body["uid"])
         if "number" in body:

@@ -100,7 +100,7 @@ class RuleOut(Answer):
     cron = serializers.CharField(required=False)
 
     def to_representation(self, instance: Any) -> Any:
-        """As it was planned."""
+        """The rule as it was planned."""
         return instance
 
 

@@ -39,7 +39,7 @@ class ExecutorQuerySet(models.QuerySet["Executor"]):
         return self.filter(name__in=names).values_list("name", flat=True)
 
     def visible_to(self, operator: AbstractBaseUser | AnonymousUser) -> ExecutorQuerySet:
-        """All, or for an operator with scopes the executors in them."""
+        """All executors, or the ones within the scopes of an operator who has some."""
         bound = OperatorScope.names_of(operator)
         return self if bound is None else self.within(bound)
 

@@ -46,7 +46,7 @@ def _within(name: str) -> Q:
 
 class TaskQuerySet(models.QuerySet[TaskT]):
     def visible_to(self, operator: AbstractBaseUser | AnonymousUser) -> TaskQuerySet[TaskT]:
-        """All, or for an operator with scopes the tasks of the executors in them."""
+        """All tasks, or the ones within the scopes of an operator who has some."""
         bound = OperatorScope.names_of(operator)
         return self if bound is None else self.within(bound)
 
@@ -55,11 +55,11 @@ class TaskQuerySet(models.QuerySet[TaskT]):
         return self.filter(executor__in=Executor.objects.within(bound))
 
     def not_deleted(self) -> TaskQuerySet[TaskT]:
-        """Not deleted."""
+        """The tasks that are not deleted."""
         return self.exclude(status=Task.Status.DELETED)
 
     def planning(self) -> TaskQuerySet[TaskT]:
-        """Without what a queue does not need."""
+        """The tasks without the columns that a queue does not need."""
         return self.defer("title", "params")
 
 

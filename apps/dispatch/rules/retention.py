@@ -35,10 +35,10 @@ def over_since(
     end_at: datetime | None,
     lookback: timedelta,
 ) -> datetime | None:
-    """Since when the task is neither handed out nor edited; None = it is not over.
+    """The instant since which the task is neither handed out nor edited; None = it is not over.
 
-    A task is over at its end_at; a once task without one, when it has fallen out of the lookback.
-    A task that is not deleted can still be shifted, so an edit postpones that.
+    A task is over at its end_at; a once task without one, when it has fallen out of the lookback. A
+    task that is not deleted can still be shifted, so an edit postpones that.
     """
     by_itself = end_at
     if by_itself is None and source == ONCE:

@@ -54,7 +54,7 @@ def written_shift(seconds: int) -> str:
 def shifted(
     start_at: datetime, end_at: datetime | None, by: timedelta
 ) -> tuple[datetime, datetime | None]:
-    """Both moved by the same time; Invalid beyond the calendar."""
+    """Both times, moved by the same length; Invalid beyond the calendar."""
     try:
         return start_at + by, end_at and end_at + by
     except OverflowError as error:

@@ -97,7 +97,7 @@ def _lower_stocks(held: Counter[Occurrence]) -> int:
 
 # --- tasks --------------------------------------------------------------------------------------
 def over_since(task: Task) -> datetime | None:
-    """Since when it is neither handed out nor edited; None = it is not over."""
+    """The instant since which the task is neither handed out nor edited; None = it is not over."""
     return rules.over_since(
         source=task.source,
         is_deleted=task.status == Task.Status.DELETED,
@@ -215,7 +215,7 @@ def find_archived_task(
 
 
 def find_live_task(model: type[TaskT], pk: int, *, bound: Iterable[str] | None = None) -> TaskT:
-    """As `find_task`; Archived when the task is in the archive."""
+    """The task as `find_task` finds it; Archived when it is in the archive."""
     try:
         return find_task(model, pk, bound=bound)
     except NotFound as unknown:

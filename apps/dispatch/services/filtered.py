@@ -90,7 +90,8 @@ def _of_one(rows: Any, _name: str, executor: str) -> Any:
 
 
 class ExecutorName(Text):
-    """The executor of exactly this name. People are told when it is none; programs find no row."""
+    """The executor of exactly this name. For a text that is no name, people get an error; programs
+    find no row."""
 
     max_length = names.MAX_CHARACTERS
 

@@ -36,7 +36,7 @@ def find_own(number: int, executor_id: int) -> AnyDispatch | None:
 
 
 def existing_dispatch(number: int, *, bound: Iterable[str] | None = None) -> AnyDispatch:
-    """As `find_dispatch`; NotFound for none."""
+    """The dispatch as `find_dispatch` finds it; NotFound for none."""
     dispatch = find_dispatch(number, bound=bound)
     if dispatch is None:
         raise NotFound(_("There is no dispatch {number}.", number=number))

@@ -66,9 +66,8 @@ def takers(dispatch: Dispatch, people: Collection[Executor]) -> list[Taker]:
 def hand_over(*, dispatch: AnyDispatch, to: Executor, actor: str, reason: str = "") -> Dispatch:
     """The dispatch that the user `to` gets in place of this one, with a new deadline.
 
-    The user who had it loses no round or quota by it. Closed when it has ended, Conflict with the
-    first reason why `to` cannot have it, Invalid for a group, Unavailable after ten lost races in a
-    row.
+    The user who had it is charged with nothing. Closed when it has ended, Conflict with the first
+    reason why `to` cannot have it, Invalid for a group, Unavailable after ten lost races in a row.
     """
     names.require_user(to.name, field="executor")
     check_text(reason, field="reason")

@@ -229,8 +229,8 @@ def _in_journal(recent: int) -> CheckResult:
 
 
 def _kept(recent: int) -> CheckResult:
-    """I63: the dispatches that the newest entries say have ended, and the tasks that they tell of,
-    are live or archived, not both, until forgotten."""
+    """I63: the dispatches that the newest entries say have ended, and the tasks that they name, are
+    live or archived, not both, until forgotten."""
     newest = (
         "(SELECT source, subject_id, type_or_task, from_state, to_state, at "
         f"FROM {table(JournalEntry)} ORDER BY id DESC LIMIT %s)"

@@ -24,7 +24,7 @@ Titles: TypeAlias = Mapping[tuple[str, int], str]
 
 
 class Period(NamedTuple):
-    """From `start` to before `end`."""
+    """The time from `start` to before `end`."""
 
     start: datetime
     end: datetime

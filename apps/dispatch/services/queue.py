@@ -1,7 +1,8 @@
 """The queue of a user: kept by this process while its plan versions match, else built.
 
-Each process keeps its own. What an edit has outdated is never used, because the plan versions of
-the database say so; nothing is told to others, and nothing depends on what is kept.
+Each process keeps its own queues. It never uses one that an edit has outdated, because the plan
+versions of the database say so; processes send each other nothing, and nothing depends on what they
+keep.
 """
 
 from __future__ import annotations

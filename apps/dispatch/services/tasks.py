@@ -223,7 +223,7 @@ def mark_deleted(current: TaskT, *, now: datetime, actor: str, **logged: Any) ->
 def undo(
     current: TaskT, entry: JournalEntry | None, *, now: datetime, actor: str, reason: str
 ) -> Edit | None:
-    """Give the locked row back what it had before the change that the entry tells of.
+    """Give the locked row back the values before the change that the entry reports.
 
     Conflict when it has changed since, or is for an executor or by a template that is gone.
     """

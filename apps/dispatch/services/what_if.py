@@ -123,8 +123,8 @@ def _changes(
 
 
 def _cut_alike(before: Preview, after: Preview) -> tuple[Preview, Preview]:
-    """Both up to the same item: what an item added in front pushes out of the list is not
-    removed."""
+    """Both previews, cut at the same item, so that no item counts as removed that an added one
+    pushes out of the list."""
     return _cut_by(before, after), _cut_by(after, before)
 
 
