@@ -32,7 +32,7 @@ MAX_WHY = 500
 
 class ScheduleQuerySet(models.QuerySet["Schedule"]):
     def visible_to(self, operator: AbstractBaseUser | AnonymousUser) -> ScheduleQuerySet:
-        """All, or those of the job types that an operator is limited to."""
+        """All schedules, or the ones of the job types that an operator is limited to."""
         return self.within(JobScope.names_of(operator))
 
     def within(self, types: Collection[str] | None) -> ScheduleQuerySet:
@@ -40,7 +40,7 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
         return self if types is None else self.filter(job_type__in=types)
 
     def not_deleted(self) -> ScheduleQuerySet:
-        """Not deleted."""
+        """The schedules that are not deleted."""
         return self.exclude(status=Schedule.Status.DELETED)
 
 

@@ -58,7 +58,8 @@ class StatusFilter(FormFilter):
 
 
 class TypeOfJobs(TypeFilter):
-    """Also one that is gone: its schedules stay, and are to be found."""
+    """The filter by type of the jobs, also by a deleted type: its schedules stay, and must be
+    found."""
 
     def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
         return super(TypeFilter, self).narrowed(rows, given)
