@@ -112,7 +112,7 @@ def _is_open(dispatch: Dispatch) -> bool:
     return dispatch.is_open
 
 
-def _said(message: str) -> str:
+def _quoted_message(message: str) -> str:
     return f"“{shown_text(redact(message), limit=80)}”" if message else ""
 
 
@@ -223,7 +223,7 @@ class DispatchAdmin(RowPageAdmin, TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
         if not self.has_payload_permission(request):
             messages = dict(said.values_list("pk", "message")) if ended else {}
             for row in rows:
-                row.words = _said(messages.get(row.pk, ""))
+                row.words = _quoted_message(messages.get(row.pk, ""))
             return
         found = {pk: rest for pk, *rest in said.values_list("pk", "result", "message")}
         templates = {row.pk: (row.template_name, row.template_version) for row in ended}
@@ -231,7 +231,7 @@ class DispatchAdmin(RowPageAdmin, TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
         for row in rows:
             result, message = found.get(row.pk, (None, ""))
             named = fields.get(templates.get(row.pk, ("", 0)), ())
-            row.words = result_words(result, named) or _said(message)
+            row.words = result_words(result, named) or _quoted_message(message)
 
     def older_url(self, request: HttpRequest) -> str:
         """The list of the archive, with the filters of this one but for the time."""

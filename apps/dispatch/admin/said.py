@@ -68,7 +68,7 @@ def view(request: HttpRequest, *, model_admin: Any, pk: int) -> HttpResponse:
 
 def _answer(model_admin: Any, request: HttpRequest, row: Any) -> HttpResponse:
     form = _read_form(model_admin, request, row)
-    context = {**_said(request, row, form), "adminform": {"form": form}, "is_fragment": True}
+    context = {**_meaning_of(request, row, form), "adminform": {"form": form}, "is_fragment": True}
     return render(request, "admin/includes/task_said.html", context)
 
 
@@ -79,13 +79,13 @@ def context(model_admin: Any, request: HttpRequest, row: Any, form: Any) -> dict
     address = ("said_of_new",) if row is None else ("said", row.pk)
     own = {"said_url": model_admin.url(*address), "more_line": more_line(form)}
     if request.method == "POST":
-        return {**own, **_said(request, row, _read_form(model_admin, request, row))}
+        return {**own, **_meaning_of(request, row, _read_form(model_admin, request, row))}
     if row is None:
         return {**own, "who": "", "sentence": "", "next_runs": _next_runs(form)}
     return {
         **own,
         "who": who_line(request, row.executor),
-        "sentence": sentence(_stored(row), form),
+        "sentence": sentence(_stored_values(row), form),
         "next_runs": _next_runs(form),
     }
 
@@ -100,7 +100,7 @@ def _read_form(model_admin: Any, request: HttpRequest, row: Any) -> Any:
     return read
 
 
-def _said(request: HttpRequest, row: Any, form: Any) -> dict[str, Any]:
+def _meaning_of(request: HttpRequest, row: Any, form: Any) -> dict[str, Any]:
     executor = form.cleaned_data.get("executor")
     said: dict[str, Any] = {
         "who": who_line(request, executor) if executor else "",
@@ -109,13 +109,13 @@ def _said(request: HttpRequest, row: Any, form: Any) -> dict[str, Any]:
     }
     if not form.is_valid():
         return {**said, "missing": _missing(form)}
-    values = form.new_values if row is None else {**_stored(row), **form.changes}
+    values = form.new_values if row is None else {**_stored_values(row), **form.changes}
     # Beside the whole comparison its first line says nothing.
     difference = "" if what_if.BUTTON in request.POST else _change(request, row, form)
     return {**said, "sentence": sentence(values, form), "difference": difference}
 
 
-def _stored(row: Any) -> dict[str, Any]:
+def _stored_values(row: Any) -> dict[str, Any]:
     return {name: getattr(row, name) for name in type(row).editable}
 
 
@@ -132,9 +132,9 @@ def _change(request: HttpRequest, row: Any, form: Any) -> SafeString | str:
     """The first line of what if."""
     try:
         if row is None:
-            found = what_if.of_new(request, form._meta.model, form.new_values)
+            found = what_if.compare_new(request, form._meta.model, form.new_values)
         else:
-            found = what_if.of_edit(request, row, form.changes, version=row.version)
+            found = what_if.compare_edit(request, row, form.changes, version=row.version)
     except PlatformError as refusal:
         return translate(refusal.detail)
     summary: SafeString = found["summary"]

@@ -226,13 +226,13 @@ class TaskAdmin(TwoTablesAdmin, RecordedAdmin, ServiceModelAdmin):
     def create(self, request: HttpRequest, form: Any, *, actor: str) -> Any:
         fields = form.new_values
         if what_if.BUTTON in request.POST:
-            form.what_if = what_if.of_new(request, self.model, fields)
+            form.what_if = what_if.compare_new(request, self.model, fields)
             return None
         return tasks.create_task(self.model, **fields, actor=actor)
 
     def update(self, request: HttpRequest, row: Any, form: Any, *, version: int, actor: str) -> Any:
         if what_if.BUTTON in request.POST:
-            form.what_if = what_if.of_edit(request, row, form.changes, version=version)
+            form.what_if = what_if.compare_edit(request, row, form.changes, version=version)
             return None
         return tasks.update_task(task=row, changes=form.changes, version=version, actor=actor)
 

@@ -115,16 +115,16 @@ class DiffRow:
         return str(WORDS[self.after_mark])
 
 
-def of_new(
+def compare_new(
     request: HttpRequest,
     model: type[OnceTask] | type[RotateTask],
     fields: dict[str, Any],
 ) -> dict[str, Any]:
     """The queues without and with a new task of these fields, for the page."""
-    return _compared(request, partial(what_if_created, model, fields=fields))
+    return _compare(request, partial(what_if_created, model, fields=fields))
 
 
-def of_edit(
+def compare_edit(
     request: HttpRequest,
     task: OnceTask | RotateTask,
     changes: dict[str, Any],
@@ -133,10 +133,10 @@ def of_edit(
 ) -> dict[str, Any]:
     """The queues without and with these changes of the task, for the page."""
     compare = partial(what_if_updated, task=task, changes=changes, version=version)
-    return _compared(request, compare)
+    return _compare(request, compare)
 
 
-def _compared(request: HttpRequest, compare: Callable[..., WhatIf]) -> dict[str, Any]:
+def _compare(request: HttpRequest, compare: Callable[..., WhatIf]) -> dict[str, Any]:
     """The comparison for the period of the button."""
     chosen = request.POST.get(BUTTON, "")
     chosen = chosen if chosen in PERIODS else USUAL

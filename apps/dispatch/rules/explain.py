@@ -106,7 +106,7 @@ def chosen_occurrence(planned: Planned, asked: datetime | None, now: datetime) -
     None when the task never had any; Invalid when there is no occurrence at that instant.
     """
     if asked is not None:
-        return _known(planned, asked)
+        return _require_occurrence(planned, asked)
     if planned.recurrence is None:
         return planned.start_at
     due = planned.due(now)
@@ -115,7 +115,7 @@ def chosen_occurrence(planned: Planned, asked: datetime | None, now: datetime) -
     return due.next_at or next(planned.recurrence.before(now), None)
 
 
-def _known(planned: Planned, asked: datetime) -> datetime:
+def _require_occurrence(planned: Planned, asked: datetime) -> datetime:
     if planned.recurrence is None:
         if asked != planned.start_at:
             raise Invalid.field(
@@ -142,12 +142,12 @@ def _known(planned: Planned, asked: datetime) -> datetime:
 
 def explain(case: Case, now: datetime) -> Explanation:
     """All reasons why not at `now`, or only `ok`."""
-    against = [*_of_the_task(case), *_of_the_time(case, now), *_of_the_past(case, now)]
+    against = [*_reasons_of_task(case), *_reasons_of_time(case, now), *_reasons_of_past(case, now)]
     ok = _("A pull can hand it out now, after the tasks before it in the queue.")
     return Explanation(case.occurrence_at, against or [Reason(OK, ok)])
 
 
-def _of_the_task(case: Case) -> Iterator[Reason]:
+def _reasons_of_task(case: Case) -> Iterator[Reason]:
     if case.status == DELETED:
         yield Reason(DELETED, _("The task is deleted; plan a new one."))
     if case.status == PAUSED:
@@ -167,7 +167,7 @@ def _of_the_task(case: Case) -> Iterator[Reason]:
         yield Reason(EXECUTOR_DISABLED, message)
 
 
-def _of_the_time(case: Case, now: datetime) -> Iterator[Reason]:
+def _reasons_of_time(case: Case, now: datetime) -> Iterator[Reason]:
     planned, at = case.planned, case.occurrence_at
     if planned.end_at is not None and planned.end_at <= now:
         yield Reason(ENDED, _("The task ended at {at}.", at=planned.end_at))
@@ -176,7 +176,7 @@ def _of_the_time(case: Case, now: datetime) -> Iterator[Reason]:
     elif at > now:
         yield Reason(NOT_DUE, _("It is due at {at}.", at=at), at)
     elif planned.due_at(planned.number_of(at), now) is None:
-        yield _skipped(planned, at)
+        yield _skipped_reason(planned, at)
     if at is not None and at + case.lookback <= now:
         message = _(
             "It was due at {at} and could be had until {until}.", at=at, until=at + case.lookback
@@ -184,7 +184,7 @@ def _of_the_time(case: Case, now: datetime) -> Iterator[Reason]:
         yield Reason(OUTSIDE_WINDOW, message)
 
 
-def _skipped(planned: Planned, at: datetime) -> Reason:
+def _skipped_reason(planned: Planned, at: datetime) -> Reason:
     since = None if planned.recurrence is None else planned.recurrence.effective_from
     if since is not None and at < since:
         message = _(
@@ -200,7 +200,7 @@ def _skipped(planned: Planned, at: datetime) -> Reason:
     return Reason(MISFIRE_SKIPPED, message)
 
 
-def _of_the_past(case: Case, now: datetime) -> Iterator[Reason]:
+def _reasons_of_past(case: Case, now: datetime) -> Iterator[Reason]:
     candidate = candidate_of(case.planned, case.occurrence_at)
     identity = candidate.identity
     last = case.past.latest.get(identity)
@@ -211,7 +211,7 @@ def _of_the_past(case: Case, now: datetime) -> Iterator[Reason]:
         answer = case.verdict_on(candidate, now)
         carried = answer.carried
         if last is not None and not answer.allows:
-            yield _had(case.executor, last, answer.code, answer.until)
+            yield _past_reason(case.executor, last, answer.code, answer.until)
     if case.past.is_used_up(candidate) and carried is None:
         detail = _("Its quota of {times} is used up.", times=case.past.quota(candidate))
         yield Reason(QUOTA_USED, detail, case.given_back_at)
@@ -242,6 +242,6 @@ def _in_flight(executor: str, held: Held, identity: Identity) -> Reason:
     return Reason(IN_FLIGHT, message, held.deadline_at)
 
 
-def _had(executor: str, last: PastDispatch, code: str, until: datetime | None) -> Reason:
+def _past_reason(executor: str, last: PastDispatch, code: str, until: datetime | None) -> Reason:
     message = Message(_HAD[code], executor=executor, number=str(last.number))
     return Reason(code, message, until)

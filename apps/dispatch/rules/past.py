@@ -31,7 +31,7 @@ class Held:
     rounds: int
     can_expire: bool = True
 
-    def under(self, changed: Planned) -> Held:
+    def with_plan(self, changed: Planned) -> Held:
         """The dispatch with the changed policy, priority and owner, if it is of that task."""
         of = self.candidate
         if (of.source, of.task) != (changed.source, changed.task):

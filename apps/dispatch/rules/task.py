@@ -43,21 +43,21 @@ def check_task(
 ) -> None:
     """Invalid with every wrong field; the numbers are those of RANGES, which are inclusive."""
     errors = [
-        *_of_title(title),
-        *_of_times(mode, dispatch_times),
-        *(error for name, value in numbers.items() for error in _of_range(name, value)),
-        *_of_period(start_at, end_at),
+        *_title_faults(title),
+        *_quota_faults(mode, dispatch_times),
+        *(error for name, value in numbers.items() for error in _range_faults(name, value)),
+        *_period_faults(start_at, end_at),
     ]
     if errors:
         raise Invalid(errors[0].message, errors=errors)
 
 
-def _of_title(title: str) -> Iterator[FieldError]:
+def _title_faults(title: str) -> Iterator[FieldError]:
     if not title.strip() or len(title) > MAX_TITLE:
         yield _wrong("title", _("A title has 1 to {limit} characters.", limit=MAX_TITLE))
 
 
-def _of_times(mode: str, times: int | None) -> Iterator[FieldError]:
+def _quota_faults(mode: str, times: int | None) -> Iterator[FieldError]:
     if times is None:
         if mode != policy.MULTI:
             message = _(
@@ -66,7 +66,7 @@ def _of_times(mode: str, times: int | None) -> Iterator[FieldError]:
             )
             yield _wrong("dispatch_times", message)
         return
-    yield from _of_range("dispatch_times", times)
+    yield from _range_faults("dispatch_times", times)
     if mode == policy.SINGLE and times != 1:
         message = _(
             "In mode single dispatch_times is 1, not {times}; use multi or blocking to hand a task "
@@ -76,7 +76,7 @@ def _of_times(mode: str, times: int | None) -> Iterator[FieldError]:
         yield _wrong("dispatch_times", message)
 
 
-def _of_period(start_at: datetime, end_at: datetime | None) -> Iterator[FieldError]:
+def _period_faults(start_at: datetime, end_at: datetime | None) -> Iterator[FieldError]:
     yield from start_faults(start_at)
     if end_at is None:
         return
@@ -109,7 +109,7 @@ def end_faults(end_at: datetime) -> Iterator[FieldError]:
         yield _wrong("end_at", message)
 
 
-def _of_range(field: str, value: int) -> Iterator[FieldError]:
+def _range_faults(field: str, value: int) -> Iterator[FieldError]:
     low, high = RANGES[field]
     if not low <= value <= high:
         message = _(

@@ -105,7 +105,7 @@ class Shift(TaskVerb):
             self.changes(facts, params)
         except Invalid as error:
             return error.detail
-        if "rule_json" in facts and not is_moved(_series(facts), _by(params), now):
+        if "rule_json" in facts and not is_moved(_series(facts), _shift_of(params), now):
             return _("would be due at the same times as before")
         return None
 
@@ -114,7 +114,7 @@ class Shift(TaskVerb):
         return _("start {old} → {new}", old=facts["start_at"], new=new)
 
     def changes(self, facts: Values, params: Values) -> dict[str, Any]:
-        start_at, end_at = shifted(facts["start_at"], facts["end_at"], _by(params))
+        start_at, end_at = shifted(facts["start_at"], facts["end_at"], _shift_of(params))
         return {"start_at": start_at, "end_at": end_at}
 
 
@@ -217,5 +217,5 @@ def _series(facts: Values) -> Recurrence:
     return Recurrence(rule=rule, zone=zone, start_at=facts["start_at"], end_at=facts["end_at"])
 
 
-def _by(params: Values) -> timedelta:
+def _shift_of(params: Values) -> timedelta:
     return timedelta(seconds=params["shift_seconds"])

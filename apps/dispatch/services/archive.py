@@ -129,7 +129,7 @@ def move_tasks(model: type[TaskT], chosen: list[int], before: datetime) -> Count
     going = [task for task in over if task.pk not in known]
     moved = +Counter({f"{model.source}_tasks": len(going)})
     if going:
-        insert_rows(ArchivedTask, [_archived(task, now) for task in going])
+        insert_rows(ArchivedTask, [_archive_row(task, now) for task in going])
         gone, _ = model._default_manager.filter(pk__in=[task.pk for task in going]).delete()
         if gone != len(going):
             raise RuntimeError(f"{len(going)} tasks to archive, but {gone} removed")
@@ -167,7 +167,7 @@ def _mark_deleted(model: type[Task], marked: Sequence[Task], now: datetime) -> l
     ]
 
 
-def _archived(task: Task, now: datetime) -> dict[str, Any]:
+def _archive_row(task: Task, now: datetime) -> dict[str, Any]:
     """The row of the archive."""
     return {
         "source": str(task.source),

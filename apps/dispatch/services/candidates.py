@@ -59,7 +59,7 @@ class Candidates:
             self.any_due = True
             past = past_of(self._state.pk, chunk)
             for candidate in chunk:
-                if eligible := self._checked(candidate, past):
+                if eligible := self._check(candidate, past):
                     yield eligible
             chunk = []
             while not chunk and (some := list(islice(due, next(sizes)))):
@@ -80,7 +80,7 @@ class Candidates:
             or not stock.is_used_up(each)
         ]
 
-    def _checked(self, candidate: Candidate, past: Past) -> Eligible | None:
+    def _check(self, candidate: Candidate, past: Past) -> Eligible | None:
         answer = past.verdict_on(candidate, self._now)
         self._note(answer.until)
         if not answer.allows:

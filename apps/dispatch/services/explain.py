@@ -42,11 +42,11 @@ def explain(
     names.require_puller(executor.name, field="executor")
     now = clock.now()
     at = chosen_occurrence(task.planned, occurrence_at, now)
-    [explanation] = _explained(executor, [(task, at)], now=now)
+    [explanation] = _explain_tasks(executor, [(task, at)], now=now)
     return explanation
 
 
-def _explained(
+def _explain_tasks(
     executor: Executor,
     tasks: Sequence[tuple[OnceTask | RotateTask, datetime | None]],
     *,
@@ -194,7 +194,7 @@ def why_nothing(executor: Executor, *, bound: Iterable[str] | None = None) -> Wh
     now = clock.now()
     tasks, more = _tasks(reaching(executor.name), bound, now)
     chosen = [(task, chosen_occurrence(task.planned, None, now)) for task in tasks]
-    answers = _explained(executor, chosen, now=now)
+    answers = _explain_tasks(executor, chosen, now=now)
     found: dict[str, list[Example]] = {}
     for task, explanation in zip(tasks, answers, strict=True):
         found.setdefault(explanation.first.code, []).append(Example(task, explanation))

@@ -74,16 +74,16 @@ def hand_over(*, dispatch: AnyDispatch, to: Executor, actor: str, reason: str = 
 
     def attempt(row: AnyDispatch, now: datetime) -> Dispatch:
         if not isinstance(row, Dispatch) or not row.is_open:
-            raise _closed(row)
+            raise _closed_error(row)
         if to.pk == row.executor_id:
             raise Conflict(_("{executor} has dispatch {number}.", executor=to.name, number=row.pk))
-        candidate, past = _checked(row, to, now)
+        candidate, past = _require_candidate(row, to, now)
         # A user who tries again has a place of its own.
         carried = past.verdict_on(candidate, now).carried or row.pk
         eligible = Eligible(candidate, past.latest.get(candidate.identity), carried, True)
         return _hand_over(row, _free(to, now), eligible, now, actor, reason)
 
-    return _raced(dispatch, to, attempt)
+    return _retry_lost_races(dispatch, to, attempt)
 
 
 def ask_again(*, dispatch: AnyDispatch, actor: str, reason: str = "") -> Dispatch:
@@ -98,8 +98,8 @@ def ask_again(*, dispatch: AnyDispatch, actor: str, reason: str = "") -> Dispatc
 
     def attempt(row: AnyDispatch, now: datetime) -> Dispatch:
         if not isinstance(row, Dispatch):
-            raise _closed(row)
-        candidate, past = _checked(row, to, now, is_asked=True)
+            raise _closed_error(row)
+        candidate, past = _require_candidate(row, to, now, is_asked=True)
         last = past.latest.get(candidate.identity)
         if last is None:
             # A person has removed the stock, which leads to it.
@@ -112,10 +112,10 @@ def ask_again(*, dispatch: AnyDispatch, actor: str, reason: str = "") -> Dispatc
         eligible = Eligible(candidate, last, carried, True)
         return _ask_again(row, _free(to, now), eligible, now, actor, reason)
 
-    return _raced(dispatch, to, attempt)
+    return _retry_lost_races(dispatch, to, attempt)
 
 
-def _raced(
+def _retry_lost_races(
     dispatch: AnyDispatch, to: Executor, attempt: Callable[[AnyDispatch, datetime], Dispatch]
 ) -> Dispatch:
     """The dispatch that `attempt` makes of the present row; after a lost race it tries again."""
@@ -135,7 +135,7 @@ def _raced(
     )
 
 
-def _closed(row: AnyDispatch) -> Closed:
+def _closed_error(row: AnyDispatch) -> Closed:
     return Closed(
         _(
             "Dispatch {number} is {state} since {at}.",
@@ -146,7 +146,7 @@ def _closed(row: AnyDispatch) -> Closed:
     )
 
 
-def _checked(
+def _require_candidate(
     row: Dispatch, to: Executor, now: datetime, *, is_asked: bool = False
 ) -> tuple[Candidate, Past]:
     """The candidate to claim and the past of the user; Conflict says why it cannot be claimed."""

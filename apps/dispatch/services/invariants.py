@@ -228,7 +228,7 @@ def _in_journal(recent: int) -> CheckResult:
     return CheckResult(count_of(Dispatch, recent), breaches, len(found) > MAX_FOUND)
 
 
-def _kept(recent: int) -> CheckResult:
+def _ends_are_kept(recent: int) -> CheckResult:
     """I63: the dispatches that the newest entries say have ended, and the tasks that they name, are
     live or archived, not both, until forgotten."""
     newest = (

@@ -56,7 +56,7 @@ class Outlook:
         plan = tuple(each for each in self.plan if (each.source, each.task) != key)
         if is_active and planned.owner in self.owners:
             plan = (*plan, planned)
-        held = None if self.held is None else self.held.under(planned)
+        held = None if self.held is None else self.held.with_plan(planned)
         return replace(self, plan=plan, held=held)
 
     def steps(self) -> Iterator[Item]:
@@ -173,11 +173,12 @@ def held_of(states: Iterable[ExecutorState]) -> dict[int, Held]:
                 (source, task.pk): task for task in model.objects.planning().filter(pk__in=pks)
             }
     return {
-        each.executor_id: _held(each, tasks.get((each.source, each.task))) for each in dispatches
+        each.executor_id: _held_dispatch(each, tasks.get((each.source, each.task)))
+        for each in dispatches
     }
 
 
-def _held(dispatch: Dispatch, task: Task | None) -> Held:
+def _held_dispatch(dispatch: Dispatch, task: Task | None) -> Held:
     of = Candidate(0, dispatch.occurrence_at, *dispatch.identity, None, _NO_POLICY, None, 0)
     if task is not None:
         of = of._replace(policy=task.policy, priority=task.priority, owner=task.executor_id)
@@ -195,4 +196,4 @@ def candidates_of(held: Held | None, changed: Planned | None = None) -> list[Can
     """The open dispatch, whose task the plan may no longer have, as it is and as changed."""
     if held is None:
         return []
-    return [held.candidate, *([] if changed is None else [held.under(changed).candidate])]
+    return [held.candidate, *([] if changed is None else [held.with_plan(changed).candidate])]

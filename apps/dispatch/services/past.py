@@ -30,7 +30,7 @@ def past_of(user: int, candidates: Iterable[Candidate]) -> Past:
     """
     past = Past()
     for chunk in _chunks(candidates):
-        for _user, *row in fetch(*_asked(user, chunk)):
+        for _user, *row in fetch(*_query(user, chunk)):
             _add(past, *row)
     return past
 
@@ -39,7 +39,7 @@ def pasts_of(known: Mapping[int, Sequence[Candidate]], in_all: Past) -> dict[int
     """The pasts of users, each for its candidates; `in_all` has the facts that the users share."""
     pasts = {user: replace(in_all, latest={}) for user in known}
     asked = (
-        _asked(user, chunk)
+        _query(user, chunk)
         for user, some in known.items()
         for chunk in _chunks(each for each in some if each.identity in in_all.handed)
     )
@@ -66,8 +66,8 @@ def _add(
         )
 
 
-def _asked(executor: int, candidates: Iterable[Candidate]) -> tuple[str, list[Any]]:
-    where, parameters = _among(candidates)
+def _query(executor: int, candidates: Iterable[Candidate]) -> tuple[str, list[Any]]:
+    where, parameters = _stock_condition(candidates)
     return _statement() + where, [*[executor] * 4, *parameters]
 
 
@@ -92,7 +92,7 @@ def handed_of(candidates: Iterable[Candidate]) -> dict[Identity, int]:
     """How often those occurrences are handed out; one without a stock row is left out."""
     handed: dict[Identity, int] = {}
     for chunk in _chunks({each.identity: each for each in candidates}.values()):
-        where, parameters = _among(chunk)
+        where, parameters = _stock_condition(chunk)
         rows = fetch(
             f"SELECT source, task, occurrence, handed FROM {table(Stock)} s WHERE {where}",
             parameters,
@@ -101,7 +101,7 @@ def handed_of(candidates: Iterable[Candidate]) -> dict[Identity, int]:
     return handed
 
 
-def _among(candidates: Iterable[Candidate]) -> tuple[str, list[Any]]:
+def _stock_condition(candidates: Iterable[Candidate]) -> tuple[str, list[Any]]:
     """The condition on the stock `s`, in a shape that its unique key serves."""
     tasks: dict[tuple[str, int], list[int]] = {}
     for candidate in candidates:

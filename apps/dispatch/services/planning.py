@@ -24,7 +24,7 @@ MAX_NAMED = 1_000
 
 
 @dataclass(frozen=True)
-class Found:
+class PeopleCount:
     """How many rows; not `is_whole` where more than MAX_LOOKED_AT were there to look at."""
 
     count: int
@@ -35,7 +35,7 @@ class Found:
 class Numbers:
     """The people who are silent with work in hand."""
 
-    silent: Found
+    silent: PeopleCount
     # When the first of them was last heard of, as of `at`; and the number of all people.
     silent_since: datetime | None
     at: datetime
@@ -64,7 +64,7 @@ def _count(bound: frozenset[str] | None, now: datetime) -> Numbers:
     silent, all_holders = _silences(dispatches, now)
     people = Executor.objects.users() if bound is None else Executor.objects.within(bound).users()
     return Numbers(
-        silent=Found(len(silent), all_holders),
+        silent=PeopleCount(len(silent), all_holders),
         silent_since=min((since for _pk, since in silent), default=None),
         at=now,
         people=people.order_by()[:MAX_PEOPLE].count(),

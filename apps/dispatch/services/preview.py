@@ -73,7 +73,9 @@ def previews(
     yet."""
     shown = [_items(outlook, period, limit) for outlook in of]
     known = {**_titles_of(item for each in shown for item in each.items), **(titles or {})}
-    return [each._replace(items=[_titled(item, known) for item in each.items]) for each in shown]
+    return [
+        each._replace(items=[_with_title(item, known) for item in each.items]) for each in shown
+    ]
 
 
 def _items(outlook: Outlook, period: Period, limit: int) -> Preview:
@@ -87,7 +89,7 @@ def _items(outlook: Outlook, period: Period, limit: int) -> Preview:
     return Preview(shown, outlook.is_cut)
 
 
-def _titled(item: Item, titles: Titles) -> Item:
+def _with_title(item: Item, titles: Titles) -> Item:
     """The item with the present title of its task; an open dispatch keeps its own."""
     if item.number is not None:
         return item

@@ -287,14 +287,14 @@ def extend(
     if not 1 <= seconds <= MAX_EXTENSION:
         raise Invalid.field("seconds", f"{seconds} is out of range: 1 to {MAX_EXTENSION}.")
     state = caller(uid, bound=bound)
-    dispatch = _extended(state, number, seconds, clock.now())
+    dispatch = _extend(state, number, seconds, clock.now())
     if not dispatch.is_open:
         raise Closed(f"Dispatch {number} is {dispatch.state}; it cannot be extended. Pull again.")
     return dispatch
 
 
 @transactional
-def _extended(state: ExecutorState, number: int, seconds: int, now: datetime) -> AnyDispatch:
+def _extend(state: ExecutorState, number: int, seconds: int, now: datetime) -> AnyDispatch:
     """The dispatch, with the later deadline if it is open.
 
     The journal gets one entry a minute for a dispatch at most: clients may extend every second.

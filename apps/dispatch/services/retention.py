@@ -164,7 +164,7 @@ def _read_stocks(before: datetime, after: int) -> list[tuple[int, bool]]:
 @transactional
 def _remove_stocks(chosen: list[int]) -> Counter[str]:
     gone, _ = Stock.objects.filter(pk__in=chosen, handed=0).delete()
-    return _forgotten("stocks", gone)
+    return _record_forgotten("stocks", gone)
 
 
 def _kept_tasks(task_ids: Iterable[int]) -> set[int]:
@@ -182,7 +182,7 @@ def _read_archived_dispatches(over: datetime, after: int) -> list[tuple[int, boo
 
 @transactional
 def _forget_dispatches(chosen: list[int]) -> Counter[str]:
-    return _forgotten("archived_dispatches", _delete(ArchivedDispatch, chosen))
+    return _record_forgotten("archived_dispatches", _delete(ArchivedDispatch, chosen))
 
 
 def _read_archived_tasks(over: datetime, after: int) -> list[tuple[int, bool]]:
@@ -197,7 +197,7 @@ def _read_archived_tasks(over: datetime, after: int) -> list[tuple[int, bool]]:
 
 @transactional
 def _forget_tasks(chosen: list[int]) -> Counter[str]:
-    return _forgotten("archived_tasks", _delete(ArchivedTask, chosen))
+    return _record_forgotten("archived_tasks", _delete(ArchivedTask, chosen))
 
 
 def _delete(model: type[models.Model], chosen: list[int]) -> int:
@@ -205,7 +205,7 @@ def _delete(model: type[models.Model], chosen: list[int]) -> int:
     return execute(sql, chosen)
 
 
-def _forgotten(kind: str, rows: int) -> Counter[str]:
+def _record_forgotten(kind: str, rows: int) -> Counter[str]:
     """Write one journal entry for the removed rows of a chunk, none for no rows; returns their
     count."""
     gone = +Counter({kind: rows})

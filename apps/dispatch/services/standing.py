@@ -24,7 +24,7 @@ def read_standings(tasks: Sequence[AnyTask], *, now: datetime | None = None) -> 
     """Set `standing` on each task, with one read of each kind of fact for all of them."""
     now = clock.now() if now is None else now
     plans = [task.planned for task in tasks]
-    present = [_present(planned, now) for planned in plans]
+    present = [_present_instant(planned, now) for planned in plans]
     candidates = [candidate_of(*each) for each in zip(plans, present, strict=True)]
     past = past_in_all(candidates)
     for task, planned, due_at, candidate in zip(tasks, plans, present, candidates, strict=True):
@@ -43,7 +43,7 @@ def read_standings(tasks: Sequence[AnyTask], *, now: datetime | None = None) -> 
         task.standing = Standing(state, due_at, until, shown, quota)
 
 
-def _present(planned: Planned, now: datetime) -> datetime | None:
+def _present_instant(planned: Planned, now: datetime) -> datetime | None:
     """When the occurrence of interest is due: a once task's only one, the current one of a
     rotation, or else its first; None when there is none."""
     series = planned.recurrence

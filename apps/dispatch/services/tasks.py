@@ -168,20 +168,20 @@ def change(
     if locks and not {"executor", "status"}.isdisjoint(changes):
         lock_executors([current.executor_id, changes.get("executor", current.executor).pk])
     old_executor = current.executor_id
-    revision = altered(current, changes, now=now)
+    revision = alter(current, changes, now=now)
     if not revision.changed:
         return None
     _use_template(current.template, now)
-    return _saved(revision, "task_changed", old_executor, now=now, actor=actor, **logged)
+    return _save(revision, "task_changed", old_executor, now=now, actor=actor, **logged)
 
 
-def _saved(revision: Revision[Any], event: str, old_executor: int, **logged: Any) -> Edit | None:
+def _save(revision: Revision[Any], event: str, old_executor: int, **logged: Any) -> Edit | None:
     entry = revision.save(event, more=revision.record(), **logged)
     executors = frozenset({old_executor, revision.row.executor_id})
     return None if entry is None else Edit(executors, entry)
 
 
-def altered(current: TaskT, changes: dict[str, Any], *, now: datetime) -> Revision[TaskT]:
+def alter(current: TaskT, changes: dict[str, Any], *, now: datetime) -> Revision[TaskT]:
     """Set the changes on the locked row and validate them; writes nothing."""
     model = type(current)
     check_names(model, changes)
@@ -217,7 +217,7 @@ def mark_deleted(current: TaskT, *, now: datetime, actor: str, **logged: Any) ->
     """Mark the locked row deleted; None when it is already."""
     revision = Revision(current)
     revision.fill({"status": DELETED})
-    return _saved(revision, "task_deleted", current.executor_id, now=now, actor=actor, **logged)
+    return _save(revision, "task_deleted", current.executor_id, now=now, actor=actor, **logged)
 
 
 def undo(
@@ -246,7 +246,7 @@ def undo(
         setattr(current, name, value)
     check(current, template_is_new=False, due_since=None)
     _require_limit(current, was_counted=was_active and old_executor == current.executor_id)
-    return _saved(revision, UNDONE, old_executor, now=now, actor=actor, reason=reason)
+    return _save(revision, UNDONE, old_executor, now=now, actor=actor, reason=reason)
 
 
 # --- reading ------------------------------------------------------------------------------------

@@ -56,9 +56,9 @@ def what_if_created(
 ) -> WhatIf:
     """The effect of `create_task` with these fields; raises the errors that it would raise."""
     now = clock.now() if now is None else now
-    task = _drafted(model, fields, now)
+    task = _draft(model, fields, now)
     task.pk = NO_ID
-    return _compared(task, [task.executor], period, now)
+    return _compare(task, [task.executor], period, now)
 
 
 def what_if_updated(
@@ -71,27 +71,27 @@ def what_if_updated(
 ) -> WhatIf:
     """The effect of `update_task` with these changes; raises the errors that it would raise."""
     now = clock.now() if now is None else now
-    current, old_executor = _altered(task, changes, version, now)
-    return _compared(current, [old_executor, current.executor], period, now)
+    current, old_executor = _alter(task, changes, version, now)
+    return _compare(current, [old_executor, current.executor], period, now)
 
 
 # The locks of a save are held only while the draft is validated.
 @transactional
-def _drafted(model: Any, fields: dict[str, Any], now: datetime) -> Any:
+def _draft(model: Any, fields: dict[str, Any], now: datetime) -> Any:
     return tasks.draft(model, fields, now=now, actor="")
 
 
 @transactional
-def _altered(
+def _alter(
     task: Any, changes: dict[str, Any], version: int | None, now: datetime
 ) -> tuple[Any, Executor]:
     current = take_version(task, version)
     old_executor: Executor = current.executor
-    tasks.altered(current, changes, now=now)
+    tasks.alter(current, changes, now=now)
     return current, old_executor
 
 
-def _compared(task: Task, addressed: Sequence[Executor], period: Period, now: datetime) -> WhatIf:
+def _compare(task: Task, addressed: Sequence[Executor], period: Period, now: datetime) -> WhatIf:
     own = {executor.pk: executor for executor in addressed}
     # One more than is compared shows whether there are more.
     members = Executor.objects.filter(memberships__group__in=own).distinct().order_by("name")

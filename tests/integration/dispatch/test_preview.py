@@ -16,7 +16,7 @@ from apps.common.errors import Invalid
 from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, OnceTask, Stock
 from apps.dispatch.rules.preview import Item
 from apps.dispatch.services import executors, outlook, planning, preview, pull
-from apps.dispatch.services.planning import Found, numbers
+from apps.dispatch.services.planning import PeopleCount, numbers
 from apps.dispatch.services.preview import Period, period_of
 from tests import callback, factories
 from tests.callback import end, take_next
@@ -285,6 +285,6 @@ def test_numbers_say_when_there_was_more_to_look_at(
 ) -> None:
     monkeypatch.setattr("apps.dispatch.admin.filters.MAX_LOOKED_AT", 0)
     monkeypatch.setattr(planning, "MAX_LOOKED_AT", 0)
-    assert numbers().silent == Found(0, is_whole=False)
+    assert numbers().silent == PeopleCount(0, is_whole=False)
     page = admin_client.get(EXECUTORS, {"silent": "True"})
     assert "Only 0 open dispatches were looked at." in text_of(page)
