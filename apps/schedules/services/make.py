@@ -110,13 +110,13 @@ def _make(pks: list[int]) -> int:
         and each.next_at is not None
         and each.next_at <= now + AHEAD
     ]
-    batch = _planned(schedules, now)
-    jobs = _submitted([run for run in batch.runs if not run.why])
+    batch = _plan(schedules, now)
+    jobs = _submit([run for run in batch.runs if not run.why])
     _write(batch, jobs, now)
     return sum(not isinstance(job, str) for job in jobs.values())
 
 
-def _planned(schedules: Sequence[Schedule], now: datetime) -> _Batch:
+def _plan(schedules: Sequence[Schedule], now: datetime) -> _Batch:
     batch = _Batch()
     due = _due_of(schedules, now, batch)
     busy = _busy([schedule.pk for schedule in due if schedule.overlap == SKIP_OPEN])
@@ -152,7 +152,7 @@ def _due_of(schedules: Sequence[Schedule], now: datetime, batch: _Batch) -> dict
             except Invalid as error:
                 # Its rule cannot be read any more.
                 batch.next_at[schedule] = None
-                batch.entries.append(_refused(schedule, error.detail, now=now))
+                batch.entries.append(_refusal_entry(schedule, error.detail, now=now))
     batch.broken += [each for each in schedules if each not in {**found, **batch.next_at}]
     return found
 
@@ -179,7 +179,7 @@ def _known_runs(due: dict[Schedule, Due]) -> set[tuple[int, int]]:
     return set(found.values_list("schedule_id", "occurrence"))
 
 
-def _submitted(runs: Sequence[_Run]) -> dict[_Run, int | str]:
+def _submit(runs: Sequence[_Run]) -> dict[_Run, int | str]:
     """The number of the job of each run, or why it has none.
 
     All jobs are made at once; when some are refused or break, halving finds them.
@@ -194,7 +194,7 @@ def _submitted(runs: Sequence[_Run]) -> dict[_Run, int | str]:
             raise
         if len(runs) > 1:
             half = len(runs) // 2
-            return _submitted(runs[:half]) | _submitted(runs[half:])
+            return _submit(runs[:half]) | _submit(runs[half:])
         if isinstance(error, PlatformError):
             return {runs[0]: _reason(error)}
         with apart(runs[0].schedule.subject):
@@ -209,7 +209,7 @@ def _reason(error: PlatformError) -> str:
     return text[:MAX_WHY]
 
 
-def _refused(schedule: Schedule, why: str, *, now: datetime, **data: str) -> journal.Entry:
+def _refusal_entry(schedule: Schedule, why: str, *, now: datetime, **data: str) -> journal.Entry:
     logger.warning("%s made no job: %s", schedule.subject, why)
     return entry_of(schedule, "run_refused", now=now, error=why, data=data)
 
@@ -221,7 +221,7 @@ def _write(batch: _Batch, jobs: dict[_Run, int | str], now: datetime) -> None:
     for schedule in batch.broken:
         if trouble[schedule] != Schedule.Trouble.UNMADE:
             trouble[schedule] = Schedule.Trouble.UNMADE
-            batch.entries.append(_refused(schedule, str(BROKE), now=now))
+            batch.entries.append(_refusal_entry(schedule, str(BROKE), now=now))
     for run in batch.runs:
         outcome = jobs.get(run, run.why)
         job, why = (None, outcome) if isinstance(outcome, str) else (outcome, "")
@@ -238,7 +238,7 @@ def _write(batch: _Batch, jobs: dict[_Run, int | str], now: datetime) -> None:
         elif why != LAST_IS_OPEN:
             trouble[run.schedule] = Schedule.Trouble.UNMADE
             at = run.at.isoformat()
-            batch.entries.append(_refused(run.schedule, why, now=now, run_at=at))
+            batch.entries.append(_refusal_entry(run.schedule, why, now=now, run_at=at))
     insert_rows(ScheduleRun, rows)
     update_rows(
         Schedule,

@@ -66,7 +66,7 @@ def update_schedule(
     """
     now = clock.now()
     check_names(changes)
-    revision = _kept(schedule, version)
+    revision = _live_revision(schedule, version)
     current = revision.row
     had_ended = current.end_at is not None and current.end_at <= now
     changed = revision.fill(changes)
@@ -95,13 +95,13 @@ def _require_another_run(schedule: Schedule) -> None:
 @transactional
 def pause(*, schedule: Schedule, actor: str, version: int | None = None, reason: str = "") -> bool:
     """Make no jobs until it is resumed; False when it is paused already."""
-    return _set_status(_kept(schedule, version), PAUSED, actor=actor, reason=reason)
+    return _set_status(_live_revision(schedule, version), PAUSED, actor=actor, reason=reason)
 
 
 @transactional
 def resume(*, schedule: Schedule, actor: str, version: int | None = None, reason: str = "") -> bool:
     """Make jobs again, for no occurrence of the past; False when it is active already."""
-    return _set_status(_kept(schedule, version), ACTIVE, actor=actor, reason=reason)
+    return _set_status(_live_revision(schedule, version), ACTIVE, actor=actor, reason=reason)
 
 
 @transactional
@@ -161,7 +161,7 @@ def run_now(
     Conflict when it is deleted; Invalid when its type is gone or refuses the context.
     """
     now = clock.now()
-    current = _kept(schedule).row
+    current = _live_revision(schedule).row
     made = submit(
         current.job_type,
         current.context,
@@ -201,7 +201,7 @@ def next_runs(fields: dict[str, Any], limit: int, *, is_new: bool) -> list[datet
 
 
 # --- steps --------------------------------------------------------------------------------------
-def _kept(schedule: Schedule, version: int | None = None) -> Revision[Schedule]:
+def _live_revision(schedule: Schedule, version: int | None = None) -> Revision[Schedule]:
     """The revision of the locked row; Conflict when it is deleted."""
     revision = Revision.of(schedule, version)
     if revision.row.status == DELETED:
