@@ -52,7 +52,7 @@ from apps.jobs.rules.type_snapshot import FREE_STAGES, TypeSnapshot
 from apps.jobs.services import outside, register, types
 from apps.jobs.services.find import find
 from apps.jobs.services.leases import Sign, renew
-from apps.jobs.services.outside import HELD, Wish
+from apps.jobs.services.outside import HELD, HoldRequest
 from apps.jobs.services.repeats import key_of_words
 from apps.jobs.services.settle import settle
 from apps.jobs.services.submit import submit
@@ -188,7 +188,7 @@ def hold(ask: Ask) -> list[dict[str, Any]]:
 
 
 def _claim(ask: Ask, asked: str, type_: TypeSnapshot) -> list[dict[str, Any]]:
-    wish = Wish(
+    wish = HoldRequest(
         types=[type_.name],
         limit=limit_of(ask.values, type_.batch_limit),
         host=ask.address,
@@ -198,11 +198,11 @@ def _claim(ask: Ask, asked: str, type_: TypeSnapshot) -> list[dict[str, Any]]:
     # A worker that is given a type of another spelling takes none of the batch.
     return [
         _task(ask, row, asked, task_id(ask.dialect, row.id, row.type, row.holds))
-        for row in map(_held, given.rows)
+        for row in map(_row_of_held, given.rows)
     ]
 
 
-def _held(values: Sequence[Any]) -> Row:
+def _row_of_held(values: Sequence[Any]) -> Row:
     """The row of a held job, as the driver gives it."""
     found: dict[str, Any] = {name: values[_AT[name]] for name in Row._fields}
     found |= {name: instant(found[name]) for name in _TIMES}
@@ -218,9 +218,9 @@ def set_task(ask: Ask) -> None:
     name = read_task_id(sent.task_id)
     if name is None:
         raise Refused(d.SET, f"{sent.task_id[:80]!r} is no task id of this server.")
-    client, token, row = _reported(name.job)
+    client, token, row = _last_hold_of(name.job)
     if row is None or not name.names(row.type) or not ask.caller.may_use(row.type):
-        raise _unknown(sent.task_id)
+        raise _unknown_task(sent.task_id)
     is_held = row.holds > 0 and client == ask.caller.client
     hold = row.holds if name.hold is None else name.hold
     if name.hold is None and not is_held:
@@ -229,13 +229,13 @@ def set_task(ask: Ask) -> None:
     try:
         _report(ask, sent, row, token if hold == row.holds else "", hold)
     except NotFound as error:
-        raise _unknown(sent.task_id) from error
+        raise _unknown_task(sent.task_id) from error
     except (LeaseLost, Conflict) as error:
         if not ask.dialect.late_is_ok:
             raise Refused(d.SET, error.detail) from error
 
 
-def _reported(number: int) -> tuple[str, str, Row | None]:
+def _last_hold_of(number: int) -> tuple[str, str, Row | None]:
     """API key and token of the last hold of the job, and its row; archived jobs have no token."""
     tables: Sequence[tuple[type[AnyJob], Any]] = (
         (Job, F("lease_token")),
@@ -263,7 +263,7 @@ def _report(ask: Ask, sent: Sent, row: Row, token: str, hold: int) -> None:
         raise answer
 
 
-def _unknown(task: str) -> Refused:
+def _unknown_task(task: str) -> Refused:
     return Refused(d.UNKNOWN_TASK, f"There is no task {task[:80]!r}.")
 
 
@@ -295,10 +295,10 @@ def get(ask: Ask) -> dict[str, Any]:
         raise Refused(d.INPUT, "Name the id of the task.")
     job = find(name.job, bounds=ask.bounds) if name else None
     if name is None or job is None or not name.names(job.type):
-        raise _unknown(asked)
+        raise _unknown_task(asked)
     row = Row(*(getattr(job, column) for column in Row._fields))
     # The answer repeats the id that was sent, so it gives no new right to the task.
-    return _seen(ask, row, row.type, asked)
+    return _task_without_secrets(ask, row, row.type, asked)
 
 
 def list_tasks(ask: Ask) -> list[dict[str, Any]]:
@@ -319,7 +319,10 @@ def list_tasks(ask: Ask) -> list[dict[str, Any]]:
         for status in statuses
     )
     rows = list(chain.from_iterable(each))[:limit]
-    return [_seen(ask, row, asked, task_id(ask.dialect, row.id, row.type)) for row in rows]
+    return [
+        _task_without_secrets(ask, row, asked, task_id(ask.dialect, row.id, row.type))
+        for row in rows
+    ]
 
 
 def holds_by_list(dialect: Dialect) -> bool:
@@ -341,7 +344,10 @@ def list_of_user(ask: Ask) -> list[dict[str, Any]]:
     newest = Job.objects.order_by("-pk")[:MAX_EXAMINED].aggregate(least=Min("pk"))["least"] or 0
     ours = Job.objects.within(ask.bounds).filter(pk__gte=newest, user_id=user, status__in=statuses)
     rows = _rows(ours.order_by("-pk")[: limit_of(ask.values, MAX_LIMIT)])
-    return [_seen(ask, row, row.type, task_id(ask.dialect, row.id, row.type)) for row in rows]
+    return [
+        _task_without_secrets(ask, row, row.type, task_id(ask.dialect, row.id, row.type))
+        for row in rows
+    ]
 
 
 def _bit(dialect: Dialect, number: int) -> int:
@@ -366,15 +372,18 @@ def _task(ask: Ask, row: Row, asked: str, name: str) -> dict[str, Any]:
     return task_of(row, ask.dialect, type_=type_, task_id=name, task_type=asked)
 
 
-def _seen(ask: Ask, row: Row, asked: str, name: str) -> dict[str, Any]:
+def _task_without_secrets(ask: Ask, row: Row, asked: str, name: str) -> dict[str, Any]:
     """The task for somebody who looks at it, and has not held it."""
     if ask.masks:
-        shown = {"task_context": _masked(row.newest_context), "schedule_log": _masked(row.log)}
+        shown = {
+            "task_context": _mask_text(row.newest_context),
+            "schedule_log": _mask_text(row.log),
+        }
         return _task(ask, row, asked, name) | ask.dialect.spelled_all(shown)
     return _task(ask, row, asked, name)
 
 
-def _masked(text: str) -> str:
+def _mask_text(text: str) -> str:
     """The text without secrets, also within the JSON that it usually is."""
     try:
         return json.dumps(redact(json.loads(text)), ensure_ascii=False)

@@ -23,7 +23,7 @@ from apps.jobs.models import Job, Worker
 from apps.jobs.rules.caller import Caller
 from apps.jobs.rules.outcome import Outcome
 from apps.jobs.services import slices
-from apps.jobs.services.outside import ASKS_PER_SECOND, HELD, Wish, hold_for
+from apps.jobs.services.outside import ASKS_PER_SECOND, HELD, HoldRequest, hold_for
 from apps.jobs.services.settle import settle
 from taskplatform.web import APPLICATION
 from tests.benchmark import asyncflow, backlog, pools, runner
@@ -177,7 +177,7 @@ def _recorded(key: str) -> dict[str, Any]:
     caller = Caller(find(key.partition(".")[0]).client_id)
 
     def hold() -> Job:
-        given = hold_for(caller, "recorded", Wish(types=["noop"], limit=1))
+        given = hold_for(caller, "recorded", HoldRequest(types=["noop"], limit=1))
         return Job(**dict(zip(HELD, given.rows[0], strict=True)))
 
     for _ in range(3):

@@ -48,7 +48,7 @@ def may(arrow: str) -> Any:
     return lambda job: transitions.is_legal(arrow, job.status)
 
 
-def _wanted(given: Mapping[str, str]) -> RowFilter:
+def _read_filter(given: Mapping[str, str]) -> RowFilter:
     return JobFilters.read_address(given, get_current_timezone())
 
 
@@ -78,13 +78,13 @@ class AnyJobAdmin(RowPageAdmin, TwoTablesAdmin, ServiceModelAdmin, KeysetAdmin):
     def found_by_index(
         self, rows: QuerySet[Any], given: Mapping[str, str], term: str
     ) -> Sequence[int] | None:
-        wanted = _wanted({**given, "q": term})
+        wanted = _read_filter({**given, "q": term})
         return find.few(rows, wanted, most=self.max_indexed, model=self.model)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        wanted = _wanted({"q": tidy_search(search_term).strip()})
+        wanted = _read_filter({"q": tidy_search(search_term).strip()})
         return JobFilters.narrow(queryset, wanted), False
 
     def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:

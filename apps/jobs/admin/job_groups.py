@@ -34,7 +34,7 @@ def group_view(request: HttpRequest, *, model_admin: Any, name: str) -> HttpResp
     if not model_admin.has_operate_permission(request):
         raise PermissionDenied
     visible = model_admin.get_queryset(request)
-    found, is_all = _found(visible, request.GET, STATUSES[name])
+    found, is_all = _find_group(visible, request.GET, STATUSES[name])
     back = actions.local_url(request.GET.get("back", "")) or model_admin.changelist_url()
     if not found:
         model_admin.message_user(request, NOTHING[name], messages.WARNING)
@@ -50,7 +50,9 @@ def group_view(request: HttpRequest, *, model_admin: Any, name: str) -> HttpResp
     return actions.confirm_view(model_admin, request, name, found, back=back, note=note)
 
 
-def _found(visible: QuerySet[Job], given: Any, statuses: tuple[str, ...]) -> tuple[list[int], bool]:
+def _find_group(
+    visible: QuerySet[Job], given: Any, statuses: tuple[str, ...]
+) -> tuple[list[int], bool]:
     """The newest jobs of the group in these states, and whether they are all of them."""
     type_, key = read_key(given.get("type", "")), read_key(given.get("error_key", ""))
     if not type_ or not key:

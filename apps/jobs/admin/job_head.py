@@ -56,7 +56,7 @@ def head(job: AnyJob, visible: QuerySet[Any]) -> Head:
     ends = [each for each in latest if each.attempt is not None and each.run_ms is not None]
     now, shown = clock.now(), ends[:MAX_ATTEMPTS]
     workers = WorkerLinks([job.worker, *(each.worker for each in shown)])
-    lines = [_ended(each, workers) for each in shown]
+    lines = [_attempt_of(each, workers) for each in shown]
     # The row was read before the journal: the attempt may have ended in between.
     if not _has_ended(job, ends):
         lines = [*_running(job, workers, now), *lines]
@@ -191,7 +191,7 @@ def _running(job: AnyJob, workers: WorkerLinks, now: datetime) -> Iterable[_Atte
     )
 
 
-def _ended(entry: Any, workers: WorkerLinks) -> _Attempt:
+def _attempt_of(entry: Any, workers: WorkerLinks) -> _Attempt:
     """The attempt that ended with this entry, which has the `summary` of its data beside it."""
     error = reason_of(line_of(entry.error, entry.summary) or entry.reason)
     event = event_of(entry.event)

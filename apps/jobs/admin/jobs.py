@@ -54,7 +54,7 @@ def _is_cancellable(job: Job) -> bool:
     return transitions.is_legal("cancel", job.status)
 
 
-def _cancelled(jobs: Sequence[Job]) -> str:
+def _cancelled_words(jobs: Sequence[Job]) -> str:
     """`50 jobs cancelled.`, or how many of them run and are asked to stop."""
     ended = sum(job.status == transitions.CANCELLED for job in jobs)
     asked = len(jobs) - ended
@@ -270,7 +270,7 @@ class JobAdmin(LiveAdmin, AnyJobAdmin):
             "Waiting jobs end at once. Running jobs are asked to stop and end when their worker "
             "notices."
         ),
-        done=_cancelled,
+        done=_cancelled_words,
         icon="cancel",
         is_dangerous=True,
         offered=_is_cancellable,

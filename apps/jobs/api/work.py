@@ -44,7 +44,7 @@ from apps.jobs.rules.type_settings import MAX_HOST, MAX_NAME
 from apps.jobs.rules.type_snapshot import DAY, YEAR
 from apps.jobs.services import outside, register
 from apps.jobs.services.leases import NOTHING, Renewed, Sign, renew
-from apps.jobs.services.outside import Given, Wish
+from apps.jobs.services.outside import HoldAnswer, HoldRequest
 from apps.jobs.services.settle import settle
 from apps.jobs.services.slices import slice_map
 
@@ -291,15 +291,15 @@ class HeartbeatView(WorkView):
         return _answer({"leases": leases, "epoch": slice_map().epoch})
 
 
-def _answer(values: dict[str, Any], given: Given | None = None) -> JsonAnswer:
+def _answer(values: dict[str, Any], given: HoldAnswer | None = None) -> JsonAnswer:
     wait = given.retry_after if given else 0.0
     headers = {"Retry-After": str(math.ceil(wait))} if wait else None
     return JsonAnswer({**values, "now": wire_time(clock.now())}, headers=headers)
 
 
-def _wish(body: Mapping[str, Any], worker: str) -> Wish:
+def _wish(body: Mapping[str, Any], worker: str) -> HoldRequest:
     seconds = body.get("lease_seconds")
-    return Wish(
+    return HoldRequest(
         types=body["types"],
         limit=body["limit"],
         host=body["host"],
@@ -309,7 +309,7 @@ def _wish(body: Mapping[str, Any], worker: str) -> Wish:
     )
 
 
-def _given(given: Given) -> dict[str, Any]:
+def _given(given: HoldAnswer) -> dict[str, Any]:
     return {
         "jobs": held_json(given.rows),
         "unknown": given.unknown,

@@ -92,7 +92,7 @@ def http_request(context: Any, ctx: Context) -> Any:
     elif "text" in context:
         body = str(context["text"]).encode()
         own["Content-Type"] = "text/plain; charset=utf-8"
-    headers = _checked(context.get("headers") or {})
+    headers = _check_headers(context.get("headers") or {})
     # The job's own header wins, in any spelling.
     given = {name.lower() for name in headers}
     headers |= {name: value for name, value in own.items() if name.lower() not in given}
@@ -183,7 +183,7 @@ def resolved(target: Target) -> Target:
     return Target(target.scheme, target.host, target.port, target.path, addresses[0])
 
 
-def _checked(headers: Any) -> dict[str, str]:
+def _check_headers(headers: Any) -> dict[str, str]:
     if not isinstance(headers, dict):
         raise Fail(failures.NO_HEADERS)
     for name in headers:
@@ -194,7 +194,7 @@ def _checked(headers: Any) -> dict[str, str]:
     return {str(name): str(value) for name, value in headers.items()}
 
 
-def _said(error: Exception) -> str:
+def _system_text(error: Exception) -> str:
     """The text of the system or the library for the error."""
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
@@ -233,7 +233,7 @@ def send(
         if late:
             said = Message(failures.TOO_LATE, host=target.host, seconds=f"{seconds:g}")
         else:
-            said = Message(failures.BROKE_OFF, host=target.host, error=_said(error))
+            said = Message(failures.BROKE_OFF, host=target.host, error=_system_text(error))
         raise Retry(reason=said) from error
     except ValueError as error:
         raise Fail(Message(failures.NOT_SENT, error=str(error))) from error

@@ -129,9 +129,9 @@ def reasons(case: Case, now: datetime) -> list[Reason]:
         *_waits(case, now),
         *_limited(case, case.settings),
         *_held_back(case, case.settings, now),
-        *_unserved(case, case.settings),
+        *_worker_reasons(case, case.settings),
     ]
-    return found or list(_in_turn(case))
+    return found or list(_turn_reasons(case))
 
 
 def _over(case: Case, type_: TypeSnapshot, now: datetime) -> Iterator[Reason]:
@@ -243,7 +243,7 @@ def _too_fast(case: Case, per_minute: int, now: datetime) -> Iterator[Reason]:
     )
 
 
-def _unserved(case: Case, type_: TypeSnapshot) -> Iterator[Reason]:
+def _worker_reasons(case: Case, type_: TypeSnapshot) -> Iterator[Reason]:
     serving = [server for server in case.workers if server.serves(type_)]
     hosts = {server.host for server in serving if not server.is_quiet}
     if not hosts:
@@ -285,7 +285,7 @@ def _no_worker(case: Case, type_: TypeSnapshot, *, is_quiet: bool) -> Message:
     )
 
 
-def _in_turn(case: Case) -> Iterator[Reason]:
+def _turn_reasons(case: Case) -> Iterator[Reason]:
     if case.ahead >= MAX_AHEAD:
         yield Reason(
             AHEAD,

@@ -173,7 +173,7 @@ class Outcome:
         return self.summary or self.error_text
 
 
-class Seen(NamedTuple):
+class StartedJob(NamedTuple):
     """The entry of a job that has started in a record of this machine.
 
     `outcome` is None while its handler ran, or when the outcome was too large to be kept.
@@ -184,7 +184,7 @@ class Seen(NamedTuple):
 
 
 # The records of this machine: by token of a hold, the jobs under it that have started.
-Records = dict[str, dict[int, Seen]]
+Records = dict[str, dict[int, StartedJob]]
 
 
 class Next(NamedTuple):
@@ -219,11 +219,11 @@ def next_of(
     if outcome.end == t.END_CANCELLED or job.cancel_requested:
         return Next(status=t.CANCELLED, attempts=job.attempts, run_at=job.run_at)
     if outcome.end == t.END_STAGE_DONE:
-        return _again(0, outcome.due_at(now) or now, now)
+        return _try_again(0, outcome.due_at(now) or now, now)
     if outcome.end == t.END_RELEASED:
-        return _again(max(0, job.attempts - 1), now, now)
+        return _try_again(max(0, job.attempts - 1), now, now)
     if outcome.end in PUT_OFF:
-        return _again(max(0, job.attempts - 1), outcome.due_at(now) or now, now)
+        return _try_again(max(0, job.attempts - 1), outcome.due_at(now) or now, now)
     why = _why_final(job, outcome, type_, now)
     if why:
         return Next(status=t.FAILED, attempts=job.attempts, run_at=job.run_at, why=why)
@@ -237,13 +237,13 @@ def next_of(
             wait = min(wait, timedelta(seconds=type_.backoff.cap))
     else:
         wait = timedelta(seconds=backoff_seconds(type_.backoff, job.attempts, chance=chance))
-    again = _again(job.attempts, now + wait, now)
+    again = _try_again(job.attempts, now + wait, now)
     if type_.origin != PREFER_ORIGIN or not job.host:
         return again
     return again._replace(affinity_host=job.host, affinity_until=again.run_at + type_.origin_grace)
 
 
-def _again(attempts: int, run_at: datetime, now: datetime) -> Next:
+def _try_again(attempts: int, run_at: datetime, now: datetime) -> Next:
     run_at = max(run_at, now)
     return Next(status=t.SCHEDULED if run_at > now else t.READY, attempts=attempts, run_at=run_at)
 

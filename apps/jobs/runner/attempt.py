@@ -64,22 +64,24 @@ def run(handler: Handler | None, job: HeldJob, is_stopping: Callable[[], bool]) 
     return outcome
 
 
-def _called(handler: Handler | None, job: HeldJob, is_stopping: Callable[[], bool]) -> Outcome:
+def _call_handler(
+    handler: Handler | None, job: HeldJob, is_stopping: Callable[[], bool]
+) -> Outcome:
     if handler is None:
-        return _failed(job, Message(failures.NO_HANDLER, type=job.type), retry=RETRY_NEVER)
+        return _failure(job, Message(failures.NO_HANDLER, type=job.type), retry=RETRY_NEVER)
     were_inside = [
         each.alias for each in connections.all(initialized_only=True) if _is_inside(each)
     ]
     try:
         if registry.known.hooks:
-            returned = hooks.within(job, partial(_call, handler, job, is_stopping))
+            returned = hooks.call_within(job, partial(_call, handler, job, is_stopping))
         else:
             returned = _call(handler, job, is_stopping)
-        return _returned(returned, job)
+        return _outcome_of_value(returned, job)
     except BaseException as error:  # noqa: BLE001 - also sys.exit() only ends the attempt
         if isinstance(error, Later):
             return _put_off(error, job, is_stopping())
-        return _after(error, job)
+        return _outcome_of_error(error, job)
     finally:
         _leave_no_transaction(were_inside)
 
@@ -98,7 +100,7 @@ def _call(handler: Handler, job: HeldJob, is_stopping: Callable[[], bool]) -> An
     return handler.function(job.context)
 
 
-def _returned(value: Any, job: HeldJob) -> Outcome:
+def _outcome_of_value(value: Any, job: HeldJob) -> Outcome:
     """The outcome of what the handler returned."""
     if isinstance(value, NextStage):
         return job.ended(
@@ -128,22 +130,22 @@ def interrupted(job: HeldJob, parting: timedelta) -> Outcome:
     return job.ended(END_INTERRUPTED, log=attempt_log.rest_of(job), **wanted)
 
 
-def _after(error: BaseException, job: HeldJob) -> Outcome:
+def _outcome_of_error(error: BaseException, job: HeldJob) -> Outcome:
     if isinstance(error, Cancelled):
         return job.ended(END_CANCELLED, memo=storable(str(error)))
     path = f"{type(error).__module__}.{type(error).__qualname__}"[:MAX_PATH]
     if isinstance(error, Retry):
         retry = RETRY_AS_ASKED if error.is_asked else RETRY_BY_POLICY
         wanted: dict[str, Any] = {"after": error.after, "detail": error.detail, "retry": retry}
-        return _failed(job, str(error), exception=path, **wanted)
+        return _failure(job, str(error), exception=path, **wanted)
     if isinstance(error, Fail):
         wanted = {"retry": RETRY_NEVER, "detail": error.detail}
-        return _failed(job, str(error), exception=path, **wanted)
+        return _failure(job, str(error), exception=path, **wanted)
     summary = storable(line_of_error(error))[:MAX_MEMO]
-    return _failed(job, format_error(error), exception=path, summary=summary)
+    return _failure(job, format_error(error), exception=path, summary=summary)
 
 
-def _failed(
+def _failure(
     job: HeldJob,
     error: str,
     *,

@@ -170,7 +170,7 @@ class Drain:
     def _hold_and_run(self, types: Mapping[str, TypeSnapshot], limit: int, *, new: int = 0) -> int:
         node, slots_open = self._process.node, self._process.open_slots
         most = slots.places_of_others(self.lane, node.lanes, slots_open)
-        with self._places.among(types, most) as allowed:
+        with self._places.allowed_types(types, most) as allowed:
             if not allowed:
                 return 0
             return self._hold_and_run_of(allowed, limit, new=new)

@@ -39,7 +39,7 @@ class Heartbeat(threading.Thread):
 
     def run(self) -> None:
         while True:
-            self._guarded(self.beat)
+            self._run_step(self.beat)
             self._process.poked.wait(self._process.period)
             self._process.poked.clear()
 
@@ -56,7 +56,7 @@ class Heartbeat(threading.Thread):
             self._process.note_siblings()
             lose_dead_neighbours()
 
-    def _guarded(self, step: Callable[[], None]) -> None:
+    def _run_step(self, step: Callable[[], None]) -> None:
         try:
             close_old_connections()
             step()

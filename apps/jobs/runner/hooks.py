@@ -13,7 +13,7 @@ class HookFailed(Exception):
     """A hook has raised, or has not yielded once; `__cause__` is what it raised."""
 
 
-def within(job: HeldJob, call: Callable[[], Any]) -> Any:
+def call_within(job: HeldJob, call: Callable[[], Any]) -> Any:
     """The call within all hooks, the first one outermost: what it returns or raises.
 
     HookFailed, with the name of the hook, for what a hook raises by itself.

@@ -77,7 +77,7 @@ class Outbox:
                 while self._waiting:
                     self._settle_some()
                 return hold(**holding)
-            self._settled(batch, answers)
+            self._note_settled(batch, answers)
         return jobs
 
     def _next_batch(self) -> list[Outcome]:
@@ -100,13 +100,15 @@ class Outbox:
             self._put_back(batch)
             raise
         self._limit = min(_MAX_BATCH, 2 * self._limit)
-        self._settled(batch, answers)
+        self._note_settled(batch, answers)
 
-    def _settled(self, batch: Sequence[Outcome], answers: Sequence[str | PlatformError]) -> None:
+    def _note_settled(
+        self, batch: Sequence[Outcome], answers: Sequence[str | PlatformError]
+    ) -> None:
         for outcome in batch:
             self._held.pop(outcome.id, None)
         refused = [
-            _replaced(outcome, answer)
+            _failure_instead(outcome, answer)
             for outcome, answer in zip(batch, answers, strict=True)
             if isinstance(answer, Invalid)
         ]
@@ -128,6 +130,6 @@ def _settle_each(batch: Sequence[Outcome]) -> Sequence[str | PlatformError]:
         return [Invalid(f"It cannot be kept: {error!r}")]
 
 
-def _replaced(outcome: Outcome, error: Invalid) -> Outcome:
+def _failure_instead(outcome: Outcome, error: Invalid) -> Outcome:
     logger.error("job %d ended as %s, which is refused: %s", outcome.id, outcome.end, error.detail)
     return refused(outcome, error)

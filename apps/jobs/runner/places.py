@@ -32,7 +32,7 @@ class Places:
         self.are_taken = False
 
     @contextmanager
-    def among(self, types: Types, most: int | None) -> Iterator[Types]:
+    def allowed_types(self, types: Types, most: int | None) -> Iterator[Types]:
         """The types whose jobs may be held now. If a slow type that is not the platform's is among
         them, one of `most` places is kept until the end; None stands for as many places as there
         are drains."""

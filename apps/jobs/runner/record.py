@@ -31,7 +31,7 @@ from typing import Any, BinaryIO
 
 from django.conf import settings
 
-from apps.jobs.rules.outcome import Outcome, Records, Seen
+from apps.jobs.rules.outcome import Outcome, Records, StartedJob
 from apps.jobs.rules.submission import from_json, to_json
 
 logger = logging.getLogger(__name__)
@@ -134,17 +134,17 @@ def read_all() -> Records:
     """The contents of all records of this machine, of processes alive and dead."""
     found: Records = {}
     for file in _files():
-        with _opened(file) as opened:
+        with _open_record(file) as opened:
             if opened:
-                found |= _parsed(opened.read(), file)
+                found |= _parse(opened.read(), file)
     return found
 
 
 def remove_left(is_running: Callable[[Collection[str]], object]) -> None:
     """Remove the records of dead processes that no running job needs: none with their tokens."""
     for file in _files():
-        with _opened(file) as opened:
-            if opened and _owner_is_dead(opened) and not is_running(_parsed(opened.read(), file)):
+        with _open_record(file) as opened:
+            if opened and _owner_is_dead(opened) and not is_running(_parse(opened.read(), file)):
                 file.unlink(missing_ok=True)
 
 
@@ -159,7 +159,7 @@ def _files() -> list[Path]:
 
 
 @contextmanager
-def _opened(file: Path) -> Iterator[BinaryIO | None]:
+def _open_record(file: Path) -> Iterator[BinaryIO | None]:
     """The file, None when it has gone or cannot be read: then all that was held counts."""
     try:
         opened = file.open("rb")
@@ -181,14 +181,14 @@ def _owner_is_dead(opened: BinaryIO) -> bool:
     return True
 
 
-def _parsed(content: bytes, file: Path) -> Records:
+def _parse(content: bytes, file: Path) -> Records:
     found: Records = {}
     try:
         for bank in (content[:_BANK], content[_BANK:]):
             # The text after the last end of a line was being written.
             token, *lines = bank.partition(b"\0")[0].split(b"\n")[:-1] or [b""]
             if token:
-                found[token.decode()] = _seen(token.decode(), lines)
+                found[token.decode()] = _started_jobs(token.decode(), lines)
     except (TypeError, ValueError) as error:
         # As another version of this program would have written it.
         logger.warning("record %s is not understood: %s", file, error)
@@ -196,13 +196,13 @@ def _parsed(content: bytes, file: Path) -> Records:
     return found
 
 
-def _seen(token: str, lines: Collection[bytes]) -> dict[int, Seen]:
-    seen: dict[int, Seen] = {}
+def _started_jobs(token: str, lines: Collection[bytes]) -> dict[int, StartedJob]:
+    seen: dict[int, StartedJob] = {}
     for line in lines:
         kind, number, outcome = [*line.split(b" ", 2), b""][:3]
         job = int(number)
         ended = _read(job, token, outcome) if outcome else None
-        seen[job] = Seen(has_ended=kind == b"E", outcome=ended)
+        seen[job] = StartedJob(has_ended=kind == b"E", outcome=ended)
     return seen
 
 

@@ -160,7 +160,7 @@ def _stopping(**_: Any) -> None:
 
 @signals.worker_process_shutdown.connect
 @signals.worker_shutdown.connect
-def _ended(**_: Any) -> None:
+def _leave(**_: Any) -> None:
     if _process is None:
         return
     try:

@@ -33,7 +33,7 @@ from apps.jobs.rules.slots import shares
 from apps.jobs.rules.transitions import READY
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.discard import discard
-from apps.jobs.services.locked import first_free, locked_jobs, note_locked, unlocked
+from apps.jobs.services.locked import lock_free, lock_free_one_by_one, locked_jobs, note_locked
 from apps.jobs.services.look import Look
 from apps.jobs.services.preference import Found, Preference
 from apps.jobs.services.protection import TypeLimits, lock_states
@@ -118,7 +118,7 @@ class Claim:
         self.is_lost = True
         note_locked(self._tried, error)
         # Each type has its own UPDATE: those before the error may be committed.
-        self.held = self._in_order(fetch(*self._reading())) if self._tried else []
+        self.held = self._read_held(fetch(*self._reading())) if self._tried else []
         return True
 
     def peek_at(self, number: int) -> None:
@@ -131,13 +131,13 @@ class Claim:
         names = sorted(self.types)
         if len(names) > 1:
             if lately := self._look.lately(names):
-                self.found = self._first_of(sorted(lately), limit, rotation, batch)
+                self.found = self._find_first(sorted(lately), limit, rotation, batch)
                 if self.found or self.discarded:
                     return
             names = sorted(self._look.types_with_work(names, self._hosts))
-        self.found = self._first_of(names, limit, rotation, batch)
+        self.found = self._find_first(names, limit, rotation, batch)
 
-    def _first_of(
+    def _find_first(
         self, names: Sequence[str], limit: int, rotation: int, batch: Mapping[str, int]
     ) -> dict[str, list[int]]:
         weights = {name: self.types[name].weight for name in names}
@@ -168,7 +168,7 @@ class Claim:
         limits = {name: self._candidates(name) for name in self._wanted}
         sliced = [name for name in limits if not self.types[name].pool]
         preference = Preference(self._holder.client, self._holder.name, sliced)
-        found: dict[str, list[Found]] = {name: [] for name in limits}
+        found: dict[str, list[FoundJob]] = {name: [] for name in limits}
         for (
             order_key,
             number,
@@ -195,7 +195,7 @@ class Claim:
             if discard_reason(self.types[name], attempts, max_attempts, expected_at, self._now):
                 over.add(number)
             else:
-                found[name].append(Found(order_key, number, shard))
+                found[name].append(FoundJob(order_key, number, shard))
         if over:
             self.discarded = len(discard(over, types=self.types, now=self._now))
         return {name: preference.order(name, found[name])[:k] for name, k in limits.items()}
@@ -213,12 +213,12 @@ class Claim:
 
     def take(self) -> None:
         """Hold the found jobs that no other worker has taken meanwhile."""
-        if self.limited() or not self._contested.isdisjoint(self.found):
+        if self.limited_types() or not self._contested.isdisjoint(self.found):
             self._take_locking()
         else:
             self._take(self.found)
 
-    def limited(self, ending: Collection[str] = ()) -> list[str]:
+    def limited_types(self, ending: Collection[str] = ()) -> list[str]:
         """The types whose states must be locked before their jobs are taken.
 
         A type whose only limit is a maximum running is left out if it was counted a moment ago and
@@ -237,7 +237,7 @@ class Claim:
 
     @transactional
     def _take_locking(self) -> None:
-        limited = self.limited()
+        limited = self.limited_types()
         self.take_locked(self.found, lock_states(limited) if limited else {})
 
     def take_locked(
@@ -269,7 +269,7 @@ class Claim:
         if name not in self._contested or not most:
             return jobs[:most]
         is_few = self._wanted[name] <= _FEW
-        free = first_free(jobs, most) if is_few else unlocked(jobs, most)
+        free = lock_free_one_by_one(jobs, most) if is_few else lock_free(jobs, most)
         if not free:
             self._look.note_lost([name])
         return free
@@ -285,7 +285,7 @@ class Claim:
         for sql, values in holds[:-1]:
             execute(sql, values)
         # The changed rows are read together with the last UPDATE.
-        self.held = self._in_order(execute_and_fetch(*holds[-1], *self._reading()))
+        self.held = self._read_held(execute_and_fetch(*holds[-1], *self._reading()))
         if len(self.held) < len(self._tried):
             counts = Counter(job.type for job in self.held)
             self._look.note_lost(name for name in names if counts[name] < len(jobs[name]))
@@ -340,7 +340,7 @@ class Claim:
         )
         return sql, [*ids, self._token]
 
-    def _in_order(self, rows: Sequence[Sequence[Any]]) -> list[HeldJob]:
+    def _read_held(self, rows: Sequence[Sequence[Any]]) -> list[HeldJob]:
         plain_of = _plain_of(tuple(self._columns)) if self._columns else None
         held: dict[int, HeldJob] = {}
         for row in rows:

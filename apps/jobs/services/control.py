@@ -41,7 +41,7 @@ def cancel(*, job: AnyJob, actor: str, reason: str, force: bool = False) -> Job:
     With `force` a running one is cancelled now and its lease is lost, so its result is refused.
     A second request for a running job changes nothing.
     """
-    now, current = clock.now(), _locked(job)
+    now, current = clock.now(), _lock(job)
     return _take(current, acts.cancel(current, now, force=force), now, actor, reason)
 
 
@@ -62,7 +62,7 @@ def retry(
     """
     now = clock.now()
     # The job may go to the archive after the first look, and somebody else may bring it back.
-    current = _live(job) or restore(job.pk, actor=actor, reason=reason, now=now) or _locked(job)
+    current = _live(job) or restore(job.pk, actor=actor, reason=reason, now=now) or _lock(job)
     if host:
         require_host(host)
     act = acts.retry(current, now, twins=twins_of([current]), host=host, context=context)
@@ -77,14 +77,14 @@ def run_now(*, job: AnyJob, actor: str, reason: str = "") -> Job:
 
     Its expiry counts from now.
     """
-    now, current = clock.now(), _locked(job)
+    now, current = clock.now(), _lock(job)
     return _take(current, acts.run_now(current, now), now, actor, reason)
 
 
 @transactional
 def mark_done(*, job: AnyJob, actor: str, reason: str) -> Job:
     """Mark a job as succeeded that was done elsewhere or is not needed."""
-    now, current = clock.now(), _locked(job)
+    now, current = clock.now(), _lock(job)
     return _take(current, acts.mark_done(current), now, actor, reason)
 
 
@@ -95,7 +95,7 @@ def edit(*, job: AnyJob, version: int, changes: Mapping[str, Any], actor: str, r
     A job without an attempt left by its new maximum ends as failed. Conflict when the version is no
     longer current; equal values change nothing.
     """
-    now, current = clock.now(), _locked(job)
+    now, current = clock.now(), _lock(job)
     require_version(current, version)
     act = acts.edit(current, now, changes)
     if changes.get("affinity_host"):
@@ -144,7 +144,7 @@ def _live(job: AnyJob) -> Job | None:
     return Job.objects.select_for_update().filter(pk=job.pk).first()
 
 
-def _locked(job: AnyJob) -> Job:
+def _lock(job: AnyJob) -> Job:
     """The row as `_live` returns it; Archived when it is in the archive, NotFound when it is
     nowhere."""
     current = _live(job)
@@ -176,7 +176,7 @@ def _take_all(taken: Sequence[tuple[Job, Act]], now: datetime, actor: str, reaso
     for job, act in taken:
         status = act.changes.get("status", job.status)
         facts = {"actor": actor, "reason": reason, **act.facts}
-        if kept := _kept(job, act, status, now):
+        if kept := _undo_record(job, act, status, now):
             facts["data"] = {**(act.facts.get("data") or {}), **kept}
         moves.append((act.arrow, job, act.changes, entry_of(job, act.event, status, now, **facts)))
     written = move(moves)

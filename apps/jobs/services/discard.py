@@ -40,7 +40,7 @@ def discard_exhausted(*, until: datetime) -> int:
     discarded = 0
     while locked and (now := clock.now()) < until:
         found = _first_ready(locked)
-        over = {range_: _over(rows, types, now) for range_, rows in found.items()}
+        over = {range_: _unrunnable(rows, types, now) for range_, rows in found.items()}
         numbers = sorted(number for some in over.values() for number in some)
         done: set[int] = set()
         for start in range(0, len(numbers), MAX_TOGETHER):
@@ -99,7 +99,9 @@ def _condition(range_: Range, left_out: int) -> str:
     return " AND ".join([*(bounds or ["type > ''"]), *others])
 
 
-def _over(rows: Sequence[Ready], types: Mapping[str, TypeSnapshot], now: datetime) -> list[int]:
+def _unrunnable(
+    rows: Sequence[Ready], types: Mapping[str, TypeSnapshot], now: datetime
+) -> list[int]:
     """The numbers of the jobs that must not run any more."""
     unknown = {row.type for row in rows} - types.keys()
     # They may have been made since the others were read.

@@ -63,7 +63,7 @@ def _in_one(
     """Settle, take and keep in one transaction."""
     with transaction.atomic():
         guarded = guarded_types(outcomes)
-        limited = claim.limited({each.type for each in outcomes})
+        limited = claim.limited_types({each.type for each in outcomes})
         # All of them before any job, as everybody locks them.
         states = lock_states({*guarded, *limited}) if guarded or limited else {}
         guards = {name: states[name] for name in guarded}

@@ -105,17 +105,19 @@ def few(
         return numbers  # type: ignore[no-any-return]
     if text := wanted.get("text"):
         return _exactly(rows, text, most, model)
-    found = _indexed(rows, wanted, model)
-    return None if found is None else _at_most(found, most)
+    found = _narrow_by_index(rows, wanted, model)
+    return None if found is None else _numbers_if_few(found, most)
 
 
 def are_few(rows: QuerySet[Any], wanted: RowFilter, *, most: int) -> bool:
     """Whether `few` finds the live jobs by columns of an index, without reading their numbers."""
-    found = None if wanted.get("ids") or wanted.get("text") else _indexed(rows, wanted, Job)
+    found = None if wanted.get("ids") or wanted.get("text") else _narrow_by_index(rows, wanted, Job)
     return found is not None and found.order_by().values("pk")[: most + 1].count() <= most
 
 
-def _indexed(rows: QuerySet[Any], wanted: RowFilter, model: type[AnyJob]) -> QuerySet[Any] | None:
+def _narrow_by_index(
+    rows: QuerySet[Any], wanted: RowFilter, model: type[AnyJob]
+) -> QuerySet[Any] | None:
     """The rows with those of the values that one index has."""
     if wanted.get("together"):
         return JobFilters.narrow(rows, wanted.only(["together"]))
@@ -144,10 +146,10 @@ def _exactly(
         return [number]
     if not is_key(text, MAX_KEY):
         return None
-    return _at_most(rows.filter(type__in=_types_of(model), key=text), most) or None
+    return _numbers_if_few(rows.filter(type__in=_types_of(model), key=text), most) or None
 
 
-def _at_most(rows: QuerySet[Any], most: int) -> Sequence[int] | None:
+def _numbers_if_few(rows: QuerySet[Any], most: int) -> Sequence[int] | None:
     numbers = list(rows.order_by().values_list("pk", flat=True)[: most + 1])
     return numbers if len(numbers) <= most else None
 

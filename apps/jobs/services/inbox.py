@@ -105,7 +105,7 @@ def _move_block() -> tuple[int, bool]:
         f"{exclusive_lock(skip_locked=True)}",
         [BLOCK],
     )
-    sizes = _that_fit(locked)
+    sizes = _first_that_fit(locked)
     refused: dict[int, PlatformError] = {
         number: _too_large(size) for number, size in sizes.items() if size > MAX_TEXT
     }
@@ -134,7 +134,7 @@ def _waiting() -> str:
     return f"{table(InboxRow)} WHERE refused_at IS NULL"
 
 
-def _that_fit(locked: Iterable[tuple[int, int | None]]) -> dict[int, int]:
+def _first_that_fit(locked: Iterable[tuple[int, int | None]]) -> dict[int, int]:
     """The first locked rows whose contexts fit into memory well together, with their sizes."""
     sizes: dict[int, int] = {}
     total = 0

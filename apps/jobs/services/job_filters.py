@@ -64,8 +64,8 @@ class JobFilters(RowFilters):
     """`text` is part of the last error, or a number, key or user in full; `memo` is part of the
     last error only.
 
-    Indexes have types with keys, errors, and the states of few jobs (find._indexed); the bounds of
-    ids shorten any other search.
+    Indexes have types with keys, errors, and the states of few jobs (find._narrow_by_index); the
+    bounds of ids shorten any other search.
     """
 
     period = ("created_after", "created_before")

@@ -102,13 +102,13 @@ def renew(*, signs: Sequence[Sign], caller: Caller = IN_HOUSE) -> list[Renewed |
             continue
         row = held.get(sign.id)
         if sign.id in archived and caller.holds(*archived[sign.id]):
-            answers[key] = _lost(sign.id)
+            answers[key] = _lease_lost(sign.id)
         elif row is None or not caller.holds(row.client, row.type) or row.type not in types:
             answers[key] = not_held(sign.id)
-        elif row.status != RUNNING or row.lease_token != sign.token or _ended(row, now):
-            answers[key] = _lost(sign.id)
+        elif row.status != RUNNING or row.lease_token != sign.token or _is_past_deadline(row, now):
+            answers[key] = _lease_lost(sign.id)
         elif sign.is_plain:
-            renewed = _renewed(row, sign, types[row.type], now)
+            renewed = _renewal(row, sign, types[row.type], now)
             answers[key] = renewed
             plain.setdefault(row.type, {})[sign.id] = sign, renewed
         else:
@@ -142,7 +142,7 @@ def _ended(row: _Held, now: datetime) -> bool:
     return row.hard_end_at is None or row.hard_end_at <= now
 
 
-def _lost(number: int) -> LeaseLost:
+def _lease_lost(number: int) -> LeaseLost:
     return LeaseLost(
         _(
             "This token does not hold job {number}: it was taken away, or the token is of another "
@@ -152,7 +152,7 @@ def _lost(number: int) -> LeaseLost:
     )
 
 
-def _renewed(row: _Held, sign: Sign, type_: TypeSnapshot, now: datetime) -> Renewed:
+def _renewal(row: _Held, sign: Sign, type_: TypeSnapshot, now: datetime) -> Renewed:
     until = min(now + (sign.lease or type_.lease), row.hard_end_at or now)
     return Renewed(max(until, row.lease_until or until), bool(row.cancel_requested))
 
@@ -180,7 +180,7 @@ def _extend(
         return {}
     after = read_jobs(_Held, ids)
     return {
-        number: _lost(number)
+        number: _lease_lost(number)
         for number, (sign, _) in signs.items()
         if number not in after
         or (after[number].status, after[number].lease_token) != (RUNNING, sign.token)
@@ -196,7 +196,7 @@ def _keep(row: _Held, sign: Sign, type_: TypeSnapshot, now: datetime) -> Renewed
             values |= _checkpoint(row, sign)
     except PlatformError as error:
         # The worker is alive all the same.
-        renewed = _renewed(row, sign, type_, now)
+        renewed = _renewal(row, sign, type_, now)
         lost = _extend({row.id: (sign, renewed)})
         return lost.get(row.id) or renewed._replace(refused=error)
     deadline = now + type_.max_processing
@@ -213,7 +213,7 @@ def _keep(row: _Held, sign: Sign, type_: TypeSnapshot, now: datetime) -> Renewed
         return Renewed(until, bool(row.cancel_requested))
     after = read_jobs(_Held, [row.id]).get(row.id)
     if after is None or (after.status, after.lease_token) != (RUNNING, sign.token):
-        return _lost(row.id)
+        return _lease_lost(row.id)
     # A later checkpoint has come meanwhile, so this one is refused, and the lease lives.
     return _keep(after, sign, type_, now)
 
@@ -267,7 +267,7 @@ def log(*, job: int, token: str, said: Said) -> bool:
 def _store(sign: Sign) -> bool:
     [answer] = renew(signs=[sign])
     if isinstance(answer, NotFound):
-        raise _lost(sign.id)
+        raise _lease_lost(sign.id)
     if isinstance(answer, PlatformError):
         raise answer
     if answer.refused:

@@ -22,7 +22,7 @@ _STATEMENTS = 4
 _LOCK_WAIT_TIMEOUT = 1205
 
 
-def first_free(jobs: Sequence[int], most: int) -> list[int]:
+def lock_free_one_by_one(jobs: Sequence[int], most: int) -> list[int]:
     """The first ready ones of the jobs that nobody has locked, at most so many, now locked.
 
     One by one: a statement about all of them would lock more than it returns.
@@ -37,7 +37,7 @@ def first_free(jobs: Sequence[int], most: int) -> list[int]:
     return found
 
 
-def unlocked(jobs: Sequence[int], most: int) -> list[int]:
+def lock_free(jobs: Sequence[int], most: int) -> list[int]:
     """The first ready ones of the jobs that nobody has locked, at most so many, now locked.
 
     In a few statements, each about as many as are wanted still, so that few others are locked;

@@ -27,7 +27,7 @@ from apps.jobs.services import living, register
 from apps.jobs.services.exchange import exchange
 from apps.jobs.services.hold import Holder
 from apps.jobs.services.look import Look
-from apps.jobs.services.request import Remembered, Request
+from apps.jobs.services.request import EarlierAnswer, Request
 from apps.jobs.services.rescue import rescue_all_of
 from apps.jobs.services.settle import settle
 from apps.jobs.services.type_snapshots import type_snapshots
@@ -58,7 +58,7 @@ _LEAVE_TIME = timedelta(seconds=10)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wish:
+class HoldRequest:
     """A worker's request for jobs. `said` is the whole request that `request_id` names.
 
     `lease` is how long the worker wants to count as alive without a heartbeat, `version` is the
@@ -74,7 +74,7 @@ class Wish:
     version: str = ""
 
 
-class Given(NamedTuple):
+class HoldAnswer(NamedTuple):
     """The answer to a hold over HTTP: the jobs that run under its token, as rows of HELD.
 
     `unknown` are the types that the caller may not hold, and pools. The caller may ask again after
@@ -86,12 +86,12 @@ class Given(NamedTuple):
     retry_after: float
 
 
-def hold_for(caller: Caller, worker: str, wish: Wish) -> Given:
+def hold_for(caller: Caller, worker: str, wish: HoldRequest) -> HoldAnswer:
     """Hold jobs for a worker. A repeated request gets those of its jobs that still run.
 
     When it may hold none of the types, Invalid if one is a pool, else NotFound.
     """
-    known = _known(caller, wish)
+    known = _known_types(caller, wish)
     if not known:
         pool = next((name for name in wish.types if _is_pool(name) and caller.may_use(name)), None)
         if pool:
@@ -105,16 +105,16 @@ def hold_for(caller: Caller, worker: str, wish: Wish) -> Given:
 
 
 def settle_and_hold(
-    caller: Caller, worker: str, outcomes: Sequence[Outcome], wish: Wish
-) -> tuple[list[str | PlatformError], Given]:
+    caller: Caller, worker: str, outcomes: Sequence[Outcome], wish: HoldRequest
+) -> tuple[list[str | PlatformError], HoldAnswer]:
     """Settle what has ended and hold what is next, in one transaction if that succeeds.
 
     The outcomes are settled whatever becomes of the hold.
     """
-    return _Hold(caller, worker, wish, _known(caller, wish)).exchange(outcomes)
+    return _Hold(caller, worker, wish, _known_types(caller, wish)).exchange(outcomes)
 
 
-def _known(caller: Caller, wish: Wish) -> list[str]:
+def _known_types(caller: Caller, wish: HoldRequest) -> list[str]:
     """The types that exist and that the caller may use.
 
     Pools are left out: their jobs are keys, which `assign` hands to buckets. So are types whose
@@ -142,7 +142,9 @@ def _is_pool(name: str) -> bool:
 class _Hold:
     """One request of a worker for jobs of known types."""
 
-    def __init__(self, caller: Caller, worker: str, wish: Wish, known: Sequence[str]) -> None:
+    def __init__(
+        self, caller: Caller, worker: str, wish: HoldRequest, known: Sequence[str]
+    ) -> None:
         self._wish = wish
         self._known = known
         self._caller = caller
@@ -154,7 +156,7 @@ class _Hold:
         self._holder = Holder(worker, wish.host, caller.client, wish.lease or unpromised)
         self._request = Request(caller.client, wish.request_id, wish.said)
 
-    def exchange(self, outcomes: Sequence[Outcome]) -> tuple[list[str | PlatformError], Given]:
+    def exchange(self, outcomes: Sequence[Outcome]) -> tuple[list[str | PlatformError], HoldAnswer]:
         """Throttled when the worker has neither a place in the register nor outcomes to settle."""
         if not (outcomes or self._presence.has_place):
             raise register.no_place(self._caller.client)
@@ -182,31 +184,31 @@ class _Hold:
                     raise
             else:
                 if jobs or not (earlier := self._request.earlier()):
-                    return answers, self._given(jobs, is_lost=look.losses > losses)
-                return answers, self._again(earlier)
-        return settle(outcomes=outcomes, caller=self._caller), self._again(earlier)
+                    return answers, self._answer(jobs, is_lost=look.losses > losses)
+                return answers, self._answer_again(earlier)
+        return settle(outcomes=outcomes, caller=self._caller), self._answer_again(earlier)
 
     @property
     def _takes_nothing(self) -> bool:
         presence = self._presence
         return presence.is_quiet or not presence.has_place or not self._known
 
-    def _given(self, jobs: Sequence[HeldJob], *, is_lost: bool = False) -> Given:
+    def _answer(self, jobs: Sequence[HeldJob], *, is_lost: bool = False) -> HoldAnswer:
         """`is_lost`: other workers were faster, so there may be more."""
         wait = 0.0
         if not jobs:
             wait = random.uniform(*_LOST_SECONDS) if is_lost else retry_after()  # noqa: S311
-        return Given([tuple(job.row) for job in jobs], self._unknown, round(wait, 3))
+        return HoldAnswer([tuple(job.row) for job in jobs], self._unknown, round(wait, 3))
 
-    def _again(self, earlier: Remembered | None) -> Given:
+    def _answer_again(self, earlier: EarlierAnswer | None) -> HoldAnswer:
         """The answer to a repeated request; empty for a worker that must take nothing."""
         if earlier is None:
-            return self._given([])
+            return self._answer([])
         # The key may have been bound to fewer types meanwhile.
         rows = [
             row for row in running(earlier.ids, earlier.token) if self._caller.may_use(row[_TYPE])
         ]
-        return Given(rows, self._unknown, 0.0)
+        return HoldAnswer(rows, self._unknown, 0.0)
 
     @property
     def _unknown(self) -> list[str]:

@@ -92,7 +92,7 @@ def _fill(claim: Claim, pool: TypeSnapshot, owner: Owner, limit: int) -> tuple[l
     with transaction.atomic():
         bucket = LockedBucket(pool, owner)
         # Before any job, as everybody locks them.
-        limited = claim.limited()
+        limited = claim.limited_types()
         states = lock_states(limited) if limited else {}
         bucket.read(candidates)
         room = max(0, limit - len(bucket.held))
@@ -100,7 +100,7 @@ def _fill(claim: Claim, pool: TypeSnapshot, owner: Owner, limit: int) -> tuple[l
         if wanted:
             claim.take_locked({pool.name: wanted}, states)
         bucket.add(claim.held)
-        return _kept(bucket, limit), len(wanted) < min(room, len(candidates))
+        return _release_surplus(bucket, limit), len(wanted) < min(room, len(candidates))
 
 
 @transactional
@@ -108,10 +108,10 @@ def _renew(pool: TypeSnapshot, owner: Owner, limit: int) -> list[Item]:
     """The items of a bucket that has room for no more."""
     bucket = LockedBucket(pool, owner)
     bucket.read()
-    return _kept(bucket, limit)
+    return _release_surplus(bucket, limit)
 
 
-def _kept(bucket: LockedBucket, limit: int) -> list[Item]:
+def _release_surplus(bucket: LockedBucket, limit: int) -> list[Item]:
     """Release the surplus of the bucket and renew the rest; returns the rest."""
     if surplus := bucket.in_order()[limit:]:
         _end(bucket, [each.key for each in surplus], t.END_RELEASED)

@@ -207,10 +207,10 @@ def _submit(
             by=actor,
         )
     except PlatformError as error:
-        raise _by_key(error, keys) from error
+        raise _error_by_key(error, keys) from error
 
 
-def _by_key(error: PlatformError, keys: list[str]) -> PlatformError:
+def _error_by_key(error: PlatformError, keys: list[str]) -> PlatformError:
     """The error with the names of keys where the fields have positions."""
     errors = []
     for each in error.errors:
@@ -258,7 +258,7 @@ def _withdraw_block(pool: TypeSnapshot, epoch: _Epoch, actor: str) -> int | None
     nothing was left, which ends the rebuild."""
     _require_latest(epoch, lock_states([pool.name])[pool.name].pool_epoch)
     now = clock.now()
-    unnamed = _unnamed(pool.name, epoch.stamp)
+    unnamed = _unnamed_jobs(pool.name, epoch.stamp)
     if not unnamed:
         status = status_of(pool.name)
         facts = {"rebuild": epoch.stamp, "waiting": status.waiting, "held": status.held}
@@ -289,7 +289,7 @@ def _withdraw_block(pool: TypeSnapshot, epoch: _Epoch, actor: str) -> int | None
     return len(cancelled)
 
 
-def _unnamed(pool: str, stamp: str) -> list[int]:
+def _unnamed_jobs(pool: str, stamp: str) -> list[int]:
     """The first jobs of the pool without the stamp, but those that workers were asked for.
 
     One statement, which sees every job in one state: none can pass from a state that has been read

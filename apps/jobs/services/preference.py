@@ -22,7 +22,7 @@ PLAIN_EVERY = 4
 looks: defaultdict[str, Iterator[int]] = defaultdict(lambda: count(1))
 
 
-class Found(NamedTuple):
+class FoundJob(NamedTuple):
     """A job in its order."""
 
     order_key: int
@@ -36,9 +36,9 @@ class Preference:
     def __init__(self, client: str, name: str, sliced: Iterable[str]) -> None:
         """Prefer some jobs of the types in `sliced`, and none of others."""
         self._member = member_key(client, name)
-        self._slices = self._of_the_look(sliced)
+        self._slices = self._slices_of(sliced)
 
-    def _of_the_look(self, types: Iterable[str]) -> dict[str, Slices]:
+    def _slices_of(self, types: Iterable[str]) -> dict[str, Slices]:
         """The slices of the types whose jobs the worker shares with others; no others matter."""
         known = slice_map()
         if self._member not in known.members:
@@ -56,7 +56,7 @@ class Preference:
         """How many workers share the jobs of the type, 1 in a plain look."""
         return len(self._slices[type_].owners) if type_ in self._slices else 1
 
-    def order(self, type_: str, found: Sequence[Found]) -> list[int]:
+    def order(self, type_: str, found: Sequence[FoundJob]) -> list[int]:
         """The jobs as they are to be tried: own ones in order, then others in order."""
         jobs = sorted(found)
         if type_ in self._slices:

@@ -63,14 +63,14 @@ def _key_of(values: tuple[Any, ...]) -> str:
         if value is not usual and not (isinstance(value, str) and value == usual)
     }
     try:
-        text = json.dumps(said, sort_keys=True, default=_told)
+        text = json.dumps(said, sort_keys=True, default=_json_value)
     except (TypeError, ValueError, RecursionError) as error:
         # Such a report is refused, and so is any other for the same reason.
         text = repr(error)
     return _hash(text)
 
 
-def _told(value: object) -> object:
+def _json_value(value: object) -> object:
     return to_json(value) if isinstance(value, Submission) else repr(value)
 
 
@@ -83,7 +83,7 @@ def _hash(text: str) -> str:
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=_HALF // 2).hexdigest()
 
 
-class Earlier(NamedTuple):
+class EarlierReport(NamedTuple):
     """An entry of the journal about an end or a report of the client's worker: its number, and what
     it says. `hold` is 0 where it names none, and a lost attempt has no key."""
 
@@ -99,9 +99,9 @@ class Earlier(NamedTuple):
         return self.key[:_HALF] == key[:_HALF]
 
 
-def earlier_reports(ids: Collection[int]) -> dict[int, list[Earlier]]:
+def earlier_reports(ids: Collection[int]) -> dict[int, list[EarlierReport]]:
     """The earlier reports of each job, and its losses."""
-    found: dict[int, list[Earlier]] = {number: [] for number in ids}
+    found: dict[int, list[EarlierReport]] = {number: [] for number in ids}
     if not found:
         return found
     events = [*OUTCOMES, *LOSSES, STALE]
@@ -114,12 +114,12 @@ def earlier_reports(ids: Collection[int]) -> dict[int, list[Earlier]]:
     for number, entry, event, status, worker, text in rows:
         data = json.loads(text or "{}")
         key, hold, client = data.get("report", ""), data.get("hold", 0), data.get("client", "")
-        found[number].append(Earlier(entry, event, status, worker, key, hold, client))
+        found[number].append(EarlierReport(entry, event, status, worker, key, hold, client))
     return found
 
 
 def late_answer(
-    report: Outcome, job: LockedJob, earlier: Collection[Earlier], client: str
+    report: Outcome, job: LockedJob, earlier: Collection[EarlierReport], client: str
 ) -> tuple[str | PlatformError, bool]:
     """The answer to a client's report of an attempt that is over, and whether the journal keeps it.
 
@@ -133,15 +133,15 @@ def late_answer(
     for each in same:
         if each.event != STALE:
             is_repeat = each.key == key
-            return each.status if is_repeat else _contradicted(each.event), False
+            return each.status if is_repeat else _contradiction(each.event), False
     ends_mine = job.client == client and job.lease_token == report.token
     if report.token and ends_mine and job.status != t.RUNNING:
         # The entry of its end is no longer kept.
-        return job.status if job.last_end == report.end else _contradicted(job.last_end), False
+        return job.status if job.last_end == report.end else _contradiction(job.last_end), False
     stale = [each for each in earlier if each.event == STALE]
     # A job has as many tokens as holds; a report under another token says nothing about it.
     return LeaseLost(), not same and len(stale) < job.holds
 
 
-def _contradicted(end: str) -> Conflict:
+def _contradiction(end: str) -> Conflict:
     return Conflict(_("It was reported as {end} before; that stands.", end=end))

@@ -23,7 +23,7 @@ from apps.jobs.rules.submission import Submitted
 REPEATABLE = timedelta(days=1)
 
 
-class Remembered(NamedTuple):
+class EarlierAnswer(NamedTuple):
     """The answer to an earlier request: the token of a hold with the jobs that may still run under
     it, or the answer to a submission."""
 
@@ -57,7 +57,7 @@ class Request:
         # Whether there is an earlier one with this id whose time is over.
         self._is_over = False
 
-    def earlier(self) -> Remembered | None:
+    def earlier(self) -> EarlierAnswer | None:
         """The answer to an earlier request with this id; None when there was none, or its time is
         over, as that of all leases of a hold.
 
@@ -73,7 +73,7 @@ class Request:
         self._is_over = bool(rows and rows[0][-1])
         if not rows or self._is_over:
             return None
-        row = Remembered(*rows[0][:-1])
+        row = EarlierAnswer(*rows[0][:-1])
         if row.body_key != self._body_key:
             raise ReplayConflict(
                 _(

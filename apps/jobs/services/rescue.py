@@ -89,7 +89,7 @@ def rescue_all_of(*, worker: WorkerKey, until: datetime) -> int:
     return _rescue_all([partial(_held_by, [worker])], until, frozenset([worker]))
 
 
-class _Found(NamedTuple):
+class _FoundJob(NamedTuple):
     """A running job to end, and where it stands in the order in which they are looked for."""
 
     id: int
@@ -98,7 +98,7 @@ class _Found(NamedTuple):
 
 
 # The next block of them, behind those that were found in the last place so far.
-_Find = Callable[[datetime, Sequence[_Found]], Sequence[_Found]]
+_Find = Callable[[datetime, Sequence[_FoundJob]], Sequence[_FoundJob]]
 
 
 def _rescue_all(
@@ -111,7 +111,7 @@ def _rescue_all(
     """End what is found, block after block: jobs that are locked keep no other from it."""
     ended = 0
     for find in finds:
-        last: Sequence[_Found] = ()
+        last: Sequence[_FoundJob] = ()
         while (now := clock.now()) < until:
             found = find(now, last)
             named = {job.id: job.type for job in found}
@@ -125,8 +125,8 @@ def _rescue_all(
 
 
 def _held_by(
-    workers: Collection[WorkerKey], _now: datetime, last: Sequence[_Found]
-) -> list[_Found]:
+    workers: Collection[WorkerKey], _now: datetime, last: Sequence[_FoundJob]
+) -> list[_FoundJob]:
     """Running jobs of these workers, in the order of their numbers."""
     keys = sorted(workers)
     theirs = " OR ".join(["(client = %s AND worker = %s)"] * len(keys))
@@ -136,10 +136,10 @@ def _held_by(
         [t.RUNNING, *(part for key in keys for part in key)],
     )
     after = last[-1].id if last else 0
-    return sorted(_Found(*row) for row in rows if row[0] > after)[: conf.JOB_RESCUE_BATCH]
+    return sorted(_FoundJob(*row) for row in rows if row[0] > after)[: conf.JOB_RESCUE_BATCH]
 
 
-def _overdue(end: str, now: datetime, last: Sequence[_Found]) -> list[_Found]:
+def _overdue(end: str, now: datetime, last: Sequence[_FoundJob]) -> list[_FoundJob]:
     """Running jobs that are past their lease and the column `end`, the oldest first."""
     guard, behind = "", list[Any]()
     if last:
@@ -150,7 +150,7 @@ def _overdue(end: str, now: datetime, last: Sequence[_Found]) -> list[_Found]:
         f"AND {end} <= %s {guard}ORDER BY lease_until LIMIT %s",
         [t.RUNNING, now, now, *behind, conf.JOB_RESCUE_BATCH],
     )
-    return [_Found(*row) for row in rows]
+    return [_FoundJob(*row) for row in rows]
 
 
 @transactional

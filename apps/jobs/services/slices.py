@@ -44,7 +44,7 @@ def follow(*, now: datetime) -> int:
 
 def _living(now: datetime) -> dict[str, Living]:
     workers = active_workers(now)
-    served = _served({server_of(worker) for worker in workers}) if workers else {}
+    served = _types_of_servers({server_of(worker) for worker in workers}) if workers else {}
     return {
         member_of(worker): Living(
             types=served[server_of(worker)],
@@ -54,7 +54,7 @@ def _living(now: datetime) -> dict[str, Living]:
     }
 
 
-def _served(servers: set[Server]) -> dict[Server, frozenset[str]]:
+def _types_of_servers(servers: set[Server]) -> dict[Server, frozenset[str]]:
     """The types that each of these can hold jobs of; most workers are alike.
 
     Pools have no slices: their lowest score goes first, whoever asks.
