@@ -48,7 +48,7 @@ def types_of_limits(person: Any) -> list[TypeSnapshot] | None:
 
 
 def words_of_error(key: str, person: Any) -> str | None:
-    """The error as a job says it that has it and that the person sees: the key is a hash."""
+    """The words of the error, from a job with it that the person sees: the key is a hash."""
     for jobs in (Job.objects, ArchivedJob.objects):
         alike = jobs.visible_to(person).filter(error_key=key)
         for memo in alike.values_list("memo", flat=True)[:1]:

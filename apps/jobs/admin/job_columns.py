@@ -55,7 +55,8 @@ def shown_user(job: ListedJob) -> SafeString | None:
 
 @column(_("status"))
 def status_and_error(job: ListedJob) -> SafeString:
-    """The status; below it how far an open one is, why it failed, or what came of it."""
+    """The status; below it the progress of an open job, the error of a failed one, or the
+    result."""
     status = format_html('<span class="unbroken">{}{}</span>', shown_status(job), job.buttons)
     if job.percent is not None and not job.is_final:
         return noted(status, shown_progress(job), look="cell-note")
@@ -72,7 +73,8 @@ def shown_attempts(job: AnyJob) -> SafeString:
 
 @column(_("next run"))
 def shown_run_at(job: ListedJob) -> SafeString | None:
-    """When, and below it by how much it goes before or after others; of a running one how long."""
+    """The time, and below it by how much the job goes before or after others; if it runs, for how
+    long."""
     if job.status in transitions.WAITING:
         soon = labels.relative(job.run_at, job.now)
         run_at = format_html(

@@ -222,7 +222,7 @@ def shown_priority(job: AnyJob) -> str:
 
 @column(_("all tries"))
 def holds(job: AnyJob) -> str | None:
-    """Where they are more than the attempts, which the head says."""
+    """The number of holds, where there are more than attempts, which the head shows."""
     return str(job.holds) if job.holds != job.attempts else None
 
 

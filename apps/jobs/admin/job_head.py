@@ -49,8 +49,8 @@ class Head(NamedTuple):
 
 
 def head(job: AnyJob, visible: QuerySet[Any]) -> Head:
-    """Made from the latest entries of the journal about the job, its row, and those of the visible
-    jobs that have the same error."""
+    """The head, from the latest entries of the journal about the job, its row, and the visible jobs
+    with the same error."""
     rows = JournalEntry.objects.timeline(Source.JOB, job.pk).order_by("-id").defer("data")
     latest = list(rows.annotate(summary=KT("data__summary"))[:MAX_ENTRIES])
     ends = [each for each in latest if each.attempt is not None and each.run_ms is not None]

@@ -196,7 +196,8 @@ class JobTypeForm(ServiceForm):
 
     @cached_property
     def typed(self) -> JobType:
-        """A type with what the form has now; what cannot be read is as it is stored."""
+        """A type with the present values of the form; for a value that cannot be read, the stored
+        one."""
         made: JobType = copy.copy(self.instance)
         if self.is_bound:
             for name, field in self.fields.items():

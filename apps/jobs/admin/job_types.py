@@ -292,7 +292,7 @@ class JobTypeAdmin(RecordedAdmin, ServiceModelAdmin):
 
 
 def _code_panels(job_type: JobType) -> list[Panel]:
-    """Where its settings and those of its handler in the code differ."""
+    """The panel of the settings that differ from those of the handler in the code."""
     fields: Any = JobType._meta
     words = gettext("%(setting)s: here %(here)s, in the code %(code)s")
     lines = [
@@ -308,7 +308,7 @@ def _code_panels(job_type: JobType) -> list[Panel]:
 
 
 def _states(job_type: Any) -> list[tuple[str, str]]:
-    """Texts and colours of what keeps its jobs from starting, or that workers serve it."""
+    """The texts and colours of the obstacles to its jobs, or of the one that workers serve it."""
     found: list[tuple[str, str]] = []
     if job_type.snapshot.is_paused(job_type.now):
         found.append((gettext("Paused"), "warning"))

@@ -317,7 +317,7 @@ class JobAdmin(LiveAdmin, AnyJobAdmin):
 
 
 def older_url(asked: Mapping[str, str]) -> str:
-    """The list of the archive with those of the filters that it has, too."""
+    """The list of the archive, with the filters that both lists have."""
     kept = {name: asked[name] for name in OLDER_BY if asked.get(name)}
     return list_url(ArchivedJob, **kept)
 

@@ -202,7 +202,7 @@ def _cells(number: int, cells: Sequence[str]) -> tuple[str, Score]:
 
 
 def _score(text: str) -> Score:
-    """ValueError when it is none."""
+    """The score; ValueError when the text is none."""
     if not _NUMBER.fullmatch(text):
         raise ValueError(f"{text} is no number")
     score = float(text) if "." in text else int(text)

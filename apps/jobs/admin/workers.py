@@ -312,7 +312,7 @@ def _habit(worker: Worker) -> str:
 
 
 def _leave_types(rows: Sequence[Worker], request: HttpRequest) -> None:
-    """Leave of the types that they serve those that the person sees; the rows are never saved."""
+    """Remove the types that the person does not see from the rows, which are never saved."""
     names = JobScope.names_of(request.user)
     if names is None:
         return

@@ -11,7 +11,7 @@ class Caller:
     """The `client` of the key, "" for the platform itself, and the job types it is bound to, None
     for all.
 
-    What a caller may not reach is answered like what does not exist.
+    Jobs that a caller may not reach are answered like jobs that do not exist.
     """
 
     client: str = ""

@@ -66,8 +66,8 @@ def refused(outcome: Outcome, error: PlatformError) -> Outcome:
 def changes_nothing(
     outcome: Outcome, now: datetime, *, stage: str, context: Any, checkpoint: Any
 ) -> bool:
-    """Whether it puts the job off and leaves it as it is: the others are those of the job. One
-    that its worker interrupts is changed by its checkpoints alone."""
+    """Whether the outcome puts the job off and leaves it as it is; the other arguments are those of
+    the job. A job that its worker interrupts is changed by its checkpoints alone."""
     if outcome.checkpoint is not None and outcome.checkpoint != checkpoint:
         return False
     if outcome.end != t.END_YIELDED:

@@ -1,5 +1,5 @@
 """Every state of a job and every arrow between states: services/move.py moves rows by this table
-only, the admin draws it. What is not in it is a conflict."""
+only, the admin draws it. A change without an arrow is a conflict."""
 
 from __future__ import annotations
 

@@ -170,7 +170,8 @@ class MaxAttempts(_Number):
 
 
 class Time(Change):
-    """Either a shift, or an instant, a length to spread over, or both."""
+    """A verb that moves jobs in time: by a shift, or to an instant, over a length of time,
+    or both."""
 
     name, words = TIME, _("Change time")
     fields = ("run_at", "shift_seconds", "spread_seconds")

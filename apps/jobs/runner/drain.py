@@ -258,7 +258,7 @@ class Drain:
         self._done += sum(counts.values())
 
     def _release_queue(self) -> None:
-        """Release what has not started."""
+        """Release the jobs that have not started."""
         now = time.monotonic()
         while self._queue:
             with suppress(IndexError):

@@ -47,10 +47,10 @@ class Outbox:
         return bool(self._waiting) and now - self._since >= MAX_WAIT_SECONDS
 
     def flush(self) -> bool:
-        """Settle what waits; whether that was anything. After a database error it waits for the
-        next flush.
+        """Settle the waiting outcomes; returns whether there were any.
 
-        Afterwards nothing is being settled by another thread, either.
+        After a database error it waits for the next flush. Afterwards nothing is being settled by
+        another thread, either.
         """
         with self._lock:
             has_waited = bool(self._waiting)
@@ -59,7 +59,7 @@ class Outbox:
         return has_waited
 
     def exchange(self, **holding: Any) -> list[HeldJob]:
-        """Settle what waits and `hold`, together if that succeeds."""
+        """Settle the waiting outcomes and `hold`, together if that succeeds."""
         with self._lock:
             while len(self._waiting) > self._limit:
                 self._settle_some()

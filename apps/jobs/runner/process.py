@@ -246,7 +246,7 @@ class Process:
             self.poked.set()
 
     def held(self) -> list[HeldJob]:
-        """All that is held now."""
+        """All jobs that are held now."""
         return [job for drain in list(self.drains) for job in list(drain.held.values())]
 
     def may_start(self, job: HeldJob) -> bool:

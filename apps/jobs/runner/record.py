@@ -86,10 +86,10 @@ class Record:
         self._has_jobs = False
 
     def begin(self, token: str) -> None:
-        """Begin the lines of a hold, before it is made, in the place of the last one that took
-        nothing: what ran before that may not be settled yet.
+        """Begin the lines of a hold, before it is made, in place of the latest hold if that took
+        nothing: jobs that ran before may not be settled yet.
 
-        What was held before the last one that took jobs must be.
+        Jobs of holds before the latest one that took jobs must be settled.
         """
         if self._has_jobs:
             self._start = _BANK - self._start
@@ -100,7 +100,8 @@ class Record:
         self._append(token.encode())
 
     def took(self) -> None:
-        """The hold has taken jobs, and with it all that ran before is settled."""
+        """Note that the hold has taken jobs, and that with it all jobs that ran before are
+        settled."""
         self._has_jobs = True
 
     def started(self, job: int) -> None:

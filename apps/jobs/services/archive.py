@@ -64,7 +64,7 @@ def _take_chunk(after: int) -> Chunk:
 
 @transactional
 def _move(chosen: Sequence[int], before: datetime, now: datetime) -> int:
-    """Move those of the jobs that are still over and that nobody has locked."""
+    """Move the jobs that are still over and that nobody has locked."""
     numbers = lock_still(Job, chosen, _IS_OVER, [*t.FINAL, before])
     if numbers:
         carry(Job, ArchivedJob, COLUMNS, numbers, {"archived_at": now})

@@ -56,7 +56,7 @@ _PEEKED = "order_key, id, type, attempts, max_attempts, shard"
 class Holder(NamedTuple):
     """The name of a worker that holds jobs, of its host, and the client of its API key.
 
-    `lease` is how long it is believed without a heartbeat; None: as long as the type says.
+    `lease` is how long it counts as alive without a heartbeat; None: as long as the type says.
     """
 
     name: str
@@ -366,5 +366,5 @@ def _names(columns: tuple[str, ...]) -> str:
 
 @cache
 def _plain_of(columns: tuple[str, ...]) -> itemgetter[tuple[Any, ...]]:
-    """Picks what every held job consists of from a row of these columns."""
+    """A getter of the _PLAIN columns from a row of these columns."""
     return itemgetter(*map(columns.index, _PLAIN))

@@ -27,8 +27,8 @@ MAX_TOGETHER = 1_000
 def discard_exhausted(*, until: datetime) -> int:
     """Discard the first ready jobs of each type that must not run any more; returns how many.
 
-    A hold discards what it reads. This sweep is for types that no worker holds, such as paused and
-    deleted ones.
+    A hold discards such jobs when it reads them. This sweep is for types that no worker holds, such
+    as paused and deleted ones.
     """
     types = type_snapshots(max_age=0)
     # The types, and what lies between them: only jobs of deleted types do.
@@ -119,7 +119,7 @@ def _unrunnable(
 
 @transactional
 def discard(ids: Collection[int], *, types: Mapping[str, TypeSnapshot], now: datetime) -> set[int]:
-    """End waiting jobs that must not run as failed, unless somebody has locked them; returns those
+    """End waiting jobs that must not run: they fail, unless somebody has locked them; returns those
     that ended."""
     moves = []
     for job in lock_jobs(ids, skip_locked=True).values():

@@ -65,7 +65,7 @@ def _order(numbers: Collection[int]) -> Sequence[type[AnyJob]]:
 
 
 def holders_of(numbers: Collection[int]) -> dict[int, tuple[str, str]]:
-    """API key and type of those of the jobs that there are, in the archive too."""
+    """The API key and type of each job that exists, also in the archive."""
     found = find_each(numbers, only=("client", "type")) if numbers else {}
     return {number: (job.client, job.type) for number, job in found.items()}
 

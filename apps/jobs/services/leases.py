@@ -160,7 +160,7 @@ def _renewal(row: _Held, sign: Sign, type_: TypeSnapshot, now: datetime) -> Rene
 def _extend(
     signs: Mapping[int, tuple[Sign, Renewed]],
 ) -> dict[int, PlatformError]:
-    """Renew the leases by one statement; those that are lost after all."""
+    """Renew the leases by one statement; returns the errors of those that are lost after all."""
     ids = sorted(signs)
     tokens = [signs[number][0].token for number in ids]
     most = max(renewed.until for _, renewed in signs.values())

@@ -57,7 +57,7 @@ class Look:
             self._counted[type_.name] = (type_.version, until)
 
     def has_counted(self, type_: TypeSnapshot) -> bool:
-        """Whether that was a moment ago, with the same limit."""
+        """Whether running jobs of the type were counted a moment ago, with the same limit."""
         version, until = self._counted.get(type_.name, (0, 0.0))
         return version == type_.version and time.monotonic() < until
 
@@ -68,7 +68,7 @@ class Look:
         self._contested.update(dict.fromkeys(names, until))
 
     def is_contested(self, name: str) -> bool:
-        """Whether that was a moment ago."""
+        """Whether other workers took jobs of the type a moment ago."""
         return time.monotonic() < self._contested.get(name, 0.0)
 
 

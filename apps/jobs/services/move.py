@@ -46,7 +46,7 @@ def lock_jobs(ids: Iterable[int], *, skip_locked: bool = False) -> dict[int, Loc
 def move(
     moves: Sequence[Move], *, between: Callable[[], object] | None = None
 ) -> dict[int, Mapping[str, Any]]:
-    """Take these arrows; returns what was written of each job, by its number.
+    """Take these arrows; returns the written columns of each job, by its number.
 
     What a state means by itself is added here: also that a job of a limited key is blocked until it
     has a place, and that the places that others leave are filled. An UPDATE for each group with the
@@ -117,7 +117,7 @@ def _gated(move_: Move, keys: dict[int, str]) -> Move:
 
 
 def _tell(entries: Sequence[journal.Entry]) -> None:
-    """Tell the receivers of the jobs that have ended by these entries."""
+    """Notify the receivers of the jobs that have ended by these entries."""
     for entry in entries:
         if entry.to_state in t.FINAL and entry.to_state != entry.from_state:
             job_ended.send_robust(

@@ -134,7 +134,7 @@ class LockedBucket:
         ]
 
     def save(self) -> None:
-        """Keep where to look for what is in it now."""
+        """Store which jobs are in the bucket now."""
         if self._row is None:
             return
         ids = sorted(job.id for job in self.held.values())

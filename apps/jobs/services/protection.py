@@ -79,9 +79,9 @@ class TypeLimits:
         return [name for name, left in self.free.items() if left <= 0]
 
     def count(self, held: Iterable[str]) -> None:
-        """Take the tokens of what was held, by type, and keep the states of these types.
+        """Take the tokens of the held jobs, by type, and store the states of these types.
 
-        Those of the others follow from what is kept, whenever they are asked for.
+        The states of other types need no write: they follow from the stored ones at any time.
         """
         counted = Counter(held)
         changed = [state for name, state in self._states.items() if counted[name]]

@@ -22,8 +22,8 @@ def reorder(*, until: datetime) -> int:
     """If the weight has changed, rewrite the order of waiting jobs in blocks; returns how many rows
     changed.
 
-    What is submitted meanwhile has the new weight already. The sweep's position says how far it
-    came and for which weight, so a process that dies only repeats a block.
+    Jobs that are submitted meanwhile have the new weight already. The sweep's position says how far
+    it came and for which weight, so a process that dies only repeats a block.
     """
     weight = conf.JOB_PRIORITY_WEIGHT_MS
     position = load_position(SWEEP)

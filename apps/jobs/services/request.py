@@ -84,7 +84,7 @@ class Request:
         return row
 
     def keep(self, held: Sequence[HeldJob]) -> None:
-        """Remember what was held; IntegrityError when a request with this id was faster."""
+        """Remember the held jobs; IntegrityError when a request with this id was faster."""
         if held:
             until = max(job.lease_until for job in held)
             named = {"token": held[0].token, "job_ids": [job.id for job in held]}

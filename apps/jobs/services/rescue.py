@@ -108,7 +108,8 @@ def _rescue_all(
     by_lease: bool = False,
     records: Callable[[], Records] = _no_records,
 ) -> int:
-    """End what is found, block after block: jobs that are locked keep no other from it."""
+    """End the attempts of the jobs found, block after block: locked jobs do not hold up the
+    others."""
     ended = 0
     for find in finds:
         last: Sequence[_FoundJob] = ()
