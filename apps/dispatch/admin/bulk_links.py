@@ -1,4 +1,4 @@
-"""The way from the lists of tasks to a change of all that they mean."""
+"""The links from the lists of tasks to bulk runs on all tasks that a list means."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from apps.dispatch.rules import task_verbs
 
 
 def task_links(admin: Any, request: HttpRequest, changelist: Any) -> list[tuple[str, str]]:
-    """The verbs for all rows of the list, each with its address; none while the list is narrowed to
-    what is worked out from the time it is, which no run could find again."""
+    """The verbs for all rows of the list, each with its address; none while the list is narrowed by
+    a state that depends on the present time, which a bulk run could not find again."""
     status, ends = (changelist.given.get(name, "") for name in ("status", "ends"))
     if not admin.has_change_permission(request) or status not in ("", *Task.Status.values) or ends:
         return []

@@ -82,7 +82,8 @@ def values_of_copy(task: Any, model: type[Task]) -> dict[str, Any]:
 
 
 def complete_draft(request: HttpRequest) -> None:
-    """Give the form of a stored task, sent to the page that adds one, what it did not have."""
+    """Add the fields that the form of a stored task lacks when it is sent to the page that adds
+    one."""
     repeats = request.POST.get(DRAFT)
     if repeats not in (DATE, RULE) or "repeats" in request.POST:
         return

@@ -1,4 +1,5 @@
-"""The head of the page of a dispatch: what became of it in one sentence, and others of its task."""
+"""The head of the page of a dispatch: its state in one sentence, and other dispatches of its
+task."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ _SENTENCES = {
 
 
 def head(dispatch: AnyDispatch, state: SafeString, task_url: str) -> Panel:
-    """`state` is its label."""
+    """The head of the page; `state` is the label of the state."""
     until = dispatch.finished_at or clock.now()
     early = (dispatch.deadline_at - until) // _MS
     template = gettext("{time} before its deadline") if early >= 0 else _late()
@@ -52,7 +53,7 @@ def _late() -> str:
 
 
 def others(dispatch: AnyDispatch, visible: QuerySet[AnyDispatch]) -> Panel | None:
-    """The newest others of the task that the person sees, None without any."""
+    """The newest other dispatches of the task that the person sees, None without any."""
     of_task = visible.filter(source=dispatch.source, task=dispatch.task).exclude(pk=dispatch.pk)
     newest = of_task.order_by("-pk").select_related("executor")
     rows = list(newest.defer("params", "result", "message")[:MAX_OTHERS])

@@ -105,7 +105,7 @@ def task_filters(period: type[FormFilter], state: type[FormFilter]) -> tuple[typ
 
 
 def _newest(request: HttpRequest, rows: QuerySet[Any], possible: QuerySet[Any]) -> QuerySet[Any]:
-    """The rows as far back as the newest MAX_ONCE of those that are possible reach."""
+    """The rows that are no older than the newest MAX_ONCE of the possible ones."""
     numbers = possible.order_by("-pk").values_list("pk", flat=True)
     beyond = list(numbers[MAX_ONCE : MAX_ONCE + 1])
     if not beyond:

@@ -36,7 +36,7 @@ class PeriodFilter(DayFilter):
                 self.used_parameters[name] = day.isoformat()
 
     def in_words(self) -> Iterator[tuple[str, str]]:
-        """Nothing: the bar above the list says it and leads elsewhere."""
+        """No words: the bar above the list shows the period and leads to others."""
         return iter(())
 
     def days(self) -> tuple[date | None, date | None]:

@@ -69,15 +69,15 @@ _WITH_PARTS: dict[str, tuple[str, ...]] = {kind: parts for kind, parts in PARTS.
 
 
 class RuleForm(ServiceForm):
-    """The rule as one choice with its parts. A subclass has further fields of `when` it is due, the
-    time zone among them and else instants, and works out the next times in `times_of`.
+    """The rule as one choice with its parts. A subclass names in `when` the fields that decide with
+    the rule: the time zone, and instants; it works out the next times in `times_of`.
 
-    Weekdays and a day of the month are stored as cron expressions, and cron expressions that mean
-    no more are shown as those.
+    Weekdays and a day of the month are stored as cron expressions. Cron expressions that mean no
+    more are shown as weekdays or a day of the month.
     """
 
     when: ClassVar[tuple[str, ...]] = ("time_zone",)
-    # The attributes of what the next times depend on.
+    # The attributes of the fields on which the next times depend.
     redraw: ClassVar[Mapping[str, str]] = REDRAW_RUNS
 
     every = forms.ChoiceField(
@@ -148,7 +148,7 @@ class RuleForm(ServiceForm):
 
     @property
     def may_change(self) -> bool:
-        """Whether it is not the page of who may only look."""
+        """Whether the person may change the row, not only look at it."""
         return "time_zone" in self.fields
 
     @property
@@ -271,8 +271,8 @@ class RuleForm(ServiceForm):
         return super().clean()
 
     def without_rule(self, errors: Sequence[FieldError]) -> list[FieldError]:
-        """The errors but those of the rule as a whole, if a part could not be read: that leaves
-        nothing to say of the rest."""
+        """The errors, but without those of the rule as a whole when a part of it could not
+        be read."""
         if self.errors.keys().isdisjoint(RULE_PARTS):
             return [*errors]
         return [error for error in errors if not error.field.startswith("rule")]

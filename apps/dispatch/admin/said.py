@@ -120,7 +120,7 @@ def _stored_values(row: Any) -> dict[str, Any]:
 
 
 def _missing(form: Any) -> str:
-    """The labels of what is not right yet."""
+    """The labels of the fields that have errors."""
     labels = [str(form.fields[name].label) for name in form.errors if name in form.fields]
     if form.params_form is not None:
         fields = form.params_form.fields
@@ -129,7 +129,7 @@ def _missing(form: Any) -> str:
 
 
 def _change(request: HttpRequest, row: Any, form: Any) -> SafeString | str:
-    """The first line of what if."""
+    """The first line of the comparison that *What if?* shows."""
     try:
         if row is None:
             found = what_if.compare_new(request, form._meta.model, form.new_values)

@@ -71,7 +71,7 @@ MAX_DISPATCHES = 5
 
 
 def _reach(task: Task) -> SafeString | str:
-    """Until when it can be had, or could."""
+    """The instant until which the task can be had, or could."""
     due_at, until, state = task.standing.due_at, task.standing.until, task.standing.state
     if due_at is None or until is None:
         return gettext("It has no occurrence any more.")
@@ -85,9 +85,10 @@ def _reach(task: Task) -> SafeString | str:
 
 
 class TaskAdmin(TwoTablesAdmin, RecordedAdmin, ServiceModelAdmin):
-    """A subclass names its form and columns, and has the action `shift`.
+    """The pages of one kind of task. A subclass names its form and columns, and has the action
+    `shift`.
 
-    `when_read_only` are the fields that say when a task is due, for who may not change them.
+    `when_read_only` are the fields that say when a task is due, for people who may not change them.
     """
 
     form = TaskForm
@@ -204,7 +205,7 @@ class TaskAdmin(TwoTablesAdmin, RecordedAdmin, ServiceModelAdmin):
         return super().add_view(request, form_url, words)
 
     def other_kind(self, request: HttpRequest) -> TaskAdmin | None:
-        """The pages of the other kind, if what was sent, or the address, says that kind."""
+        """The pages of the other kind of task, if the sent form or the address names that kind."""
         chosen = request.POST.get("repeats") or request.GET.get("repeats")
         kind = KINDS.get(chosen or "", self.model)
         return None if kind is self.model else self.admin_site._registry[kind]  # type: ignore[return-value]

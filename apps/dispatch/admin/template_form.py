@@ -43,8 +43,11 @@ MAX_TOLD = 5
 
 
 class TemplateForm(ServiceForm):
-    """`rows` are None where the JSON counts; `why` says then why rows cannot say it, if so.
-    `edited` is the schema as it would be saved, None while it has the `fault` or rows have some."""
+    """The form of a template. `rows` are None where the JSON counts; `why` then says why rows
+    cannot express it, if they cannot.
+
+    `edited` is the schema as it would be saved, None while it has the `fault` or rows have some.
+    """
 
     schema = JsonTextField(
         label=_("Schema"),

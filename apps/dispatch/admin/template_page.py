@@ -37,7 +37,7 @@ MAX_REASONS = 3
 
 @dataclass(frozen=True)
 class Moved:
-    """The way to the plan of a move."""
+    """The link to the plan of a move."""
 
     url: str
     text: str
@@ -88,7 +88,8 @@ def context(admin: Any, request: HttpRequest, form: TemplateForm, row: Any) -> d
 
 
 def _tabs(form: TemplateForm, counts: dict[str, str]) -> list[tuple[str, Any, str, bool]]:
-    """Each with its name, its title, how many there are, and whether it is open."""
+    """The tabs, each with its name, its title, the number of its entries, and whether it is
+    open."""
     is_new = TASKS not in counts
     return [
         (name, title, counts.get(name, ""), name == form.tab)

@@ -41,7 +41,7 @@ def _newest(rows: Any, _name: str, _value: str) -> Any:
 
 
 class TemplateFilters(RowFilters):
-    """Newest versions only are what most people look for."""
+    """The filters of templates; most people look for newest versions only."""
 
     versions = Choice((("newest", _("newest only")),), label=_("versions"), method=_newest)
     status = Choice(Template.Status.choices, label=_("status"))

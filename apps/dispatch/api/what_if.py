@@ -34,7 +34,7 @@ class RotateTaskWhatIf(InPeriod, RotateTaskBody):
 
 
 class _SomeFields(InPeriod):
-    """Whatever is to be changed."""
+    """The fields to change."""
 
     is_changes = True
 

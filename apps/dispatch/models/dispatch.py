@@ -20,11 +20,13 @@ class DispatchQuerySet(AnyDispatchQuerySet):
         return self.filter(open_for=executor_id).first()
 
     def count_pull(self, number: int) -> int | None:
-        """Count a repeated pull of an open dispatch; which one it is, None when it is over."""
+        """Count a repeated pull of an open dispatch; returns the new count, None when it is
+        over."""
         return raise_by_one(Dispatch, "redo", number, f"state = '{policy.OPEN}'")
 
     def in_flight(self, limit: int) -> tuple[int, datetime | None]:
-        """How many are open, counted up to a limit, and the earliest deadline of all of them."""
+        """How many dispatches are open, counted up to a limit, and the earliest deadline of all of
+        them."""
         # By a literal, because SQLite would not use its partial index for a parameter.
         is_open = f"FROM {table(Dispatch)} WHERE state = '{policy.OPEN}'"
         [(count, deadline_at)] = fetch(

@@ -66,24 +66,25 @@ class Past:
         return verdict(of.policy, self.latest.get(of.identity), now, is_asked=is_asked)
 
     def is_used_up(self, of: Candidate) -> bool:
-        """Whether no stock is left; what goes to every member has no limit."""
+        """Whether no stock is left; an occurrence that goes to every member has no limit."""
         times = of.policy.dispatch_times
         return times is not None and self.handed.get(of.identity, 0) >= times
 
     def quota(self, of: Candidate) -> int:
-        """How often it is to be handed out; what goes to every member, to how many."""
+        """How often the occurrence is to be handed out; if it goes to every member, the number of
+        members."""
         if of.policy.dispatch_times is not None:
             return of.policy.dispatch_times
         return 0 if of.owner is None else self.people.get(of.owner, 0)
 
     def taken(self, of: Candidate) -> int:
-        """How often it has been handed out, or how many of the members have had it."""
+        """How often the occurrence has been handed out, or how many of the members have had it."""
         if of.policy.dispatch_times is None and of.owner is not None:
             return self.had.get((of.identity, of.owner), 0)
         return self.handed.get(of.identity, 0)
 
     def remaining(self, of: Candidate) -> int:
-        """How often it is yet to be handed out: what is left, or how many members lack it."""
+        """How often the occurrence is yet to be handed out, or how many members lack it."""
         return max(0, self.quota(of) - self.taken(of))
 
     def _count(self, of: Candidate, change: int) -> None:
@@ -93,7 +94,7 @@ class Past:
             self.had[key] = max(0, self.had.get(key, 0) + change)
 
     def close(self, held: Held, state: str, now: datetime) -> None:
-        """The open dispatch ends in that state."""
+        """End the open dispatch in that state."""
         identity = held.candidate.identity
         keeps = keeps_stock(held.candidate.policy, state)
         if not keeps:
@@ -117,7 +118,7 @@ class Past:
         return None
 
     def hand_out(self, candidate: Candidate, given: Verdict, now: datetime) -> None:
-        """The executor gets it and finishes it at once."""
+        """Hand the occurrence to the executor, who finishes it at once."""
         identity = candidate.identity
         if given.carried is None:
             self._count(candidate, 1)

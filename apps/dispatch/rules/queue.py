@@ -170,7 +170,8 @@ class Queue:
                 yield each
 
     def _due_rotating(self, now: datetime, window: Window) -> Iterator[Candidate]:
-        """Merged lazily: a rotation that makes up for a thousand has as many of them due."""
+        """The due occurrences of rotations, merged lazily: a rotation may have a thousand that are
+        due."""
         after, upto = occurrence_of(window.lower), occurrence_of(now)
         heads = []
         for series in self._series:

@@ -137,8 +137,8 @@ class Recurrence:
 
 
 def require_due(recurrence: Recurrence, since: datetime) -> None:
-    """Invalid for a new rule that says what means nothing, or by which nothing is due from then on,
-    because the end comes first."""
+    """Invalid for a new rule with a part that means nothing, or by which nothing is due from then
+    on, because the end comes first."""
     if isinstance(recurrence.rule, Cron):
         require_meaning(recurrence.rule, field="rule.cron")
     if next(recurrence.after(since), None) is None:

@@ -1,6 +1,6 @@
 """When finished tasks and dispatches go to the archive, and how long they are kept there.
 
-What still decides about a hand-out is never old enough: see `horizon` and `is_settled`.
+Rows that still decide about a hand-out are never old enough: see `horizon` and `is_settled`.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ def over_since(
 
 
 def is_settled(source: str, *, due_at: datetime, is_task_kept: bool, before: datetime) -> bool:
-    """Whether what an occurrence was handed out decides nothing any more, seen from the horizon.
+    """Whether the hand-outs of an occurrence decide nothing any more, seen from the horizon.
 
-    That of a once task decides as long as the task stands, because a shift would make it due
-    again; that of a rotation keeps its instant for ever, and then falls out of every window.
+    Those of a once task decide as long as the task stands, because a shift would make it due again;
+    those of a rotation keep their instant for ever, and then fall out of every window.
     """
     return not is_task_kept if source == ONCE else due_at < before

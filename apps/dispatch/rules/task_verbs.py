@@ -157,7 +157,8 @@ class End(TaskVerb):
 
 
 class Version(TaskVerb):
-    """Another version of the template that a task has; its params must fit it."""
+    """A verb for another version of the template that a task has; its params must fit that
+    version."""
 
     name, words = VERSION, _("Move to a version")
     fields = ("version",)

@@ -29,7 +29,7 @@ class OnDays(NamedTuple):
 
     @property
     def rule(self) -> dict[str, Any]:
-        """The rule that is stored; of parts that have no fault."""
+        """The rule to store, for parts that have no fault."""
         hour, minute = (int(part) for part in self.at.split(":")[:2])
         days = f"* * {','.join(sorted(self.weekdays))}"
         if self.every == MONTH:

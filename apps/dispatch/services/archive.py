@@ -55,9 +55,10 @@ TaskT = TypeVar("TaskT", bound=OnceTask | RotateTask)
 # --- dispatches ---------------------------------------------------------------------------------
 @transactional
 def move_dispatches(chosen: list[int], before: datetime) -> Counter[str]:
-    """Move those that ended before the instant and that nobody has locked; returns what went.
+    """Move the dispatches that ended before the instant and that nobody has locked; returns the
+    numbers of rows that went, by kind.
 
-    With each its part of the stock goes: handed stays the number of those that hold it.
+    With each dispatch its part of the stock goes: `handed` stays the number of those that hold it.
     """
     guard = f"state <> '{policy.OPEN}' AND finished_at < %s"
     numbers = lock_still(Dispatch, chosen, guard, [before])
@@ -109,16 +110,18 @@ def over_since(task: Task) -> datetime | None:
 
 
 def is_over(task: Task, before: datetime) -> bool:
-    """Whether it was over before the instant."""
+    """Whether the task was over before the instant."""
     since = over_since(task)
     return since is not None and since < before
 
 
 @transactional
 def move_tasks(model: type[TaskT], chosen: list[int], before: datetime) -> Counter[str]:
-    """Move those without a dispatch; mark the others deleted, so that theirs can go in time.
+    """Move the tasks without a dispatch; mark the others deleted, so that their dispatches can go
+    in time.
 
-    Returns what went. No plan version is raised: what is over has been in nobody's queue for long.
+    Returns the number of moved tasks, by kind. No plan version is raised: tasks that are over have
+    been in nobody's queue for long.
     """
     now = clock.now()
     locked = model._default_manager.filter(pk__in=chosen).order_by("pk").select_for_update()
@@ -146,7 +149,7 @@ def _with_dispatches(model: type[Task], pks: list[int]) -> set[int]:
 
 
 def _mark_deleted(model: type[Task], marked: Sequence[Task], now: datetime) -> list[journal.Entry]:
-    """Mark the locked tasks deleted; the entries of it."""
+    """Mark the locked tasks deleted; returns the journal entries."""
     prefetch_related_objects(marked, "executor")
     changes = {
         task.pk: {"status": str(Task.Status.DELETED), "updated_at": now, "updated_by": ""}
@@ -268,6 +271,6 @@ def restore_task(model: type[TaskT], *, number: int, actor: str, reason: str) ->
 
 
 def entry_of(event: str, counts: Counter[str], now: datetime) -> journal.Entry:
-    """The one entry for a chunk, with how many went of what."""
+    """The one entry for a chunk, with the number of rows of each kind."""
     source = JournalSource.PLAN
     return journal.Entry(at=now, source=source, subject_id=0, event=event, data=dict(counts))

@@ -1,4 +1,4 @@
-"""The sweep that ends what is open past its deadline, in blocks of a few statements each."""
+"""The sweep that ends open dispatches past their deadline, in blocks of a few statements each."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _LOG_EVERY = timedelta(minutes=1)
 
 
 def expire_due(*, until: datetime) -> int:
-    """End what is open past its deadline, oldest first, in blocks; returns how many.
+    """End open dispatches past their deadline, oldest first, in blocks; returns how many.
 
-    Stops between two blocks when the clock has passed `until`. A dispatch whose task is gone has
-    no policy to end by: it stays open and is logged, and the others end.
+    Stops between two blocks when the clock has passed `until`. A dispatch whose task is gone has no
+    policy to end by: it stays open and is logged, and the others end.
     """
     ended, orphans = 0, list[Dispatch]()
     after: tuple[datetime, int] | None = None
@@ -67,10 +67,8 @@ def _keeps_stock(block: Sequence[Dispatch]) -> dict[tuple[str, int], bool]:
 
 @transactional
 def _expire(block: Sequence[Dispatch], keeps: Mapping[tuple[str, int], bool], now: datetime) -> int:
-    """End those of the block that are still open and overdue; returns how many.
-
-    The rows decide: since they were read, some may have been called back or given more time.
-    """
+    """End the dispatches of the block that are still open and overdue; returns how many. The rows
+    decide: since they were read, some may have been called back or given more time."""
     overdue = _locked_overdue([each.pk for each in block], now)
     block = [each for each in block if each.pk in overdue]
     changes = {

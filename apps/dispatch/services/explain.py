@@ -127,7 +127,8 @@ def explain_people(
 
 
 def _given_back(used_up: Iterable[Candidate], now: datetime) -> dict[Identity, datetime]:
-    """The first deadline of the open dispatches of each, if expiry gives it back."""
+    """The earliest deadline of the open dispatches of each occurrence whose stock expiry gives
+    back."""
     back = {each.identity for each in used_up if each.policy.on_expiry == policy.GIVE_BACK}
     if not back:
         return {}

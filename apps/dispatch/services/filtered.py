@@ -104,7 +104,8 @@ class ExecutorName(Text):
 
 
 class ExecutorFilters(RowFilters):
-    """The names of members have an index; the rest compares few rows."""
+    """The filters of executors. Names of members have an index; the other filters compare
+    few rows."""
 
     kind = Choice(Executor.Kind.choices, label=_("kind"), doors=Door.LIST | Door.REST)
     enabled = Choice((("True", _("yes")), ("False", _("no"))), label=_("enabled"), doors=Door.LIST)
@@ -129,7 +130,8 @@ def _ending(rows: Any, _name: str, within: str) -> Any:
 
 
 class TaskFilters(RowFilters):
-    """`executor` is whom the tasks reach, themselves or by a group; `text` is part of a title.
+    """The filters of tasks: `executor` is one whom they reach, directly or by a group; `text` is
+    part of a title.
 
     Indexes have the executors, and the starts of a period, which a subclass adds.
     """
@@ -225,7 +227,7 @@ TASK_FILTERS: Mapping[type[Task], type[TaskFilters]] = {
 
 def tasks_meant(model: type[OnceTask] | type[RotateTask], wanted: RowFilter) -> QuerySet[Any]:
     """The tasks that the filter means with the `template_version` that they have, rotations with
-    their rule as text in `rule_json`; Invalid when it is about what is masked."""
+    their rule as text in `rule_json`; Invalid when the filter compares masked values."""
     # No join: whoever locks the tasks would lock the templates, too.
     of = Template.objects.filter(pk=OuterRef("template_id")).values("version")
     rows: QuerySet[Any] = model.objects.annotate(template_version=Subquery(of))
@@ -266,9 +268,11 @@ def _is_or_is_of(rows: Any, _name: str, text: str) -> Any:
 
 
 class DispatchFilters(RowFilters):
-    """`executor` is a user, or a group for its present members; `text` a number or an executor.
+    """The filters of dispatches: `executor` is a user, or a group for its present members; `text`
+    is a number or an executor.
 
-    Indexes have the executors and the tasks of either source in the order of ids, and what is open.
+    Indexes have the executors and the tasks of either source in the order of ids, and open
+    dispatches.
     """
 
     period = ("dispatched_after", "dispatched_before")
@@ -297,7 +301,8 @@ class DispatchFilters(RowFilters):
 
 
 class RestDispatchFilters(DispatchFilters):
-    """Programs name one user. Where an index has the user and the task, it is that of the user."""
+    """The filters of dispatches for programs, which name one user. Where indexes have the user and
+    the task, that of the user is read."""
 
     in_order = (frozenset({"executor"}), frozenset({"source", "task"}))
 

@@ -31,14 +31,14 @@ class Period(NamedTuple):
 
 
 class Preview(NamedTuple):
-    """`more`: it goes on, but was cut here."""
+    """The items of a preview; `more`: there are more, which were cut off."""
 
     items: list[Item]
     more: bool
 
 
 def period_of(start: datetime | None, end: datetime | None, *, now: datetime) -> Period:
-    """The period asked for, by default from now on for 7 days; Invalid when it is none."""
+    """The period from the request, by default from now on for 7 days; Invalid when it is none."""
     start = now if start is None else start
     if start >= _END_OF_TIME:
         message = _("{year} is too far ahead; choose a nearer time.", year=start.year)

@@ -66,8 +66,8 @@ KeptT = TypeVar("KeptT", Plan, QueueEntry)
 
 
 def _keep(kept: LRUCache[int, KeptT], executor: int, value: KeptT) -> None:
-    """Keep the plan or queue for the executor; one that is larger than all that is kept together is
-    not, so that it pushes out nothing else."""
+    """Keep the plan or queue for the executor, unless it is larger than the whole cache: then it
+    would push out everything else."""
     with _lock:
         kept.pop(executor, None)
         if _weight(value) <= kept.maxsize:
@@ -182,10 +182,11 @@ def plan_of(owners: Sequence[int], frame: Window, *, now: datetime) -> list[Plan
 
 @functools.cache
 def _not_used_up() -> str:
-    """Leaves out once tasks whose quota is used up for good: nobody holds one that could come back,
-    and nobody may try again. Else each pull would pass over all of the look-back's finished work.
+    """Leaves out once tasks whose quota is used up for good: nobody holds a dispatch that could
+    come back, and nobody may try again. Else each pull would pass over all finished work of the
+    lookback.
 
-    Large quotas are few, and looking for one that is still held would take longer.
+    Large quotas are few, and looking for a dispatch that is still held would take longer.
     """
     only = f"source = '{ONCE}' AND task = t.id"
     handed = f"SELECT handed FROM {table(Stock)} WHERE {only} AND occurrence = {ONLY}"

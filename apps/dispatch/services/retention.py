@@ -1,8 +1,9 @@
-"""Housekeeping: moves what is over to the archive, and forgets what has been there long enough.
+"""Housekeeping: moves tasks and dispatches that are over to the archive, and forgets those that
+have been there long enough.
 
-Each table is gone through by primary key, a bounded read at a time, and what is chosen goes by id
-in one transaction a chunk. No task that can be handed out, no open dispatch and none of their
-stocks is locked, so no pull waits.
+It walks through each table by primary key, a bounded read at a time; the chosen rows go by id in
+one transaction a chunk. No task that can be handed out, no open dispatch and none of their stocks
+is locked, so no pull waits.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ class _Table:
 
 
 def purge(*, until: datetime, lag: timedelta = timedelta()) -> Counter[str]:
-    """Move what was over before its horizon, forget what is past its retention; returns how many
-    rows of which kind.
+    """Move rows that were over before their horizon, forget rows past their retention; returns how
+    many rows of which kind.
 
     Archived dispatches go `lag` later one by one, because partitions come first. Stops between two
     chunks when the clock has passed `until`; the next call goes on there.

@@ -129,7 +129,8 @@ def _cut_alike(before: Preview, after: Preview) -> tuple[Preview, Preview]:
 
 
 def _cut_by(long: Preview, cut: Preview) -> Preview:
-    """The one without what comes after the last item of the other, when that was cut there."""
+    """The `long` preview without the items after the last one of the other, if that was cut
+    there."""
     if not cut.more or not cut.items:
         return long
     last = cut.items[-1]
