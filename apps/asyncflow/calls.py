@@ -178,7 +178,7 @@ def _make(ask: Ask, name: str, settings: Mapping[str, Any]) -> None:
 
 # --- work -----------------------------------------------------------------------------------------
 def hold(ask: Ask) -> list[dict[str, Any]]:
-    """Due tasks, as they are now that the worker has them: an atomic claim, as everywhere."""
+    """Hold due tasks by an atomic claim; the answer has them as they are after it."""
     asked = text_of(ask.values, "tasktype")
     type_ = _type(ask, asked)
     status = number_of(ask.values, "status")
@@ -302,8 +302,8 @@ def get(ask: Ask) -> dict[str, Any]:
 
 
 def list_tasks(ask: Ask) -> list[dict[str, Any]]:
-    """Tasks of one type and state: waiting ones in the order of holds. They are held by it where a
-    switch says so, for workers that know no other way."""
+    """Tasks of one type and state: waiting ones in the order of holds. Where a switch says so, the
+    list holds them, for workers that know no other way."""
     asked, status = text_of(ask.values, "tasktype"), number_of(ask.values, "status") or 0
     statuses = ask.dialect.statuses(status)
     if not (asked and statuses and number_of(ask.values, "limit")):

@@ -35,7 +35,7 @@ def check_loopback(**_: Any) -> list[CheckMessage]:
 def check_loopback_client(
     *, databases: Sequence[str] | None = None, **_: Any
 ) -> list[CheckMessage]:
-    """An error when it names no client with a valid key."""
+    """An error when the setting names no client with a valid key."""
     client = conf.ASYNCFLOW_LOOPBACK_CLIENT
     if not client or not databases or "default" not in databases:
         return []

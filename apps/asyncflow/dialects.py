@@ -102,7 +102,7 @@ class Dialect:
         return {"code": code, "msg": message, **({key: None} if key else {})}
 
     def number(self, status: str) -> int:
-        """Its number for the status of a job."""
+        """The dialect's number for the status of a job."""
         waiting, running, succeeded, failed = self.states
         return {
             t.RUNNING: running,

@@ -86,7 +86,8 @@ class Sent:
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> Sent:
-        """The task in the body, flat or wrapped; what is empty within may stand beside it."""
+        """The task in the body, flat or wrapped; a field that is empty in the task may stand beside
+        it."""
         values = dict(body)
         wrapped = values.pop("taskdata", {})
         if not isinstance(wrapped, dict):
@@ -108,7 +109,7 @@ class Sent:
 
     @property
     def said(self) -> str:
-        """Equal for equal reports."""
+        """The report as text, equal for equal reports."""
         return canonical(vars(self))
 
     def require_small(self, code: int) -> None:

@@ -139,7 +139,7 @@ def view_of(dialect: Dialect, route: Route) -> Callable[..., HttpResponseBase]:
 
 
 def ping(request: HttpRequest) -> JsonAnswer:
-    """Whether it is there; says nothing that would need a key."""
+    """Answer that the server is there; this says nothing that would need a key."""
     return JsonAnswer({"message": "pong"})
 
 

@@ -49,7 +49,8 @@ def _is_kept(schedule: Schedule) -> bool:
 
 
 class StatusFilter(FormFilter):
-    """Deleted schedules are kept for their history and shown only when asked for."""
+    """The filter by status. Deleted schedules are kept for their history and shown only when asked
+    for."""
 
     def queryset(self, request: HttpRequest, queryset: Any) -> Any:
         if not self.used_parameters.get("status"):

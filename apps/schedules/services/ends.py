@@ -59,13 +59,13 @@ def note_ends() -> int:
 
 
 def reopen(jobs: Collection[int]) -> None:
-    """The runs of these jobs are open: they had ended, and were retried or marked as done."""
+    """Reopen the runs of these jobs, which had ended and were retried or marked as done."""
     runs = ScheduleRun.objects.select_for_update().filter(job__in=jobs).order_by("pk")
     _note(dict.fromkeys(runs, OPEN))
 
 
 def _ends(jobs: Collection[int]) -> dict[int, str]:
-    """The outcomes of those of the jobs that have ended."""
+    """The outcomes of the jobs that have ended."""
     found = find_each(jobs, only=("status",))
     ended = {number: job.status for number, job in found.items() if job.status in FINAL}
     return {**dict.fromkeys({*jobs} - found.keys(), GONE), **ended}
