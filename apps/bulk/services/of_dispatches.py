@@ -12,7 +12,7 @@ from apps.common.filtering import RowFilter
 from apps.dispatch.models import Dispatch
 from apps.dispatch.rules import verbs as of
 from apps.dispatch.services import ending
-from apps.dispatch.services.filtered import DispatchFilters, few
+from apps.dispatch.services.filtered import DispatchFilters, keys_if_few
 from apps.jobs.models import Bounds
 
 
@@ -33,7 +33,7 @@ class Dispatches(Target):
         return rows.within(bounds.users.names)  # type: ignore[attr-defined, no-any-return]
 
     def few(self, wanted: RowFilter, bounds: Bounds) -> Sequence[int] | None:
-        found = few(Dispatch.objects.all(), wanted, most=MAX_INDEXED)
+        found = keys_if_few(Dispatch.objects.all(), wanted, most=MAX_INDEXED)
         return None if found is None else sorted(found, reverse=True)
 
     def locked(self, rows: QuerySet[Any], numbers: Sequence[int]) -> dict[int, Any]:

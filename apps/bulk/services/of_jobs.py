@@ -53,7 +53,7 @@ class Jobs(Target):
         return rows.filter(bounds.condition())
 
     def few(self, wanted: RowFilter, bounds: Bounds) -> Sequence[int] | None:
-        found = find.few(Job.objects.within(bounds), wanted, most=MAX_INDEXED)
+        found = find.keys_if_few(Job.objects.within(bounds), wanted, most=MAX_INDEXED)
         return None if found is None else sorted(found, reverse=True)
 
     def are_few(self, wanted: RowFilter, bounds: Bounds) -> bool:

@@ -56,7 +56,7 @@ from apps.dispatch.services import ending
 from apps.dispatch.services.filtered import (
     ArchivedDispatchFilters,
     DispatchFilters,
-    few,
+    keys_if_few,
     overdue,
     users_behind,
 )
@@ -248,7 +248,7 @@ class DispatchAdmin(RowPageAdmin, TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
         if self.has_index_in_order(given, term):
             return None
         wanted = DispatchFilters.read_address({**given, "q": term}, get_current_timezone())
-        return few(rows, wanted, most=self.max_indexed)
+        return keys_if_few(rows, wanted, most=self.max_indexed)
 
     def has_index_in_order(self, given: Mapping[str, str], term: str) -> bool:
         who = term or given.get("executor", "")

@@ -25,7 +25,7 @@ def _plan_page(entry: JournalEntry) -> str:
     return _TASK_PAGES.get(source, "") if number == str(entry.subject_id) else ""
 
 
-def _told_rule(value: Any) -> str:
+def _rule_words(value: Any) -> str:
     """The rule of a recurrence in words; what cannot be read as it is stored."""
     try:
         return translate(in_words(parse_rule(value)))

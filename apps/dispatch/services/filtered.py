@@ -328,7 +328,7 @@ class ArchivedDispatchFilters(DispatchFilters):
         fields = ()
 
 
-def few(rows: QuerySet[Any], wanted: RowFilter, *, most: int) -> Sequence[int] | None:
+def keys_if_few(rows: QuerySet[Any], wanted: RowFilter, *, most: int) -> Sequence[int] | None:
     """The numbers of all dispatches that can be meant, if an index finds them and they are at most
     so many; else None."""
     if numbers := wanted.get("ids"):

@@ -79,7 +79,7 @@ class AnyJobAdmin(RowPageAdmin, TwoTablesAdmin, ServiceModelAdmin, KeysetAdmin):
         self, rows: QuerySet[Any], given: Mapping[str, str], term: str
     ) -> Sequence[int] | None:
         wanted = _read_filter({**given, "q": term})
-        return find.few(rows, wanted, most=self.max_indexed, model=self.model)
+        return find.keys_if_few(rows, wanted, most=self.max_indexed, model=self.model)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str

@@ -96,7 +96,7 @@ def query(wanted: RowFilter, *, bounds: Bounds = EVERYTHING) -> JobQuerySet:
     return JobFilters.narrow(Job.objects.within(bounds), wanted)
 
 
-def few(
+def keys_if_few(
     rows: QuerySet[Any], wanted: RowFilter, *, most: int, model: type[AnyJob] = Job
 ) -> Sequence[int] | None:
     """The numbers of all rows that can be meant, if an index finds them and they are at most so
@@ -110,7 +110,7 @@ def few(
 
 
 def are_few(rows: QuerySet[Any], wanted: RowFilter, *, most: int) -> bool:
-    """Whether `few` finds the live jobs by columns of an index, without reading their numbers."""
+    """Whether `keys_if_few` finds the live jobs by an index; their numbers are not read."""
     found = None if wanted.get("ids") or wanted.get("text") else _narrow_by_index(rows, wanted, Job)
     return found is not None and found.order_by().values("pk")[: most + 1].count() <= most
 

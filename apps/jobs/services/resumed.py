@@ -15,7 +15,7 @@ def register(listener: Listener) -> None:
     _listeners.append(listener)
 
 
-def tell(numbers: Collection[int]) -> None:
+def notify(numbers: Collection[int]) -> None:
     """Call the listeners with these jobs, which had ended and which an operator has moved on."""
     for listener in _listeners if numbers else ():
         listener(numbers)

@@ -276,12 +276,12 @@ def _fill(
     settings = {name: getattr(job_type, name) for name in SETTINGS}
     errors += type_settings.faults(settings, changed=frozenset(changed))
     if "handler" in changed and not any(each.field == "handler" for each in errors):
-        errors += _unregistered(job_type.handler)
-        errors += _borrowed(job_type)
+        errors += _handler_faults(job_type.handler)
+        errors += _borrowed_handler_faults(job_type)
     if registry.is_system(job_type.name):
-        errors += _altered(job_type, changed)
+        errors += _own_type_faults(job_type, changed)
     if "retention_days" in changed and not any(e.field == "retention_days" for e in errors):
-        errors += _unkept(job_type.retention_days)
+        errors += _retention_faults(job_type.retention_days)
     if errors:
         raise Invalid(joined(error.named for error in errors[:3]), errors=errors)
     if "params_schema" in changed:
@@ -292,7 +292,7 @@ def _has_open_jobs(job_type: JobType) -> bool:
     return Job.objects.filter(type=job_type.name, status__in=OPEN).exists()
 
 
-def _unregistered(handler: str) -> Iterator[FieldError]:
+def _handler_faults(handler: str) -> Iterator[FieldError]:
     """An error if no such handler exists: no worker would start with it."""
     if handler and registry.find(handler) is None:
         known = ", ".join(sorted({*registry.names()} - registry.closing().keys())[:MAX_NAMED])
@@ -308,7 +308,7 @@ def _unregistered(handler: str) -> Iterator[FieldError]:
         )
 
 
-def _borrowed(job_type: JobType) -> Iterator[FieldError]:
+def _borrowed_handler_faults(job_type: JobType) -> Iterator[FieldError]:
     """An error if the handler is that of a type whose jobs only code submits: whoever submits jobs
     of this type would choose what they do."""
     is_own = registry.known.types.get(job_type.name, {}).get("handler") == job_type.handler
@@ -320,7 +320,7 @@ def _borrowed(job_type: JobType) -> Iterator[FieldError]:
         yield FieldError("handler", "invalid", message)
 
 
-def _altered(job_type: JobType, changed: Collection[str]) -> Iterator[FieldError]:
+def _own_type_faults(job_type: JobType, changed: Collection[str]) -> Iterator[FieldError]:
     """An error for each change that would keep the jobs of a type of the platform from running."""
     entry, usual = registry.find(job_type.name), JobType()
     own: dict[str, Any] = {name: getattr(usual, name) for name in _KEPT}
@@ -331,7 +331,7 @@ def _altered(job_type: JobType, changed: Collection[str]) -> Iterator[FieldError
             yield FieldError(name, "invalid", Message(_OWN, type=job_type.name))
 
 
-def _unkept(days: int | None) -> Iterator[FieldError]:
+def _retention_faults(days: int | None) -> Iterator[FieldError]:
     """An error if jobs of one type cannot be kept for so many days."""
     if days is None:
         return
