@@ -131,7 +131,7 @@ class Schedule(Edited):
         verbose_name_plural = _("schedules")
         permissions = [("view_payload", _("Can see contexts of schedules"))]
         indexes = [
-            # The sweep: what is due, the earliest first.
+            # The sweep: due schedules, the earliest first.
             models.Index(fields=["status", "next_at"], name="schedule_due"),
             # Schedules in trouble.
             models.Index(fields=["trouble"], name="schedule_trouble"),

@@ -264,7 +264,7 @@ class RuleForm(ServiceForm):
 
     def clean(self) -> dict[str, Any] | None:
         for part in set(RULE_PARTS).difference(PARTS.get(self.kind, RULE_PARTS)):
-            # The page hides what another choice has.
+            # The page hides the fields of another choice.
             self._errors.pop(part, None)
         if self.has_rule and self.kind in (WEEK, MONTH):
             self.show([*self._on_days(self.cleaned_data).faults()])

@@ -31,7 +31,7 @@ from apps.dispatch.models import Executor, OnceTask, RotateTask, Task, Template
 from apps.dispatch.rules.recurrence import Recurrence, parse_rule
 from apps.dispatch.services.validation import validate
 
-# When a new task is due: what the choice "repeats" has, which decides the kind of the task.
+# The values of the choice "repeats": when a new task is due, which decides its kind.
 NOW, DATE, RULE = "now", "date", "rule"
 KINDS: dict[str, type[OnceTask] | type[RotateTask]] = {
     NOW: OnceTask,

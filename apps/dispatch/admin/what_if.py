@@ -190,9 +190,9 @@ def _summary(changed: Sequence[dict[str, Any]]) -> SafeString:
     """`uid_ann and 2 more: 3 added. First: Count the till (added), 2026-03-02 09:00:00 UTC+8.`"""
     if not changed:
         return SafeString(gettext("No queue changes in this period."))
-    # The queue of a group has what its members have in theirs.
-    told = [queue for queue in changed if not queue["is_group"]] or changed
-    who, others = told[0]["name"], len(told) - 1
+    # The queue of a group repeats the changes of its members' queues.
+    named = [queue for queue in changed if not queue["is_group"]] or changed
+    who, others = named[0]["name"], len(named) - 1
     if others:
         words = ngettext("{name} and {count} more", "{name} and {count} more", others)
         who = format_html(words, name=who, count=others)

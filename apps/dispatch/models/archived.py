@@ -33,7 +33,7 @@ class ArchivedDispatch(DispatchColumns):
         # Who may see dispatches may do so here.
         default_permissions = ()
         indexes = [
-            # As in the live table: those of one executor and of one task, newest first.
+            # As in the live table: dispatches of one executor and of one task, newest first.
             models.Index(fields=["executor", "id"], name="archived_of_executor"),
             models.Index(fields=["source", "task", "id"], name="archived_of_task"),
         ]

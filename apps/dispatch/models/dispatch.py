@@ -45,7 +45,7 @@ class Dispatch(DispatchColumns):
 
     open_for = models.BigIntegerField(null=True, unique=True, editable=False)
 
-    # Said of every dispatch; only those of the archive have it.
+    # An attribute of every dispatch; only archived dispatches have a value.
     archived_at = None
 
     objects = DispatchQuerySet.as_manager()
@@ -63,7 +63,7 @@ class Dispatch(DispatchColumns):
             # The dispatches of one executor and of one task, newest first.
             models.Index(fields=["executor", "id"], name="dispatch_of_executor"),
             models.Index(fields=["source", "task", "id"], name="dispatch_task"),
-            # The expiry sweep: what is open past its deadline.
+            # The expiry sweep: dispatches that are open past their deadline.
             VendorIndex(
                 fields=["state", "deadline_at"], name="dispatch_expiry", vendors=("mysql",)
             ),

@@ -176,8 +176,8 @@ def _ask_again(
     actor: str,
     reason: str,
 ) -> Dispatch:
-    # Processes that keep the user's queue have dropped what it could never receive again. First,
-    # because the claim takes a shared lock of the same row.
+    # Processes that keep the user's queue have dropped occurrences that it could never receive
+    # again. This comes first, because the claim takes a shared lock of the same row.
     Executor.objects.filter(pk=state.pk).raise_plan_version()
     given = claim(state, eligible, now, actor=actor, reason=reason)
     data = {"asked_as": str(given.pk)}

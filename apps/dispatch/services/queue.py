@@ -149,7 +149,7 @@ def _kept_plan(owner: int, version: int, frame: Window, now: datetime) -> Plan |
 
 def _built(owner: int, version: int, frame: Window, now: datetime) -> Plan:
     """The plan from the tables."""
-    # A little deeper than its reader needs, for those who read the clock a moment before.
+    # The frame is a little deeper than its reader needs, for readers who read the clock earlier.
     frame = Window(frame.lower - _A_MINUTE, frame.upper)
     return Plan(version, Queue(plan_of([owner], frame, now=now), frame=frame, now=now))
 

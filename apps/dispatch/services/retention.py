@@ -121,7 +121,7 @@ def _move_tasks(model: Model, before: datetime, chosen: list[int]) -> Counter[st
 
 
 def _read_dispatches(before: datetime, after: int) -> list[tuple[int, bool]]:
-    # Ids hold the time of creation; what began later has not ended earlier.
+    # Ids hold the time of creation; a dispatch that began later has not ended earlier.
     old = Dispatch.objects.filter(pk__gt=after, pk__lt=ids.lowest_id_at(before)).order_by("pk")
     rows = old.values_list("pk", "source", "task", "occurrence_at", "finished_at")
     read = list(rows[: conf.PURGE_BATCH])

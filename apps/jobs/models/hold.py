@@ -34,7 +34,7 @@ class Hold(models.Model):
             models.UniqueConstraint(fields=["client", "request_id"], name="hold_request"),
         ]
         indexes = [
-            # The sweep that removes what is over.
+            # The sweep that removes rows whose time is over.
             models.Index(fields=["expires_at"], name="hold_expiry"),
         ]
 

@@ -35,7 +35,7 @@ class Job(JobColumns):
     # Of a type that limits its jobs by key: the number of the key (rules/key_limit).
     limit_id = models.BigIntegerField(null=True, editable=False)
 
-    # Said of every job; only those of the archive have it.
+    # An attribute of every job; only archived jobs have a value.
     archived_at = None
 
     objects = JobQuerySet.as_manager()
@@ -46,7 +46,7 @@ class Job(JobColumns):
         indexes = [
             # A business key's jobs, newest last.
             models.Index(fields=["type", "key", "id"], name="job_type_key"),
-            # Hold: what is ready, in the order in which it is taken.
+            # Hold: ready jobs, in the order in which they are taken.
             VendorIndex(
                 fields=["status", "type", "affinity_host", "order_key", "id"],
                 name="job_claim",
@@ -58,7 +58,7 @@ class Job(JobColumns):
                 condition=Q(status=transitions.READY),
                 vendors=("sqlite",),
             ),
-            # Promotion: what waits for its time, the earliest first.
+            # Promotion: jobs that wait for their time, the earliest first.
             VendorIndex(fields=["status", "run_at", "id"], name="job_due", vendors=("mysql",)),
             VendorIndex(
                 fields=["run_at", "id"],

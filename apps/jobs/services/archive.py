@@ -30,7 +30,7 @@ CHUNK = 500
 AGAIN_AFTER = timedelta(hours=1)
 ARCHIVED, RESTORED = "archived", "restored"
 
-# What only jobs of the live table have, as it is once they have ended.
+# The columns that only jobs of the live table have, with their values once a job has ended.
 _ONLY_LIVE = {
     field.attname: field.get_default()
     for field in Job._meta.concrete_fields
@@ -47,7 +47,7 @@ def archive_ended(*, until: datetime) -> int:
 def _take_chunk(after: int) -> Chunk:
     now = clock.now()
     before = now - conf.JOB_ARCHIVE_AFTER
-    # Ids hold the time of creation; what began later has not ended earlier.
+    # Ids hold the time of creation; a job that began later has not ended earlier.
     rows = fetch(
         f"SELECT id, status, finished_at FROM {table(Job)} WHERE id > %s AND id < %s "
         "ORDER BY id LIMIT %s",

@@ -210,8 +210,8 @@ def _kept(job: Job, act: Act, status: str, now: datetime) -> dict[str, Any]:
     because then nothing can be undone."""
     if job.status in (t.RUNNING, t.SUCCEEDED) or act.arrow == "undo":
         return {}
-    told = (act.facts.get("data") or {}).get("before", {})
-    names = {"status", *act.changes, *t.implied(job.status, status, now)} - told.keys()
+    already_logged = (act.facts.get("data") or {}).get("before", {})
+    names = {"status", *act.changes, *t.implied(job.status, status, now)} - already_logged.keys()
     was = {name: getattr(job, name) for name in sorted(names - {"result"})}
     return undo.record(job.version + 1, was)
 

@@ -31,11 +31,11 @@ def discard_exhausted(*, until: datetime) -> int:
     as paused and deleted ones.
     """
     types = type_snapshots(max_age=0)
-    # The types, and what lies between them: only jobs of deleted types do.
+    # A range for each type, and one for each gap between types: only deleted types lie there.
     names = sorted(types)
     ranges = [Range(name, name) for name in names]
     ranges += [Range(*gap, is_open=True) for gap in pairwise(["", *names, ""])]
-    # In each range the jobs that somebody keeps locked: the next look is for those behind them.
+    # The jobs of each range that somebody keeps locked: the next look is for the jobs behind them.
     locked: dict[Range, list[int]] = {range_: [] for range_ in ranges}
     discarded = 0
     while locked and (now := clock.now()) < until:

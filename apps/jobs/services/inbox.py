@@ -42,19 +42,20 @@ from apps.journal.services.edit import Revision, record_edit, take_version
 SWEEP = "jobs.inbox"
 # Rows of one transaction.
 BLOCK = 1000
-# Of one context as text, and of those that are read at once: blanks and escapes may fill more than
-# the JSON that they say.
+# The largest size of one context as text, and of all contexts that are read at once: with blanks
+# and escapes the text may be longer than the JSON itself.
 MAX_TEXT = 4 * MAX_BYTES
 _READ_AT_ONCE = 16 * MAX_TEXT
 BY = "inbox"
 _CONTEXT = _("The context")
 _FIELDS = ("type", "job_key", "context", "run_at", "priority", "user_id", "unique_job")
-# As text, so that neither driver makes something of what somebody wrote into SQLite.
+# Times and flags are read as text, so that no driver converts a value that a program wrote into
+# SQLite.
 _SELECT = ", ".join(
     time_text(name) if name in ("run_at", "unique_job") else name for name in ("id", *_FIELDS)
 )
 _FLAGS = {"": False, "0": False, "1": True}
-# What a submission calls otherwise than the table.
+# The columns that a submission names otherwise than the table.
 _COLUMNS = {"key": "job_key", "unique": "unique_job"}
 # As for everybody outside: the types of the platform itself are closed.
 _OUTSIDE = Bounds()
@@ -214,7 +215,7 @@ def _refuse(refused: Mapping[int, PlatformError], timeless: Sequence[int]) -> No
     said = {number: {"refused_at": now, "error": e.detail} for number, e in refused.items()}
     update_rows(InboxRow, said, raised=["version"])
     if timeless:
-        # The error has what was no time; Django cannot read it from a column of times.
+        # The error quotes the text that was no time; Django cannot read it from a column of times.
         places = placeholders(len(timeless))
         execute(f"UPDATE {table(InboxRow)} SET run_at = NULL WHERE id IN ({places})", timeless)
 

@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 # How often jobs that were locked are tried again.
 LOCKED_SECONDS = 5.0
-# How many statements look for those that nobody has locked.
+# How many statements look for jobs that nobody has locked.
 _STATEMENTS = 4
 _LOCK_WAIT_TIMEOUT = 1205
 

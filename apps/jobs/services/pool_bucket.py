@@ -211,7 +211,7 @@ def past_ends(pool: str, owner: Owner, keys: Collection[str], end: str) -> dict[
             if (each.client, each.worker) == owner.columns and each.event != STALE
         ]
         if ends:
-            # Nobody else ended them meanwhile, so the latest end by this worker is what it repeats.
+            # Nobody else ended them meanwhile, so the worker repeats its latest end.
             codes[key] = _code(max(ends).event, end)
         elif of_key and (of_key[0].client, of_key[0].worker) == owner.columns:
             # The journal no longer has it, or somebody else has ended it.

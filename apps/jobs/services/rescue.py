@@ -36,10 +36,10 @@ from apps.jobs.services.settle import end_attempts
 from apps.jobs.services.type_snapshots import type_snapshots
 
 SWEEP = "jobs.rescue"
-# What delays this sweep, such as a database that is away or a machine that sleeps, delays the
-# heartbeats of workers, too.
+# A database that is away or a machine that sleeps delays this sweep, and also the heartbeats of
+# workers.
 _MAX_DELAY = timedelta(seconds=10)
-# Then workers have this long to reconnect, read the time and send a heartbeat.
+# After such a delay workers have this long to reconnect, read the time and send a heartbeat.
 GRACE = timedelta(seconds=20)
 
 
@@ -97,7 +97,7 @@ class _FoundJob(NamedTuple):
     place: Any
 
 
-# The next block of them, behind those that were found in the last place so far.
+# Finds the next block of jobs, behind those that were found in the last place so far.
 _Find = Callable[[datetime, Sequence[_FoundJob]], Sequence[_FoundJob]]
 
 

@@ -13,7 +13,7 @@ from apps.jobs.rules import transitions as t
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.counts import MAX_COUNTED, counts_of
 
-# Of the ready jobs that are looked at: those first in line.
+# How many ready jobs, those first in line, are looked at.
 MAX_READ = 1_000
 
 

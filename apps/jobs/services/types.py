@@ -32,8 +32,8 @@ from apps.journal.services.edit import Revision, record_edit, take_version, unle
 
 MAX_NAMED = 30
 _OWN = _("The platform itself needs the type {type} as it is; choose another one.")
-# What could keep the jobs of a type from running, or run something else in their place. Of the
-# platform's own types these stay as it has made them: without `deliver` nobody is notified.
+# Settings that could keep the jobs of a type from running, or run something else in their place.
+# The platform's own types keep these as it has made them: without `deliver` nobody is notified.
 _KEPT = (
     *("handler", "stages", "params_schema", "unique", "pool", "allowed_hosts"),
     *("breaker_enabled", "paused", "pause_reason", "paused_until"),

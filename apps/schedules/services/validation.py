@@ -72,7 +72,7 @@ def check(schedule: Schedule, bounds: Bounds, *, due_since: datetime | None) -> 
         with mistakes:
             if schedule.rule is None and schedule.start_at < due_since:
                 raise Invalid.field("start_at", _("It would never run: choose a start to come."))
-            # Its property may hold what it was before.
+            # The property `recurrence` may hold the earlier rule.
             require_due(
                 recurrence_of(
                     rule=None if schedule.rule is None else parse_rule(schedule.rule),
