@@ -67,8 +67,8 @@ def activity(request: HttpRequest) -> HttpResponse:
         if deeds.entries[0].event == UNDONE:
             undone |= subjects
         elif subjects <= undone:
-            told["undo"] = ""
-        days.setdefault(localtime(deeds.entries[0].at).date(), []).append(told)
+            line["undo"] = ""
+        days.setdefault(localtime(deeds.entries[0].at).date(), []).append(line)
     context = {
         **admin.site.each_context(request),
         "title": gettext("Activity"),

@@ -19,7 +19,7 @@ from apps.jobs.services import counts
 from apps.reports.admin.overview.sight import Sight
 from apps.reports.rules.outcomes import DISPATCH, JOB
 from apps.reports.services.standing import standing
-from apps.reports.watches.troubles import told
+from apps.reports.watches.troubles import visible_troubles
 
 PROBLEMS, DISPATCHES, PEOPLE, JOBS, WORKERS = "problems", "dispatches", "people", "jobs", "workers"
 MAX_COUNTED = 5_000
@@ -97,7 +97,7 @@ def _count(sight: Sight) -> Counts:
 
 
 def _problems(sight: Sight) -> Badge | None:
-    found = told(sight.sees)
+    found = visible_troubles(sight.sees)
     if not found.open:
         return None
     count, critical = len(found.open), found.critical

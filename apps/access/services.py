@@ -86,7 +86,9 @@ def create_client(*, actor: str, **terms: Any) -> tuple[ApiClient, str]:
         **vars(agreed),
     )
     live = {"to_state": State.LIVE}
-    record_edit(client, "client_created", now=now, actor=actor, after=client.told_all(), **live)
+    record_edit(
+        client, "client_created", now=now, actor=actor, after=client.journal_values(), **live
+    )
     return client, keys.key_text(client.client_id, secret)
 
 
@@ -158,7 +160,7 @@ def rotate(
         reason=reason,
         from_state=State.LIVE,
         to_state=State.LIVE,
-        more={"previous_valid_until": current.told("previous_valid_until")},
+        more={"previous_valid_until": current.journal_value("previous_valid_until")},
     )
     return keys.key_text(current.client_id, secret)
 

@@ -81,10 +81,10 @@ class Channel(Edited):
     def journal_name(self) -> str:
         return f"channel:{self.pk}"
 
-    def told(self, name: str) -> Any:
+    def journal_value(self, name: str) -> Any:
         if name in self.secrets:
             return "…" if getattr(self, name) else ""
-        return super().told(name)
+        return super().journal_value(name)
 
     @property
     def is_readable(self) -> bool:

@@ -44,7 +44,7 @@ class Recorded(models.Model):
 
     @property
     def journal_name(self) -> str:
-        """What its entries call it; sources have rows of several tables with the same keys."""
+        """The name of the row in entries, because a source has several tables with equal keys."""
         return str(self._meta.model_name)
 
     @classproperty
@@ -53,7 +53,7 @@ class Recorded(models.Model):
         fields = (*cls._meta.concrete_fields, *cls._meta.many_to_many)
         return tuple(field.name for field in fields if field.editable and not field.primary_key)
 
-    def told(self, name: str) -> Any:
+    def journal_value(self, name: str) -> Any:
         """The value of a field as the journal keeps it: rows by their names, instants as text."""
         value = getattr(self, name)
         if isinstance(value, models.Manager):
@@ -62,9 +62,9 @@ class Recorded(models.Model):
             return str(value)
         return value.isoformat() if isinstance(value, datetime | time) else value
 
-    def told_all(self) -> dict[str, Any]:
+    def journal_values(self) -> dict[str, Any]:
         """All editable fields as the journal keeps them."""
-        return {name: self.told(name) for name in self.editable}
+        return {name: self.journal_value(name) for name in self.editable}
 
 
 class Versioned(Recorded):
@@ -82,7 +82,7 @@ class Versioned(Recorded):
 
 
 class Edited(Versioned):
-    """What people and programs edit: by whom and when."""
+    """A row that people and programs edit, with who created and changed it, and when."""
 
     created_at = models.DateTimeField(_("created"), editable=False)
     created_by = models.CharField(max_length=160, blank=True, editable=False)

@@ -11,7 +11,7 @@ from apps.common.admin.display import listed
 from apps.journal.admin.words import Event, register
 
 
-def _told_days(value: str) -> str:
+def _format_days(value: str) -> str:
     return listed(title for day, title in WEEK if day in value) or "–"
 
 
@@ -20,7 +20,7 @@ register(
     Channel,
     Alert,
     ReportPlan,
-    told={"quiet_days": _told_days},
+    formatters={"quiet_days": _format_days},
     events={
         "rule_created": Event(_("Alert rule created"), "add_circle", "success"),
         "rule_changed": Event(_("Alert rule changed"), "edit", "info"),

@@ -34,10 +34,10 @@ def judge(
     is_known: bool = True,
     repeat_minutes: int | None = None,
 ) -> str:
-    """What becomes of the alert about one subject, of which None is not open, by what was read.
+    """Decide by a reading what becomes of the alert about one subject; None is no open alert.
 
     The value is None when there is nothing to read of the subject any more. While too little is
-    known of it to tell, everything stays as it is.
+    known of the subject (not `is_known`), everything stays as it is.
     """
     is_firing = alert is not None and alert.fired_at is not None
     wrong = is_firing
@@ -55,12 +55,12 @@ def judge(
         return FIRE if now - alert.since >= timedelta(seconds=limit.for_seconds) else KEEP
     if not wrong:
         return RESOLVE
-    return REPEAT if _is_to_be_told_again(alert, now, repeat_minutes) else KEEP
+    return REPEAT if _is_repeat_due(alert, now, repeat_minutes) else KEEP
 
 
-def _is_to_be_told_again(alert: Open, now: datetime, repeat_minutes: int | None) -> bool:
-    """By the rule, or because it was snoozed after people were notified and the time is over, or
-    because nobody knows of it yet."""
+def _is_repeat_due(alert: Open, now: datetime, repeat_minutes: int | None) -> bool:
+    """Whether people are to be notified again: by the rule, or because a snooze has ended since the
+    last message, or because nobody has been notified yet."""
     snoozed = alert.snoozed_until
     if snoozed is not None and now < snoozed:
         return False

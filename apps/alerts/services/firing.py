@@ -1,5 +1,5 @@
-"""The alerts that fire, and that nobody would be told of them, as watches: whoever looks at the
-home page sees them first."""
+"""Two watches: the alerts that fire, and rules without an enabled channel. Whoever looks at the
+home page sees these troubles first."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MAX_COUNTED, _MAX_NAMED = 1_000, 3
 
 
 def said(alert: Alert) -> Message:
-    """What is wrong, with its numbers."""
+    """The sentence that says what is wrong, with its numbers."""
     rule, kind = alert.rule, alert.subject.partition(":")[0]
     found = rule.watch.say(kind, alert.name, alert.value, rule.limit)
     return found or _("{name} was wrong when the rule was of another kind.", name=alert.name)
@@ -53,7 +53,7 @@ def _firing(sheet: Standing) -> Iterator[Reading]:
 
 
 def _read_now(alerts: list[Alert], sheet: Standing) -> dict[tuple[str, str], Reading]:
-    """What the watches of these alerts read at the moment: the facts are read already."""
+    """The readings of the watches of these alerts at the moment; the facts are read already."""
     watches = {alert.rule.kind: alert.rule.watch for alert in alerts}
     wanted = {(alert.rule.kind, alert.subject) for alert in alerts}
     return {
@@ -152,7 +152,7 @@ FIRING = Watch(
     severity=WARNING,
     snooze=_snooze,
 )
-NOBODY_TOLD = Watch(
+NOBODY_NOTIFIED = Watch(
     key="unheard",
     title=_("Alerts reach somebody"),
     read=_nobody,

@@ -82,7 +82,7 @@ def create_plan(
     plan.next_at = _next_at(plan, now)
     plan.save(force_insert=True)
     plan.channels.set(channels)
-    after = {**plan.told_all(), "owner": plan.told("owner")}
+    after = {**plan.journal_values(), "owner": plan.journal_value("owner")}
     record_edit(plan, "report_planned", now=now, actor=actor, after=after)
     return plan
 

@@ -71,7 +71,7 @@ def send(delivery: Delivery, *, attempt: int, is_last: bool) -> Verdict | None:
     if outcome == RETRY and is_last:
         outcome = FAIL
     states = {OK: Delivery.State.SENT, FAIL: Delivery.State.FAILED}
-    # What was taken is told even if it took so long that somebody else has begun.
+    # A message that was taken is recorded even if that took so long that somebody else has begun.
     (Delivery.objects.filter(pk=delivery.pk) if outcome == OK else mine).update(
         state=states.get(outcome, Delivery.State.WAITING),
         code=code,

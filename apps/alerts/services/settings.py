@@ -48,7 +48,7 @@ def create(
     if isinstance(row, AlertRule):
         row.channels.set(channels)
     event = f"{_EVENTS[model]}_created"
-    record_edit(row, event, now=now, actor=actor, after=row.told_all())
+    record_edit(row, event, now=now, actor=actor, after=row.journal_values())
     return row
 
 

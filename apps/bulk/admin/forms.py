@@ -162,8 +162,8 @@ FORMS: Mapping[tuple[str, str], type[ParamsForm]] = {
 }
 
 
-def told_of(kind: str, verb: str, params: Mapping[str, Any]) -> Iterator[str]:
-    """What a run was given in these fields."""
+def shown_params(kind: str, verb: str, params: Mapping[str, Any]) -> Iterator[str]:
+    """The parameters of a run in words, one text for each."""
     form = FORMS.get((kind, verb))
     for name, value in params.items():
         if verb == Undo.name:

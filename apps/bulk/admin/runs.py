@@ -20,7 +20,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.bulk.admin import words
 from apps.bulk.admin.chips import chips
-from apps.bulk.admin.forms import told_of
+from apps.bulk.admin.forms import shown_params
 from apps.bulk.admin.plan_page import MAX_LABEL
 from apps.bulk.admin.undo_page import UNDO_URL
 from apps.bulk.models import BulkRow, BulkRun
@@ -246,7 +246,7 @@ class BulkRunAdmin(LiveAdmin, MachineRowAdmin):
 
     @column(_("what"))
     def shown_what(self, run: BulkRun) -> str:
-        changes = ", ".join(told_of(run.kind, run.verb, params_of(run.params)))
+        changes = ", ".join(shown_params(run.kind, run.verb, params_of(run.params)))
         what = words.named(run.kind, run.verb)
         return f"{what}: {changes}" if changes else what
 

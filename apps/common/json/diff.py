@@ -40,8 +40,8 @@ def _differences(old: Schema, new: Schema) -> Iterator[Message]:
             yield _("{field} is no longer needed.", field=name)
     if [name for name in was if name in now] != [name for name in now if name in was]:
         yield _("Puts the fields in another order.")
-    told = {"properties", "required"}
-    if whole := _differing(old, new, told):
+    reported = {"properties", "required"}
+    if whole := _differing(old, new, reported):
         yield _("Changes {keywords} of the whole.", keywords=", ".join(whole))
 
 
@@ -57,32 +57,32 @@ def _changed(field: str, was: Any, now: Any) -> Iterator[Message]:
         if canonical(was) != canonical(now):
             yield _("{field}: {old} becomes {new}.", field=field, old=_said(was), new=_said(now))
         return
-    told: set[str] = set()
+    reported: set[str] = set()
     if was.get("title") != now.get("title"):
-        told.add("title")
+        reported.add("title")
         old, new = was.get("title", "–"), now.get("title", "–")
         yield _("{field}: the label {old} becomes {new}.", field=field, old=old, new=new)
     before, kind = _kind(was), _kind(now)
     if before != kind:
-        told |= OF_KINDS
+        reported |= OF_KINDS
         yield _("{field}: {old} becomes {new}.", field=field, old=KINDS[before], new=KINDS[kind])
     elif kind == CHOICE:
-        told.add("enum")
+        reported.add("enum")
         yield from _choices(field, was["enum"], now["enum"])
     else:
         for keyword, words in zip(LIMITS.get(kind, ()), _LIMIT_WORDS, strict=False):
             old, new = was.get(keyword), now.get(keyword)
             if canonical(old) != canonical(new):
-                told.add(keyword)
+                reported.add(keyword)
                 yield Message(words, field=field, old=_number(old), new=_number(new))
     is_secret = now.get("secret") is True
     if is_secret != (was.get("secret") is True):
-        told.add("secret")
+        reported.add("secret")
         if is_secret:
             yield _("{field} is secret now.", field=field)
         else:
             yield _("{field} is no longer secret.", field=field)
-    if others := _differing(was, now, told):
+    if others := _differing(was, now, reported):
         yield _("{field}: changes {keywords}.", field=field, keywords=", ".join(others))
 
 
@@ -98,13 +98,13 @@ def _choices(field: str, was: list[str], now: list[str]) -> Iterator[Message]:
         yield _("{field}: puts the choices in another order.", field=field)
 
 
-def _differing(old: Schema, new: Schema, told: set[str]) -> list[str]:
-    """The keywords that differ and of which nothing was said."""
+def _differing(old: Schema, new: Schema, reported: set[str]) -> list[str]:
+    """The keywords that differ and are not `reported` yet."""
     keywords = dict.fromkeys((*old, *new))
     return [
         each
         for each in keywords
-        if each not in told
+        if each not in reported
         and ((each in old) != (each in new) or canonical(old[each]) != canonical(new[each]))
     ]
 

@@ -59,7 +59,7 @@ def create_executor(
         raise Invalid.field("name", _("{name} exists already; edit it instead.", name=name))
     with unless_taken(_("Somebody else has just created {name}; edit it instead.", name=name)):
         executor.save(force_insert=True)
-    record_edit(executor, "executor_created", now=now, actor=actor, after=executor.told_all())
+    record_edit(executor, "executor_created", now=now, actor=actor, after=executor.journal_values())
     if members:
         change_members(group=executor, add=members, actor=actor)
     return executor
@@ -167,7 +167,7 @@ def _make_users(missing: Collection[str], *, now: datetime, actor: str) -> dict[
     journal.write(
         [
             edit_entry(
-                made[row.name], "executor_created", now=now, actor=actor, after=row.told_all()
+                made[row.name], "executor_created", now=now, actor=actor, after=row.journal_values()
             )
             for row in rows
         ]
@@ -201,7 +201,9 @@ def remove_executor(*, executor: Executor, actor: str) -> None:
             )
         )
     now = clock.now()
-    record_edit(executor, "executor_deleted", now=now, actor=actor, before=executor.told_all())
+    record_edit(
+        executor, "executor_deleted", now=now, actor=actor, before=executor.journal_values()
+    )
     raced = _(
         "Somebody else has just assigned something to {executor}; read it again.",
         executor=executor.name,

@@ -126,7 +126,7 @@ def plan(
         task.part_of = part_of
     _use_template(task.template, now)
     task.save(force_insert=True)
-    after = {**task.told_all(), **logged.pop("after", {})}
+    after = {**task.journal_values(), **logged.pop("after", {})}
     entry = edit_entry(task, "task_created", now=now, actor=actor, after=after, **logged)
     return task, Edit(frozenset({task.executor_id}), entry)
 

@@ -259,7 +259,7 @@ def discard(*, row: InboxRow, actor: str, reason: str) -> None:
     record_edit(
         found,
         "inbox_discarded",
-        before=found.told_all(),
+        before=found.journal_values(),
         now=clock.now(),
         actor=actor,
         reason=reason,

@@ -93,7 +93,7 @@ def _create(name: str, settings: Mapping[str, Any], *, actor: str) -> JobType:
     there = _("{name} exists already; change it by PATCH /api/v1/job-types/{name}/.", name=name)
     with unless_taken(there, field="name"):
         job_type.save(force_insert=True)
-    record_edit(job_type, "type_created", now=now, actor=actor, after=job_type.told_all())
+    record_edit(job_type, "type_created", now=now, actor=actor, after=job_type.journal_values())
     _forget()
     return job_type
 
@@ -188,7 +188,7 @@ def delete_type(
                 type=current.name,
             )
         )
-    before = current.told_all()
+    before = current.journal_values()
     record_edit(current, "type_deleted", now=clock.now(), actor=actor, reason=reason, before=before)
     _forget()
     TypeState.objects.filter(type=current.name).delete()

@@ -168,7 +168,7 @@ def shown_value(
         texts = listed(people[each].text if each in people else each for each in named)
         return shown_text(texts, limit=MAX_VALUE)
     value = redact({name: values[name]})[name]
-    if isinstance(value, dict | list) and name not in words.TOLD:
+    if isinstance(value, dict | list) and name not in words.FORMATTERS:
         if not value:
             return "" if isinstance(value, list) else "{}"
         if not shows_payload:

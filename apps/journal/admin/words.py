@@ -102,7 +102,7 @@ def reason_of(reason: str) -> str:
 
 
 def _pattern_of(template: str) -> re.Pattern[str]:
-    """What matches the texts that the template makes; its params are the groups."""
+    """The pattern of the texts that the template makes; its params are the groups."""
     parts = re.split(r"\{(\w+)\}", template)
     texts, names = map(re.escape, parts[::2]), (f"(?P<{name}>.*?)" for name in parts[1::2])
     return re.compile("".join(map("".join, zip_longest(texts, names, fillvalue=""))), re.DOTALL)
@@ -114,8 +114,8 @@ def value_of(name: str, value: object) -> str:
         return "–"
     if isinstance(value, bool):
         return gettext("yes") if value else gettext("no")
-    if name in TOLD:
-        return TOLD[name](value)
+    if name in FORMATTERS:
+        return FORMATTERS[name](value)
     text = str(value)
     if name.endswith(("_at", "_until")):
         return _instant(text)

@@ -1,4 +1,4 @@
-"""What other apps write: `from apps.journal import services as journal`, `journal.write([…])`."""
+"""Write entries: `from apps.journal import services as journal`, `journal.write([…])`."""
 
 from apps.journal.services.writing import Entry, error_key, write
 

@@ -27,7 +27,7 @@ class Revision(Generic[RowT]):
     """The next version of a locked row: `fill` it, check `row`, then `write` it.
 
     Only what differs is written, and nothing when nothing does. `changed` names what was filled in
-    and has another value now; the entry tells of these. Columns that follow from them are set on
+    and has another value now; the entry has these. Columns that follow from them are set on
     `row` itself.
     """
 
@@ -40,13 +40,13 @@ class Revision(Generic[RowT]):
 
     @classmethod
     def of(cls, row: RowT, version: int | None = None) -> Self:
-        """That of the row as it is now, locked; see `take_version`."""
+        """Lock the row as it is now, and return its revision; see `take_version`."""
         return cls(take_version(row, version))
 
     def fill(self, changes: Mapping[str, Any]) -> list[str]:
         """Set the values on the row; returns `changed`."""
         for name, value in changes.items():
-            self._before.setdefault(name, self.row.told(name))
+            self._before.setdefault(name, self.row.journal_value(name))
             if name in self._stored:
                 setattr(self.row, name, value)
             else:
@@ -61,15 +61,15 @@ class Revision(Generic[RowT]):
 
     def _differs(self, name: str) -> bool:
         if name not in self._stored:
-            return bool(self._before[name] != self.row.told(name))
+            return bool(self._before[name] != self.row.journal_value(name))
         attname = self.row._meta.get_field(name).attname  # type: ignore[union-attr]
         return not is_same(self._stored[name], getattr(self.row, attname))
 
     def record(self) -> dict[str, Any]:
-        """What the entry keeps for an undo, beside the values before; before `save`."""
+        """The data that the entry keeps for an undo, beside `before`; call this before `save`."""
         columns = [name for name in self._stored if self._differs(name)]
-        told = {n for n in self._before if not self.row._meta.get_field(n).is_relation}
-        was = {name: self._stored[name] for name in columns if name not in told}
+        recorded = {n for n in self._before if not self.row._meta.get_field(n).is_relation}
+        was = {name: self._stored[name] for name in columns if name not in recorded}
         return undo.record(self.row.version + 1, was)
 
     def save(self, event: str, *, now: datetime, actor: str, **logged: Any) -> Entry | None:
@@ -86,7 +86,7 @@ class Revision(Generic[RowT]):
             now=now,
             actor=actor,
             before={name: self._before[name] for name in changed},
-            after={name: self.row.told(name) for name in changed},
+            after={name: self.row.journal_value(name) for name in changed},
             **logged,
         )
 

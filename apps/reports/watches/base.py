@@ -189,7 +189,7 @@ class Looked(NamedTuple):
 
 def seen(found: Looked, may: Callable[[str], bool]) -> Looked | None:
     """The findings about what somebody with these permissions may see; None when there are only
-    others, so that nobody is told that all is well."""
+    others, so that no page says that all is well."""
     shown = [each for each in found.findings if found.watch.is_seen(each, may)]
     return None if found.findings and not shown else found._replace(findings=shown)
 
@@ -199,8 +199,8 @@ def look(watch: Watch, sheet: Standing, *, has_snoozed: bool = False) -> Looked:
     try:
         wrong: dict[str, list[Reading]] = {}
         for each in watch.read(sheet):
-            is_told = has_snoozed or each.snoozed_until is None
-            if is_told and each.value is not None and watch.limit.is_passed(each.value):
+            is_wanted = has_snoozed or each.snoozed_until is None
+            if is_wanted and each.value is not None and watch.limit.is_passed(each.value):
                 wrong.setdefault(each.kind, []).append(each)
         # Many of one kind leave room for those of another.
         read = [each for some in wrong.values() for each in some[:MAX_FOUND]]

@@ -1,4 +1,5 @@
-"""What is wrong, one row for each cause: troubles, and errors that have made work fail for good.
+"""The inbox of problems: one row for each cause, a trouble or an error that made work fail for
+good.
 
 An alert that jobs of a type fail, or the watch itself, joins the error that makes most of the
 failures.
@@ -16,7 +17,7 @@ from apps.reports.services import problems
 from apps.reports.services.causes import Cause, causes, named
 from apps.reports.services.problems import ERROR
 from apps.reports.watches.jobs import FAILURE_RATE
-from apps.reports.watches.troubles import Told, Trouble, told
+from apps.reports.watches.troubles import Trouble, VisibleTroubles, visible_troubles
 
 # Further errors, those with fewer failures, are only on the page of failures.
 MAX_CAUSES = 200
@@ -25,8 +26,8 @@ Name = tuple[str, str]
 
 
 class Row(NamedTuple):
-    """A trouble, an error or both, the state of it, and what somebody has said last: of one that
-    `is_back` who had solved it, and when."""
+    """A problem: its trouble, its error or both, its state, and the last remark of somebody; if it
+    `is_back`, the remark says who had solved it, and when."""
 
     trouble: Trouble | None
     cause: Cause | None
@@ -63,14 +64,14 @@ class Row(NamedTuple):
 
     @property
     def last(self) -> datetime | None:
-        """When it was seen last, or since when it is wrong."""
+        """When the error was last seen, or since when the trouble has lasted."""
         if self.cause is not None:
             return self.cause.last_seen
         return None if self.trouble is None else self.trouble.read.since
 
     @property
     def until(self) -> datetime | None:
-        """Until when it is snoozed."""
+        """The end of the snooze; None while the problem is not snoozed."""
         if self.state != SNOOZED:
             return None
         if self.trouble is not None:
@@ -91,9 +92,9 @@ class Inbox(NamedTuple):
 def inbox(
     sees: Callable[[Trouble], bool], failing: Callable[[Collection[Name]], set[Name]]
 ) -> Inbox:
-    """What somebody sees: the troubles, and of errors the parts of the job types and tasks, each
-    after its source, that are `failing` for them."""
-    found = told(sees)
+    """The problems that somebody sees: the troubles, and of errors the parts of the job types and
+    tasks, each after its source, that are `failing` for them."""
+    found = visible_troubles(sees)
     current, solved = causes(), problems.solved()
     missing = {row.key for row in solved} - {cause.key for cause in current}
     known = [*current, *(named(missing) if missing else [])]
@@ -106,7 +107,9 @@ def inbox(
     return Inbox(rows, len(seen[MAX_CAUSES:]))
 
 
-def _rows(found: Told, seen: Sequence[Cause], said: dict[Name, Problem]) -> Iterable[Row]:
+def _rows(
+    found: VisibleTroubles, seen: Sequence[Cause], said: dict[Name, Problem]
+) -> Iterable[Row]:
     left = {each.key: each for each in seen}
     now = clock.now()
     for trouble in (*found.open, *found.snoozed):
@@ -124,14 +127,14 @@ def _rows(found: Told, seen: Sequence[Cause], said: dict[Name, Problem]) -> Iter
 
 
 def _still(said: Problem | None, now: datetime) -> Problem | None:
-    """What somebody has said, unless its time is over."""
+    """The remark of somebody, unless its time is over."""
     if said is None or said.state != SNOOZED:
         return said
     return said if said.until is not None and now < said.until else None
 
 
 def _cause_of(trouble: Trouble, among: Iterable[Cause]) -> Cause | None:
-    """The error that makes most of the failures of which the trouble tells, if it does."""
+    """The error behind most of the failures that the trouble is about; None if it is about none."""
     about = [(trouble.kind, trouble.key), *trouble.read.instead]
     types = [key.partition(":")[2] for kind, key in about if kind == FAILURE_RATE.key]
     if not types:

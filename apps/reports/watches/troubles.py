@@ -1,5 +1,5 @@
-"""The troubles that need somebody, worst first: what the watches with a severity find, and what
-people have said about it.
+"""The troubles that need somebody, worst first: the findings of the watches with a severity, with
+the remarks of people about them.
 
 The strip on the home page and the menu read this one list, each limited to what the person may see.
 """
@@ -19,7 +19,7 @@ from apps.reports.services.standing import Standing, standing
 from apps.reports.watches import WATCHES
 from apps.reports.watches.base import SEVERITIES, Reading, Watch, look
 
-# How long it counts that somebody has seen what has no known beginning.
+# How long a trouble without a known beginning stays seen.
 _SEEN_FOR = timedelta(hours=24)
 
 
@@ -43,7 +43,7 @@ class Trouble(NamedTuple):
 
     @property
     def seen_by(self) -> str:
-        """Who has seen it; "" for nobody."""
+        """The person who has said that they have seen it; "" for nobody."""
         is_seen = self.said is not None and self.said.state == Problem.State.SEEN
         return self.said.by if self.said is not None and is_seen else ""
 
@@ -57,13 +57,13 @@ found: Kept[list[Trouble]] = Kept(5.0)
 
 
 def troubles() -> list[Trouble]:
-    """All of them, snoozed ones included, whoever may see them; some seconds old at most."""
+    """All troubles, snoozed ones included, whoever may see them; some seconds old at most."""
     return found.get("", lambda: read(standing()))
 
 
 def read(sheet: Standing) -> list[Trouble]:
-    """Those of the moment, worst first, then those that began last; those in whose place another
-    stands, too."""
+    """The troubles of the moment, worst first, then by the newest beginning; also those in whose
+    place another trouble stands."""
     seen = [(watch, each) for watch in WATCHES for each in _readings(watch, sheet)]
     said = problems.of((watch.key, each.subject) for watch, each in seen)
     rows = [
@@ -101,15 +101,15 @@ def _rank(each: Trouble) -> tuple[int, float]:
     return SEVERITIES.index(each.severity), -inf if since is None else -since.timestamp()
 
 
-class Told(NamedTuple):
-    """What a person sees of the troubles: those open, and those that are snoozed."""
+class VisibleTroubles(NamedTuple):
+    """The troubles that a person sees: the open ones, and the snoozed ones."""
 
     open: list[Trouble]
     snoozed: list[Trouble]
 
     @property
     def snoozed_until(self) -> datetime | None:
-        """When the first of them is open again."""
+        """When the first of the snoozed troubles is open again."""
         ends = [each.snoozed_until for each in self.snoozed if each.snoozed_until is not None]
         return min(ends, default=None)
 
@@ -118,17 +118,17 @@ class Told(NamedTuple):
         return sum(each.severity == SEVERITIES[0] for each in self.open)
 
 
-def told(sees: Callable[[Trouble], bool]) -> Told:
-    """Those that somebody sees; what stands in place of others hides them from who sees it."""
+def visible_troubles(sees: Callable[[Trouble], bool]) -> VisibleTroubles:
+    """The troubles that somebody sees, without those in whose place they see another one."""
     seen = [each for each in troubles() if sees(each)]
     covered = {pair for each in seen for pair in each.read.instead}
     mine = [each for each in seen if not covered & {(each.kind, each.key), (each.kind, "")}]
-    return Told(
+    return VisibleTroubles(
         [each for each in mine if each.snoozed_until is None],
         [each for each in mine if each.snoozed_until is not None],
     )
 
 
 def open_troubles() -> int:
-    """How many there are for somebody who sees all."""
-    return len(told(lambda _each: True).open)
+    """The number of open troubles for somebody who sees all."""
+    return len(visible_troubles(lambda _each: True).open)

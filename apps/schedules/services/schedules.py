@@ -37,7 +37,7 @@ def create_schedule(
     check(schedule, bounds or Bounds(), due_since=schedule.start_at)
     schedule.next_at = _first_from(schedule, _after_missed(schedule, now))
     schedule.save(force_insert=True)
-    record_edit(schedule, "schedule_created", now=now, actor=actor, after=schedule.told_all())
+    record_edit(schedule, "schedule_created", now=now, actor=actor, after=schedule.journal_values())
     return schedule
 
 
@@ -143,7 +143,7 @@ def copy(*, schedule: Schedule, actor: str, reason: str = "") -> Schedule:
         now=now,
         actor=actor,
         reason=reason,
-        after=made.told_all(),
+        after=made.journal_values(),
         more={"copied_from": schedule.subject},
     )
     return made

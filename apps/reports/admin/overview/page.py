@@ -27,7 +27,7 @@ from apps.reports.admin.overview.times import zoned_clock
 from apps.reports.rules.outcomes import DISPATCH, JOB
 from apps.reports.services import lately
 from apps.reports.services.standing import Standing, standing
-from apps.reports.watches.troubles import told
+from apps.reports.watches.troubles import visible_troubles
 
 OVERVIEW_URL = "overview"
 # The second at which the chart ends that the page has.
@@ -122,7 +122,7 @@ def _present(seen: _Seen) -> dict[str, Any]:
     """The present state; {} where this person sees nothing of it."""
     sight, status = seen.sight, seen.status
     hours = {JOB: seen.window(JOB, 1)} if JOB in seen.summed else {}
-    found = told(sight.sees)
+    found = visible_troubles(sight.sees)
     drawn = {
         "now": status.now,
         "shown_now": zoned_clock(status.now),
@@ -141,7 +141,9 @@ def _present(seen: _Seen) -> dict[str, Any]:
 def _chart(seen: _Seen) -> dict[str, Any]:
     """What ended, step by step."""
     windows = {source: seen.window(source, seen.hours) for source in seen.summed}
-    alerts = [each.read.since for each in told(seen.sight.sees).open if each.kind == "alerts"]
+    alerts = [
+        each.read.since for each in visible_troubles(seen.sight.sees).open if each.kind == "alerts"
+    ]
     drawn = chart.chart(
         seen.hours, windows.get(JOB), windows.get(DISPATCH), alerts[0] if alerts else None
     )

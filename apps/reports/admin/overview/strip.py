@@ -15,7 +15,7 @@ from apps.reports.admin.overview.sight import Sight
 from apps.reports.admin.overview.times import short_time, worded
 from apps.reports.services import standing_minutes
 from apps.reports.watches.base import ADVICE, CRITICAL, HELD, WARNING
-from apps.reports.watches.troubles import Told, Trouble
+from apps.reports.watches.troubles import Trouble, VisibleTroubles
 
 MAX_ROWS = 7
 SPOKEN = {
@@ -54,7 +54,7 @@ class Strip:
     all_url: str
 
 
-def strip(sight: Sight, found: Told) -> Strip:
+def strip(sight: Sight, found: VisibleTroubles) -> Strip:
     """What is found for somebody, as rows."""
     rows = [_row(each, sight) for each in found.open[:MAX_ROWS]]
     return Strip(
@@ -68,7 +68,7 @@ def strip(sight: Sight, found: Told) -> Strip:
     )
 
 
-def _head(found: Told, sees_all: bool) -> str:
+def _head(found: VisibleTroubles, sees_all: bool) -> str:
     count = len(found.open)
     if count:
         return ngettext("%d thing needs you", "%d things need you", count) % count
@@ -78,7 +78,7 @@ def _head(found: Told, sees_all: bool) -> str:
     return gettext("All well since %s") % short_time(since)
 
 
-def _notes(found: Told) -> list[str]:
+def _notes(found: VisibleTroubles) -> list[str]:
     notes = []
     worst = found.open[0].read.since if found.open else None
     if worst is not None:

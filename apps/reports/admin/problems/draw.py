@@ -106,10 +106,10 @@ class Drawing:
             if row.cause is not None:
                 yield worded(row.trouble.read.text).rstrip(".。")
             yield self._reason(row)
-        yield told(row)
+        yield remark(row)
 
     def _reason(self, row: Row) -> str:
-        """That of the trouble, but for the error, which the row already names."""
+        """The reason of the trouble, but for the error, which the row already names."""
         why = worded(row.trouble.read.why) if row.trouble is not None else ""
         if row.cause is None or not why.startswith("“"):
             return why
@@ -149,8 +149,8 @@ class Drawing:
         return ways
 
 
-def told(row: Row) -> str:
-    """Who has solved or snoozed it, when, and what they have noted."""
+def remark(row: Row) -> str:
+    """The remark on a row: who has seen, solved or snoozed it, when, and their note; or ""."""
     said = row.said
     if row.state == SNOOZED:
         text = gettext("snoozed until %s") % short_time(row.until) if row.until else ""
