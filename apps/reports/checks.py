@@ -1,4 +1,4 @@
-"""What `manage.py check --database default` warns of: what is stored and cannot be used."""
+"""The warnings of `manage.py check --database default`: stored values that cannot be used."""
 
 from __future__ import annotations
 

@@ -273,7 +273,8 @@ def _ends(found: AllTime, status: Standing) -> Iterator[Metric]:
 
 
 def _times(found: AllTime) -> Iterator[Metric]:
-    """Since the beginning, without types: their sketches would be too many to add up."""
+    """Histograms of waiting and running since the beginning, by source; the sketches of all types
+    would be too many to add up."""
     nothing: tuple[list[bytes], list[bytes]] = ([], [])
     for which, name, text in (
         (0, "waited", "from due to begun"),
@@ -297,7 +298,7 @@ def _times(found: AllTime) -> Iterator[Metric]:
 
 
 def _latencies(stored: Stored, now: datetime) -> Iterator[Metric]:
-    """Of what ended within LATELY: jobs by type, dispatches all together."""
+    """Quantiles of wait and run times of the ends within LATELY: jobs by type, all dispatches."""
     period = Period(now - LATELY, now, ZoneInfo("UTC"))
     figures: list[tuple[str, str, Figures]] = [
         (JOB, each.group, each) for each in summarise(JOB, TYPE, period, stored=stored).rows

@@ -12,7 +12,7 @@ from apps.common.fields import KeyField, References
 
 
 class Rollup(models.Model):
-    """What ended in one bucket of time, for one value of one dimension.
+    """The ends in one bucket of time, counted for one value of one dimension.
 
     `start` is in UTC epoch seconds, `level` is the length of the bucket in seconds
     (rules.coverage). `value` is empty for the dimension `all`. A journal entry belongs to the
@@ -103,10 +103,11 @@ class ErrorGroup(models.Model):
 
 
 class Problem(models.Model):
-    """What people have said about something that is wrong, and when it was seen to be so.
+    """The last remark of a person about a problem (see State), or that the problem is new again.
 
-    `kind` and `key` name it: of what a watch finds they are the key of the watch and the subject.
-    It is snoozed `until` then; `changed_at` is when somebody last said something.
+    `kind` and `key` name the problem: of a trouble the key of the watch and the subject, of an
+    error `error` and its key. A snooze ends at `until`. `first_seen` and `changed_at` are the times
+    of the first and the last remark; `last_seen` is that of the last remark or return.
     """
 
     class State(models.TextChoices):

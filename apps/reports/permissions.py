@@ -1,4 +1,4 @@
-"""Who may see reports."""
+"""The right of a person to see reports, governance, failures and problems."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def _days_left(found: Capacity) -> str:
 
 
 def _pick_up(found: Capacity) -> Any:
-    """What the workers can do, beside what was measured: pairs of figure and meaning."""
+    """The slots of the workers beside the measured waits of jobs: pairs of figure and meaning."""
     workers = living.active_workers(clock.now())
     total, free = living.slots(workers)
     wait = found.lately.wait

@@ -1,4 +1,4 @@
-"""What a watch has found, as pages show it."""
+"""The findings of a watch, as pages show them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from apps.common.admin.display import shown_text, translate
-from apps.reports.watches.base import Looked
+from apps.reports.watches.base import WatchResult
 
 MAX_TEXT = 600
 
@@ -19,7 +19,7 @@ class Shown(NamedTuple):
     ways: list[tuple[str, str]]
 
 
-def shown(found: Looked, may: Callable[[str], bool]) -> list[Shown]:
+def shown(found: WatchResult, may: Callable[[str], bool]) -> list[Shown]:
     """The findings for somebody with these permissions."""
     return [
         Shown(

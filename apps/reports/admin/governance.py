@@ -28,16 +28,17 @@ from apps.reports.permissions import may_govern
 from apps.reports.services import standing
 from apps.reports.services.standing import Standing
 from apps.reports.watches import WATCHES
-from apps.reports.watches.base import CONFIGURES, Looked, look, seen
+from apps.reports.watches.base import CONFIGURES, WatchResult, look, visible_findings
 from apps.reports.watches.tables import FIXED
 
 
 def governance(request: HttpRequest) -> HttpResponseBase:
-    """What the watches have found, and then those that have found nothing."""
+    """The page of governance: the watches with findings first, then those that are in order."""
     _require_sight(request)
     sheet = standing.read()
     may = request.user.has_perm
-    found = [each for watch in WATCHES if (each := seen(look(watch, sheet), may)) is not None]
+    looked = (visible_findings(look(watch, sheet), may) for watch in WATCHES)
+    found = [each for each in looked if each is not None]
     lines = [_line(each, may) for each in found]
     context = {
         **admin.site.each_context(request),
@@ -53,7 +54,7 @@ def governance(request: HttpRequest) -> HttpResponseBase:
 
 
 def fix(request: HttpRequest, number: str) -> HttpResponseBase:
-    """What the fix of a finding would do (GET), and doing it (POST with a reason)."""
+    """Say what the fix of a finding would do (GET), or do it (POST with a reason)."""
     _require_sight(request)
     mends = next((each.fix for each in WATCHES if each.key == number), None)
     if mends is None:
@@ -90,7 +91,7 @@ def _require_sight(request: HttpRequest) -> None:
         raise PermissionDenied
 
 
-def _line(found: Looked, may: Callable[[str], bool]) -> dict[str, Any]:
+def _line(found: WatchResult, may: Callable[[str], bool]) -> dict[str, Any]:
     return {
         "number": found.watch.number,
         "title": translate(found.watch.title),
@@ -114,7 +115,7 @@ def _sweep(each: SweepRun, sheet: Standing) -> tuple[object, ...]:
     return each.name, gettext("%d s") % sheet.periods[each.name], began, took
 
 
-def _state(found: Looked) -> SafeString | str:
+def _state(found: WatchResult) -> SafeString | str:
     """How many findings there are; "" when all is in order."""
     if found.unknown:
         return label(gettext("not known"))

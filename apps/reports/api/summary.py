@@ -94,7 +94,7 @@ class SummaryOut(Answer):
 
 
 class SummaryView(ApiView):
-    """What ended in a period, how well and how fast, by type, task, executor, host, hour or day.
+    """Count the ends of a period, by type, task, executor, host, hour or day, with their times.
 
     A bound key sees its own executors (dispatch) or job types (job), hours and days of them only. A
     key that is bound to executors sees no figures of jobs.

@@ -33,7 +33,7 @@ class Load:
 
     @property
     def row_bytes(self) -> float:
-        """Those of a row with its part of the indexes."""
+        """The bytes of a row with its part of the indexes."""
         if self.size is None or self.is_assumed:
             return float(self.assumed_bytes)
         return self.size / self.rows

@@ -1,4 +1,4 @@
-"""What a journal entry counts as.
+"""The outcome that a journal entry counts as.
 
 The reports count ends: of dispatches, of attempts at jobs, and of jobs that end without an attempt.
 Each end counts once, as one outcome. An attempt that is retried does not lower the success rate. A

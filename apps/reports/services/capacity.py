@@ -1,4 +1,4 @@
-"""What the page of capacity says, from totals and estimates: it costs the same at any size."""
+"""The facts of the page of capacity, from totals and estimates: they cost the same at any size."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Rates(NamedTuple):
 
 
 def _nothing(_rates: Rates) -> None:
-    """It is not known how many rows come."""
+    """The new rows a day of a table for which nothing is known."""
 
 
 def _archive_keeps() -> timedelta | None:
@@ -97,9 +97,9 @@ class TableNow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """What the page shows. `max_size` is 0 and `days_left` None when it is not known how large the
-    database may get. `open_jobs` are counted up to MAX_COUNTED; `lately` are the attempts of the
-    last hour that is added up."""
+    """The facts of the page. `max_size` is 0 and `days_left` None when it is not known how large
+    the database may get. `open_jobs` are counted up to MAX_COUNTED; `lately` are the attempts of
+    the last hour that is added up."""
 
     tables: list[TableNow]
     rates: Rates
@@ -137,7 +137,7 @@ def capacity() -> Capacity:
 
 
 def rates_of(now: datetime) -> Rates:
-    """By the days that are stored as a whole."""
+    """The rates over the days that are stored as a whole."""
     today = floor(second_of(now), DAY)
     span = [DAY, today - DAYS * DAY, today]
     [(days, entries, dispatches)] = fetch(

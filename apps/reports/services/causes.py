@@ -30,10 +30,10 @@ from apps.reports.services.rows import Selection, within
 LENGTHS = (timedelta(days=7), timedelta(hours=24), timedelta(hours=1))
 # Steps of the picture of a day.
 STEPS = 24
-# What the platform itself says where a handler has not said why.
+# Errors of the platform itself, where a handler has given no reason.
 _OWN = {error_key(str(Retry())), OTHER}
 _FINAL = "failed + timed_out + expired"
-# Of an error in very many types or tasks.
+# The most parts that are read of errors in very many types or tasks.
 _MAX_PARTS = 500
 
 
@@ -83,7 +83,7 @@ class Cause(NamedTuple):
         return [(part.source, part.type_or_task, self.key) for part in self.parts]
 
     def only(self, sees: Callable[[str, str], bool]) -> Cause | None:
-        """The parts of it that somebody sees, by source and name; None without any."""
+        """The cause with the parts that somebody sees, by source and name; None without any."""
         parts = tuple(part for part in self.parts if sees(part.source, part.type_or_task))
         return Cause(self.key, parts) if parts else None
 
@@ -98,12 +98,13 @@ found: Kept[list[Cause]] = Kept(20.0)
 
 
 def causes() -> list[Cause]:
-    """Those of the last week, for everybody; as old as the totals, a minute or two."""
+    """The causes of failures of the last week, for everybody; a minute or two old, as the
+    totals."""
     return found.get("", lambda: read(clock.now()))
 
 
 def read(now: datetime) -> list[Cause]:
-    """Those of the week before an instant, as far as it is added up."""
+    """Read the causes of the week before an instant, as far as it is added up."""
     stored = Stored.read()
     if stored.beginning is None or stored.end is None:
         return []
@@ -133,8 +134,8 @@ def _made(counted: Mapping[Error, Sequence[int]]) -> list[Cause]:
 
 
 def _counted(stored: Stored, now: int) -> dict[Error, list[int]]:
-    """How often each error was final: of a week before its last day, of this before its last hour,
-    and of this hour."""
+    """How often each error was final in three spans: the week without its last day, this day
+    without its last hour, and this hour."""
     lengths = [int(length.total_seconds()) for length in LENGTHS]
     edges = [snapped(now - length, stored.kept_from) for length in lengths] + [now]
     first, last = stored.beginning or 0, stored.end or 0
@@ -175,8 +176,8 @@ def day_of(cause: Cause, now: datetime) -> list[int]:
 
 
 def came_back(solved: Mapping[str, datetime]) -> set[str]:
-    """Those of the causes, by key, that have made work fail for good since these instants: from
-    the next minute on."""
+    """The keys of the `solved` causes that have made work fail for good since they were solved:
+    from the minute after that on."""
     wanted: dict[str, list[Error]] = {}
     rows = ErrorGroup.objects.filter(error_key__in=[*solved])
     for source, name, key, entry in rows.values_list(

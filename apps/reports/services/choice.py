@@ -73,7 +73,7 @@ _YEARS = range(2000, 2201)
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What an address asks for. `preset` is empty for a custom period; `problems` are sentences
+    """The wishes of an address. `preset` is empty for a custom period; `problems` are sentences
     about values of the address that were not used."""
 
     zone: ZoneInfo

@@ -1,4 +1,4 @@
-"""Which rollup buckets are stored, and how they cover a period."""
+"""The stored rollup buckets, and how they cover a period."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MAX_SPANS = 6
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What the reports have stored. It is read once per request and passed on.
+    """The extent of the stored rollups. It is read once per request and passed on.
 
     `kept_from` is the start of the oldest stored bucket of each level that has any; `beginning` the
     start of the first day with figures; `end` that of the first minute that is not added up yet.
@@ -37,7 +37,7 @@ class Stored:
 
     @classmethod
     def read(cls) -> Stored:
-        """One statement of index look-ups."""
+        """Read the extent in one statement of index look-ups."""
         of_level = f"FROM {table(RollupBucket)} WHERE level ="
         columns = [
             *(f"(SELECT MIN(start) {of_level} {level})" for level in LEVELS),

@@ -23,7 +23,7 @@ _SELECT = (
 
 
 class Read(NamedTuple):
-    """What was counted of [start, end), by the starts of buckets; empty buckets are left out."""
+    """The cells counted in [start, end), by the starts of buckets; empty buckets are left out."""
 
     start: int
     cells: Mapping[int, Cells]

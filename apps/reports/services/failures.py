@@ -131,7 +131,7 @@ def failures(
     every = _counted(whole, sources, type_or_task)
     are_all = not text or len(every) <= MAX_SEARCHED
     if text:
-        every = _saying(text, _most_frequent(every, MAX_SEARCHED))
+        every = _with_text(text, _most_frequent(every, MAX_SEARCHED))
     sums = _sums(_most_frequent(every, limit) if order == BY_COUNT else every)
     seen = _seen(runs, sums)
     listed = nlargest(limit, seen, lambda error: _KEYS[order](sums[error], seen[error]))
@@ -206,8 +206,8 @@ def _most_frequent(counted: _Counted, limit: int) -> _Counted:
     return {each: sums for each, sums in counted.items() if sums[0] >= least}
 
 
-def _saying(text: str, counted: _Counted) -> _Counted:
-    """Those of the errors that have the text, in letters of either case, as they are shown."""
+def _with_text(text: str, counted: _Counted) -> _Counted:
+    """The errors that have the text, in letters of either case, in their shown sample."""
     samples = dict(known(_sums(counted), "sample"))
     wanted = re.compile(folding(text))
     return {

@@ -1,7 +1,7 @@
-"""The last minutes up to now: what came, and what ended, added up or not.
+"""The last minutes up to now: the jobs that came, and all ends, added up or not.
 
-What has ended since the newest minute that is added up is read from the journal, up to a limit: so
-a page shows it seconds after it happened.
+Ends since the newest minute that is added up are read from the journal, up to a limit: so a page
+shows an end seconds after it happened.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from apps.reports.services.rows import Selection, sums_in
 # Rates cover this time, because one minute alone says little where little happens.
 FLOW = timedelta(minutes=5)
 _MINUTE = timedelta(minutes=1)
-# Of the newest jobs at most so many are read by type.
+# At most so many of the newest jobs are read by type.
 MAX_SAMPLED = 10_000
 
 
@@ -42,7 +42,7 @@ class End(NamedTuple):
 
 
 class Unsummed(NamedTuple):
-    """What has ended since then, the newest first; not `is_whole` where there was more than was
+    """The ends since an instant, the newest first; not `is_whole` where there were more than were
     read."""
 
     since: datetime
@@ -51,7 +51,7 @@ class Unsummed(NamedTuple):
 
 
 def unsummed(since: datetime, limit: int) -> Unsummed:
-    """What the newest journal entries since then say, of at most so many."""
+    """Read the ends since an instant from the newest `limit` journal entries."""
     rows = fetch(
         "SELECT id, source, event, from_state, to_state, type_or_task, executor, wait_ms, run_ms "
         f"FROM {table(JournalEntry)} WHERE id >= %s ORDER BY id DESC LIMIT %s",
@@ -76,7 +76,7 @@ class _Recent(NamedTuple):
 
     @property
     def ids(self) -> tuple[int, int]:
-        """The lowest id of what came in it, and the first one after."""
+        """The lowest id of rows made in this time, and the first id after them."""
         # Ids are made by other clocks, too.
         before = self.until + _MINUTE if self.is_to_now else self.until
         return ids.lowest_id_at(self.since), ids.lowest_id_at(before)
@@ -102,9 +102,9 @@ class Ends(NamedTuple):
 
 
 def ends_by_type(since: datetime, stored: Stored, newest: Unsummed) -> dict[str, Ends]:
-    """What has ended since then, by job type; cancelled jobs are left out.
+    """The jobs of each type that have ended since an instant; cancelled jobs are left out.
 
-    Of the closed minutes by the rollups, and after them of what is not added up yet.
+    Closed minutes are read from the rollups; `newest` has the ends that are not added up yet.
     """
     start, end = floor(second_of(since), MINUTE), stored.end or 0
     runs, _left = stored.cover([(start, end)]) if start < end else ([], [])
@@ -128,7 +128,7 @@ class Rates(NamedTuple):
 
 
 def rates_by_type(now: datetime, stored: Stored, newest: Unsummed) -> dict[str, Rates]:
-    """The rates of each type in the time of `flows`; what is scheduled for later has not come.
+    """The rates of each type within FLOW; jobs that are scheduled for later have not come.
 
     Of more than MAX_SAMPLED jobs it is the rate at which the newest ones came.
     """

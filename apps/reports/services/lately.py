@@ -1,7 +1,7 @@
 """The last hour by minutes up to now, the same hour of yesterday, and the last days in steps.
 
-All figures of a page are of one window: the closed minutes by their rollups, and after them what
-has ended since, which no rollup has yet. The rollups change once a minute and are read once for
+All figures of a page are of one window: the rollups of the closed minutes, and after them the ends
+that no rollup has yet. The rollups change once a minute and are read once for
 everybody who sees the same.
 """
 
@@ -40,7 +40,7 @@ _FINER = {MINUTE: [MINUTE], QUARTER: [QUARTER, MINUTE], FOUR_HOURS: [FOUR_HOURS,
 
 @dataclass
 class Step:
-    """What ended in a minute or a longer step; the sketches are packed."""
+    """The ends in a minute or a longer step; the sketches are packed."""
 
     ended: int = 0
     failed: int = 0
@@ -79,7 +79,7 @@ class Window:
         return _rate(self.steps)
 
     def p95(self, name: str) -> int | None:
-        """Of `waits` or `runs`, in milliseconds."""
+        """The p95 of `waits` or `runs` in milliseconds; None without any."""
         packed = [one for each in self.steps for one in getattr(each, name)]
         return percentiles(packed, (0.95,))[0]
 

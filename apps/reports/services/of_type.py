@@ -42,7 +42,7 @@ MAX_GROUPS = 5
 
 
 class Past(NamedTuple):
-    """What ended in the last LATELY and in the last day; both end at the newest minute that is
+    """The ends in the last LATELY and in the last day; both end at the newest minute that is
     added up."""
 
     lately: Figures
@@ -56,7 +56,7 @@ KEPT: tuple[Kept[Any], ...] = (_pasts, _periods, _failures)
 
 
 def past_of(type_: str, stored: Stored) -> Past | None:
-    """None before the first minute is added up."""
+    """The past of the type; None before the first minute is added up."""
     end = stored.closed_until
     return None if end is None else _pasts.get((type_, end), lambda: _past(type_, end, stored))
 

@@ -1,5 +1,5 @@
-"""What people say about a problem: that they have seen it, that it may wait for a time, or that it
-is solved; and what comes back after that."""
+"""Remarks of people about problems: somebody has seen it, it may wait for a time, or it is solved;
+and the return of solved problems."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from apps.journal.models import Source
 from apps.reports.models import Problem
 from apps.reports.services import causes
 
-# The kind of those that are causes of failures; their keys are those of the errors.
+# The kind of problems that are causes of failures; their keys are those of the errors.
 ERROR = "error"
 _NOT_BY_HAND = _(
     "It is over when the platform does not find it any more; only causes of failures are solved by "
@@ -25,8 +25,8 @@ KEPT = timedelta(days=90)
 _AT_ONCE = 200
 
 
-def of(names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Problem]:
-    """What is known of these problems, each named by its kind and key."""
+def by_name(names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Problem]:
+    """The remarks on these problems, by kind and key; at most _AT_ONCE problems are read."""
     wanted = sorted(set(names))[:_AT_ONCE]
     if not wanted:
         return {}
@@ -35,24 +35,24 @@ def of(names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Problem]:
 
 
 def forget(now: datetime) -> int:
-    """Remove the first of those of which nobody has said anything for long; returns how many."""
+    """Remove the first problems without a remark or return for KEPT; returns the number removed."""
     return tidy.remove(Problem.objects.filter(last_seen__lt=now - KEPT).order_by("last_seen"))
 
 
-def seen(kind: str, key: str, *, actor: str, note: str = "") -> Problem:
-    """Somebody has seen it; it stays in sight."""
+def mark_seen(kind: str, key: str, *, actor: str, note: str = "") -> Problem:
+    """Record that somebody has seen the problem, which stays in sight."""
     return _say(kind, key, Problem.State.SEEN, actor=actor, note=note, until=None)
 
 
 def snooze(kind: str, key: str, *, time: timedelta, actor: str, note: str = "") -> Problem:
-    """Nobody needs to look at it for this time."""
+    """Record that nobody needs to look at the problem for this time."""
     until = clock.now() + time
     return _say(kind, key, Problem.State.SNOOZED, actor=actor, note=note, until=until)
 
 
 def solve(kind: str, key: str, *, actor: str, note: str) -> Problem:
-    """It is over, by what somebody has done, until it is seen again; Invalid if it is no cause of
-    failures."""
+    """Record that somebody has solved the problem, until it comes back; Invalid if it is no cause
+    of failures."""
     if kind != ERROR:
         raise Invalid(_NOT_BY_HAND)
     return _say(kind, key, Problem.State.SOLVED, actor=actor, note=note, until=None)
@@ -65,7 +65,7 @@ def solved() -> list[Problem]:
 
 
 def reopen(now: datetime) -> int:
-    """Open the solved causes again that have been seen since; returns how many. Each keeps who had
+    """Open the solved causes again that have come back; returns their number. Each keeps who had
     solved it, and when."""
     known = {row.key: row for row in solved()}
     count = 0

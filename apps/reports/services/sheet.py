@@ -33,11 +33,11 @@ MAX_GROUPS = 50
 
 @dataclass(frozen=True)
 class View:
-    """What a person may see, all executors or types (None) or some, and by which groupings; and
-    what is stored. Whether the person may see reports at all, `may_report` decides."""
+    """The reports that a person may see: of all executors or types (None) or of some, by these
+    groupings; and the extent of the totals. `may_report` decides whether they see any reports."""
 
     within: Mapping[str, Collection[str] | None]
-    # Those of the jobs of a type or host include jobs of users that the person may not see.
+    # Figures of a job type or host include jobs of users that the person may not see.
     hides_jobs: bool
     groups: dict[str, tuple[str, ...]]
     stored: Stored
@@ -83,7 +83,7 @@ class Sheet:
 
     @property
     def why_empty(self) -> str:
-        """What a report without figures says."""
+        """The sentence that says why a report has no figures."""
         if self.is_hidden:
             return gettext("Figures of jobs include jobs of others; your limits hide them.")
         return gettext("Nothing ended in this period.")

@@ -25,7 +25,8 @@ from apps.schedules.services import ends
 
 # An overdue sweep is late by more than its period, and by more than any start may take.
 _MIN_LATE = timedelta(seconds=5)
-# The time that counts for the share of failures, and journal entries read that no total has yet.
+# The time over which the share of failures is taken; and how many entries are read for the ends
+# that no total has yet.
 LATELY = timedelta(minutes=15)
 _MAX_READ = 5_000
 # Schedules in trouble that are read.
@@ -165,17 +166,17 @@ class Standing:
 
     @property
     def live_workers(self) -> list[Worker]:
-        """Those with a recent heartbeat or call, draining and quiet ones included."""
+        """The workers with a recent heartbeat or call, draining and quiet ones included."""
         return [each for each in self.workers if living.is_there(each, self.now)]
 
     @property
     def active_workers(self) -> list[Worker]:
-        """Those that take jobs."""
+        """The live workers that take jobs."""
         return [each for each in self.live_workers if living.takes_jobs(each)]
 
     @property
     def quiet_workers(self) -> list[Worker]:
-        """Those that take nothing new until an operator resumes them."""
+        """The live workers that take no new jobs until an operator resumes them."""
         return [each for each in self.live_workers if each.is_quiet]
 
     @property
@@ -185,12 +186,12 @@ class Standing:
     # --- the newest totals, and what they lack ---
     @cached_property
     def stored(self) -> Stored:
-        """What is added up."""
+        """The extent of the stored totals."""
         return standing().stored if self.only else Stored.read()
 
     @cached_property
     def unsummed(self) -> flow.Unsummed:
-        """What has ended since, at most LATELY ago."""
+        """The ends that no total has yet, at most LATELY ago."""
         since = max(self.now - LATELY, self.stored.closed_until or self.now - LATELY)
         return flow.unsummed(since, _MAX_READ)
 

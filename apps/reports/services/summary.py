@@ -74,7 +74,7 @@ class Percentiles:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What ended in a group, by outcome (rules.outcomes).
+    """The ends of a group, by outcome (rules.outcomes).
 
     For jobs `total` is the sum of the other counts; for dispatches `retried` is not part of it.
     `start` is that of a minute, hour or day, else None. `wait` and `run` cover all ends that have

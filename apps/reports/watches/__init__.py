@@ -1,8 +1,8 @@
-"""What can go wrong with the platform: each watch reads figures and says which of them are wrong.
+"""The watches over the platform: each reads figures and says which of them are wrong.
 
 Alert rules, the page of governance, the notices on the home page, `/metrics` and `manage.py check`
 have no figures of their own: they read these. Their home is in reports, above the boxes whose facts
-they compare and below alerts; what only alerts can know, alerts append.
+they compare and below alerts; alerts append the watches whose facts only alerts can know.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What a watch is: it reads figures, compares them with a limit, says what is wrong, leads there
-and may mend it."""
+"""The parts of a watch: it reads figures, compares them with a limit, says what is wrong, links to
+it and may mend it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from apps.reports.watches.subjects import WAYS, Way, names_of
 
 # Who makes API keys configures the platform, and may run its sweeps.
 CONFIGURES = "access.change_apiclient"
-# How bad it is, the worst first; what has none stands only on the page of governance.
+# How bad a finding is, the worst first; findings without one are only on the page of governance.
 CRITICAL, WARNING, HELD, ADVICE = "critical", "warning", "held", "advice"
 SEVERITIES = (CRITICAL, WARNING, HELD, ADVICE)
 # Further findings of a watch about subjects of one kind are not listed.
@@ -29,17 +29,17 @@ MAX_FOUND = 20
 
 
 class Reading(NamedTuple):
-    """What a watch has read of one subject, named by its `kind` (see subjects) and name.
+    """The figure that a watch reads of one subject, named by its `kind` (see subjects) and name.
 
-    `value` is the figure, None when too little is known of the subject to tell. A rule may be
-    limited to a `target`, "" for the name. `text` is the sentence where the watch says none, and
-    `why` a remark; of what is wrong `look` fills both in. `row` is the number of the subject's row
-    where it is known.
+    `value` is the figure, None when too little is known of the subject to judge it. A rule may be
+    limited to a `target`; "" stands for the name. `text` is the sentence where the watch has none,
+    and `why` a remark; `look` fills in both if the figure is wrong. `row` is the number of the
+    subject's row where it is known.
 
-    It has been wrong `since`. `facts` are for a sentence with more than one figure. `severity` and
-    `icon` are those of the watch where it names none, `via` a page before all others. It stands
-    `instead` of what the watches read of these subjects: (key, subject), or (key, "") for all of
-    them. Somebody has put it off until `snoozed_until`.
+    The figure has been wrong `since`. `facts` are for a sentence with more than one figure.
+    `severity` and `icon`, if given, replace those of the watch; `via` is the page that helps most.
+    The reading stands `instead` of those of the watches about these subjects: (key, subject), or
+    (key, "") for all of a watch. It is snoozed until `snoozed_until`.
     """
 
     kind: str
@@ -73,7 +73,7 @@ class NotKnown(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fix:
-    """What somebody who CONFIGURES may do about a finding.
+    """The way in which somebody who CONFIGURES may mend a finding.
 
     `foresee(name)` says what it would do and changes nothing. `act(name, actor, reason)` does it
     and says what it has done; it raises PlatformError.
@@ -86,14 +86,14 @@ class Fix:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """`read(sheet)` takes 50 ms at most, however large the tables are; it raises NotKnown. What it
-    leaves out is well, or is no more.
+    """A watch. `read(sheet)` takes 50 ms at most, however large the tables are, or raises NotKnown.
+    Subjects without a reading are well, or exist no more.
 
-    `title` is the sentence that holds while all is well. By kind of subject, `says` is what is
-    wrong, of a {name} whose {value} has passed the {limit} (`shows` writes these two), `advice`
-    what to do, and `leads` a page that helps or mends, besides those of the subject. `says_now` is
-    the sentence of a reading with `facts`. What has a `severity` stands on the home page, too;
-    where more is to be done than to leave it out there, `snooze(name, time, actor)` does it.
+    `title` is the sentence that holds while all is well. Each kind of subject has in `says` the
+    sentence of a {name} whose {value} has passed the {limit} (`shows` writes these two), in
+    `says_now` that of a reading with `facts`, in `advice` what to do, and in `leads` a page that
+    helps or mends, besides those of the subject. Findings of a watch with a `severity` stand on the
+    home page, too; `snooze(name, time, actor)` is set if a snooze does more than hide them there.
     """
 
     key: str
@@ -112,11 +112,11 @@ class Watch:
 
     @property
     def number(self) -> str:
-        """`G7` of those that people know by one."""
+        """The number by which people know the watch, such as `G7`; "" for none."""
         return self.key if self.key.startswith("G") else ""
 
     def say(self, kind: str, name: str, value: float, limit: Limit) -> Message | None:
-        """The sentence that a subject is wrong, its figures in the language of the moment; None of
+        """The sentence that a subject is wrong, its figures in the language of the moment; None for
         a kind that the watch does not read."""
         if kind not in self.says:
             return None
@@ -145,8 +145,8 @@ class Watch:
         return not pages or may(pages[0].permission)
 
     def ways(self, read: Reading, may: Callable[[str], bool]) -> list[tuple[Message, str]]:
-        """What somebody with these permissions can open or mend: each label with its address. None
-        to who may not see the page of the subject."""
+        """The labels and addresses of what somebody with these permissions can open or mend; [] if
+        they may not see the page of the subject."""
         pages = self._pages(read)
         if not self.is_seen(read, may):
             return []
@@ -163,9 +163,9 @@ _NO_TYPE = _("There is no job type {name} (yet).")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleWatch(Watch):
-    """A watch that alert rules can have: what it is called there, and what a rule may be limited
-    to, mostly a job type; `missing` says that there is none of the name, `nothing` when there is
-    something to read."""
+    """A watch for alert rules: its `label` there, and the target to which a rule may be limited,
+    mostly a job type; `missing` says that no target has the name, `nothing` when there is something
+    to read."""
 
     label: Message
     has_target: Callable[[str], bool] = lambda name: bool(names_among([name]))
@@ -179,23 +179,23 @@ class RuleWatch(Watch):
         return Message(self.missing.template, name=name)
 
 
-class Looked(NamedTuple):
-    """A watch with what is wrong, each with its sentence; `unknown` is why it could not look."""
+class WatchResult(NamedTuple):
+    """The findings of a watch, each with its sentence; `unknown` is why it could not look."""
 
     watch: Watch
     findings: list[Reading]
     unknown: Message | None = None
 
 
-def seen(found: Looked, may: Callable[[str], bool]) -> Looked | None:
+def visible_findings(found: WatchResult, may: Callable[[str], bool]) -> WatchResult | None:
     """The findings about what somebody with these permissions may see; None when there are only
     others, so that no page says that all is well."""
     shown = [each for each in found.findings if found.watch.is_seen(each, may)]
     return None if found.findings and not shown else found._replace(findings=shown)
 
 
-def look(watch: Watch, sheet: Standing, *, has_snoozed: bool = False) -> Looked:
-    """Look once, by the watch's own limit; what is snoozed only if asked for."""
+def look(watch: Watch, sheet: Standing, *, has_snoozed: bool = False) -> WatchResult:
+    """Look once, by the watch's own limit; snoozed findings are returned only if `has_snoozed`."""
     try:
         wrong: dict[str, list[Reading]] = {}
         for each in watch.read(sheet):
@@ -205,9 +205,9 @@ def look(watch: Watch, sheet: Standing, *, has_snoozed: bool = False) -> Looked:
         # Many of one kind leave room for those of another.
         read = [each for some in wrong.values() for each in some[:MAX_FOUND]]
     except NotKnown as error:
-        return Looked(watch, [], error.why)
+        return WatchResult(watch, [], error.why)
     names = names_of(each.subject for each in read)
-    return Looked(watch, [_worded(watch, each, names[each.subject]) for each in read])
+    return WatchResult(watch, [_worded(watch, each, names[each.subject]) for each in read])
 
 
 def _worded(watch: Watch, read: Reading, name: str) -> Reading:

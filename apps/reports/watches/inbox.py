@@ -102,7 +102,7 @@ def inbox(
     seen = [part for each in known if (part := each.only(lambda *name: name in mine)) is not None]
     seen.sort(key=lambda each: (each.counts[::-1], each.last_seen), reverse=True)
     said = {(row.kind, row.key): row for row in solved}
-    said |= problems.of((ERROR, each.key) for each in seen[:MAX_CAUSES])
+    said |= problems.by_name((ERROR, each.key) for each in seen[:MAX_CAUSES])
     rows = [*_rows(found, seen[:MAX_CAUSES], said)]
     return Inbox(rows, len(seen[MAX_CAUSES:]))
 

@@ -162,14 +162,14 @@ def _unused(sheet: Standing) -> Iterator[Reading]:
     rows = dict(old.values_list("name", "pk"))
     used = _used_since(since, now)
     idle = [name for name in rows if name not in used][: MAX_FOUND + len(_STATES)]
-    having = _having_jobs(idle)
+    having = _types_with_jobs(idle)
     for name in idle:
         if name not in having:
             yield Reading(JOB_TYPE, name, row=rows[name])
 
 
 def _used_since(since: datetime, now: datetime) -> set[str]:
-    """The types of which something ended, by the totals; the last hour is not part of them."""
+    """The types of which jobs ended, by the totals; the present hour is left out."""
     begin = floor(second_of(since), EIGHT_DAYS)
     today, hour = floor(second_of(now), DAY), floor(second_of(now), HOUR)
     # Eight days at once, and the last days one by one.
@@ -183,8 +183,8 @@ def _used_since(since: datetime, now: datetime) -> set[str]:
     return {value for (value,) in fetch_each(wanted)}
 
 
-def _having_jobs(names: list[str]) -> set[str]:
-    """Those of the types that have a job, open or ended lately."""
+def _types_with_jobs(names: list[str]) -> set[str]:
+    """The job types among `names` that have a job, open or ended lately."""
     one = f"SELECT type FROM {table(Job)}{force_index('job_claim')} WHERE status = %s AND type = %s"
     parts = ((f"{one} LIMIT 1", [status, name]) for name in names for status in _STATES)
     return {name for (name,) in fetch_each(parts)}
@@ -192,8 +192,8 @@ def _having_jobs(names: list[str]) -> set[str]:
 
 # --- G9 -------------------------------------------------------------------------------------------
 def _same_failures(sheet: Standing) -> Iterator[Reading]:
-    """Among the failed jobs themselves: the totals would name errors that have been retried since,
-    and have a row for each error and hour."""
+    """Errors of very many failed jobs, counted by the jobs: the totals would include jobs that have
+    been retried since, and have a row for each error and hour."""
     names = sorted(sheet.type_names)
     failed = counts.failed_of(names, limit=MAX_FAILED + 1)
     full = [name for name in names if failed[name] > MAX_FAILED][:MAX_FOUND]

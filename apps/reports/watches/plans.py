@@ -40,7 +40,7 @@ class _People(NamedTuple):
 
 
 def _will_not_fill(sheet: Standing) -> Iterator[Reading]:
-    """By the pace of the last hour, the newest minutes included."""
+    """The tasks whose quota will not be full, at the pace of the hour up to now."""
     lacking = [each for each in sheet.quotas_ending if each.standing.left > 0][:_MAX_UNFILLED]
     if not lacking:
         return

@@ -48,7 +48,7 @@ def _silent(sheet: Standing) -> Iterator[Reading]:
 
 
 def _unserved(sheet: Standing) -> Iterator[Reading]:
-    """One instead of one for each type, as where no worker runs at all."""
+    """One reading for all job types without a worker, if there are several of them."""
     names = [each.name for each in sheet.unserved]
     if len(names) > 1:
         named = " · ".join(names[:_MAX_NAMED])
@@ -83,7 +83,7 @@ def _sweeps(sheet: Standing) -> Iterator[Reading]:
 
 
 def _beat(sheet: Standing) -> Iterator[Reading]:
-    """One instead of one for each sweep."""
+    """One reading for all sweeps if none of them starts any more."""
     if not sheet.is_beat_late:
         return
     since = sheet.last_beat

@@ -55,7 +55,7 @@ def _late(sheet: Standing) -> Iterator[Reading]:
 
 
 def _stopped(sink: Sink) -> int | None:
-    """Its number if there is something to resume."""
+    """The number of the sink if there is something to resume."""
     return sink.pk if sink.is_paused or sink.failures else None
 
 

@@ -1,6 +1,6 @@
-"""What earlier releases and settings took, and this one cannot use.
+"""Stored values that earlier releases and settings took, and this one cannot use.
 
-`manage.py check` warns of it, too, with the key of the watch; see checks.
+`manage.py check` warns of them, too, with the key of the watch; see checks.
 """
 
 from __future__ import annotations

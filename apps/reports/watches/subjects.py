@@ -1,4 +1,4 @@
-"""What watches and alerts are about: what people call a subject, and the pages that show it."""
+"""The subjects of watches and alerts: their names for people, and the pages that show them."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def read(sheet: Standing) -> list[Trouble]:
     """The troubles of the moment, worst first, then by the newest beginning; also those in whose
     place another trouble stands."""
     seen = [(watch, each) for watch in WATCHES for each in _readings(watch, sheet)]
-    said = problems.of((watch.key, each.subject) for watch, each in seen)
+    said = problems.by_name((watch.key, each.subject) for watch, each in seen)
     rows = [
         _trouble(watch, each, said.get((watch.key, each.subject)), sheet.now)
         for watch, each in seen
@@ -88,7 +88,7 @@ def _trouble(watch: Watch, read: Reading, said: Problem | None, now: datetime) -
 
 
 def _holds(said: Problem, read: Reading, now: datetime) -> bool:
-    """Whether what somebody has said is still about the same trouble."""
+    """Whether the remark is still about the same trouble."""
     if said.state == Problem.State.SNOOZED:
         return said.until is not None and now < said.until
     began = now - _SEEN_FOR if read.since is None else read.since

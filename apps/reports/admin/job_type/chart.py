@@ -47,7 +47,7 @@ def picture(summary: Summary, span: str) -> SafeString:
 
 
 def words(total: Figures) -> str:
-    """What the picture says."""
+    """Put the picture into words: the jobs that ended and failed, and their run times."""
     return gettext("%(ended)s ended, %(failed)s failed; run p50 %(p50)s, p95 %(p95)s") % {
         "ended": f"{total.succeeded + _failed(total):,}",
         "failed": f"{_failed(total):,}",

@@ -156,7 +156,7 @@ def _present(seen: _Seen) -> dict[str, Any]:
 
 
 def _troubles(seen: _Seen) -> list[dict[str, Any]]:
-    """What is wrong, each with the buttons beside it."""
+    """The troubles of the job type, each with the buttons beside it."""
     if not seen.counts_jobs:
         return []
     failing = [*shown(look(FAILURE_RATE, seen.sheet), seen.may)]

@@ -1,4 +1,4 @@
-"""The chart of the home page: what ended in each step, drawn without a script."""
+"""The chart of the home page: the ends in each step, drawn without a script."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ class Chart:
 
 
 def hours_of(text: str) -> int:
-    """The period that an address names."""
+    """The hours of the chart that an address names; 1 for anything else."""
     return int(text) if text in {str(each) for each in STEPS} else 1
 
 
 def chart(
     hours: int, jobs: Window | None, dispatches: Window | None, alert_at: datetime | None
 ) -> Chart | None:
-    """None where there is nothing to draw for this person."""
+    """The chart; None where there is nothing to draw for this person."""
     window = jobs or dispatches
     if window is None:
         return None

@@ -55,8 +55,8 @@ class Figure:
 
 
 def figures(sight: Sight, status: Standing, hours: Mapping[str, Window]) -> list[Figure]:
-    """Of what this person sees; of jobs `hours` has the last one, where there are figures."""
-    stood = _stood(sight, status.now)
+    """The figures that this person sees; `hours` has the last hour of jobs if they see that."""
+    stood = _noted_minutes(sight, status.now)
     found: list[Figure] = []
     if JOB in sight.shown:
         found.append(_waiting(sight, status, stood))
@@ -69,8 +69,9 @@ def figures(sight: Sight, status: Standing, hours: Mapping[str, Window]) -> list
     return found
 
 
-def _stood(sight: Sight, now: datetime) -> Sequence[tuple[int, int, int]]:
-    """Of each minute of the last hour what was counted then; nothing for people with limits."""
+def _noted_minutes(sight: Sight, now: datetime) -> Sequence[tuple[int, int, int]]:
+    """Jobs waiting, dispatches open and people silent in each minute of the last hour; [] for
+    people with limits."""
     if not sight.sees_all:
         return []
     end = floor(second_of(now), MINUTE) + MINUTE

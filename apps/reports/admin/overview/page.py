@@ -76,8 +76,8 @@ def overview(request: HttpRequest) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Seen:
-    """What a person sees: of jobs and dispatches those that can exist (`used`) and those with
-    figures (`summed`); the first steps still to do; and the hours of the chart."""
+    """The home page of a person: the sources (jobs, dispatches) that can have rows (`used`) and
+    those with figures (`summed`); the first steps still to do; and the hours of the chart."""
 
     sight: Sight
     status: Standing
@@ -98,7 +98,7 @@ class _Seen:
         status = standing()
         types = status.types if sight.job_types is None else sight.job_types
         has_types = JOB in sight.shown and bool(types)
-        taken = {JOB: [has_types] * 2, DISPATCH: _taken() if DISPATCH in sight.shown else []}
+        taken = {JOB: [has_types] * 2, DISPATCH: _steps_done() if DISPATCH in sight.shown else []}
         # With a type there can be jobs, with an executor dispatches.
         used = [source for source in sight.shown if taken[source][0]]
         steps = [
@@ -139,7 +139,7 @@ def _present(seen: _Seen) -> dict[str, Any]:
 
 
 def _chart(seen: _Seen) -> dict[str, Any]:
-    """What ended, step by step."""
+    """The chart of the ends, step by step, and the newest minute that is added up in it."""
     windows = {source: seen.window(source, seen.hours) for source in seen.summed}
     alerts = [
         each.read.since for each in visible_troubles(seen.sight.sees).open if each.kind == "alerts"
@@ -151,12 +151,12 @@ def _chart(seen: _Seen) -> dict[str, Any]:
 
 
 def known_of(until: datetime) -> str:
-    """What a page sends whose chart ends at `until`."""
+    """The value that a page sends as `known` when its chart ends at `until`."""
     return str(second_of(until))
 
 
-def _taken() -> list[bool]:
-    """Which of the first steps to dispatches are done."""
+def _steps_done() -> list[bool]:
+    """Whether each first step to dispatches is done: an executor, a task, an API key."""
     executor, once, rotate, client = (
         f"EXISTS (SELECT 1 FROM {table(model)})"
         for model in (Executor, OnceTask, RotateTask, ApiClient)

@@ -1,4 +1,4 @@
-"""What people say about problems, on the home page and in the inbox (POST)."""
+"""The remarks of people about problems, from the home page and the inbox (POST)."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ ACTS: Mapping[str, str | Promise] = {
 }
 
 
-def said(request: HttpRequest) -> HttpResponse:
-    """Somebody has seen problems, puts them off, or has solved them."""
+def remark_on_problems(request: HttpRequest) -> HttpResponse:
+    """Record that somebody has seen problems, snoozes them, or has solved them."""
     sight = Sight(request.user)
     if not sight.permits(MAY_SAY):
         raise PermissionDenied
@@ -69,15 +69,15 @@ def said(request: HttpRequest) -> HttpResponse:
 
 
 def _say(row: Row, act: str, actor: str, note: str) -> None:
-    """What is said of a row holds for its trouble and for its error; a trouble that is no error is
-    over when it is not found any more."""
+    """Record the act: seen and snoozed for both trouble and error of the row, solved for the error
+    alone; Invalid without one, because a trouble is over when it is not found any more."""
     cause, trouble = row.cause, row.trouble
     if act == SOLVE:
         kind, key = (row.kind, row.key) if cause is None else (ERROR, cause.key)
         problems.solve(kind, key, actor=actor, note=note)
     elif act == SEEN:
         for kind, key in _names(row):
-            problems.seen(kind, key, actor=actor, note=note)
+            problems.mark_seen(kind, key, actor=actor, note=note)
     else:
         time = _SNOOZES[act]
         own: Callable[..., object] | None = None if trouble is None else trouble.watch.snooze
@@ -89,7 +89,7 @@ def _say(row: Row, act: str, actor: str, note: str) -> None:
 
 
 def _names(row: Row) -> list[tuple[str, str]]:
-    """Its trouble and its error."""
+    """The kind and key of its trouble and of its error, of those that it has."""
     both = [] if row.trouble is None else [(row.trouble.kind, row.trouble.key)]
     return both if row.cause is None else [*both, (ERROR, row.cause.key)]
 

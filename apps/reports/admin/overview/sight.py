@@ -1,4 +1,4 @@
-"""What a person may see of the platform."""
+"""The part of the platform that a person may see."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ MAX_EXECUTORS = 500
 
 
 class Sight:
-    """By permissions, and for people with limits also by their executors and job types."""
+    """The part of the platform that a person may see: by permissions, and for people with limits
+    also by their executors and job types."""
 
     def __init__(self, user: Any) -> None:
         self._user = user
@@ -35,7 +36,7 @@ class Sight:
 
     @cached_property
     def shown(self) -> tuple[str, ...]:
-        """Jobs, dispatches or both."""
+        """The sources that this person sees: jobs, dispatches, both or none."""
         # The jobs of users are not counted one by one, and of no executor there is nothing to see.
         hidden = {JOB: self._bounds.users is not None, DISPATCH: self.bound == []}
         may = (source for source, name in _PERMISSIONS.items() if self.may(name))
@@ -43,8 +44,8 @@ class Sight:
 
     @cached_property
     def sources(self) -> tuple[str, ...]:
-        """Those of `shown` with figures. A view limited to very many executors has none, because
-        they would have to be added up one by one."""
+        """The sources of `shown` whose figures this person sees. A view limited to very many
+        executors has none of dispatches, because they would have to be added up one by one."""
         if not self.may(TOTALS):
             return ()
         many = len(self.executors or ()) > MAX_EXECUTORS
@@ -91,8 +92,8 @@ class Sight:
         return read.kind in types and self.sees_type(types[read.kind])
 
     def failing(self, names: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
-        """Those of the job types and tasks, each after its source, whose failures this person sees:
-        of limited people those of their types, and of tasks for their executors."""
+        """The job types and tasks among `names`, each after its source, whose failures this person
+        sees: people with limits see their types, and the tasks for their executors."""
         seen: set[tuple[str, str]] = set()
         if self.permits(_PERMISSIONS[JOB]):
             seen |= {each for each in names if each[0] == JOB and self.sees_type(each[1])}

@@ -55,7 +55,7 @@ class Strip:
 
 
 def strip(sight: Sight, found: VisibleTroubles) -> Strip:
-    """What is found for somebody, as rows."""
+    """The strip with the troubles that somebody sees, worst first."""
     rows = [_row(each, sight) for each in found.open[:MAX_ROWS]]
     return Strip(
         tone=found.open[0].severity if found.open else "good",

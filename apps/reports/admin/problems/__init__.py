@@ -1,1 +1,1 @@
-"""The inbox of what is wrong: its page and its rows."""
+"""The inbox of problems: its page and its rows."""

@@ -116,7 +116,7 @@ class Drawing:
         return why.partition("”")[2].removeprefix(" · ")
 
     def _ways(self, row: Row) -> list[tuple[str, str]]:
-        """Where the row leads; the last one mends it or helps most."""
+        """The links of the row, label and address; the last one mends it or helps most."""
         ways = [] if row.cause is None else self._of_cause(row.cause)
         if row.trouble is not None:
             own = [(translate(label), url) for label, url in row.trouble.ways(self._sight.permits)]
@@ -187,7 +187,7 @@ def _newest(cause: Cause) -> tuple[str, str]:
 
 
 def _failed(causes: Iterable[Cause]) -> Mapping[str, int | None]:
-    """By the key of the cause how many jobs in state failed have it; None for too many to know."""
+    """The number of failed jobs with each cause, by its key; None for too many to count."""
     wanted = [(type_, each.key) for each in causes for type_ in each.types]
     found: dict[str, int | None] = {}
     for (_type, key), states in states_of(wanted).items():
