@@ -46,8 +46,8 @@ def default_language() -> str:
 
 
 class Channel(Edited):
-    """Where people are notified. `url` and `secret` are never shown, and sealed in the database,
-    because the address of a bot holds its key."""
+    """An address at which people are notified. `url` and `secret` are never shown, and sealed in
+    the database, because the address of a bot holds its key."""
 
     class Kind(models.TextChoices):
         WEBHOOK = "webhook", _("webhook")
@@ -98,7 +98,7 @@ class Channel(Edited):
 
 
 class AlertRule(Edited):
-    """A watch with a limit of its own, and who is notified."""
+    """A watch with a limit of its own, and the channels that are notified."""
 
     KINDS: ClassVar = [(kind, said(each.label)) for kind, each in FOR_RULES.items()]
 
@@ -142,7 +142,7 @@ class AlertRule(Edited):
 
     @property
     def limit(self) -> Limit:
-        """That of the watch, with the values that the rule names."""
+        """The limit of the watch, with the values that the rule replaces."""
         limit = self.watch.limit
         if limit.threshold is not None and self.threshold is not None:
             limit = limit._replace(threshold=self.threshold)
@@ -159,7 +159,7 @@ class AlertRule(Edited):
 
 
 class Event(models.TextChoices):
-    """What messages are about."""
+    """The event that a message is about."""
 
     FIRING = "alert.firing", pgettext_lazy("alert", "firing")
     RESOLVED = "alert.resolved", pgettext_lazy("alert", "resolved")
@@ -169,7 +169,8 @@ class Event(models.TextChoices):
 
 
 class Alert(Recorded):
-    """One subject of a rule that is wrong: pending → firing → resolved; pending ones go again.
+    """One subject of a rule that is wrong: pending → firing → resolved. A pending alert whose
+    subject is well again is deleted.
 
     `open_key` is NULL once it is resolved and unique until then, so a subject has one open alert
     at most. `unsent` is the event that people are still to be notified of, `is_held` that quiet
@@ -220,7 +221,7 @@ class Alert(Recorded):
 
     @cached_property
     def name(self) -> str:
-        """What people call its subject."""
+        """The name of its subject for people."""
         return names_of([self.subject])[self.subject]
 
     @property
@@ -239,7 +240,7 @@ class Alert(Recorded):
 
     @classmethod
     def in_state(cls, state: str, now: datetime) -> Q:
-        """That an alert is in this state."""
+        """The condition that an alert is in this state."""
         fires = Q(resolved_at=None, fired_at__isnull=False)
         snoozed = Q(snoozed_until__gt=now)
         conditions: dict[str, Q] = {
@@ -296,7 +297,7 @@ class ReportPlan(Edited):
 
     @cached_property
     def recurrence(self) -> Recurrence:
-        """When it is due; Invalid when the rule cannot be read."""
+        """The rule by which the report is due; Invalid when it cannot be read."""
         rule, zone = parse_rule(self.rule), parse_zone(self.time_zone)
         return Recurrence(rule=rule, zone=zone, start_at=self.start_at)
 

@@ -1,4 +1,4 @@
-"""What the pages of alerts have in common."""
+"""The common parts of the pages of alerts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from apps.reports.watches.subjects import url_of
 
 
 class SettingAdmin(RecordedAdmin, ServiceModelAdmin):
-    """Of rules and channels."""
+    """The admin of rules and of channels."""
 
     is_removable = True
 
@@ -32,16 +32,16 @@ class SettingAdmin(RecordedAdmin, ServiceModelAdmin):
         settings.delete(row, actor=actor)
 
     def _warned(self, request: HttpRequest, row: Any) -> Any:
-        """The row, after a warning if it cannot do what it is for."""
+        """The row, after a warning if it notifies nobody."""
         if why := self.trouble(row):
             self.message_user(request, shown_text(translate(why)), messages.WARNING)
         return row
 
     def trouble(self, row: Any) -> str | None:
-        """Why it cannot do what it is for, if so."""
+        """Why the row can notify nobody; None if it can."""
         raise NotImplementedError(f"{type(self).__name__} must define trouble()")
 
 
 def subject_link(subject: str, shown: str) -> SafeString:
-    """What people call a subject, as a link to what there is to see of it."""
+    """The name of a subject as a link to the page of it."""
     return link(url_of(subject), shown_text(shown))

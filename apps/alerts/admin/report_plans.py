@@ -51,7 +51,7 @@ MORNING = "08:00"
 
 
 def report_words(query: str, user: Any) -> str:
-    """What the report is about: `Jobs · By type · 24 hours`."""
+    """The report of the query in words: `Jobs · By type · 24 hours · UTC`."""
     choice = View.of(user).choice_of(QueryDict(query), clock.now())
     period = PRESET_TITLES[choice.preset] if choice.preset else gettext("fixed times")
     only = f" · {choice.only[1]}" if choice.only else ""
@@ -184,7 +184,7 @@ class ReportPlanAdmin(RecordedAdmin, ServiceModelAdmin):
         return [Panel("", self._head(request, row)), Panel(_("Next times"), coming)]
 
     def _head(self, request: HttpRequest, row: ReportPlan) -> SafeString:
-        """Which report, whose, and why it cannot be sent, if so."""
+        """The report of the plan, its owner, and why it cannot be sent, if so."""
         why = report_runs.why_not(row)
         refused: SafeString | str = (
             ""

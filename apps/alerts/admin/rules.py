@@ -158,8 +158,8 @@ class RuleAdmin(SettingAdmin):
 
 
 def _would(rule: AlertRule) -> SafeString:
-    """What the rule reads now, the wrong ones first."""
-    found = sorted(judging.would(rule), key=lambda each: (not each[2], each[0]))
+    """The readings of the rule now, the wrong ones first."""
+    found = sorted(judging.judged_now(rule), key=lambda each: (not each[2], each[0]))
     if not found:
         why = filter(None, (rule.watch.missing_target(rule.target), rule.watch.nothing))
         said = [gettext("No: it reads nothing now."), *map(translate, why)]

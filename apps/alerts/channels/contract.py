@@ -1,4 +1,4 @@
-"""What all channels over HTTP have in common: pure functions from a message to a request, and from
+"""The common parts of all channels over HTTP: pure functions from a message to a request, and from
 an answer to a verdict."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LOOKALIKES = str.maketrans(
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """Where a channel sends to."""
+    """The address and the secret of a channel."""
 
     url: str
     secret: str = ""
@@ -32,7 +32,7 @@ class Target:
 
 @dataclass(frozen=True, kw_only=True)
 class Mail:
-    """What a mail has in place of the text of a message: a longer text, the same as HTML, and a
+    """The longer text that a mail has in place of that of the message, the same as HTML, and a
     file."""
 
     text: str
@@ -68,8 +68,8 @@ class Request:
 
 
 class Verdict(NamedTuple):
-    """What an answer means, with what the other side says of it, and in how many seconds it wants
-    to be asked again, if it says so."""
+    """The meaning of an answer, with the text of the other side, and the seconds after which it
+    wants to be asked again, None if it says nothing of that."""
 
     outcome: str
     text: str = ""
@@ -77,7 +77,7 @@ class Verdict(NamedTuple):
 
 
 def json_request(url: str, body: Mapping[str, Any], **headers: str) -> Request:
-    """The body as JSON in UTF-8."""
+    """The request with the body as JSON in UTF-8."""
     text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
     own = {"Content-Type": "application/json; charset=utf-8", **headers}
     return Request(url=url, body=text.encode(), headers=own)
@@ -89,12 +89,12 @@ def plain(text: str) -> str:
 
 
 def plain_lines(text: str) -> Sequence[str]:
-    """The same of each line."""
+    """Each line as `plain` returns it."""
     return [plain(line) for line in text.split("\n")]
 
 
 def by_status(status: int, body: bytes) -> Verdict:
-    """Success is any 2xx."""
+    """The verdict by the status: any 2xx is success."""
     if 200 <= status < 300:
         return Verdict(OK)
     text = body.decode("utf-8", "replace")
@@ -102,7 +102,8 @@ def by_status(status: int, body: bytes) -> Verdict:
 
 
 def by_code(status: int, body: bytes, *, code: str, message: str, busy: tuple[int, ...]) -> Verdict:
-    """Bots answer 200 with a code in the body; 0 is success, `busy` are codes that pass."""
+    """The verdict on a bot, which answers 200 with a code in the body; 0 is success, `busy` codes
+    are worth another try."""
     if not 200 <= status < 300:
         return by_status(status, body)
     try:

@@ -40,7 +40,7 @@ def request(target: Target, message: Message, now: datetime) -> Request:
 
 
 def signature(ms: str, secret: str) -> str:
-    """As it stands in the address."""
+    """The signature as it stands in the address."""
     digest = hmac.new(secret.encode(), f"{ms}\n{secret}".encode(), hashlib.sha256).digest()
     return quote_plus(base64.b64encode(digest))
 

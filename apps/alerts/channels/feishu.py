@@ -50,7 +50,7 @@ def request(target: Target, message: Message, now: datetime) -> Request:
 
 
 def signature(second: str, secret: str) -> str:
-    """Of an empty text, keyed by time and secret: so the vendor wants it."""
+    """The HMAC of an empty text, keyed by time and secret, as the vendor requires."""
     digest = hmac.new(f"{second}\n{secret}".encode(), b"", hashlib.sha256).digest()
     return base64.b64encode(digest).decode()
 

@@ -13,7 +13,7 @@ MAIL = "mail"
 
 
 class HttpChannel(NamedTuple):
-    """How a kind is spoken to, and whether it signs with a secret."""
+    """The functions of a kind of channel, and whether it signs with a secret."""
 
     request: Callable[[Target, Message, datetime], Request]
     verdict: Callable[[int, bytes], Verdict]

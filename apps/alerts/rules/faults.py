@@ -1,4 +1,4 @@
-"""What is wrong with a rule, a channel or a report plan; all mistakes are reported at once."""
+"""The mistakes in a rule, a channel or a report plan; all of them are reported at once."""
 
 from __future__ import annotations
 

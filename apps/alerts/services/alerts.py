@@ -1,4 +1,4 @@
-"""What people do with alerts."""
+"""The acts of people on alerts: a snooze."""
 
 from __future__ import annotations
 

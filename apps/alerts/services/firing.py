@@ -32,7 +32,7 @@ _CRITICAL = AlertRule.Severity.CRITICAL
 _MAX_COUNTED, _MAX_NAMED = 1_000, 3
 
 
-def said(alert: Alert) -> Message:
+def sentence_of(alert: Alert) -> Message:
     """The sentence that says what is wrong, with its numbers."""
     rule, kind = alert.rule, alert.subject.partition(":")[0]
     found = rule.watch.say(kind, alert.name, alert.value, rule.limit)
@@ -40,7 +40,7 @@ def said(alert: Alert) -> Message:
 
 
 def _firing(sheet: Standing) -> Iterator[Reading]:
-    """The critical ones first, then those that began to fire last; snoozed ones at the end."""
+    """Critical alerts first, then the newest ones; snoozed alerts at the end."""
     snoozed = Q(snoozed_until__gt=sheet.now)
     worst = Case(When(rule__severity=_CRITICAL, then=Value(0)), default=Value(1))
     is_put_off = Case(When(snoozed, then=Value(1)), default=Value(0))
@@ -68,7 +68,7 @@ def _reading(alert: Alert, read: Reading | None, now: datetime) -> Reading:
     rule, since = alert.rule, alert.fired_at or alert.since
     kind, _colon, name = alert.subject.partition(":")
     is_wrong = read is not None and read.value is not None and rule.limit.is_passed(read.value)
-    text = _("{rule}: {text}", rule=rule.name, text=said(alert))
+    text = _("{rule}: {text}", rule=rule.name, text=sentence_of(alert))
     if read is not None and is_wrong and read.facts:
         text = rule.watch.say_now(read, alert.name, rule.limit) or text
     why = _("began {since}", since=since)

@@ -18,7 +18,8 @@ MAX_OPEN = 200
 
 
 def evaluate() -> Counter[str]:
-    """Judge all rules and make the deliveries; how often each verdict was, and `sent` messages."""
+    """Judge all rules and make the deliveries; returns the number of each verdict, and of the
+    messages as `sent`."""
     sheet = standing()
     found: Counter[str] = Counter()
     for rule in AlertRule.objects.filter(enabled=True).order_by("pk"):
@@ -30,8 +31,8 @@ def evaluate() -> Counter[str]:
     return +found
 
 
-def would(rule: AlertRule) -> list[tuple[str, float, bool]]:
-    """What the rule reads now: each subject with its value, and whether that is wrong."""
+def judged_now(rule: AlertRule) -> list[tuple[str, float, bool]]:
+    """Judge the readings of the rule now: subject, value, and whether the value is wrong."""
     return [
         (subject, each.value, rule.limit.is_passed(each.value))
         for subject, each in readings(rule, standing()).items()
@@ -40,7 +41,7 @@ def would(rule: AlertRule) -> list[tuple[str, float, bool]]:
 
 
 def readings(rule: AlertRule, sheet: Standing) -> dict[str, Reading]:
-    """What the rule compares, by subject; of its target, or of each."""
+    """The readings that the rule compares, by subject: of its target, or of all subjects."""
     return {
         each.subject: each
         for each in rule.watch.read(sheet)
@@ -50,7 +51,7 @@ def readings(rule: AlertRule, sheet: Standing) -> dict[str, Reading]:
 
 @transactional
 def _judged(rule: AlertRule, sheet: Standing) -> Counter[str]:
-    """One rule, whose open alerts are locked."""
+    """Judge one rule, whose open alerts are locked; the number of each verdict."""
     now = clock.now()
     found = readings(rule, sheet)
     alerts = {
@@ -114,7 +115,7 @@ def _apply(alert: Alert, verdict: str, value: float | None, now: datetime) -> No
 
 
 def _resolve(alert: Alert, now: datetime) -> None:
-    """People are notified only if they know that it fired."""
+    """Resolve the alert; people are notified only if they know that it fired."""
     alert.resolved_at = now
     alert.open_key = None  # type: ignore[assignment]
     alert.unsent = "" if alert.notified_at is None else Event.RESOLVED

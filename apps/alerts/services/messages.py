@@ -14,7 +14,7 @@ from django.utils.translation import ngettext, pgettext
 
 from apps.alerts.channels.contract import Message
 from apps.alerts.models import Alert, Channel, Delivery, Event
-from apps.alerts.services.firing import said
+from apps.alerts.services.firing import sentence_of
 from apps.common.admin.display import duration_of, translate
 from apps.common.messages import wire_time
 
@@ -127,5 +127,5 @@ def _over(alert: Alert) -> str:
 
 
 def sentence(alert: Alert) -> str:
-    """What is wrong, with its numbers, in the language of the moment."""
-    return translate(said(alert))
+    """The sentence that says what is wrong, with its numbers, in the language of the moment."""
+    return translate(sentence_of(alert))

@@ -84,7 +84,7 @@ def _quiet_rules(now: datetime) -> list[int]:
 
 
 def _locked(waiting: QuerySet[Alert]) -> Iterable[Alert]:
-    """The first of those that some channel takes."""
+    """The first of the waiting alerts that some channel takes."""
     rows = waiting.filter(heard("rule")).select_for_update().order_by("pk")
     return rows.prefetch_related("rule__channels")[:_AT_ONCE]
 
@@ -100,8 +100,8 @@ def _by_channel(alerts: Iterable[Alert]) -> Iterable[tuple[Channel, list[Alert]]
 
 
 def _notify(channel: Channel, alerts: Sequence[Alert], now: datetime) -> int:
-    """The messages of one channel: what quiet hours have held, and what is too much for a minute,
-    go as a digest each."""
+    """Make the messages of one channel; returns their number. Alerts that quiet hours have held go
+    as one digest, and those that are too many for a minute as another."""
     held = [alert for alert in alerts if alert.is_held]
     if len(held) < 2:
         held = []

@@ -27,7 +27,7 @@ User = AbstractBaseUser | AnonymousUser
 
 
 def query_of(text: str) -> str:
-    """What stands after the question mark of an address, or the text itself."""
+    """The part of an address after its question mark, or the text itself."""
     before, mark, query = text.strip().partition("?")
     return query.partition("#")[0] if mark else before
 
@@ -48,7 +48,7 @@ def choice_of(query: str, view: View, now: datetime) -> Choice:
 
 
 def faults(given: Mapping[str, Any], *, owner: User) -> list[FieldError]:
-    """What is wrong with the values of a plan; left out ones are the usual ones."""
+    """The mistakes in the values of a plan; values left out take their defaults."""
     values = {**_values(ReportPlan()), **given}
     return [*plan_faults(values), *_query_faults(str(values["query"]), owner)]
 

@@ -40,7 +40,7 @@ BEING_SENT = _("Somebody else is sending it.")
 NOT_TAKEN = _("The message was not taken.")
 REFUSED = _("The message was refused.")
 NO_SERVER = _("There is no server for mail; set EMAIL_URL and start anew.")
-# Attempts at what the other side refuses for a reason that its documentation leaves open.
+# Attempts if the other side refuses a message for a reason that its documentation leaves open.
 UNSURE_TRIES = 3
 
 
@@ -90,7 +90,8 @@ def _in(seconds: float) -> datetime:
 
 @repeatable
 def _take(delivery: Delivery) -> datetime | None:
-    """Until when nobody else sends it; None when it has changed since it was read."""
+    """Take the delivery; returns until when nobody else sends it, None when it has changed since it
+    was read."""
     now = clock.now()
     until = now + AT_MOST
     free = Q(taken_until=None) | Q(taken_until__lte=now)
@@ -115,7 +116,7 @@ def why_not_called(channel: Channel) -> str:
 
 
 def _attempted(delivery: Delivery) -> tuple[int | None, Verdict]:
-    """The status of the answer, if there is one, and what it means."""
+    """Send the message; returns the status of the answer, if there is one, and the verdict."""
     if delivery.report is None:
         message = message_in(delivery)
     else:
@@ -128,7 +129,7 @@ def _attempted(delivery: Delivery) -> tuple[int | None, Verdict]:
 
 
 def _keep(delivery: Delivery, message: Message) -> None:
-    """Write down what is sent, but for the file of a mail."""
+    """Store the message that is sent, but for the file of a mail."""
     kept = {name: getattr(message, name) for name in ("title", "text", "url", "open", "is_report")}
     delivery.message = {**kept, "wire": message.wire}
     delivery.save(update_fields=["message"])
@@ -181,13 +182,13 @@ def _mailed(channel: Channel, message: Message) -> tuple[int | None, Verdict]:
 
 
 def _by_code(code: int, text: bytes | str) -> Verdict:
-    """Servers say 4xx of what may pass."""
+    """The verdict on a refused mail; servers answer 4xx if another try may succeed."""
     said = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
     return Verdict(RETRY if 400 <= code < 500 else FAIL, said)
 
 
 def _without_secrets(channel: Channel, text: str) -> str:
-    """What the other side says may repeat what it was sent."""
+    """The answer without the secrets of the channel: it may repeat what was sent."""
     parts = urlsplit(channel.url)
     for secret in (channel.url, parts.query, parts.path, channel.secret):
         if len(secret) > 1:

@@ -26,7 +26,7 @@ _EVENTS: Mapping[type, str] = {AlertRule: "rule", Channel: "channel"}
 
 
 def faults(row: AlertRule | Channel, changes: Mapping[str, Any]) -> list[FieldError]:
-    """What would be wrong with the row if it had these values."""
+    """The mistakes in the row if it had these values."""
     values = {**row.__dict__, **changes}
     if isinstance(row, AlertRule):
         limits = {kind: watch.limit for kind, watch in FOR_RULES.items()}
@@ -81,13 +81,13 @@ def delete(row: AlertRule | Channel, *, actor: str) -> None:
 
 
 def unheard() -> QuerySet[AlertRule]:
-    """The rules that watch, and have no enabled channel, of their own or by default."""
+    """The enabled rules without an enabled channel, of their own or by default."""
     return AlertRule.objects.filter(~heard(), enabled=True)
 
 
 def heard(rule: str = "pk") -> Q:
-    """That an enabled channel takes the alerts of a rule, whose key is in that column: its own
-    channels, else the default ones."""
+    """The condition that an enabled channel takes the alerts of the rule whose key is in that
+    column: one of its own channels, else a default one."""
     links = AlertRule.channels.through.objects.filter(alertrule=OuterRef(rule))
     default = Channel.objects.filter(is_default=True, enabled=True)
     return Q(Exists(links.filter(channel__enabled=True))) | Q(~Exists(links), Exists(default))

@@ -44,7 +44,8 @@ def send_waiting(*, until: datetime) -> int:
 
 
 def overdue(before: datetime) -> QuerySet[Delivery]:
-    """Those that wait, whose next try was due before the instant, and that nobody has since."""
+    """The waiting deliveries whose next try was due before the instant, and that nobody has taken
+    since."""
     is_due = Q(next_at=None) | Q(next_at__lte=before)
     is_free = Q(taken_until=None) | Q(taken_until__lte=before)
     waiting = Delivery.objects.filter(state=Delivery.State.WAITING, created_at__lte=before)
@@ -62,7 +63,7 @@ def _carry_out(delivery: Delivery) -> bool:
 
 
 def _why_not(delivery: Delivery, most: int) -> Message | None:
-    """Why it is not sent any more."""
+    """Why the delivery is not sent any more; None if it is."""
     if delivery.created_at < clock.now() - LONGEST:
         return TOO_LATE
     if delivery.tries >= most:
@@ -74,6 +75,6 @@ def _why_not(delivery: Delivery, most: int) -> Message | None:
 
 
 def _end(delivery: Delivery, why: Message) -> None:
-    """Unless somebody has taken it since it was read."""
+    """End the delivery as failed, unless somebody has taken it since it was read."""
     same = overdue(clock.now()).filter(pk=delivery.pk, tries=delivery.tries)
     same.update(state=Delivery.State.FAILED, answer=str(why), next_at=None, ended_at=clock.now())
