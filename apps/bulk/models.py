@@ -1,4 +1,4 @@
-"""A change of all rows that a filter means, and what became of each of them."""
+"""Bulk runs: one change of all rows that a filter means, and the outcome of each row."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from apps.jobs.models import bounds_of
 
 class BulkRunQuerySet(models.QuerySet[Any]):
     def visible_to(self, operator: AbstractBaseUser | AnonymousUser) -> BulkRunQuerySet:
-        """All; of a limited person's only their own, because rows of others stand in the rest."""
+        """All runs; for a person with limits only their own, because others have rows beyond
+        them."""
         if bounds_of(operator).are_open:
             return self
         return self.filter(actor=f"admin:{operator.get_username()}")
@@ -78,7 +79,7 @@ class BulkRun(models.Model):
 
     @property
     def handled(self) -> int:
-        """How many rows are through."""
+        """The number of rows that have had their turn."""
         return self.done + self.skipped + self.failed
 
     @property
@@ -87,7 +88,7 @@ class BulkRun(models.Model):
 
 
 class BulkRow(models.Model):
-    """What became of one row of a run; `outcome` is empty until its turn comes."""
+    """One row of a run with its outcome, which is empty until its turn comes."""
 
     class Outcome(models.TextChoices):
         WAITING = "", _("waiting")

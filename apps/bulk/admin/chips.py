@@ -1,4 +1,4 @@
-"""What a run is narrowed to, as the lists of its rows say it."""
+"""The filter of a run, in the words of the lists of its rows."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ MAX_CHIP = 200
 def chips(selection: Selection, user: Any, *, hidden: Collection[str] = ()) -> Iterator[str]:
     """Each field of the filter with its values; those of the `hidden` ones are masked."""
     for part in selection.parts():
-        told = None
+        value = None
         if part.name == "error_key":
-            told = words_of_error(part.values[0], user)
-        title = gettext("Error") if told else capfirst(translate(part.title))
-        told = MASK if part.name in hidden else told or listed(map(_value, part.values))
-        yield f"{title}: {shown_text(told, limit=MAX_CHIP)}"
+            value = words_of_error(part.values[0], user)
+        title = gettext("Error") if value else capfirst(translate(part.title))
+        value = MASK if part.name in hidden else value or listed(map(_value, part.values))
+        yield f"{title}: {shown_text(value, limit=MAX_CHIP)}"
 
 
 def _value(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""The forms of the page before a bulk run: the fields of each verb, and what starts it."""
+"""The forms of the page before a bulk run: the fields of each verb, and the start."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class ParamsForm(forms.Form):
     """The fields of a verb. Empty ones are not given; the rules of the verb judge the others."""
 
     def params(self) -> dict[str, Any]:
-        """What was filled in."""
+        """The values that were filled in."""
         given = self.cleaned_data.items()
         # 0 is a number that was filled in, and equals False.
         return {name: v for name, v in given if v not in (None, "") and v is not False}
@@ -179,7 +179,7 @@ def shown_params(kind: str, verb: str, params: Mapping[str, Any]) -> Iterator[st
 
 
 class StartForm(ReasonForm):
-    """What starts a run; `once` stays the same when the form is sent again."""
+    """The start of a run; `once` stays the same when the form is sent again."""
 
     at_most = _number(_("At most"), _("If more rows match when it starts, nothing is changed."))
     however_many = forms.BooleanField(

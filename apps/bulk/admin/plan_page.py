@@ -1,4 +1,4 @@
-"""The page before a bulk run: what it would change, what is left out and why, and the start."""
+"""The page before a bulk run: the rows to be changed, those left out and why, and the start."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def _show(form: Any, error: PlatformError, path: str = "") -> None:
 
 
 def _lines(planned: Plan, *, is_complete: bool) -> Any:
-    """What the plan says, one sentence a line; while fields are missing, by the states alone."""
+    """The plan in sentences, one a line; while fields are missing, by the states of rows alone."""
     count = f"{planned.matches:,}"
     if planned.is_exact:
         yield ngettext("%s row matches", "%s rows match", planned.matches) % count

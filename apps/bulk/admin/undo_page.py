@@ -33,14 +33,14 @@ MAX_LABEL = 120
 
 
 def deed_url(deed: Deed) -> str:
-    """The page that asks whether to take it back."""
+    """The address of the page that asks whether to undo the deed."""
     asked = {"kind": deed.kind, "verb": deed.verb, "by": deed.actor}
     ids = {"first": str(deed.first), "last": str(deed.last)}
     return f"{reverse(UNDO_URL)}?{urlencode(asked | ids)}"
 
 
 def undo_page(request: HttpRequest) -> HttpResponse:
-    """Ask (GET) or take it back (POST): a bulk run, or what somebody did to some rows."""
+    """Ask (GET) whether to undo a bulk run or what somebody did to some rows, or do it (POST)."""
     if "run" in request.GET:
         return _of_run(request, read_number(request.GET["run"]) or 0)
     deed = _deed(request)
@@ -76,7 +76,7 @@ def _of_run(request: HttpRequest, number: int) -> HttpResponse:
 
 
 def _deed(request: HttpRequest) -> Deed | None:
-    """What the address names; None for nothing that can be undone."""
+    """The deed that the address names; None if it names nothing that can be undone."""
     given = request.GET
     target, verb = TARGETS.get(given.get("kind", "")), given.get("verb", "")
     first, last = (read_number(given.get(name, "")) for name in ("first", "last"))
@@ -138,7 +138,7 @@ def _report(request: HttpRequest, deed: Deed, outcome: Undone, back: str) -> Htt
 # --- the bar --------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Bar:
-    """What was done, and the address that takes it back."""
+    """The sentence about the last act, and the address that undoes it."""
 
     said: str
     url: str

@@ -1,4 +1,4 @@
-"""What a call gives to change all rows that a filter means."""
+"""The bodies of calls that change all rows that a filter means."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ class Carrier:
         return run
 
     def _outcomes(self, found: Mapping[int, Any]) -> dict[int, _End]:
-        """Change the rows; of each the outcome, and why it was not done."""
+        """Change the rows; returns the outcome of each, and why it was not done."""
         ends: dict[int, _End] = {}
         now = clock.now()
         for number, row in found.items():
@@ -187,7 +187,7 @@ def _stop(number: int, why: str) -> BulkRun:
 
 
 def note_stopped(number: int) -> BulkRun:
-    """The job of the run was cancelled."""
+    """Note that the run has stopped because its job was cancelled."""
     return _stop(number, "")
 
 

@@ -101,7 +101,7 @@ class Jobs(Target):
 def _decision(
     jobs: Sequence[Job], verb: str, params: Mapping[str, Any]
 ) -> Callable[[Job], Act | None]:
-    """What the verb makes of each of the locked jobs."""
+    """The function that decides what the verb changes in a locked job; None for nothing."""
     now = clock.now()
     if verb == of.CANCEL:
         return lambda job: acts.cancel(job, now)

@@ -23,7 +23,7 @@ from apps.journal.services.undo import last_entries
 
 
 class Tasks(Target):
-    """What both kinds share; a subclass names its model."""
+    """The common part of both kinds of tasks; a subclass names its model."""
 
     model: ClassVar[type[OnceTask] | type[RotateTask]]
     label = ("title",)

@@ -1,4 +1,4 @@
-"""What a run would do, before it is started: nothing is written."""
+"""The plan of a run before its start: the rows it would change. Nothing is written."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A row with what becomes of it, or why it is left out."""
+    """A row with the change that the verb makes to it, or why it is left out."""
 
     number: int
     label: str
@@ -105,7 +105,7 @@ def plan(
 
 
 def known_matches(selection: Selection, bounds: Bounds) -> int | None:
-    """How many rows match; None where that is not found out within a second."""
+    """The number of matching rows; None where it cannot be counted within a second."""
     found, _looked, is_exact = _matching(selection, bounds, ())
     return len(found) if is_exact else None
 

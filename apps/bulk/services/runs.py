@@ -97,7 +97,7 @@ def require_room(at_most: int | None, known: int | None) -> None:
 
 
 def _of_actor(actor: str, request_id: str | None) -> str | None:
-    """People and keys choose theirs apart from each other; of a long one the end differs."""
+    """The request id after its actor, as others may choose the same; the end of a long one."""
     return f"{actor}:{request_id}"[-_MAX_REQUEST:] if request_id else None
 
 
@@ -130,7 +130,7 @@ def stop(*, run: BulkRun, actor: str, reason: str) -> BulkRun:
 
 @transactional
 def resume(*, run: BulkRun, actor: str, reason: str) -> BulkRun:
-    """Go on with the rows that are left; Conflict when the run has ended or is still stopping."""
+    """Go on with the remaining rows; Conflict when the run has ended or is still stopping."""
     run = locked(run.pk)
     if run.state in (BulkRun.State.DONE, BulkRun.State.FAILED):
         raise Conflict(_("Bulk run {number} has ended; start a new one.", number=run.pk))

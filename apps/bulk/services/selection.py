@@ -1,5 +1,5 @@
-"""The rows that a run is about: those that a filter means, or of them those that an earlier run has
-changed, so that its changes can be taken back."""
+"""The rows of a run: those that a filter means, or only those among them that an earlier run has
+changed, so that its changes can be undone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CHANGED_BY = "run"
 
 
 class Part(NamedTuple):
-    """What a selection is narrowed by: a parameter, its title, and its values or their labels."""
+    """One condition of a selection: a parameter, its title, and its values or their labels."""
 
     name: str
     title: Any
@@ -38,12 +38,12 @@ class Selection:
     changed_by: int | None = None
 
     def wire(self) -> dict[str, Any]:
-        """The same as JSON, which `stored` reads."""
+        """The selection as JSON, which `stored` reads."""
         earlier = {} if self.changed_by is None else {CHANGED_BY: str(self.changed_by)}
         return {**self.wanted.wire(), **earlier}
 
     def parts(self) -> Iterator[Part]:
-        """What it is narrowed to."""
+        """The conditions of the selection."""
         for name, value in self.wanted.given.items():
             each = self.target.filters.base_filters[name]
             labels = {str(choice): label for choice, label in getattr(each, "choices", ())}
@@ -53,25 +53,25 @@ class Selection:
             yield Part(CHANGED_BY, _("changed by bulk run"), [self.changed_by])
 
     def masked(self) -> Selection:
-        """The same to be shown: what it searches for may be masked since then."""
+        """The selection as pages show it: the values it searches for may be masked since then."""
         where = tuple(map(masked, self.wanted.where))
         shown = {**self.wanted.given, "where": where} if where else self.wanted.given
         return replace(self, wanted=RowFilter(shown))
 
     @property
     def is_narrowed(self) -> bool:
-        """Whether it leaves any row out."""
+        """Whether the selection leaves any row out."""
         return bool(self.wanted.given) or self.changed_by is not None
 
     def rows(self, bounds: Bounds) -> QuerySet[Any]:
-        """Those of the rows within the bounds."""
+        """The selected rows within the bounds."""
         rows = self.target.rows(self.wanted, bounds)
         if self.changed_by is None:
             return rows
         return rows.filter(pk__in=self._changed().values("target"))
 
     def few(self, bounds: Bounds) -> Sequence[int] | None:
-        """The numbers of all rows that can be meant, descending, if an index finds them."""
+        """The numbers of all rows that can be selected, descending, if an index finds them."""
         if self.changed_by is None:
             return self.target.few(self.wanted, bounds)
         if not self._are_few_changed():
@@ -79,7 +79,7 @@ class Selection:
         return sorted(self._changed().values_list("target", flat=True), reverse=True)
 
     def are_few(self, bounds: Bounds) -> bool:
-        """Whether an index finds them without a list of their numbers."""
+        """Whether an index finds the selected rows without a list of their numbers."""
         if self.changed_by is None:
             return self.target.are_few(self.wanted, bounds)
         return self._are_few_changed()
@@ -99,8 +99,8 @@ def stored(target: Target, data: Mapping[str, Any]) -> Selection:
 
 
 def changed_by(target: Target, given: object, find: Callable[[int], BulkRun | None]) -> int | None:
-    """The number of the earlier run that is named, None for none; Invalid unless `find` finds it
-    for the caller, and it is over rows of this kind."""
+    """The number of the earlier run that `given` names, None for none; Invalid unless `find` finds
+    that run for the caller, and it is over rows of this kind."""
     if given in (None, ""):
         return None
     try:

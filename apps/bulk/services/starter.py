@@ -1,4 +1,4 @@
-"""What the person or key that started a run may do now: a run never does more."""
+"""The rights that the person or key that started a run has now: a run never goes beyond them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def read(data: dict[str, Any]) -> Bounds:
 
 
 def covers(bounds: Bounds, other: Bounds) -> bool:
-    """Whether nothing lies within the other bounds that is not within these."""
+    """Whether these bounds contain all that lies within the other bounds."""
     if bounds.types is not None and (other.types is None or not {*other.types} <= {*bounds.types}):
         return False
     if bounds.users is None:

@@ -1,4 +1,4 @@
-"""What bulk runs change: for each kind of rows its filter, its verbs, and the service of each."""
+"""The targets of bulk runs: each kind of rows with its filter, its verbs, and their services."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Target:
     payload: ClassVar[str]
 
     def unknown(self, wanted: RowFilter, bounds: Bounds) -> Iterator[FieldError]:
-        """What the filter names although it does not exist, so that no row can match."""
+        """The names in the filter that do not exist, so that no row can match."""
         yield from ()
 
     def does(self, verb: str, params: Mapping[str, Any]) -> Verb | None:
@@ -48,12 +48,12 @@ class Target:
         return Undo(of) if of is not None and of.is_undone else None
 
     def permissions(self, verb: Verb, wanted: RowFilter) -> tuple[str, ...]:
-        """What a person needs for the verb over such a filter."""
+        """The permissions that a person needs for the verb over rows of the filter."""
         needed = verb.permission
         return (needed, self.payload) if wanted.where else (needed,)
 
     def scopes(self, wanted: RowFilter) -> frozenset[Scope]:
-        """What a key needs: the answers to keys that read have payloads, their secrets masked."""
+        """The scopes that a key needs: only keys that may read get payloads, secrets masked."""
         return frozenset({Scope.OPERATE, Scope.READ} if wanted.where else {Scope.OPERATE})
 
     def rows(self, wanted: RowFilter, bounds: Bounds) -> QuerySet[Any]:
@@ -61,7 +61,7 @@ class Target:
         raise NotImplementedError(f"{type(self).__name__} must define rows()")
 
     def within(self, rows: QuerySet[Any], bounds: Bounds) -> QuerySet[Any]:
-        """Those of the rows within the bounds."""
+        """The rows within the bounds."""
         raise NotImplementedError(f"{type(self).__name__} must define within()")
 
     def few(self, wanted: RowFilter, bounds: Bounds) -> Sequence[int] | None:
@@ -73,11 +73,11 @@ class Target:
         return False
 
     def faults(self, verb: Verb, params: Mapping[str, Any], now: datetime) -> Iterator[FieldError]:
-        """What is wrong with the fields of the verb."""
+        """The mistakes in the fields of the verb."""
         yield from verb.faults(params, now)
 
     def labels(self, numbers: Collection[int]) -> dict[int, str]:
-        """What people know these rows by; rows that are gone have none."""
+        """The labels by which people know these rows, by number; rows that are gone have none."""
         rows = self.model._default_manager.filter(pk__in=numbers)
         return {
             pk: " · ".join(str(each) for each in names if each)
@@ -85,7 +85,7 @@ class Target:
         }
 
     def locked(self, rows: QuerySet[Any], numbers: Sequence[int]) -> dict[int, Any]:
-        """Those of the rows by number, locked in the order of their numbers."""
+        """The rows with these numbers, by number, locked in the order of their numbers."""
         found = rows.select_for_update().filter(pk__in=numbers).order_by("pk")
         return {row.pk: row for row in found}
 
@@ -97,20 +97,20 @@ class Target:
         raise NotImplementedError(f"{type(self).__name__} must define act()")
 
     def entries(self, numbers: Collection[int], of: Mapping[str, Any]) -> dict[int, JournalEntry]:
-        """Of each of the rows the last entry that `of`, conditions on entries, means."""
+        """The last entry of each row, by its number, that meets `of`, conditions on entries."""
         raise NotImplementedError(f"{type(self).__name__} must define entries()")
 
     def undo_on(
         self, rows: Sequence[Any], entries: Mapping[int, JournalEntry], *, actor: str, reason: str
     ) -> dict[int, PlatformError]:
-        """Give the locked rows back what they had before their entries; those that were not, by
-        number, with the error."""
+        """Give the locked rows back the values from before their entries; returns the error of
+        each row that was not changed, by its number."""
         raise NotImplementedError(f"{type(self).__name__} must define undo_on()")
 
     def act_on(
         self, rows: Sequence[Any], verb: str, params: Mapping[str, Any], *, actor: str, reason: str
     ) -> dict[int, PlatformError | DatabaseError]:
-        """Change the locked rows; those that were not changed by number, with the error."""
+        """Change the locked rows; returns the error of each that was not changed, by its number."""
         refused: dict[int, PlatformError | DatabaseError] = {}
         for row in rows:
             try:
@@ -150,8 +150,8 @@ def check(target: Target, verb: str, params: Mapping[str, Any], now: datetime) -
 
 
 def run_facts(older: int, count: int, begun: datetime) -> dict[str, Any]:
-    """What verbs know of a row besides its columns: which share of the rows of the run is older
-    than it, and when the run was started."""
+    """The facts that verbs have of a row besides its columns: the `share` of the rows of the run
+    that are older, and the start of the run (`begun`)."""
     return {"share": older / count, "begun": begun}
 
 

@@ -1,5 +1,5 @@
-"""Taking an act of a person back, whether it was done to one row or to many: the rows that have not
-changed since get back what they had, the others stay and are listed."""
+"""The undo of an act of a person, whether on one row or on many: rows that have not changed since
+get back the values that they had, the others stay as they are and are listed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ REASON = _("Undo")
 
 @dataclass(frozen=True)
 class Deed:
-    """What an actor did to rows of a kind: its entries have ids from `first` to `last`."""
+    """An act of an actor on rows of a kind; its entries have ids from `first` to `last`."""
 
     kind: str
     verb: str
@@ -44,16 +44,16 @@ class Deed:
 
     @property
     def _meant(self) -> dict[str, Any]:
-        """Conditions on entries."""
+        """The conditions on entries of the deed."""
         ids = (self.first, self.last)
         return {"person": self.actor, "event": self.does.event, "pk__range": ids}
 
     def entries(self, numbers: Collection[int]) -> dict[int, JournalEntry]:
-        """Those of these rows, by number."""
+        """The entries of the deed about these rows, by number."""
         return self.target.entries(numbers, self._meant)
 
     def rows(self, bounds: Bounds) -> list[int]:
-        """The numbers of the rows within the bounds, at most MAX_ROWS."""
+        """The numbers of the rows of the deed within the bounds, at most MAX_ROWS."""
         found = JournalEntry.objects.filter(**self._meant).order_by("-pk")
         numbers = {*found.values_list("subject_id", flat=True)[:MAX_ROWS]}
         rows = self.target.within(self.target.model._default_manager.all(), bounds)
@@ -62,14 +62,14 @@ class Deed:
 
 @dataclass
 class Undone:
-    """How many rows have back what they had; the others by number, with the reason."""
+    """The number of rows that are `done`; those `left` as they were, by number, with the reason."""
 
     done: int = 0
     left: dict[int, str] = field(default_factory=dict)
 
 
 def undo(deed: Deed, *, actor: str, bounds: Bounds) -> Undone:
-    """Take it back in all rows within the bounds. Conflict when the verb cannot be undone."""
+    """Undo the deed in all its rows within the bounds. Conflict when the verb cannot be undone."""
     if not deed.does.is_undone:
         raise Conflict(deed.does.undo)
     outcome, numbers = Undone(), deed.rows(bounds)
@@ -83,7 +83,7 @@ def undo(deed: Deed, *, actor: str, bounds: Bounds) -> Undone:
 
 @transactional
 def _put_back(deed: Deed, numbers: Sequence[int], bounds: Bounds, actor: str) -> dict[int, str]:
-    """The rows that stay as they are, with the reason."""
+    """Undo the deed in these rows; returns those that stay as they are, with the reason."""
     target = deed.target
     rows = target.within(target.model._default_manager.all(), bounds)
     found = target.locked(rows, numbers)
@@ -97,7 +97,7 @@ def _put_back(deed: Deed, numbers: Sequence[int], bounds: Bounds, actor: str) ->
 
 
 def undo_run(run: BulkRun, *, actor: str, bounds: Bounds) -> BulkRun:
-    """Start a run that takes back what this one has changed."""
+    """Start a run that undoes the changes of this one."""
     return start(
         selection=Selection(target_of(run.kind), RowFilter({}), run.pk),
         verb=Undo.name,
@@ -110,7 +110,7 @@ def undo_run(run: BulkRun, *, actor: str, bounds: Bounds) -> BulkRun:
 
 
 def entries_of_run(run: BulkRun, numbers: Collection[int]) -> Mapping[int, JournalEntry]:
-    """Of each of its rows the entry that the run has written."""
+    """The entry that the run has written about each of these rows, by number."""
     target = target_of(run.kind)
     of: dict[str, Any] = {"actor": run.actor, "event": target.verbs[run.verb].event}
     of["at__gte"] = run.created_at
@@ -120,6 +120,6 @@ def entries_of_run(run: BulkRun, numbers: Collection[int]) -> Mapping[int, Journ
 
 
 def may_undo(run: BulkRun, person: Any) -> bool:
-    """Whether the run has changed rows that this person may give back what they had."""
+    """Whether the run has changed rows, and this person may undo that."""
     does = target_of(run.kind).verbs.get(run.verb)
     return bool(does and does.is_undone and run.done and person.has_perm(does.permission))
