@@ -1,4 +1,4 @@
-"""What `manage.py check` says of the sinks."""
+"""The check of the sinks by `manage.py check`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from apps.journal.conf import conf
 
 
 def check_sinks(**_kwargs: Any) -> list[CheckMessage]:
-    """Kafka needs a package of its own."""
+    """An error if there is a sink for Kafka without the package that it needs."""
     kafka = [each.name for each in conf.JOURNAL_SINKS if each.parts.scheme == "kafka"]
     if not kafka or find_spec("confluent_kafka"):
         return []

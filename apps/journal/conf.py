@@ -75,7 +75,7 @@ def _check(sink: SinkAddress) -> None:
 
 
 def _unsaid(text: str) -> str:
-    """The text without what may be a password."""
+    """The text without the parts that may be a password."""
     return repr(re.sub(r"//.*@", "//…@", text).partition("?")[0][:80])
 
 

@@ -334,7 +334,7 @@ class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
         return self.few(self.examined_rows(given)) if given.get("by") else None
 
     def examined_rows(self, given: Mapping[str, str]) -> QuerySet[Any]:
-        """All, or what one person has done: an index has that in order."""
+        """All entries, or those of one person, which an index has in order."""
         rows = super().examined_rows(given)
         return rows.filter(person=person_of(given["by"])) if given.get("by") else rows
 

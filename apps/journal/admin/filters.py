@@ -1,4 +1,4 @@
-"""Filters of the journal by all that reports count by, so that every figure links to a list."""
+"""Filters of the journal by all dimensions of reports, so that every figure links to a list."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def _by(rows: Any, column: str, text: str) -> Any:
 
 
 class EntryFilters(RowFilters):
-    """Indexes have the people and, for few entries, the executors; the others are examined."""
+    """The filters of entries. People and, if they have few entries, executors are found by an
+    index; for all other filters rows are examined."""
 
     source = Choice(Source.choices, label=_("source"))
     event = Choice(
@@ -40,7 +41,7 @@ class EntryFilters(RowFilters):
 
 
 class PersonFilter(FormFilter):
-    """What an account or an API key has done: `ann`, `admin:ann`, `key:tills`."""
+    """The entries of an account or an API key: `ann`, `admin:ann`, `key:tills`."""
 
     def widget(self, each: Any) -> forms.Widget:
         return UnfoldAdminTextInputWidget(attrs={"placeholder": "admin:ann"})  # type: ignore[no-any-return]

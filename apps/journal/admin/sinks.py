@@ -132,7 +132,7 @@ class SinkAdmin(MachineRowAdmin):
 
 
 def _state(sink: Any) -> tuple[str, str]:
-    """What to say of its state, and in which colour."""
+    """The state of the sink in words, and its colour."""
     if sink.address is None:
         return gettext("Not in JOURNAL_SINKS"), ""
     if sink.is_paused:

@@ -1,4 +1,4 @@
-"""Carrying the journal to its sinks: one turn of one sink, and what operators do with it."""
+"""Carrying the journal to its sinks: one turn of one sink, and its pause and resumption."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _write(sink: Sink, event: str, actor: str, reason: str) -> None:
 
 
 def _state(name: str) -> Sink:
-    """The row of the sink, which begins with the present."""
+    """The row of the sink; a new one begins with the present."""
     found = Sink.objects.filter(name=name).first()
     if found is not None:
         return found
@@ -144,7 +144,7 @@ def _state(name: str) -> Sink:
 
 
 class _Turn:
-    """What one turn has sent, and where the next one goes on."""
+    """One turn of a sink: how many entries are `sent`, and the position where the next goes on."""
 
     def __init__(self, state: Sink) -> None:
         self.sent = 0
@@ -205,7 +205,7 @@ class _Turn:
         self._save(failures=0, retry_at=None, error="", delivered_at=clock.now())
 
     def note_failure(self, error: str) -> None:
-        """Save it, too, and leave the sink alone for a while."""
+        """Save how far the sink has got and its error, and leave the sink alone for a while."""
         rest = timedelta(seconds=2 ** min(self._state.failures, _MAX_DOUBLINGS))
         self._save(
             failures=F("failures") + 1,

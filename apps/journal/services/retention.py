@@ -27,7 +27,7 @@ readers: list[Callable[[], int | None]] = []
 
 
 class Rolled(NamedTuple):
-    """What a round has done: partitions cut and dropped, and rows deleted where there are none."""
+    """The work of a round: partitions cut and dropped, and rows deleted where there are none."""
 
     cut: int = 0
     dropped: int = 0
@@ -89,7 +89,7 @@ def _delete_old(now: datetime, until: datetime) -> int:
 
 
 def horizon(now: datetime) -> datetime | None:
-    """What was made before this instant is past its retention; None = nothing, which 0 says."""
+    """The instant before which entries are past their retention; None if all are kept (0)."""
     return now - conf.JOURNAL_RETENTION if conf.JOURNAL_RETENTION else None
 
 
