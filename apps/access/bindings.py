@@ -1,4 +1,4 @@
-"""What a request's API key is bound to and may see, and its name."""
+"""The API key of a request: its bindings, its name, and whether it sees secrets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def executors_of(request: Request) -> Collection[str] | None:
 
 
 def is_bound_to_executors(request: Request) -> bool:
-    """Whether of jobs, too, the key reaches only those of some executors."""
+    """Whether the key reaches only rows of some executors, jobs included."""
     return Binding.EXECUTORS in key_of(request).bindings
 
 

@@ -18,15 +18,15 @@ FindUsers = Callable[[Collection[str]], QuerySet[Any, str]]
 
 
 def _no_users(names: Collection[str]) -> QuerySet[Any, str]:
-    """Executors alone stand for users."""
+    """Raise LookupError: only names of executors stand for users."""
     raise LookupError(names)
 
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """How the names on one side are found."""
+    """The functions that find the names on one side."""
 
-    # From names to those of them that exist.
+    # From names to the existing ones among them.
     existing: Callable[[Collection[str]], Iterable[str]]
     # From the key of a person to the names that limit the person, in rows of one column.
     limits: Callable[[Any], QuerySet[Any, Any]]
@@ -54,11 +54,11 @@ class Users:
     names: frozenset[str]
 
     def condition(self, field: str) -> Q:
-        """That the field names one of them."""
+        """The condition that the field names one of these users."""
         return Q(**{f"{field}__in": sorted(self.names)}) | Q(**{f"{field}__in": self._members()})
 
     def among(self, names: Collection[str]) -> set[str]:
-        """Those of the names that are one of them."""
+        """The names among these that are names of these users."""
         own = set(names) & self.names
         return own | set(self._members().filter(name__in=set(names) - own))
 

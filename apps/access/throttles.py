@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rest_framework.views import APIView
 
 MINUTE = 60
-# How often an address may ask in a minute for what is open to everybody.
+# How often an address may call the endpoints that are open to everybody in a minute.
 OPEN_LIMIT = 60
 
 
@@ -38,7 +38,7 @@ def seconds_to_wait(name: str, rate: Rate) -> int | None:
 
 
 def seconds_left(name: str, rate: Rate) -> int | None:
-    """What `seconds_to_wait` would answer, without counting."""
+    """The answer that `seconds_to_wait` would give, without counting a request."""
     key, left = _window(name, rate)
     return None if cache.get(key, 0) < rate.limit else left
 

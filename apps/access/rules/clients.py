@@ -1,4 +1,4 @@
-"""What a key may do, for whom, how often and until when."""
+"""The terms of a key: its scopes, its bindings, its rate and its expiry."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Scope(StrEnum):
 
 
 class Binding(StrEnum):
-    """What a key may be bound to."""
+    """A kind of names to which a key may be bound."""
 
     EXECUTORS = "executors"
     JOB_TYPES = "job_types"
@@ -46,7 +46,7 @@ class Rate:
 
     @classmethod
     def parse(cls, text: str) -> Rate:
-        """`10/s`, `600/m`, `5000/h` or `100000/d`; ValueError otherwise."""
+        """Read `10/s`, `600/m`, `5000/h` or `100000/d`; ValueError otherwise."""
         match = _RATE.fullmatch(text)
         if not match:
             raise ValueError(
@@ -85,14 +85,15 @@ class Client:
 
     @property
     def bindings(self) -> frozenset[Binding]:
-        """What the key is bound to."""
+        """The kinds of names to which the key is bound."""
         bound = {Binding.EXECUTORS: self.executors, Binding.JOB_TYPES: self.job_types}
         return frozenset(binding for binding, names in bound.items() if names)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClientTerms:
-    """What an operator sets for a key. `rate` "" = no limit, `expires_at` None = never."""
+    """The terms that an operator sets for a key: `rate` "" = no limit, `expires_at` None =
+    never."""
 
     name: str
     scopes: Sequence[str]

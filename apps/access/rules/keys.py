@@ -25,7 +25,7 @@ UNREADABLE = (
 
 @dataclass(frozen=True)
 class Credentials:
-    """What a caller presents; the secret itself is dropped as soon as it is hashed."""
+    """The credentials of a caller; the secret itself is dropped as soon as it is hashed."""
 
     client_id: str
     digest: str = field(repr=False)
