@@ -1,4 +1,4 @@
-"""Who acts: the person of a request, or whoever uses the shell."""
+"""The acting person: that of a request, or whoever uses the shell."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _actor: ContextVar[str] = ContextVar("actor", default="")
 
 
 def actor() -> str:
-    """The name of whoever acts in the journal; "" for nobody whose doing is noted."""
+    """The name of the acting person in the journal; "" if no acts are noted."""
     return _actor.get()
 
 
 @contextmanager
 def acting(name: str) -> Iterator[None]:
-    """Note what is changed inside as done by that one."""
+    """Note changes inside as acts of the person or process of this name."""
     token = _actor.set(name)
     try:
         yield

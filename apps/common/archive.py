@@ -69,8 +69,8 @@ def step(place: dict[str, Any], take: Callable[[int], Chunk], *, again_after: ti
 def lock_still(
     model: type[models.Model], chosen: Sequence[int], guard: str, parameters: Sequence[Any]
 ) -> list[int]:
-    """Those of the rows that still meet the guard (SQL) and that nobody has locked, by id; they are
-    locked until the transaction ends."""
+    """Lock the rows that still meet the guard (SQL) and that nobody else has locked, until the
+    transaction ends; returns their ids, ascending."""
     rows = fetch(
         f"SELECT id FROM {table(model)} WHERE id IN ({placeholders(len(chosen))}) AND {guard} "
         f"ORDER BY id{exclusive_lock(skip_locked=True)}",

@@ -112,9 +112,9 @@ def repeatable(function: Callable[P, R]) -> Callable[P, R]:
 
 @contextmanager
 def apart(what: str) -> Iterator[None]:
-    """One of many: what goes wrong with it is logged, and the others are not kept from their turn.
+    """Handle one row of many: an error is logged, so that the others have their turn.
 
-    Inside a transaction what calls for a repeat of the whole is raised; the rest needs a savepoint.
+    Inside a transaction an error is raised if the whole must be repeated; others need a savepoint.
     """
     try:
         yield

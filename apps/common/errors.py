@@ -13,7 +13,7 @@ from apps.common.messages import joined
 
 @dataclass(frozen=True)
 class FieldError:
-    """What is wrong with one field of a body, form or file.
+    """The error of one field of a body, form or file.
 
     `field` is a dotted path with list positions in brackets (`params.count`, `jobs[3].type`);
     "" means the input as a whole.

@@ -57,7 +57,7 @@ class RowFilter:
 
 # --- readers of values ----------------------------------------------------------------------------
 def key(value: Any) -> str:
-    """What a KeyField can hold."""
+    """A value that a KeyField can hold."""
     if isinstance(value, str) and is_key(value, MAX_NAME):
         return value
     raise ValueError(

@@ -58,8 +58,8 @@ class ReadField(forms.Field):
 
 
 class Parameter(Filter):  # type: ignore[misc]
-    """What a column is compared with: equal to the value, to one of several, or by the lookup or
-    method.
+    """A value with which a column is compared: equal to it, to one of several, or by the lookup
+    or method.
 
     `label` is for people, `help_text` for programs, `listed` the name in addresses of the list.
     """
@@ -269,7 +269,7 @@ class RowFilters(FilterSet):  # type: ignore[misc]
 
     @classmethod
     def narrow(cls, rows: RowsT, wanted: RowFilter) -> RowsT:
-        """Those of the rows that the filter means; Invalid when it is about what is masked."""
+        """The rows that meet the filter; Invalid when the filter is about masked values."""
         for name, each in cls.base_filters.items():
             if name in wanted.given:
                 rows = each.filter(rows, wanted.given[name])
@@ -281,7 +281,7 @@ class RowFilters(FilterSet):  # type: ignore[misc]
 
     @classmethod
     def indexed(cls, wanted: RowFilter) -> frozenset[str]:
-        """Those of the parameters, beside the period, that an index has in the order of ids."""
+        """The parameters, besides the period, whose rows an index has in the order of ids."""
         return next((each for each in cls.in_order if each <= wanted.given.keys()), frozenset())
 
     @classmethod

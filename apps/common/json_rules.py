@@ -1,4 +1,4 @@
-"""Which JSON values can be stored: limits of size, depth and characters."""
+"""The JSON values that can be stored: limits of size, depth and characters."""
 
 from __future__ import annotations
 

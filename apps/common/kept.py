@@ -1,4 +1,4 @@
-"""What a process keeps for some seconds, because many ask for it and it takes long to find out."""
+"""A cache within a process, for some seconds: for values that many ask for and that take long."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ValueT = TypeVar("ValueT")
 class Kept(Generic[ValueT]):
     """Values by key, each at most `seconds` old; beyond `most` of them all are forgotten.
 
-    One that takes long to find out is kept longer: `times_as_long` as that took.
+    A value that takes long to make is kept longer: `times_as_long` as that took.
     """
 
     def __init__(self, seconds: float, *, most: int = 100, times_as_long: float = 0) -> None:
@@ -23,7 +23,7 @@ class Kept(Generic[ValueT]):
         self._found: dict[Hashable, tuple[ValueT, float]] = {}
 
     def get(self, key: Hashable, make: Callable[[], ValueT]) -> ValueT:
-        """The value that is kept, or a new one."""
+        """The value in the cache, or a new one."""
         kept = self._found.get(key)
         if kept is not None and time.monotonic() < kept[1]:
             return kept[0]
@@ -37,5 +37,5 @@ class Kept(Generic[ValueT]):
         return value
 
     def forget(self) -> None:
-        """Make everything anew."""
+        """Forget all values, so that they are made anew."""
         self._found.clear()

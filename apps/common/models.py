@@ -1,4 +1,4 @@
-"""Leases of processes, and what each person has chosen and kept."""
+"""Leases of processes, and the settings, views and forms of each person."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class SentForm(models.Model):
 
 
 class Preference(models.Model):
-    """What a person has chosen for all pages; an empty `time_zone` is that of the server."""
+    """The settings of a person for all pages; an empty `time_zone` is that of the server."""
 
     user = models.OneToOneField(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="+"

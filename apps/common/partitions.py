@@ -85,8 +85,8 @@ def cuts(now: datetime, ends: Collection[datetime], span: timedelta) -> list[dat
     return found
 
 
-def over(partitions: Sequence[Partition], before: datetime) -> list[Partition]:
-    """Those whose whole time has ended before the instant."""
+def ended_before(partitions: Sequence[Partition], before: datetime) -> list[Partition]:
+    """The partitions whose whole time has ended before the instant."""
     return [each for each in partitions if each.end is not None and each.end <= before]
 
 

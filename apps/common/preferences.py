@@ -1,4 +1,4 @@
-"""What each person has chosen for all pages: a time zone, which is that of the browser at the first
+"""The settings of each person for all pages: a time zone, which is that of the browser at the first
 sign-in until another is chosen, and whether single keys do something.
 
 The session has a copy, so that pages ask the database for none.
@@ -21,7 +21,7 @@ _KEPT_SHORTCUTS = "preferences_shortcuts"
 
 
 def begin_session(*, request: HttpRequest, user: Any, **_signal: Any) -> None:
-    """Note the choices of who has just signed in."""
+    """Copy the settings of the person who has just signed in to the session."""
     known = Preference.objects.filter(user=user).first()
     offered = request.POST.get(FIELD, "")
     if known is None and offered in zone_names():
@@ -36,14 +36,14 @@ def _keep(request: HttpRequest, chosen: Preference) -> None:
 
 
 def chosen_zone(request: HttpRequest) -> ZoneInfo | None:
-    """The zone of who is signed in; None for that of the server."""
+    """The zone of the signed-in person; None for that of the server."""
     name = request.session.get(_KEPT_ZONE, "")
     # Another version of the tz database may lack a zone that was chosen.
     return ZoneInfo(name) if name in zone_names() else None
 
 
 def has_shortcuts(request: HttpRequest) -> bool:
-    """Whether keys of the keyboard do something on the pages of who is signed in."""
+    """Whether keys of the keyboard do something on the pages of the signed-in person."""
     return bool(request.session.get(_KEPT_SHORTCUTS, True))
 
 

@@ -114,7 +114,7 @@ class RollingArchive:
         if not retention:
             return Rolled(cut)
         before = now - retention
-        return Rolled(cut, self._drop(partitions.over(found, before), before, now))
+        return Rolled(cut, self._drop(partitions.ended_before(found, before), before, now))
 
     def _drop(self, over: list[Partition], before: datetime, now: datetime) -> int:
         known = load_position(self.sweep)

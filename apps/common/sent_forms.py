@@ -49,7 +49,7 @@ def number_of(signed: str) -> int | None:
 
 @transactional
 def make_once(number: int, make: Callable[[], RowT]) -> RowT:
-    """What `make` makes, and that the form of that number has made it; SentBefore when it has."""
+    """Make the row by `make`, and note that the form of that number has; SentBefore when it had."""
     take(number)
     row = make()
     if row is not None:

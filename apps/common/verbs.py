@@ -1,4 +1,4 @@
-"""What people and programs do to rows, one by one or many at once."""
+"""Verbs: the acts of people and programs on rows, one by one or many at once."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from apps.common.errors import FieldError
 from apps.common.messages import Message
 from apps.common.messages import Message as _
 
-# Of columns, or of fields, by name.
+# Values of columns, or of fields, by name.
 Values: TypeAlias = Mapping[str, Any]
 
 
 class Verb:
-    """One thing that is done to rows of a kind: who may do it, to which rows, and what it makes of
-    them. `facts` are the columns of a row by name, `params` the fields that were given.
+    """One act on rows of a kind: the permission for it, the rows that it changes, and their new
+    values. `facts` are the columns of a row by name, `params` the fields that were given.
 
     Lists, bulk runs with their plans and REST of bulk runs read it here. Buttons for one row have
     words and questions of their own, because they ask about this one.
@@ -30,7 +30,7 @@ class Verb:
     fields: ClassVar[tuple[str, ...]] = ()
     # It ends work, or cannot be taken back.
     is_dangerous: ClassVar[bool] = False
-    # What the journal calls it.
+    # Its name in the journal.
     event: ClassVar[str]
     # Whether an undo gives the rows back what they had; `undo` says how, or why not.
     is_undone: ClassVar[bool] = True
@@ -41,14 +41,14 @@ class Verb:
         return self.fields
 
     def faults(self, params: Values, now: datetime) -> Iterator[FieldError]:
-        """What is wrong with the fields."""
+        """The mistakes in the fields."""
         for name in sorted(params.keys() - {*self.fields}):
             text = _("{verb} takes no {name}.", verb=self.name, name=name)
             yield FieldError(name, "unknown_field", text)
         yield from self.wrong(params, now)
 
     def wrong(self, params: Values, now: datetime) -> Iterator[FieldError]:
-        """What is wrong with the values of its own fields."""
+        """The mistakes in the values of its own fields."""
         yield from ()
 
     def why_not(self, facts: Values, params: Values, now: datetime) -> str | None:
@@ -57,17 +57,17 @@ class Verb:
         raise NotImplementedError(f"{type(self).__name__} must define why_not()")
 
     def note(self, facts: Values) -> Message | None:
-        """What the outcome of a changed row says besides; None for nothing."""
+        """A note on the outcome of a changed row; None for none."""
         return None
 
     def sample(self, facts: Values, params: Values) -> Message:
-        """What becomes of a row: `priority 0 → 40`, `scheduled → cancelled`."""
+        """The change of a row: `priority 0 → 40`, `scheduled → cancelled`."""
         raise NotImplementedError(f"{type(self).__name__} must define sample()")
 
 
 class Undo(Verb):
-    """It takes an act of another verb back, for those who may do that act, in rows that have not
-    changed since."""
+    """The undo of another verb, for those who may use that verb, in rows that have not changed
+    since."""
 
     name, words = "undo", _("Undo")
     columns = ()

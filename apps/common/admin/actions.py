@@ -133,7 +133,7 @@ class ReasonAction:
 
     @property
     def is_undone(self) -> bool:
-        """Whether it can be taken back."""
+        """Whether the action can be undone."""
         return self.verb is not None and self.verb.is_undone
 
     def filled_form(self, *given: Any, request: HttpRequest) -> ReasonForm:
@@ -189,8 +189,7 @@ def confirm_view(
 
 
 def leave_words(name: str) -> str:
-    """What leads away from the page that asks: where it asks about a cancel, that word would mean
-    both."""
+    """The word of the link away from the page that asks: *Back* where it asks about a cancel."""
     return gettext("Back") if "cancel" in name else gettext("Cancel")
 
 
@@ -207,7 +206,7 @@ def specs(admin: Any) -> dict[str, ReasonAction]:
 
 
 def allows(admin: Any, request: HttpRequest, spec: ReasonAction) -> bool:
-    """Whether this person may do it to some rows."""
+    """Whether this person may carry the action out on some rows."""
     return bool(getattr(admin, f"has_{spec.permission}_permission")(request))
 
 
@@ -228,7 +227,7 @@ def _read_pks(admin: Any, text: str) -> list[Any]:
 
 
 def _local(url: str, admin: Any, pks: Sequence[Any]) -> str:
-    """Where to go afterwards: the given address of this site, the row's page or the list."""
+    """The address to go to afterwards: the given one of this site, the row's page or the list."""
     there = admin.row_url(pks[0]) if len(pks) == 1 else admin.changelist_url()
     return local_url(url) or str(there)
 

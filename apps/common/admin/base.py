@@ -56,7 +56,7 @@ PART = "_part"
 
 
 def live_url(request: HttpRequest, changelist: Any) -> str:
-    """Where a list finds its newest rows; "" below the first page, whose rows stay."""
+    """The address of the newest rows of a list; "" below its first page, whose rows stay."""
     is_first = changelist.is_at_the_start and not request.GET.get(PAGE_VAR)
     if not is_first or ERROR_FLAG in request.GET:
         return ""
@@ -229,12 +229,12 @@ class PlatformModelAdmin(ModelAdmin):
         return [each.shown for each in picked] or super().get_list_display(request)
 
     def list_context(self, request: HttpRequest, changelist: PlatformChangeList) -> dict[str, Any]:
-        """What the templates of the list get beside what Django gives them."""
+        """The variables of the templates of the list, besides those of Django."""
         return {} if self.csv_pages is None else self.csv_pages(self).links(request)
 
     def tab_counts(self, request: HttpRequest, others: Mapping[str, str]) -> Mapping[str, int]:
         """How many rows the tabs have, by value, where that is cheap to count: up to one more than
-        MAX_COUNTED of `list_head`. `others` is what else the list is narrowed by."""
+        MAX_COUNTED of `list_head`. `others` are the other filters of the list."""
         return {}
 
     def get_paginator(
@@ -255,13 +255,13 @@ class PlatformModelAdmin(ModelAdmin):
         return super().get_search_results(request, queryset, tidy_search(search_term))
 
     def get_actions(self, request: HttpRequest, action_location: Any = None) -> Any:
-        """Of the list alone: the page of a row has buttons. `list_actions` says which."""
+        """The actions of the list, see `list_actions`; {} on the page of a row."""
         if getattr(action_location, "name", "CHANGE_LIST") != "CHANGE_LIST":
             return {}
         return self.list_actions(request, super().get_actions(request))
 
     def list_actions(self, request: HttpRequest, found: dict[str, Any]) -> dict[str, Any]:
-        """Those of the actions found that the list offers this person."""
+        """The found actions that the list offers this person."""
         return found
 
     def get_action_choices(
@@ -313,7 +313,7 @@ class PlatformModelAdmin(ModelAdmin):
         return self.url("change", quote(pk))
 
     def row_url(self, pk: int | str) -> str:
-        """Where people look at one row: its page, unless there is one that says more."""
+        """The address at which people look at one row: its page, unless another page says more."""
         return self.change_url(pk)
 
     def changelist_url(self) -> str:
@@ -359,7 +359,7 @@ class PlatformModelAdmin(ModelAdmin):
         return super().render_change_form(request, context, *args, **kwargs)
 
     def head(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        """What the template of the top panels gets."""
+        """The variables of the template of the top panels."""
         return {"top_panels": self.top_panels(request, row)}
 
     def top_panels(self, request: HttpRequest, row: Any) -> list[Panel]:
@@ -375,7 +375,7 @@ class PlatformModelAdmin(ModelAdmin):
 
     # --- history --------------------------------------------------------------------------------
     def timeline(self, request: HttpRequest, row: Any) -> Sequence[Moment] | None:
-        """What happened to the row, oldest first; None leaves history to Django's own log."""
+        """The history of the row, oldest first; None leaves it to Django's own log."""
         return None
 
     def history_view(

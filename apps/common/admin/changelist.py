@@ -107,7 +107,7 @@ class PlatformChangeList(ChangeList):
 
     @cached_property
     def given(self) -> dict[str, str]:
-        """What the list is narrowed by, the search among it, by parameter."""
+        """The filters of the list and its search, by parameter."""
         found = {
             name: str(text)
             for spec in self.filter_specs
@@ -169,12 +169,12 @@ class PlatformChangeList(ChangeList):
 
     @cached_property
     def tabs(self) -> list[list_head.Tab]:
-        """The states of the rows, as ways to those rows alone."""
+        """The states of the rows, each with a link to the rows in it."""
         return list_head.tabs(self)
 
     @property
     def chips(self) -> list[Chip]:
-        """What the list is narrowed by."""
+        """The filters and the search of the list as chips."""
         found = []
         if self.query:
             text = _("Search: %s") % tidy_search(self.query)

@@ -81,7 +81,7 @@ def mobile_lines(changelist: Any) -> list[list[str]]:
 
 
 def _class_of(shown: Any) -> str:
-    """What Django calls the cells of the column."""
+    """The name that Django gives to the cells of the column."""
     return shown if isinstance(shown, str) else str(shown.__name__)
 
 

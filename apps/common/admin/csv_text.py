@@ -181,6 +181,6 @@ class CsvForm(forms.Form):
 
 
 def _divider(text: str) -> str:
-    """What divides the cells: no name of a column has any of these."""
+    """The sign that divides the cells; no name of a column has one of these."""
     first = text.strip().partition("\n")[0]
     return next((each for each in ",;\t" if each in first), ",")

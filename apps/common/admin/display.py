@@ -78,7 +78,7 @@ def listed(words: Iterable[object]) -> str:
 
 
 def shown_actor(actor: str) -> str:
-    """Who did something: people by their names, API keys and the platform with their kind."""
+    """The actor for pages: people by their names, API keys and the platform with their kind."""
     return shown_text(actor.removeprefix("admin:"))
 
 
@@ -169,7 +169,7 @@ def shown_rule(_admin: Any, row: Any) -> str:
 
 @column(gettext_lazy("rule"))
 def rule_words(_admin: Any, row: Any) -> SafeString:
-    """The same in a cell of a list."""
+    """The rule of the row in plain words, in a cell of a list."""
     return format_html('<span class="cell-words">{}</span>', translate(row.summary))
 
 
@@ -227,7 +227,7 @@ def _short(local: datetime, now: datetime) -> str:
 
 
 def short_or_none(instant: datetime | None, *, also: tzinfo | None = None) -> SafeString | None:
-    """As `short_time`; None of nothing."""
+    """The instant as `short_time` shows it; None for None."""
     return None if instant is None else short_time(instant, also=also)
 
 
@@ -261,7 +261,7 @@ def duration_of(milliseconds: int) -> str:
 
 
 def in_units(seconds: Decimal) -> str:
-    """`2 d 3 h`, `1 min 30 s`, `0.5 s`: all of it."""
+    """`2 d 3 h`, `1 min 30 s`, `0.5 s`: the duration to its last unit."""
     days, left = divmod(seconds, 86_400)
     hours, left = divmod(left, 3_600)
     minutes, left = divmod(left, 60)

@@ -50,7 +50,7 @@ def export_view(request: HttpRequest, *, model_admin: Any) -> HttpResponseBase:
 
 
 def _text(request: HttpRequest, model_admin: Any) -> str | None:
-    """None when it would be too long, or takes too long."""
+    """The text of the file; None when it would be too long, or takes too long."""
     until, left = time.monotonic() + MAX_SECONDS, MAX_EXPORTED
     lines = io.StringIO()
     writer = csv.writer(lines, quoting=csv.QUOTE_ALL)
@@ -66,7 +66,7 @@ def _text(request: HttpRequest, model_admin: Any) -> str | None:
 
 
 def _columns(request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-    """Name and attribute of each: of the columns that the list shows, if some were chosen."""
+    """The name and the attribute of each column: of the chosen ones, if people have chosen any."""
     picked = chosen(model_admin.list_columns, request.GET)
     names = {name for each in picked for name in each.exported}
     return [each for each in model_admin.export_columns if each[0] in names or not picked]

@@ -53,17 +53,17 @@ class FormFilter(admin.ListFilter):
 
     @property
     def parameter_name(self) -> str:
-        """By which the theme may know a filter, as Django's own are known by it."""
+        """The name by which the theme knows a filter, as it knows those of Django."""
         return self.parameters[0]
 
     @property
     def remark(self) -> str:
-        """What the typed values are of, behind the title."""
+        """A remark on the typed values, such as their time zone, shown behind the title."""
         return ""
 
     @property
     def options(self) -> Sequence[tuple[Any, Any]] | None:
-        """What people can choose from; None where they type."""
+        """The choices that people have; None where they type."""
         return getattr(self.filters.listed()[self.parameters[0]], "choices", None)
 
     @property
@@ -102,7 +102,7 @@ class FormFilter(admin.ListFilter):
         )
 
     def widget(self, each: Parameter) -> forms.Widget:
-        """Where people type the value."""
+        """The widget in which people type the value."""
         attrs = {"inputmode": "numeric"} if isinstance(each, Number) else {}
         return UnfoldAdminTextInputWidget(attrs=attrs)  # type: ignore[no-any-return]
 

@@ -63,7 +63,7 @@ def joined(parts: Iterable[object], between: str = "", *, each: str = "{}") -> S
 
 
 def noted(shown: object, note: object, *, look: str = "cell-note faint") -> SafeString:
-    """What is shown, and a note below it if there is one."""
+    """A shown value, and a note below it if there is one."""
     below = format_html('<span class="{}">{}</span>', look, note) if note else ""
     return format_html("{}{}", shown, below)
 
@@ -80,7 +80,7 @@ def table(heads: Sequence[object], rows: Iterable[Sequence[object]], look: str =
 
 
 def bullets(items: Iterable[object], look: str = "plain-list", *, tag: str = "ul") -> SafeString:
-    """A list; "" of nothing."""
+    """A list; "" without items."""
     lines = joined(items, each="<li>{}</li>")
     whole = format_html("<{0}{1}>{2}</{0}>", tag, attribute("class", look), lines)
     return whole if lines else lines

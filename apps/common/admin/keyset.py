@@ -175,7 +175,7 @@ class KeysetAdmin(PlatformModelAdmin):
         return KeysetChangeList
 
     def first_rows(self, request: HttpRequest, rows: QuerySet[Any]) -> list[Any]:
-        """Of the rows of the whole list, those that stand above the newest: fewer than a page."""
+        """The rows of the whole list that stand above the newest ones: fewer than a page."""
         return []
 
     def found_by_index(
@@ -206,5 +206,5 @@ class KeysetAdmin(PlatformModelAdmin):
         return False
 
     def in_order(self, rows: QuerySet[Any], given: Mapping[str, str], term: str) -> QuerySet[Any]:
-        """Those of the rows that this index returns."""
+        """The rows that the index of `has_index_in_order` returns."""
         return rows

@@ -1,4 +1,4 @@
-"""What stands above every list: the states of its rows as tabs."""
+"""The head of every list: the states of its rows as tabs."""
 
 from __future__ import annotations
 

@@ -24,8 +24,8 @@ BOX = "action_checkbox"
 
 
 class _Column(NamedTuple):
-    """What `list_display` has of it, what shows it in lists if that differs, the tags around its
-    values, and whether they lead to the page of the row."""
+    """A column: its entry in `list_display`, the function that shows it in lists if that differs,
+    the tags around its values, and whether they link to the page of the row."""
 
     shown: Any
     in_list: Callable[[Any], Any] | None

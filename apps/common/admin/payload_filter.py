@@ -36,7 +36,7 @@ def from_search_box(query: QueryDict, filters: Sequence[Any]) -> str | None:
 
 
 class PayloadFilter(FormFilter):
-    """By values at paths of JSON columns, for people who may see them."""
+    """The filter by values at paths of JSON columns, for people who may see them."""
 
     hint = _("A path, a colon and the whole value. Up to three, with blanks between.")
 
@@ -48,7 +48,7 @@ class PayloadFilter(FormFilter):
 
     @classmethod
     def columns(cls) -> Sequence[str]:
-        """Those that are searched."""
+        """The JSON columns that are searched."""
         return cls.filters.listed()[PAYLOAD].columns  # type: ignore[no-any-return]
 
     def has_output(self) -> bool:

@@ -1,4 +1,4 @@
-"""The page on which people choose what holds for all pages they open."""
+"""The page of the settings of a person, which hold for all pages they open."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHORTCUTS = "shortcuts"
 
 
 def preferences(request: HttpRequest) -> HttpResponse:
-    """The settings of who is signed in."""
+    """Show (GET) or save (POST) the settings of the signed-in person."""
     typed, problem = request.POST.get(FIELD, "").strip()[:MAX_ZONE], ""
     shortcuts = has_shortcuts(request)
     if request.method == "POST":

@@ -1,4 +1,4 @@
-"""What came of work, in a few words for lists."""
+"""The result of work, in a few words for lists."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class RowPageAdmin(PlatformModelAdmin):
         return []
 
     def facts(self, row: Any, fields: Sequence[Fact]) -> Panel:
-        """Those that have a value for this row; empty ones would hide the others."""
+        """The facts that have a value for this row; empty ones would hide the others."""
         lines = [
             (self._title(row, each), value) for each in fields if (value := self._value(row, each))
         ]

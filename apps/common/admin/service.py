@@ -192,7 +192,7 @@ class ServiceModelAdmin(PlatformModelAdmin, ServicesOwnTransactions):
         return self.model._default_manager.filter(pk=obj.pk).first()
 
     def changed_by(self, row: Any) -> str:
-        """Who changed the row last, for the conflict page."""
+        """The person who changed the row last, for the conflict page."""
         return getattr(row, "updated_by", "") or gettext("Somebody else")
 
     def remove(self, request: HttpRequest, row: Any, *, actor: str) -> None:

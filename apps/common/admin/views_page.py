@@ -47,7 +47,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class ListViews:
-    """What the head of a list shows of its views; `query` is what a new one would keep."""
+    """The views in the head of a list; `query` is what a new view would keep."""
 
     links: list[Link]
     folded: list[Link]
@@ -162,5 +162,5 @@ def _own(request: HttpRequest, name: str) -> SavedView:
 
 
 def _name(model_admin: Any) -> str:
-    """What views call the list."""
+    """The name of the list in its views."""
     return f"{model_admin.opts.app_label}_{model_admin.opts.model_name}"

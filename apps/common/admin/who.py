@@ -64,7 +64,7 @@ def who(name: str, title: str, *, url: str = "", is_group: bool = False) -> Safe
 
 
 def initials(title: str) -> str:
-    """Of the first and the last Latin word, as in `GO`; else the last two characters."""
+    """The first letters of first and last Latin word, as in `GO`; else the last two characters."""
     words: list[str] = _LATIN.findall(title)
     if not words:
         return "".join(title.split())[-2:]

@@ -1,4 +1,4 @@
-"""Which addresses programs ask for: these get answers in English and as JSON, and no pages."""
+"""The addresses for programs: their answers are in English and JSON, never pages."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ def register_programs(prefix: str) -> None:
 
 
 def is_for_programs(path: str) -> bool:
-    """Whether programs alone ask for it."""
+    """Whether the address is for programs alone."""
     return path.startswith(tuple(_PROGRAMS))
 
 
 def is_in_english(path: str) -> bool:
-    """Whether its answers are in English for everybody: the documents of the API, too."""
+    """Whether the address answers in English for everybody: the documents of the API, too."""
     return path.startswith("/api/") or is_for_programs(path)

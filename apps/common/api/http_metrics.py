@@ -55,7 +55,7 @@ def count(request: HttpRequest, status: int, seconds: float) -> None:
 
 
 def collect() -> Iterator[Metric]:
-    """What was counted; what was not yet, as 0."""
+    """The counted metrics; those without a count yet are 0."""
     _begin()
     found = _counted
     if SHARED_FOLDER in os.environ:

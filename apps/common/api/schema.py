@@ -82,8 +82,8 @@ class ProblemSchema(AutoSchema):
     """Reads `queries`, `bodies`, `answers`, `problems` and `operations` of an `ApiView`."""
 
     def get_operation_id(self) -> str:
-        """What functions of generated clients are called: `list_jobs`, `get_job`, `cancel_job`,
-        `hold_jobs`; `operations` of the view name those that would be called something odd."""
+        """The name of the function in generated clients: `list_jobs`, `get_job`, `cancel_job`,
+        `hold_jobs`; `operations` of the view replace names that would be odd."""
         named: str | None = getattr(self.view, "operations", {}).get(self.method.lower())
         if named is not None:
             return named

@@ -1,4 +1,4 @@
-"""What a schema changes against an earlier one, in words."""
+"""The changes of a schema against an earlier one, in words."""
 
 from __future__ import annotations
 

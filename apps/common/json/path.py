@@ -21,8 +21,9 @@ _PART = rf"\.{_PLAIN}|\.\"[^\"\\]{{1,64}}\"|\[[0-9]{{1,6}}\]"
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What a JSON column has at a path, as text: 40 and "40" are alike, and no object or list is
-    equal to anything. Of the path, texts are keys and numbers are positions in a list."""
+    """The condition that a JSON column has a value at a path, compared as text: 40 and "40" are
+    alike, and no object or list is equal to anything. Texts in the path are keys, numbers are
+    positions in a list."""
 
     column: str
     path: tuple[str | int, ...]

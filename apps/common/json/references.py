@@ -185,7 +185,7 @@ class _Walk:
         return effort
 
     def _subschemas(self, schema: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
-        """Those of the same value and those of values inside it."""
+        """The subschemas of the same value, and those of values inside it."""
         found = self._found.get(id(schema))
         if found is None:
             reached = [self._places.find(schema["$ref"])] if "$ref" in schema else []

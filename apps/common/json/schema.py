@@ -1,7 +1,7 @@
-"""What params and contexts must carry is declared as JSON Schema 2020-12.
+"""Checks of params and contexts by JSON Schema 2020-12.
 
-The only module that knows the library behind it, which has to be told much: that it fetches
-nothing, that it asserts formats, how large a pattern may be. It collects all errors before it
+The only module that knows the library behind it, which needs settings: that it fetches nothing,
+that it asserts formats, how large a pattern may be. The library collects all errors before it
 gives the first one, so it is asked for all of them only where they are few.
 """
 
@@ -170,7 +170,7 @@ def _size(pattern: str) -> int:
 
 
 def _fault_of(pattern: str) -> str:
-    """What a pattern that cannot be made has too much of, or lacks."""
+    """The message about a pattern that cannot be made: too large, with look-around, or wrong."""
     if len(pattern) > MAX_REPETITIONS or _is_made(pattern, MAX_PATTERN << 4):
         return _TOO_LARGE
     return _LOOKS if _is_made(pattern, None) else _WRONG
@@ -313,9 +313,9 @@ def _plain(value: Any) -> Any:
 def _message(
     error: ValidationError, root: Any, shown: Callable[[Any], str | Message] = kind_of
 ) -> Message:
-    """The text of an error in the value `root`, of which `shown` says what may be told.
+    """The text of an error in the value `root`; `shown` is the text that it has for a value.
 
-    Of values nothing; schemas are shown to all who may read.
+    By default that is only the kind of the value; schemas are shown to all who may read them.
     """
     name, value, wanted = error.kind.name, error.instance, error.kind.value
     keyword = error.schema_path[-1] if error.schema_path else ""

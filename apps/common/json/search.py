@@ -24,7 +24,7 @@ _Meets = Callable[[str, bool], tuple[str, tuple[Any, ...]]]
 
 
 def why_masked(condition: Condition) -> Message | None:
-    """What of it is masked; None for nothing."""
+    """Why the condition is about a masked value; None if it is not."""
     for key in filter(is_secret, condition.keys):
         return _("Values of {key} are masked, and nobody can search for them.", key=key)
     if redact(condition.value) == condition.value:
@@ -43,12 +43,12 @@ def require_unmasked(conditions: Iterable[Condition]) -> None:
 
 
 def masked(condition: Condition) -> Condition:
-    """The same with MASK for its value, if that is about what is masked."""
+    """The condition, with MASK for its value if it is about a masked value."""
     return condition if why_masked(condition) is None else replace(condition, value=MASK)
 
 
 def holding(rows: RowsT, conditions: Iterable[Condition]) -> RowsT:
-    """Those of the rows that meet all conditions; Invalid as `require_unmasked`."""
+    """The rows that meet all conditions; Invalid as `require_unmasked`."""
     given = tuple(conditions)
     require_unmasked(given)
     return rows.filter(*map(_Holds, given))

@@ -75,12 +75,12 @@ def check_declared(schema: Any, *, field: str) -> None:
 
 
 def patterns() -> Patterns:
-    """What hides secrets by the names as they are now."""
+    """The patterns that hide secrets, by the present names."""
     return _made(_declared.get("", _read))
 
 
 def known_patterns() -> Patterns:
-    """The same by the names that were read last, for callers that cannot ask the database."""
+    """The patterns by the names that were read last, for callers that cannot ask the database."""
     return _made(_latest)
 
 
@@ -111,7 +111,7 @@ def secret_properties(schema: Any) -> set[str]:
 
 
 def _secrets(root: Any, node: Any, name: str, seen: set[tuple[int, str | None]]) -> Iterator[str]:
-    """Those within a part of the schema, which is about the property of that name.
+    """The secret properties within a part of the schema, which is about the property `name`.
 
     `seen` has the parts by the names they are about, and those whose own properties were looked at.
     """
@@ -139,7 +139,7 @@ def _secrets(root: Any, node: Any, name: str, seen: set[tuple[int, str | None]])
 
 
 def _referred(root: Any, reference: Any) -> Any:
-    """What a JSON Pointer such as `#/$defs/pin` leads to, None for nothing."""
+    """The value that a JSON Pointer such as `#/$defs/pin` leads to; None for none."""
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None
     node = root

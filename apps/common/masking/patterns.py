@@ -1,4 +1,4 @@
-"""What hides a secret in a text, as regular expressions that Python, MariaDB and MySQL read alike.
+"""The patterns that hide secrets in texts: regular expressions alike in Python, MariaDB and MySQL.
 
 All three apply the same ones in the same order, so that nothing can be found that is not shown. So
 there are no \\w, \\s, \\b and no flags in them: each of the three means something else by these.
@@ -80,7 +80,7 @@ class Patterns:
         return text
 
     def _may_name(self, text: str) -> bool:
-        """Whether it has the letters of a name: to find that out is quick."""
+        """Whether the text has the letters of a name: a quick look."""
         letters = _NO_LETTERS.sub("", text).lower()
         return any(each in letters for each in self._letters)
 
@@ -90,7 +90,7 @@ def _masked(found: re.Match[str]) -> str:
 
 
 def _letters(name: str) -> str:
-    """What is compared of a name: `apikey` of `API-Key`."""
+    """The letters of a name that are compared: `apikey` of `API-Key`."""
     return "".join(filter(str.isalnum, name)).lower()
 
 
@@ -125,7 +125,7 @@ def _name(words: list[str], whole: list[str]) -> str:
 
 
 def _any(names: list[str], *, is_ascii: bool | None = None) -> str:
-    """One of the names; without any, what nothing matches."""
+    """An expression for one of the names; without names, one that matches nothing."""
     some = [name for name in names if is_ascii is None or name.isascii() == is_ascii]
     return "|".join(map(_spread, some)) or "(?!)"
 
@@ -142,7 +142,7 @@ def _any_escaped(names: list[str]) -> str:
 
 
 def _sources(name: str) -> Iterable[str]:
-    """What hides secrets, one after another; the first group of each stays."""
+    """The expressions that hide secrets, one after another; the text of their first group stays."""
     blank, some = _BLANK, rf"[^{_BLANK}\"'<>]"
     yield rf"((?<![A-Za-z0-9_])(?i:Bearer|Basic)[{blank}]+)[A-Za-z0-9_.~+/=\-]{{8,}}"
     # Up to the last @: many a password has one.

@@ -1,8 +1,8 @@
-"""What a message may say of JSON values.
+"""Quotes of JSON values in messages.
 
-Messages go to callers who see masks, to logs and to lists of what was left out. Of params and
-contexts, whose schemas may call anything a secret, they name the path, the rule and its limit, and
-of the value its kind. (Fields of the platform itself are quoted, see `redaction`.)
+Messages go to callers who see masks, to logs and to lists of rows that were left out. About params
+and contexts, whose schemas may call anything a secret, they name the path, the rule and its limit,
+and the kind of the value. (Fields of the platform itself are quoted, see `redaction`.)
 """
 
 from __future__ import annotations

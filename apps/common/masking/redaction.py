@@ -1,4 +1,4 @@
-"""What is shown of JSON values and texts to those who may not see their secrets."""
+"""JSON values and texts as they are shown to those who may not see their secrets."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def roll(*, until: datetime, moves_rows: bool = False) -> Rolled:
 
 def _drop(found: list[Partition], now: datetime) -> int:
     before = kept_from(now)
-    going = [] if before is None else partitions.over(found, before)
+    going = [] if before is None else partitions.ended_before(found, before)
     if going:
         partitions.drop(JournalEntry, going)
         logger.info("journal: dropped %s", ", ".join(each.name for each in going))

@@ -177,7 +177,9 @@ def _oldest(sheet: Standing, of: Rolling, before: datetime) -> datetime | None:
     parts = sheet.partitions_of(of.model)
     if parts:
         waiting = of.waiting()
-        ends = [each.end for each in partitions.over(parts, before) if each.name not in waiting]
+        ends = [
+            each.end for each in partitions.ended_before(parts, before) if each.name not in waiting
+        ]
         return min((end for end in ends if end is not None), default=None)
     if not of.finished_at:
         [(first,)] = fetch(f"SELECT MIN(id) FROM {table(of.model)}")
@@ -209,7 +211,7 @@ def _foresee_drop(of: Rolling) -> Message:
             table=of.name,
             at=before,
         )
-    over = partitions.over(parts, before)
+    over = partitions.ended_before(parts, before)
     return _(
         "It drops partitions of {table}: {count}, about {rows} rows from before {at}.",
         count=len(over),

@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.common.partitions import AHEAD, AHEAD_COUNT, MOST, ROWS, Partition, cuts, over, width
+from apps.common.partitions import (
+    AHEAD,
+    AHEAD_COUNT,
+    MOST,
+    ROWS,
+    Partition,
+    cuts,
+    ended_before,
+    width,
+)
 
 NOW = datetime(2026, 3, 2, 9, 30, tzinfo=UTC)
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
@@ -79,5 +88,5 @@ def test_what_is_kept_is_in_few_partitions(rate: float, kept: int) -> None:
 
 def test_only_whole_partitions_are_over() -> None:
     names = [Partition("p1", NOW - DAY, 5), Partition("p2", NOW, 5), Partition("pmax", None, 0)]
-    assert [each.name for each in over(names, NOW - HOUR)] == ["p1"]
-    assert [each.name for each in over(names, NOW)] == ["p1", "p2"]
+    assert [each.name for each in ended_before(names, NOW - HOUR)] == ["p1"]
+    assert [each.name for each in ended_before(names, NOW)] == ["p1", "p2"]
