@@ -1,4 +1,4 @@
-"""What an account can do, and what each role can, as their pages say it."""
+"""The abilities of accounts and roles, as their pages show them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def role_rows() -> list[tuple[Capability, list[bool]]]:
 
 
 def abilities(account: User) -> dict[str, Any]:
-    """What the template gets to say what the account can do and what it cannot."""
+    """The variables of the template that lists what the account can and cannot do."""
     if account.is_superuser:
         superuser = _("A superuser can do everything and has no limits.")
         return {"notes": [*_hindrances(account), superuser]}
@@ -59,14 +59,14 @@ def abilities(account: User) -> dict[str, Any]:
 
 
 def _permissions_of(account: User) -> frozenset[str]:
-    """Those of its own and of its roles, also while it is not active."""
+    """The permissions of the account and of its roles, also while it is not active."""
     rows = Permission.objects.filter(Q(user=account) | Q(group__user=account))
     names = rows.values_list("content_type__app_label", "codename")
     return frozenset(f"{app}.{codename}" for app, codename in names)
 
 
 def _hindrances(account: User) -> list[str]:
-    """Why it can do nothing at present, whatever it may."""
+    """Why the account can do nothing at present, whatever its permissions."""
     found = []
     if not account.is_active:
         found.append(_("The account is not active: it cannot sign in, whatever it may do."))
@@ -78,7 +78,7 @@ def _hindrances(account: User) -> list[str]:
 
 
 def _warnings(limits: Mapping[str, Names]) -> list[str]:
-    """What it sees that one may not expect: all of a side without a limit, nothing of one whose
+    """Surprises in what the account sees: all of a side without a limit, nothing of a side whose
     limit names nothing."""
     executors, types = limits[EXECUTORS], limits[JOB_TYPES]
     if executors is None and types is None:

@@ -37,7 +37,7 @@ else:
 
 
 class OperatorScopeInline(TabularInline):
-    """Which executors this person is limited to."""
+    """The executors that this person is limited to."""
 
     model: Any = OperatorScope
     extra = 0
@@ -53,7 +53,7 @@ class OperatorScopeInline(TabularInline):
 
 
 class JobScopeInline(OperatorScopeInline):
-    """Which job types this person is limited to."""
+    """The job types that this person is limited to."""
 
     model: Any = JobScope
     autocomplete_fields: ClassVar[Any] = ()
@@ -69,7 +69,7 @@ class JobScopeInline(OperatorScopeInline):
 
 
 class LimitedInline(OperatorScopeInline):
-    """On which sides this person is limited; the limit stays when its last row is removed."""
+    """The sides on which this person is limited; the limit stays when its last row is removed."""
 
     model: Any = Limited
     autocomplete_fields: ClassVar[Any] = ()
@@ -99,7 +99,7 @@ _VERBS = {
 
 
 class PermissionsField(ModelMultipleChoiceField):  # type: ignore[type-arg]
-    """Each by application, model and what is allowed, in the language of the page."""
+    """Permissions by application, model and allowed act, in the language of the page."""
 
     def label_from_instance(self, permission: Permission) -> str:
         verb, _underscore, model = permission.codename.partition("_")
@@ -117,7 +117,8 @@ Group.add_to_class("__str__", lambda role: title_of(role.name))
 
 
 class _PeopleAdmin(PlatformModelAdmin):
-    """The page before a deletion does not list rows of many-to-many tables: they have no names."""
+    """The base of accounts and roles. The page before a deletion does not list rows of many-to-many
+    tables: they have no names."""
 
     def formfield_for_manytomany(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
         if db_field.related_model is Permission:
@@ -141,7 +142,7 @@ def _without(rows: list[Any], heads: tuple[str, ...]) -> list[Any]:
     return [row for row in kept if row and not str(row).startswith(heads)]
 
 
-# As all times are shown, with the zone of the page.
+# Times with the zone of the page, as on all pages.
 _TIMES = ("shown_last_login", "shown_date_joined")
 
 

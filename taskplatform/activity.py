@@ -1,4 +1,4 @@
-"""What people did, in sentences: the tab *By people* of the journal."""
+"""The acts of people in sentences: the tab *By people* of the journal."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ DAYS = 2
 
 @dataclass
 class Deeds:
-    """The same that one person did to rows, one soon after the other; newest first."""
+    """Equal acts of one person on rows, one soon after the other; newest first."""
 
     key: tuple[Any, ...]
     entries: list[JournalEntry] = field(default_factory=list)
 
 
 def activity(request: HttpRequest) -> HttpResponse:
-    """What accounts did today and yesterday, or on one day; of all, or of one account or key."""
+    """The page of acts of today and yesterday or of one day, of all accounts or one actor."""
     model_admin: Any = admin.site._registry[JournalEntry]
     if not model_admin.has_view_permission(request):
         raise PermissionDenied
@@ -105,7 +105,7 @@ def _people() -> list[str]:
 def _entries(
     rows: QuerySet[JournalEntry], people: Iterable[str], by: str, day: date | None
 ) -> list[JournalEntry]:
-    """Those of these days, newest first: a range of an index for each of the people."""
+    """The entries of these days, newest first: a range of an index for each of the people."""
     first = day or localdate(clock.now()) - timedelta(days=DAYS - 1)
     end = (day or localdate(clock.now())) + timedelta(days=1)
     bounds = [lowest_id_at(make_aware(datetime.combine(each, time.min))) for each in (first, end)]
@@ -115,7 +115,7 @@ def _entries(
 
 
 def grouped(entries: Iterable[JournalEntry]) -> list[Deeds]:
-    """Many alike in a row of one person become one, whatever others did in between."""
+    """Group equal acts that one person did in a row, whatever others did in between."""
     found: list[Deeds] = []
     last: dict[str | None, Deeds] = {}
     for entry in entries:
@@ -203,7 +203,7 @@ def _page(entry: JournalEntry) -> str:
 
 
 def _names(request: HttpRequest, entries: Iterable[JournalEntry]) -> dict[Any, str]:
-    """Of the subjects with pages what people know them by: a statement for each kind."""
+    """The names of the subjects that have pages: a statement for each kind."""
     wanted: dict[str, set[int]] = {}
     for entry in entries:
         if page := _page(entry):
@@ -235,7 +235,7 @@ _KINDS = {"once": "once-tasks", "rotate": "rotate-tasks"}
 
 
 def _undo_url(request: HttpRequest, deeds: Deeds) -> str:
-    """The page that takes it back; "" where there is none for this person."""
+    """The page that undoes the acts; "" where there is none for this person."""
     newest, oldest = deeds.entries[0], deeds.entries[-1]
     task, _colon, number = newest.type_or_task.partition(":")
     kind = "jobs" if newest.source == Source.JOB else ""

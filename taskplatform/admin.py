@@ -1,4 +1,4 @@
-"""What people with limits see in the admin, accounts and sign-ins there; needs all apps."""
+"""The admin for people with limits, its accounts and its sign-ins; needs all apps."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ for _model in (AccessAttempt, AccessLog):
 
 
 class AccessLogAdmin(MachineRowAdmin):
-    """Who signed in, from where, and when the session ended."""
+    """The sign-ins: the person, the address, and the end of the session."""
 
     list_display = ("shown_time", "username", "ip_address", "shown_logout")
     list_mobile = (("username", "ip_address"), ("shown_time",))

@@ -1,4 +1,4 @@
-"""The numbers beside entries of the menu: what needs somebody, or waits.
+"""The numbers beside entries of the menu: rows that need somebody, or wait.
 
 They are read once for everybody who sees the same, and are some seconds old at most.
 """
@@ -34,7 +34,7 @@ class Badge(NamedTuple):
     tone: str
 
     def __str__(self) -> str:
-        """As the theme puts it into the menu."""
+        """The text that the theme puts into the menu."""
         return format_html(
             '<span class="menu-badge menu-badge-{}" aria-hidden="true">{}</span>'
             '<span class="unseen">, {}</span>',
@@ -45,7 +45,7 @@ class Badge(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """Of jobs and dispatches of some limits: jobs waiting, dispatches open, people silent."""
+    """The counts within some limits: jobs waiting, dispatches open, people silent."""
 
     waiting: int
     open: int
@@ -57,8 +57,8 @@ counted: Kept[Counts] = Kept(5.0)
 
 
 def badges(user: Any) -> Mapping[str, Badge]:
-    """Those of the entries that have any for this person, by the names above; none while they
-    cannot be read, which breaks no page."""
+    """The badges that entries have for this person, by the names above; none while they cannot be
+    read, which breaks no page."""
     found: dict[str, Badge] = {}
     with apart("the badges of the menu"):
         sight = Sight(user)

@@ -1,4 +1,4 @@
-"""Who sends a request, when it comes through proxies that add the caller to X-Forwarded-For."""
+"""The caller of a request that comes through proxies, which add it to X-Forwarded-For."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What accounts can do, in words: each capability stands for the permissions behind it, and says
-from which role on people have them."""
+"""The capabilities of accounts, in words: each stands for the permissions behind it, and says from
+which role on people have them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NO_ROLE = ""
 
 
 class Ability(StrEnum):
-    """Whether an account can do it."""
+    """Whether an account has a capability."""
 
     YES = "yes"
     IN_PART = "in part"  # it has some of the permissions
@@ -35,10 +35,10 @@ class Ability(StrEnum):
 
 @dataclass(frozen=True)
 class Capability:
-    """What one can do with all of the `permissions`, which `from_role` and the roles above it have;
-    without any, only superusers can.
+    """An ability that takes all of the `permissions`, which `from_role` and the roles above it
+    have; without any, only superusers have it.
 
-    They are worth nothing without those of `needs`, nor to people limited on a side of `closed_to`.
+    Nobody has it without the permissions in `needs`, nor when limited on a side of `closed_to`.
     """
 
     from_role: str
@@ -49,7 +49,7 @@ class Capability:
 
     @property
     def limit_note(self) -> str | Promise:
-        """Which people with limits cannot do it, whatever their permissions."""
+        """The people with limits who do not have it, whatever their permissions; "" for none."""
         if not self.closed_to:
             return ""
         if self.closed_to == ANY:
@@ -57,7 +57,7 @@ class Capability:
         return _("not with limits to people")
 
     def state(self, held: frozenset[str], limits: Collection[str] = ()) -> Ability:
-        """For an account with these permissions that is limited on these sides."""
+        """Whether an account with these permissions has it, if limited on these sides."""
         has = held.intersection(self.permissions)
         if not has or not held.issuperset(self.needs):
             return Ability.NO
@@ -220,8 +220,8 @@ ROLES = {
 
 
 def closed_to(permission: str) -> frozenset[str]:
-    """On which sides limits take the permission: those of its own, and those that take the sight of
-    its model, so that no permission without words leads there."""
+    """The sides on which limits take the permission, or take the sight of its model, so that no
+    permission without words leads there."""
     app, _dot, codename = permission.partition(".")
     sight = f"{app}.view_{codename.partition('_')[2]}"
     nowhere = frozenset[str]()

@@ -161,7 +161,7 @@ def parse_mail(text: str) -> dict[str, Any]:
 
 
 def mail_settings(server: dict[str, Any]) -> dict[str, Any]:
-    """What Django's settings say of the mail server: MAILERS, or EMAIL_… before Django 6.1."""
+    """Django's settings of the mail server: MAILERS, or EMAIL_… before Django 6.1; {} for none."""
     if not server:
         return {}
     backend, options = "django.core.mail.backends.smtp.EmailBackend", {**server, "timeout": 10}

@@ -1,4 +1,4 @@
-"""What the tables of Django and django-axes forget: sessions that are over, and old sign-ins."""
+"""Removal from the tables of Django and django-axes: sessions that are over, and old sign-ins."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ def forget_sessions(now: datetime) -> int:
 
 
 def forget_attempts(now: datetime) -> int:
-    """A row of this table begins anew with each wrong password, so it is read as a whole."""
+    """Remove old wrong passwords; each new one renews its row, so the table is read as a whole."""
     return tidy.remove(AccessAttempt.objects.filter(attempt_time__lt=now - _ATTEMPTS_KEPT))
 
 
 def forget_refused(now: datetime) -> int:
-    """Only kept with AXES_ENABLE_ACCESS_FAILURE_LOG."""
+    """Remove old failures, which are only kept with AXES_ENABLE_ACCESS_FAILURE_LOG."""
     failures = AccessFailureLog.objects.all()
     return tidy.remove_oldest(failures, "attempt_time", now - _ATTEMPTS_KEPT)
 
 
 def forget_sign_ins(now: datetime) -> int:
-    """The list of sign-ins is kept as long as the journal, which has them too."""
+    """Remove old sign-ins, which are kept as long as the journal, which has them too."""
     before = horizon(now)
     if before is None:
         return 0
@@ -39,7 +39,7 @@ def forget_sign_ins(now: datetime) -> int:
 
 
 def forget_edits(now: datetime) -> int:
-    """What people have edited in the admin; the journal has that, too."""
+    """Remove old entries of Django's log of edits; the journal has the edits, too."""
     before = horizon(now)
     return (
         0 if before is None else tidy.remove_oldest(LogEntry.objects.all(), "action_time", before)

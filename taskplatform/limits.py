@@ -1,5 +1,4 @@
-"""What people with limits may not do, whatever their permissions: it would concern the work of
-others."""
+"""Permissions that people with limits never have, because they concern the work of others."""
 
 from __future__ import annotations
 

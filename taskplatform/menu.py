@@ -45,7 +45,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Entry:
-    """What the menu names; it leads to the first of its places that the person may see. `badge` is
+    """An entry of the menu; it leads to the first of its places that the person may see. `badge` is
     the name of the number beside it."""
 
     title: Words
@@ -226,7 +226,7 @@ class Shown(NamedTuple):
 
 
 class Menu:
-    """What one person sees of the menu."""
+    """The part of the menu that one person sees."""
 
     def __init__(self, request: HttpRequest) -> None:
         self._user = request.user

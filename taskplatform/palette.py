@@ -1,4 +1,4 @@
-"""The palette: what is found while somebody types, and what can be done with it.
+"""The palette: pages and rows that are found while somebody types, and actions on them.
 
 Nothing is done here: an action leads to the page that asks for it, or shows what it would change.
 """
@@ -131,7 +131,7 @@ def _of(groups: Iterable[HitGroup], models: Sequence[type[Model]]) -> list[HitGr
 
 
 def _options(groups: Iterable[HitGroup], term: Term) -> list[Option]:
-    """Some of each kind, beginning with the first of each."""
+    """Some hits of each kind as options, beginning with the first of each."""
     found = []
     for group in groups:
         kind = group.model._meta.verbose_name if group.model else ""
@@ -142,7 +142,7 @@ def _options(groups: Iterable[HitGroup], term: Term) -> list[Option]:
 
 
 def _best(options: Sequence[Option], term: Term) -> Option | None:
-    """The one with just this title, else one that begins with it, else the first."""
+    """The option with just this title, else one that begins with it, else the first."""
     text = term.text.casefold()
 
     def distance(option: Option) -> int:
@@ -168,8 +168,8 @@ def _payloads(request: HttpRequest, term: Term) -> Iterator[Option]:
 
 # --- actions --------------------------------------------------------------------------------------
 def _actions(request: HttpRequest, term: Term) -> Iterator[Option]:
-    """Those whose words begin with the first typed word, on what the others find; and those on what
-    all of them find."""
+    """The actions whose words begin with the first typed word, on rows that the other words find;
+    and all actions on rows that all words find."""
     verb, _blank, rest = term.text.partition(" ")
     yield from _new(request, term)
     if term.text:
@@ -190,7 +190,7 @@ def _new(request: HttpRequest, term: Term) -> Iterator[Option]:
 def _on_rows(
     request: HttpRequest, groups: Iterable[HitGroup], term: Term, verb: str
 ) -> Iterator[Option]:
-    """What this person may do with the first rows, the words beginning with `verb`."""
+    """The actions of this person on the first rows, if the words of an action begin with `verb`."""
     hits = [(group.model, hit) for group in groups for hit in group.hits]
     for model, hit in hits[:ACTED]:
         for title, url in _acts(request, model, hit):
@@ -199,7 +199,7 @@ def _on_rows(
 
 
 def _acts(request: HttpRequest, model: Any, hit: Hit) -> Iterator[tuple[str, str]]:
-    """The titles and the pages that ask."""
+    """The titles of the actions, and the pages that ask for them."""
     row, name = hit.row, hit.title
     model_admin = admin.site._registry.get(model)
     if isinstance(model_admin, PlatformModelAdmin):

@@ -183,7 +183,7 @@ def _limit(limit: Any) -> dict[str, Any]:
 
 # --- views of lists -------------------------------------------------------------------------------
 def _view_saved(instance: Any, **_signal: Any) -> None:
-    """Of those that others see, too."""
+    """Note a change of a view that others see, too."""
     before = instance.noted_before
     was_shared = before is not None and before.shared
     if not instance.shared:
@@ -233,7 +233,7 @@ def _locked_out(request: HttpRequest, username: str, **_signal: Any) -> None:
 
 
 def _failures(request: HttpRequest) -> int:
-    """How many there are now in a row; axes has counted before us."""
+    """The number of failures in a row, this one included; axes has counted it before."""
     return getattr(request, "axes_failures_since_start", None) or 0
 
 

@@ -249,7 +249,7 @@ class _File:
 
     @property
     def path(self) -> str:
-        """Of a whole file on the disk; "" for a part of one or something else."""
+        """The path of a whole file on the disk; "" for a part of one or something else."""
         if isinstance(self._file, BufferedReader) and self._file.tell() == 0:
             return str(self._file.name) if isinstance(self._file.name, str) else ""
         return ""

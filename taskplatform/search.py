@@ -162,7 +162,7 @@ def _errors(request: HttpRequest, term: Term) -> HitGroup | None:
 
 
 def _exactly(kind: Kind, term: Term) -> tuple[Query | None, Any]:
-    """How rows of the kind are found by what the term can be, and by which value."""
+    """The query that finds rows of the kind by the term, None for none, and its value."""
     if term.task is not None and getattr(kind.model, "source", "") == term.task[0]:
         return _with_pk, term.task[1]
     if kind.by_number is not None and term.number is not None:

@@ -48,7 +48,8 @@ class Device:
 
     @classmethod
     def of(cls, cookies: Mapping[str, str]) -> Device:
-        """That of the cookie; without one, or with a forged one, a new device without names."""
+        """The device of the cookie; without one, or with a forged one, a new device without
+        names."""
         try:
             known = signing.loads(cookies.get(DEVICE_COOKIE, ""), salt=_SALT)
         except signing.BadSignature:
@@ -57,7 +58,7 @@ class Device:
 
 
 def _limits(name: str, address: str, device: Device) -> dict[str, Rate]:
-    """The counts that a password tried for that name goes into."""
+    """The rates, by their counts, of tries of a password for that name."""
     digest = _digest(name)
     rate = Rate(conf.SIGN_IN_LIMIT, throttles.MINUTE)
     if digest in device.names:
@@ -137,7 +138,7 @@ def check_size(request: HttpRequest) -> None:
 
 
 def _counted(limits: Mapping[str, Rate]) -> int:
-    """Count one more; the seconds to wait, 0 while all are within their rates."""
+    """Count one more try; returns the seconds to wait, 0 while all are within their rates."""
     return max([throttles.seconds_to_wait(each, rate) or 0 for each, rate in limits.items()])
 
 

@@ -68,7 +68,7 @@ def await_database(show: Callable[[str], None]) -> None:
 
 
 def database_address() -> str:
-    """Where the database is, without its password."""
+    """The address of the database, without its password."""
     values = settings.DATABASES["default"]
     if connection.vendor == "sqlite":
         return str(values["NAME"])

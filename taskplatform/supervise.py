@@ -1,4 +1,4 @@
-"""What `manage.py serve` becomes once the machine is set up: its supervisor, without Django.
+"""The supervisor without Django that `manage.py serve` becomes once the machine is set up.
 
 The set-up needs the whole platform in memory, some 100 MB that nothing would use afterwards. So the
 process replaces itself: same number, same terminal, same signals, and the plan comes in
@@ -28,7 +28,7 @@ COMMAND = [sys.executable, str(Path(__file__).parent.parent / "manage.py"), "ser
 
 @dataclass(frozen=True)
 class Plan:
-    """What to keep running, and what to say when it answers.
+    """The parts to keep running, and the greeting once they answer.
 
     `host`, `port` and `headers` are those of the web process as it is asked whether it lives.
     """

@@ -250,7 +250,7 @@ class Supervisor:
         self._stop_requests += 1
 
     def _start(self, is_ready: Callable[[], bool]) -> str:
-        """Wait for the leading parts; what went wrong, or ""."""
+        """Wait for the leading parts; returns the problem, or ""."""
         ready_by = time.monotonic() + READY_SECONDS
         for child in self._leaders:
             child.start_when_due()
@@ -346,8 +346,9 @@ def on_stop(call: Callable[[], None]) -> None:
 
 
 def end_with_parent(parent: int) -> Callable[[], None]:
-    """What a child runs before its command: SIGTERM comes when the parent ends, so that kill -9 of
-    the parent leaves nothing running. Signals mean what they usually do, also under nohup."""
+    """The function that a child runs before its command: SIGTERM comes when the parent ends, so
+    that kill -9 of the parent leaves nothing running. Signals keep their usual meaning, also under
+    nohup."""
     # Resolved here: little is safe between fork and exec.
     prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 

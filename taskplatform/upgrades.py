@@ -1,4 +1,4 @@
-"""What a migration may do to a platform that is in use: during an update processes of the release
+"""Checks of migrations for a platform that is in use: during an update processes of the release
 before go on reading and writing, and tables with millions of rows are not locked unawares.
 
 `make check` refuses others. A migration that alters a large table or runs code says
@@ -77,7 +77,7 @@ def check_migrations(**_: Any) -> Sequence[CheckMessage]:
 
 
 def digest_of(loader: MigrationLoader, app: str, name: str) -> str:
-    """Of the files of the app's migrations up to this one; NodeNotFoundError without it."""
+    """The digest of the app's migrations up to this one; NodeNotFoundError without it."""
     steps = [node for node in loader.graph.forwards_plan((app, name)) if node[0] == app]
     files = [Path(inspect.getfile(type(loader.disk_migrations[step]))) for step in steps]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
@@ -100,8 +100,8 @@ def _changed(loader: MigrationLoader) -> Iterator[Error]:
 def errors_of(
     migration: Migration, state: ProjectState, new: Collection[str] = ()
 ) -> Iterator[Error]:
-    """What is wrong with it, from the state before it on; `new` are the tables, as "jobs.job", that
-    the last release does not have, with which anything may be done."""
+    """The errors of a migration, from the state before it on; `new` are the tables, as "jobs.job",
+    that the last release does not have, with which anything may be done."""
     app = migration.app_label
     for operation in migration.operations:
         for each in getattr(operation, "database_operations", [operation]):
@@ -116,7 +116,7 @@ def errors_of(
 def _faults(
     operation: Operation, table: str, state: ProjectState, migration: Migration
 ) -> Iterator[tuple[str, str, str]]:
-    """What is wrong, what to do, and the number of the error."""
+    """The mistakes of an operation: the problem, the advice, and the number of the error."""
     if isinstance(operation, operations.AddField) and not _is_filled(operation.field):
         yield (
             "processes of the last release insert rows without this column.",
@@ -187,7 +187,7 @@ def _before(operation: operations.AlterField, table: str, state: ProjectState) -
 
 
 def _in_database(field: Field[Any, Any]) -> tuple[Any, ...]:
-    """What the database knows of it: not its label, for example."""
+    """The parts of the field that the database knows: not its label, for example."""
     _, path, args, options = field.deconstruct()
     unknown = {*field.non_db_attrs, "default"}
     return path, args, {name: value for name, value in options.items() if name not in unknown}

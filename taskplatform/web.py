@@ -28,8 +28,8 @@ _FEWEST_CONNECTIONS = 128
 
 
 def raise_file_limit() -> int:
-    """Let this process and those that it starts open as many files as the system allows; how many
-    connections that is enough for."""
+    """Let this process and those that it starts open as many files as the system allows; returns
+    the number of connections for which that is enough."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MOST_CONNECTIONS + _OTHER_FILES
     limit = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
@@ -39,7 +39,7 @@ def raise_file_limit() -> int:
 
 
 def problems(connections: int, processes: int) -> Iterator[str]:
-    """What so few connections and so many processes of a server cannot do, and what to do."""
+    """The problems of a server with so few connections or so many processes, with advice."""
     if connections < MOST_CONNECTIONS // 5:
         yield (
             f"Only {connections} connections at a time: the system allows this process few open "

@@ -23,7 +23,7 @@ _random = random.SystemRandom()
 
 
 class WorkFailed(Exception):
-    """What a handler raises when its work cannot be done."""
+    """The error of a handler whose work cannot be done."""
 
 
 @dataclass

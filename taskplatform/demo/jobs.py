@@ -52,14 +52,14 @@ HEADINGS = ("Type", ">Open", ">Done", ">Failed", ">Retried", *_TIMES)
 
 
 def context_of(name: str) -> dict[str, Any]:
-    """What the jobs of a type work on."""
+    """The context of the jobs of a type."""
     if name == HTTP:
         return {"url": f"http://{OWN_HOST}:{settings.PORT}/health/live"}
     return dict(JOBS[name]["context"])
 
 
 def counts_of(total: int) -> dict[str, int]:
-    """How many jobs of `total` are of which type; at least one of each."""
+    """The number of jobs of each type among `total`; at least one of each."""
     counts = {name: max(1, total * each["of_10000"] // 10_000) for name, each in JOBS.items()}
     return {HTTP: total - sum(counts.values()), **counts}
 

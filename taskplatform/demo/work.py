@@ -43,7 +43,7 @@ class Occurrence:
 
     @property
     def title(self) -> str:
-        """That of the task, for a rotation with the local time."""
+        """The title of the task, for a rotation with the local time."""
         if isinstance(self.task, RotateTask):
             return f"{self.task.title} at {timezone.localtime(self.at):%H:%M}"
         return self.task.title
@@ -152,7 +152,7 @@ def _is_kept_from_somebody(work: Occurrence, now: datetime) -> bool:
 
 
 def mishaps_of(work: Sequence[Occurrence]) -> dict[tuple[str, int], deque[str]]:
-    """What the first hand-outs end as, by source and number of tasks that nobody has had yet."""
+    """The ends of the first hand-outs, by source and number of tasks that nobody has had yet."""
     planned = {each["title"]: each.get("mishaps", ()) for each in (*ROUND, *ROTATIONS)}
     return {
         (task.source, task.pk): deque(planned.get(task.title.partition(", ")[0], ()))

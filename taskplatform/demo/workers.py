@@ -192,7 +192,7 @@ class WorkerRun:
         return within.filter(Q(trace_id=self.trace_id) | Q(type=POOL))
 
     def _entries(self) -> list[JournalEntry]:
-        """What the journal says of them."""
+        """The journal entries of the jobs."""
         first, last = min(self._all), max(self._all)
         within = JournalEntry.objects.filter(
             source=Source.JOB, subject_id__gte=first, subject_id__lte=last

@@ -58,7 +58,7 @@ def _table(model: type[models.Model]) -> str:
 
 
 def _title(model: type[models.Model]) -> str:
-    """What is special about the table, behind its name."""
+    """The name of the table, and remarks on its growth and partitions behind it; "" without any."""
     said = [_table(model)]
     said += ["grows with the work"] if model in LARGE else []
     said += ["rolls in partitions"] if model in _ROLLING else []

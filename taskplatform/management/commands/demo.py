@@ -259,7 +259,7 @@ def _years(text: str) -> float:
 
 
 def _work_to_do(seconds: int, *, fresh: bool) -> list[work.Occurrence]:
-    """What is left to do, and another round when that is less than one hand-out for each."""
+    """The work that is left, with another round when it is less than one hand-out for each."""
     plan(fresh=fresh)
     # An occurrence that is over before the executors are done could not be met.
     lasting = seconds + LAST_PIECE_SECONDS
@@ -271,7 +271,7 @@ def _work_to_do(seconds: int, *, fresh: bool) -> list[work.Occurrence]:
 
 
 def _own_url() -> str:
-    """Where `make run` listens on this machine."""
+    """The address at which `make run` listens on this machine."""
     host = reachable_host()
     return f"http://{f'[{host}]' if ':' in host else host}:{settings.PORT}"
 

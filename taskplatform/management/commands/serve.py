@@ -247,7 +247,7 @@ class Command(BaseCommand):
 
     @property
     def _headers(self) -> dict[str, str]:
-        """Those with which the web process answers this machine as it would a browser."""
+        """The headers with which the web process answers this machine as it would a browser."""
         https = {"X-Forwarded-Proto": "https"} if settings.HTTPS else {}
         return {"Host": self._allowed_host, **https}
 

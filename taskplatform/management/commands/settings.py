@@ -72,7 +72,7 @@ def _example() -> str:
 
 
 def _now() -> str:
-    """What this process was given. The default stands behind, or alone where nothing was given."""
+    """The values that this process was given, each with its default; else the default alone."""
     lines: list[str] = []
     for conf in ALL:
         lines += ["", conf.title]
