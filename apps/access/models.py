@@ -121,7 +121,7 @@ class Limited(models.Model):
     class Meta:
         verbose_name = _("limit")
         verbose_name_plural = _("limits")
-        # Who limits operators is said by the permissions on their scopes.
+        # The permissions on scopes say who may limit operators.
         default_permissions = ("view",)
         constraints = [
             models.UniqueConstraint(fields=["person", "side"], name="limited_once"),

@@ -15,7 +15,7 @@ from apps.alerts.services.waiting import overdue
 
 
 def alerts(now: datetime) -> Iterator[Metric]:
-    """How many fire, snoozed ones left out; the rules; and how late messages are."""
+    """The firing alerts, without snoozed ones; the rules; and the delay of messages."""
     firing = Alert.objects.filter(Alert.in_state(Alert.State.FIRING, now))
     found = dict(firing.values_list("rule__severity").annotate(count=Count("pk")))
     family = GaugeMetricFamily(

@@ -206,7 +206,7 @@ class Alert(Recorded):
         default_permissions = ("view",)
         permissions = [("snooze_alert", _("Can snooze alerts"))]
         indexes = [
-            # Those of which people are still to be notified of.
+            # Alerts of which people are still to be notified.
             models.Index(fields=["unsent", "id"], name="alert_unsent"),
             # The list by state, and the purge.
             models.Index(fields=["resolved_at", "id"], name="alert_resolved"),
@@ -390,7 +390,7 @@ class Delivery(models.Model):
             models.Index(fields=["channel", "created_at"], name="delivery_lately"),
             # The purge.
             models.Index(fields=["created_at"], name="delivery_created"),
-            # What no worker has sent.
+            # Deliveries that no worker has sent.
             models.Index(fields=["state", "created_at"], name="delivery_waiting"),
         ]
         constraints = [

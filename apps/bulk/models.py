@@ -68,10 +68,10 @@ class BulkRun(models.Model):
     class Meta:
         verbose_name = _("bulk run")
         verbose_name_plural = _("bulk runs")
-        # Who may change the rows may start and stop runs over them.
+        # People who may change the rows may start and stop runs over them.
         default_permissions = ("view",)
 
-    # What its page is called; the words of kinds and verbs belong to the admin.
+    # The title of its page, set by the admin, which has the words of kinds and verbs.
     page_title = ""
 
     def __str__(self) -> str:

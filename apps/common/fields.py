@@ -19,7 +19,8 @@ else:
     # Django's fields are generic for type checkers only.
     TextField = models.CharField
 
-# Of every text column on MariaDB and MySQL, and of connections: equal is what is the same.
+# The collation of all text columns on MariaDB and MySQL, and of connections: texts are equal only
+# if they are the same.
 COLLATION = "utf8mb4_bin"
 # Columns that name a row of other models ("jobs.JobType") without a foreign key, because an insert
 # would wait for the writers of that row or because it may be gone.
@@ -60,6 +61,6 @@ class UtcNow(models.Func):
     def as_sqlite(
         self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any
     ) -> tuple[str, Any]:
-        # Of one form with the times that Django writes there. It is formatted twice.
+        # The form of the times that Django writes there; the text is formatted twice.
         form = "STRFTIME('%%%%Y-%%%%m-%%%%d %%%%H:%%%%M:%%%%f000', 'NOW')"
         return self.as_sql(compiler, connection, template=form, **context)

@@ -51,7 +51,7 @@ class RowFilter:
         return self.only(self.given.keys() - {*names})
 
     def wire(self) -> dict[str, Any]:
-        """The same as JSON, which a FilterSet reads."""
+        """The filter as JSON, which a FilterSet reads."""
         return {name: _written(value) for name, value in self.given.items()}
 
 
@@ -132,7 +132,7 @@ def where(columns: Collection[str]) -> Callable[[Any], tuple[Condition, ...]]:
 
 
 def typed_where(columns: Collection[str]) -> Callable[[str], tuple[Condition, ...]]:
-    """The same for conditions in one text, with blanks between them."""
+    """A reader of conditions in one text, with blanks between them."""
     some = where(columns)
     return lambda text: some(json_path.parted(text, columns))
 

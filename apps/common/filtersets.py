@@ -223,7 +223,7 @@ class _Taken(NamedTuple):
 class RowFilters(FilterSet):  # type: ignore[misc]
     """A subclass declares the parameters, and names its model."""
 
-    # Those of the base that it does not have.
+    # Parameters of the base class that it does not have.
     left_out: ClassVar[frozenset[str]] = frozenset()
     # The parameters that the days of a list, and its instants, stand for.
     period: ClassVar[tuple[str, str] | None] = None
@@ -276,7 +276,7 @@ class RowFilters(FilterSet):  # type: ignore[misc]
         return rows
 
     def filter_queryset(self, queryset: RowsT) -> RowsT:
-        """The same for what the form of the FilterSet has read."""
+        """`narrow` by the values that the form of the FilterSet has read."""
         return self.narrow(queryset, self._made_of(self.form.cleaned_data))
 
     @classmethod

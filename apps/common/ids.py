@@ -48,7 +48,7 @@ class _Lease:
     pid: int
 
     def is_good(self, now: datetime) -> bool:
-        """Not expired, and not inherited by a fork."""
+        """Whether the lease has not expired, and is not inherited by a fork."""
         return now < self.until and self.pid == os.getpid()
 
     def wants_renewal(self, now: datetime) -> bool:

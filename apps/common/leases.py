@@ -1,4 +1,4 @@
-"""One process at a time runs a sweep, however many beats there are.
+"""Leases of sweeps: one process at a time runs a sweep, however many beats there are.
 
 Sweeps stay right without it, because guards move every row; it saves double work.
 """

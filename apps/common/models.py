@@ -106,7 +106,7 @@ class SavedView(models.Model):
             models.UniqueConstraint(fields=["owner", "list", "title"], name="saved_view_once"),
         ]
         indexes = [
-            # What others share of a list.
+            # The views of a list that others share.
             models.Index(fields=["list", "shared"], name="saved_view_shared"),
         ]
 

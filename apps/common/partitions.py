@@ -26,12 +26,12 @@ from apps.common.db import execute, fetch, table
 ROWS = 5_000_000
 MOST = 32
 LONGEST = timedelta(days=31)
-# What is kept for ever fills MOST partitions in this time.
+# Rows that are kept for ever fill MOST partitions in this time.
 FOR_EVER = timedelta(days=3650)
 # So much is cut ahead: this many partitions, and this long unless that takes too many.
 AHEAD_COUNT = (3, 8)
 AHEAD = timedelta(hours=48)
-# What is behind the last boundary. If it has more rows, they are not moved without being asked.
+# The partition behind the last boundary. More rows than these are only moved when asked for.
 REST = "pmax"
 MOVED_AT_ONCE = 200_000
 _DAY, _HOUR = timedelta(days=1), timedelta(hours=1)

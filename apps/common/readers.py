@@ -13,7 +13,7 @@ from apps.common.errors import Invalid
 from apps.common.messages import Message as _
 from apps.common.zones import first_instant
 
-# What KeyField stores.
+# The texts that KeyField stores.
 KEY_PATTERN = r"[A-Za-z0-9_.:@/+-]*"
 MAX_NUMBER = 2**63 - 1
 

@@ -13,10 +13,11 @@ from django.db import connection, models
 
 from apps.common.db import execute, placeholders, repeatable, table
 
-# Of all long texts in one statement, unless it has a single row: MariaDB closes the connection of
-# one that is longer than 16 MB (max_allowed_packet), and a letter takes up to four bytes there.
+# The letters of all long texts in one statement, unless it has a single row: MariaDB closes the
+# connection of a statement longer than 16 MB (max_allowed_packet), and a letter takes up to four
+# bytes there.
 MAX_LETTERS = 2_000_000
-# Those of columns that take more than this; others are not worth counting.
+# Texts are counted in columns that take more letters than this.
 _LONG = 1_000
 RowT = TypeVar("RowT")
 
@@ -61,7 +62,7 @@ _PLAIN = (
 
 
 def _conversion(field: models.Field[Any, Any]) -> Callable[[Any], Any] | None:
-    """None if the driver takes the value unchanged."""
+    """The conversion of a value for the driver; None if it takes the value unchanged."""
     if isinstance(field, _PLAIN):
         return None
     if isinstance(field, models.JSONField):
@@ -188,7 +189,7 @@ def update_rows(
         written[name] = given if convert is None else [convert(each) for each in given]
     long = [given for name, given in written.items() if _is_long(fields[name])]
     if are_one or not long:
-        # What is equal is written once, however many rows.
+        # Equal values are written once, however many rows there are.
         return _update(model, ids, written, guard, parameters, raised)
     changed = 0
     for some in _parts(range(len(ids)), map(letters_of, zip(*long, strict=True))):

@@ -15,7 +15,7 @@ from apps.common.models import SavedView
 SHARE = "common.share_savedview"
 MAX_TITLE = 60
 MAX_QUERY = 2_000
-# Of one person on all lists; and of a list, those of all people together.
+# The views that one person may have on all lists; and those shown of a list, of all people.
 MAX_VIEWS = 100
 MAX_SHOWN = 100
 
@@ -28,7 +28,7 @@ def views_of(user: Any, name: str) -> list[SavedView]:
 
 
 def own_view(user: Any, name: str, number: int) -> SavedView:
-    """One that this person may change; NotFound for any other."""
+    """The view, if this person may change it; NotFound for any other."""
     view = SavedView.objects.filter(pk=number, owner=user, list=name).first()
     if view is None:
         raise NotFound(_("You have no such view of this list any more."))

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from django.conf import settings
 from django.db import models
 
-# What stands before sealed text; rows of earlier releases are plain.
+# The prefix of sealed text; rows of earlier releases are plain.
 PREFIX = "sealed:1:"
 _PURPOSE = b"taskplatform sealed text"
 

@@ -40,7 +40,7 @@ _PLACES = (
     *("Asia/Kathmandu", "Asia/Dhaka", "Asia/Yangon", "Asia/Bangkok", "Asia/Shanghai"),
     *("Asia/Tokyo", "Australia/Adelaide", "Australia/Sydney", "Pacific/Auckland"),
 )
-# What people call a zone that the list names otherwise.
+# Names that people use for zones, which the list names otherwise.
 _MEANT: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(
         ("beijing", "peking", "china", "guangzhou", "shenzhen", "china_standard_time"),

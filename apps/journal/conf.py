@@ -9,7 +9,7 @@ from urllib.parse import SplitResult, urlsplit
 from apps.common.conf import Conf, Setting, duration
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
-# What an address must have besides its scheme.
+# The parts that an address must have besides its scheme.
 _NEEDED = {
     "file": "a folder: file:///var/lib/journal",
     "redis": "a database and a stream: redis://host:6379/0/journal",

@@ -148,11 +148,11 @@ class JournalEntry(models.Model):
         indexes = [
             # The timeline of one subject.
             models.Index(fields=["source", "subject_id", "id"], name="journal_subject"),
-            # What one person or API key has done. Most entries have neither: theirs are appended.
+            # The entries of one person or API key. Most have neither: the index appends them.
             models.Index(fields=["person", "id"], name="journal_person"),
         ]
 
-    # What its page is called; the words of events belong to the admin.
+    # The title of its page, set by the admin, which has the words of events.
     page_title = ""
 
     def __str__(self) -> str:

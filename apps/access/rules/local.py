@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 _LOOPBACK = {"127.0.0.1", "::1"}
-# What proxies add, and jobs that call for somebody else.
+# Headers that proxies add, and jobs that call for somebody else.
 _OF_PROXIES = ("HTTP_X_FORWARDED_FOR", "HTTP_FORWARDED", "HTTP_X_REAL_IP", "HTTP_VIA")
 
 

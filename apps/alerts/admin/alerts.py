@@ -185,7 +185,7 @@ class AlertAdmin(RecordedAdmin, MachineRowAdmin):
 
 
 def delivery_line(delivery: Delivery) -> SafeString:
-    """One line of what was sent: when, what, where to, and what came of it."""
+    """A delivery in one line: time, event, channel and outcome."""
     words = f"{delivery.get_event_display()} → {shown_text(delivery.channel.name)}"
     code = "" if delivery.code is None else gettext("code %d") % delivery.code
     return format_html(

@@ -219,7 +219,7 @@ class ReportPlanAdmin(RecordedAdmin, ServiceModelAdmin):
 
 
 def _run_line(run: ReportRun) -> SafeString:
-    """One time: each of its messages, or why there are none."""
+    """A run of the plan in one line: each of its messages, or why there are none."""
     by_hand = gettext("sent by hand") if run.by_hand else ""
     if run.why:
         why = format_html(

@@ -127,7 +127,7 @@ class RuleAdmin(SettingAdmin):
 
     @column(_("channels"))
     def shown_channels(self, rule: AlertRule) -> str:
-        """Where its alerts go; a rule that would notify nobody says so."""
+        """The channels of the alerts of a rule; a rule that would notify nobody says so."""
         named = listed(each.name for each in rule.takers)
         return shown_text(named, limit=60) if named else gettext("tells nobody")
 

@@ -38,7 +38,7 @@ def request(target: Target, message: Message, now: datetime) -> Request:
 
 
 def _cut(text: str, size: int) -> str:
-    """At most so many characters, and no half of an escape."""
+    """Cut the text to so many characters, without half of an escape."""
     if len(text) <= size:
         return text
     before, sign, escape = text[:size].rpartition("&")

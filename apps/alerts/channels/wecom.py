@@ -31,7 +31,7 @@ def request(target: Target, message: Message, now: datetime) -> Request:
 
 
 def _cut(text: str, size: int) -> str:
-    """At most so many bytes, between two characters."""
+    """Cut the text to so many bytes, between two characters."""
     return text.encode()[:size].decode(errors="ignore")
 
 

@@ -27,5 +27,5 @@ def _pad(cell: str, width: int) -> str:
 
 
 def _width(text: str) -> int:
-    """In columns of a terminal: Chinese letters take two."""
+    """The width of a text in columns of a terminal: Chinese letters take two."""
     return sum(2 if unicodedata.east_asian_width(each) in "WF" else 1 for each in text)

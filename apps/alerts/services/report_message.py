@@ -41,7 +41,7 @@ from apps.reports.services.titles import titles
 
 # Rows of the table in a mail, and of a webhook; the file has all.
 MAX_ROWS = 50
-# Of the figures in a message of a bot, below the line of the period.
+# The lines of figures in a message of a bot, below the line of the period.
 _LINES = 4
 _CELL = "padding:2px 10px;text-align:right;white-space:nowrap"
 _NAME = "padding:2px 10px;text-align:left"

@@ -231,7 +231,7 @@ class BulkRunAdmin(LiveAdmin, MachineRowAdmin):
     def get_object(self, request: HttpRequest, *args: Any, **kwargs: Any) -> BulkRun | None:
         run: Any = super().get_object(request, *args, **kwargs)
         if run is not None:
-            # What was searched for in payloads is a part of them.
+            # The conditions on payloads contain parts of payloads.
             hidden = () if request.user.has_perm(TARGETS[run.kind].payload) else ("where",)
             selection = stored(TARGETS[run.kind], run.filter).masked()
             run.chips = [*chips(selection, request.user, hidden=hidden)]

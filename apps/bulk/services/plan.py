@@ -18,7 +18,7 @@ from apps.common import clock
 from apps.common.verbs import Verb
 from apps.jobs.models import Bounds
 
-# Of the newest and of the oldest rows.
+# The number of newest rows shown, and of oldest ones.
 SAMPLES = 10
 MAX_STEPS = 5
 MAX_SECONDS = 0.6

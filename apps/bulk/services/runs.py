@@ -27,7 +27,7 @@ from apps.journal.models import Source
 
 STARTED, STOPPED, CONTINUED = "bulk_started", "bulk_stopped", "bulk_continued"
 _SAME = ("kind", "verb", "params", "filter", "at_most", "rate", "actor")
-# What the column takes.
+# The letters that the column takes.
 _MAX_REQUEST = 128
 
 

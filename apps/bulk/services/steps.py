@@ -40,7 +40,7 @@ def edge_below(rows: QuerySet[Any], below: int) -> int | None:
 
 
 def step_among(rows: QuerySet[Any], numbers: Sequence[int], *, below: int) -> Step:
-    """The same when `numbers`, descending, are all that can match."""
+    """The next step when only rows with these `numbers`, descending, can match."""
     chunk = [number for number in numbers if number < below][:TAKEN]
     found = rows.filter(pk__in=chunk).order_by("-pk").values_list("pk", flat=True)
     is_end = not chunk or chunk[-1] == numbers[-1]

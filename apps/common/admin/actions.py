@@ -34,7 +34,7 @@ MAX_ROWS = 1000
 MAX_REASON = 500
 MAX_NAMED = 20
 MAX_LABEL = 120
-# Of the session: the last act that can be undone.
+# The key of the session that holds the last act that can be undone.
 ACT = "act"
 
 Act = Callable[..., object]
@@ -65,8 +65,8 @@ class ReasonForm(forms.Form):
 
 
 class OnceForm(ReasonForm):
-    """For actions that must not run twice: `once` stays the same when the form is sent again and
-    differs whenever it is opened."""
+    """The form of actions that must not run twice: `once` stays the same when the form is sent
+    again and differs whenever it is opened."""
 
     once = forms.CharField(
         max_length=64, required=False, initial=secrets.token_hex, widget=forms.HiddenInput
@@ -123,7 +123,7 @@ class ReasonAction:
 
     def report(self, outcome: ActionResult) -> str:
         """How many rows the action was applied to, or what it made of them, as a sentence."""
-        # Of no row there is nothing to make a sentence of.
+        # Without a changed row there is nothing to report.
         if callable(self.done) and outcome.results:
             return str(self.done(outcome.results))
         if self.done is not None and not callable(self.done):

@@ -51,7 +51,7 @@ else:
     from unfold.admin import ModelAdmin
 
 MAX_SELECTED = 1000
-# In the address of what changes of a list alone, for the list that renews itself.
+# The parameter that asks for the changing part of a list alone, for a list that renews itself.
 PART = "_part"
 
 
@@ -66,7 +66,7 @@ def live_url(request: HttpRequest, changelist: Any) -> str:
 
 
 def _without_indents(page: HttpResponse) -> None:
-    # Those of the templates of the theme are a fifth of a list.
+    # Indents in the templates of the theme are a fifth of a list.
     page.content = re.sub(rb"\n\s+", b"\n", page.content)
 
 
@@ -177,7 +177,7 @@ class PlatformModelAdmin(ModelAdmin):
     when_empty: ClassVar[str | Promise] = ""
     when_no_history: ClassVar[str | Promise] = ""
     timeline_title: ClassVar[str | Promise] = _("History")
-    # What `head` is drawn by.
+    # The template that draws `head`.
     head_template: ClassVar[str] = "admin/includes/top_panels.html"
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[PlatformChangeList]:
@@ -213,7 +213,7 @@ class PlatformModelAdmin(ModelAdmin):
             context["views"] = views_page.head(self, request, views)
             context["live_url"] = live_url(request, context["cl"])
             if is_part:
-                # What is to be said has been said by the page that they renew.
+                # The page that this part renews has shown all messages.
                 said: Any = get_messages(request)
                 said._queued_messages.clear()
                 page.template_name = "admin/includes/list_part.html"
@@ -267,7 +267,7 @@ class PlatformModelAdmin(ModelAdmin):
     def get_action_choices(
         self, request: HttpRequest, default_choices: Any = None, action_location: Any = None
     ) -> Any:
-        # Without the location, which the theme does not know yet.
+        # Leave out the location, which the theme does not know yet.
         return super().get_action_choices(request)
 
     def response_action(

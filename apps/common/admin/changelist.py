@@ -230,7 +230,7 @@ class PlatformChangeList(ChangeList):
 
     def get_query_string(self, new_params: Any = None, remove: Any = None) -> str:
         found = super().get_query_string(new_params, remove)
-        # Without any parameter, people would come to the view that they begin with.
+        # An address without parameters would lead people to their default view.
         return found if found != "?" else f"?{VIEW}={NO_VIEW}"
 
     @property

@@ -253,7 +253,7 @@ def duration_of(milliseconds: int) -> str:
     if tenths < 10:
         return sign + in_units(tenths)
     seconds = Decimal((length + 500) // 1000)
-    # Of two units at most: what is left below the second one is left out.
+    # Two units at most; the rest below the second one is left out.
     for unit, smaller in ((86_400, 3_600), (3_600, 60)):
         if seconds >= unit:
             return sign + in_units(seconds - seconds % smaller)

@@ -22,7 +22,7 @@ _UNITS = {
 }
 _SECONDS = {name: seconds for seconds, names in _UNITS.items() for name in names}
 _PART = re.compile(r"\s*(\d{1,10}(?:\.\d{1,6})?)\s*([^\W\d_]*)\s*")
-# What the labels of columns of seconds end with.
+# The end of the labels of columns of seconds.
 _UNIT_OF_LABEL = re.compile(r"\s*[(（](?:s|秒)[)）]$")
 
 
@@ -81,7 +81,7 @@ class DurationField(forms.CharField):
         return int(seconds) if self.is_whole else float(seconds)
 
     def run_validators(self, value: Any) -> None:
-        """None: those of texts do not fit a number, and the service knows the range."""
+        """Do nothing: validators of texts do not fit a number, and the service knows the range."""
 
     def validate(self, value: Any) -> None:
         if self.required and value is None:

@@ -199,7 +199,7 @@ class InstantFilter(DayFilter):
 
     @property
     def remark(self) -> str:
-        # What is typed here has an offset of its own.
+        # Values typed here have an offset of their own.
         return ""
 
     def has_output(self) -> bool:

@@ -41,7 +41,8 @@ class Examined:
 
 
 class KeysetChangeList(PlatformChangeList):
-    """For a KeysetAdmin. `older` is the row that the next page begins below, None on the last."""
+    """The list of a KeysetAdmin. `older` is the row that the next page begins below, None on the
+    last."""
 
     older: int | None = None
     examined: Examined | None = None
@@ -113,7 +114,7 @@ class KeysetChangeList(PlatformChangeList):
         if self._before(request) is None and not self.is_narrowed:
             first = self.model_admin.first_rows(request, self.queryset)
         keys, limit = {row.pk for row in first}, self.list_per_page
-        # Those above the newest are also where their time has them, unless that is this page.
+        # Rows shown above the newest ones come again at the place of their time, on a later page.
         rows = [row for row in self.queryset[: limit + 1] if row.pk not in keys]
         if len(keys) + len(rows) > limit:
             del rows[limit - len(keys) :]
@@ -162,7 +163,7 @@ class KeysetAdmin(PlatformModelAdmin):
     max_examined: ClassVar[int] = 20_000
     # Maximum number of rows that are looked up by an index and sorted.
     max_indexed: ClassVar[int] = 1_000
-    # What an export of the list has: the name of each column, and the attribute of the row.
+    # The columns of an export of the list: the name of each, and the attribute of the row.
     export_columns: ClassVar[Sequence[tuple[str, str]]]
 
     def get_custom_urls(self) -> CustomUrls:

@@ -91,7 +91,7 @@ def _columns(changelist: Any) -> list[_Column]:
             continue
         field = shown if isinstance(shown, str) else shown.__name__
         method = getattr(changelist.model_admin, shown, None) if shown is field else shown
-        # As in Django, the first that leads to the row is the heading of the row.
+        # As in Django, the first cell that links to the row is its heading.
         is_link = shown in links
         tag = "th" if is_link and not any(each.is_link for each in found) else "td"
         begin = format_html('<{} class="field-{}">', tag, field)

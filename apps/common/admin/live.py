@@ -27,7 +27,7 @@ class LiveAdmin(PlatformModelAdmin):
     """The top panels renew themselves; when the row is final, all of its page once more."""
 
     def live_seconds(self, row: Any) -> float | None:
-        """How often, in seconds; None once nothing changes any more."""
+        """The seconds between two renewals; None once nothing changes any more."""
         raise NotImplementedError(f"{type(self).__name__} must define live_seconds()")
 
     def get_custom_urls(self) -> CustomUrls:

@@ -39,7 +39,7 @@ _COMBINING = {"allOf", "anyOf", "oneOf", "not", "if", "$dynamicRef"}
 
 @dataclass(frozen=True, kw_only=True)
 class SchemaField:
-    """One field of the form: the path of its value in the params, and its default."""
+    """A field of the form: the path of its value in the params, and its default."""
 
     path: Path
     field: forms.Field
@@ -182,7 +182,7 @@ class Text(forms.CharField):
 
     def clean(self, value: Any) -> Any:
         if isinstance(self.stored, str) and not self.has_changed(self.stored, value):
-            # With its masks it may be too long.
+            # The text with its masks may be too long.
             return self.stored or None
         return unmasked(super().clean(value), self.stored) or None
 

@@ -36,8 +36,8 @@ RAW = "raw"
 USES_RAW = "uses_raw"
 PARAMS, PARAMS_AS_JSON = _("Params"), _("Params as JSON")
 
-# Of the field that selects the schema: another selection has other params, so that part of the
-# page is rendered again with the input.
+# The attributes of the field that selects the schema: another selection has other params, so that
+# part of the page is rendered again with the input.
 REDRAW = {
     "hx-post": "",
     "hx-include": "closest form",
@@ -118,7 +118,7 @@ class SchemaForm(forms.Form):
         if isinstance(field, Text) and isinstance(value, str) and "\n" in value:
             field.widget = UnfoldAdminTextareaWidget({"rows": 3})
         self.fields[part.name] = field
-        # What the field cannot show is in the raw JSON, with its secrets masked.
+        # Values that the field cannot show are in the raw JSON, with their secrets masked.
         shown = value if fits(field, value) else None
         self.initial[part.name] = part.default if is_new else shown
 

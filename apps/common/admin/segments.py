@@ -6,12 +6,12 @@ from django import forms
 
 
 class SegmentRadios(forms.RadioSelect):
-    """One of a few."""
+    """A choice of one among a few values."""
 
     template_name = "admin/widgets/segments.html"
 
 
 class SegmentBoxes(forms.CheckboxSelectMultiple):
-    """Several of a few, like the days of a week."""
+    """A choice of several among a few values, like the days of a week."""
 
     template_name = "admin/widgets/segments.html"

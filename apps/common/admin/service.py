@@ -32,7 +32,7 @@ from apps.common.masking import redact
 from apps.common.sent_forms import SentBefore
 
 MAX_SHOWN = 500
-# Of the form, not of the row.
+# Fields of the form, which the row does not have.
 OWN_FIELDS = frozenset({"version", "once"})
 # A form that has this parameter is rendered again with its input, and not saved.
 DRAFT = "_draft"
@@ -92,7 +92,8 @@ class ServiceForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def _clean_fields(self) -> None:
         super()._clean_fields()  # type: ignore[misc]
-        # In an hour that clocks show twice the text means the first pass; what is stored may not.
+        # In an hour that clocks show twice the text means the first pass; the stored instant may be
+        # in the second.
         for name, field in self.fields.items():
             stored = self.initial.get(name) if isinstance(field, SplitInstantField) else None
             is_untouched = name in self.cleaned_data and name not in self.changed_data

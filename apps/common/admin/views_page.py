@@ -21,7 +21,7 @@ from apps.common.errors import PlatformError
 from apps.common.models import SavedView
 from apps.common.readers import read_number
 
-# What an address has beside filters, search, order and columns.
+# The parameters of an address other than filters, search, order and columns.
 _NOT_KEPT = {ALL_VAR, BEFORE, ERROR_FLAG, IS_POPUP_VAR, PAGE_VAR, TO_FIELD_VAR, VIEW}
 _PLAIN = f"{VIEW}={NO_VIEW}"
 # The other links fold.

@@ -86,6 +86,6 @@ def _routes(resolver: URLResolver, prefix: str) -> Iterator[str]:
 def name_of(route: str) -> str:
     """An address of the API, such as `/api/v1/jobs/{number}/`; of others the first part."""
     if route.startswith(_API):
-        # As the OpenAPI document writes it.
+        # The address as the OpenAPI document writes it.
         return "/" + _PARAMETER.sub(r"{\1}", route).replace("{pk}", "{id}")
     return "/" + "".join(route.partition("/")[:2])

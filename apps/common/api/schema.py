@@ -87,7 +87,7 @@ class ProblemSchema(AutoSchema):
         named: str | None = getattr(self.view, "operations", {}).get(self.method.lower())
         if named is not None:
             return named
-        # Of an address under /api/v1/; what a parameter follows is one.
+        # The parts of an address under /api/v1/; a name before a parameter is in the singular.
         parts = re.findall(r"([\w-]+)/({\w+}/)?", self.path.partition("/v1/")[2] or self.path)
         *rest, last = [
             _one(name) if parameter else name.replace("-", "_") for name, parameter in parts

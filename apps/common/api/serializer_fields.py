@@ -22,7 +22,7 @@ from apps.common.readers import read_integer, read_key, read_number
 _INSTANT = re.compile(
     r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)", re.ASCII
 )
-# With so many errors no more are looked for: a body may be wrong in each of its parts.
+# No more errors than these are looked for: a body may be wrong in each of its parts.
 MAX_NAMED = 100
 MISSING = "This field is missing; it has no default."
 SAY_WHY = "Say why; the journal keeps it."
@@ -79,7 +79,7 @@ class Text(StrictField, serializers.CharField):
 
 
 class Reason(Text):
-    """Why somebody does it."""
+    """The reason that somebody gives for an act."""
 
     default_error_messages = {"required": SAY_WHY, "blank": SAY_WHY}
 
@@ -106,7 +106,7 @@ class Integer(StrictField, serializers.IntegerField):
         super().__init__(min_value=min_value, max_value=max_value, **kwargs)
 
     def from_text(self, text: str) -> Any:
-        # Of an address, where a plus sign is a blank.
+        # In an address a plus sign is a blank.
         number = None if text.startswith("+") else read_integer(text)
         return text if number is None else number
 

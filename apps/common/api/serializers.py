@@ -46,7 +46,7 @@ class StrictSerializer(serializers.Serializer[Any]):
 
     @classmethod
     def check_query(cls, query: QueryDict) -> dict[str, Any]:
-        """The same for query parameters; each may be given once, unless it is `Texts`."""
+        """`check` for query parameters; each may be given once, unless it is `Texts`."""
         fields = cls._instance(False).fields
         data: dict[str, Any] = {}
         twice: dict[str, Any] = {}
@@ -80,7 +80,7 @@ class StrictSerializer(serializers.Serializer[Any]):
         return fields
 
     def run_validation(self, data: Any = serializers.empty) -> Any:
-        # Without DRF's further steps: no serializer here has validators of its own.
+        # DRF's further steps are left out: no serializer here has validators of its own.
         is_empty, data = self.validate_empty_values(data)
         return data if is_empty else self.to_internal_value(data)
 

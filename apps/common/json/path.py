@@ -12,7 +12,7 @@ from apps.common.messages import Message as _
 MAX_CONDITIONS = 3
 MAX_PARTS = 8
 MAX_VALUE = 200
-# Of one condition, as it is written.
+# The most letters of one condition as it is written.
 MAX_CONDITION = 800
 _PLAIN = r"[\w-]{1,64}"
 # SQLite knows no escape within the quotes.

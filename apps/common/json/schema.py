@@ -46,7 +46,7 @@ FORMATS = frozenset(
     "relative-json-pointer".split()
 )
 
-# By the name of the error; `wanted` is the value of the keyword.
+# The messages by the name of the error; `wanted` is the value of the keyword.
 _MESSAGES = {
     "$ref": _("A reference leads to nothing that can be used"),
     "additionalProperties": _("Unknown: {wanted}"),
@@ -78,9 +78,9 @@ _MESSAGES = {
     "unevaluatedProperties": _("No part of the schema allows: {wanted}"),
     "uniqueItems": _("{value} has items that are equal"),
 }
-# Those whose value is a list of alternatives or names.
+# Keywords whose value is a list of alternatives or names.
 _LISTED = frozenset({"additionalProperties", "enum", "type", "unevaluatedProperties"})
-# Those whose value is names in what is checked.
+# Keywords whose value is names in the checked value.
 _NAMES = frozenset({"additionalProperties", "unevaluatedProperties"})
 _UNPLACED = _("It does not fit its schema; send a smaller part of it to learn where.")
 
@@ -181,7 +181,7 @@ def _bad_pattern(pattern: str, template: str) -> Invalid:
 
 
 def _is_made(pattern: str, size: int | None) -> bool:
-    """Whether it is a pattern of at most that many bytes; None: also one with look-around."""
+    """Whether the text is a pattern of at most that many bytes; None: also one with look-around."""
     options = RegexOptions(size_limit=size) if size else FancyRegexOptions()
     try:
         Draft202012Validator({"pattern": pattern}, pattern_options=options)
@@ -256,7 +256,7 @@ class Checker:
         validator = self._made
         if isinstance(validator, Message):
             return [FieldError(field, "invalid", validator)]
-        # Of subclasses of text and numbers it refuses some, and lets others pass unchecked.
+        # The library refuses some subclasses of text and numbers, and lets others pass unchecked.
         params = _plain(params)
         if validator.is_valid(params):
             return []
@@ -322,10 +322,10 @@ def _message(
     if name == "propertyNames":
         return _message(wanted, root, shown)
     if name == "contains":
-        # The library says which only by the place.
+        # The library says which keyword it is only by the place.
         name = str(keyword)
     elif name == "falseSchema" and keyword == "additionalProperties":
-        # Without `properties` beside it the error has one of the values and the place of all.
+        # Without `properties` beside it the error has one of the values, with the place of all.
         parent = _at(root, error)
         if parent != value:
             name, wanted = str(keyword), list(parent)

@@ -113,7 +113,7 @@ class _Holds(Func):
         values.append(path)
         for depth, part in enumerate(self._condition.path):
             if part == 0:
-                # What is no list would be taken for a list of one.
+                # MariaDB and MySQL would take any other value for a list of one.
                 parts.append(f"JSON_TYPE(JSON_EXTRACT({column}, %s)) = 'ARRAY'")
                 values.append(self._condition.in_sql(depth, escaped=escaped))
         return f"({' AND '.join(parts)})", tuple(values)

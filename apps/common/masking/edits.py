@@ -66,7 +66,7 @@ def _merged(edited: Any, stored: Any, shown: Any, path: str, left: list[FieldErr
 def _object(
     edited: dict[str, Any], stored: Any, shown: Any, path: str, left: list[FieldError]
 ) -> dict[str, Any]:
-    # What is masked as a whole has no parts for those who edit it.
+    # A value that is masked as a whole has no parts for those who edit it.
     keys = shown_keys(stored, names.patterns()) if isinstance(shown, dict) else {}
     merged = {}
     for key, value in edited.items():

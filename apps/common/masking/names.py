@@ -21,8 +21,8 @@ Schemas = Callable[[], Iterable[Any]]
 
 # How long a process goes by what it has read, as with the settings of types.
 SECONDS = 1.0
-# What schemas may declare. All texts are searched for all of it, by regular expressions: MariaDB
-# takes none that is much longer, and Python needs a second to make it ready.
+# The letters of all names that schemas may declare. All texts are searched for all names by regular
+# expressions: MariaDB takes none that is much longer, and Python needs a second to make it ready.
 MAX_LETTERS = 1000
 MAX_NAME = 64
 # Keywords of a schema whose values are no schemas.
@@ -32,7 +32,7 @@ _DEFINITIONS = {"$defs", "definitions"}
 _sources: list[Schemas] = []
 # Reading takes a tenth of the time at most, whatever there is to be read.
 _declared: Kept[frozenset[str]] = Kept(SECONDS, times_as_long=10)
-# What was read last, however old.
+# The names that were read last, however old.
 _latest: frozenset[str] = frozenset()
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 MASK = "••••••"
 
 _BLANK = r"\x09-\x0D\x20"
-# What a name is made of: all but blanks, quotes and what divides names from values.
+# The characters of a name: all but blanks, quotes and the signs between names and values.
 _DIVIDERS = "\u3000，。；：？！＝（）“”‘’「」"
 _IN_NAME = rf"[^\x00-\x20!\"#\$\&'\(\)\*\+,/:;<=>\?@\\\^`\{{\|\}}~\x7F{_DIVIDERS}]"
 _REST = rf"{_IN_NAME}{{0,80}}"
@@ -108,7 +108,7 @@ def _either(letter: str) -> str:
 
 
 def _escape(letter: str) -> str:
-    """As JSON in ASCII has it, without the backslash: `u5bc6`."""
+    """The letter as JSON in ASCII has it, without the backslash: `u5bc6`."""
     return letter if letter.isascii() else f"u{ord(letter):04x}"
 
 
@@ -131,7 +131,8 @@ def _any(names: list[str], *, is_ascii: bool | None = None) -> str:
 
 
 def _any_escaped(names: list[str]) -> str:
-    """One of those with other letters, as JSON in ASCII has them, also within a JSON text."""
+    """An expression for one of the names without ASCII letters, as JSON in ASCII has them, also
+    within a JSON text."""
     some = (
         r"\\{1,7}".join(f"(?i:{_escape(letter)})" for letter in _letters(name))
         for name in names
@@ -155,7 +156,7 @@ def _sources(name: str) -> Iterable[str]:
     yield rf"({named}[bBuUrR]{{0,2}}([\"'`]))(?:\\[\s\S]|(?!\2)[^\\])+"
     yield rf"({named}(\\{{1,7}}[\"'`]))(?:(?!(?<!\\)\2)[\s\S])+"
 
-    # What opens a bracket hides all that follows: no regular expression finds where it closes.
+    # A value that opens a bracket hides all that follows: no regular expression finds its end.
     begin = rf"(?!{_OPENING})(?:[\[{{(][\s\S]*|{_WAY}"
     yield rf"({name}{_REST}{_CLOSING}{sign}){begin}[^{blank},\}}\]\"'<>]+)"
     # `name: name: value` has one value, and so have cookies.

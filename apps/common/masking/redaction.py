@@ -25,7 +25,7 @@ def quote(value: Any) -> str:
 
 
 def redact_line(value: Any) -> Any:
-    """The same without asking the database for names, whose errors are logged, too."""
+    """`redact` for log lines: without asking the database, whose errors are logged, too."""
     return _redacted(value, names.known_patterns())
 
 

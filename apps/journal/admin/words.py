@@ -46,7 +46,7 @@ TOLD: dict[str, Callable[[Any], str]] = {}
 PEOPLE: set[str] = set()
 # Messages that are stored as text: a pattern of the text → the template, as the catalogue has it.
 MESSAGES: dict[re.Pattern[str], str] = {}
-# By source, the URL name of the admin page of an entry's subject ("dispatch_dispatch"), or "".
+# The URL name of the admin page of an entry's subject ("dispatch_dispatch") or "", by source.
 PAGES: dict[str, Callable[[JournalEntry], str]] = {}
 
 

@@ -67,7 +67,7 @@ class Seen:
             self._ids[minute_of(line.id)].append(line.id)
 
     def all_of(self, minute: int, count: int) -> frozenset[int]:
-        """All that were delivered of the minute, if this process delivered all `count` of them."""
+        """The delivered ids of the minute, if this process delivered all `count` of them."""
         known = self._ids.get(minute, array("q"))
         return frozenset(known) if len(known) == count else frozenset()
 
@@ -110,7 +110,7 @@ def _follow_late(
     if at.checked >= closed:
         return
     late = conf.JOURNAL_LATE // timedelta(seconds=1)
-    # Of a pause between the two checks, only the minutes just before it can be incomplete.
+    # If there was a pause between the two checks, only minutes just before it can be incomplete.
     windows = {
         minute
         for end in (at.checked, closed)

@@ -26,7 +26,7 @@ _TIMES = {
     if isinstance(field, DateTimeField)
 }
 _AT = {name: position for position, name in enumerate(_NAMES)}
-# What may hold a secret.
+# The columns that may hold a secret.
 _TEXTS = [_AT[name] for name in ("error", "reason")]
 
 
@@ -64,6 +64,6 @@ def _line(row: Sequence[Any]) -> Line:
     values[_AT["data"]] = None if data is None else redact(json.loads(data))
     number, subject = values[_AT["id"]], values[_AT["subject_id"]]
     entry = dict(zip(_NAMES, values, strict=True))
-    # As everywhere outside: many programs know no integers of 63 bits.
+    # Ids are text as everywhere outside: many programs know no integers of 63 bits.
     entry["id"], entry["subject_id"] = str(number), str(subject)
     return Line(number, subject, json.dumps(entry, separators=(",", ":")))

@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 # Longer than this nobody waits for a sink that takes nothing.
 SINK_KEEPS = timedelta(days=30)
 
-# What has to read entries before they go: the id up to which each has, None for nothing to read.
+# The readers of entries before they go: the id up to which each has read, None for nothing to read.
 readers: list[Callable[[], int | None]] = []
 
 
@@ -68,7 +68,7 @@ def _drop(found: list[Partition], now: datetime) -> int:
 
 
 def _delete_old(now: datetime, until: datetime) -> int:
-    """On SQLite; gives no room back to the disk, but new entries use it."""
+    """Delete old entries on SQLite; the disk gets no room back, but new entries use it."""
     before = kept_from(now)
     if before is None:
         return 0

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 from apps.journal.conf import SinkAddress
 from apps.journal.sinks.base import TIMEOUT_SECONDS, Line, Refused, Unavailable
 
-# What the sink says of the lines; everything else it says of itself, or of how it is called.
+# Statuses about the lines; all others are about the sink, or about how it is called.
 _OF_THE_LINES = {
     HTTPStatus.BAD_REQUEST,
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE,

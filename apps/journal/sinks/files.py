@@ -28,7 +28,7 @@ class FileSink:
             raise Unavailable(f"{error.strerror or error}: {error.filename}") from error
 
     def close(self) -> None:
-        """Nothing is left open between two deliveries."""
+        """Do nothing: no file is left open between two deliveries."""
 
 
 def _name_of(line: Line) -> str:
