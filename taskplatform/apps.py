@@ -23,7 +23,7 @@ class TaskPlatformConfig(AppConfig):
         from taskplatform.demo import handlers  # noqa: F401
         from taskplatform.roles import make_roles
 
-        # As the menu has it. A class of its own would hide Django's users from the type checker.
+        # The name in the menu. A class of its own would hide Django's users from the type checker.
         apps.get_app_config("auth").verbose_name = _("People")
         standing.use(beat.periods)
         forgetting.connect()

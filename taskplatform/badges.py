@@ -52,7 +52,7 @@ class Counts(NamedTuple):
     silent: int
 
 
-# By the job types and the executors that people are limited to.
+# The counts by the job types and the executors that people are limited to.
 counted: Kept[Counts] = Kept(5.0)
 
 

@@ -37,7 +37,7 @@ LOCK_MEGABYTES = {RUN_LOCK: 250, MYSQL_LOCK: 50, DEV_LOCK: 450}
 VAR_MEGABYTES = 50
 BUILD_PACKAGES = ["pkg-config", "default-libmysqlclient-dev", "gcc", "python3-dev"]
 TEST_PACKAGES = ["mariadb-server", "redis-server", "nginx", "chromium", "fonts-noto-cjk", "curl"]
-# What the files of taskplatform/deploy are checked by.
+# The packages that check the files of taskplatform/deploy.
 TEST_PACKAGES += ["openssl", "systemd"]
 CLUSTER_PACKAGES = ["mariadb-server", "galera-4", "rsync", "haproxy", "redis-server"]
 GALERA = "/usr/lib/galera/libgalera_smm.so"
@@ -103,7 +103,7 @@ def require_venv_module() -> "None":
 
 
 def has_venv_module() -> "bool":
-    # In a process of its own, because Python remembers failed imports.
+    # Asked in a process of its own, because Python remembers failed imports.
     return succeeds([sys.executable, "-c", "import ensurepip, venv; ensurepip.version()"])
 
 

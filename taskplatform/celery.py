@@ -31,7 +31,7 @@ def _keep_logs_of_jobs(logger: logging.Logger, loglevel: int, **_kwargs: object)
 
 @signals.task_prerun.connect
 def _check_connections(**_kwargs: object) -> None:
-    """As Django does before a request: those of a thread are kept unless they are broken."""
+    """Close broken connections of the thread, as Django does before a request; keep the others."""
     from django.db import close_old_connections
 
     close_old_connections()

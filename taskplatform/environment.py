@@ -24,12 +24,12 @@ from apps.common.readers import read_key
 from apps.common.zones import parse_zone
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-# Of SQLite, in VAR_DIR.
+# The file of SQLite in VAR_DIR.
 DATABASE_FILE = "taskplatform.sqlite3"
 Env.read_env(BASE_DIR / ".env")
 
 MIN_SECRET = 50
-# As Django compares them: a name, a name with all subdomains, an address, or everything.
+# Hosts as Django compares them: a name, a name with all subdomains, an address, or everything.
 _HOST = re.compile(r"\*|\.?[a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\]", re.ASCII | re.IGNORECASE)
 _ESCAPES = "write / ? # % and @ of a password as %2F %3F %23 %25 and %40"
 # The usual port of each way to a mail server.

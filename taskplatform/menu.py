@@ -233,7 +233,7 @@ class Menu:
         self._path = request.path
         self._query = request.GET
         apps = admin.site.get_app_list(request)
-        # Who may only add rows has no list of them.
+        # People who may only add rows have no list of them.
         self._models: Mapping[str, Any] = {
             each["model"]._meta.label_lower: each
             for app in apps

@@ -38,7 +38,7 @@ class RolesField(ModelMultipleChoiceField):  # type: ignore[type-arg]
 
 
 class NewAccountForm(UserCreationForm):  # type: ignore[misc]
-    """`new_password` is the one that it has generated, to be shown once."""
+    """The form of a new account; `new_password` is a generated password, to be shown once."""
 
     # Django's name and two of its values; with a third choice.
     usable_password = ChoiceField(
@@ -62,7 +62,7 @@ class NewAccountForm(UserCreationForm):  # type: ignore[misc]
     new_password = ""
 
     def finish(self, person: User) -> None:
-        """Save what is not of the account itself."""
+        """Save the values that are no columns of the account."""
         if zone := self.cleaned_data["time_zone"]:
             Preference.objects.create(user=person, time_zone=zone)
 
@@ -80,8 +80,8 @@ class NewAccountForm(UserCreationForm):  # type: ignore[misc]
 
 
 class NewMemberForm(NewAccountForm):
-    """As superusers get it; they alone hand out roles. The first name on a side limits the person
-    on that side."""
+    """The form of a new account for superusers, who alone hand out roles. The first name on a side
+    limits the person on that side."""
 
     is_staff = BooleanField(
         label=_("Signs in to these pages"),

@@ -19,7 +19,7 @@ from rest_framework.request import Request
 from apps.access.throttles import AddressThrottle
 
 _rendering = threading.Lock()
-# By the format, yaml or json: the ETag and the text.
+# The ETag and the text of the document, by the format: yaml or json.
 _rendered: dict[str, tuple[str, bytes]] = {}
 
 
@@ -41,7 +41,7 @@ class DocumentView(SpectacularAPIView):
 
 
 def document(renderer: BaseRenderer) -> tuple[str, bytes]:
-    """Its ETag and its text in the format of the renderer."""
+    """The ETag and the text of the document in the format of the renderer."""
     form = str(renderer.format)
     # One thread makes it, and the others of a fresh process wait for that one.
     with _rendering:

@@ -47,12 +47,12 @@ from taskplatform.search import (
     payloads_with,
 )
 
-# Of each kind; and rows whose actions are offered.
+# Lines of each kind, and rows whose actions are offered.
 CAP, ACTED = 4, 2
 ACTIONS, PEOPLE = ">", "@"
 _WORK = (Dispatch, Job, OnceTask, RotateTask, Schedule)
 _ADDED = (OnceTask, RotateTask, Schedule, Job, Executor)
-# What is done to all jobs of a type in a state.
+# Verbs on all jobs of a type in a state.
 _OF_TYPE = ((verbs.RETRY, "failed"), (verbs.CANCEL, "scheduled,ready"))
 
 
@@ -118,7 +118,7 @@ def _kinds(models: Iterable[type[Model]]) -> list[Any]:
     return [kind for kind in KINDS if kind.model in wanted]
 
 
-# What is over is found by the page of the search.
+# Rows that are over are found only by the page of the search.
 _SOUGHT = [
     kind
     for kind in KINDS

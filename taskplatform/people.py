@@ -227,7 +227,7 @@ def _sign_in_failed(
 
 
 def _locked_out(request: HttpRequest, username: str, **_signal: Any) -> None:
-    # What comes while the name is locked is no news.
+    # Further failures while the name is locked are not noted.
     if _failures(request) == settings.AXES_FAILURE_LIMIT:
         _note_sign_in("sign_in_locked", request, str(username or ""))
 

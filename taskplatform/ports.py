@@ -28,7 +28,7 @@ class AtPort(Application):
         environ["PATH_INFO"] = self._dialect.address + path
         environ[OWN_PORT] = True
         if settings.HTTPS:
-            # What never leaves this machine needs no TLS, and such clients know none.
+            # Requests that never leave this machine need no TLS, and such clients know none.
             environ["wsgi.url_scheme"] = "https"
         return environ
 

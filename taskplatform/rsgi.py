@@ -41,15 +41,15 @@ BODY_SECONDS = 60.0
 MEMORY_BYTES = 65_536
 FILES_BYTES = 512 * 1024 * 1024
 
-# What hashes a password takes a processor for a good part of a second, on purpose. It has a thread
-# of its own, so that the others go on with their work, and those who wait for it hold none.
+# Requests that hash a password take a processor for a good part of a second, on purpose. They have
+# a thread of their own, so that the other threads go on, and requests that wait for it hold none.
 _HASHES = re.compile(r"/admin/(login|password_change|auth/user/add|auth/user/[0-9]+/password)/")
 _SIGN_IN = "/admin/login/"
 MAX_HASHES = 20
-# Those of one address, so that it does not take all places.
+# The places of one address, so that it does not take all of them.
 MAX_HASHES_OF_ADDRESS = 10
 
-# What is left of the body would be taken for the next request.
+# The rest of the body would be taken for the next request.
 _CLOSE = ("connection", "close")
 
 
@@ -111,7 +111,7 @@ class Application:
                 async with asyncio.timeout(BODY_SECONDS):
                     body = await _receive(environ, protocol)
         except (ProtocolClosed, TimeoutError) as error:
-            # Without a thread: many may come to this end at once, and hardly anybody reads it.
+            # Answered without a thread: many requests may end so at once, and few callers read it.
             protocol.response_empty(408 if isinstance(error, TimeoutError) else 400, [_CLOSE])
             return
         except PlatformError as refusal:
@@ -135,7 +135,7 @@ class Application:
     async def _refusal(self, environ: Environ) -> PlatformError | None:
         """Why a request has no place among those that wait for a hash."""
         if environ["PATH_INFO"] == _SIGN_IN:
-            # Those whom a limit refuses anyway would fill the places for nothing.
+            # Requests that a limit refuses anyway would fill the places for nothing.
             loop = asyncio.get_running_loop()
             refusal = await loop.run_in_executor(self._threads, sign_ins.refusal, environ)
             if refusal:

@@ -77,7 +77,7 @@ class Term:
 
     @property
     def is_text(self) -> bool:
-        """Whether it is long enough to search texts for."""
+        """Whether the term is long enough to search texts for."""
         return len(self.text) >= (MIN_TEXT if self.text.isascii() else MIN_WIDE_TEXT)
 
 
@@ -358,8 +358,8 @@ KINDS: tuple[Kind, ...] = (
 
 
 def payloads_with(request: HttpRequest, term: Term) -> tuple[int, str] | None:
-    """How many of the newest jobs have the value at the path, `context.city:Rome`, and their list;
-    None for another text, no such job, and who may not see payloads."""
+    """The number of the newest jobs with the value at the path, `context.city:Rome`, and their
+    list; None for another text, for no such job, and for people who may not see payloads."""
     model_admin = _searched(request, Job)
     if model_admin is None or not model_admin.has_payload_permission(request):
         return None

@@ -63,7 +63,7 @@ SESSION_COOKIE_SECURE = HTTPS
 CSRF_COOKIE_SECURE = HTTPS
 SESSION_COOKIE_NAME = "__Host-sessionid" if HTTPS else "sessionid"
 SESSION_COOKIE_AGE = 8 * 3600
-# In the session, which holds long ones, and costs a request without a session nothing.
+# Messages are in the session, which holds long ones, and costs nothing without a session.
 MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
 
@@ -167,8 +167,8 @@ else:
         # Without it the session runs in the server's zone and UTC comparisons are hours off.
         "init_command": (
             "SET time_zone='+00:00', sql_mode='STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION'"
-            # What a machine has locked that went away in mid-transaction, the server would keep
-            # locked for hours. MySQL knows no such limit and takes this for a comment.
+            # Without this the rows of a machine that went away in mid-transaction would be locked
+            # for hours. MySQL knows no such limit and takes this for a comment.
             f" /*M! , idle_transaction_timeout={IDLE_TRANSACTION_SECONDS} */"
         ),
     }
@@ -232,7 +232,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = (
         "data_folder_in": str(_QUEUE_DIR),
         "data_folder_out": str(_QUEUE_DIR),
         "control_folder": str(VAR_DIR / "queue-control"),
-        # What waits for a message is a sweep, or a drain that starts: neither is in a hurry.
+        # Only sweeps and starting drains wait for messages: neither is in a hurry.
         "polling_interval": 0.25,
     }
 )
@@ -292,7 +292,7 @@ LANGUAGES = [("en", "English"), ("zh-hans", "简体中文")]
 LANGUAGE_CODE = PeopleConf.LANGUAGE_CODE.given()
 LOCALE_PATHS = [
     BASE_DIR / "taskplatform" / "locale",
-    # What installed packages leave in English.
+    # Texts that installed packages leave in English.
     BASE_DIR / "taskplatform" / "package_locale",
 ]
 FORMAT_MODULE_PATH = ["taskplatform.formats"]

@@ -31,10 +31,10 @@ logger = logging.getLogger(__name__)
 # More than any name and password need: hashing a megabyte would keep a process busy.
 MAX_BYTES = 16_384
 DEVICE_COOKIE = "__Host-device" if settings.SESSION_COOKIE_SECURE else "device"
-# As long as browsers keep a cookie.
+# The longest time that browsers keep a cookie.
 _DEVICE_SECONDS = 400 * 86_400
 _MOST_NAMES = 10
-# Of a name in the log.
+# The letters of a name in the log.
 _MAX_NAME = 150
 _SALT = "taskplatform.device"
 

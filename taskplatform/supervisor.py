@@ -53,7 +53,7 @@ _QUIET_POLL_SECONDS = 0.25
 _MAX_LINE = 65_536
 _MAX_MESSAGE = 300
 _REPEAT_SECONDS = 60.0
-# As `apps.common.logs` writes it for people.
+# An error as `apps.common.logs` writes it for people.
 _ERROR_AS_TEXT = re.compile(r"[0-9T:.-]{23}Z (?:ERROR|CRITICAL) \S+: (.*)")
 # Ids as Celery makes them, and counts.
 _NUMBERS = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d+")
@@ -154,7 +154,7 @@ class Child:
             self._show_once(problem)
 
     def _show_once(self, problem: str) -> None:
-        """At most once a minute; problems that differ only in counts or ids are the same."""
+        """Show a problem once a minute at most; those that differ only in counts or ids are one."""
         now = time.monotonic()
         kind = _NUMBERS.sub("0", problem)
         if now - self._shown_at.get(kind, -_REPEAT_SECONDS) >= _REPEAT_SECONDS:
@@ -341,7 +341,7 @@ def on_stop(call: Callable[[], None]) -> None:
         # then kill -INT would do nothing.
         if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, handle)
-    # Those that came while nobody could take them.
+    # Take the signals that came before there was a handler.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
 
 

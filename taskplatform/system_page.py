@@ -97,7 +97,7 @@ def _sinks() -> State:
     return State(_("%d on") % count, "success")
 
 
-# What a page is about, and its state, by its address or the list of its model.
+# The subject of each page and its state, by its address or the list of its model.
 PAGES: Mapping[str, tuple[str | Promise, Callable[[], State | None] | None]] = {
     "governance": (_("What goes wrong slowly"), _findings),
     "capacity": (_("Room left in the tables, and how fast they grow"), _room),
@@ -127,7 +127,7 @@ states: Kept[State | None] = Kept(60.0)
 
 
 def system(request: HttpRequest) -> HttpResponse:
-    """The boxes of what this person may see."""
+    """The boxes of the pages that this person may see."""
     menu = menu_of(request)
     if not menu.system:
         raise PermissionDenied

@@ -49,7 +49,7 @@ _REMOVING = (
     *(operations.RenameModel, operations.AlterModelTable),
 )
 _OWN_CODE = (operations.RunPython, operations.RunSQL)
-# What changes nothing in the database, or at once.
+# Operations that change nothing in the database, or at once.
 _QUICK = (operations.AlterModelOptions, operations.AlterModelManagers, operations.RemoveIndex)
 
 
@@ -168,7 +168,7 @@ def _is_filled(field: Field[Any, Any]) -> bool:
 
 
 def _is_quick(operation: Operation, table: str, state: ProjectState) -> bool:
-    """Whether nobody waits for it, however many rows there are."""
+    """Whether nobody waits for the operation, however many rows there are."""
     if isinstance(operation, operations.AlterField):
         return _in_database(_before(operation, table, state)) == _in_database(operation.field)
     return isinstance(operation, _QUICK)

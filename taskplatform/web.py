@@ -83,7 +83,7 @@ def command(
         *(sys.executable, "-m", "granian", "--interface", "rsgi", "--http", "1", "--no-ws"),
         *("--host", host, "--port", str(port), "--backpressure", str(connections)),
         *("--http1-header-read-timeout", str(HEADER_SECONDS * 1000)),
-        # What the headers of a request and a part of its body may take in memory.
+        # The memory for the headers of a request and a part of its body.
         *("--http1-buffer-size", "65536"),
         *("--log-level", "error", "--working-dir", str(settings.BASE_DIR)),
         *(*options, application),

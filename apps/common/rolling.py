@@ -88,7 +88,7 @@ class RollingArchive:
         self._retention, self._record = retention, record
 
     def lag(self) -> timedelta:
-        """How much later its rows are forgotten one by one, because partitions go first."""
+        """The time after which its rows are forgotten one by one, because partitions go first."""
         return LAG if partitions.partitions_of(self._model) else timedelta()
 
     def roll(self, *, moves_rows: bool = False) -> Rolled:
@@ -141,7 +141,8 @@ class RollingArchive:
     def _looked_through(
         self, partition: Partition, before: datetime, now: datetime
     ) -> datetime | None:
-        """None when all its rows are over, which is then recorded; else the end of the last one."""
+        """Look through the partition: None when all its rows are over, which is then recorded; else
+        the end of its last row."""
         [(rows, latest)] = fetch(
             f"SELECT COUNT(*), MAX(finished_at) FROM {table(self._model)} "
             f"PARTITION ({partition.name})"

@@ -23,7 +23,7 @@ RowT = TypeVar("RowT")
 
 
 def letters_of(values: Iterable[Any]) -> int:
-    """How many letters their texts have."""
+    """The number of letters of the texts among the values."""
     return sum([len(value) for value in values if type(value) is str])
 
 
@@ -206,8 +206,8 @@ def _update(
     parameters: Sequence[Any],
     raised: Sequence[str],
 ) -> int:
-    """The same in one statement, with the values of each column in the order of the ids, or the one
-    value of all."""
+    """Change the rows in one statement, with the values of each column in the order of the ids, or
+    the one value of all."""
     fields = _columns(model)
     key = _quoted(fields[model._meta.pk.attname])
     sets, values = [], list[Any]()

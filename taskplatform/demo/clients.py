@@ -109,7 +109,7 @@ class ForgetfulClient(Client):
 
 
 def _agree(first: Ending, second: Ending) -> bool:
-    """The same answer, and the same next task where the first named one."""
+    """Whether both answers are the same, with the same next task if the first named one."""
     number = getattr(first.next, "number", None)
     same_next = number is None or number == getattr(second.next, "number", None)
     return same_next and replace(first, next=None) == replace(second, next=None)

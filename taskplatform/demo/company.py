@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-# Who plans the demo's tasks; they are known by it.
+# The actor who plans the demo's tasks, by which they are known.
 ACTOR = "demo"
 ANN = "uid_ann"
 
@@ -30,7 +30,7 @@ ORDER_TYPES: dict[str, dict[str, Any]] = _DATA["order_types"]
 ORDERS: dict[str, dict[str, Any]] = _DATA["orders"]
 # A recurring job.
 SCHEDULE: dict[str, Any] = _DATA["schedule"]
-# Without a handler: workers over HTTP run them. The last one is a pool.
+# Types without a handler: workers over HTTP run their jobs. The last one is a pool.
 OUTSIDE_TYPES: dict[str, dict[str, Any]] = _DATA["outside_types"]
 # All the other jobs are of the first type. The failing ones read a number from a text.
 JOBS: dict[str, dict[str, Any]] = _DATA["jobs"]

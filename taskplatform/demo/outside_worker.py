@@ -24,7 +24,7 @@ worker = Worker(url, os.environ["KEY"], name=name, threads=4, version="demo")
 
 @worker.handler("demo-thumbnails")
 def thumbnail(job: HeldJob) -> Mapping[str, Any]:
-    """Quick; one in ten first attempts fails, as devices do."""
+    """A quick job; one in ten first attempts fails, as devices do."""
     if job.attempt == 1 and random.random() < 0.1:  # noqa: S311
         raise Retry(0)
     return {"pixels": job.context["width"] ** 2}
@@ -32,13 +32,13 @@ def thumbnail(job: HeldJob) -> Mapping[str, Any]:
 
 @worker.batch("demo-letters", size=50)
 def letters(jobs: Sequence[HeldJob]) -> Iterable[Any]:
-    """Many at once."""
+    """Many jobs at once."""
     return [{"words": len(job.context["text"].split())} for job in jobs]
 
 
 @worker.handler("demo-films")
 def film(job: HeldJob) -> Any:
-    """Two stages; the second goes on from its checkpoint after a crash."""
+    """A job of two stages; the second goes on from its checkpoint after a crash."""
     if job.stage == "cut":
         return NextStage("mix", context={**job.context, "cut": True})
     for scene in range(job.saved or 0, job.context["scenes"]):

@@ -132,7 +132,7 @@ def work_at_hand(*, seconds: float = 0) -> list[Occurrence]:
 
 
 def _quota_of(task: OnceTask | RotateTask) -> int:
-    """How often it is to be handed out; for "every member once" the number of members."""
+    """The number of hand-outs of the task; for "every member once" the number of members."""
     if task.dispatch_times is not None or not task.executor.is_group:
         return task.dispatch_times or 1
     return Membership.objects.filter(group=task.executor, user__enabled=True).count()

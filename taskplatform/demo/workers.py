@@ -34,7 +34,7 @@ from taskplatform.demo.terminal import bar
 
 THUMBNAILS, LETTERS, FILMS, POOL = OUTSIDE_TYPES
 HEADINGS = ("Type", ">Open", ">Done", ">Failed", ">Retried", ">Rescued")
-# Of so many jobs, one is a letter, a film, and an item of the pool.
+# One job in so many is a letter, a film, and an item of the pool.
 LETTERS_IN, FILMS_IN, ITEMS_IN = 5, 100, 10
 STOP_SECONDS = 40
 # Entries of the journal that the end of a job leaves, with those that come before.

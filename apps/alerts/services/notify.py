@@ -174,6 +174,6 @@ def send_test(channel: Channel, *, actor: str) -> Delivery:
 
 
 def policy() -> TypeSnapshot:
-    """How often deliveries are tried, and how long they wait in between."""
+    """The job type of deliveries: it says how often they are tried, and how long they wait."""
     made = type_snapshots([TYPE]).get(TYPE)
     return made or JobType(name=TYPE, **TYPE_SETTINGS).snapshot

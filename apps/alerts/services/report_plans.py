@@ -114,14 +114,14 @@ def delete_plan(*, plan: ReportPlan, actor: str) -> None:
 
 
 def next_times(fields: Mapping[str, Any], limit: int) -> list[datetime]:
-    """When a plan with these valid fields would be due next."""
+    """The next times at which a plan with these valid fields would be due."""
     now = clock.now()
     return ReportPlan(start_at=_start_at(now), **fields).times_after(now, limit)
 
 
 # --- the steps ------------------------------------------------------------------------------------
 def _start_at(now: datetime) -> datetime:
-    """The present second: a rule counted from the next one would be due at once."""
+    """The begin of the present second, as a rule counted from the next one would be due at once."""
     return now.replace(microsecond=0)
 
 

@@ -79,14 +79,14 @@ def send_now(*, plan: ReportPlan, actor: str, reason: str = "") -> ReportRun:
 
 
 def why_not(plan: ReportPlan) -> Message | None:
-    """Why the plan cannot be sent now."""
+    """Why the plan cannot be sent now; None if it can."""
     if (refused := why_not_by(plan.owner)) is not None:
         return refused
     return None if _channels(plan) else NO_CHANNEL
 
 
 def why_not_by(owner: Any) -> Message | None:
-    """Why reports of this owner are not sent."""
+    """Why reports of this owner are not sent; None if they are."""
     if owner is None:
         return DELETED
     if not owner.is_active or not owner.is_staff:

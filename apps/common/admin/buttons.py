@@ -53,7 +53,7 @@ def _button(url: str, spec: ReasonAction, pk: Any) -> Button:
 
 
 def shared_out(found: Sequence[Button]) -> dict[str, Sequence[Button]]:
-    """The buttons for the template: if there are many, two of them and the others behind *More*."""
+    """The buttons for the template: of many only the first two, and the others behind *More*."""
     shown = len(found) if len(found) <= MAX_SHOWN else MAX_SHOWN - 1
     return {
         "object_buttons": found,

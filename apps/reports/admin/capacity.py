@@ -35,7 +35,7 @@ _NOTHING = "–"
 
 
 def capacity_page(request: HttpRequest) -> HttpResponse:
-    """For people who may see the reports of all."""
+    """The page of capacity, for people who may see the reports of all."""
     user: User | AnonymousUser = request.user
     if not may_govern(user):
         raise PermissionDenied

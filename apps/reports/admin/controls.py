@@ -13,7 +13,7 @@ from apps.common.zones import zone_names
 from apps.reports.services.choice import PRESET_TITLES, SOURCES, TABS, Asked, Choice
 from apps.reports.services.summary import MINUTE, THROUGH_TIME, TIMES
 
-# What the form asks for.
+# The parameters that the form asks for.
 _TYPED = frozenset({"period", "from", "to", "zone"})
 
 

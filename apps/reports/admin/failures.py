@@ -190,7 +190,7 @@ class _Rows:
         self._last_seen, self._first_seen = gettext("Last seen"), gettext("First seen")
 
     def drawn(self, failure: Failure) -> SafeString:
-        """As HTML."""
+        """The error group as HTML."""
         is_rest = failure.error_key == OTHER
         sample, url = (_rest if is_rest else _one)(failure)
         is_new = not is_rest and failure.first_seen >= self._start

@@ -83,8 +83,8 @@ def report_csv(request: HttpRequest) -> HttpResponseBase:
 
 
 def _plan_url(request: HttpRequest, choice: Choice) -> str:
-    """Where the report is planned to be sent again and again, for who may; with a period that goes
-    on, if it has none."""
+    """The page on which the report is planned to be sent regularly, "" without the permission; a
+    fixed period becomes the usual one, which goes on."""
     user: Any = request.user
     if not user.has_perm("alerts.add_reportplan"):
         return ""
@@ -172,7 +172,7 @@ def _tasks_of(choice: Choice, rows: Sequence[Row]) -> list[str]:
 
 
 def _empty(choice: Choice, count: int) -> str:
-    """How many times are left out because nothing ended in them."""
+    """The sentence that says how many empty minutes, hours or days are left out."""
     if not count:
         return ""
     words = {

@@ -42,7 +42,7 @@ def line(values: Sequence[float | None]) -> SafeString:
     if len(drawn) < 2:
         return SafeString("")
     low, high = min(drawn), max(drawn)
-    # What hardly changes is a straight line.
+    # Values that hardly change are drawn as a straight line.
     low = min(low, high * 0.6)
     scale = (HEIGHT - 2 * _TOP) / ((high - low) or 1.0)
     step = WIDTH / (len(drawn) - 1)

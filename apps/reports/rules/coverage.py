@@ -35,7 +35,7 @@ def floor(instant: int, level: int) -> int:
 
 
 def joined(ranges: Iterable[Range]) -> list[Range]:
-    """The same instants as ascending, disjoint ranges."""
+    """The instants of the ranges as ascending, disjoint ranges."""
     found: list[Range] = []
     for start, end in sorted(each for each in ranges if each[0] < each[1]):
         if found and start <= found[-1][1]:

@@ -1,17 +1,17 @@
-"""When a figure is wrong: pure."""
+"""Limits, beyond which a figure is wrong: pure."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-# What is wrong is well again when the figure is this far on the good side of the threshold, so that
-# one that wavers around it does not call people again and again.
+# A wrong figure is well again when it is this far on the good side of the threshold, so that a
+# figure that wavers around the threshold does not call people again and again.
 SLACK = 0.9
 
 
 class Limit(NamedTuple):
     """A figure at or above the threshold is wrong, or one below it unless it `rises`, once it has
-    been for `for_seconds`. Without a threshold there is nothing to compare: what is read is wrong.
+    been for `for_seconds`. Without a threshold every figure that is read is wrong.
     No threshold lies above `highest`."""
 
     threshold: float | None = None

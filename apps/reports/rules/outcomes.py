@@ -100,7 +100,7 @@ ENDS = {
 HANDED_OUT = "handed_out"
 # Repeated hand-outs to the same executor after a round without success; they are not ends.
 RETRIES = {(DISPATCH, HANDED_OUT, before, "open") for before in (FAILED, EXPIRED)}
-# What each source can count, in the order of COUNTS.
+# The outcomes that each source can have, in the order of COUNTS.
 OUTCOMES = {
     source: tuple(
         name

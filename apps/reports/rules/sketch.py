@@ -76,7 +76,7 @@ def distribution(packed: Sequence[bytes]) -> Sketch:
 
 
 def _of_one(packed: bytes, shares: Sequence[float]) -> tuple[int | None, ...]:
-    """Most hours of a report are one row, which needs no merging."""
+    """The percentiles of one packed sketch, without merging: most hours of a report are one."""
     if not packed:
         return (None,) * len(shares)
     bins, counts = _unpacked(packed)

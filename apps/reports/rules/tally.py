@@ -121,8 +121,8 @@ class Cells:
         widen(spans, (source, type_, error_key), entry[11], entry[11])
 
     def tallies(self, level: int) -> dict[Key, Tally]:
-        """By source, dimension and value, for a bucket of that level. An end without a host, for
-        example, has no tally in that dimension."""
+        """The tallies by source, dimension and value, for a bucket of that level. An end without a
+        host, for example, has no tally in that dimension."""
         found = self._errors(level)
         for (source, type_, executor, worker, host), cell in self._cells.items():
             values = {ALL: "", TYPE: type_, EXECUTOR: executor, WORKER: worker, HOST: host}

@@ -59,7 +59,7 @@ PRESET_TITLES: dict[str, str | Promise] = {
 DEFAULT_PRESET = "24h"
 # A form sends it; a page answers with the address that means the same without it.
 SHOWN = "shown"
-# What an address can say of a report.
+# The parameters of the address of a report.
 PARAMETERS = (
     *("source", "by", "only", "period", "from", "to", "zone", "sort", "columns"),
     *(SHOWN, "of"),
@@ -92,8 +92,8 @@ class Asked:
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """For a form with the two inputs `from` and `to`: what it shows in them, and the hidden
-        fields that it `keeps`: that, and the period that is meant while nobody types another."""
+        """The values of a form with the two inputs `from` and `to`, and the hidden fields that it
+        `keeps`: these two values, and the period that is meant while nobody types another."""
         first, last = (
             # The value of an <input type="datetime-local">.
             at.astimezone(self.zone).strftime("%Y-%m-%dT%H:%M:%S")

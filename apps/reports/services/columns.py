@@ -31,7 +31,7 @@ from apps.reports.rules.outcomes import (
 from apps.reports.services.choice import ALL_COLUMNS, Choice
 from apps.reports.services.summary import DAY, MINUTE, Figures, Summary
 
-# What ended a job or a dispatch, however many attempts it took.
+# The ends of jobs and dispatches, however many attempts they took.
 FINALLY = "final"
 WORDS: dict[str, str | Promise] = {
     TOTAL: _("ended"),

@@ -27,9 +27,9 @@ from apps.reports.services.rows import Selection, within
 _KEYS_AT_ONCE = 500
 # Long steps begin at multiples of one of these.
 _GRAINS = (coverage.MINUTE, coverage.QUARTER, coverage.HOUR, coverage.DAY)
-# Of more types or tasks, all rows are read and filtered here.
+# If there are more types or tasks, all rows are read and filtered here.
 _MAX_NAMED = 200
-# Of more errors, only the most frequent ones are searched for a text.
+# If there are more errors, only the most frequent ones are searched for a text.
 MAX_SEARCHED = 2_000
 # The order: highest count, last seen, or first seen most recently first.
 BY_COUNT, NEWEST, NEW = "count", "last", "new"
@@ -88,7 +88,7 @@ class _Seen(NamedTuple):
 
 
 _Sums = Mapping[Error, _Sum]
-# By source and value: total and final.
+# The total and the final failures, by source and value.
 _Counted = Mapping[tuple[str, str], Sequence[int]]
 _KEYS: Mapping[str, Callable[[_Sum, _Seen], Any]] = {
     BY_COUNT: lambda found, seen: (found.total, seen.last),
@@ -222,8 +222,8 @@ def _sums(counted: _Counted) -> dict[Error, _Sum]:
 
 
 def _seen(runs: Sequence[BucketRun], sums: _Sums) -> dict[Error, _Seen]:
-    """When these errors were seen; those no longer kept are left out. The runs are of the finest
-    buckets."""
+    """The first and last sight of these errors; errors no longer kept are left out. The runs are of
+    the finest buckets."""
     found: dict[Error, _Seen] = {}
     for source, values in _values(error for error in sums if error[2] == OTHER).items():
         chosen = Selection(source, ERROR, values)

@@ -100,7 +100,7 @@ def _rate(steps: Iterable[Step]) -> float | None:
     return success_rate(succeeded=succeeded, failed=failed, timed_out=0, expired=0)
 
 
-# By the end of the totals, the source, the values and the hours.
+# The counted rows by the end of the totals, the source and values, the start and the hours.
 hours: Kept[list[tuple[int, Counted]]] = Kept(60.0)
 yesterdays: Kept[Window] = Kept(600.0)
 

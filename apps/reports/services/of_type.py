@@ -84,8 +84,8 @@ def through_time(type_: str, span: str, zone: ZoneInfo, stored: Stored) -> Summa
 
 
 def first_of(end: datetime, step: str, count: int, zone: ZoneInfo) -> datetime:
-    """Where the first of so many minutes, hours or days begins, of which the last one ends after
-    the instant or at it."""
+    """The start of the first of so many minutes, hours or days, the last of which ends at or after
+    the instant."""
     local = (end - timedelta(microseconds=1)).astimezone(zone)
     last = local.replace(second=0, microsecond=0)
     if step != MINUTE:
@@ -97,7 +97,7 @@ def first_of(end: datetime, step: str, count: int, zone: ZoneInfo) -> datetime:
 
 
 def final_failures(type_: str, stored: Stored) -> tuple[Failure, ...]:
-    """Why jobs of the type failed for good in the last day, the most frequent errors first."""
+    """The errors of jobs of the type that failed for good in the last day, most frequent first."""
     end = stored.closed_until
     if end is None:
         return ()

@@ -33,7 +33,7 @@ from apps.reports.services.totals import SWEEP, sizes_between
 
 __all__ = ["MAX_TIME", "SWEEP", "Span", "rebuild", "rebuilt_from", "roll_up"]
 
-# Of one round of the sweep.
+# The longest time of one round of the sweep.
 MAX_TIME = timedelta(minutes=1)
 _WAIT_SECONDS = 0.2
 # At most this much time is added up before it is written.
@@ -58,7 +58,7 @@ def roll_up(*, until: datetime) -> int:
     """
     now = clock.now()
     closed = floor(second_of(now - journal_conf.JOURNAL_GRACE), MINUTE)
-    # In this order, because a gap is saved before the minutes after it are stored.
+    # Read in this order, because a gap is saved before the minutes after it are stored.
     stored = Stored.read()
     position = load_position(SWEEP)
     gaps = [(start, end) for start, end in position.get("gaps", [])]
@@ -94,7 +94,7 @@ def rebuilt_from() -> datetime | None:
 
 
 def read_until() -> int:
-    """All journal entries with lower ids are added up, but for those that commit late."""
+    """The id below which all journal entries are added up, but for those that commit late."""
     position = load_position(SWEEP)
     starts = [start for start, _end in position.get("gaps", [])]
     return first_id(min([*starts, position.get("checked", 0)]))
@@ -139,7 +139,7 @@ def add_up(
 
 
 def _horizons(now: datetime, stored: Mapping[int, int] | None = None) -> dict[int, int]:
-    """Since when buckets of each removable level are kept (epoch seconds)."""
+    """The instant from which buckets of each removable level are kept, in epoch seconds."""
     kept = {
         MINUTE: conf.REPORT_MINUTES_KEPT,
         QUARTER: conf.REPORT_QUARTERS_KEPT,

@@ -49,9 +49,9 @@ class Standing:
     # The seconds between two rounds of each sweep.
     periods: Mapping[str, float]
     now: datetime
-    # Of a sheet about one job type, its name; what has ended is that of the sheet about all.
+    # The job type of a sheet about one; it shares the totals with the sheet about all types.
     only: str = ""
-    # What was counted already, by what and up to which limit.
+    # Facts that were read already, by their limit or table.
     _totals: dict[int, counts.Totals] = field(default_factory=dict, repr=False, compare=False)
     _by_type: dict[int, dict[str, counts.Counts]] = field(
         default_factory=dict, repr=False, compare=False

@@ -1,4 +1,4 @@
-"""How things stood, minute by minute: what no entry of the journal could say later."""
+"""Counts of each minute that no entry of the journal could give later."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def between(start: int, end: int) -> Mapping[int, tuple[int, int, int]]:
 
 
 def well_since() -> datetime | None:
-    """Since when no minute has had a trouble; None while nothing is known."""
+    """The instant since which no minute has had a trouble; None while nothing is known."""
     last = StandingMinute.objects.filter(troubles__gt=0).aggregate(at=Max("start"))["at"]
     if last is not None:
         return instant_of(last + MINUTE)

@@ -37,5 +37,5 @@ WATCHES: list[Watch] = [
     processes.QUIET,
     *stored.STORED,
 ]
-# Those that alert rules can have, by the kind of the rule.
+# The watches that alert rules can have, by the kind of the rule.
 FOR_RULES = {each.key: each for each in WATCHES if isinstance(each, RuleWatch)}

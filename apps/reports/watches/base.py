@@ -19,7 +19,7 @@ from apps.reports.rules.limits import NO_LIMIT, Limit
 from apps.reports.services.standing import Standing
 from apps.reports.watches.subjects import WAYS, Way, names_of
 
-# Who makes API keys configures the platform, and may run its sweeps.
+# People who make API keys configure the platform, and may run its sweeps.
 CONFIGURES = "access.change_apiclient"
 # How bad a finding is, the worst first; findings without one are only on the page of governance.
 CRITICAL, WARNING, HELD, ADVICE = "critical", "warning", "held", "advice"

@@ -42,7 +42,7 @@ from apps.reports.watches.subjects import ERROR, INBOX, JOB_TYPE, Way, act_on
 MIN_ENDED = 20
 # Types whose newest error is read.
 _MAX_QUOTED = 3
-# Of the reason of a pause.
+# The letters of the reason of a pause that are shown.
 _MAX_REASON = 200
 UNUSED = timedelta(days=90)
 INBOX_WAITS = timedelta(minutes=1)
@@ -319,5 +319,5 @@ UNUSED_TYPES = Watch(
     says={JOB_TYPE: _("No job of type {name} has come for 90 days.")},
     leads={JOB_TYPE: Way("jobs.operate_jobtype", _("Pause"), act_on("jobs_jobtype", "pause"))},
 )
-# What mends it is the page that retries the jobs of an error.
+# The page that retries the jobs of an error mends it.
 SAME_FAILURES = Watch(key="G9", title=_("Few jobs fail with the same error"), read=_same_failures)

@@ -19,7 +19,7 @@ from apps.reports.watches.base import WARNING, Reading, RuleWatch, Watch, share
 from apps.reports.watches.subjects import ONCE_TASK, SCHEDULE, SCHEDULE_RUN, Way
 from apps.schedules.rules import trouble
 
-# Of the quotas that are not full, so many are looked at.
+# So many of the quotas that are not full are looked at.
 _MAX_UNFILLED = 20
 _HOUR = timedelta(hours=1)
 

@@ -20,7 +20,7 @@ JOB_TYPE, WORKER, ONCE_TASK, SWEEP = "job_type", "worker", "once_task", "sweep"
 SCHEDULE, SCHEDULE_RUN = "schedule", "schedule_run"
 SINK, ERROR, TEMPLATE, INBOX = "sink", "error", "template", "inbox"
 BEAT = "beat"
-# Of the database; without a page.
+# Kinds of subjects in the database, which have no page.
 TABLE, CLOCK, TRANSACTION = "table", "clock", "transaction"
 
 # The address of a page by the name of a subject, and by the number of its row if that is known.

@@ -41,7 +41,7 @@ FIXED = "finding_fixed"
 # How long a fix works by itself; the sweep goes on.
 MAX_WORK = timedelta(seconds=10)
 _MAX_TURN = timedelta(minutes=10)
-# What is past its retention may stay so much longer: partitions are days wide.
+# Rows past their retention may stay so much longer: partitions are days wide.
 OVERDUE = timedelta(days=3)
 # The sweep has had so much time to cut partitions.
 CUT_WITHIN = timedelta(hours=3)
@@ -49,7 +49,7 @@ CUT_WITHIN = timedelta(hours=3)
 LATE = timedelta(days=1)
 # Rows of the beginning of a table that are looked at.
 READ = 200
-# To cut a partition up that has rows; the table waits meanwhile.
+# The seconds of cutting up a partition that has rows; the table waits meanwhile.
 SECONDS_A_MILLION = 5
 _DAY = timedelta(days=1)
 
@@ -173,7 +173,8 @@ def _overdue(sheet: Standing) -> Iterator[Reading]:
 
 
 def _oldest(sheet: Standing, of: Rolling, before: datetime) -> datetime | None:
-    """The age of rows that are to be gone since then; None without any."""
+    """The instant at which the oldest of the rows that should be gone ended or were made, if that
+    is before this one; None without any."""
     parts = sheet.partitions_of(of.model)
     if parts:
         waiting = of.waiting()
@@ -230,7 +231,7 @@ def _not_cut(sheet: Standing) -> Iterator[Reading]:
     now = sheet.now
     for each in ROLLING:
         parts = sheet.partitions_of(each.model)
-        # What is missing now was not for a while: then the sweep would have cut it.
+        # A partition that was missing CUT_WITHIN ago should have been cut by the sweep.
         if _missing(each, parts, now - CUT_WITHIN):
             ahead = max((p.end for p in parts if p.end is not None), default=now)
             text = _(
@@ -330,8 +331,8 @@ def _fix(
     foresee: Callable[[TableT], Message],
     act: Callable[[TableT, datetime], Message],
 ) -> Fix:
-    """To do what the sweep of the table does in its place, until the instant; Conflict while that
-    runs."""
+    """The fix that does the work of the sweep of the table, for MAX_WORK at most; Conflict while
+    the sweep runs."""
 
     def run(subject: str, actor: str, reason: str) -> Message:
         found = _one(of, subject)

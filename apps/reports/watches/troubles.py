@@ -97,7 +97,7 @@ def _holds(said: Problem, read: Reading, now: datetime) -> bool:
 
 def _rank(each: Trouble) -> tuple[int, float]:
     since = each.read.since
-    # What will be wrong comes before what is.
+    # Troubles to come are before present ones, which have a beginning.
     return SEVERITIES.index(each.severity), -inf if since is None else -since.timestamp()
 
 

@@ -66,7 +66,7 @@ WELL, HALF = 0.95, 0.5
 
 @dataclass(frozen=True)
 class Figure:
-    """One of the six; `look` is warning, danger or empty."""
+    """One of the six figures; `look` is warning, danger or empty."""
 
     key: str
     title: str | Promise

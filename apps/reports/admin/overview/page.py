@@ -99,7 +99,7 @@ class _Seen:
         types = status.types if sight.job_types is None else sight.job_types
         has_types = JOB in sight.shown and bool(types)
         taken = {JOB: [has_types] * 2, DISPATCH: _steps_done() if DISPATCH in sight.shown else []}
-        # With a type there can be jobs, with an executor dispatches.
+        # Jobs are possible once there is a type, dispatches once there is an executor.
         used = [source for source in sight.shown if taken[source][0]]
         steps = [
             step

@@ -30,7 +30,7 @@ from apps.reports.watches import troubles
 from apps.reports.watches.inbox import Row, inbox
 
 SAID_URL = "problems_said"
-# Who may speak for everybody.
+# The permission to remark on problems, which holds for everybody.
 MAY_SAY = "alerts.snooze_alert"
 MAX_ROWS = 200
 SEEN, SOLVE = "seen", "solve"

@@ -80,7 +80,7 @@ class Sight:
         return list(seen.values_list("name", flat=True)[: MAX_EXECUTORS + 1])
 
     def sees(self, each: Trouble) -> bool:
-        """Whether it is about what this person may see, limits included."""
+        """Whether the trouble is about a subject that this person may see, limits included."""
         read = each.read
         if not each.watch.is_seen(read, self._user.has_perm):
             return False

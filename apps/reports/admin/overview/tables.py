@@ -30,7 +30,7 @@ from apps.reports.watches.subjects import JOB_TYPE
 from apps.reports.watches.troubles import Trouble
 
 MAX_ROWS = 4
-# Of the tasks that end next, so many are looked at.
+# So many of the tasks that end next are looked at.
 _MAX_TASKS = 40
 # A share of successes below this is marked.
 _BAD_RATE = 0.8
@@ -121,7 +121,7 @@ class _Group(NamedTuple):
     end: datetime
 
 
-# By the executors that a person is limited to.
+# The groups by the executors that a person is limited to.
 groups_kept: Kept[list[_Group]] = Kept(10.0)
 
 

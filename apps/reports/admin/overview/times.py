@@ -18,7 +18,7 @@ _MAX_TEXT = 600
 
 
 def short_time(at: datetime) -> str:
-    """In the time zone of the page."""
+    """The time in the time zone of the page, as short as people say it."""
     local, today = localtime(at), localtime(clock.now())
     if local.date() == today.date():
         return f"{local:%H:%M}"

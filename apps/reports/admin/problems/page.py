@@ -44,7 +44,7 @@ STATES: Mapping[str, tuple[str | Promise, Callable[[Row], bool]]] = {
     SNOOZED: (pgettext_lazy("problems", "Snoozed"), lambda row: row.state == SNOOZED),
     SOLVED: (pgettext_lazy("problems", "Solved"), lambda row: row.state == SOLVED),
 }
-# What needs somebody, and errors about which nothing is alarmed.
+# Problems that need somebody, and errors that no watch reports.
 _GROUPS: Sequence[tuple[str | Promise, Callable[[Row], bool]]] = (
     (_("Need you now"), lambda row: row.trouble is not None),
     (pgettext_lazy("problems", "Known"), lambda row: row.trouble is None),
@@ -125,7 +125,7 @@ def _sorted(rows: Sequence[Row], sort: str) -> list[Row]:
 
 
 def _panel(row: Row, drawing: Drawing, request: HttpRequest) -> dict[str, Any]:
-    """One row in full."""
+    """The panel of one row in full."""
     cause = row.cause
     if cause is None:
         return {}
