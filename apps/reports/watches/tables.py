@@ -173,8 +173,8 @@ def _overdue(sheet: Standing) -> Iterator[Reading]:
 
 
 def _oldest(sheet: Standing, of: Rolling, before: datetime) -> datetime | None:
-    """The instant at which the oldest of the rows that should be gone ended or were made, if that
-    is before this one; None without any."""
+    """The oldest instant before this one at which rows that are still there ended or were made;
+    None without any."""
     parts = sheet.partitions_of(of.model)
     if parts:
         waiting = of.waiting()
