@@ -74,7 +74,7 @@ class Group:
     options: Sequence[Option]
 
 
-def found(request: HttpRequest, typed: str, pages: Iterable[Tab]) -> list[Group]:
+def find_options(request: HttpRequest, typed: str, pages: Iterable[Tab]) -> list[Group]:
     """The groups for the typed text, the best hit first; after `>` actions only, after `@` people
     only."""
     mode = typed[:1] if typed[:1] in (ACTIONS, PEOPLE) else ""

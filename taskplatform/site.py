@@ -112,7 +112,9 @@ class PlatformAdminSite(AdminSite):
     def search(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         """The page of a single hit, else a list of hits by kind."""
         if request.GET.get("part") == "hits":
-            found = palette.found(request, request.GET.get("term", ""), menu_of(request).tabs)
+            found = palette.find_options(
+                request, request.GET.get("term", ""), menu_of(request).tabs
+            )
             return TemplateResponse(request, "admin/includes/palette_hits.html", {"groups": found})
         term = search.Term.read(request.GET.get("term", ""))
         groups = search.find(request, term)

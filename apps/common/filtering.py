@@ -134,7 +134,7 @@ def where(columns: Collection[str]) -> Callable[[Any], tuple[Condition, ...]]:
 def typed_where(columns: Collection[str]) -> Callable[[str], tuple[Condition, ...]]:
     """A reader of conditions in one text, with blanks between them."""
     some = where(columns)
-    return lambda text: some(json_path.parted(text, columns))
+    return lambda text: some(json_path.split_conditions(text, columns))
 
 
 def instant(value: Any) -> datetime:

@@ -20,7 +20,7 @@ from django_filters.constants import EMPTY_VALUES
 from apps.common import filtering, ids
 from apps.common.errors import FieldError, Invalid
 from apps.common.filtering import RowFilter
-from apps.common.json.search import holding
+from apps.common.json.search import rows_meeting
 from apps.common.messages import Message, joined
 from apps.common.messages import Message as _
 
@@ -210,7 +210,7 @@ class Payload(Parameter):
         return ReadField(read=filtering.typed_where(self.columns))
 
     def filter(self, rows: Any, value: Any) -> Any:
-        return holding(rows, value)
+        return rows_meeting(rows, value)
 
 
 class _Taken(NamedTuple):

@@ -106,7 +106,7 @@ class _Written:
             names = [f"{known[name]} ({name})" if name in known else name for name in names]
         elif not choice.is_by_group:
             names = time_names(choice, choice.time_step, rows)
-        return list(zip(names, rows, strict=True)), self.sheet.beyond(len(rows))
+        return list(zip(names, rows, strict=True)), self.sheet.hidden_count(len(rows))
 
     # --- for bots ---------------------------------------------------------------------------------
     def _lines(self) -> Iterator[str]:

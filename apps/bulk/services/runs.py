@@ -12,7 +12,7 @@ from apps.bulk.models import BulkRun
 from apps.bulk.rules.settings import MAX_RATE, MAX_REASON, RATE, TYPE, TYPE_SETTINGS
 from apps.bulk.services import starter
 from apps.bulk.services.selection import Selection
-from apps.bulk.services.targets import check, written
+from apps.bulk.services.targets import check, params_json
 from apps.common import clock
 from apps.common.db import transactional
 from apps.common.errors import Conflict, Invalid, ReplayConflict
@@ -66,14 +66,14 @@ def start(
         request_id=unique,  # type: ignore[misc]
         kind=target.kind,
         verb=verb,
-        params=written(params),
+        params=params_json(params),
         filter=selection.wire(),
         below=newest + 1,
         at_most=at_most,
         rate=rate,
         reason=reason.strip()[:MAX_REASON],
         actor=actor,
-        bound=starter.stored(bounds),
+        bound=starter.wire(bounds),
         created_at=now,
     )
     try:

@@ -38,7 +38,7 @@ def _of_key(client_id: str, scopes: frozenset[Scope]) -> Bounds | None:
     return Bounds.of_key(row.as_client())
 
 
-def stored(bounds: Bounds) -> dict[str, Any]:
+def wire(bounds: Bounds) -> dict[str, Any]:
     """The bounds as JSON."""
     return {
         "types": None if bounds.types is None else sorted(bounds.types),
@@ -48,7 +48,7 @@ def stored(bounds: Bounds) -> dict[str, Any]:
 
 
 def read(data: dict[str, Any]) -> Bounds:
-    """The bounds that `stored` wrote."""
+    """The bounds that `wire` wrote."""
     users = data.get("users")
     return Bounds(
         types=data.get("types"),

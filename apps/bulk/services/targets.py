@@ -155,7 +155,7 @@ def run_facts(older: int, count: int, begun: datetime) -> dict[str, Any]:
     return {"share": older / count, "begun": begun}
 
 
-def written(params: Mapping[str, Any]) -> dict[str, Any]:
+def params_json(params: Mapping[str, Any]) -> dict[str, Any]:
     """The fields as JSON."""
     return {
         name: wire_time(value) if isinstance(value, datetime) else value

@@ -34,7 +34,7 @@ from apps.common.admin.changelist import (
     tidied,
     tidy_search,
 )
-from apps.common.admin.columns import ListColumn, chosen, unknown
+from apps.common.admin.columns import ListColumn, chosen_columns, unknown
 from apps.common.admin.csv_pages import CsvPages
 from apps.common.admin.display import page_zone
 from apps.common.admin.list_rows import row_box
@@ -225,7 +225,7 @@ class PlatformModelAdmin(ModelAdmin):
         return row_box(obj.pk)
 
     def get_list_display(self, request: HttpRequest) -> Any:
-        picked = chosen(self.list_columns, request.GET)
+        picked = chosen_columns(self.list_columns, request.GET)
         return [each.shown for each in picked] or super().get_list_display(request)
 
     def list_context(self, request: HttpRequest, changelist: PlatformChangeList) -> dict[str, Any]:

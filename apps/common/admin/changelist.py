@@ -119,7 +119,7 @@ class PlatformChangeList(ChangeList):
     @property
     def are_columns_chosen(self) -> bool:
         """Whether the address names columns."""
-        return bool(columns.chosen(self.model_admin.list_columns, self.request.GET))
+        return bool(columns.chosen_columns(self.model_admin.list_columns, self.request.GET))
 
     @cached_property
     def column_choices(self) -> list[columns.Choice]:

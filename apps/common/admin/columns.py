@@ -39,7 +39,7 @@ def asked_for(query: QueryDict) -> list[str]:
     return [name for text in query.getlist(COLUMNS) for name in text.split(",") if name]
 
 
-def chosen(columns: Sequence[ListColumn], query: QueryDict) -> list[ListColumn]:
+def chosen_columns(columns: Sequence[ListColumn], query: QueryDict) -> list[ListColumn]:
     """The columns that the address names, after the first, which leads to the row; [] for none."""
     names = asked_for(query)
     found = [each for each in columns[1:] if each.name in names]
@@ -56,7 +56,7 @@ def choices(changelist: Any) -> list[Choice]:
     """All columns that the list has, for its form."""
     model_admin = changelist.model_admin
     columns: Sequence[ListColumn] = model_admin.list_columns
-    picked = chosen(columns, changelist.request.GET)
+    picked = chosen_columns(columns, changelist.request.GET)
     shown = [each.shown for each in picked] or model_admin.list_display
     return [
         Choice(

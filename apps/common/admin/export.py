@@ -19,7 +19,7 @@ from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect
 from django.utils.translation import gettext
 
 from apps.common.admin.changelist import BEFORE
-from apps.common.admin.columns import chosen
+from apps.common.admin.columns import chosen_columns
 from apps.common.admin.csv_text import download, file_name, plain_cell
 from apps.common.masking import redact
 
@@ -67,7 +67,7 @@ def _text(request: HttpRequest, model_admin: Any) -> str | None:
 
 def _columns(request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
     """The name and the attribute of each column: of the chosen ones, if people have chosen any."""
-    picked = chosen(model_admin.list_columns, request.GET)
+    picked = chosen_columns(model_admin.list_columns, request.GET)
     names = {name for each in picked for name in each.exported}
     return [each for each in model_admin.export_columns if each[0] in names or not picked]
 

@@ -57,7 +57,7 @@ class ListViews:
     has_own: bool
 
 
-def kept(query: QueryDict) -> str:
+def kept_query(query: QueryDict) -> str:
     """The part of an address that a view keeps; equal for lists that are alike."""
     pairs = [
         (name, text)
@@ -76,7 +76,7 @@ def default_of(views: list[SavedView], user: Any) -> SavedView | None:
 def head(model_admin: Any, request: HttpRequest, views: list[SavedView]) -> ListViews:
     """The views for the head of the list."""
     user: Any = request.user
-    query = kept(request.GET)
+    query = kept_query(request.GET)
     links = [
         Link(
             shown_text(view.title),
@@ -104,7 +104,7 @@ def views_page(request: HttpRequest, *, model_admin: Any) -> HttpResponseBase:
     """
     if not model_admin.has_view_or_change_permission(request):
         raise PermissionDenied
-    query, problem = kept(request.GET), ""
+    query, problem = kept_query(request.GET), ""
     if request.method == "POST":
         try:
             view = _act(request, model_admin, query)

@@ -108,7 +108,7 @@ def _no_condition(text: str, columns: Collection[str]) -> str:
     )
 
 
-def parted(text: str, columns: Collection[str]) -> list[str]:
+def split_conditions(text: str, columns: Collection[str]) -> list[str]:
     """The conditions that are typed with blanks between them, with either colon.
 
     Values may have blanks, too.

@@ -47,7 +47,7 @@ def masked(condition: Condition) -> Condition:
     return condition if why_masked(condition) is None else replace(condition, value=MASK)
 
 
-def holding(rows: RowsT, conditions: Iterable[Condition]) -> RowsT:
+def rows_meeting(rows: RowsT, conditions: Iterable[Condition]) -> RowsT:
     """The rows that meet all conditions; Invalid as `require_unmasked`."""
     given = tuple(conditions)
     require_unmasked(given)

@@ -19,7 +19,7 @@ class Shown(NamedTuple):
     ways: list[tuple[str, str]]
 
 
-def shown(found: WatchResult, may: Callable[[str], bool]) -> list[Shown]:
+def shown_findings(found: WatchResult, may: Callable[[str], bool]) -> list[Shown]:
     """The findings for somebody with these permissions."""
     return [
         Shown(

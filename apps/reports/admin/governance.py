@@ -23,7 +23,7 @@ from apps.common.errors import PlatformError
 from apps.common.leases import SweepRun
 from apps.jobs.admin.labels import relative
 from apps.journal.admin import words
-from apps.reports.admin.findings import shown
+from apps.reports.admin.findings import shown_findings
 from apps.reports.permissions import may_govern
 from apps.reports.services import standing
 from apps.reports.services.standing import Standing
@@ -97,7 +97,7 @@ def _line(found: WatchResult, may: Callable[[str], bool]) -> dict[str, Any]:
         "title": translate(found.watch.title),
         "state": _state(found),
         "unknown": translate(found.unknown) if found.unknown else "",
-        "findings": shown(found, may),
+        "findings": shown_findings(found, may),
     }
 
 

@@ -135,7 +135,7 @@ def _shown(sheet: Sheet, *, has_quotas: bool) -> dict[str, Any]:
         "columns_url": choice.query(columns="" if choice.columns else ALL_COLUMNS),
         "has_all_columns": bool(choice.columns),
         "only_title": titles.get(choice.only[1], "") if choice.only else "",
-        "more": sheet.beyond(len(rows)),
+        "more": sheet.hidden_count(len(rows)),
         "is_of_busiest": sheet.by_group is not None and choice.sort.lstrip("-") in TIME_NAMES,
         "total_cells": cells(choice, Row(summary.total, summary.start, summary.as_of), columns),
     }

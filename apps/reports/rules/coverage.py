@@ -115,7 +115,7 @@ def take(
     return runs, left
 
 
-def before(runs: Iterable[BucketRun], end: int) -> list[BucketRun]:
+def cut_at(runs: Iterable[BucketRun], end: int) -> list[BucketRun]:
     """The runs cut at an instant, which is a boundary of their buckets."""
     return [run._replace(end=min(run.end, end)) for run in runs if run.start < end]
 

@@ -23,8 +23,8 @@ from apps.reports.rules.coverage import HOUR, MINUTE, BucketRun, snapped
 from apps.reports.rules.outcomes import JOB, SOURCES
 from apps.reports.rules.tally import ERROR, OTHER, Error, error_of, error_value
 from apps.reports.services.coverage import Stored
-from apps.reports.services.failures import known
-from apps.reports.services.rows import Selection, within
+from apps.reports.services.failures import group_columns
+from apps.reports.services.rows import Selection, run_conditions
 
 # The longest comes first.
 LENGTHS = (timedelta(days=7), timedelta(hours=24), timedelta(hours=1))
@@ -111,7 +111,7 @@ def read(now: datetime) -> list[Cause]:
     return _made(_counted(stored, second_of(now)))
 
 
-def named(keys: Iterable[str]) -> list[Cause]:
+def causes_by_key(keys: Iterable[str]) -> list[Cause]:
     """The causes with these keys, however long ago they were seen, without counts; errors that are
     kept no longer are left out."""
     rows = ErrorGroup.objects.filter(error_key__in=[*keys]).order_by("-last_entry")
@@ -122,7 +122,7 @@ def named(keys: Iterable[str]) -> list[Cause]:
 def _made(counted: Mapping[Error, Sequence[int]]) -> list[Cause]:
     parts: dict[str, list[Part]] = {}
     columns = ("first_entry", "last_entry", "sample", "subject_id")
-    for (source, name, key), (first, last, sample, subject_id) in known(counted, *columns):
+    for (source, name, key), (first, last, sample, subject_id) in group_columns(counted, *columns):
         # An hour is part of its day, and the day of its week.
         counts = tuple(accumulate(reversed(counted[source, name, key])))[::-1]
         seen = ids.made_at(first), ids.made_at(last)
@@ -149,7 +149,7 @@ def _counted(stored: Stored, now: int) -> dict[Error, list[int]]:
             f"AND {_FINAL} > 0",
             parameters,
         )
-        for chosen, parameters in within(runs)
+        for chosen, parameters in run_conditions(runs)
     )
     counted: dict[Error, list[int]] = {}
     for source, value, start, final in fetch_each(parts):

@@ -22,7 +22,7 @@ from apps.reports.rules.coverage import BucketRun
 from apps.reports.rules.outcomes import SOURCES
 from apps.reports.rules.tally import ERROR, OTHER, Error, error_of, error_value
 from apps.reports.services.coverage import Stored
-from apps.reports.services.rows import Selection, within
+from apps.reports.services.rows import Selection, run_conditions
 
 _KEYS_AT_ONCE = 500
 # Long steps begin at multiples of one of these.
@@ -125,7 +125,7 @@ def failures(
     as_of = edges[-1]
     if left:
         as_of = max(edges[0], left[0][0])
-        runs = coverage.before(runs, as_of)
+        runs = coverage.cut_at(runs, as_of)
     # The whole period takes longer buckets than its steps.
     whole, _left = stored.cover([(max(edges[0], first), as_of)])
     every = _counted(whole, sources, type_or_task)
@@ -136,7 +136,7 @@ def failures(
     seen = _seen(runs, sums)
     listed = nlargest(limit, seen, lambda error: _KEYS[order](sums[error], seen[error]))
     trends = _trends(runs, listed, edges)
-    newest = dict(known(listed, "sample", "subject_id"))
+    newest = dict(group_columns(listed, "sample", "subject_id"))
     groups = tuple(
         Failure(
             source=source,
@@ -184,7 +184,7 @@ def _counted(runs: Sequence[BucketRun], sources: Sequence[str], type_or_task: st
             f"FROM {table(Rollup)}{index} WHERE {chosen} AND {condition}",
             (*edges, *parameters),
         )
-        for chosen, edges in within(runs)
+        for chosen, edges in run_conditions(runs)
     )
     found: dict[tuple[str, str], list[int]] = {}
     # Adding up in MariaDB takes three times as long as reading the rows.
@@ -208,7 +208,7 @@ def _most_frequent(counted: _Counted, limit: int) -> _Counted:
 
 def _with_text(text: str, counted: _Counted) -> _Counted:
     """The errors that have the text, in letters of either case, in their shown sample."""
-    samples = dict(known(_sums(counted), "sample"))
+    samples = dict(group_columns(_sums(counted), "sample"))
     wanted = re.compile(folding(text))
     return {
         (source, value): sums
@@ -233,7 +233,7 @@ def _seen(runs: Sequence[BucketRun], sums: _Sums) -> dict[Error, _Seen]:
             first, last = (ids.lowest_id_at(instant_of(at)) for at in starts)
             seen = found.get(error, _Seen(first, last))
             found[error] = _Seen(min(first, seen.first), max(last, seen.last))
-    for error, span in known(sums, "first_entry", "last_entry"):
+    for error, span in group_columns(sums, "first_entry", "last_entry"):
         found[error] = _Seen(*span)
     return found
 
@@ -246,7 +246,7 @@ def _values(errors: Iterable[Error]) -> dict[str, tuple[str, ...]]:
     return {source: tuple(some) for source, some in values.items()}
 
 
-def known(errors: Collection[Error], *columns: str) -> Iterator[tuple[Error, list[Any]]]:
+def group_columns(errors: Collection[Error], *columns: str) -> Iterator[tuple[Error, list[Any]]]:
     """These columns of the groups of these errors, as far as they are kept. One key may belong to
     very many types or tasks."""
     keys = sorted({key for _source, _name, key in errors})

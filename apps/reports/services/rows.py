@@ -39,7 +39,7 @@ Counted: TypeAlias = tuple[Any, ...]
 WAIT, RUN = len(COUNTS), len(COUNTS) + 1
 
 
-def within(runs: Sequence[BucketRun]) -> Iterator[tuple[str, list[int]]]:
+def run_conditions(runs: Sequence[BucketRun]) -> Iterator[tuple[str, list[int]]]:
     """SQL conditions with parameters, each for some of the runs.
 
     One condition for each run would take MariaDB a second where local hours start at :30 UTC.
@@ -71,7 +71,7 @@ class Selection(NamedTuple):
         return table(Rollup) + force_index("PRIMARY" if self.values is None else "rollup_value")
 
     def conditions(self, runs: Sequence[BucketRun]) -> Iterator[tuple[str, list[Any]]]:
-        """The conditions of `within`, for the chosen rows only."""
+        """The conditions of `run_conditions`, for the chosen rows only."""
         condition, parameters = "source = %s AND dimension = %s", [self.source, self.dimension]
         values = self.values
         if values is None:
@@ -82,7 +82,7 @@ class Selection(NamedTuple):
                 (f"{condition} AND value IN ({placeholders(len(some))})", [*parameters, *some])
                 for some in parts
             ]
-        for chosen, edges in within(runs):
+        for chosen, edges in run_conditions(runs):
             for condition, parameters in narrowed:
                 yield f"{chosen} AND {condition}", [*edges, *parameters]
 
@@ -145,7 +145,7 @@ def by_start(
             yield start, (*counts, b"", b"")
 
 
-def added_up(chosen: Selection, runs: Sequence[BucketRun]) -> list[Counted]:
+def total_counts(chosen: Selection, runs: Sequence[BucketRun]) -> list[Counted]:
     """All counts in the runs."""
     timed = is_timed(chosen, runs)
     return [counted for _start, counted in by_start(chosen, runs, timed=timed)]
@@ -173,7 +173,7 @@ class Groups(NamedTuple):
 def by_value(chosen: Selection, runs: Sequence[BucketRun], first: First | None) -> Groups:
     # The total of a limited view is the total of what it may see.
     everything = chosen if chosen.values is not None else Selection(chosen.source, ALL)
-    total = added_up(everything, runs)
+    total = total_counts(everything, runs)
     if first is not None:
         ranked = _ranked(sums_in(chosen, runs, _ranking(first)), first)
         some = chosen._replace(values=tuple(ranked[: first.limit]))

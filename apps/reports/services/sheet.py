@@ -102,8 +102,8 @@ class Sheet:
         """The rows that are shown: times in which nothing ended would hide the others."""
         return [row for row in self.rows if self.by_group is not None or not is_empty(row)]
 
-    def beyond(self, shown: int) -> int:
-        """How many more there are than the first ones that are `shown`."""
+    def hidden_count(self, shown: int) -> int:
+        """The number of rows behind the first ones that are `shown`."""
         names = (self.by_group or self.through_time).names
         return len(names) - (len(self.rows) - len(self.listed)) - shown
 

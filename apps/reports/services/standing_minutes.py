@@ -27,7 +27,7 @@ def is_noted(now: datetime) -> bool:
     return StandingMinute.objects.filter(start=floor(second_of(now), MINUTE)).exists()
 
 
-def between(start: int, end: int) -> Mapping[int, tuple[int, int, int]]:
+def counts_between(start: int, end: int) -> Mapping[int, tuple[int, int, int]]:
     """Jobs waiting, dispatches open and people silent, by the second at which the minute began."""
     rows = StandingMinute.objects.filter(start__gte=start, start__lt=end)
     found = rows.values_list("start", "waiting", "open", "silent")

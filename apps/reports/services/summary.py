@@ -30,10 +30,10 @@ from apps.reports.services.rows import (
     Counted,
     First,
     Selection,
-    added_up,
     by_start,
     by_value,
     is_timed,
+    total_counts,
 )
 
 LONGEST = timedelta(days=400)
@@ -195,7 +195,7 @@ def total_of(
     """The total of `summarise` by day."""
     chosen = _chosen(source, DAY, only, within)
     _check_period(period, LONGEST)
-    return figures_of("", added_up(chosen, _Reach.of("", period, stored or Stored.read()).runs))
+    return figures_of("", total_counts(chosen, _Reach.of("", period, stored or Stored.read()).runs))
 
 
 def users_within(bound: Collection[str] | None) -> Collection[str] | None:
@@ -293,7 +293,7 @@ class _Reach(NamedTuple):
         runs, left = stored.cover([each for each in ranges if each[0] < each[1]])
         if left:
             end = max(start, left[0][0])
-            runs = coverage.before(runs, end)
+            runs = coverage.cut_at(runs, end)
         return cls(parts, end, runs)
 
 
@@ -335,4 +335,4 @@ def _total(
     if sum(map(len, in_parts)) <= _MANY:
         return [each for part in in_parts for each in part]
     runs, _left = stored.cover([(reach.runs[0].start, reach.end)])
-    return added_up(chosen, runs)
+    return total_counts(chosen, runs)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from apps.common import clock
 from apps.reports.models import Problem
 from apps.reports.services import problems
-from apps.reports.services.causes import Cause, causes, named
+from apps.reports.services.causes import Cause, causes, causes_by_key
 from apps.reports.services.problems import ERROR
 from apps.reports.watches.jobs import FAILURE_RATE
 from apps.reports.watches.troubles import Trouble, VisibleTroubles, visible_troubles
@@ -97,7 +97,7 @@ def inbox(
     found = visible_troubles(sees)
     current, solved = causes(), problems.solved()
     missing = {row.key for row in solved} - {cause.key for cause in current}
-    known = [*current, *(named(missing) if missing else [])]
+    known = [*current, *(causes_by_key(missing) if missing else [])]
     mine = failing({(part.source, part.type_or_task) for each in known for part in each.parts})
     seen = [part for each in known if (part := each.only(lambda *name: name in mine)) is not None]
     seen.sort(key=lambda each: (each.counts[::-1], each.last_seen), reverse=True)

@@ -10,7 +10,7 @@ from django.db import connection
 
 from apps.common.errors import Invalid
 from apps.common.json.path import read
-from apps.common.json.search import holding
+from apps.common.json.search import rows_meeting
 from apps.jobs.models import Job
 from tests.jobs import job_type, jobs
 
@@ -19,7 +19,7 @@ COLUMNS = ("context", "result")
 
 
 def found(*conditions: str) -> list[int]:
-    rows = holding(Job.objects.order_by("pk"), [read(each, COLUMNS) for each in conditions])
+    rows = rows_meeting(Job.objects.order_by("pk"), [read(each, COLUMNS) for each in conditions])
     return list(rows.values_list("pk", flat=True))
 
 
@@ -142,7 +142,7 @@ def test_masked_key_anywhere_on_the_path_is_refused(subtests: pytest.Subtests) -
     ]:
         with subtests.test(name=name):
             with pytest.raises(Invalid, match="masked, and nobody can search for") as refused:
-                holding(Job.objects.all(), [read(f"context.{name}:x", COLUMNS)])
+                rows_meeting(Job.objects.all(), [read(f"context.{name}:x", COLUMNS)])
             assert [each.field for each in refused.value.errors] == ["where"]
 
 

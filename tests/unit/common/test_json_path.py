@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apps.common.json.path import Condition, parted, read
+from apps.common.json.path import Condition, read, split_conditions
 
 COLUMNS = ("context", "result")
 
@@ -121,4 +121,4 @@ def test_typed_conditions_are_parted_at_the_paths(subtests: pytest.Subtests) -> 
         ("", [""]),
     ):
         with subtests.test(text=text):
-            assert parted(text, COLUMNS) == parts
+            assert split_conditions(text, COLUMNS) == parts

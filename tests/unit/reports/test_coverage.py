@@ -14,7 +14,7 @@ from apps.reports.rules.coverage import (
     MINUTE,
     QUARTER,
     BucketRun,
-    before,
+    cut_at,
     snapped,
     spans,
     take,
@@ -128,7 +128,7 @@ def test_many_spans_are_one_from_the_first_to_the_last() -> None:
 
 def test_runs_are_cut_at_an_instant() -> None:
     runs = [BucketRun(MINUTE, START, START + 600), BucketRun(QUARTER, START + 900, START + 1800)]
-    assert before(runs, START + 300) == [BucketRun(MINUTE, START, START + 300)]
+    assert cut_at(runs, START + 300) == [BucketRun(MINUTE, START, START + 300)]
 
 
 def test_boundaries_are_as_fine_as_what_is_kept() -> None:

@@ -40,7 +40,7 @@ from apps.jobs.services.counts import MAX_COUNTED, counts_of, oldest_due
 from apps.jobs.services.error_states import MAX_LOOKED_AT
 from apps.jobs.services.error_states import counts_of as counts_of_errors
 from apps.journal.admin.words import reason_of
-from apps.reports.admin.findings import shown
+from apps.reports.admin.findings import shown_findings
 from apps.reports.admin.job_type import chart
 from apps.reports.permissions import may_report
 from apps.reports.rules.tally import OTHER
@@ -159,8 +159,8 @@ def _troubles(seen: _Seen) -> list[dict[str, Any]]:
     """The troubles of the job type, each with the buttons beside it."""
     if not seen.counts_jobs:
         return []
-    failing = [*shown(look(FAILURE_RATE, seen.sheet), seen.may)]
-    broken = [*shown(look(BREAKER_OPEN, seen.sheet), seen.may)]
+    failing = [*shown_findings(look(FAILURE_RATE, seen.sheet), seen.may)]
+    broken = [*shown_findings(look(BREAKER_OPEN, seen.sheet), seen.may)]
     groups = final_failures(seen.row.name, seen.sheet.stored) if failing else ()
     ways = [(gettext("See the failed jobs"), list_url(Job, type=seen.row.name, status=FAILED))]
     is_paused = seen.row.snapshot.is_paused(seen.now)

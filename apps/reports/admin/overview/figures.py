@@ -75,7 +75,7 @@ def _noted_minutes(sight: Sight, now: datetime) -> Sequence[tuple[int, int, int]
     if not sight.sees_all:
         return []
     end = floor(second_of(now), MINUTE) + MINUTE
-    known = standing_minutes.between(end - lately.MINUTES * MINUTE, end)
+    known = standing_minutes.counts_between(end - lately.MINUTES * MINUTE, end)
     return [known[at] for at in sorted(known)]
 
 
