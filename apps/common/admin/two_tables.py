@@ -20,7 +20,7 @@ class TwoTablesAdmin(PlatformModelAdmin):
 
     other_model: ClassVar[type[Model]]
 
-    def other_page(self, object_id: str) -> HttpResponse | None:
+    def elsewhere(self, object_id: str) -> HttpResponse | None:
         """The redirect to the page of the other table, if that has the row."""
         number = read_number(object_id)
         if number is None or not self.other_model._default_manager.filter(pk=number).exists():
@@ -30,14 +30,14 @@ class TwoTablesAdmin(PlatformModelAdmin):
     def history_view(
         self, request: HttpRequest, object_id: str, extra_context: Any = None
     ) -> HttpResponse:
-        if self.get_object(request, object_id) is None and (way := self.other_page(object_id)):
+        if self.get_object(request, object_id) is None and (way := self.elsewhere(object_id)):
             return way
         return super().history_view(request, object_id, extra_context)
 
     def _get_obj_does_not_exist_redirect(
         self, request: HttpRequest, opts: Any, object_id: str
     ) -> HttpResponse:
-        if way := self.other_page(object_id):
+        if way := self.elsewhere(object_id):
             return way
         # Django has no public name for this step.
         missing: Any = super()
