@@ -33,7 +33,7 @@ _EMBEDDED = "with SQLite on 127.0.0.1"
 def _one_of(
     default: str, allowed: Sequence[str], meaning: str, *, usual: str = "", example: str = ""
 ) -> Setting[str]:
-    """One of the words, in any mix of upper and lower case."""
+    """A setting that is one of the words, in any mix of upper and lower case."""
     words = {word.lower(): word for word in allowed}
 
     def parse(text: str) -> str:

@@ -110,7 +110,8 @@ class Keys(Key):
 
 
 class Choice(Parameter):
-    """One of the values; `choices` are pairs of a value and its label, or a function with them."""
+    """A choice of one value; `choices` are pairs of a value and its label, or a function with
+    them."""
 
     def __init__(self, choices: Any, *args: Any, **kwargs: Any) -> None:
         self._choices = choices
@@ -125,7 +126,7 @@ class Choice(Parameter):
 
 
 class Choices(Choice):
-    """Some of the values, of which one is enough."""
+    """A choice of several values, of which one is enough."""
 
     def value_of(self, given: Any) -> Any:
         return filtering.each(super().value_of)(given)
@@ -188,7 +189,7 @@ class MadeSince(Instant):
 
 
 class MadeBefore(Instant):
-    """The same with those that were made before."""
+    """The rows that were made before, found in the same way."""
 
     def filter(self, rows: Any, value: Any) -> Any:
         ceiling = ids.lowest_id_at(value) + _ID_SLACK
@@ -255,8 +256,8 @@ class RowFilters(FilterSet):  # type: ignore[misc]
     def read_address(
         cls, given: Mapping[str, Any], zone: tzinfo, *, door: Door = Door.LIST
     ) -> RowFilter:
-        """As `read`, of what a list has in its address, as far as it is taken at the door; days are
-        those of the zone, both included."""
+        """The filter of the address of a list, as `read`, as far as it is taken at the door; days
+        are those of the zone, both included."""
         names: dict[str, _Taken] = {}
         for name, each in cls.of(Door.LIST | Door.ADDRESS).items():
             if each.doors & (door | Door.ADDRESS):

@@ -246,8 +246,8 @@ class PlatformChangeList(ChangeList):
         return rows.defer(*self.model_admin.list_defer)
 
     def apply_select_related(self, qs: QuerySet[Any]) -> QuerySet[Any]:
-        """In a separate query: MariaDB would start the join at the smaller table and sort all
-        rows of the larger one."""
+        """Read related rows in a separate query: MariaDB would start the join at the smaller table
+        and sort all rows of the larger one."""
         related = self.list_select_related
         return qs.prefetch_related(*related) if isinstance(related, tuple) else qs
 

@@ -199,7 +199,7 @@ _TOKEN = re.compile(
 
 
 def _repetitions(pattern: str) -> int:
-    """By how many atoms a pattern grows when its counted repetitions are written out."""
+    """The atoms by which a pattern grows when its counted repetitions are written out."""
     open_groups, atoms, last = [0], 0, 0
     for token in _TOKEN.finditer(pattern):
         text = token[0]

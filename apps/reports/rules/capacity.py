@@ -61,7 +61,7 @@ NEVER = float("inf")
 
 
 def days_until_full(loads: Iterable[Load], *, size: int, max_size: int) -> float:
-    """In how many days the database reaches `max_size` at the present rate; NEVER if it rests
+    """The days until the database reaches `max_size` at the present rate; NEVER if it rests
     before."""
     growing = [each for each in loads if each.grows]
     free = max_size - size
