@@ -62,7 +62,7 @@ def activity(request: HttpRequest) -> HttpResponse:
     days: dict[date, list[dict[str, Any]]] = {}
     undone: set[tuple[str, str, int]] = set()
     for deeds in grouped(entries):
-        told = _told(request, deeds, names, whom, shows_payload)
+        line = _told(request, deeds, names, whom, shows_payload)
         subjects = {(each.source, each.type_or_task, each.subject_id) for each in deeds.entries}
         if deeds.entries[0].event == UNDONE:
             undone |= subjects

@@ -40,7 +40,7 @@ register(
     Template,
     Dispatch,
     people=("executor", "executors", "to", "add", "remove", "copies"),
-    told={"rule": _told_rule},
+    formatters={"rule": _rule_words},
     events={
         "handed_out": Event(_("Handed out"), "outbox", "info"),
         "extended": Event(_("Deadline extended"), "more_time", "info"),

@@ -196,8 +196,8 @@ def _summary(changed: Sequence[dict[str, Any]]) -> SafeString:
     if others:
         words = ngettext("{name} and {count} more", "{name} and {count} more", others)
         who = format_html(words, name=who, count=others)
-    counts: Counter[str] = sum((queue["counts"] for queue in told), Counter())
-    marked = [each for queue in told for row in queue["rows"] for each in row.marked]
+    counts: Counter[str] = sum((queue["counts"] for queue in named), Counter())
+    marked = [each for queue in named for row in queue["rows"] for each in row.marked]
     line, mark = min(marked, key=lambda each: each[0].item.at)
     return format_html(
         gettext("{who}: {changes}. First: {title} ({what}), {at}."),

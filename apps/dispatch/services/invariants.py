@@ -318,7 +318,7 @@ CHECKS = (
         "ends of dispatches and tasks",
         ("I63",),
         _("The newest ended dispatches and tasks are live or older ones, never both"),
-        _kept,
+        _ends_are_kept,
         recent=True,
     ),
 )

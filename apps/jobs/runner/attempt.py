@@ -56,7 +56,7 @@ def run(handler: Handler | None, job: HeldJob, is_stopping: Callable[[], bool]) 
     before = attempt_log.running.set(job)
     try:
         with logs.bound(job=str(job.id), type=job.type, attempt=job.attempt, **trace):
-            outcome = _called(handler, job, is_stopping)
+            outcome = _call_handler(handler, job, is_stopping)
     finally:
         attempt_log.running.reset(before)
     if job.log is not None:

@@ -35,7 +35,7 @@ from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.discard import discard
 from apps.jobs.services.locked import lock_free, lock_free_one_by_one, locked_jobs, note_locked
 from apps.jobs.services.look import Look
-from apps.jobs.services.preference import Found, Preference
+from apps.jobs.services.preference import FoundJob, Preference
 from apps.jobs.services.protection import TypeLimits, lock_states
 from apps.jobs.services.rows import arrow_update
 

@@ -185,7 +185,7 @@ def _take_all(taken: Sequence[tuple[Job, Act]], now: datetime, actor: str, reaso
             setattr(job, name, value)
         job.version += 1
     _refresh([job for job, _act in taken if job.status == t.BLOCKED])
-    resumed.tell(had_ended)
+    resumed.notify(had_ended)
     if any(job.status in t.WAITING for job, _act in taken):
         wakeup.announce()
 
@@ -205,7 +205,7 @@ def _require_reason(reason: str) -> None:
         raise Invalid.field("reason", _("Say why; the job's timeline shows it."))
 
 
-def _kept(job: Job, act: Act, status: str, now: datetime) -> dict[str, Any]:
+def _undo_record(job: Job, act: Act, status: str, now: datetime) -> dict[str, Any]:
     """The values that an undo needs; empty when a worker knows of the action or a result is gone,
     because then nothing can be undone."""
     if job.status in (t.RUNNING, t.SUCCEEDED) or act.arrow == "undo":

@@ -137,7 +137,7 @@ def _keep_logs(
         job_log.write([*logs.values()])
 
 
-def _ended(row: _Held, now: datetime) -> bool:
+def _is_past_deadline(row: _Held, now: datetime) -> bool:
     """Whether the attempt is past its deadline."""
     return row.hard_end_at is None or row.hard_end_at <= now
 

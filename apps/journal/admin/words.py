@@ -40,8 +40,8 @@ STATES: dict[str, Words] = {}
 NAMES: dict[str, Words] = {"forced": _("by force"), "rows": _("rows")}
 # Labels of values, by the name of the fact.
 CHOICES: dict[str, dict[Any, Words]] = {}
-# How values are told that are no choices, by the name of the fact.
-TOLD: dict[str, Callable[[Any], str]] = {}
+# How values that are no choices are formatted, by the name of the fact.
+FORMATTERS: dict[str, Callable[[Any], str]] = {}
 # The facts that name people, one or many.
 PEOPLE: set[str] = set()
 # Messages that are stored as text: a pattern of the text → the template, as the catalogue has it.
@@ -56,7 +56,7 @@ def register(
     states: Mapping[Any, Words] | None = None,
     names: Mapping[str, Words] | None = None,
     choices: Mapping[str, Mapping[Any, Words]] | None = None,
-    told: Mapping[str, Callable[[Any], str]] | None = None,
+    formatters: Mapping[str, Callable[[Any], str]] | None = None,
     people: Iterable[str] = (),
     messages: Iterable[str] = (),
     pages: Mapping[str, Callable[[JournalEntry], str]] | None = None,
@@ -65,7 +65,7 @@ def register(
     EVENTS.update(events)
     STATES.update(states or {})
     NAMES.update(names or {})
-    TOLD.update(told or {})
+    FORMATTERS.update(formatters or {})
     PEOPLE.update(people)
     MESSAGES.update((_pattern_of(template), template) for template in messages)
     PAGES.update(pages or {})
