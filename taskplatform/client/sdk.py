@@ -1041,6 +1041,7 @@ class HeldJob:
         # how many it has, and how many there is no room for.
         self._lines: list[str] = []
         self._signed = self._kept = self._left_out = self._logged = 0
+        self._is_silent = False
         self._shown: int | None = None
         self._refusal = ""
         # Counts what the handler reported; the server has that up to `_known`.
@@ -1083,6 +1084,8 @@ class HeldJob:
         """Add a line to the log of the job, which its page shows while it runs. It is sent within
         two seconds. Of an attempt 64 KB are kept."""
         with self._executor.beats:
+            if self._is_silent:
+                return
             if self._logged > _MAX_LOG:
                 self._left_out += 1
                 return
@@ -1091,6 +1094,12 @@ class HeldJob:
             self._lines.append(f"{stamp} {_sendable(str(text), _MAX_LINE)}")
             self._logged += len(self._lines[-1])
             self._beat_within(_LINE_AGE)
+
+    def _drop_log(self) -> bool:
+        """Send nothing more of its log; whether there was anything."""
+        had = bool(self._lines or self._left_out)
+        self._lines, self._signed, self._left_out, self._is_silent = [], 0, 0, True
+        return had
 
     def _check(self) -> None:
         if self.lost:
@@ -1207,6 +1216,7 @@ class _Report:
     """An outcome on its way to the server, and since when."""
 
     job: HeldJob
+    outcome: Mapping[str, Any]
     encoded: bytes
     since: float
     # Whether it stands for one that the server refused.
@@ -1326,7 +1336,8 @@ class _Executor:
                 logger.warning("%r was lost; its outcome %s is dropped", job, outcome["outcome"])
                 return
             self.returned += outcome["outcome"] == "released"
-            self.outbox.append(_Report(job, job._encoded(outcome), time.monotonic(), is_last))
+            encoded = job._encoded(outcome)
+            self.outbox.append(_Report(job, outcome, encoded, time.monotonic(), is_last))
             if not self.queue or len(self.outbox) >= _MAX_BATCH:
                 self.news.notify()
 
@@ -1750,6 +1761,11 @@ class Worker:
     def _replace(self, report: _Report, message: str) -> None:
         """What the server never takes must not come back for ever."""
         job = report.job
+        if job._drop_log():
+            # Beside it the outcome may be too large, or the server knows of no logs.
+            logger.warning("%r: its log is refused: %s", job, message)
+            self._executor.report(job, report.outcome, is_last=report.is_last)
+            return
         logger.error("%r: its outcome is refused: %s", job, message)
         if report.is_last:
             self._executor.forget(job)
@@ -1835,7 +1851,8 @@ class Worker:
         try:
             self._beat_part(part)
         except ApiError as error:
-            if error.status not in (400, 413) or not any(job._unsent for job, _, _ in part):
+            has_more = any(job._unsent or job._signed for job, _, _ in part)
+            if error.status not in (400, 413) or not has_more:
                 raise
             if len(part) > 1:
                 # It takes no part of a list with one that is wrong: that is found among fewer.
@@ -1843,9 +1860,11 @@ class Worker:
                 self._beat_apart(part[len(part) // 2 :])
                 return
             [(job, reported, _)] = part
-            logger.error("the checkpoint of %r is refused: %s", job, error)
             with self._executor.lock:
-                if job._reports == reported:
+                if job._signed and job._drop_log():
+                    logger.warning("the log of %r is refused: %s", job, error)
+                elif job._reports == reported:
+                    logger.error("the checkpoint of %r is refused: %s", job, error)
                     job._unsent, job._refusal = "", str(error)
                 again = job, job._reports, job._sign()
             self._beat_apart([again])

@@ -258,13 +258,16 @@ class Texts(_List):
 
 
 class Lines(_List):
-    """A list of any texts, however many: what keeps them takes what it has room for, and makes
-    harmless what cannot be stored."""
+    """A list of at most `max_items` texts, however long: what keeps them takes what it has room
+    for, and makes harmless what a database or terminal does not take."""
 
+    default_error_messages = {"max_length": "More than {max_length} lines; send fewer at a time."}
     example = '["12 of 40 pages"]'
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(child=serializers.CharField(allow_blank=True), **kwargs)
+    def __init__(self, *, max_items: int, **kwargs: Any) -> None:
+        super().__init__(
+            child=serializers.CharField(allow_blank=True), max_length=max_items, **kwargs
+        )
 
     def run_child_validation(self, data: list[Any]) -> list[str]:
         for position, item in enumerate(data):

@@ -21,12 +21,15 @@ from apps.jobs.services import job_log
 
 LOG = ("log", "log_at", "log_left_out")
 _MAX_LINES = 2**31 - 1
+# More than there is room for, with their times.
+_AT_ONCE = 3_000
 
 
 class LogBody(StrictSerializer):
     """What is said of the log of an attempt."""
 
     log = Lines(
+        max_items=_AT_ONCE,
         required=False,
         help_text="Lines that the attempt has logged since the last ones. One that begins with a "
         "time such as `2026-11-20T09:30:00.000Z ` has that time. Of an attempt 64 KB are kept.",

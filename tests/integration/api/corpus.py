@@ -163,7 +163,8 @@ _NO_DECIMAL = [
     "9" * 20,
     "9" * 5000,
 ]
-_NO_NAMES = [True, 5, "uid_a", {}, [5], [None], [[]], [""], ["a b"], ["á"], ["a", "a"], ["a\n"]]
+_NO_TEXTS = [True, 5, "uid_a", {}, [5], [None], [[]]]
+_NO_NAMES = [*_NO_TEXTS, [""], ["a b"], ["á"], ["a", "a"], ["a\n"]]
 
 
 def wrong_values(schema: Mapping[str, Any]) -> Iterator[Any]:
@@ -191,7 +192,8 @@ def wrong_values(schema: Mapping[str, Any]) -> Iterator[Any]:
     elif schema["type"] == "boolean":
         yield from [0, 1, "true", "false", "", "on", [], {}]
     elif schema["type"] == "array":
-        yield from [*_NO_NAMES, [f"uid_{n}" for n in range(schema["maxItems"] + 1)]]
+        yield from _NO_NAMES if "pattern" in schema["items"] else _NO_TEXTS
+        yield [f"uid_{n}" for n in range(schema["maxItems"] + 1)]
     elif schema.get("format") == "date-time":
         yield from _NO_INSTANT
     elif schema.get("pattern", "").startswith("^[0-9]"):

@@ -381,3 +381,34 @@ def test_log_takes_no_place_from_a_result(jobs: Jobs, worker: sdk.Worker) -> Non
     assert outcome["result"] == result
     assert len(json.dumps(outcome)) < 256 * 1024
     assert outcome["log_left_out"] > 0
+
+
+def test_log_that_is_refused_costs_no_job(
+    jobs: Jobs, worker: sdk.Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An older server knows of no logs; beside a large result one may be too much."""
+    usual = jobs.usual
+    monkeypatch.setattr(sdk, "_LINE_AGE", 0.05)
+
+    def answer(handler: Handler) -> None:
+        body = handler.seen.body
+        parts = [*body.get("leases", ()), *body.get("outcomes", ())]
+        has_log = any("log" in part for part in parts)
+        (problem(400, "unknown_field") if has_log else usual)(handler)
+
+    monkeypatch.setattr(jobs, "usual", answer)
+
+    @worker.handler("mail")
+    def mail(held: sdk.HeldJob) -> str:
+        held.log("one")
+        if held.id == "7":
+            eventually(lambda: jobs.signs)
+            held.log("two")
+        held.checkpoint("kept", now=held.id == "7")
+        return "sent"
+
+    jobs.has(job("7"), job("8"))
+    with running(worker):
+        outcomes = jobs.await_outcomes(2)
+    assert [each["result"] for each in outcomes] == ["sent", "sent"]
+    assert "kept" in [sign.get("checkpoint") for sign in jobs.signs]
