@@ -23,8 +23,10 @@ from apps.bulk.services.selection import stored
 from apps.bulk.services.targets import target_of
 from apps.dispatch.models import Executor, OnceTask, OperatorScope, RotateTask, Template
 from apps.jobs.handlers import registry
-from apps.jobs.models import Job, JobScope, JobType, Worker, bounds_of
-from apps.jobs.services import register
+from apps.jobs.models import Job, JobLog, JobScope, JobType, Worker, bounds_of
+from apps.jobs.rules.job_log import Said
+from apps.jobs.services import job_log, register
+from apps.jobs.services.job_log import OfAttempt
 from apps.journal.models import JournalEntry
 from apps.reports.services import rollup
 from taskplatform import beat
@@ -166,11 +168,14 @@ def pages_of_jobs(yard: Yard) -> dict[str, str]:
         return reverse("admin:jobs_job_act", args=[name]) + f"?ids={pk}"
 
     jobs = reverse("admin:jobs_job_changelist")
+    for line in ("WARNING shop: mailbox is slow", f"ERROR shop: {'far-too-long-' * 30}"):
+        job_log.write([OfAttempt(yard.running.pk, 1, 1, Said([line], None, 3))])
     return {
         f"one-{status}-job": page("job", getattr(yard, status).pk)
         for status in ("scheduled", "ready", "running", "failed", "succeeded", "cancelled")
     } | {
         "new-job": reverse("admin:jobs_job_add") + "?type=mail",
+        "job-log": reverse("admin:jobs_job_log", args=[yard.running.pk]),
         "edit-job": reverse("admin:jobs_job_edit", args=[yard.scheduled.pk]),
         "force-cancel": act("force_cancel", yard.running.pk),
         "retry-on-host": act("retry_on_host", yard.failed.pk),
@@ -226,7 +231,7 @@ def written() -> set[str]:
     """Every text that stands in the rows, and the ids that go with it."""
     rows: list[Any] = []
     own = (Executor, OnceTask, RotateTask, Template, JournalEntry, ApiClient, User)
-    for model in (*own, Job, JobType, Worker):
+    for model in (*own, Job, JobLog, JobType, Worker):
         rows += model.objects.values()  # type: ignore[attr-defined]
     return {text for row in rows for value in row.values() for text in _texts(value)}
 
