@@ -41,6 +41,7 @@ BOUNDS = {
     "jobs.Job": "JOB_ARCHIVE_AFTER; jobs.archive",
     "jobs.InboxRow": "until it is a job; a person discards what was refused",
     "jobs.ArchivedJob": "JOB_RETENTION; jobs.roll and jobs.forget",
+    "jobs.JobLog": "JOB_RETENTION; jobs.roll and jobs.forget",
     "dispatch.Dispatch": "DISPATCH_ARCHIVE_AFTER; dispatch.purge",
     "dispatch.ArchivedDispatch": "DISPATCH_RETENTION; dispatch.roll and dispatch.purge",
     "dispatch.Stock": "DISPATCH_ARCHIVE_AFTER; dispatch.purge",
