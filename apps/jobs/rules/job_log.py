@@ -112,12 +112,13 @@ def harmless(text: str) -> str:
 # --- what is kept ---------------------------------------------------------------------------------
 def fitting(said: Said, before: Kept) -> Part:
     """What is to be kept of it, beside what is kept before."""
-    begin = 0 if said.at is None else max(0, before.lines - said.at)
-    new = said.lines[begin:]
+    known = 0 if said.at is None else max(0, before.lines - said.at)
+    new = said.lines[known:]
+    left_out = max(0, said.left_out - max(0, known - len(said.lines)))
     room = MAX_BYTES - before.size
     text = harmless("\n".join(new))
     size = len(text.encode()) + 1 if new else 0
-    if size <= room and not said.left_out:
+    if size <= room and not left_out:
         return Part(text, len(new), 0, size)
     texts: list[str] = []
     left = room
@@ -126,7 +127,7 @@ def fitting(said: Said, before: Kept) -> Part:
         if left < 0:
             break
         texts.append(each)
-    lines = len(new) + said.left_out
+    lines = len(new) + left_out
     return Part("\n".join(texts), lines, lines - len(texts), room)
 
 

@@ -1,0 +1,54 @@
+"""How the lines of a log are written, what of them is kept, and how they are read again."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from apps.jobs.rules.job_log import MAX_BYTES, Kept, Line, Said, fitting, line, lines_of, read
+
+NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
+STAMP = "2026-03-02T12:00:00.000Z "
+
+
+def test_what_is_kept_of_further_lines(subtests: pytest.Subtests) -> None:
+    full = Kept(9, MAX_BYTES)
+    cases = (
+        (Said(["a", "b"]), Kept(), ("a\nb", 2, 0, 4)),
+        # Sent again, in part and as a whole.
+        (Said(["a", "b"], 0), Kept(1, 2), ("b", 1, 0, 2)),
+        (Said(["a", "b"], 0), Kept(2, 4), ("", 0, 0, 0)),
+        (Said(["a"], 0, 3), Kept(), ("a", 4, 3, MAX_BYTES)),
+        (Said(["a"], 0, 3), Kept(2, MAX_BYTES), ("", 2, 2, 0)),
+        (Said(["a"], 0, 3), Kept(4, MAX_BYTES), ("", 0, 0, 0)),
+        # Full: what is short fits no more, either.
+        (Said(["a", "b"], 9), full, ("", 2, 2, 0)),
+        (Said(["é" * 40_000, "a"]), Kept(), ("", 2, 2, MAX_BYTES)),
+        (Said(["a", "é" * 40_000, "b"]), Kept(), ("a", 3, 2, MAX_BYTES)),
+    )
+    for said, before, expected in cases:
+        with subtests.test(said=str(said)[:40], before=before):
+            assert fitting(said, before) == expected
+
+
+def test_lines_are_read_as_they_were_written(subtests: pytest.Subtests) -> None:
+    texts = {
+        "plain": Line(NOON, "plain"),
+        "": Line(NOON, ""),
+        "two\n2026-lines": Line(NOON, "two\n2026-lines"),
+        f"{STAMP}its own": Line(NOON, "its own"),
+        "2026-02-31T12:00:00.000Z no day": Line(NOON, "2026-02-31T12:00:00.000Z no day"),
+    }
+    for text, shown in texts.items():
+        with subtests.test(text=text):
+            assert read("\n".join(lines_of([text], NOON))) == [shown]
+    assert read("\n".join(lines_of([*texts], NOON))) == [*texts.values()]
+    assert line(NOON.timestamp() + 0.0625, "x") == "2026-03-02T12:00:00.062Z x"
+
+
+def test_a_long_line_is_cut_between_words() -> None:
+    """A secret that is cut in the middle might be known for one no more."""
+    [cut] = lines_of([f"{'word ' * 1500}https://ann:{'secret' * 200}@shop.example"], NOON)
+    assert "secret" not in cut
+    assert cut.endswith("characters left out …")
