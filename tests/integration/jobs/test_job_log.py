@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from celery import signals
 
 from apps.jobs.errors import LeaseLost
 from apps.jobs.handlers import Context, Retry
@@ -211,3 +212,12 @@ def test_tests_of_handlers_see_what_is_logged(handle: Handle) -> None:
 
     handle("mail", mail)
     assert perform("mail").logged == ["to ann", "INFO shop.mail: sent"]
+
+
+def test_a_log_has_all_from_info_on_whatever_the_worker_logs() -> None:
+    worker, job = logging.Logger("root"), attempt_log.Handler()
+    job.name = "job"
+    worker.handlers = [logging.StreamHandler(), job]
+    signals.after_setup_logger.send(sender=None, logger=worker, loglevel=logging.ERROR)
+    assert worker.level == logging.INFO
+    assert [each.level for each in worker.handlers] == [logging.ERROR, logging.INFO]
