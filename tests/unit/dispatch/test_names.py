@@ -23,7 +23,7 @@ def test_anything_else_is_no_name(subtests: pytest.Subtests) -> None:
     ):
         with subtests.test(name=name):
             assert not is_name(name)
-            with pytest.raises(Invalid, match="uid_… for a user or gid_…"):
+            with pytest.raises(Invalid, match="uid_… for a person or gid_…"):
                 kind_of(name)
 
 
