@@ -32,7 +32,7 @@ class Place:
     """A page: the list of a model, or the page with the address of that name.
 
     It is for those who see the rows of the model, and whom `may` lets in. `also` is another name
-    that people know it by.
+    that people know it by; `was` are earlier ones, which are found and not shown.
     """
 
     title: Words
@@ -41,6 +41,7 @@ class Place:
     query: str = ""
     may: Callable[[Any], bool] | None = None
     also: Words = ""
+    was: str = ""
 
 
 @dataclass(frozen=True)
@@ -89,22 +90,25 @@ _TASKS = Entry(
     "task_alt",
     (
         Place(pgettext_lazy("tasks", "Once"), "dispatch.oncetask"),
-        Place(pgettext_lazy("tasks", "Repeating"), "dispatch.rotatetask"),
+        Place(pgettext_lazy("tasks", "Repeating"), "dispatch.rotatetask", was="Rotations 周期任务"),
         Place(_("Templates"), "dispatch.template"),
-        Place(_OLDER, "dispatch.archivedtask"),
+        Place(_OLDER, "dispatch.archivedtask", was="Archive of tasks 任务归档"),
     ),
 )
 _DISPATCHES = Entry(
     _("Dispatches"),
     "outbox",
-    (Place(_("Dispatches"), "dispatch.dispatch"), Place(_OLDER, "dispatch.archiveddispatch")),
+    (
+        Place(_("Dispatches"), "dispatch.dispatch"),
+        Place(_OLDER, "dispatch.archiveddispatch", was="Archive of dispatches 派发归档"),
+    ),
     badge=badges.DISPATCHES,
 )
 _PEOPLE = Entry(
     _("People"),
     "badge",
     (
-        Place(_("People"), "dispatch.executor", query="kind=user"),
+        Place(_("People"), "dispatch.executor", query="kind=user", was="Executors 执行者"),
         Place(pgettext_lazy("menu", "Groups"), "dispatch.executor", query="kind=group"),
     ),
     badge=badges.PEOPLE,
@@ -117,7 +121,7 @@ _JOBS = Entry(
         Place(_("Types"), "jobs.jobtype"),
         Place(_("Handlers"), "jobs.jobtype", url="admin:jobs_jobtype_handlers"),
         Place(_("Inbox"), "jobs.inboxrow"),
-        Place(_OLDER, "jobs.archivedjob"),
+        Place(_OLDER, "jobs.archivedjob", was="Archive 归档"),
     ),
     badge=badges.JOBS,
 )
@@ -203,6 +207,7 @@ class Tab(NamedTuple):
     name: Words
     link: str
     key: str
+    was: str = ""
 
     @property
     def path(self) -> str:
@@ -272,8 +277,9 @@ class Menu:
         model = self._models[place.model]
         link = model["admin_url"]
         if place.query:
-            return Tab(place.title, place.title, f"{link}?{place.query}", place.model)
-        return Tab(place.title or model["name"], model["name"], link, place.model)
+            link = f"{link}?{place.query}"
+            return Tab(place.title, place.title, link, place.model, place.was)
+        return Tab(place.title or model["name"], model["name"], link, place.model, place.was)
 
     @property
     def _entries(self) -> list[Shown]:

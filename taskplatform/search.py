@@ -380,5 +380,9 @@ def pages_named(pages: Iterable[Tab], term: Term) -> HitGroup | None:
     """The menu entries with a word that begins with the term; Chinese does not part its words."""
     begins = r"\b" if term.text.isascii() else ""
     named = re.compile(begins + folding(term.text))
-    hits = [Hit(page.link, page.words) for page in pages if term.text and named.search(page.words)]
+    hits = [
+        Hit(page.link, page.words)
+        for page in pages
+        if term.text and named.search(f"{page.words} {page.was}")
+    ]
     return HitGroup(gettext("Entries of the menu"), hits) if hits else None

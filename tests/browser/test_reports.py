@@ -56,7 +56,7 @@ def test_operator_reads_a_report(page_as: Callable[[str | None], Page], history:
         expect(page.locator(f"#{chart} svg")).to_be_visible()
     drawn_ends = sum(sum(series["data"]) for series in charted(page, "report-ends", "series")
                      if series["type"] == "bar")  # fmt: skip
-    ended = page.locator(".report-tile", has_text="Attempts ended").locator("strong").inner_text()
+    ended = page.locator(".report-tile", has_text="Tries ended").locator("strong").inner_text()
     assert drawn_ends == int(ended)
     words = [
         charted(page, "report-run", f"yAxis[0].axisLabel.formatter({ms})")

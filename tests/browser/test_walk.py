@@ -229,3 +229,49 @@ def check_who_said_why() -> None:
     assert set(reasons.values_list("event", "reason")) == {
         ("type_paused", "It went away again"),
     }
+<<<<<<< HEAD
+=======
+
+
+def check_report(page: Page, api: JsonClient, source: str, by: str, folder: Path) -> None:
+    """Its tables, its tiles, its CSV and the API, each held against the rows of the journal."""
+    title = {"job": "Jobs", "dispatch": "Dispatches"}[source]
+    page.get_by_role("navigation", name="Source").get_by_role("link", name=title).click()
+    expect(page).to_have_url(re.compile(f"source={source}&"))
+    page.get_by_role("link", name=f"By {by}", exact=True).click()
+    expect(page).to_have_url(re.compile(f"by={by}&"))
+    if "columns=all" not in page.url:
+        page.get_by_role("link", name="All columns").click()
+        expect(page).to_have_url(re.compile("columns=all"))
+    # Its end may still be on its way.
+    page.wait_for_load_state()
+    entries = entries_of(source)
+    expect(page.locator(".report-table")).to_have_count(1 if by in ("hour", "day") else 2)
+    tables = page.locator(".report-table").evaluate_all(TABLES)
+    for shown, group in zip(tables, (by, "hour"), strict=False):
+        figures = output.of_table(shown[0], shown[1:])
+        output.check(figures, entries, output.by(group, on_page=True), rounded=True)
+    tiles = dict(page.locator(".report-tile").evaluate_all(TILES))
+    everything = output.of_table(tables[0][0], tables[0][1:])["All"]
+    total = {"job": "Tries ended", "dispatch": "Ended"}[source]
+    assert tiles[total] == str(everything.counts["total"])
+    assert output.share_of(tiles["Success rate"]) == everything.rate
+    for name, figure in tiles.items():
+        key = name.lower().replace(" ", "_")
+        if key in everything.counts:
+            assert figure == str(everything.counts[key])
+        elif key in everything.times:
+            assert output.milliseconds_of(figure) == everything.times[key]
+
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Export", exact=True).click()
+    file = folder / f"{source}-{by}.csv"
+    download.value.save_as(file)
+    output.check(output.of_csv(file.read_text("utf-8-sig")), entries, output.by(by))
+
+    period = {"from": clock.now() - timedelta(days=1), "to": clock.now()}
+    given = {name: instant.isoformat() for name, instant in period.items()}
+    answer = api.get("/api/v1/reports/summary/", source=source, by=by, **given).json()
+    assert entries[-1].at < datetime.fromisoformat(answer["as_of"])
+    output.check(output.of_api(answer), entries, output.by(by))
+>>>>>>> d9538248 (Find pages by the names that they had before)

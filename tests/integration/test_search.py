@@ -80,7 +80,7 @@ def test_number_of_several_things_lists_them_by_kind(admin_client: Client) -> No
 
     assert found(admin_client, str(once.pk)) == {
         "once tasks": ["Count the till"],
-        "rotations": ["Sweep the floor"],
+        "repeating tasks": ["Sweep the floor"],
     }
     assert leads_to(admin_client, f"once:{once.pk}", once)
     assert leads_to(admin_client, f"once {once.pk}", once)
@@ -116,8 +116,8 @@ def test_uid_is_found_by_how_it_begins_with_and_without_its_prefix(admin_client:
     anna = factories.user("uid_anna")
     factories.user("uid_bob")
 
-    assert found(admin_client, "uid_an") == {"executors": ["uid_ann", "uid_anna"]}
-    assert found(admin_client, "ann")["executors"] == ["uid_ann", "uid_anna"]
+    assert found(admin_client, "uid_an") == {"people and groups": ["uid_ann", "uid_anna"]}
+    assert found(admin_client, "ann")["people and groups"] == ["uid_ann", "uid_anna"]
     assert leads_to(admin_client, "uid_anna", anna)
     assert not leads_to(admin_client, "UID_ANN", ann), "keys are compared as they are"
 
@@ -228,7 +228,7 @@ def test_task_is_found_by_words_of_its_title_whatever_their_case(admin_client: C
     for term, task in (("harbour PALLET", once), ("shel", rotation), ("巡检", chinese)):
         assert leads_to(admin_client, term, task), term
     both = found(admin_client, "count")
-    assert both == {"once tasks": [once.title], "rotations": [rotation.title]}
+    assert both == {"once tasks": [once.title], "repeating tasks": [rotation.title]}
     for term in ("pallet shelf", "ou", "检"):
         assert ask(admin_client, term).context["groups"] == [], term
 
@@ -273,8 +273,10 @@ def test_pages_of_the_menu_are_found_by_name(admin_client: Client) -> None:
     assert page["Location"] == reverse("admin:dispatch_rotatetask_changelist")
     assert found(admin_client, "task")["Entries of the menu"] == [
         "Once tasks",
-        "Older · Archive of tasks",
+        "Repeating tasks",
+        "Older tasks",
     ]
+    assert ask(admin_client, "executors")["Location"].startswith("/admin/dispatch/executor/")
     # By the title of its tab, and by the name that it had.
     for term in ("checks", "governance"):
         assert ask(admin_client, term)["Location"] == reverse("governance")
