@@ -55,6 +55,7 @@
   addEventListener("load", () => setTimeout(() => {
     const names = document.querySelector("[data-scrolled-name]")?.dataset;
     if (!names) return;
+    document.getElementById("nav-sidebar-inner")?.setAttribute("aria-label", names.menuName);
     document.querySelectorAll("[data-simplebar] [role=region]").forEach((area, index) => {
       const head = document.getElementById(area.closest("[aria-labelledby]")?.getAttribute("aria-labelledby"));
       area.setAttribute("aria-label", `${names.scrolledName}: ${head?.textContent.trim() || index + 1}`);
