@@ -58,7 +58,8 @@
     document.getElementById("nav-sidebar-inner")?.setAttribute("aria-label", names.menuName);
     document.querySelectorAll("[data-simplebar] [role=region]").forEach((area, index) => {
       const head = document.getElementById(area.closest("[aria-labelledby]")?.getAttribute("aria-labelledby"));
-      area.setAttribute("aria-label", `${names.scrolledName}: ${head?.textContent.trim() || index + 1}`);
+      const which = head?.textContent.trim() || (index ? index + 1 : "");
+      area.setAttribute("aria-label", which ? `${names.scrolledName}: ${which}` : names.scrolledName);
     });
     document.querySelectorAll(".formset-wrapper thead th").forEach((head) => {
       if (!head.textContent.trim()) head.innerHTML = `<span class="unseen">${names.deleteName}</span>`;
