@@ -40,7 +40,7 @@ def test_rotations_are_copied_to_names_that_are_completed(
     names = RotateTask.objects.values_list("executor__name", flat=True)
     assert sorted(names) == ["gid_shops", "uid_ava", "uid_bea"]
     page.goto(reverse("admin:dispatch_rotatetask_changelist"))
-    expect(page.get_by_role("row", name="uid_bea")).to_contain_text("1 of 100 rotations")
+    expect(page.get_by_role("row", name="uid_bea")).to_contain_text("1 of 100 repeating tasks")
 
 
 def test_names_that_did_not_come_are_asked_for_again(

@@ -23,7 +23,7 @@ from apps.jobs.rules import transitions
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.find import archived_types
 from apps.jobs.services.job_filters import ArchivedJobFilters, JobFilters
-from apps.jobs.services.type_snapshots import all_types
+from apps.jobs.services.type_snapshots import all_types, type_snapshots
 from apps.journal.admin.words import reason_of
 
 _OPEN = tuple(map(Job.Status, transitions.OPEN))
@@ -91,9 +91,12 @@ class ArchivedTypeFilter(TypeFilter):
 class StatusFilter(FormFilter):
     @property
     def tabs(self) -> Any:
-        """The open states, then the failed one, then the rest."""
+        """The open states, then the failed one, then the rest; without limits by key none is
+        blocked."""
         rest = (Job.Status.FAILED, Job.Status.SUCCEEDED, Job.Status.CANCELLED)
-        return [(each.value, each.label) for each in (*_OPEN, *rest)]
+        has_limits = any(type_.key_limit is not None for type_ in type_snapshots().values())
+        open_ones = [each for each in _OPEN if has_limits or each != Job.Status.BLOCKED]
+        return [(each.value, each.label) for each in (*open_ones, *rest)]
 
 
 class ArchivedStatusFilter(StatusFilter):

@@ -124,7 +124,7 @@ def test_states_with_too_many_jobs_to_sort_have_no_number_unless_it_is_known_to_
     monkeypatch.setattr(counts, "_MAX_SORTED", 4)
     jobs(1, "web", status="scheduled")
     found = counts.totals_of(["web"], 100)
-    assert found == {"ready": 2, "running": 1, "failed": 1}
+    assert found == {"ready": 2, "blocked": 0, "running": 1, "failed": 1}
     assert counts.totals_of(["mail"], 3)["scheduled"] == 3
     assert "Scheduled" in tabs(admin_client, f"{JOBS}?type=web")
 
