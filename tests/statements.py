@@ -12,7 +12,17 @@ from django.db import connection, models
 from django.test.utils import CaptureQueriesContext
 
 # Those by which jobs that wait or run are found, on MariaDB and on SQLite.
-OPEN_JOBS = {"job_claim", "job_due", "job_claim_ready", "job_due_scheduled", "job_lease_running"}
+OPEN_JOBS = {
+    *("job_blocked", "job_claim", "job_due", "job_claim_ready", "job_due_scheduled"),
+    "job_lease_running",
+}
+    "job_blocked",
+    "job_claim",
+    "job_due",
+    "job_claim_ready",
+    "job_due_scheduled",
+    "job_lease_running",
+}
 
 
 def asked(sql: str) -> list[tuple[Any, ...]]:

@@ -40,6 +40,7 @@ BOUNDS = {
     "journal.JournalEntry": "JOURNAL_RETENTION; journal.roll",
     "jobs.Job": "JOB_ARCHIVE_AFTER; jobs.archive",
     "jobs.InboxRow": "until it is a job; a person discards what was refused",
+    "jobs.KeyState": "until no job has the key; the sweep that a scan starts",
     "jobs.ArchivedJob": "JOB_RETENTION; jobs.roll and jobs.forget",
     "jobs.JobLog": "JOB_RETENTION; jobs.roll and jobs.forget",
     "dispatch.Dispatch": "DISPATCH_ARCHIVE_AFTER; dispatch.purge",

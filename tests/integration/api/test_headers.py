@@ -130,7 +130,8 @@ def test_database_away_is_answered_503(
     """S0.25, S0.27: when to ask again, and nothing of the inside."""
 
     def fail(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
-        if any(app in sql for app in ("dispatch_", "jobs_", "schedules_", "bulk_", "reports_")):
+        apps = ("dispatch_", "jobs_", "schedules_", "bulk_", "reports_", "flows_")
+        if any(app in sql for app in apps):
             raise error
         return execute(sql, params, many, context)
 

@@ -44,11 +44,11 @@ def ended() -> None:
 
 def test_column_without_a_value_is_left_out(admin_client: Client, ended: None) -> None:
     assert headings(admin_client.get(JOBS)) == [
-        *("number", "type", "status", "attempts", "took", "age")
+        *("number", "type", "status", "tries", "took", "age")
     ]
     jobs(1, key="order-1", host="vm")
     assert headings(admin_client.get(JOBS)) == [
-        *("number", "type", "key", "status", "attempts", "next run", "took", "age")
+        *("number", "type", "key", "status", "tries", "next run", "took", "age")
     ]
 
 
@@ -112,7 +112,7 @@ def test_file_has_the_chosen_columns_and_all_without_a_choice(
         return next(csv.reader(io.StringIO(answer.content.decode("utf-8-sig"))))
 
     assert heads("?_cols=took,attempts,status") == [
-        *("id", "status", "attempts", "max_attempts", "started_at", "finished_at", "error"),
+        *("id", "status", "tries", "max_attempts", "started_at", "finished_at", "error"),
         "error_key",
     ]
     assert len(heads("")) == len(heads("?_cols=nonsense")) > 15

@@ -185,7 +185,8 @@ def test_page_of_a_job_shows_what_it_showed_before(
         ),
     ):
         assert expected in text, expected
-    assert buttons(shown_there) == {"Retry", "Retry on host…"}
+    again = {"Retry with another context…", "Submit again…"}
+    assert buttons(shown_there) == {"Retry", "Retry on host…", *again}
 
     sent = {"ids": str(number), "reason": "Shop closed"}
     back = admin_client.post(f"{lists(JOB_ARCHIVE)}act/retry/", sent, follow=True)
