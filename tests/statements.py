@@ -16,13 +16,6 @@ OPEN_JOBS = {
     *("job_blocked", "job_claim", "job_due", "job_claim_ready", "job_due_scheduled"),
     "job_lease_running",
 }
-    "job_blocked",
-    "job_claim",
-    "job_due",
-    "job_claim_ready",
-    "job_due_scheduled",
-    "job_lease_running",
-}
 
 
 def asked(sql: str) -> list[tuple[Any, ...]]:

@@ -112,7 +112,7 @@ def test_file_has_the_chosen_columns_and_all_without_a_choice(
         return next(csv.reader(io.StringIO(answer.content.decode("utf-8-sig"))))
 
     assert heads("?_cols=took,attempts,status") == [
-        *("id", "status", "tries", "max_attempts", "started_at", "finished_at", "error"),
+        *("id", "status", "attempts", "max_attempts", "started_at", "finished_at", "error"),
         "error_key",
     ]
     assert len(heads("")) == len(heads("?_cols=nonsense")) > 15
