@@ -71,7 +71,7 @@ def of_api(answer: Mapping[str, Any]) -> dict[str, Row]:
 def of_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> dict[str, Row]:
     """By the words of the first cell; the headings are those of English pages."""
     names = [text.strip().lower().replace(" ", "_") for text in head[1:]]
-    names = ["total" if name in ("ended", "attempts_ended") else name for name in names]
+    names = ["total" if name in ("ended", "tries_ended") else name for name in names]
     found = {}
     for name, *values in rows:
         given = dict(zip(names, values, strict=True))
