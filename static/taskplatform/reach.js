@@ -43,8 +43,10 @@
   document.addEventListener("DOMContentLoaded", () => {
     reach();
     // What the attribute asks for, some browsers leave out now and then: when a script has led to
-    // the page, or when they are busy.
-    if (document.activeElement === document.body) document.querySelector("[autofocus]")?.focus();
+    // the page, or when they are busy. What is hidden, as the search, takes no focus.
+    document.querySelectorAll("[autofocus]").forEach((field) => {
+      if (document.activeElement === document.body) field.focus();
+    });
     const name = document.querySelector("[data-menu-name]")?.dataset.menuName;
     if (name) document.querySelectorAll("span[x-on\\:click*='sidebar']").forEach((icon) => makeButton(icon, name));
     (document.getElementById("main") ?? document.getElementById("page"))?.setAttribute("role", "main");
