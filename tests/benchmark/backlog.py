@@ -32,12 +32,14 @@ def job_type(name: str, **settings: Any) -> None:
 
 
 def ensure_types() -> None:
-    """The types of the benchmark of jobs, unless another part has made them."""
-    if not JobType.objects.filter(name="noop").exists():
-        for name in ("noop", "other"):
-            job_type(name, batch_limit=1000)
-        for name in ("stamp", "ten-lines", "leading"):
-            job_type(name, handler=name, batch_limit=1000)
+    """The types of the benchmark of jobs, but those that `migrate` or another part has made."""
+    by_key = {"handler": "noop", "limit_by": "context.customer", "limit_running": 2}
+    wanted: dict[str, dict[str, Any]] = {"noop": {}, "other": {}, "limited": by_key}
+    wanted |= {name: {"handler": name} for name in ("stamp", "ten-lines", "leading")}
+    there = set(JobType.objects.values_list("name", flat=True))
+    for name, settings in wanted.items():
+        if name not in there:
+            job_type(name, batch_limit=1000, **settings)
 
 
 def waiting(count: int, name: str, **columns: Any) -> list[int]:

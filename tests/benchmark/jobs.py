@@ -8,6 +8,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from django.core.management.base import CommandError
 from django.db import connection
 
 from apps.common import clock, ids
@@ -118,6 +119,40 @@ def hold_and_settle(run: RunOptions) -> Iterator[Figure]:
         bare.append(seconds_of(partial(replay, named, values)))
     _empty()
     yield _beside("hold + settle, batches of 100", BATCH, ours, bare, at_least=0.8)
+
+
+def limited_by_key(run: RunOptions) -> Iterator[Figure]:
+    """Jobs of a thousand keys, two of each at once, submitted and worked off in turn with plain
+    ones; for plain ones it costs the column and the index."""
+    count, rounds = (4_000, 3) if run.quick else (20_000, 5)
+    customers = [n * 7919 % 1000 for n in range(count)]
+    spent: dict[tuple[str, str], list[float]] = {}
+    for turn in range(rounds + 1):
+        for name in ("noop", "limited"):
+            _empty()
+            jobs = [Submission(type=name, context={"customer": each}) for each in customers]
+            blocks = [jobs[start : start + 1000] for start in range(0, count, 1000)]
+            submitted = seconds_of(lambda blocks=blocks: [submit_many(each) for each in blocks])
+            worked = seconds_of(lambda name=name: _work_off(name, count))
+            # The first round fills caches.
+            if turn:
+                spent.setdefault(("submit", name), []).append(submitted)
+                spent.setdefault(("hold + settle", name), []).append(worked)
+    _empty()
+    for what in ("submit", "hold + settle"):
+        plain, ours = (count / median(spent[what, name]) for name in ("noop", "limited"))
+        name = f"limited by 1,000 keys, {what}"
+        yield figure(name, ours, "jobs/s", baseline=plain, at_least=0.4)
+
+
+def _work_off(name: str, count: int) -> None:
+    done = 0
+    while done < count:
+        held = hold(holder=WORKER, types=[name], limit=BATCH)
+        if not held:
+            raise CommandError(f"Of {count} jobs only {done} became ready.")
+        backlog.finish(held)
+        done += len(held)
 
 
 def _beside(
@@ -261,6 +296,7 @@ PARTS = [
     Part("bulk", submit_bulk),
     Part("inbox", inbox_rows, on="both"),
     Part("settle", hold_and_settle),
+    Part("limits", limited_by_key, on="both"),
     Part("flatness", _flatness),
     Part("crowd", _crowd),
     Part("schedules", recurring.due_together),
