@@ -31,7 +31,7 @@ from apps.jobs.models import Job
 from apps.jobs.rules.outcome import HeldJob, Outcome
 from apps.jobs.rules.submission import context_faults
 from apps.jobs.runner import attempt
-from apps.jobs.services import leases
+from apps.jobs.services import admission, leases
 from apps.jobs.services.hold import Holder, hold
 from apps.jobs.services.promote import promote_due
 from apps.jobs.services.settle import settle
@@ -127,6 +127,8 @@ def run_due(type: str | None = None) -> list[Outcome]:  # noqa: A002
             if type in (None, name) and registry.find(type_.handler) is not None
         ]
         promote_due()
+        if admission.has_work():
+            admission.sweep(clock.now())
         held = hold(holder=_HOLDER, types=names, limit=1) if names else []
         if not held:
             return outcomes

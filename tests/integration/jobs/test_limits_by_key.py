@@ -20,6 +20,7 @@ from apps.jobs.services.archive import archive_ended
 from apps.jobs.services.explain import explain
 from apps.jobs.services.promote import promote_due
 from apps.jobs.services.submit import Submission, submit, submit_many
+from apps.jobs.testing import run_due
 from tests.auditing import audit, breaches
 from tests.frozen import FrozenClock
 from tests.integration.jobs.admin.pages import now_url
@@ -303,3 +304,11 @@ def test_page_of_the_type_names_the_keys_with_most_blocked_jobs(client: Client) 
     text = text_of(client.get(url))
     assert re.search("Ann & Co 3 .* Ben 1 ", text)
     assert "Cy" not in text
+
+
+def test_tests_of_handlers_run_the_jobs_of_a_key_one_after_the_other() -> None:
+    job_type("echo", limit_by="key", limit_running=1)
+    for _ in range(3):
+        submit("echo", {}, key="k")
+
+    assert [each.end for each in run_due("echo")] == ["succeeded"] * 3
