@@ -77,7 +77,7 @@ def test_what_came_before_the_first_cut_is_kept_and_too_much_of_it_left_to_a_per
     with monkeypatch.context() as few:
         few.setattr(partitions, "MOVED_AT_ONCE", 19)
         assert kept.roll() == 0
-        assert f"archived {kept.rows} lie behind" in caplog.text
+        assert f"older {kept.rows} lie behind" in caplog.text
         assert "roll_tables --move" in caplog.text
         call_command("roll_tables", "--move", stdout=(out := StringIO()))
     assert f"archive of {kept.rows}: 3 partitions cut, 0 dropped" in out.getvalue()
