@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
+from apps.common import clock
 from apps.dispatch.services import pull
+from apps.flows import sweeps
 from apps.flows.models import FlowRun, FlowStep
 from apps.flows.services.advance import advance
 from apps.flows.services.start import start
 from apps.jobs.models import Job
 from apps.journal.models import JournalEntry, Source
+from tests.frozen import FrozenClock
 from tests.jobs import end, take
 
 OLGA = {"actor": "admin:olga", "reason": "as agreed"}
@@ -93,3 +97,9 @@ def events(run: int) -> list[str]:
     """What the journal says of the run: `step_active list`."""
     entries = JournalEntry.objects.timeline(Source.FLOW, run)
     return [f"{entry.event} {(entry.data or {}).get('step', '')}".strip() for entry in entries]
+
+
+def looks(clock_: FrozenClock, seconds: float) -> None:
+    """The sweep looks after so long."""
+    clock_.advance(seconds=seconds)
+    sweeps.look_at_due(until=clock.now() + timedelta(minutes=1))
