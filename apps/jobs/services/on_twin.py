@@ -19,7 +19,7 @@ from apps.jobs.services.move import Move, entry_of, move
 CODE = "code"
 
 
-class Wish(NamedTuple):
+class TwinChange(NamedTuple):
     """A submission with the job that has its key, and what its type makes of it."""
 
     twin: int
@@ -28,18 +28,20 @@ class Wish(NamedTuple):
     run_at: datetime
 
 
-def change_twins(wishes: Sequence[Wish], now: datetime, by: str) -> Mapping[int, tuple[str, str]]:
+def change_twins(
+    wanted: Sequence[TwinChange], now: datetime, by: str
+) -> Mapping[int, tuple[str, str]]:
     """Do what they wish, in their order, to those of the jobs that wait.
 
     Returns of these the state and what was done to it, by number. In one statement for all that
     change alike, beside the lock and the journal.
     """
-    numbers = {wish.twin for wish in wishes}
+    numbers = {wish.twin for wish in wanted}
     waiting = Job.objects.select_for_update().filter(pk__in=numbers, status__in=WAITING)
     twins = {job.pk: job for job in waiting.order_by("pk")}
     changes: dict[int, dict[str, Any]] = {}
     done: dict[int, tuple[str, Message]] = {}
-    for wish in wishes:
+    for wish in wanted:
         if (twin := twins.get(wish.twin)) is None:
             continue
         so_far = changes.setdefault(wish.twin, {})

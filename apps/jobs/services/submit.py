@@ -39,7 +39,7 @@ from apps.jobs.rules.transitions import BLOCKED, READY, SCHEDULED, WAITING
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.admission import admit_after_commit
 from apps.jobs.services.living import hosts_serving
-from apps.jobs.services.on_twin import Wish, change_twins
+from apps.jobs.services.on_twin import TwinChange, change_twins
 from apps.jobs.services.submit_check import PLATFORM, check, texts_of, twin_faults
 from apps.jobs.services.twins import open_twins
 from apps.jobs.services.type_snapshots import type_snapshots
@@ -382,7 +382,7 @@ def _insert_unless_taken(
         answers.append(twin._replace(twin=RETURNED))
         # Of one that runs no lock is asked for: its worker may have it, and wait for that of a key.
         if job.on_twin != RETURN and twin.status in WAITING:
-            wishes.append(Wish(twin.id, job, row[_PRIORITY], _run_at(job, now)))
+            wishes.append(TwinChange(twin.id, job, row[_PRIORITY], _run_at(job, now)))
     done = change_twins(wishes, now, by) if wishes else {}
     return [
         each._replace(status=done[each.id][0], twin=done[each.id][1])
