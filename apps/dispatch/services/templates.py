@@ -10,9 +10,11 @@ from apps.common.errors import Conflict, Invalid, Mistakes, NotFound
 from apps.common.json.schema import check_schema
 from apps.common.json_rules import check_json, is_same
 from apps.common.masking.names import check_declared, forget_declared
+from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.common.readers import fits_address, is_key
 from apps.dispatch.models import Template
+from apps.journal.services import versions
 from apps.journal.services.edit import record_edit, unless_taken
 
 MAX_NAME = 100
@@ -80,27 +82,12 @@ def put_template(
     newest version. The same schema again makes no version, unless its fields are in another order.
     """
     check(name, schema)
-    latest = Template.objects.select_for_update().filter(name=name).order_by("-version").first()
-    if latest is not None and new:
-        message = _("{name} exists already; PUT makes its next version.", name=name)
-        raise Invalid.field("name", message)
-    newest = 0 if latest is None else latest.version
-    if based_on is not None and based_on != newest:
-        raise Conflict(
-            _(
-                "{name} has version {newest} by now, and this one was made from version "
-                "{based_on}; read the newest and repeat your change.",
-                name=name,
-                newest=newest,
-                based_on=based_on,
-            )
-        )
+    latest, newest = versions.newest_of(Template.objects.all(), name, new=new, based_on=based_on)
     is_active = latest is not None and latest.status == Template.Status.ACTIVE
     if latest is not None and is_active and not differs(latest.schema, schema):
         return latest
     now = clock.now()
-    raced = _("Somebody else made a version of {name} just now; read it and repeat.", name=name)
-    with unless_taken(raced):
+    with unless_taken(Message(versions.RACED, name=name)):
         template = Template.objects.create(
             name=name,
             version=newest + 1,
@@ -123,20 +110,7 @@ def differs(old: dict[str, Any], new: dict[str, Any]) -> bool:
 @transactional
 def set_status(*, template: Template, status: str, actor: str, reason: str = "") -> bool:
     """Retire a version or make it active again; False when it already was."""
-    now = clock.now()
-    moved = Template.objects.filter(pk=template.pk).exclude(status=status).update(status=status)
-    if moved:
-        before, template.status = template.status, status
-        record_edit(
-            template,
-            "template_status",
-            now=now,
-            actor=actor,
-            reason=reason,
-            before={"status": before},
-            after={"status": status},
-        )
-    return bool(moved)
+    return versions.set_status(template, status, "template_status", actor=actor, reason=reason)
 
 
 @transactional

@@ -6,8 +6,9 @@ from typing import Any
 
 from apps.common import clock
 from apps.common.db import transactional
-from apps.common.errors import Conflict, Invalid, Mistakes, NotFound
+from apps.common.errors import Invalid, Mistakes, NotFound
 from apps.common.json_rules import is_same
+from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.common.readers import fits_address, is_key
 from apps.flows.models import MAX_NAME, MAX_TITLE, Flow
@@ -15,6 +16,7 @@ from apps.flows.services.check import check
 from apps.flows.services.reach import is_within
 from apps.jobs.models import Bounds
 from apps.jobs.services.submit_check import PLATFORM
+from apps.journal.services import versions
 from apps.journal.services.edit import record_edit, unless_taken
 
 # The address of the check has this in place of a name.
@@ -56,27 +58,12 @@ def put_flow(
     with mistakes:
         check(definition, bounds=bounds)
     mistakes.raise_all()
-    latest = Flow.objects.select_for_update().filter(name=name).order_by("-version").first()
-    if latest is not None and new:
-        message = _("{name} exists already; PUT makes its next version.", name=name)
-        raise Invalid.field("name", message)
-    newest = 0 if latest is None else latest.version
-    if based_on is not None and based_on != newest:
-        raise Conflict(
-            _(
-                "{name} has version {newest} by now, and this one was made from version "
-                "{based_on}; read the newest and repeat your change.",
-                name=name,
-                newest=newest,
-                based_on=based_on,
-            )
-        )
+    latest, newest = versions.newest_of(Flow.objects.all(), name, new=new, based_on=based_on)
     if latest is not None and latest.status == Flow.Status.ACTIVE:
         if latest.title == title and is_same(latest.definition, definition):
             return latest
     now = clock.now()
-    raced = _("Somebody else made a version of {name} just now; read it and repeat.", name=name)
-    with unless_taken(raced):
+    with unless_taken(Message(versions.RACED, name=name)):
         row = Flow.objects.create(
             name=name,
             version=newest + 1,
@@ -92,19 +79,7 @@ def put_flow(
 @transactional
 def set_status(*, flow: Flow, status: str, actor: str, reason: str = "") -> bool:
     """Retire a version, or make it active again; False when it already was. Runs go on."""
-    moved = Flow.objects.filter(pk=flow.pk).exclude(status=status).update(status=status)
-    if moved:
-        before, flow.status = flow.status, status
-        record_edit(
-            flow,
-            "flow_status",
-            now=clock.now(),
-            actor=actor,
-            reason=reason,
-            before={"status": before},
-            after={"status": status},
-        )
-    return bool(moved)
+    return versions.set_status(flow, status, "flow_status", actor=actor, reason=reason)
 
 
 def _check_name(name: str) -> None:
