@@ -22,25 +22,25 @@ class Parts:
         self._owners: list[Callable[[Numbers], Numbers]] = []
 
     def on_end(self, listener: Callable[[Numbers], None]) -> None:
-        """Have it told, after each commit, what the rows were part of that came to their end or
-        left it."""
+        """Call the listener after each commit with the numbers that ended rows, or rows that came
+        back from their end, are part of."""
         self._listeners.append(listener)
 
     def keep_while(self, owner: Callable[[Numbers], Numbers]) -> None:
-        """Have the rows kept that are part of the numbers that it returns of those it is asked."""
+        """Keep the rows that are part of those numbers which the owner returns when asked."""
         self._owners.append(owner)
 
     def ended(self, numbers: Numbers) -> None:
-        """Tell the listeners when this transaction has committed; none can spoil what ended."""
+        """Call the listeners once this transaction has committed; an error of one is logged."""
 
-        def tell() -> None:
+        def notify() -> None:
             for listener in self._listeners:
                 with apart("a listener to ends"):
                     listener(numbers)
 
         if numbers and self._listeners:
-            transaction.on_commit(tell)
+            transaction.on_commit(notify)
 
     def kept(self, numbers: Numbers) -> set[int]:
-        """Those of the numbers whose rows are still needed."""
+        """Return the numbers whose rows are still needed."""
         return {each for owner in self._owners if numbers for each in owner(numbers)}

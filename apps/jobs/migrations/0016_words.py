@@ -15,10 +15,6 @@ class Migration(migrations.Migration):
             name='archivedjob',
             options={'default_permissions': (), 'verbose_name': 'older job', 'verbose_name_plural': 'older jobs'},
         ),
-        migrations.AlterModelOptions(
-            name='hold',
-            options={'default_permissions': (), 'verbose_name': 'try', 'verbose_name_plural': 'tries'},
-        ),
         migrations.AlterField(
             model_name='archivedjob',
             name='archived_at',

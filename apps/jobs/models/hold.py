@@ -27,8 +27,8 @@ class Hold(models.Model):
     expires_at = models.DateTimeField()
 
     class Meta:
-        verbose_name = _("try")
-        verbose_name_plural = _("tries")
+        verbose_name = _("hold")
+        verbose_name_plural = _("holds")
         default_permissions = ()
         constraints = [
             models.UniqueConstraint(fields=["client", "request_id"], name="hold_request"),
