@@ -25,6 +25,7 @@ from apps.common.admin.display import listed, plain_time, shown_text, translate
 from apps.common.admin.durations import seconds_of, written
 from apps.common.admin.html import joined
 from apps.common.admin.service import DRAFT
+from apps.common.admin.who import Known
 from apps.common.errors import PlatformError
 from apps.dispatch.admin import what_if
 from apps.dispatch.admin.preview import may_view
@@ -186,8 +187,16 @@ def _when(values: dict[str, Any], form: Any) -> str:
 
 
 def _who(values: dict[str, Any]) -> SafeString:
-    executor, mode, times = values["executor"], values["mode"], values["dispatch_times"]
-    people = 0
+    executor, times = values["executor"], values["dispatch_times"]
+    needs_count = times is not None and values["mode"] == Task.Mode.MULTI and executor.is_group
+    people = executor.members.count() if needs_count else 0
+    known = Known(executor.name, executor.title, is_group=executor.is_group)
+    return who_words(known, values["mode"], times, people)
+
+
+def who_words(executor: Known, mode: str, times: int | None, people: int) -> SafeString:
+    """`6 of the 20 people of All staff, each at most once`; `people` are the members of the
+    group."""
     name = format_html("<bdi>{}</bdi>", executor.title or executor.name)
     if mode == Task.Mode.BLOCKING:
         text = gettext("{name}, {times} times, the same person again, too")
@@ -200,7 +209,6 @@ def _who(values: dict[str, Any]) -> SafeString:
     elif times is None:
         text = gettext("each person of {name}, once")
     else:
-        people = executor.members.count()
         text = ngettext(
             "{times} of the one person of {name}, each at most once",
             "{times} of the {people} people of {name}, each at most once",

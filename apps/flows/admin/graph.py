@@ -1,0 +1,83 @@
+"""The drawing of a flow or of one of its runs: templates/admin/flows/graph.html."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from django.utils.functional import Promise
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from apps.flows.admin.step_words import ICONS, People, line_of, title_of
+from apps.flows.rules.definition import Definition
+from apps.flows.rules.picture import ALL, ALWAYS, EACH, FAILURE, IF, Picture, Way, picture
+
+WORDS: Mapping[str, str | Promise] = {
+    EACH: _("each"),
+    ALL: _("all"),
+    FAILURE: _("on failure"),
+    ALWAYS: _("in any case"),
+}
+
+
+class Standing(NamedTuple):
+    """How the step of a run stands: the address it leads to, the look of its state (`active`,
+    `succeeded`, `failed`, `skipped`, `cancelled`, `blocked`), its bar as looks and percent, and a
+    line below."""
+
+    href: str = ""
+    state: str = ""
+    parts: Sequence[tuple[str, float]] = ()
+    line: str | SafeString = ""
+
+
+def graph_of(
+    definition: Definition, people: People, standings: Mapping[str, Standing] | None = None
+) -> dict[str, Any]:
+    """The `graph` of the template; with `standings`, by the name of the step, that of a run."""
+    drawn = picture(definition)
+    return {
+        "width": drawn.width,
+        "height": drawn.height,
+        "boxes": [*_boxes(definition, people, drawn, standings or {})],
+        "ways": [
+            {**way._asdict(), "said": _said(way), "look": _look(way, standings or {})}
+            for way in drawn.ways
+        ],
+    }
+
+
+def _boxes(
+    definition: Definition,
+    people: People,
+    drawn: Picture,
+    standings: Mapping[str, Standing],
+) -> Any:
+    for number, said in enumerate(definition.said["steps"], 1):
+        step = definition.steps[said["name"]]
+        place = drawn.places[step.name]
+        yield {
+            "number": number,
+            "title": title_of(step),
+            "icon": ICONS[step.kind],
+            "what": line_of(step, people),
+            "x": place.x,
+            "y": place.y,
+            **standings.get(step.name, Standing())._asdict(),
+        }
+
+
+def _said(way: Way) -> str:
+    if way.word == IF:
+        return gettext("if %s") % way.condition
+    return str(WORDS.get(way.word, ""))
+
+
+def _look(way: Way, standings: Mapping[str, Standing]) -> str:
+    """Whether the way has been taken, in a run."""
+    target = standings.get(way.target)
+    if target is None:
+        return ""
+    return "plain" if target.state in ("", "blocked", "skipped") else "taken"

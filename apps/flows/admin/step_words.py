@@ -1,0 +1,133 @@
+"""Steps in words: who does them or what runs, when they begin, and when they are done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Count
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext, ngettext
+
+from apps.common.admin import who
+from apps.common.admin.display import listed
+from apps.common.admin.durations import written
+from apps.common.admin.html import joined
+from apps.common.json_rules import canonical
+from apps.dispatch.admin.said import who_words
+from apps.dispatch.models import Membership
+from apps.flows.rules import shapes
+from apps.flows.rules.definition import Definition, Step
+from apps.flows.rules.references import FROM, PARAMS
+from apps.flows.services.people import as_fields
+
+ICONS = {shapes.JOB: "memory", shapes.JOBS: "stacks", shapes.TASK: "group", shapes.WAIT: "timer"}
+
+
+@dataclass(frozen=True, slots=True)
+class People:
+    """Those whom the steps of definitions are for, as far as an account may see them."""
+
+    known: Mapping[str, who.Known]
+    # Members of groups, by the name of the group.
+    counts: Mapping[str, int]
+
+
+def people_of(definitions: Iterable[Definition], user: Any) -> People:
+    """Whom the definitions name, in two statements."""
+    names = {name for each in definitions for name in each.executors}
+    known = who.known(names, user)
+    groups = [name for name, each in known.items() if each.is_group]
+    rows = Membership.objects.filter(group__name__in=groups).order_by()
+    counts = dict(rows.values_list("group__name").annotate(Count("pk"))) if groups else {}
+    return People(known, counts)
+
+
+def title_of(step: Step) -> str:
+    """The name of the step for people."""
+    return str(step.said.get("title") or step.name)
+
+
+def what_of(step: Step, people: People) -> SafeString:
+    """Who does it, or what runs: `6 of the 20 people of All staff, each at most once`,
+    `resize, one for each of list.photos`."""
+    said = step.said
+    if step.kind == shapes.TASK:
+        fields, name = as_fields(step, {}), said["executor"]
+        known = people.known.get(name, who.Known(name))
+        count = people.counts.get(name, 0)
+        return who_words(known, fields["mode"], fields["dispatch_times"], count)
+    if step.kind == shapes.WAIT:
+        if "seconds" not in said:
+            return format_html("{}", gettext("until somebody finishes it"))
+        return format_html("{}", written(said["seconds"]))
+    if step.kind == shapes.JOB:
+        return format_html("<bdi>{}</bdi>", said["type"])
+    return format_html("<bdi>{}</bdi>, {}", said["type"], _each(said["each"]))
+
+
+def _each(each: Any) -> SafeString:
+    if isinstance(each, list):
+        count = len(each)
+        return format_html("{}", ngettext("%d job", "%d jobs", count) % count)
+    at = ".".join(part for part in (each[FROM], each.get("path", "")) if part)
+    return format_html(gettext("one for each of {}"), format_html("<bdi>{}</bdi>", at))
+
+
+def limits_of(step: Step) -> str:
+    """`within 4 h · at least 95 %`."""
+    parts = [gettext("within %s") % written(step.within)] if step.within else []
+    if least := least_of(step):
+        parts.append(gettext("at least %s") % least)
+    return " · ".join(parts)
+
+
+def least_of(step: Step) -> str:
+    """How many must succeed, `95 %` or `2`; "" for all."""
+    if "at_least" not in step.said:
+        return ""
+    unit = " %" if step.said.get("unit") == shapes.PERCENT else ""
+    return f"{step.said['at_least']}{unit}"
+
+
+def line_of(step: Step, people: People) -> SafeString:
+    """What its box says: who or what, and its limits."""
+    return joined((part for part in (what_of(step, people), limits_of(step)) if part), " · ")
+
+
+def when_of(step: Step, *, titles: Mapping[str, str]) -> str:
+    """When it begins: `after Shelf photos, if public = true`."""
+    if not step.needs:
+        text = gettext("at once")
+    else:
+        names = listed(titles[need] for need in step.needs)
+        text = {
+            shapes.SUCCESS: gettext("after %s"),
+            shapes.FAILURE: gettext("when %s failed"),
+            shapes.ALWAYS: gettext("after %s, however it ends"),
+        }[step.when] % names
+    if "if" in step.said:
+        text = gettext("%(when)s, if %(condition)s") % {
+            "when": text,
+            "condition": condition_of(step, titles=titles),
+        }
+    return text
+
+
+def condition_of(step: Step, *, titles: Mapping[str, str]) -> str:
+    """`public (List photos) = true`."""
+    asked = step.said["if"]
+    name = gettext("params") if asked["step"] == PARAMS else titles[asked["step"]]
+    where = f"{asked['path']} ({name})" if asked.get("path") else name
+    return f"{where} = {canonical(asked['equals'])}"
+
+
+def kinds_line(definition: Definition, kinds: Mapping[str, Any]) -> str:
+    """`4 steps: people, jobs, people, job`."""
+    said = [kinds[step["kind"]] for step in definition.said["steps"]]
+    count = len(said)
+    words = ngettext("%(count)d step: %(kinds)s", "%(count)d steps: %(kinds)s", count)
+    shown = [*map(str, said[:6]), *(["…"] if count > 6 else [])]
+    return words % {"count": count, "kinds": ", ".join(shown)}
