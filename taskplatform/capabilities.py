@@ -93,6 +93,7 @@ CAPABILITIES = (
         _("See schedules and bulk runs"),
         ("schedules.view_schedule", "schedules.view_schedulerun", "bulk.view_bulkrun"),
     ),
+    Capability(VIEWER, _("See flows and their runs"), ("flows.view_flow", "flows.view_flowrun")),
     Capability(
         VIEWER,
         _("See reports"),
@@ -136,7 +137,7 @@ CAPABILITIES = (
         _("See and search params, contexts and results"),
         (
             *("dispatch.view_payload", "jobs.view_payload"),
-            *("schedules.view_payload", "journal.view_payload"),
+            *("schedules.view_payload", "flows.view_payload", "journal.view_payload"),
         ),
     ),
     Capability(
@@ -152,6 +153,11 @@ CAPABILITIES = (
         closed_to=frozenset({EXECUTORS}),
     ),
     Capability(OPERATOR, _("Plan, change and delete schedules"), _edits("schedules", "schedule")),
+    Capability(
+        OPERATOR,
+        _("Start flows, and pause, stop and retry their runs"),
+        ("flows.start_flow", "flows.operate_flowrun"),
+    ),
     Capability(OPERATOR, _("Snooze alerts"), ("alerts.snooze_alert",), closed_to=ANY),
     Capability(
         OPERATOR,
@@ -161,6 +167,14 @@ CAPABILITIES = (
     ),
     Capability(OPERATOR, _("Share views of lists"), ("common.share_savedview",)),
     Capability(CONFIGURER, _("Mark jobs done and cancel them by force"), ("jobs.override_job",)),
+    Capability(
+        CONFIGURER,
+        _("Skip and finish steps of flows, and stop runs by force"),
+        ("flows.override_flow",),
+    ),
+    Capability(
+        CONFIGURER, _("Add, change and retire flows"), ("flows.add_flow", "flows.change_flow")
+    ),
     Capability(
         CONFIGURER,
         _("Add, change and delete templates"),

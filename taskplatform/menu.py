@@ -95,6 +95,11 @@ _TASKS = Entry(
         Place(_OLDER, "dispatch.archivedtask", was="Archive of tasks 任务归档"),
     ),
 )
+_FLOWS = Entry(
+    _("Flows"),
+    "account_tree",
+    (Place(_("Flows"), "flows.flow"), Place(_("Runs"), "flows.flowrun")),
+)
 _DISPATCHES = Entry(
     _("Dispatches"),
     "outbox",
@@ -189,7 +194,11 @@ GROUPS = (
     Group("", (Entry(_("Home"), "home", (Place(_("Home"), url=HOME),)), _PROBLEMS, _REPORTS)),
     Group(
         _("Plan"),
-        (_TASKS, Entry(_("Schedules"), "event_repeat", (Place("", "schedules.schedule"),))),
+        (
+            _TASKS,
+            _FLOWS,
+            Entry(_("Schedules"), "event_repeat", (Place("", "schedules.schedule"),)),
+        ),
     ),
     Group(pgettext_lazy("menu", "Work"), (_DISPATCHES, _PEOPLE, _JOBS, _WORKERS)),
     Group(

@@ -134,7 +134,11 @@ EVERYBODY = {
         "Problems": ["Inbox", "Failures", "Alerts"],
         "Reports": ["Reports", "Sent regularly"],
     },
-    "Plan": {"Tasks": ["Once", "Repeating", "Templates", "Older"], "Schedules": ["Schedules"]},
+    "Plan": {
+        "Tasks": ["Once", "Repeating", "Templates", "Older"],
+        "Flows": ["Flows", "Runs"],
+        "Schedules": ["Schedules"],
+    },
     "Work": {
         "Dispatches": ["Dispatches", "Older"],
         "People": ["People", "Groups"],
@@ -175,7 +179,7 @@ def test_every_page_of_the_menu_opens_and_says_where_it_is(
 ) -> None:
     """One entry is marked, and beside the title the tab of the page, where there are several."""
     menu = admin_client.get(reverse("admin:index")).context["menu"]
-    assert len(menu.tabs) == 41
+    assert len(menu.tabs) == 43
     for tab in menu.tabs:
         with subtests.test(page=tab.link):
             page: Any = admin_client.get(tab.link)

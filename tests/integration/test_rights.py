@@ -22,9 +22,13 @@ from apps.bulk.models import BulkRun
 from apps.common import clock
 from apps.common.admin.actions import specs
 from apps.dispatch.models import ArchivedTask, Dispatch, OperatorScope
+from apps.flows.models import FlowRun
+from apps.flows.services.flows import put_flow
+from apps.flows.services.start import start
 from apps.jobs.models import InboxRow, JobScope, JobType
 from apps.journal.models import JournalEntry, Sink, SinkReject
 from tests import callback, factories
+from tests import flows as steps_of
 from tests.alerts import delivery_about, report_plan
 from tests.history import archived
 from tests.integration.api.world import checksum
@@ -128,6 +132,8 @@ MODELS = {
         delete=CONFIGURER,
         others={"retire": CONFIGURER, "activate": CONFIGURER},
     ),
+    "flows/flow/": Rights(VIEWER),
+    "flows/flowrun/": Rights(VIEWER),
     "jobs/archivedjob/": Rights(
         VIEWER,
         others={
@@ -190,8 +196,10 @@ HIDDEN = (
     "uid_alice",
     "gid_sales",
     "hidden.type",
+    "hidden.flow",
     "hidden-0",
     "hidden-1",
+    "hidden-2",
     "Hidden shelf",
     "Hidden till",
 )
@@ -282,6 +290,8 @@ def objects(admin_user: User) -> dict[str, int]:
     assert isinstance(taken, Dispatch)
     factories.archived_task("once", alice)
     [old_dispatch] = archived_dispatches(executor_id=alice.pk, title="Hidden shelf")
+    steps = [steps_of.job("look", type="hidden.type"), steps_of.task("check", "gid_sales")]
+    flow = put_flow(name="hidden.flow", definition={"steps": steps}, actor="admin:ann")
     delivery = delivery_about("job_type:hidden.type")
     assert delivery.alert is not None
     rows: dict[str, Any] = {
@@ -311,6 +321,8 @@ def objects(admin_user: User) -> dict[str, int]:
         "dispatch/oncetask/": task,
         "dispatch/rotatetask/": factories.rotation(alice, "Hidden till"),
         "dispatch/template/": factories.template(),
+        "flows/flow/": flow,
+        "flows/flowrun/": FlowRun.objects.get(pk=start("hidden.flow", key="hidden-2").id),
         "jobs/inboxrow/": InboxRow.objects.create(
             type="hidden.type", refused_at=clock.now(), error="Hidden report"
         ),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rest_framework.request import Request
 
 from apps.access.bindings import actor_of, key_of, masks_payload, unmask
@@ -16,11 +14,7 @@ from apps.flows.api.shapes import Definition, FlowCheckedOut, FlowOut
 from apps.flows.models import MAX_NAME, MAX_TITLE, Flow
 from apps.flows.services import flows
 from apps.flows.services.check import check
-from apps.flows.services.reach import is_within
 from apps.jobs.models import Bounds
-
-# Rows of a list that are looked at for a page of a key with limits.
-EXAMINED = 1_000
 
 
 class FlowDefinitionBody(StrictSerializer):
@@ -40,16 +34,6 @@ def bounds_of(request: Request) -> Bounds:
     return Bounds.of_key(key_of(request))
 
 
-def within(request: Request, page: KeysetPage, rows: Any) -> list[Any]:
-    """The rows of the page whose definitions the key may reach."""
-    bounds = bounds_of(request)
-    if bounds.are_open:
-        return page.rows(rows)
-    return page.rows_kept(
-        rows, lambda some: [row for row in some if is_within(row.read, bounds)], limit=EXAMINED
-    )
-
-
 class FlowsView(ApiView):
     """The newest version of every flow, the last made first; or a new flow."""
 
@@ -62,7 +46,7 @@ class FlowsView(ApiView):
 
     def get(self, request: Request) -> JsonAnswer:
         page, masks = KeysetPage(request, self.query), masks_payload(request)
-        rows = within(request, page, Flow.objects.newest())
+        rows = page.rows(Flow.objects.newest().within(bounds_of(request)))
         return JsonAnswer(page.answer([FlowOut.of(row, masks=masks) for row in rows]))
 
     def post(self, request: Request) -> JsonAnswer:

@@ -25,7 +25,7 @@ from apps.common.api.serializers import StrictSerializer
 from apps.common.api.views import ApiView, JsonAnswer
 from apps.common.errors import Forbidden, Invalid, NotFound
 from apps.common.readers import read_id
-from apps.flows.api.flows import bounds_of, within
+from apps.flows.api.flows import bounds_of
 from apps.flows.api.shapes import (
     Definition,
     FlowJobOut,
@@ -116,12 +116,12 @@ class FlowRunsView(ApiView):
 
     def get(self, request: Request) -> JsonAnswer:
         page, wanted = KeysetPage(request, self.query), RunQuery.wanted(self.query)
-        rows: Any = FlowRun.objects.defer("params")
-        found = RunFilters.narrow(rows, wanted)
-        if bounds_of(request).are_open and len(wanted.given) > 1:
-            shown = page.rows_among(rows, found, limit=MAX_EXAMINED)
+        rows, bounds = FlowRun.objects.defer("params", "definition"), bounds_of(request)
+        found: Any = RunFilters.narrow(rows, wanted)
+        if bounds.are_open and len(wanted.given) <= 1:
+            shown = page.rows(found)
         else:
-            shown = within(request, page, found)
+            shown = page.rows_among(rows, found.within(bounds), limit=MAX_EXAMINED)
         return JsonAnswer(page.answer([FlowRunOut.of(row) for row in shown]))
 
     def post(self, request: Request) -> JsonAnswer:

@@ -47,6 +47,11 @@ class Step:
         return cls(said["name"], said["kind"], tuple(needs), said)
 
     @property
+    def target(self) -> str:
+        """The type of its jobs, or for whom its task is; "" for what waits."""
+        return str(self.said.get("type") or self.said.get("executor") or "")
+
+    @property
     def when(self) -> str:
         """Which ends of its needs it waits for."""
         return str(self.said.get("when", shapes.SUCCESS))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from apps.common.errors import FieldError, PlatformError, refusal
@@ -11,6 +12,7 @@ from apps.common.messages import Message as _
 from apps.dispatch.models import Executor, OnceTask
 from apps.dispatch.services.templates import find_usable
 from apps.dispatch.services.validation import validate
+from apps.flows.models import Sides
 from apps.flows.rules import definition as rules
 from apps.flows.rules import shapes
 from apps.flows.rules.definition import Definition, Step
@@ -36,8 +38,10 @@ def check(said: Any, *, bounds: Bounds) -> Definition:
         raise refusal([*map(_below, found)])
     definition = Definition(said)
     places = {step["name"]: position for position, step in enumerate(said["steps"])}
-    executors = _executors(definition, bounds)
-    of_jobs = _of_jobs(bounds)
+    sides = Sides.of(bounds)
+    executors = _executors(definition, sides)
+    # Jobs of flows are nobody's.
+    of_jobs = bounds if bounds.are_open else replace(bounds, types=sides.types, takes_nobodys=True)
     for name, step in sorted(definition.steps.items(), key=lambda each: places[each[0]]):
         at = f"steps[{places[name]}]"
         if step.kind in (shapes.JOB, shapes.JOBS):
@@ -52,11 +56,6 @@ def check(said: Any, *, bounds: Bounds) -> Definition:
 def _below(fault: FieldError) -> FieldError:
     field = fault.field if fault.field == FIELD else f"{FIELD}.{fault.field}"
     return FieldError(field, fault.code, fault.message)
-
-
-def _of_jobs(bounds: Bounds) -> Bounds:
-    """The bounds of jobs that are nobody's: none is within those of executors alone."""
-    return bounds if bounds.are_open else Bounds(types=bounds.types or ())
 
 
 def _job_faults(step: Step, at: str, bounds: Bounds) -> Iterator[FieldError]:
@@ -94,11 +93,7 @@ def _task_faults(step: Step, at: str, executors: Mapping[str, Executor]) -> Iter
             yield FieldError(f"{at}.{each.field}", each.code, each.message)
 
 
-def _executors(definition: Definition, bounds: Bounds) -> dict[str, Executor]:
+def _executors(definition: Definition, sides: Sides) -> dict[str, Executor]:
     """Those of the executors that there are within the bounds, by name."""
-    rows = Executor.objects.filter(name__in=definition.executors)
-    if not bounds.are_open:
-        rows = rows.filter(
-            pk__in=Executor.objects.within(bounds.users.names if bounds.users else ())
-        )
-    return {row.name: row for row in rows} if definition.executors else {}
+    names = sides.executors_among(definition.executors)
+    return {row.name: row for row in Executor.objects.filter(name__in=names)}

@@ -11,9 +11,8 @@ from apps.common.json_rules import is_same
 from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.common.readers import fits_address, is_key
-from apps.flows.models import MAX_NAME, MAX_TITLE, Flow
+from apps.flows.models import MAX_NAME, MAX_TITLE, Flow, is_within
 from apps.flows.services.check import check
-from apps.flows.services.reach import is_within
 from apps.jobs.models import Bounds
 from apps.jobs.services.submit_check import PLATFORM
 from apps.journal.services import versions

@@ -22,11 +22,10 @@ from apps.common.json_rules import check_json
 from apps.common.messages import Message as _
 from apps.common.readers import is_key
 from apps.common.rows import insert_rows
-from apps.flows.models import MAX_KEY, MAX_NAME, MAX_TRACE, Flow, FlowRun, FlowStep
+from apps.flows.models import MAX_KEY, MAX_NAME, MAX_TRACE, Flow, FlowRun, FlowStep, is_within
 from apps.flows.rules.definition import Definition
 from apps.flows.services.advance import Advance
 from apps.flows.services.check import check
-from apps.flows.services.reach import is_within
 from apps.jobs.models import Bounds
 from apps.jobs.rules.submission import Submitted
 from apps.jobs.services.request import Request
@@ -184,7 +183,13 @@ def _insert(run: FlowRun, read: Definition) -> None:
     insert_rows(
         FlowStep,
         [
-            {"id": number, "run_id": run.pk, "name": step.name, "kind": step.kind}
+            {
+                "id": number,
+                "run_id": run.pk,
+                "name": step.name,
+                "kind": step.kind,
+                "target": step.target,
+            }
             for number, step in zip(numbers, read.steps.values(), strict=True)
         ],
     )

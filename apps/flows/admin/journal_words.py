@@ -8,6 +8,10 @@ from apps.flows.models import Flow, FlowRun, FlowStep
 from apps.flows.rules.ends import TOO_FEW, TOO_FEW_PEOPLE, TOO_LARGE
 from apps.flows.services import advance
 from apps.journal.admin.words import Event, register
+from apps.journal.models import Source
+
+# Of saved flows; the others are of runs.
+_OF_FLOWS = {"flow_version", "flow_status"}
 
 register(
     Flow,
@@ -30,6 +34,7 @@ register(
         "ended": Event(_("Run ended"), "flag", "success"),
     },
     names={"made": _("jobs"), "step": _("step")},
+    pages={Source.FLOW: lambda entry: f"flows_{'flow' if entry.event in _OF_FLOWS else 'flowrun'}"},
     messages=(
         *(advance.CANCELLED, advance.TOO_LATE, advance.NOT_NEEDED, advance.NOT_WANTED),
         *(TOO_LARGE, TOO_FEW, TOO_FEW_PEOPLE),

@@ -1,72 +1,45 @@
-"""Flows, their runs, and the steps of these."""
+"""Runs of flows, and the steps of these."""
 
 from __future__ import annotations
 
 from functools import cached_property
 from typing import Any, ClassVar
 
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import models
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, Q
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.fields import KeyField, References
+from apps.dispatch.models import Executor
+from apps.flows.models.flow import MAX_NAME
+from apps.flows.models.reach import Sides
 from apps.flows.rules import joins, shapes
 from apps.flows.rules.definition import Definition
-from apps.journal.models import Recorded
+from apps.jobs.models import Bounds, bounds_of
 
-MAX_NAME = 100
 MAX_KEY = 128
-MAX_TITLE = 200
 MAX_MEMO = 500
 MAX_TRACE = 64
 
 
-class FlowQuerySet(models.QuerySet["Flow"]):
-    def latest_of(self, name: str) -> Flow | None:
-        """The newest version of a name, or None."""
-        return self.filter(name=name).order_by("-version").first()
+class FlowRunQuerySet(models.QuerySet["FlowRun"]):
+    def within(self, bounds: Bounds) -> FlowRunQuerySet:
+        """Those of the runs that reach no further than the bounds."""
+        if bounds.are_open:
+            return self
+        sides, beyond = Sides.of(bounds), Q()
+        if sides.types is not None:
+            jobs = Q(kind__in=(FlowStep.Kind.JOB, FlowStep.Kind.JOBS))
+            beyond |= jobs & ~Q(target__in=sides.types)
+        if sides.executors is not None:
+            people = Executor.objects.within(sides.executors).values("name")
+            beyond |= Q(kind=FlowStep.Kind.TASK) & ~Q(target__in=people)
+        return self.filter(~Exists(FlowStep.objects.filter(beyond, run=OuterRef("pk"))))
 
-    def newest(self) -> FlowQuerySet:
-        """The newest version of every name."""
-        later = Flow.objects.filter(name=OuterRef("name"), version__gt=OuterRef("version"))
-        return self.filter(~Exists(later))
-
-
-class Flow(Recorded):
-    """One version of a flow. A version never changes; an edit makes the next one.
-
-    active → retired | retired → active. Runs have a copy of the definition.
-    """
-
-    class Status(models.TextChoices):
-        ACTIVE = "active", _("active")  # can be started
-        RETIRED = "retired", _("retired")  # runs go on, new ones are refused
-
-    name = KeyField(_("name"), max_length=MAX_NAME)
-    version = models.PositiveIntegerField(_("version"))
-    title = models.CharField(_("title"), max_length=MAX_TITLE, blank=True)
-    definition = models.JSONField(_("definition"))
-    status = KeyField(_("status"), max_length=8, choices=Status.choices, default=Status.ACTIVE)
-    created_at = models.DateTimeField(_("created"), editable=False)
-    created_by = models.CharField(max_length=160, blank=True, editable=False)
-
-    objects = FlowQuerySet.as_manager()
-
-    class Meta:
-        verbose_name = _("flow")
-        verbose_name_plural = _("flows")
-        default_permissions = ()
-        constraints = [
-            models.UniqueConstraint(fields=["name", "version"], name="flow_version_once"),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.name} v{self.version}"
-
-    @cached_property
-    def read(self) -> Definition:
-        """The definition, read."""
-        return Definition(self.definition)
+    def visible_to(self, operator: AbstractBaseUser | AnonymousUser) -> FlowRunQuerySet:
+        """All runs, or those that reach no further than the limits of an operator."""
+        return self.within(bounds_of(operator))
 
 
 class FlowRun(models.Model):
@@ -108,10 +81,17 @@ class FlowRun(models.Model):
     finished_at = models.DateTimeField(_("finished"), null=True)
     version = models.PositiveIntegerField(_("version"), default=1)
 
+    objects = FlowRunQuerySet.as_manager()
+
     class Meta:
         verbose_name = _("flow run")
         verbose_name_plural = _("flow runs")
-        default_permissions = ()
+        default_permissions = ("view",)
+        permissions = [
+            ("operate_flowrun", _("Can pause, resume, stop and retry runs of flows")),
+            ("override_flow", _("Can skip and finish steps of runs of flows")),
+            ("view_payload", _("Can see params and results of flows and their runs")),
+        ]
         indexes = [
             # Lists, newest first.
             models.Index(fields=["flow", "id"], name="flow_run_flow"),
@@ -148,6 +128,7 @@ OPEN = (FlowRun.Status.RUNNING.value, FlowRun.Status.CANCELLING.value)
 class FlowStep(models.Model):
     """One step of a run; all of them are made with it. The arrows: rules/joins.py.
 
+    `target` is the type of its jobs, or for whom its task is; "" for what waits.
     The jobs of a step are those with its number as `part_of` from `first` to `last`, `made` of
     them, live or in the archive. `task` is its once task. `look_at` is when the sweep looks at it;
     NULL when nobody need; `deadline_at` is when its `within` is over. `by` has skipped or finished
@@ -169,6 +150,7 @@ class FlowStep(models.Model):
         WAIT = shapes.WAIT, _("wait")
 
     refers_to: ClassVar[References] = {
+        "target": ("jobs.JobType", "dispatch.Executor"),
         "first": ("jobs.Job",),
         "last": ("jobs.Job",),
         "task": ("dispatch.OnceTask",),
@@ -185,6 +167,7 @@ class FlowStep(models.Model):
     )
     name = KeyField(_("name"), max_length=64)
     kind = KeyField(_("kind"), max_length=8, choices=Kind.choices)
+    target = KeyField(_("who or what"), max_length=128, blank=True, default="", db_default="")
     state = KeyField(_("state"), max_length=12, choices=State.choices, default=joins.BLOCKED)
     first = models.BigIntegerField(_("first job"), null=True)
     last = models.BigIntegerField(_("last job"), null=True)
