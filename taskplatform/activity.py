@@ -225,7 +225,8 @@ def _labels(request: HttpRequest, page: str, numbers: set[int]) -> Iterator[tupl
     rows = model_admin.get_queryset(request).filter(pk__in=numbers)
     for row in rows.defer(*getattr(model_admin, "list_defer", ())):
         # Jobs have no title; their type and key are what people know them by.
-        keyed = f"{row.type} · {row.key}" if getattr(row, "key", "") else ""
+        type_and_key = (getattr(row, "type", ""), getattr(row, "key", ""))
+        keyed = " · ".join(type_and_key) if all(type_and_key) else ""
         name = getattr(row, "title", "") or keyed or model_admin.row_label(row)
         yield row.pk, shown_text(str(name), limit=MAX_NAME)
 

@@ -18,6 +18,7 @@ from apps.common.admin import MachineRowAdmin
 from apps.common.admin.display import column, time_column
 from apps.common.admin.html import noted
 from apps.dispatch.models import Executor, OperatorScope
+from apps.flows.models import Flow, FlowRun
 from apps.jobs.models import AnyJob, ArchivedJob, Bounds, Job, bounds_of
 from apps.journal.admin import JournalEntryAdmin
 from apps.journal.admin.words import Event, register
@@ -71,6 +72,9 @@ class OperatorsJournalAdmin(JournalEntryAdmin):
         )
         visible = Schedule.objects.visible_to(request.user).values("pk")
         seen |= Q(source=Source.SCHEDULE, subject_id__in=visible)
+        runs = FlowRun.objects.visible_to(request.user).values("pk")
+        flows = Flow.objects.visible_to(request.user).values("pk")
+        seen |= Q(source=Source.FLOW) & (Q(subject_id__in=runs) | Q(subject_id__in=flows))
         seen |= Q(executor__in=Executor.objects.within(bound).values("name"))
         if bounds.types is not None:
             seen |= Q(source=Source.PLAN, executor="", type_or_task__in=bounds.types)

@@ -39,6 +39,7 @@ from apps.dispatch.models import (
     Template,
 )
 from apps.dispatch.rules.task import read_label
+from apps.flows.models import Flow, FlowRun
 from apps.jobs.models import ArchivedJob, Job, JobType, Worker
 from apps.jobs.services.find import with_key
 from apps.jobs.services.job_filters import JobFilters
@@ -247,6 +248,19 @@ def _jobs_by_key(rows: QuerySet[Any], key: str) -> QuerySet[Any]:
     return _light(_newest(rows, MAX_JOBS).filter(mine).order_by("-pk"))
 
 
+def _runs_by_number(rows: QuerySet[Any], number: int) -> QuerySet[Any]:
+    return _runs(rows.filter(Q(pk=number) | Q(key=str(number))))
+
+
+def _runs_by_key(rows: QuerySet[Any], key: str) -> QuerySet[Any]:
+    """The newest runs with the key, and those of the flow of that name."""
+    return _runs(rows.filter(Q(key=key) | Q(flow=key)))
+
+
+def _runs(rows: QuerySet[Any]) -> QuerySet[Any]:
+    return rows.only("flow", "key", "status").order_by("-pk")
+
+
 def _light(jobs: QuerySet[Any]) -> QuerySet[Any]:
     return jobs.only("type", "key", "status", "user_id")
 
@@ -317,6 +331,18 @@ KINDS: tuple[Kind, ...] = (
         lambda row: (row.title, [row.subject, row.job_type, row.get_status_display()]),
         by_number=_with_pk,
         by_text=_tasks_by_text,
+    ),
+    Kind(
+        FlowRun,
+        lambda row: (row.pk, [row.flow, row.key, row.get_status_display()]),
+        by_number=_runs_by_number,
+        by_key=_runs_by_key,
+    ),
+    Kind(
+        Flow,
+        lambda row: (row.title or row.name, [row.title and row.name, f"v{row.version}"]),
+        by_key=lambda rows, key: _beginning("name")(rows.newest(), key).defer("definition"),
+        has_list=False,
     ),
     Kind(
         ArchivedTask,

@@ -17,4 +17,5 @@ class FlowsConfig(AppConfig):
         for each in (of_jobs, of_dispatch):
             each.parts.on_end(sweeps.hear)
         of_jobs.parts.keep_while(ends.needed)
+        of_jobs.parts.lie_in(ends.jobs_of)
         tidy.register("flow runs", retention.forget_runs)

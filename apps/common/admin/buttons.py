@@ -62,13 +62,15 @@ def shared_out(found: Sequence[Button]) -> dict[str, Sequence[Button]]:
     }
 
 
-def row_button(admin: Any, request: HttpRequest, name: str, row: Any) -> SafeString:
-    """A harmless action as a button in a row of the list, within the form of the list; empty unless
-    this person and the state of the row allow it."""
+def row_button(
+    admin: Any, request: HttpRequest, name: str, row: Any, *, back: str = ""
+) -> SafeString:
+    """A harmless action as a button in a row of a list, within the form of the page, to which it
+    leads `back`; empty unless this person and the state of the row allow it."""
     spec = specs(admin)[name]
     if not (allows(admin, request, spec) and spec.offered(row)):
         return SafeString()
-    url = f"{admin.url('act', name)}?{urlencode({'back': request.get_full_path()})}"
+    url = f"{admin.url('act', name)}?{urlencode({'back': back or request.get_full_path()})}"
     return format_html(
         '<button class="cell-button" type="submit" formaction="{}" name="ids" value="{}">{}'
         "</button>",

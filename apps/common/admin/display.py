@@ -302,7 +302,7 @@ def quota_bar(handed: int, times: int, *, of_members: bool = False) -> SafeStrin
     meaning = _("%(handed)d of %(times)d handed out")
     if of_members:
         meaning = _("%(handed)d of %(times)d members")
-    return _bar(handed, times, f"{handed} / {times}", meaning)
+    return count_bar(handed, times, f"{handed} / {times}", meaning)
 
 
 def progress_bar(done: float) -> SafeString:
@@ -317,7 +317,9 @@ def progress_bar(done: float) -> SafeString:
     )
 
 
-def _bar(handed: int, times: int, text: str, meaning: str) -> SafeString:
+def count_bar(handed: int, times: int, text: str, meaning: str) -> SafeString:
+    """A bar of so many of a number, the text beside it; `meaning` says it with `%(handed)d` and
+    `%(times)d`."""
     is_full = 0 < times <= handed
     return format_html(
         '<span class="quota" title="{meaning}"><progress class="quota-bar{full}" max="{times}"'

@@ -11,10 +11,9 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.text import capfirst
 from django.utils.timezone import get_current_timezone
-from django.utils.translation import gettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext_lazy
 
 from apps.common import clock
 from apps.common.admin import MachineRowAdmin, ReasonAction
@@ -27,8 +26,6 @@ from apps.common.admin.display import (
     duration_of,
     error_column,
     in_lists,
-    label,
-    short_time,
     shown_text,
     state_label,
     time_column,
@@ -40,12 +37,13 @@ from apps.common.admin.keyset import KeysetAdmin
 from apps.common.admin.list_head import MAX_COUNTED
 from apps.common.admin.payload_filter import PayloadFilter
 from apps.common.admin.result_words import result_words
-from apps.common.admin.row_page import RowPageAdmin
+from apps.common.admin.row_page import Fact, RowPageAdmin, part_of
 from apps.common.admin.timeline import Moment
 from apps.common.admin.two_tables import TwoTablesAdmin
 from apps.common.masking import redact
 from apps.common.readers import read_key, read_number
 from apps.dispatch.admin import dispatch_head
+from apps.dispatch.admin.dispatch_states import STATE_COLOURS, state_in_list, time_left
 from apps.dispatch.admin.filters import ExecutorFilter
 from apps.dispatch.admin.give import GIVE_URL, give_view
 from apps.dispatch.admin.people import person_column
@@ -63,13 +61,6 @@ from apps.dispatch.services.filtered import (
 from apps.dispatch.services.handing import ask_again
 from apps.journal.admin import latest_moments
 from apps.journal.models import Source as JournalSource
-
-STATE_COLOURS = {
-    Dispatch.State.OPEN: "info",
-    Dispatch.State.SUCCEEDED: "success",
-    Dispatch.State.FAILED: "danger",
-    Dispatch.State.EXPIRED: "warning",
-}
 
 _USUAL = (
     ListColumn("state", "shown_state", ("state",)),
@@ -116,17 +107,6 @@ def _quoted_message(message: str) -> str:
     return f"“{shown_text(redact(message), limit=80)}”" if message else ""
 
 
-def _is_overdue(dispatch: Dispatch) -> bool:
-    return dispatch.is_open and dispatch.deadline_at < clock.now()
-
-
-def _state_in_list(dispatch: Dispatch) -> SafeString:
-    if _is_overdue(dispatch):
-        return label(gettext("Overdue"), "warning")
-    state = Dispatch.State(dispatch.state)
-    return label(capfirst(str(state.label)), STATE_COLOURS.get(state, ""))
-
-
 def _can_be_asked_again(dispatch: Dispatch) -> bool:
     return not dispatch.is_open and dispatch.state != Dispatch.State.CANCELLED
 
@@ -169,13 +149,20 @@ class DispatchAdmin(RowPageAdmin, TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
     search_help_text = _("Number or person, or params.path:value")
     exact_search = (("pk", read_number), ("executor__name", read_key))
     actions: tuple[str, ...] = ("release", "expire", "cancel", "ask_again")
-    shown_facts: ClassVar[tuple[str, ...]] = (
-        *("id", "task_link", "template_label", "shown_occurrence_at", "shown_dispatched_at"),
+    shown_facts: ClassVar[tuple[Fact, ...]] = (
+        *(
+            "id",
+            "task_link",
+            part_of,
+            "template_label",
+            "shown_occurrence_at",
+            "shown_dispatched_at",
+        ),
         *("shown_deadline_at", "shown_finished_at", "shown_round", "redo", "holds_stock"),
     )
 
     shown_state = in_lists(
-        state_label("state", STATE_COLOURS, _("state"), ordering=False), _state_in_list
+        state_label("state", STATE_COLOURS, _("state"), ordering=False), state_in_list
     )
     shown_occurrence_at = time_column("occurrence_at", _("due"))
     shown_dispatched_at = time_column("dispatched_at", _("handed out"))
@@ -313,12 +300,7 @@ class DispatchAdmin(RowPageAdmin, TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
         """The result of an ended dispatch; the time left or late of an open one."""
         if not dispatch.is_open:
             return dispatch.words or None
-        if _is_overdue(dispatch):
-            late = (clock.now() - dispatch.deadline_at) // timedelta(milliseconds=1)
-            return format_html(
-                '<span class="late">{}</span>', gettext("%s late") % duration_of(late)
-            )
-        return format_html(gettext("until {}"), short_time(dispatch.deadline_at))
+        return time_left(dispatch)
 
     @column(_("try"))
     def shown_round(self, dispatch: Dispatch) -> int:

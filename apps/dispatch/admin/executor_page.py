@@ -20,7 +20,7 @@ from apps.common.admin import actor_of
 from apps.common.admin.base import OtherForm, Panel
 from apps.common.admin.display import shown_time, state_label
 from apps.common.admin.html import bullets, joined, link, list_url, page_link, page_url
-from apps.dispatch.admin.dispatches import STATE_COLOURS
+from apps.dispatch.admin.dispatch_states import STATE_COLOURS
 from apps.dispatch.admin.explain import why_not_of_user
 from apps.dispatch.admin.people import person
 from apps.dispatch.admin.preview import PERIOD_FORM, title_of, upcoming_tasks

@@ -28,6 +28,7 @@ from apps.common.admin.display import (
 )
 from apps.common.admin.html import link, list_url, page_link, page_url, table
 from apps.common.admin.json_fields import json_field
+from apps.common.admin.row_page import part_of
 from apps.common.admin.two_tables import TwoTablesAdmin
 from apps.common.readers import read_number
 from apps.dispatch.admin import said, what_if
@@ -38,7 +39,7 @@ from apps.dispatch.admin.copies import (
     copy_buttons,
     values_of_copy,
 )
-from apps.dispatch.admin.dispatches import STATE_COLOURS as DISPATCH_COLOURS
+from apps.dispatch.admin.dispatch_states import STATE_COLOURS as DISPATCH_COLOURS
 from apps.dispatch.admin.explain import why_not_of_task
 from apps.dispatch.admin.for_whom import for_whom
 from apps.dispatch.admin.people import person, person_column
@@ -256,7 +257,12 @@ class TaskAdmin(TwoTablesAdmin, RecordedAdmin, ServiceModelAdmin):
 
     def top_panels(self, request: HttpRequest, row: Any) -> list[Panel]:
         standing.read_standings([row])
-        summary = Panel("", format_html("{}{}", self._handed(request, row), ends_of(row)))
+        of = getattr(row, "part_of", None) and format_html(
+            "<p>{}: {}</p>", capfirst(gettext("part of")), part_of(row)
+        )
+        summary = Panel(
+            "", format_html("{}{}{}", self._handed(request, row), ends_of(row), of or "")
+        )
         return [summary, why_not_of_task(row)]
 
     def _summary(self, task: Task) -> SafeString:

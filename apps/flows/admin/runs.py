@@ -2,20 +2,364 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
 from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.admin import MachineRowAdmin
-from apps.common.admin.display import time_column
-from apps.flows.models import FlowRun
+from apps.common.admin import MachineRowAdmin, ReasonAction
+from apps.common.admin.base import Panel
+from apps.common.admin.buttons import Button
+from apps.common.admin.display import column, count_bar, shown_text, time_column
+from apps.common.admin.keyset import KeysetAdmin
+from apps.common.admin.list_head import MAX_COUNTED
+from apps.common.admin.live import LiveAdmin
+from apps.common.admin.result_words import result_words
+from apps.common.admin.row_page import RowPageAdmin, head_line
+from apps.common.admin.timeline import Moment
+from apps.common.admin.who import known
+from apps.common.readers import read_key, read_number
+from apps.flows.admin import run_words
+from apps.flows.admin.run_filters import FILTERS, OPEN_ONES
+from apps.flows.admin.run_forms import FinishForm, StepForm
+from apps.flows.admin.run_pages import (
+    LOG,
+    RESULTS_URL,
+    RUN,
+    STEP_URL,
+    results_view,
+    started_by,
+    step_view,
+    tabs_of,
+    title_of,
+)
+from apps.flows.admin.run_steps import RunView
+from apps.flows.models import OPEN, FlowRun, FlowStep
+from apps.flows.rules import joins, shapes
+from apps.flows.services import control, standing
+from apps.journal.admin import latest_moments
+from apps.journal.models import Source
+
+Status = FlowRun.Status
+LIVE_SECONDS = 3
+# How many open runs stand above the newest.
+MAX_FIRST = 25
 
 
-class FlowRunAdmin(MachineRowAdmin):
-    list_display = ("id", "flow", "key", "status", "created")
-    list_mobile = (("status", "flow", "key"), ("id", "created"))
+def _may_skip(run: FlowRun) -> bool:
+    return run.status in (Status.RUNNING, Status.FAILED)
+
+
+def _waits_for_people(run: FlowRun) -> bool:
+    return run.status == Status.RUNNING and any(
+        row.kind == shapes.WAIT and row.state == joins.ACTIVE for row in run.steps.all()
+    )
+
+
+def _has_failed(run: Any) -> bool:
+    return run.is_open != (run.status == Status.FAILED) and run.has_failed_parts
+
+
+class FlowRunAdmin(LiveAdmin, RowPageAdmin, KeysetAdmin, MachineRowAdmin):
+    """A page of the list reads as many rows as it shows, or up to `max_examined` of the primary
+    key; flow, status and key have an index in that order."""
+
+    change_form_template = "admin/flow_run/page.html"
+    when_empty = _("A run is what a flow makes when it is started: by a program, a job, or you.")
+    list_display = (
+        *("shown_state", "shown_flow", "waits_for", "shown_done", "began", "took", "by"),
+    )
+    list_mobile = (("shown_state", "shown_flow"), ("waits_for", "shown_done", "began", "took"))
     list_defer = ("definition", "params")
-    fields = ("flow", "key", "status", "started_by", "created")
-    created = time_column("created_at", _("created"))
+    list_filter = FILTERS
+    list_tabs = "status"
+    exact_search = (("pk", read_number), ("key", read_key))
+    search_help_text = _("Number or key, in full")
+    export_columns = (
+        *(("id", "pk"), ("flow", "flow"), ("flow_version", "flow_version"), ("key", "key")),
+        *(("status", "status"), ("paused", "is_paused"), ("started_by", "started_by")),
+        *(("created_at", "created_at"), ("finished_at", "finished_at")),
+    )
+    custom_urls: ClassVar[Any] = (
+        ("<int:pk>/results/", RESULTS_URL, results_view),
+        ("step/<int:pk>/", STEP_URL, step_view),
+    )
+    actions = ("retry", "pause", "resume", "stop", "skip", "finish", "stop_by_force")
+
+    began = time_column("created_at", _("began"))
+
+    def has_override_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        """Whether this person may decide the end of steps against what goes on."""
+        return self._has_own_permission(request, "override_flow")
+
+    def row_label(self, row: FlowRun) -> str:
+        return run_words.run_name(row)
+
+    # --- the list ---------------------------------------------------------------------------------
+    def list_actions(self, request: HttpRequest, found: dict[str, Any]) -> dict[str, Any]:
+        """None: steps differ from run to run, so each is dealt with on its page."""
+        return {}
+
+    def tab_counts(self, request: HttpRequest, others: Mapping[str, str]) -> Mapping[str, int]:
+        """The counts of open and failed runs by the index of states."""
+        if others:
+            return {}
+        rows = self.get_queryset(request).order_by()
+        return {
+            value: len(rows.filter(status__in=value.split(",")).values("pk")[: MAX_COUNTED + 1])
+            for value in (OPEN_ONES, Status.FAILED.value)
+        }
+
+    def first_rows(self, request: HttpRequest, rows: QuerySet[Any]) -> list[Any]:
+        """The newest open runs, unless there are too many to sort."""
+        keys = list(
+            rows.filter(status__in=OPEN).order_by().values_list("pk", flat=True)[: MAX_COUNTED + 1]
+        )
+        if not keys or len(keys) > MAX_COUNTED:
+            return []
+        return list(rows.filter(pk__in=sorted(keys, reverse=True)[:MAX_FIRST]).order_by("-pk"))
+
+    def found_by_index(
+        self, rows: QuerySet[Any], given: Mapping[str, str], term: str
+    ) -> Sequence[int] | None:
+        if not term:
+            return None
+        found = list(rows.filter(pk=read_number(term) or 0).values_list("pk", flat=True))
+        return found or (self.few(rows.filter(key=term)) if read_key(term) else None)
+
+    def has_index_in_order(self, given: Mapping[str, str], term: str) -> bool:
+        return bool(given.get("flow") or given.get("key"))
+
+    def in_order(self, rows: QuerySet[Any], given: Mapping[str, str], term: str) -> QuerySet[Any]:
+        return rows.filter(**{name: given[name] for name in ("flow", "key") if given.get(name)})
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        # A key may be a number, too.
+        found, _again = super().get_search_results(request, queryset, search_term)
+        term = search_term.strip()
+        if read_number(term) is not None and read_key(term):
+            return found | queryset.filter(key=term), False
+        return found, False
+
+    def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:
+        by_run: dict[int, list[FlowStep]] = {}
+        of_page = FlowStep.objects.filter(run__in=[row.pk for row in rows]).order_by("pk")
+        for step in of_page.only("run_id", "name", "kind", "state", "target"):
+            by_run.setdefault(step.run_id, []).append(step)
+        waits = [each for steps in by_run.values() for each in steps if each.state == joins.ACTIVE]
+        people = known([each.target for each in waits if each.kind == shapes.TASK], request.user)
+        for row in rows:
+            row.listed = by_run.get(row.pk, [])
+            row.waits = run_words.waits_in_short(row, row.listed, people)
+
+    @column(_("state"))
+    def shown_state(self, run: FlowRun) -> SafeString:
+        return run_words.run_state(run)
+
+    @column(_("flow"))
+    def shown_flow(self, run: FlowRun) -> SafeString:
+        name = shown_text(run.flow or gettext("Definition of its own"), limit=80)
+        return format_html(
+            '<bdi>{}</bdi> <span class="cell-note faint"><bdi>{}</bdi></span>',
+            name,
+            run.key or f"v{run.flow_version}" if run.flow else run.pk,
+        )
+
+    @column(_("waits for"))
+    def waits_for(self, run: Any) -> str | None:
+        return run.waits or None
+
+    @column(_("steps done"))
+    def shown_done(self, run: Any) -> SafeString:
+        done = sum(each.state in (joins.SUCCEEDED, joins.SKIPPED) for each in run.listed)
+        total = len(run.listed)
+        meaning = gettext("%(handed)d of %(times)d steps done")
+        return count_bar(done, total, f"{done} / {total}", meaning)
+
+    @column(_("took"))
+    def took(self, run: FlowRun) -> str:
+        return run_words.length_of(standing.lasted(run))
+
+    @column(_("by"))
+    def by(self, run: FlowRun) -> SafeString | str:
+        return started_by(run)
+
+    # --- the page ---------------------------------------------------------------------------------
+    def live_seconds(self, row: FlowRun) -> float | None:
+        return LIVE_SECONDS if row.is_open else None
+
+    def get_object(self, request: HttpRequest, *args: Any, **kwargs: Any) -> FlowRun | None:
+        run: Any = super().get_object(request, *args, **kwargs)
+        if run is not None:
+            run.page_title = run_words.run_name(run, title_of(run))
+        found: FlowRun | None = run
+        return found
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        run = kwargs.get("obj")
+        if run is not None:
+            shows = self.has_payload_permission(request)
+            context["header_tabs"] = tabs_of(run, RUN, shows_results=shows)
+            context["show_history"] = False
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    def history_view(
+        self, request: HttpRequest, object_id: str, extra_context: Any = None
+    ) -> HttpResponse:
+        page: Any = super().history_view(request, object_id, extra_context)
+        context = getattr(page, "context_data", None) or {}
+        if "original" in context:
+            shows = self.has_payload_permission(request)
+            context["header_tabs"] = tabs_of(context["original"], LOG, shows_results=shows)
+        return page  # type: ignore[no-any-return]
+
+    def timeline(self, request: HttpRequest, row: FlowRun) -> Sequence[Moment]:
+        shows_payload = self.has_payload_permission(request)
+        return latest_moments(Source.FLOW, row.pk, user=request.user, shows_payload=shows_payload)
+
+    def top_panels(self, request: HttpRequest, row: FlowRun) -> list[Panel]:
+        view = self._view(request, row)
+        said = run_words.sentence(row, view.found, view.people.known)
+        head = format_html(
+            '{}<p class="flow-about faint">{}</p>',
+            head_line(run_words.run_state(row), [said]),
+            self._about(request, row),
+        )
+        return [
+            Panel("", head),
+            Panel("", view.graph(), id="graph"),
+            Panel("", view.table(), id="steps"),
+        ]
+
+    def _view(self, request: HttpRequest, row: Any) -> RunView:
+        """How the run stands, read once for a page."""
+        if not hasattr(row, "view"):
+            row.view = RunView(request, row, self.change_url(row.pk))
+        view: RunView = row.view
+        return view
+
+    def buttons(self, request: HttpRequest, row: Any) -> list[Button]:
+        row.has_failed_parts = self._view(request, row).has_failed_parts
+        return super().buttons(request, row)
+
+    def panels(self, request: HttpRequest, row: FlowRun) -> list[Panel]:
+        # The history is a page of its own.
+        return []
+
+    def _about(self, request: HttpRequest, run: FlowRun) -> SafeString:
+        """`Night v3 · shop Bern · started 19:42 by Olga · done about 21:10 (…)`."""
+        return run_words.about(
+            run,
+            title_of(run),
+            params=result_words(run.params) if self.has_payload_permission(request) else "",
+            by=started_by(run),
+        )
+
+    # --- actions ----------------------------------------------------------------------------------
+    @ReasonAction(
+        description=_("Retry failed part"),
+        permission="operate",
+        question=_("What has failed is tried again, and the run goes on from there."),
+        done=ngettext_lazy("%d run goes on.", "%d runs go on."),
+        icon="replay",
+        offered=_has_failed,
+        is_harmless=True,
+        key="r",
+    )
+    def retry(self, row: FlowRun, *, reason: str, actor: str) -> object:
+        return control.retry(run=row, actor=actor, reason=reason)
+
+    @ReasonAction(
+        description=_("Pause"),
+        permission="operate",
+        question=_("No further step begins until it is resumed. What is active goes on."),
+        done=ngettext_lazy("%d run paused.", "%d runs paused."),
+        icon="pause_circle",
+        offered=lambda run: run.status == Status.RUNNING and not run.is_paused,
+        is_harmless=True,
+    )
+    def pause(self, row: FlowRun, *, reason: str, actor: str) -> object:
+        return False if row.is_paused else control.pause(run=row, actor=actor, reason=reason)
+
+    @ReasonAction(
+        description=_("Resume"),
+        permission="operate",
+        question=_("Steps begin again."),
+        done=ngettext_lazy("%d run resumed.", "%d runs resumed."),
+        icon="play_circle",
+        offered=lambda run: run.status == Status.RUNNING and run.is_paused,
+        is_harmless=True,
+    )
+    def resume(self, row: FlowRun, *, reason: str, actor: str) -> object:
+        return control.resume(run=row, actor=actor, reason=reason) if row.is_paused else False
+
+    @ReasonAction(
+        description=_("Stop…"),
+        permission="operate",
+        question=_(
+            "Nothing more begins, and what waits is cancelled. Running jobs and open dispatches "
+            "are waited for. This is final."
+        ),
+        done=ngettext_lazy("%d run is being stopped.", "%d runs are being stopped."),
+        icon="stop_circle",
+        is_dangerous=True,
+        offered=lambda run: run.status == Status.RUNNING,
+    )
+    def stop(self, row: FlowRun, *, reason: str, actor: str) -> object:
+        if not row.is_open:
+            return False
+        return control.cancel(run=row, actor=actor, reason=reason)
+
+    @ReasonAction(
+        description=_("Stop by force…"),
+        permission="override",
+        question=_(
+            "Nothing more begins, and all that is open is cancelled now: running jobs, and "
+            "dispatches that people have in hand. This is final."
+        ),
+        done=ngettext_lazy("%d run is being stopped.", "%d runs are being stopped."),
+        icon="dangerous",
+        is_dangerous=True,
+        offered=lambda run: run.is_open and not run.is_forced,
+    )
+    def stop_by_force(self, row: FlowRun, *, reason: str, actor: str) -> object:
+        if not row.is_open:
+            return False
+        return control.cancel(run=row, actor=actor, reason=reason, force=True)
+
+    @ReasonAction(
+        description=_("Go on without it…"),
+        permission="override",
+        question=_("The step is left out, and what it has open is cancelled. The others go on."),
+        done=ngettext_lazy("%d run goes on.", "%d runs go on."),
+        icon="skip_next",
+        form=StepForm,
+        offered=_may_skip,
+    )
+    def skip(self, row: FlowRun, *, step: str, result: Any, reason: str, actor: str) -> object:
+        return control.skip(run=row, step=step, result=result, actor=actor, reason=reason)
+
+    @ReasonAction(
+        description=_("Finish…"),
+        permission="override",
+        question=_("What the step waits for has come: it succeeds with this result."),
+        done=ngettext_lazy("%d run goes on.", "%d runs go on."),
+        icon="task_alt",
+        form=FinishForm,
+        offered=_waits_for_people,
+    )
+    def finish(self, row: FlowRun, *, step: str, result: Any, reason: str, actor: str) -> object:
+        return control.finish(run=row, step=step, result=result, actor=actor, reason=reason)
 
 
 admin.site.register(FlowRun, FlowRunAdmin)

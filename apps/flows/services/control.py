@@ -5,7 +5,8 @@ Each is one transaction under the lock of the run, which then goes on as far as 
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Collection
+from typing import Any, NamedTuple
 
 from apps.common.db import transactional
 from apps.common.errors import Conflict, FieldError, Invalid, NotFound, PlatformError
@@ -18,6 +19,7 @@ from apps.flows.rules.ends import End
 from apps.flows.services import people, programs
 from apps.flows.services.advance import Advance
 from apps.jobs.models import ArchivedJob
+from apps.jobs.rules import transitions as t
 from apps.jobs.services import control as of_jobs
 
 Status = FlowRun.Status
@@ -105,30 +107,39 @@ def finish(*, run: FlowRun, step: str, actor: str, reason: str = "", result: Any
 
 
 # --- retry ----------------------------------------------------------------------------------------
+class _Retried(NamedTuple):
+    """The jobs of a step in these states, of which those up to a number have been retried."""
+
+    row: FlowStep
+    statuses: Collection[str]
+    after: int = 0
+
+
 def retry(*, run: FlowRun, actor: str, reason: str = "") -> FlowRun:
-    """Try again what has failed: failed and cancelled jobs of failed steps, in blocks; tasks, and
-    steps that made no job, from the start. Conflict when the run has not failed, or another run of
-    its key is open.
+    """Try again what has failed: failed and cancelled jobs of failed steps, and failed jobs of
+    steps that go on, in blocks; tasks, and steps that made no job, from the start. Conflict when
+    nothing has failed, or another run of its key is open.
     """
     done, jobs = _retry_first(run, actor, reason)
-    for row, after in jobs:
-        at: int | None = after
-        while at is not None:
-            at = _retry_block(row, at, actor, reason)
+    for each in jobs:
+        left: _Retried | None = each
+        while left is not None:
+            left = _retry_block(left, actor, reason)
     return FlowRun.objects.get(pk=done.pk)
 
 
 @transactional
-def _retry_first(
-    run: FlowRun, actor: str, reason: str
-) -> tuple[FlowRun, list[tuple[FlowStep, int]]]:
+def _retry_first(run: FlowRun, actor: str, reason: str) -> tuple[FlowRun, list[_Retried]]:
     going = _locked(run, actor, reason, Status.FAILED, Status.RUNNING)
     failed = [row for row in going.steps.values() if row.state == joins.FAILED]
-    if not failed:
+    active = [row for row in going.steps.values() if row.state == joins.ACTIVE]
+    counts = programs.counts_of_each(active)
+    jobs = [_Retried(row, [t.FAILED]) for row in active if row.pk in counts]
+    jobs = [each for each in jobs if counts[each.row.pk][t.FAILED]]
+    if not failed and not jobs:
         raise Conflict(_("No step of run {number} has failed.", number=run.pk))
     _require_reopened(going)
     going.note("retried")
-    left: list[tuple[FlowStep, int]] = []
     for row in failed:
         if row.first is None or row.task is not None:
             if row.task is not None:
@@ -142,23 +153,25 @@ def _retry_first(
                 started_at=None,
                 task=None,
             )
-            continue
-        last = programs.retry_failed(row, after=0, actor=actor, reason=reason)
-        _retry_archived(row, actor, reason)
-        if last is not None:
-            left.append((row, last))
+        else:
+            jobs.append(_Retried(row, [t.FAILED, t.CANCELLED]))
+    left = [after for each in jobs if (after := _retry_some(each, actor, reason)) is not None]
     going.go()
     return going.run, left
 
 
 @transactional
-def _retry_block(row: FlowStep, after: int, actor: str, reason: str) -> int | None:
-    return programs.retry_failed(row, after=after, actor=actor, reason=reason)
+def _retry_block(each: _Retried, actor: str, reason: str) -> _Retried | None:
+    return _retry_some(each, actor, reason)
 
 
-def _retry_archived(row: FlowStep, actor: str, reason: str) -> None:
-    for number in programs.archived_failed(row):
+def _retry_some(each: _Retried, actor: str, reason: str) -> _Retried | None:
+    """Retry a block of the jobs, with the first one those in the archive; what is left."""
+    row, statuses, after = each
+    last = programs.retry_ended(row, statuses, after=after, actor=actor, reason=reason)
+    for number in programs.archived(row, statuses) if not after else ():
         of_jobs.retry(job=ArchivedJob(pk=number), actor=actor, reason=reason)
+    return None if last is None else each._replace(after=last)
 
 
 # --- steps ----------------------------------------------------------------------------------------

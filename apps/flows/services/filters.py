@@ -1,10 +1,10 @@
-"""Which runs are meant: what their list over REST is narrowed by."""
+"""Which runs are meant: by which their lists are narrowed."""
 
 from __future__ import annotations
 
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.filtersets import Choices, Key, MadeBefore, MadeSince, RowFilters
+from apps.common.filtersets import Choices, Door, Key, MadeBefore, MadeSince, RowFilters
 from apps.flows.models import FlowRun
 
 
@@ -14,8 +14,8 @@ class RunFilters(RowFilters):
     flow = Key(label=_("flow"))
     status = Choices(FlowRun.Status.choices, label=_("status"))
     key = Key(label=_("key"))
-    created_after = MadeSince("created_at", label=_("created from"))
-    created_before = MadeBefore("created_at", label=_("created before"))
+    created_after = MadeSince("created_at", label=_("created from"), doors=Door.REST)
+    created_before = MadeBefore("created_at", label=_("created before"), doors=Door.REST)
 
     class Meta:
         model = FlowRun

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from apps.common import clock
@@ -71,19 +71,24 @@ def open_among(ranges: Sequence[tuple[int, int, int]]) -> set[int]:
 
 def counts_of(row: FlowStep) -> Counter[str]:
     """How many jobs of the step there are by status, in the archive too."""
-    found: Counter[str] = Counter()
-    if row.first is None:
-        return found
+    return counts_of_each([row]).get(row.pk, Counter())
+
+
+def counts_of_each(rows: Sequence[FlowStep]) -> dict[int, Counter[str]]:
+    """How many jobs there are by status, by the number of the step, of those that have any."""
+    found: dict[int, Counter[str]] = {}
     parts = (
         (
-            f"SELECT status, COUNT(*) FROM {table(model)}{force_index('PRIMARY')} "
-            f"WHERE {_IN_RANGE} GROUP BY status",
+            f"SELECT part_of, status, COUNT(*) FROM {table(model)}{force_index('PRIMARY')} "
+            f"WHERE {_IN_RANGE} GROUP BY part_of, status",
             [row.first, row.last, row.pk],
         )
+        for row in rows
+        if row.first is not None
         for model in (Job, ArchivedJob)
     )
-    for status, count in fetch_each(parts):
-        found[status] += count
+    for step, status, count in fetch_each(parts):
+        found.setdefault(step, Counter())[status] += count
     return found
 
 
@@ -150,17 +155,18 @@ def cancel_open(row: FlowStep, *, actor: str, reason: str, force: bool) -> bool:
     return len(numbers) == BLOCK
 
 
-def retry_failed(row: FlowStep, *, after: int, actor: str, reason: str) -> int | None:
-    """Retry the next block of failed and cancelled jobs beyond a number; the last of the numbers,
-    None when there is none. What has a twin now stays as it is."""
-    ended = [t.FAILED, t.CANCELLED]
-    condition = f"id > %s AND status IN ({placeholders(2)})"
-    numbers = _numbers(row, condition, [after, *ended])
+def retry_ended(
+    row: FlowStep, statuses: Collection[str], *, after: int, actor: str, reason: str
+) -> int | None:
+    """Retry the next block of the jobs in these final states beyond a number; the last of the
+    numbers, None when there is none. What has a twin now stays as it is."""
+    condition = f"id > %s AND status IN ({placeholders(len(statuses))})"
+    numbers = _numbers(row, condition, [after, *statuses])
     if numbers:
         jobs = list(Job.objects.select_for_update().filter(pk__in=numbers).order_by("pk"))
         now = clock.now()
         control.take_each(
-            [job for job in jobs if job.status in ended],
+            [job for job in jobs if job.status in statuses],
             lambda job: acts.retry(job, now, twins={}),
             actor=actor,
             reason=reason,
@@ -169,9 +175,10 @@ def retry_failed(row: FlowStep, *, after: int, actor: str, reason: str) -> int |
     return None
 
 
-def archived_failed(row: FlowStep) -> Sequence[int]:
-    """The failed and cancelled jobs of the step that are in the archive."""
-    return _numbers(row, f"status IN ({placeholders(2)})", [t.FAILED, t.CANCELLED], ArchivedJob)
+def archived(row: FlowStep, statuses: Collection[str]) -> Sequence[int]:
+    """The jobs of the step in these states that are in the archive."""
+    condition = f"status IN ({placeholders(len(statuses))})"
+    return _numbers(row, condition, [*statuses], ArchivedJob)
 
 
 def _numbers(

@@ -81,6 +81,12 @@ class AnyJobAdmin(RowPageAdmin, TwoTablesAdmin, ServiceModelAdmin, KeysetAdmin):
         wanted = _read_filter({**given, "q": term})
         return find.keys_if_few(rows, wanted, most=self.max_indexed, model=self.model)
 
+    def has_index_in_order(self, given: Mapping[str, str], term: str) -> bool:
+        return bool(given.get("part_of"))
+
+    def in_order(self, rows: QuerySet[Any], given: Mapping[str, str], term: str) -> QuerySet[Any]:
+        return JobFilters.narrow(rows, _read_filter(given).only(["part_of"]))
+
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:

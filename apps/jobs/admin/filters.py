@@ -116,11 +116,11 @@ class ErrorFilter(FormFilter):
             yield "error_key", f"{gettext('Error')}: {words}"
 
 
-class TogetherFilter(FormFilter):
+class LinkedFilter(FormFilter):
     """Pages lead to it; shown only if the address names one."""
 
     def has_output(self) -> bool:
-        return bool(self.used_parameters.get("together"))
+        return any(map(self.used_parameters.get, self.parameters))
 
 
 class CreatedFilter(DayFilter):
@@ -130,7 +130,8 @@ class CreatedFilter(DayFilter):
 FILTERS = (
     *list_filters(
         JobFilters,
-        together=TogetherFilter,
+        together=LinkedFilter,
+        part_of=LinkedFilter,
         type=TypeFilter,
         status=StatusFilter,
         error_key=ErrorFilter,
@@ -142,7 +143,8 @@ FILTERS = (
 ARCHIVED_FILTERS = (
     *list_filters(
         ArchivedJobFilters,
-        together=TogetherFilter,
+        together=LinkedFilter,
+        part_of=LinkedFilter,
         type=ArchivedTypeFilter,
         status=ArchivedStatusFilter,
         error_key=ErrorFilter,

@@ -119,8 +119,9 @@ def _narrow_by_index(
     rows: QuerySet[Any], wanted: RowFilter, model: type[AnyJob]
 ) -> QuerySet[Any] | None:
     """The rows with those of the values that one index has."""
-    if wanted.get("together"):
-        return JobFilters.narrow(rows, wanted.only(["together"]))
+    for name in ("together", "part_of"):
+        if wanted.get(name):
+            return JobFilters.narrow(rows, wanted.only([name]))
     of_types = JobFilters.narrow(rows, wanted.only(["type"]))
     if wanted.get("error_key"):
         return JobFilters.narrow(of_types, wanted.only(["error_key"]))

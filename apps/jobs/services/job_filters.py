@@ -30,6 +30,7 @@ from apps.common.readers import is_key, read_number
 from apps.jobs.models import ArchivedJob, Job, JobType
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY
 from apps.jobs.rules.submission import MAX_KEY, MAX_USER
+from apps.jobs.services.parts import parts
 
 _PROGRAMS = Door.REST | Door.BULK
 # The ids of one submission lie within so much of its first.
@@ -49,6 +50,12 @@ def _says(rows: Any, column: str, text: str) -> Any:
 def _of_group(rows: Any, _name: str, first: int) -> Any:
     """A short range of the primary key."""
     return rows.filter(pk__gte=first, pk__lt=first + _SPAN, together=first)
+
+
+def _part_of(rows: Any, _name: str, number: int) -> Any:
+    """A range of the primary key."""
+    lie_in = parts.range_of(number)
+    return rows.none() if lie_in is None else rows.filter(pk__range=lie_in, part_of=number)
 
 
 def _is_or_says(rows: Any, _name: str, text: str) -> Any:
@@ -71,6 +78,7 @@ class JobFilters(RowFilters):
     period = ("created_after", "created_before")
     in_order = (
         frozenset({"together"}),
+        frozenset({"part_of"}),
         frozenset({"type", "key"}),
         frozenset({"type", "error_key"}),
     )
@@ -82,6 +90,7 @@ class JobFilters(RowFilters):
         doors=Door.LIST | Door.REST,
         help_text="The first of jobs that were submitted everywhere together.",
     )
+    part_of = Number(label=_("part of"), method=_part_of, doors=Door.LIST)
     type = Keys(label=_("type"))
     status = Choices(Job.Status.choices, label=_("status"))
     lane = Choice(

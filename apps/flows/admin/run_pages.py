@@ -1,0 +1,91 @@
+"""The pages of a run: their tabs, the results, and the way to them from what is part of a step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext, pgettext_lazy
+from django.utils.translation import gettext_lazy as _
+
+from apps.common.admin.base import Panel
+from apps.common.admin.display import shown_actor, shown_text
+from apps.common.admin.html import list_url, page_link, page_url
+from apps.common.admin.json_fields import fields_of
+from apps.flows.admin import run_words
+from apps.flows.models import Flow, FlowRun, FlowStep
+from apps.flows.services import standing
+
+STEP_URL, RESULTS_URL = "flows_flowrun_step", "flows_flowrun_results"
+RUN, RESULTS, LOG = "run", "results", "log"
+
+
+def tabs_of(run: FlowRun, here: str, *, shows_results: bool) -> dict[str, Any]:
+    """The variables for the template of the tabs; `here` is the open one."""
+    pages = {RUN: (pgettext_lazy("of a flow", "Run"), page_url(FlowRun, run.pk))}
+    if shows_results:
+        pages[RESULTS] = (_("Results"), reverse(f"admin:{RESULTS_URL}", args=[run.pk]))
+    pages[LOG] = (_("Log"), reverse("admin:flows_flowrun_history", args=[run.pk]))
+    return {
+        "name": run_words.run_name(run, title_of(run)),
+        "before": (gettext("Runs"), list_url(FlowRun)),
+        "tabs": [(title, link, name == here) for name, (title, link) in pages.items()],
+    }
+
+
+def title_of(run: FlowRun) -> str:
+    """The title of the flow that the run began with."""
+    if not run.flow:
+        return ""
+    rows = Flow.objects.filter(name=run.flow, version=run.flow_version)
+    return rows.values_list("title", flat=True).first() or ""
+
+
+def step_view(request: HttpRequest, *, model_admin: Any, pk: int) -> HttpResponse:
+    """The page of the run that the step is of: jobs and tasks know the step alone."""
+    if not model_admin.has_view_permission(request):
+        raise PermissionDenied
+    row = model_admin.get_queryset(request).filter(steps=pk).values_list("pk", flat=True).first()
+    if row is None:
+        raise Http404(f"no step {pk}")
+    return HttpResponseRedirect(f"{model_admin.change_url(row)}#step-{pk}")
+
+
+def results_view(request: HttpRequest, *, model_admin: Any, pk: int) -> HttpResponse:
+    """The params of the run and the results of its steps."""
+    run = model_admin.get_object(request, str(pk))
+    if run is None:
+        answer: HttpResponse = model_admin.no_such_row(request)
+        return answer
+    if not (
+        model_admin.has_view_permission(request) and model_admin.has_payload_permission(request)
+    ):
+        raise PermissionDenied
+    rows = standing.read_steps(run)
+    results = dict(FlowStep.objects.filter(run=run.pk).values_list("pk", "result"))
+    schema = run.definition.get("params")
+    panels = [Panel(_("Params"), fields_of(run.params, schema))] if run.params else []
+    panels += [
+        Panel(shown_text(name, limit=80), fields_of(results[row.pk]), id=f"result-{row.pk}")
+        for name, row in rows.items()
+        if results[row.pk] is not None
+    ]
+    page: HttpResponse = model_admin.page(
+        request,
+        "admin/flow_run/results.html",
+        title=run_words.run_name(run, title_of(run)),
+        header_tabs=tabs_of(run, RESULTS, shows_results=True),
+        panels=panels,
+    )
+    return page
+
+
+def started_by(run: FlowRun) -> SafeString | str:
+    """Who started the run; a job leads to its page."""
+    kind, _colon, number = run.started_by.partition(":")
+    if kind == "job" and number.isdecimal():
+        return page_link("jobs_job", number, run.started_by)
+    return shown_actor(run.started_by)
