@@ -22,14 +22,7 @@ from apps.common.admin.service import DRAFT
 from apps.common.errors import FieldError, PlatformError
 from apps.common.json.rows import schema_of, why_not_rows
 from apps.common.json.schema import check_params
-from apps.dispatch.admin.template_rows import (
-    WAS,
-    RowForm,
-    names_in,
-    rearrange,
-    sent_rows,
-    stored_rows,
-)
+from apps.dispatch.admin.template_rows import ROWS, RowForm, sent_rows, stored_rows
 from apps.dispatch.models import Template
 from apps.dispatch.services import templates
 
@@ -108,7 +101,7 @@ class TemplateForm(ServiceForm):
             self._take_rows(schema, command)
 
     def _take_rows(self, schema: dict[str, Any], command: str) -> None:
-        rearrange(self.data, command)
+        ROWS.rearrange(self.data, command)
         self.rows = sent_rows(self.data, schema)
         if any(form.errors for form in self.rows):
             self.edited = None
@@ -122,7 +115,7 @@ class TemplateForm(ServiceForm):
         if templates.differs(schema, made):
             sent: Any = self.data
             sent["schema"] = json.dumps(made, indent=2, ensure_ascii=False)
-            sent[WAS] = json.dumps([form.row.name if form.row else "" for form in self.rows])
+            sent[ROWS.was] = json.dumps([form.row.name if form.row else "" for form in self.rows])
         if command == f"tab-{JSON}":
             self.rows = None
 
@@ -131,7 +124,7 @@ class TemplateForm(ServiceForm):
     def was(self) -> str:
         """The names of the rows before the edit, as JSON that the form sends along."""
         if self.is_bound and self.rows and self.rows[0].is_bound:
-            return json.dumps(names_in(self.data))
+            return json.dumps(ROWS.names_in(self.data))
         return json.dumps([form.had.name for form in self.rows or () if form.had is not None])
 
     @property

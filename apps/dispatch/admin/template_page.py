@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils.translation import gettext, ngettext
 
 from apps.common.admin.bulk_links import PLAN_URL
-from apps.common.admin.display import shown_actor, shown_time, translate
+from apps.common.admin.display import translate
 from apps.common.admin.html import page_url
 from apps.common.json.diff import diff
 from apps.common.json.rows import KINDS as ROW_KINDS
@@ -30,8 +30,8 @@ from apps.dispatch.models import TASK_MODELS, Template
 from apps.dispatch.rules import task_verbs
 from apps.dispatch.services import fitting, templates
 from apps.dispatch.services.fitting import MAX_CHECKED, Fit
+from apps.journal.admin.versions import newest_versions, shown_versions
 
-MAX_VERSIONS = 20
 MAX_REASONS = 3
 
 
@@ -99,7 +99,8 @@ def _tabs(form: TemplateForm, counts: dict[str, str]) -> list[tuple[str, Any, st
 
 
 def _changes(old: Any, new: Any) -> list[str]:
-    return [] if fault_of(old) else [translate(each) for each in diff(old, new)]
+    are_sound = not fault_of(old) and not fault_of(new)
+    return [translate(each) for each in diff(old, new)] if are_sound else []
 
 
 def _fit_words(fits: Sequence[Fit], version: int) -> list[str]:
@@ -171,23 +172,15 @@ def _move_words(fit: Fit) -> str:
 
 def _versions(admin: Any, request: HttpRequest, row: Template) -> list[dict[str, Any]]:
     """The newest versions, each with its tasks and what it changed."""
-    found = list(Template.objects.filter(name=row.name).order_by("-version")[: MAX_VERSIONS + 1])
+    found = newest_versions(Template.objects.all(), row.name)
     admin.prepare_page(request, found)
-    return [
-        {
-            "url": page_url(Template, each.pk),
-            "version": each.version,
-            "is_this": each.pk == row.pk,
-            "state": each.get_status_display(),
-            "used_by": admin.used_by(each),
-            "made": shown_time(each.created_at),
-            "by": shown_actor(each.created_by) if each.created_by else gettext("the platform"),
-            "changes": _changes(before.schema, each.schema)
-            if before and not fault_of(each.schema)
-            else [],
-        }
-        for each, before in zip(found, [*found[1:], None], strict=True)
-    ][:MAX_VERSIONS]
+    return shown_versions(
+        found,
+        row,
+        url=lambda each: page_url(Template, each.pk),
+        changes=lambda before, each: _changes(before.schema, each.schema),
+        used_by=admin.used_by,
+    )
 
 
 def _read_rows(schema: Any) -> list[dict[str, Any]]:

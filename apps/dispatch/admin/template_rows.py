@@ -1,13 +1,8 @@
-"""The rows of a schema as forms, one a row; a form sends them all together.
-
-`rows-was` has the name of each row in the schema that is edited, "" of a new one, as a list in
-JSON; what was typed in row 3 begins with `rows-3-`.
-"""
+"""The rows of a schema as forms, one a row."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from django import forms
@@ -16,6 +11,7 @@ from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.display import translate
+from apps.common.admin.form_rows import Rows
 from apps.common.admin.json_text import read_json
 from apps.common.json.rows import (
     CHOICE,
@@ -32,10 +28,7 @@ from apps.common.json.rows import (
 from apps.common.json_rules import canonical
 from apps.common.readers import read_integer
 
-WAS = "rows-was"
 MAX_NAME = 200
-# An action on a row: `up-3`.
-UP, DOWN, DROP, ADD = "up", "down", "drop", "add"
 
 
 def _input() -> forms.TextInput:
@@ -181,7 +174,9 @@ def stored_rows(schema: Mapping[str, Any]) -> list[RowForm]:
 def sent_rows(data: Any, schema: Mapping[str, Any]) -> list[RowForm]:
     """The rows that were sent, which change the schema; names that stand twice have an error."""
     had = {row.name: row for row in rows_of(schema)}
-    forms = [RowForm(data, number=n, had=had.get(name)) for n, name in enumerate(names_in(data))]
+    forms = [
+        RowForm(data, number=n, had=had.get(name)) for n, name in enumerate(ROWS.names_in(data))
+    ]
     seen: set[str] = set()
     for form in forms:
         if form.is_valid() and form.row is not None:
@@ -192,42 +187,4 @@ def sent_rows(data: Any, schema: Mapping[str, Any]) -> list[RowForm]:
     return forms
 
 
-def names_in(data: Any) -> list[str]:
-    """The names that the field `rows-was` contains."""
-    try:
-        found = json.loads(data.get(WAS, "[]"))
-    except ValueError:
-        return []
-    names = found if isinstance(found, list) else []
-    return [name if isinstance(name, str) else "" for name in names[:MAX_ROWS]]
-
-
-def rearrange(data: Any, command: str) -> None:
-    """Add, move or drop a row in what was sent."""
-    names = names_in(data)
-    numbers = _rearranged([*range(len(names))], command)
-    moved = {
-        f"rows-{place}-{name}": data.get(f"rows-{number}-{name}")
-        for place, number in enumerate(numbers)
-        for name in RowForm.base_fields
-        if f"rows-{number}-{name}" in data
-    }
-    for key in [key for key in data if key.startswith("rows-")]:
-        del data[key]
-    data.update(moved)
-    data[WAS] = json.dumps([names[n] if n < len(names) else "" for n in numbers])
-
-
-def _rearranged(numbers: list[int], command: str) -> Sequence[int]:
-    verb, _dash, number = command.partition("-")
-    place = read_integer(number)
-    if verb == ADD and len(numbers) < MAX_ROWS:
-        return [*numbers, len(numbers)]
-    if place is None or not 0 <= place < len(numbers):
-        return numbers
-    if verb == DROP:
-        return numbers[:place] + numbers[place + 1 :]
-    other = {UP: place - 1, DOWN: place + 1}.get(verb, place)
-    if 0 <= other < len(numbers):
-        numbers[place], numbers[other] = numbers[other], numbers[place]
-    return numbers
+ROWS = Rows("rows", RowForm, MAX_ROWS)
