@@ -73,8 +73,10 @@ def context(admin: Any, request: HttpRequest, form: TemplateForm, row: Any) -> d
         fits = fitting.fitting(row.name, schema, tasks, below=version)
     versions = _versions(admin, request, row)
     counted = f"{sum(fit.count for fit in fits)}{'+' * any(fit.more for fit in fits)}"
+    foot = gettext("v%d never changes: tasks that have it keep it.")
     return {
         **shown,
+        "save_foot": foot % row.version,
         "tabs": _tabs(form, {TASKS: counted, VERSIONS: str(len(versions))}),
         "is_changed": is_changed,
         "version": version,
@@ -83,7 +85,7 @@ def context(admin: Any, request: HttpRequest, form: TemplateForm, row: Any) -> d
         "misfits": _misfits(request, fits),
         "moves": [] if is_changed else _moves(request, fits, row),
         "versions": versions,
-        "shown_rows": [] if may_edit else _read_rows(row.schema),
+        "shown_rows": [] if may_edit else read_rows(row.schema),
     }
 
 
@@ -183,7 +185,7 @@ def _versions(admin: Any, request: HttpRequest, row: Template) -> list[dict[str,
     )
 
 
-def _read_rows(schema: Any) -> list[dict[str, Any]]:
+def read_rows(schema: Any) -> list[dict[str, Any]]:
     """The rows for people who may only look; none where rows cannot say the schema."""
     if fault_of(schema) or why_not_rows(schema):
         return []

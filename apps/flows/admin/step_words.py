@@ -4,26 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db.models import Count
+from django.utils.functional import Promise
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin import who
 from apps.common.admin.display import listed
 from apps.common.admin.durations import written
 from apps.common.admin.html import joined
 from apps.common.json_rules import canonical
+from apps.common.masking import redact
 from apps.dispatch.admin.said import who_words
 from apps.dispatch.models import Membership
 from apps.flows.rules import shapes
 from apps.flows.rules.definition import Definition, Step
-from apps.flows.rules.references import FROM, PARAMS
+from apps.flows.rules.references import FROM, PARAMS, Missing, looked_up
+from apps.flows.rules.texts import given_text
 from apps.flows.services.people import as_fields
 
 ICONS = {shapes.JOB: "memory", shapes.JOBS: "stacks", shapes.TASK: "group", shapes.WAIT: "timer"}
+KIND_WORDS: Mapping[str, str | Promise] = {
+    shapes.TASK: _("people"),
+    shapes.JOB: _("job"),
+    shapes.JOBS: _("jobs"),
+    shapes.WAIT: _("wait"),
+}
+MAX_KINDS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +63,7 @@ def title_of(step: Step) -> str:
 
 def what_of(step: Step, people: People) -> SafeString:
     """Who does it, or what runs: `6 of the 20 people of All staff, each at most once`,
-    `resize, one for each of list.photos`."""
+    `resize · one for each of list.photos`."""
     said = step.said
     if step.kind == shapes.TASK:
         fields, name = as_fields(step, {}), said["executor"]
@@ -65,7 +76,7 @@ def what_of(step: Step, people: People) -> SafeString:
         return format_html("{}", written(said["seconds"]))
     if step.kind == shapes.JOB:
         return format_html("<bdi>{}</bdi>", said["type"])
-    return format_html("<bdi>{}</bdi>, {}", said["type"], _each(said["each"]))
+    return format_html("<bdi>{}</bdi> · {}", said["type"], _each(said["each"]))
 
 
 def _each(each: Any) -> SafeString:
@@ -124,10 +135,94 @@ def condition_of(step: Step, *, titles: Mapping[str, str]) -> str:
     return f"{where} = {canonical(asked['equals'])}"
 
 
-def kinds_line(definition: Definition, kinds: Mapping[str, Any]) -> str:
+def steps_line(definition: Definition) -> str:
     """`4 steps: people, jobs, people, job`."""
-    said = [kinds[step["kind"]] for step in definition.said["steps"]]
+    said = [str(KIND_WORDS[step["kind"]]) for step in definition.said["steps"]]
     count = len(said)
     words = ngettext("%(count)d step: %(kinds)s", "%(count)d steps: %(kinds)s", count)
-    shown = [*map(str, said[:6]), *(["…"] if count > 6 else [])]
-    return words % {"count": count, "kinds": ", ".join(shown)}
+    shown = listed(said[:MAX_KINDS]) + (" …" if count > MAX_KINDS else "")
+    return words % {"count": count, "kinds": shown}
+
+
+class Row(NamedTuple):
+    """A step in words, for the table of steps."""
+
+    number: int
+    title: str
+    name: str
+    kind: str | Promise
+    icon: str
+    what: SafeString
+    begins: str
+    within: str
+    least: str
+    notes: str
+    given: str
+
+
+def rows_of(definition: Definition, people: People, *, shows_given: bool) -> list[Row]:
+    """The steps in the order of the definition; what they are given is for those who see
+    payloads."""
+    titles = {name: title_of(step) for name, step in definition.steps.items()}
+    steps = [definition.steps[said["name"]] for said in definition.said["steps"]]
+    return [
+        Row(
+            number=number,
+            title=title_of(step),
+            name=step.name if title_of(step) != step.name else "",
+            kind=KIND_WORDS[step.kind],
+            icon=ICONS[step.kind],
+            what=what_of(step, people),
+            begins=when_of(step, titles=titles),
+            within=written(step.within) if step.within else "",
+            least=least_of(step),
+            notes=gettext("may fail") if step.is_optional else "",
+            given=_given(step) if shows_given else "",
+        )
+        for number, step in enumerate(steps, 1)
+    ]
+
+
+def _given(step: Step) -> str:
+    given = step.said.get("params" if step.kind == shapes.TASK else "context")
+    return given_text(redact(given)) if given else ""
+
+
+def outlook(
+    definition: Definition, people: People, params: Mapping[str, Any] | None = None
+) -> list[SafeString]:
+    """What a run will do, in a line for jobs and one for each task of people; `params` are those
+    that it starts with, if they are known."""
+    sure, growing = 0, []
+    lines = []
+    for step in definition.steps.values():
+        if step.kind == shapes.JOB:
+            sure += 1
+        elif step.kind == shapes.JOBS:
+            count = _count(step.said["each"], params)
+            if count is None:
+                each = _each(step.said["each"])
+                growing.append(format_html("<bdi>{}</bdi> · {}", title_of(step), each))
+            else:
+                sure += count
+        elif step.kind == shapes.TASK:
+            text = gettext("asks {who}: {title}")
+            title = format_html("<bdi>{}</bdi>", title_of(step))
+            lines.append(format_html(text, who=what_of(step, people), title=title))
+    text = ngettext("makes %d job", "makes %d jobs", sure) % sure
+    jobs = [format_html("{}", text)] if sure else []
+    more = [format_html(gettext("makes jobs: {}"), each) for each in growing]
+    return [*jobs, *more, *lines]
+
+
+def _count(each: Any, params: Mapping[str, Any] | None) -> int | None:
+    """How many items there are, if that is known before the run."""
+    if isinstance(each, list):
+        return len(each)
+    if params is None or each[FROM] != PARAMS:
+        return None
+    try:
+        found = looked_up({PARAMS: params}, PARAMS, each.get("path", ""))
+    except Missing:
+        return None
+    return len(found) if isinstance(found, list) else None

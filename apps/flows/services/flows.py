@@ -49,7 +49,7 @@ def put_flow(
     """
     mistakes = Mistakes()
     with mistakes:
-        _check_name(name)
+        check_name(name)
     with mistakes:
         if len(title) > MAX_TITLE:
             message = _("A title has at most {limit} characters.", limit=MAX_TITLE)
@@ -81,7 +81,8 @@ def set_status(*, flow: Flow, status: str, actor: str, reason: str = "") -> bool
     return versions.set_status(flow, status, "flow_status", actor=actor, reason=reason)
 
 
-def _check_name(name: str) -> None:
+def check_name(name: str) -> None:
+    """Invalid unless a flow can have this name."""
     if is_key(name, MAX_NAME) and fits_address(name) and name != _CHECK:
         return
     raise Invalid.field(
