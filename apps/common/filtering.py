@@ -18,6 +18,8 @@ from apps.common.readers import is_key, read_instant, read_integer, read_number
 MAX_IDS = 1_000
 MAX_TEXT = 200
 MAX_NAME = 160
+# Readers of JSON may round greater numbers.
+_MOST_EXACT = 2**53
 # No row is older or younger, and databases and ids take any instant between.
 _EARLIEST, _LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 
@@ -170,4 +172,4 @@ def _written(value: Any) -> Any:
     if isinstance(value, tuple):
         # Numbers of rows are decimal strings on the wire.
         return [str(each) for each in value]
-    return value
+    return str(value) if isinstance(value, int) and value > _MOST_EXACT else value

@@ -1,20 +1,38 @@
 """Rows that are part of something above their app, which it knows by a number only.
 
-Who is above registers what is called when such rows end, which of them are still needed, and in
-which range of numbers they lie.
+Who is above registers what is called when such rows end, which of them are still needed, what the
+number stands for in words, and between which rows its parts lie.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, NamedTuple
 
 from django.db import transaction
 
 from apps.common.db import apart
+from apps.common.messages import Message
 
 Numbers = Collection[int]
-# The first and the last number.
-Range = tuple[int, int]
+
+
+class Whole(NamedTuple):
+    """What rows are part of: `Step resize of run 17 of flow night`, and its page."""
+
+    words: Message
+    url: str
+
+
+class Span(NamedTuple):
+    """The first and the last row, or for dispatches task, among which the parts of a number are."""
+
+    first: int
+    last: int
+
+
+NOWHERE = Span(0, 0)
+Names = Callable[[Numbers, Any], dict[int, Whole]]
 
 
 class Parts:
@@ -23,7 +41,8 @@ class Parts:
     def __init__(self) -> None:
         self._listeners: list[Callable[[Numbers], None]] = []
         self._owners: list[Callable[[Numbers], Numbers]] = []
-        self._finders: list[Callable[[int], Range | None]] = []
+        self._names: list[Names] = []
+        self._spans: list[Callable[[int], Span | None]] = []
 
     def on_end(self, listener: Callable[[Numbers], None]) -> None:
         """Call the listener after each commit with the numbers that ended rows, or rows that came
@@ -34,14 +53,13 @@ class Parts:
         """Keep the rows that are part of those numbers which the owner returns when asked."""
         self._owners.append(owner)
 
-    def lie_in(self, finder: Callable[[int], Range | None]) -> None:
-        """Find the rows that are part of a number in the range that the finder returns."""
-        self._finders.append(finder)
+    def name_by(self, names: Names) -> None:
+        """Ask there what numbers stand for, as far as a person may see it."""
+        self._names.append(names)
 
-    def range_of(self, number: int) -> Range | None:
-        """Return the range in which all rows lie that are part of the number; None for none."""
-        found = (finder(number) for finder in self._finders)
-        return next((each for each in found if each is not None), None)
+    def find_by(self, span: Callable[[int], Span | None]) -> None:
+        """Ask there among which rows the parts of a number are; None for an unknown number."""
+        self._spans.append(span)
 
     def ended(self, numbers: Numbers) -> None:
         """Call the listeners once this transaction has committed; an error of one is logged."""
@@ -57,3 +75,19 @@ class Parts:
     def kept(self, numbers: Numbers) -> set[int]:
         """Return the numbers whose rows are still needed."""
         return {each for owner in self._owners if numbers for each in owner(numbers)}
+
+    def named(self, numbers: Iterable[int | None], person: Any) -> dict[int, Whole]:
+        """Return what the numbers stand for, as far as the person may see it; no statement is made
+        where all of them are None."""
+        known = {each for each in numbers if each is not None}
+        return {
+            number: whole
+            for names in self._names
+            if known
+            for number, whole in names(known, person).items()
+        }
+
+    def span(self, number: int) -> Span:
+        """Return among which rows the parts of the number are; NOWHERE for none."""
+        found = (span(number) for span in self._spans)
+        return next((each for each in found if each is not None), NOWHERE)

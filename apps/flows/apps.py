@@ -11,11 +11,13 @@ class FlowsConfig(AppConfig):
         from apps.common import tidy
         from apps.dispatch.services import parts as of_dispatch
         from apps.flows import handlers, sweeps  # noqa: F401
-        from apps.flows.services import ends, retention
+        from apps.flows.services import ends, retention, wholes
         from apps.jobs.services import parts as of_jobs
 
         for each in (of_jobs, of_dispatch):
             each.parts.on_end(sweeps.hear)
+            each.parts.name_by(wholes.named)
         of_jobs.parts.keep_while(ends.needed)
-        of_jobs.parts.lie_in(ends.jobs_of)
+        of_jobs.parts.find_by(wholes.jobs_of)
+        of_dispatch.parts.find_by(wholes.task_of)
         tidy.register("flow runs", retention.forget_runs)

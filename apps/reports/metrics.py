@@ -38,7 +38,7 @@ from apps.jobs.rules import breaker
 from apps.jobs.services import living
 from apps.journal.models import Sink
 from apps.journal.services import carry
-from apps.reports.rules.outcomes import DISPATCH, JOB, OUTCOMES, SOURCES
+from apps.reports.rules.outcomes import DISPATCH, FLOW, JOB, OUTCOMES, SOURCES, STEP
 from apps.reports.rules.sketch import distribution
 from apps.reports.rules.tally import TYPE
 from apps.reports.services.coverage import Stored
@@ -94,6 +94,7 @@ class PlatformCollector(Collector):
         )
         yield from _types(status)
         yield from _dispatches(status)
+        yield from _flows(status)
         yield from _workers(status)
         yield from _sweeps(status)
         yield from _sinks(status.now)
@@ -162,6 +163,21 @@ def _dispatches(status: Standing) -> Iterator[Metric]:
         "dispatches_overdue_seconds",
         "How long the earliest deadline of an open dispatch has passed",
         _age(deadline, status.now),
+    )
+
+
+def _flows(status: Standing) -> Iterator[Metric]:
+    yield _gauge(
+        "flow_runs",
+        f"Open runs of flows, and those that failed within a week, each figure {_UP_TO}",
+        {each: status.flow_runs[each] for each in ("running", "cancelling", "failed")},
+        "status",
+    )
+    longest = status.long_active_steps[:1]
+    yield _single(
+        "flow_step_oldest_seconds",
+        "How long the step has been active that has been for longest",
+        _age(longest[0].since if longest else None, status.now),
     )
 
 
@@ -260,12 +276,14 @@ def _ends(found: AllTime, status: Standing) -> Iterator[Metric]:
     )
     ended = CounterMetricFamily(
         "taskplatform_ended",
-        "Ended dispatches and attempts at jobs, as far as they are added up. Callbacks are the "
-        "dispatches that succeeded or failed; retried dispatches were handed out again",
+        "Ended dispatches, attempts at jobs, runs of flows and their steps, as far as they are "
+        "added up. Callbacks are the dispatches that succeeded or failed; retried dispatches were "
+        "handed out again",
         labels=["source", "type", "outcome"],
     )
     # Types that are gone are left out: there could be any number.
-    for source, type_ in ((DISPATCH, ""), *((JOB, name) for name in status.type_names)):
+    untyped = ((DISPATCH, ""), (FLOW, ""), (STEP, ""))
+    for source, type_ in (*untyped, *((JOB, name) for name in status.type_names)):
         counts = found.ended.get((source, type_), {})
         for outcome in OUTCOMES[source]:
             ended.add_metric([source, type_, outcome], counts.get(outcome, 0))

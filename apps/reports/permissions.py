@@ -14,6 +14,12 @@ def may_report(user: User) -> bool:
     return _has(user, "reports.view_rollup")
 
 
+def may_see_flows(user: User) -> bool:
+    """Whether this person may see the figures of flows, which have parts of many: whoever sees runs
+    and has no limits."""
+    return _has(user, "flows.view_flowrun") and bounds_of(user).are_open
+
+
 def may_govern(user: User) -> bool:
     """Whether this person may see how the platform grows and what goes wrong with it: everybody who
     may see the reports of all."""

@@ -54,7 +54,8 @@ def report_words(query: str, user: Any) -> str:
     """The report of the query in words: `Jobs · By type · 24 hours · UTC`."""
     choice = View.of(user).choice_of(QueryDict(query), clock.now())
     period = PRESET_TITLES[choice.preset] if choice.preset else gettext("fixed times")
-    only = f" · {choice.only[1]}" if choice.only else ""
+    of = choice.only[1] if choice.only else choice.flow
+    only = f" · {of}" if of else ""
     return f"{SOURCES[choice.source]} · {TABS[choice.by]}{only} · {period} · {choice.zone.key}"
 
 

@@ -43,12 +43,12 @@ MAX_READ = 50
 WEEK = [(str(day + 1), WEEKDAYS_ABBR[day]) for day in range(7)]
 HELP = {
     "target": _(
-        "A job type, a worker, a sweep; of quotas a person or group, of schedules a job type. "
-        "Empty: each one for itself."
+        "A job type, a worker, a sweep; of quotas a person or group, of schedules a job type, of "
+        "runs and steps a flow. Empty: each one for itself."
     ),
     "threshold": _(
-        "Failure rate and quota: a share, 0.2 is 20 %. Longest due: seconds. Overdue sweep: "
-        "periods. Growing backlog: ready jobs, up to 1,000. Empty: the usual one."
+        "Failure rate and quota: a share, 0.2 is 20 %. Longest due, long step: seconds. Overdue "
+        "sweep: periods. Growing backlog: ready jobs, up to 1,000. Empty: the usual one."
     ),
     "for_seconds": _("How long it must be wrong before a message is sent. Empty: the usual time."),
     "repeat_minutes": _("Notify people again while it fires. Empty: once."),

@@ -133,6 +133,13 @@ class FormFilter(admin.ListFilter):
         return queryset.none()
 
 
+class LedToFilter(FormFilter):
+    """Pages lead to it; shown only if the address names one."""
+
+    def has_output(self) -> bool:
+        return any(map(self.used_parameters.get, self.parameters))
+
+
 def list_filters(
     filters: type[RowFilters], **looks: type[FormFilter]
 ) -> tuple[type[FormFilter], ...]:

@@ -8,15 +8,12 @@ from typing import Any
 
 from django.contrib.admin.utils import label_for_field, lookup_field
 from django.http import HttpRequest
-from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from django.utils.translation import gettext, gettext_lazy
 
 from apps.common.admin.base import Panel, PlatformModelAdmin
-from apps.common.admin.display import column
-from apps.common.admin.html import link
 
 # A name of the row or its admin, or a function of the row with a description.
 Fact = str | Callable[[Any], Any]
@@ -59,14 +56,6 @@ class RowPageAdmin(PlatformModelAdmin):
         if isinstance(value, bool):
             return gettext("yes") if value else gettext("no")
         return format_html("{}", value)
-
-
-@column(gettext_lazy("part of"))
-def part_of(row: Any) -> SafeString | None:
-    """The run of a flow that the row is part of; its page is of an app above."""
-    if row.part_of is None:
-        return None
-    return link(reverse("admin:flows_flowrun_step", args=[row.part_of]), gettext("a run of a flow"))
 
 
 def head_line(state: SafeString, said: Iterable[object], note: object = "") -> SafeString:

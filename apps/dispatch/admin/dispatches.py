@@ -35,16 +35,17 @@ from apps.common.admin.html import link, list_url, page_url
 from apps.common.admin.json_fields import json_field
 from apps.common.admin.keyset import KeysetAdmin
 from apps.common.admin.list_head import MAX_COUNTED
+from apps.common.admin.parts import part_of, read_wholes
 from apps.common.admin.payload_filter import PayloadFilter
 from apps.common.admin.result_words import result_words
-from apps.common.admin.row_page import Fact, RowPageAdmin, part_of
+from apps.common.admin.row_page import Fact, RowPageAdmin
 from apps.common.admin.timeline import Moment
 from apps.common.admin.two_tables import TwoTablesAdmin
 from apps.common.masking import redact
 from apps.common.readers import read_key, read_number
 from apps.dispatch.admin import dispatch_head
 from apps.dispatch.admin.dispatch_states import STATE_COLOURS, state_in_list, time_left
-from apps.dispatch.admin.filters import ExecutorFilter
+from apps.dispatch.admin.filters import ExecutorFilter, PartOfFilter
 from apps.dispatch.admin.give import GIVE_URL, give_view
 from apps.dispatch.admin.people import person_column
 from apps.dispatch.admin.summary_fields import summary_fields
@@ -59,6 +60,7 @@ from apps.dispatch.services.filtered import (
     users_behind,
 )
 from apps.dispatch.services.handing import ask_again
+from apps.dispatch.services.parts import parts
 from apps.journal.admin import latest_moments
 from apps.journal.models import Source as JournalSource
 
@@ -95,7 +97,7 @@ def dispatch_filters(
     filters: type[DispatchFilters], **looks: type[FormFilter]
 ) -> tuple[type[FormFilter], ...]:
     """The filters of a list of dispatches, live or archived."""
-    looks |= {"executor": ExecutorFilter, "where": PayloadFilter}
+    looks |= {"executor": ExecutorFilter, "part_of": PartOfFilter, "where": PayloadFilter}
     return (*list_filters(filters, **looks), HandedOutFilter, InstantFilter)
 
 
@@ -150,14 +152,8 @@ class DispatchAdmin(RowPageAdmin, TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
     exact_search = (("pk", read_number), ("executor__name", read_key))
     actions: tuple[str, ...] = ("release", "expire", "cancel", "ask_again")
     shown_facts: ClassVar[tuple[Fact, ...]] = (
-        *(
-            "id",
-            "task_link",
-            part_of,
-            "template_label",
-            "shown_occurrence_at",
-            "shown_dispatched_at",
-        ),
+        *("id", "task_link", part_of, "template_label"),
+        *("shown_occurrence_at", "shown_dispatched_at"),
         *("shown_deadline_at", "shown_finished_at", "shown_round", "redo", "holds_stock"),
     )
 
@@ -240,12 +236,15 @@ class DispatchAdmin(RowPageAdmin, TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
     def has_index_in_order(self, given: Mapping[str, str], term: str) -> bool:
         who = term or given.get("executor", "")
         is_of_one = names.is_name(who) and not names.is_group(who)
-        return is_of_one or bool(given.get("source") and given.get("task"))
+        of_task = given.get("source") and given.get("task")
+        return is_of_one or bool(of_task or given.get("part_of"))
 
     def in_order(self, rows: QuerySet[Any], given: Mapping[str, str], term: str) -> QuerySet[Any]:
         who = term or given.get("executor", "")
         if names.is_name(who) and not names.is_group(who):
             return rows.filter(executor__in=users_behind(who))
+        if number := given.get("part_of"):
+            return DispatchFilters.narrow(rows, DispatchFilters.read({"part_of": number}))
         return rows.filter(source=given["source"], task=given["task"])
 
     # --- the page ---------------------------------------------------------------------------------
@@ -262,6 +261,7 @@ class DispatchAdmin(RowPageAdmin, TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
         return panels
 
     def aside(self, request: HttpRequest, row: Any) -> list[Panel]:
+        read_wholes([row], parts, request.user)
         found = dispatch_head.others(row, self.get_queryset(request))
         return [self.facts(row, self.shown_facts), *([] if found is None else [found])]
 

@@ -23,18 +23,28 @@ from apps.common.admin.base import OtherForm, Panel
 from apps.common.admin.display import label, shown_text, shown_time, translate
 from apps.common.admin.html import page_url
 from apps.common.admin.key_choice import KeyChoiceField, KeyInput
+from apps.common.admin.parts import part_of, read_wholes
 from apps.common.errors import Invalid, NotFound
 from apps.common.messages import Reason
 from apps.common.readers import read_instant
 from apps.dispatch.admin.filters import NAMES_URL
 from apps.dispatch.admin.people import person, told
 from apps.dispatch.admin.preview import may_view, title_of, visible_tasks
-from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, OperatorScope, RotateTask, Task
+from apps.dispatch.models import (
+    TASK_MODELS,
+    Dispatch,
+    Executor,
+    OnceTask,
+    OperatorScope,
+    RotateTask,
+    Task,
+)
 from apps.dispatch.rules import explain as rules
 from apps.dispatch.rules import life, policy
 from apps.dispatch.rules.explain import Explanation
 from apps.dispatch.rules.task import read_label
 from apps.dispatch.services.explain import Example, Group, explain, why_nothing
+from apps.dispatch.services.parts import parts
 from apps.dispatch.services.state import state_of
 from apps.dispatch.services.tasks import find_task
 
@@ -167,14 +177,15 @@ def explain_view(request: HttpRequest, *, model_admin: Any) -> HttpResponse:
         raise PermissionDenied
     is_asked = {"executor", "task"} <= set(request.GET)
     form = ExplainForm(request.user, request.GET if is_asked else None, initial=request.GET.dict())
-    answer = _answer(form, request.GET.get("occurrence_at")) if is_asked else {}
+    instant, user = request.GET.get("occurrence_at"), request.user
+    answer = _answer(form, instant, user) if is_asked else {}
     page: HttpResponse = model_admin.page(
         request, "admin/explain.html", title=_("Why not?"), form=form, **answer
     )
     return page
 
 
-def _answer(form: ExplainForm, occurrence: str | None) -> dict[str, Any]:
+def _answer(form: ExplainForm, occurrence: str | None, user: Any) -> dict[str, Any]:
     if not form.is_valid():
         return {}
     executor, task = form.cleaned_data["executor"], form.cleaned_data["task"]
@@ -190,11 +201,19 @@ def _answer(form: ExplainForm, occurrence: str | None) -> dict[str, Any]:
         "task_title": shown_text(task.title, limit=80),
         "task_label": task_label(task),
         "task_url": page_url(type(task), task.pk),
+        "part_of": _part_of(task, user),
         "explanation": explanation,
         "due": None if explanation.occurrence_at is None else shown_time(explanation.occurrence_at),
         "lines": [_line(reason, executor, task) for reason in explanation.reasons],
         "others": _others(executor, task, explanation),
     }
+
+
+def _part_of(task: Task, user: Any) -> SafeString | None:
+    if not isinstance(task, OnceTask):
+        return None
+    read_wholes([task], parts, user)
+    return part_of(task)
 
 
 def _instant(text: str | None) -> datetime | None:

@@ -15,10 +15,12 @@ from django.utils.translation import gettext_lazy as _
 from apps.common import filtering
 from apps.common.admin.filters import FormFilter, list_filters, read_parameter
 from apps.common.admin.key_choice import KeyInput
+from apps.common.admin.parts import PartFilter
 from apps.common.admin.payload_filter import PayloadFilter
 from apps.common.api.paging import MAX_EXAMINED
 from apps.dispatch.models import Dispatch, Task
 from apps.dispatch.rules import life
+from apps.dispatch.services.parts import parts
 from apps.dispatch.services.planning import MAX_LOOKED_AT, silent_holders
 from apps.dispatch.services.standing import in_state, once_by_time, once_in_state
 
@@ -35,10 +37,15 @@ class ExecutorFilter(FormFilter):
         return KeyInput(suggestions=NAMES_URL)
 
 
+class PartOfFilter(PartFilter):
+    parts = parts
+
+
 class StateFilter(FormFilter):
     """The filter of tasks by the status that an operator has set, or by the state of active tasks.
 
-    Deleted tasks are kept for their history and shown only when asked for.
+    Deleted tasks are kept for their history and shown only when asked for, by their status or by
+    what they are part of.
     """
 
     parameters = ("status",)
@@ -51,6 +58,8 @@ class StateFilter(FormFilter):
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         if not self.used_parameters.get("status"):
+            if request.GET.get("part_of"):
+                return queryset
             # Named, because an index finds values and not the lack of one.
             return queryset.filter(status__in=[Task.Status.ACTIVE, Task.Status.PAUSED])
         return super().queryset(request, queryset)
@@ -98,9 +107,14 @@ class TaskPayload(PayloadFilter):
 
 def task_filters(period: type[FormFilter], state: type[FormFilter]) -> tuple[type[FormFilter], ...]:
     """The filters of a list of tasks: for whom, the mode, the period, the state, and further."""
-    executor, mode, *others = list_filters(
-        period.filters, executor=ExecutorFilter, status=state, where=TaskPayload
+    found = list_filters(
+        period.filters,
+        executor=ExecutorFilter,
+        status=state,
+        where=TaskPayload,
+        part_of=PartOfFilter,
     )
+    executor, mode, *others = found
     return (executor, mode, period, *others)
 
 

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 from django.contrib import admin
+from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from apps.common.admin.base import Panel
+from apps.common.admin.parts import part_of, read_wholes
 from apps.dispatch.admin.filters import StateFilter, task_filters
 from apps.dispatch.admin.periods import StartsIn
 from apps.dispatch.admin.task_actions import shift_action
 from apps.dispatch.admin.task_form import TaskForm
 from apps.dispatch.admin.tasks import TaskAdmin
 from apps.dispatch.models import OnceTask
+from apps.dispatch.services.parts import parts
 
 
 class OnceTaskForm(TaskForm):
@@ -36,6 +45,14 @@ class OnceTaskAdmin(TaskAdmin):
         ("executor_link", "quota", "shown_start_at"),
     )
     list_filter = task_filters(StartsIn, StateFilter)
+
+    def top_panels(self, request: HttpRequest, row: Any) -> list[Panel]:
+        summary, *others = super().top_panels(request, row)
+        read_wholes([row], parts, request.user)
+        if whole := part_of(row):
+            line = format_html("<p>{} <bdi>{}</bdi></p>", gettext("Part of:"), whole)
+            summary = replace(summary, body=format_html("{}{}", line, summary.body))
+        return [summary, *others]
 
     shift = shift_action(
         _(

@@ -24,12 +24,12 @@ PERIOD = timedelta(days=7)
 
 
 class PeriodFilter(DayFilter):
-    """The filter by days: from a week ago to a week ahead, unless days are given or a title is
-    searched for; one day alone leaves the other side open."""
+    """The filter by days: from a week ago to a week ahead, unless days are given, a title is
+    searched for or what a task is part of is named; one day alone leaves the other side open."""
 
     def __init__(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
         super().__init__(request, *args, **kwargs)
-        is_searched = bool(request.GET.get(SEARCH_VAR, "").strip())
+        is_searched = any(request.GET.get(name, "").strip() for name in (SEARCH_VAR, "part_of"))
         given = any(self.used_parameters.get(name) for name in self.parameters)
         if not given and not is_searched:
             for name, day in zip(self.parameters, _usual(), strict=True):

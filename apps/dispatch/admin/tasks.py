@@ -28,7 +28,6 @@ from apps.common.admin.display import (
 )
 from apps.common.admin.html import link, list_url, page_link, page_url, table
 from apps.common.admin.json_fields import json_field
-from apps.common.admin.row_page import part_of
 from apps.common.admin.two_tables import TwoTablesAdmin
 from apps.common.readers import read_number
 from apps.dispatch.admin import said, what_if
@@ -257,12 +256,7 @@ class TaskAdmin(TwoTablesAdmin, RecordedAdmin, ServiceModelAdmin):
 
     def top_panels(self, request: HttpRequest, row: Any) -> list[Panel]:
         standing.read_standings([row])
-        of = getattr(row, "part_of", None) and format_html(
-            "<p>{}: {}</p>", capfirst(gettext("part of")), part_of(row)
-        )
-        summary = Panel(
-            "", format_html("{}{}{}", self._handed(request, row), ends_of(row), of or "")
-        )
+        summary = Panel("", format_html("{}{}", self._handed(request, row), ends_of(row)))
         return [summary, why_not_of_task(row)]
 
     def _summary(self, task: Task) -> SafeString:

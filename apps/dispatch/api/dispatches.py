@@ -30,8 +30,8 @@ class DispatchQuery(FilterQuery, PageQuery):
 
     archived = Boolean(
         required=False,
-        help_text="true: the dispatches of the archive, by executor, by source and task, by where, "
-        "and by the time of the hand-out.",
+        help_text="true: the dispatches of the archive, by executor, by source and task, by "
+        "part_of, by where, and by the time of the hand-out.",
     )
 
 

@@ -73,6 +73,9 @@ class OnceTaskOut(Answer):
         source="standing.left",
         help_text="How much is left; of every member once: how many members have not had it.",
     )
+    part_of = serializers.CharField(
+        allow_null=True, help_text="The step of a flow whose task it is."
+    )
     version = serializers.IntegerField()
     created_at = Instant()
     updated_at = Instant()
@@ -106,6 +109,7 @@ class RuleOut(Answer):
 
 class RotateTaskOut(OnceTaskOut):
     model = RotateTask
+    part_of = None  # type: ignore[assignment]
 
     rule = RuleOut()
     next_due = serializers.ListField(
@@ -157,6 +161,9 @@ class DispatchDetailOut(DispatchOut):
     message = serializers.CharField()
     finished_at = Instant(allow_null=True)
     archived_at = Instant(allow_null=True, help_text="When it went to the archive.")
+    part_of = serializers.CharField(
+        allow_null=True, help_text="The step of a flow that it is part of."
+    )
 
 
 class EndedOut(Answer):

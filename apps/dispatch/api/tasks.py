@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
 from rest_framework.request import Request
@@ -29,7 +29,11 @@ from apps.dispatch.models import ArchivedTask, Executor, OnceTask, RotateTask
 from apps.dispatch.rules import names
 from apps.dispatch.rules.recurrence import DAYS, MINUTES, parse_rule
 from apps.dispatch.services import archive, executors, standing, tasks, templates, validation
-from apps.dispatch.services.filtered import ArchivedTaskFilters, RestTaskFilters
+from apps.dispatch.services.filtered import (
+    ArchivedTaskFilters,
+    RestOnceTaskFilters,
+    RestTaskFilters,
+)
 
 # Rotations that are looked at for a page of one state: the database does not know it.
 MAX_ROTATIONS = 500
@@ -37,6 +41,10 @@ MAX_ROTATIONS = 500
 
 class TaskQuery(FilterQuery, PageQuery):
     filters = RestTaskFilters
+
+
+class OnceTaskQuery(TaskQuery):
+    filters = RestOnceTaskFilters
 
 
 class TaskBody(StrictSerializer):
@@ -156,7 +164,7 @@ class TasksView(ApiView):
 
     scopes = {"GET": "read", "POST": "operate"}
     bindings = frozenset({Binding.EXECUTORS})
-    queries = {"get": TaskQuery}
+    queries: ClassVar[Mapping[str, type[TaskQuery]]] = {"get": TaskQuery}
     problems = (409,)
     model: ClassVar[type[OnceTask] | type[RotateTask]]
 
@@ -166,8 +174,9 @@ class TasksView(ApiView):
         found: Any = self.model.objects.not_deleted().select_related("executor", "template")
         if bound is not None:
             found = found.within(bound)
-        wanted = TaskQuery.wanted(self.query)
-        found = RestTaskFilters.narrow(found, wanted.only(["executor", "status"]))
+        query = self.queries["get"]
+        wanted = query.wanted(self.query)
+        found = query.filters.narrow(found, wanted.only(["executor", "status", "part_of"]))
         rows = self._rows(page, found, wanted.get("state"), wanted.only(["where"]))
         return JsonAnswer(page.answer([task_json(request, row) for row in rows]))
 
@@ -290,6 +299,7 @@ class OnceTasksView(TasksView):
     """The once tasks that are not deleted, newest first; or a new one."""
 
     model = OnceTask
+    queries = {"get": OnceTaskQuery}
     bodies = {"post": TaskBody}
     answers = {"get": OnceTaskOut(many=True), "post": {201: OnceTaskOut}}
 

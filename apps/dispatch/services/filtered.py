@@ -41,6 +41,7 @@ from apps.dispatch.models import (
     Template,
 )
 from apps.dispatch.rules import names, policy
+from apps.dispatch.services.parts import parts
 from apps.dispatch.services.standing import ending_within
 
 _PEOPLE = Door.LIST | Door.BULK
@@ -162,11 +163,21 @@ class TaskFilters(RowFilters):
     )
 
 
+def _task_of(rows: Any, _name: str, number: int) -> Any:
+    """One row."""
+    return rows.filter(pk=parts.span(number).last, part_of=number)
+
+
 class OnceTaskFilters(TaskFilters):
     """The filters of once tasks; a period is one of their starts."""
 
     period = ("start_after", "start_before")
 
+    part_of = Number(
+        label=_("part of"),
+        method=_task_of,
+        help_text="The task of a step of a flow, by the number of the step.",
+    )
     start_after = Instant("start_at", "gte", label=_("start from"), doors=Door.BULK)
     start_before = Instant("start_at", "lt", label=_("start before"), doors=Door.BULK)
 
@@ -210,6 +221,12 @@ class RestTaskFilters(RowFilters):
     status = Choice(STATUSES, label=_("status"))
     state = Choice(STATES, label=_("state"), help_text="What has become of it.")
     where = Payload(("params",), label=_("payload"))
+
+
+class RestOnceTaskFilters(RestTaskFilters):
+    """Those of once tasks, which may be part of something."""
+
+    part_of = OnceTaskFilters.base_filters["part_of"]
 
 
 class ArchivedTaskFilters(RowFilters):
@@ -260,6 +277,11 @@ def _of_task(rows: Any, _name: str, task: int) -> Any:
     return rows.filter(source__in=Source.values, task=task)
 
 
+def _of_part(rows: Any, _name: str, number: int) -> Any:
+    """Those of one task, which has an index."""
+    return rows.filter(source=Source.ONCE, task=parts.span(number).last, part_of=number)
+
+
 def _is_or_is_of(rows: Any, _name: str, text: str) -> Any:
     if (number := read_number(text)) is not None:
         return rows.filter(pk=number)
@@ -290,6 +312,11 @@ class DispatchFilters(RowFilters):
     )
     source = Choice(Source.choices, label=_("source"))
     task = Number(label=_("task"), method=_of_task)
+    part_of = Number(
+        label=_("part of"),
+        method=_of_part,
+        help_text="Those of a step of a flow, by the number of the step.",
+    )
     where = Payload(("params", "result"), label=_("payload"))
     dispatched_after = MadeSince("dispatched_at", label=_("handed out from"), doors=_PROGRAMS)
     dispatched_before = MadeBefore("dispatched_at", label=_("handed out before"), doors=_PROGRAMS)
@@ -304,7 +331,11 @@ class RestDispatchFilters(DispatchFilters):
     """The filters of dispatches for programs, which name one user. Where indexes have the user and
     the task, that of the user is read."""
 
-    in_order = (frozenset({"executor"}), frozenset({"source", "task"}))
+    in_order = (
+        frozenset({"executor"}),
+        frozenset({"source", "task"}),
+        frozenset({"part_of"}),
+    )
 
     executor = ExecutorName(label=_("who"), method=_of_one)
 
@@ -333,7 +364,7 @@ def keys_if_few(rows: QuerySet[Any], wanted: RowFilter, *, most: int) -> Sequenc
     so many; else None."""
     if numbers := wanted.get("ids"):
         return numbers  # type: ignore[no-any-return]
-    indexed = wanted.only(["executor", "state", "overdue", "task"])
+    indexed = wanted.only(["executor", "state", "overdue", "task", "part_of"])
     if wanted.get("state") != (policy.OPEN,):
         indexed = indexed.without("state")
     if not indexed.given:

@@ -68,6 +68,9 @@ class FlowStartedOut(Answer):
 class FlowStepOut(Answer):
     payload = ("result", "memo")
 
+    id = serializers.CharField(
+        source="pk", help_text="A decimal string: the part_of of its jobs, task and dispatches."
+    )
     name = serializers.CharField()
     kind = serializers.ChoiceField(choices=FlowStep.Kind.choices)
     state = serializers.ChoiceField(choices=FlowStep.State.choices)

@@ -24,6 +24,7 @@ from apps.flows.rules import joins, shapes
 from apps.flows.rules.definition import Step
 from apps.flows.rules.ends import End
 from apps.flows.rules.joins import Verdict
+from apps.flows.rules.labels import step_label
 from apps.flows.rules.looks import AT_FAILED, next_look
 from apps.flows.rules.references import GIVEN, PARAMS, Missing, holds, references, resolved
 from apps.flows.services import people, programs
@@ -140,6 +141,7 @@ class Advance:
 
     def end(self, row: FlowStep, end: End, *, by: str = "") -> None:
         """The step has ended so."""
+        before = row.state
         is_failed_jobs = end.state == joins.FAILED and row.first is not None
         self.write(
             row,
@@ -152,7 +154,18 @@ class Advance:
         )
         event = "step_skipped" if end.state == joins.SKIPPED else "step_ended"
         data = {"made": row.made} if row.made else {}
-        self.note(event, row, to_state=end.state, reason=end.memo or self.reason, data=data)
+        self.note(
+            event,
+            row,
+            from_state=before,
+            to_state=end.state,
+            reason=end.memo or self.reason,
+            run_ms=self._ms_since(row.started_at) if before == joins.ACTIVE else None,
+            data=data,
+        )
+
+    def _ms_since(self, at: datetime | None) -> int | None:
+        return None if at is None else max(0, (self.now - at) // timedelta(milliseconds=1))
 
     # --- beginning steps --------------------------------------------------------------------------
     def _begin_steps(self) -> bool:
@@ -288,7 +301,13 @@ class Advance:
     def _finish(self, status: FlowRun.Status) -> None:
         before = self.run.status
         self.write_run(status=status.value, finished_at=self.now, open_key=None)
-        self.note("ended", from_state=before, to_state=status.value, reason=self.run.reason)
+        self.note(
+            "ended",
+            from_state=before,
+            to_state=status.value,
+            reason=self.run.reason,
+            run_ms=self._ms_since(self.run.created_at),
+        )
 
     def _look_later(self, steps: Mapping[str, Step]) -> None:
         """When each step is looked at next that was looked at without a change."""
@@ -354,7 +373,7 @@ class Advance:
             source=Source.FLOW,
             subject_id=self.run.pk,
             event=event,
-            type_or_task=self.run.flow,
+            type_or_task=step_label(self.run.flow, row.name) if row else self.run.flow,
             actor=self.actor,
             trace_id=self.run.trace_id,
             data=data or None,

@@ -42,12 +42,6 @@ def needed(parts: Collection[int]) -> set[int]:
     return {*rows.values_list("pk", flat=True)}
 
 
-def jobs_of(part: int) -> tuple[int, int] | None:
-    """The first and the last job of the step; None when it has none."""
-    rows = FlowStep.objects.filter(pk=part, first__isnull=False)
-    return rows.values_list("first", "last").first()
-
-
 def due(now: datetime) -> list[int]:
     """The runs that are to be looked at: those first of which all jobs of a step have ended, and of
     each kind those that have waited longest, because a sweep that dies again and again would else

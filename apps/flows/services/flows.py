@@ -12,6 +12,7 @@ from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.common.readers import fits_address, is_key
 from apps.flows.models import MAX_NAME, MAX_TITLE, Flow, is_within
+from apps.flows.rules.labels import step_label
 from apps.flows.services.check import check
 from apps.jobs.models import Bounds
 from apps.jobs.services.submit_check import PLATFORM
@@ -20,6 +21,8 @@ from apps.journal.services.edit import record_edit, unless_taken
 
 # The address of the check has this in place of a name.
 _CHECK = "check"
+# Further versions are not asked for the steps of a flow.
+MAX_VERSIONS = 50
 
 
 def find_flow(name: str, *, bounds: Bounds = PLATFORM) -> Flow:
@@ -95,3 +98,9 @@ def check_name(name: str) -> None:
             limit=MAX_NAME,
         ),
     )
+
+
+def steps_of(flow: str) -> set[str]:
+    """The labels of the steps that the newest versions of a flow have."""
+    rows = Flow.objects.filter(name=flow).order_by("-version")[:MAX_VERSIONS]
+    return {step_label(flow, step) for row in rows for step in row.read.steps}

@@ -22,6 +22,7 @@ from apps.common.admin.base import Panel
 from apps.common.admin.buttons import Button, row_button
 from apps.common.admin.changelist import tidy_search
 from apps.common.admin.keyset import KeysetAdmin
+from apps.common.admin.parts import read_wholes
 from apps.common.admin.result_words import result_words
 from apps.common.admin.row_page import RowPageAdmin
 from apps.common.admin.timeline import Moment
@@ -35,6 +36,7 @@ from apps.jobs.models import AnyJob, bounds_of
 from apps.jobs.rules import transitions, verbs
 from apps.jobs.services import control, find, type_snapshots
 from apps.jobs.services.job_filters import JobFilters
+from apps.jobs.services.parts import parts
 
 RETRY_WITH, AGAIN = _("Retry with another context…"), _("Submit again…")
 
@@ -85,7 +87,7 @@ class AnyJobAdmin(RowPageAdmin, TwoTablesAdmin, ServiceModelAdmin, KeysetAdmin):
         return bool(given.get("part_of"))
 
     def in_order(self, rows: QuerySet[Any], given: Mapping[str, str], term: str) -> QuerySet[Any]:
-        return JobFilters.narrow(rows, _read_filter(given).only(["part_of"]))
+        return JobFilters.narrow(rows, _read_filter({"part_of": given["part_of"]}))
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
@@ -146,6 +148,7 @@ class AnyJobAdmin(RowPageAdmin, TwoTablesAdmin, ServiceModelAdmin, KeysetAdmin):
 
     def aside(self, request: HttpRequest, row: Any) -> list[Panel]:
         row.user = known([row.user_id], request.user).get(row.user_id)
+        read_wholes([row], parts, request.user)
         return [self.facts(row, job_fields.FACTS)]
 
     def timeline(self, request: HttpRequest, row: AnyJob) -> Sequence[Moment]:

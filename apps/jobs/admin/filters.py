@@ -12,7 +12,14 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
 from apps.common.admin.display import shown_text
-from apps.common.admin.filters import DayFilter, FormFilter, InstantFilter, list_filters
+from apps.common.admin.filters import (
+    DayFilter,
+    FormFilter,
+    InstantFilter,
+    LedToFilter,
+    list_filters,
+)
+from apps.common.admin.parts import PartFilter
 from apps.common.admin.payload_filter import PayloadFilter
 from apps.common.filtersets import Choice, Key, RowFilters
 from apps.common.readers import read_key
@@ -23,6 +30,7 @@ from apps.jobs.rules import transitions
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.find import archived_types
 from apps.jobs.services.job_filters import ArchivedJobFilters, JobFilters
+from apps.jobs.services.parts import parts
 from apps.jobs.services.type_snapshots import all_types, type_snapshots
 from apps.journal.admin.words import reason_of
 
@@ -116,11 +124,8 @@ class ErrorFilter(FormFilter):
             yield "error_key", f"{gettext('Error')}: {words}"
 
 
-class LinkedFilter(FormFilter):
-    """Pages lead to it; shown only if the address names one."""
-
-    def has_output(self) -> bool:
-        return any(map(self.used_parameters.get, self.parameters))
+class PartOfFilter(PartFilter):
+    parts = parts
 
 
 class CreatedFilter(DayFilter):
@@ -130,8 +135,8 @@ class CreatedFilter(DayFilter):
 FILTERS = (
     *list_filters(
         JobFilters,
-        together=LinkedFilter,
-        part_of=LinkedFilter,
+        part_of=PartOfFilter,
+        together=LedToFilter,
         type=TypeFilter,
         status=StatusFilter,
         error_key=ErrorFilter,
@@ -143,8 +148,8 @@ FILTERS = (
 ARCHIVED_FILTERS = (
     *list_filters(
         ArchivedJobFilters,
-        together=LinkedFilter,
-        part_of=LinkedFilter,
+        part_of=PartOfFilter,
+        together=LedToFilter,
         type=ArchivedTypeFilter,
         status=ArchivedStatusFilter,
         error_key=ErrorFilter,

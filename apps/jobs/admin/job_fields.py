@@ -26,7 +26,7 @@ from apps.common.admin.display import (
 )
 from apps.common.admin.html import link, list_url, noted, page_link
 from apps.common.admin.json_fields import fields_of
-from apps.common.admin.row_page import part_of
+from apps.common.admin.parts import part_of
 from apps.jobs.admin import labels
 from apps.jobs.admin.type_tabs import now_url
 from apps.jobs.admin.worker_links import KeyNames, WorkerLinks
@@ -229,7 +229,8 @@ def holds(job: AnyJob) -> str | None:
 
 # Type, status, attempts and error are in the head.
 FACTS: tuple[Any, ...] = (
-    *("id", key_link, user_link, shown_priority, "stage", holds, made_for, part_of, parent_page),
+    *("id", key_link, user_link, shown_priority, "stage", holds, made_for, parent_page),
+    part_of,
     *(time_of("expected_at", _("scheduled for")), next_run, time_of("created_at", _("created"))),
     *(submitted_by, time_of("started_at", _("started")), time_of("finished_at", _("finished"))),
     *(time_of("archived_at", _("older since")), worker_page, only_host, held, lease, deadline),

@@ -45,7 +45,7 @@ IN_BULK = {"retry", "cancel", "run_now"}
 LIVE_SECONDS, FAR_SECONDS = 2, 15
 NEAR = timedelta(minutes=1)
 # The parameters that the archive has, too.
-OLDER_BY = ("q", "type", "status", "key", "user", "error_key", "where")
+OLDER_BY = ("q", "part_of", "type", "status", "key", "user", "error_key", "where")
 
 
 def _is_cancellable(job: Job) -> bool:

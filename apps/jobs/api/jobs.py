@@ -116,8 +116,8 @@ class JobQuery(FilterQuery, PageQuery):
 
     archived = Boolean(
         required=False,
-        help_text="true: the jobs of the archive, by type, key, error_key, where and times of "
-        "creation.",
+        help_text="true: the jobs of the archive, by part_of, type, key, error_key, where and "
+        "times of creation.",
     )
 
 

@@ -50,6 +50,9 @@ class FollowUpOut(Answer):
 
 class ListedJobOut(JobOut):
     archived_at = Instant(allow_null=True, help_text="When it went to the archive.")
+    part_of = serializers.CharField(
+        allow_null=True, help_text="The step of a flow that it is one of."
+    )
     parent = serializers.CharField(  # type: ignore[assignment]
         allow_null=True, help_text="The job that submitted it with its end."
     )

@@ -119,9 +119,9 @@ def _narrow_by_index(
     rows: QuerySet[Any], wanted: RowFilter, model: type[AnyJob]
 ) -> QuerySet[Any] | None:
     """The rows with those of the values that one index has."""
-    for name in ("together", "part_of"):
-        if wanted.get(name):
-            return JobFilters.narrow(rows, wanted.only([name]))
+    for range_ in ("part_of", "together"):
+        if wanted.get(range_):
+            return JobFilters.narrow(rows, wanted.only([range_]))
     of_types = JobFilters.narrow(rows, wanted.only(["type"]))
     if wanted.get("error_key"):
         return JobFilters.narrow(of_types, wanted.only(["error_key"]))

@@ -52,10 +52,10 @@ def _of_group(rows: Any, _name: str, first: int) -> Any:
     return rows.filter(pk__gte=first, pk__lt=first + _SPAN, together=first)
 
 
-def _part_of(rows: Any, _name: str, number: int) -> Any:
-    """A range of the primary key."""
-    lie_in = parts.range_of(number)
-    return rows.none() if lie_in is None else rows.filter(pk__range=lie_in, part_of=number)
+def _of_part(rows: Any, _name: str, number: int) -> Any:
+    """The same, as far as it goes."""
+    first, last = parts.span(number)
+    return rows.filter(pk__gte=first, pk__lte=last, part_of=number)
 
 
 def _is_or_says(rows: Any, _name: str, text: str) -> Any:
@@ -90,7 +90,11 @@ class JobFilters(RowFilters):
         doors=Door.LIST | Door.REST,
         help_text="The first of jobs that were submitted everywhere together.",
     )
-    part_of = Number(label=_("part of"), method=_part_of, doors=Door.LIST)
+    part_of = Number(
+        label=_("part of"),
+        method=_of_part,
+        help_text="The jobs of a step of a flow, by the number of the step.",
+    )
     type = Keys(label=_("type"))
     status = Choices(Job.Status.choices, label=_("status"))
     lane = Choice(
@@ -128,8 +132,8 @@ class JobFilters(RowFilters):
 
 
 class ArchivedJobFilters(JobFilters):
-    """Indexes of the archive have types, keys and errors; its list examines the newest rows by the
-    others, which REST does not take."""
+    """Indexes of the archive have types, keys, errors and parts; its list examines the newest rows
+    by the others, which REST does not take."""
 
     left_out = frozenset(
         {"lane", "host", "worker", "client", "stage", "memo", "finished_after", "finished_before"}

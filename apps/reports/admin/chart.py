@@ -11,7 +11,7 @@ from django.utils.translation import gettext
 from apps.journal.services.minutes import second_of
 from apps.reports.admin import links
 from apps.reports.services.choice import Choice
-from apps.reports.services.columns import RATE, STACKED, TIMES, Row
+from apps.reports.services.columns import COLUMNS, RATE, STACKED, TIMES, Row
 
 # Further groups are only in the table.
 MAX_BARS = 12
@@ -37,6 +37,7 @@ def through_time(choice: Choice, rows: Sequence[Row], names: Sequence[str]) -> d
                 "values": [column.value(row.figures) for row in rows],
             }
             for column in TIMES
+            if column in COLUMNS[choice.source]
         ],
     }
 

@@ -10,6 +10,7 @@ from django.utils.functional import Promise
 
 from apps.common import clock
 from apps.common.zones import zone_names
+from apps.reports.rules.outcomes import FLOW
 from apps.reports.services.choice import PRESET_TITLES, SOURCES, TABS, Asked, Choice
 from apps.reports.services.summary import MINUTE, THROUGH_TIME, TIMES
 
@@ -44,11 +45,13 @@ def controls(choice: Choice, groups: Mapping[str, Sequence[str]]) -> dict[str, A
                     source=source,
                     by=groups[source][0] if choice.is_by_group else choice.by,
                     only=None,
+                    flow=choice.only[1] if choice.only and choice.source == FLOW else choice.flow,
                     sort="",
                 ),
                 source == choice.source,
             )
             for source, title in SOURCES.items()
+            if source in groups
         ],
         "presets": options(choice, "preset", PRESET_TITLES),
         "tabs": [
@@ -63,7 +66,9 @@ def controls(choice: Choice, groups: Mapping[str, Sequence[str]]) -> dict[str, A
         "later": choice.query(preset="", start=choice.end, end=choice.end + length)
         if choice.end < clock.now()
         else "",
-        "all_groups": choice.query(by=choice.only[0], only=None) if choice.only else "",
+        "all_groups": choice.query(by=choice.only[0], only=None)
+        if choice.only
+        else choice.query(flow=""),
         **inputs,
         "keeps": {name: text for name, text in kept.items() if name not in _TYPED}
         | inputs["keeps"],

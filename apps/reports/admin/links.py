@@ -8,9 +8,10 @@ from urllib.parse import urlencode
 
 from apps.common.admin.html import list_url
 from apps.dispatch.models import Dispatch
+from apps.flows.rules.labels import flow_of
 from apps.jobs.models import Job
 from apps.journal.models import JournalEntry
-from apps.reports.rules.outcomes import TOTAL
+from apps.reports.rules.outcomes import FLOW, STEP, STEP_ENDED, TOTAL
 from apps.reports.services.choice import Choice, stamp
 from apps.reports.services.summary import HOUR
 
@@ -18,9 +19,18 @@ from apps.reports.services.summary import HOUR
 JOURNAL_PARAMETERS = {
     "type": "type_or_task",
     "task": "type_or_task",
+    "flow": "type_or_task",
+    "step": "type_or_task",
     "executor": "executor",
     "host": "host",
     "worker": "worker",
+}
+
+
+# The journal has the ends of runs and those of their steps under one source.
+JOURNAL_SOURCES: dict[str, dict[str, Any]] = {
+    FLOW: {"source": FLOW, "event": "ended"},
+    STEP: {"source": FLOW, "event": STEP_ENDED},
 }
 
 
@@ -31,9 +41,9 @@ def entries_of(choice: Choice, group: tuple[str, str] | None = None) -> str:
     report share most of their addresses.
     """
     narrowed = group or choice.only
-    parameters: dict[str, Any] = {"source": choice.source}
+    parameters: dict[str, Any] = JOURNAL_SOURCES.get(choice.source) or {"source": choice.source}
     if narrowed:
-        parameters[JOURNAL_PARAMETERS[narrowed[0]]] = narrowed[1]
+        parameters = {**parameters, JOURNAL_PARAMETERS[narrowed[0]]: narrowed[1]}
     return list_url(JournalEntry, **parameters)
 
 
@@ -71,8 +81,11 @@ def from_to(report: str, since: datetime, until: datetime) -> str:
 
 
 def rows_of(choice: Choice, group: tuple[str, str]) -> str:
-    """The list of the jobs or dispatches themselves."""
+    """The list of the jobs, dispatches or runs themselves."""
     dimension, value = group
+    if choice.source in (FLOW, STEP):
+        flow = flow_of(value) if choice.source == STEP else value
+        return list_url("flows_flowrun", flow=flow)
     if dimension == "task":
         source, _colon, task = value.partition(":")
         parameters = {"source": source, "task": task}

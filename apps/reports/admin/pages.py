@@ -29,7 +29,16 @@ from apps.reports.services.choice import (
     TABS,
     Choice,
 )
-from apps.reports.services.columns import TIME_NAMES, Row, columns_of, is_empty, rows_of, time_names
+from apps.reports.services.columns import (
+    COLUMNS,
+    TIME_NAMES,
+    TIMES,
+    Row,
+    columns_of,
+    is_empty,
+    rows_of,
+    time_names,
+)
 from apps.reports.services.sheet import Sheet, View, csv_of, local, read_sheet, span
 from apps.reports.services.summary import DAY, HOUR, MINUTE
 from apps.reports.services.titles import titles as titles_of
@@ -128,6 +137,7 @@ def _shown(sheet: Sheet, *, has_quotas: bool) -> dict[str, Any]:
         "as_of": local(choice, summary.as_of),
         "tiles": list(tiles(choice, summary, sheet.before)),
         "source_title": SOURCES[choice.source],
+        "has_waits": TIMES[0] in COLUMNS[choice.source],
         "heading_of_rows": TABS[choice.by],
         "heading_of_times": TABS[choice.time_step],
         "headings": list(headings(choice, columns)),

@@ -77,8 +77,8 @@ def group_row(
         ' <a class="report-list" href="{}" title="{}" aria-label="{}"><span '
         'class="material-symbols-outlined" aria-hidden="true">list</span></a>',
         links.rows_of(choice, group),
-        gettext("Its jobs or dispatches"),
-        gettext("Jobs or dispatches: %(name)s") % {"name": name},
+        gettext("Its jobs, dispatches or runs"),
+        gettext("Jobs, dispatches or runs: %(name)s") % {"name": name},
     )
     below = noted(beside, name if title else "")
     head = _head(title or name, links.report_of(choice, group), below)

@@ -17,7 +17,7 @@ from apps.common.api.serializers import Answer, StrictSerializer
 from apps.common.api.views import ApiView, JsonAnswer
 from apps.common.errors import Forbidden
 from apps.common.zones import parse_zone
-from apps.reports.rules.outcomes import JOB, SOURCES
+from apps.reports.rules.outcomes import DISPATCH, JOB, SOURCES
 from apps.reports.services.summary import (
     GROUPINGS,
     Period,
@@ -34,7 +34,8 @@ class SummaryQuery(StrictSerializer):
     source = Choice(choices=SOURCES)  # type: ignore[assignment]
     by = Choice(
         choices=GROUPINGS,
-        help_text="Of jobs type, host and worker, of dispatches task and executor; hour and day.",
+        help_text="Of jobs type, host and worker, of dispatches task and executor, of flows flow, "
+        "of steps step (`flow/step`); hour and day.",
     )
     time_zone = Text(
         max_length=64,
@@ -59,9 +60,13 @@ class PercentilesOut(Answer):
 
 
 class FiguresOut(Answer):
-    group = serializers.CharField(help_text="The type, task, executor, host, worker, hour or day.")
+    group = serializers.CharField(
+        help_text="The type, task, flow, step, executor, host, worker, hour or day."
+    )
     start = Instant(allow_null=True, help_text="Of an hour or a day.")
-    total = serializers.IntegerField(help_text="Ends of dispatches, or of attempts at jobs.")
+    total = serializers.IntegerField(
+        help_text="Ends of dispatches, of attempts at jobs, of runs or steps."
+    )
     succeeded = serializers.IntegerField()
     failed = serializers.IntegerField(help_text="For good.")
     retried = serializers.IntegerField(
@@ -93,11 +98,16 @@ class SummaryOut(Answer):
     as_of = Instant(help_text="Where the figures end: `to`, or the last minute that is added up.")
 
 
+def _is_bound(request: Request) -> bool:
+    return executors_of(request) is not None or job_types_of(request) is not None
+
+
 class SummaryView(ApiView):
-    """Count the ends of a period, by type, task, executor, host, hour or day, with their times.
+    """Count the ends of a period, by type, task, flow, step, executor, host, hour or day, with
+    their times.
 
     A bound key sees its own executors (dispatch) or job types (job), hours and days of them only. A
-    key that is bound to executors sees no figures of jobs.
+    key that is bound to executors sees no figures of jobs, and a bound key none of flows and steps.
     """
 
     scopes = {"GET": "read"}
@@ -115,10 +125,13 @@ class SummaryView(ApiView):
             raise Forbidden(
                 "Figures of jobs are not kept by user; use a key that is not bound to executors."
             )
+        within = job_types_of(request) if is_job else users_within(executors_of(request))
+        if query["source"] not in (JOB, DISPATCH) and _is_bound(request):
+            raise Forbidden("A flow has parts of many; use a key that is bound to nothing.")
         summary = summarise(
             query["source"],
             query["by"],
             Period(start, end, zone),
-            within=job_types_of(request) if is_job else users_within(executors_of(request)),
+            within=within,
         )
         return JsonAnswer(SummaryOut.of(summary))

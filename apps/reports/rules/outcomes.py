@@ -1,8 +1,9 @@
 """The outcome that a journal entry counts as.
 
-The reports count ends: of dispatches, of attempts at jobs, and of jobs that end without an attempt.
-Each end counts once, as one outcome. An attempt that is retried does not lower the success rate. A
-failed dispatch that its executor gets again counts as failed, and in addition as retried.
+The reports count ends: of dispatches, of attempts at jobs, of jobs that end without an attempt, of
+runs of flows and of their steps. Each end counts once, as one outcome. An attempt that is retried
+does not lower the success rate. A failed dispatch that its executor gets again counts as failed,
+and in addition as retried.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ COUNTS = (
 # The outcomes that end a job or a dispatch; after the others a job goes on.
 FINAL = (SUCCEEDED, FAILED, TIMED_OUT, EXPIRED, CANCELLED)
 FAILURES = (FAILED, TIMED_OUT, EXPIRED)
-DISPATCH, JOB = "dispatch", "job"
-SOURCES = (DISPATCH, JOB)
+DISPATCH, JOB, FLOW, STEP = "dispatch", "job", "flow", "step"
+SOURCES = (DISPATCH, JOB, FLOW, STEP)
 # The outcomes after which it is over: who gives a dispatch back is done with it.
-OVER = {JOB: FINAL, DISPATCH: (*FINAL, RELEASED)}
+OVER = {JOB: FINAL, DISPATCH: (*FINAL, RELEASED), FLOW: FINAL, STEP: FINAL}
 
 # Where a job is put back, and where it is that nobody has held.
 _AGAIN = ("ready", "scheduled")
@@ -92,10 +93,30 @@ JOB_ENDS = {
     },
     ("marked_done", "failed", "succeeded"): SUCCEEDED,
 }
+# A run that is tried again ends again.
+FLOW_ENDS = {
+    ("ended", "running", "succeeded"): SUCCEEDED,
+    ("ended", "running", "failed"): FAILED,
+    ("ended", "cancelling", "cancelled"): CANCELLED,
+}
+# The journal has steps with their runs.
+STEP_ENDED = "step_ended"
+STEP_ENDS = {
+    **{(STEP_ENDED, "active", end): end for end in (SUCCEEDED, FAILED, CANCELLED)},
+    (STEP_ENDED, "blocked", "failed"): FAILED,
+}
 ENDS = {
     **{(DISPATCH, *entry): counts_as for entry, counts_as in DISPATCH_ENDS.items()},
     **{(JOB, *entry): counts_as for entry, counts_as in JOB_ENDS.items()},
+    **{(FLOW, *entry): counts_as for entry, counts_as in (FLOW_ENDS | STEP_ENDS).items()},
 }
+
+
+def source_of(source: str, event: str) -> str:
+    """What an entry of that source of the journal counts for: the steps of runs by themselves."""
+    return STEP if event == STEP_ENDED else source
+
+
 # The event of every hand-out.
 HANDED_OUT = "handed_out"
 # Repeated hand-outs to the same executor after a round without success; they are not ends.
@@ -105,7 +126,8 @@ OUTCOMES = {
     source: tuple(
         name
         for name in COUNTS
-        if name in {counts_as for (of, *_entry), counts_as in ENDS.items() if of == source}
+        if name
+        in {end for (of, event, *_states), end in ENDS.items() if source_of(of, event) == source}
         or (name == RETRIED and source in {of for of, *_entry in RETRIES})
     )
     for source in SOURCES

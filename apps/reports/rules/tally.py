@@ -11,10 +11,13 @@ from apps.reports.rules.outcomes import (
     COUNTS,
     DISPATCH,
     ENDS,
+    FLOW,
     HANDED_OUT,
     JOB,
     RETRIED,
     RETRIES,
+    STEP,
+    STEP_ENDED,
     TOTAL,
 )
 from apps.reports.rules.sketch import Sketch, bin_of
@@ -28,8 +31,14 @@ MAX_ERRORS = 50
 CAPPED = (MINUTE, QUARTER, HOUR, DAY)
 # The key of all errors beyond the limit.
 OTHER = "other"
-# The dimensions of each source; the type of a dispatch is its task.
-DIMENSIONS = {DISPATCH: (ALL, TYPE, EXECUTOR, ERROR), JOB: (ALL, TYPE, HOST, WORKER, ERROR)}
+# The dimensions of each source; the type of a dispatch is its task, of a run its flow, and of a
+# step `flow/step`.
+DIMENSIONS = {
+    DISPATCH: (ALL, TYPE, EXECUTOR, ERROR),
+    JOB: (ALL, TYPE, HOST, WORKER, ERROR),
+    FLOW: (ALL, TYPE),
+    STEP: (ALL, TYPE),
+}
 
 _COLUMN = {name: position for position, name in enumerate(COUNTS)}
 _TOTAL = _COLUMN[TOTAL]
@@ -104,7 +113,7 @@ class Cells:
             raised = _RAISED.get(entry[:4])
             if raised is None:
                 continue
-            values = entry[3:8]
+            values = entry[3:8] if entry[0] != STEP_ENDED else (STEP, *entry[4:8])
             cell = cells.get(values)
             if cell is None:
                 cell = cells[values] = Tally()

@@ -19,7 +19,7 @@ from apps.common.admin.display import translate
 from apps.common.errors import Invalid
 from apps.common.readers import read_instant, read_key
 from apps.common.zones import parse_zone
-from apps.reports.rules.outcomes import DISPATCH, JOB
+from apps.reports.rules.outcomes import DISPATCH, FLOW, JOB, STEP
 from apps.reports.services.summary import (
     DAY,
     HOUR,
@@ -30,11 +30,23 @@ from apps.reports.services.summary import (
     Period,
 )
 
-SOURCES = {JOB: _("Jobs"), DISPATCH: _("Dispatches")}
-GROUPS = {JOB: ("type", "host", "worker"), DISPATCH: ("task", "executor")}
+SOURCES = {
+    JOB: _("Jobs"),
+    DISPATCH: _("Dispatches"),
+    FLOW: _("Flows"),
+    STEP: _("Steps of flows"),
+}
+GROUPS = {
+    JOB: ("type", "host", "worker"),
+    DISPATCH: ("task", "executor"),
+    FLOW: ("flow",),
+    STEP: ("step",),
+}
 TABS = {
     "type": _("By type"),
     "task": _("By task"),
+    "flow": _("By flow"),
+    "step": _("By step"),
     "executor": _("By person"),
     "host": _("By host"),
     "worker": _("By worker"),
@@ -61,7 +73,7 @@ DEFAULT_PRESET = "24h"
 SHOWN = "shown"
 # The parameters of the address of a report.
 PARAMETERS = (
-    *("source", "by", "only", "period", "from", "to", "zone", "sort", "columns"),
+    *("source", "by", "only", "flow", "period", "from", "to", "zone", "sort", "columns"),
     *(SHOWN, "of"),
 )
 ALL_COLUMNS = "all"
@@ -120,6 +132,8 @@ class Choice(Asked):
     only: tuple[str, str] | None
     minutes_from: datetime
     columns: str = ""
+    # The flow whose steps they are, "" for all.
+    flow: str = ""
 
     @property
     def period(self) -> Period:
@@ -160,6 +174,7 @@ class Choice(Asked):
             "source": to.source,
             "by": to.by,
             **({"only": ":".join(to.only)} if to.only else {}),
+            **({"flow": to.flow} if to.flow and to.source == STEP else {}),
             **to.times,
             "zone": to.zone.key,
             **({"sort": to.sort} if to.sort else {}),
@@ -188,13 +203,14 @@ def read_choice(
     one.
     """
     reader = Reader(query)
-    source = reader.one_of("source", SOURCES, source)
+    source = reader.one_of("source", groups, source)
     by = reader.one_of("by", (*groups[source], *THROUGH_TIME), groups[source][0])
     zone = reader.zone()
     period = reader.period(now, zone)
     sort = reader.one_of("sort", ["", *sorts, *(f"-{name}" for name in sorts)], "")
     only = reader.only(groups[source], by)
     columns = reader.one_of("columns", (ALL_COLUMNS,), "")
+    flow = reader.flow() if source == STEP else ""
     choice = Choice(
         source=source,
         by=by,
@@ -203,6 +219,7 @@ def read_choice(
         sort=sort,
         minutes_from=minutes_from,
         columns=columns,
+        flow=flow,
         problems=tuple(reader.problems),
     )
     if by != MINUTE or choice.has_minutes:
@@ -264,6 +281,13 @@ class Reader:
             )
             return None
         return dimension, value
+
+    def flow(self) -> str:
+        text = self.text("flow")
+        if read_key(text) is not None:
+            return text
+        self.problems.append(gettext("There is no flow %s.") % repr(text[:60]))
+        return ""
 
     def period(self, now: datetime, zone: ZoneInfo) -> dict[str, Any]:
         """The zone, the preset and the instants of `Asked`."""

@@ -20,10 +20,12 @@ from apps.reports.rules.outcomes import (
     EXPIRED,
     FAILED,
     FINAL,
+    FLOW,
     JOB,
     RELEASED,
     RETRIED,
     STAGE_DONE,
+    STEP,
     SUCCEEDED,
     TIMED_OUT,
     TOTAL,
@@ -152,18 +154,26 @@ TIMES = (
 )
 TIME_NAMES = tuple(column.name for column in TIMES)
 _ENDS = (SUCCESSES, FAILURES, RETRIES, TIMEOUTS, EXPIRIES, RELEASES, CANCELS, STAGES)
+# Flows wait for nobody before they begin.
+_OF_FLOWS = (TOTALS, RATE, SUCCESSES, FAILURES, CANCELS, *TIMES[3:])
 COLUMNS: dict[str, tuple[Column, ...]] = {
     JOB: (ATTEMPTS, RATE, *_ENDS, *TIMES),
     DISPATCH: (TOTALS, RATE, *(c for c in _ENDS if c not in (TIMEOUTS, STAGES)), *TIMES),
+    FLOW: _OF_FLOWS,
+    STEP: _OF_FLOWS,
 }
 # The parts of a total in the order of a stacked bar. Retries of dispatches are no part of it.
 STACKED = {
     JOB: (SUCCESSES, STAGES, RETRIES, FAILURES, TIMEOUTS, EXPIRIES, RELEASES, CANCELS),
     DISPATCH: (SUCCESSES, FAILURES, EXPIRIES, RELEASES, CANCELS),
+    FLOW: (SUCCESSES, FAILURES, CANCELS),
+    STEP: (SUCCESSES, FAILURES, CANCELS),
 }
 TILES = {
     JOB: (JOBS, ATTEMPTS, RATE, FAILURES, RETRIES, TIMEOUTS, TIMES[1], TIMES[4]),
     DISPATCH: (TOTALS, RATE, FAILURES, RETRIES, EXPIRIES, TIMES[1], TIMES[4]),
+    FLOW: (TOTALS, RATE, FAILURES, CANCELS, TIMES[3], TIMES[4]),
+    STEP: (TOTALS, RATE, FAILURES, CANCELS, TIMES[3], TIMES[4]),
 }
 SORTS = tuple({column.name: None for each in COLUMNS.values() for column in each})
 

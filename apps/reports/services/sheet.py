@@ -18,8 +18,10 @@ from django.utils.translation import gettext
 from apps.common import clock
 from apps.common.admin.csv_text import plain_cell
 from apps.dispatch.models import Executor, OperatorScope
+from apps.flows.services.flows import steps_of
 from apps.jobs.models import bounds_of
-from apps.reports.rules.outcomes import DISPATCH, JOB
+from apps.reports.permissions import may_see_flows
+from apps.reports.rules.outcomes import DISPATCH, FLOW, JOB, STEP
 from apps.reports.services.choice import GROUPS, Choice, read_choice
 from apps.reports.services.columns import COLUMNS, SORTS, Row, is_empty, ordered, rows_of
 from apps.reports.services.coverage import Stored
@@ -33,8 +35,9 @@ MAX_GROUPS = 50
 
 @dataclass(frozen=True)
 class View:
-    """The reports that a person may see: of all executors or types (None) or of some, by these
-    groupings; and the extent of the totals. `may_report` decides whether they see any reports."""
+    """The reports that a person may see: of these sources by these groupings, of all executors or
+    types (None) or of some; and the extent of the totals. `may_report` decides whether they see any
+    reports. A flow has parts of many, so people with limits have no figures of flows."""
 
     within: Mapping[str, Collection[str] | None]
     # Figures of a job type or host include jobs of users that the person may not see.
@@ -44,7 +47,7 @@ class View:
 
     @classmethod
     def of(cls, user: AbstractBaseUser | AnonymousUser) -> View:
-        within: dict[str, Collection[str] | None] = {DISPATCH: None, JOB: None}
+        within: dict[str, Collection[str] | None] = dict.fromkeys(GROUPS)
         groups = dict(GROUPS)
         if OperatorScope.names_of(user) is not None:
             executors = Executor.objects.visible_to(user).users()
@@ -55,6 +58,8 @@ class View:
         if not bounds.are_open:
             within[JOB] = () if bounds.users is not None else bounds.types
             groups[JOB] = ("type",)
+        if within[DISPATCH] is not None or not may_see_flows(user):
+            del groups[FLOW], groups[STEP]
         return cls(within, bounds.users is not None, groups, Stored.read())
 
     def choice_of(self, query: QueryDict, now: datetime | None = None) -> Choice:
@@ -111,7 +116,7 @@ class Sheet:
 def read_sheet(choice: Choice, view: View, *, is_whole: bool) -> Sheet:
     """The figures of the report, with all groups if `is_whole`; Invalid when there are none."""
     source, period, only, stored = choice.source, choice.period, choice.only, view.stored
-    within = view.within[source]
+    within = steps_of(choice.flow) if choice.flow else view.within[source]
     through_time = summarise(
         source, choice.time_step, period, only=only, within=within, stored=stored
     )

@@ -16,6 +16,7 @@ from apps.common.leases import BEAT_SILENCE, SweepRun, last_beat, last_runs
 from apps.common.partitions import Partition
 from apps.dispatch.models import Dispatch, OnceTask
 from apps.dispatch.services.standing import read_standings
+from apps.flows.services import figures as runs
 from apps.jobs.models import Worker
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services import counts, living, protection, type_snapshots
@@ -36,6 +37,10 @@ MAX_IN_TROUBLE = 1_000
 ENDING = timedelta(minutes=60)
 ENDING_SOON = timedelta(hours=2)
 MAX_ENDING = 1_000
+# How long a failed run is a problem, as errors of jobs are; and how many runs are read or counted.
+FAILED_FOR = timedelta(days=7)
+MAX_RUNS = 1_000
+MAX_RUNS_COUNTED = 10_000
 
 
 @dataclass(frozen=True)
@@ -157,6 +162,22 @@ class Standing:
         """The active schedules whose last run made no job, or whose last three jobs failed: the
         first MAX_IN_TROUBLE."""
         return ends.in_trouble(MAX_IN_TROUBLE)
+
+    # --- flows ---
+    @cached_property
+    def failed_runs(self) -> list[runs.FailedRun]:
+        """The newest MAX_RUNS runs that failed within FAILED_FOR."""
+        return runs.failed_since(self.now - FAILED_FOR, MAX_RUNS)
+
+    @cached_property
+    def long_active_steps(self) -> list[runs.LongActive]:
+        """Of the MAX_RUNS steps that have been active for longest, one of each run."""
+        return runs.long_active(MAX_RUNS)
+
+    @cached_property
+    def flow_runs(self) -> dict[str, int]:
+        """The open runs by status, and those that failed within FAILED_FOR, up to a limit."""
+        return runs.counts(self.now - FAILED_FOR, MAX_RUNS_COUNTED)
 
     # --- workers ---
     @cached_property

@@ -22,7 +22,15 @@ from apps.dispatch.models import Executor
 from apps.journal.services.minutes import instant_of, second_of
 from apps.reports.rules import buckets, coverage
 from apps.reports.rules.coverage import BucketRun
-from apps.reports.rules.outcomes import COUNTS, DISPATCH, JOB, SOURCES, success_rate
+from apps.reports.rules.outcomes import (
+    COUNTS,
+    DISPATCH,
+    FLOW,
+    JOB,
+    SOURCES,
+    STEP,
+    success_rate,
+)
 from apps.reports.rules.sketch import percentiles
 from apps.reports.rules.tally import ALL, DIMENSIONS, ERROR, EXECUTOR, HOST, TYPE, WORKER
 from apps.reports.services.coverage import Stored
@@ -40,11 +48,13 @@ LONGEST = timedelta(days=400)
 # Pages show only short periods by minute: each minute is a row.
 LONGEST_BY_MINUTE = timedelta(hours=3)
 MINUTE, HOUR, DAY, TASK = "minute", "hour", "day", "task"
+# What the type of each source is called.
+TYPES = {JOB: TYPE, DISPATCH: TASK, FLOW: "flow", STEP: "step"}
 TIMES = (HOUR, DAY)
 THROUGH_TIME = (MINUTE, *TIMES)
-GROUPINGS = (TYPE, TASK, EXECUTOR, HOST, WORKER, HOUR, DAY)
+GROUPINGS = (*TYPES.values(), EXECUTOR, HOST, WORKER, HOUR, DAY)
 # The dimension that an API key or an operator may be limited in.
-LIMITED = {DISPATCH: EXECUTOR, JOB: TYPE}
+LIMITED = {DISPATCH: EXECUTOR, JOB: TYPE, FLOW: TYPE, STEP: TYPE}
 _BUCKETS = {MINUTE: buckets.minutes, HOUR: buckets.hours, DAY: buckets.days}
 # How far (s) edges may be moved to those of stored buckets.
 _MOVED = {MINUTE: 0, HOUR: 0, DAY: coverage.HOUR - 1}
@@ -152,13 +162,13 @@ def summarise(
     first: First | None = None,
     stored: Stored | None = None,
 ) -> Summary:
-    """The figures of `dispatch` or `job` by type, task, executor, host, worker, hour or day, or of
+    """The figures of a source by type, task, flow, step, executor, host, worker, hour or day, or of
     a short period by minute.
 
     `only` = ("type", "mail") limits hours or days, and their total, to one value of a dimension.
-    `within` limits everything to some executors (dispatch) or types (job). `first` limits the
-    groups. Ends without a value, such as those of waiting jobs, which have no host, are only in the
-    total. `stored` is read when it is not given. Raises Invalid.
+    `within` limits everything to some executors (dispatch), types, flows or steps. `first` limits
+    the groups. Ends without a value, such as those of waiting jobs, which have no host, are only in
+    the total. `stored` is read when it is not given. Raises Invalid.
     """
     chosen = _chosen(source, by, only, within)
     _check_period(period, LONGEST_BY_MINUTE if by == MINUTE else LONGEST)
@@ -208,7 +218,7 @@ def users_within(bound: Collection[str] | None) -> Collection[str] | None:
 # --- validation -----------------------------------------------------------------------------------
 def groupings(source: str) -> tuple[str, ...]:
     """The groupings of a source, as `by` names them."""
-    names = (TASK if source == DISPATCH and name == TYPE else name for name in DIMENSIONS[source])
+    names = (TYPES[source] if name == TYPE else name for name in DIMENSIONS[source])
     return (*(name for name in names if name not in _NO_GROUPINGS), *TIMES)
 
 
@@ -216,7 +226,9 @@ def _chosen(
     source: str, by: str, only: tuple[str, str] | None, within: Collection[str] | None
 ) -> Selection:
     if source not in SOURCES:
-        raise Invalid.field("source", f"{source!r:.60} is no source; write job or dispatch.")
+        raise Invalid.field(
+            "source", f"{source!r:.60} is no source; write one of: {', '.join(SOURCES)}."
+        )
     known = groupings(source)
     limit = None if within is None else LIMITED[source]
     if by not in THROUGH_TIME:
@@ -237,8 +249,8 @@ def _chosen(
 
 
 def _dimension(source: str, name: str, field: str, known: Sequence[str]) -> str:
-    """`type` and `task` are the same dimension."""
-    dimension = TYPE if name == TASK else name
+    """`type` and what it is called are the same dimension."""
+    dimension = TYPE if name in TYPES.values() else name
     if dimension not in DIMENSIONS[source] or dimension in _NO_GROUPINGS:
         raise Invalid.field(
             field,

@@ -26,7 +26,7 @@ from apps.common.rows import insert_values
 from apps.reports.models import Rollup, RollupBucket
 from apps.reports.rules import sketch
 from apps.reports.rules.coverage import PART, WHOLE, floor, joined
-from apps.reports.rules.outcomes import COUNTS, DISPATCH, JOB, SOURCES
+from apps.reports.rules.outcomes import COUNTS, DISPATCH, FLOW, JOB, SOURCES, STEP
 from apps.reports.rules.tally import ALL, DIMENSIONS, TYPE, Cells, Key, Tally, summed
 from apps.reports.services.coverage import Stored, stored_between
 from apps.reports.services.error_groups import note
@@ -200,8 +200,8 @@ class AllTime(NamedTuple):
     """Ends by source and type, then by outcome (rules.outcomes), and the packed sketches of waiting
     and running by source; hand-outs; and until when all this is added up.
 
-    Dispatches have no type: their tasks are without number. `as_of` is None while nothing is added
-    up.
+    Dispatches, flows and steps have no type: there can be any number. `as_of` is None while nothing
+    is added up.
     """
 
     ended: dict[tuple[str, str], dict[str, int]]
@@ -220,7 +220,7 @@ def all_time(stored: Stored) -> AllTime:
     runs, _left = stored.cover([(stored.beginning, stored.end)])
     ended = {
         (source, type_): dict(zip(COUNTS, counts, strict=True))
-        for source, dimension in ((DISPATCH, ALL), (JOB, TYPE))
+        for source, dimension in ((DISPATCH, ALL), (JOB, TYPE), (FLOW, ALL), (STEP, ALL))
         for type_, counts in sums_in(Selection(source, dimension), runs).items()
     }
     times: dict[str, tuple[list[bytes], list[bytes]]] = {}

@@ -7,7 +7,7 @@ they compare and below alerts; alerts append the watches whose facts only alerts
 
 from __future__ import annotations
 
-from apps.reports.watches import database, jobs, plans, processes, sinks, stored, tables
+from apps.reports.watches import database, flows, jobs, plans, processes, sinks, stored, tables
 from apps.reports.watches.base import RuleWatch, Watch
 
 WATCHES: list[Watch] = [
@@ -32,6 +32,8 @@ WATCHES: list[Watch] = [
     jobs.BREAKER_OPEN,
     jobs.BACKLOG_GROWTH,
     plans.SCHEDULE_FAILED,
+    flows.RUN_FAILED,
+    flows.STEP_ACTIVE,
     jobs.PAUSED,
     jobs.INBOX_ROWS,
     processes.QUIET,

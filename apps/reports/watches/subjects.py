@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
+from django.db.models import Model
 from django.urls import reverse
 
 from apps.common.admin.html import list_url, page_url
 from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.dispatch.models import OnceTask
+from apps.flows.models import FlowRun
 from apps.reports.rules.tally import error_of
 from apps.schedules.models import Schedule
 
@@ -20,6 +22,7 @@ JOB_TYPE, WORKER, ONCE_TASK, SWEEP = "job_type", "worker", "once_task", "sweep"
 SCHEDULE, SCHEDULE_RUN = "schedule", "schedule_run"
 SINK, ERROR, TEMPLATE, INBOX = "sink", "error", "template", "inbox"
 BEAT = "beat"
+FLOW_RUN = "flow_run"
 # Kinds of subjects in the database, which have no page.
 TABLE, CLOCK, TRANSACTION = "table", "clock", "transaction"
 
@@ -80,6 +83,7 @@ WAYS: Mapping[str, tuple[Way, ...]] = {
     TEMPLATE: (Way("dispatch.view_template", _("Template"), _found("dispatch_template")),),
     SCHEDULE: (_SCHEDULE,),
     SCHEDULE_RUN: (_SCHEDULE,),
+    FLOW_RUN: (Way("flows.view_flowrun", _("Run"), _numbered("flows_flowrun")),),
     SWEEP: (
         Way(
             "common.view_sweeplease",
@@ -113,14 +117,22 @@ def url_of(subject: str) -> str:
     return WAYS[kind][0].url(name, None)
 
 
+# Rows by number, and the column by which people know them.
+_TITLED: tuple[tuple[type[Model], str, tuple[str, ...]], ...] = (
+    (Schedule, "title", (SCHEDULE, SCHEDULE_RUN)),
+    (OnceTask, "title", (ONCE_TASK,)),
+    (FlowRun, "flow", (FLOW_RUN,)),
+)
+
+
 def names_of(subjects: Iterable[str]) -> dict[str, str]:
     """What people call each subject: its name, or the title with the number of its row."""
     names = {subject: subject.partition(":")[2] for subject in subjects}
-    for model, kinds in ((Schedule, (SCHEDULE, SCHEDULE_RUN)), (OnceTask, (ONCE_TASK,))):
+    for model, title, kinds in _TITLED:
         numbered = {s: name for s, name in names.items() if s.partition(":")[0] in kinds}
         rows: Any = model._default_manager.filter(pk__in=numbered.values()) if numbered else None
-        titles = {} if rows is None else dict(rows.values_list("pk", "title"))
+        titles = {} if rows is None else dict(rows.values_list("pk", title))
         for subject, name in numbered.items():
-            if title := titles.get(int(name)):
-                names[subject] = f"{title} ({name})"
+            if found := titles.get(int(name)):
+                names[subject] = f"{found} ({name})"
     return names

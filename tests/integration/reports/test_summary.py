@@ -100,7 +100,7 @@ def test_limit_hides_what_it_cannot_apply_to() -> None:
 
 def test_unknown_words_are_refused_with_those_known(subtests: pytest.Subtests) -> None:
     for source, by, hint in [
-        ("plan", "type", "write job or dispatch"),
+        ("plan", "type", "dispatch, job, flow, step"),
         ("job", "executor", "type, host, worker"),
         ("dispatch", "host", "task, executor"),
         ("job", "all", "type, host, worker"),
