@@ -143,6 +143,10 @@ class Number(Parameter):
         return filtering.number(given, self.least)
 
 
+class Id(Number):
+    """The number of a row that holds its time: for programs a decimal string."""
+
+
 class Numbers(Number):
     """Numbers of rows."""
 

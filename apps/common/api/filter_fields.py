@@ -8,7 +8,16 @@ from typing import Any, ClassVar
 from drf_spectacular.utils import extend_schema_field
 
 from apps.common import filtersets
-from apps.common.api.serializer_fields import Choice, Instant, Integer, Name, Names, Text, Texts
+from apps.common.api.serializer_fields import (
+    Choice,
+    DecimalId,
+    Instant,
+    Integer,
+    Name,
+    Names,
+    Text,
+    Texts,
+)
 from apps.common.api.serializers import StrictSerializer
 from apps.common.errors import FieldError, Invalid
 from apps.common.filtering import MAX_IDS, MAX_NAME, RowFilter
@@ -68,6 +77,8 @@ class FilterFields(StrictSerializer):
             case filtersets.Key():
                 column: Any = self.filters._meta.model._meta.get_field(each.field_name)
                 return Name(max_length=MAX_NAME if is_body else column.max_length, **options)
+            case filtersets.Id():
+                return DecimalId(**options)
             case filtersets.Number():
                 return Integer(min_value=1, max_value=_MOST, **options)
             case filtersets.Whole():

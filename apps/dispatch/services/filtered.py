@@ -17,6 +17,7 @@ from apps.common.filtersets import (
     Choice,
     Choices,
     Door,
+    Id,
     Instant,
     Key,
     MadeBefore,
@@ -173,7 +174,7 @@ class OnceTaskFilters(TaskFilters):
 
     period = ("start_after", "start_before")
 
-    part_of = Number(
+    part_of = Id(
         label=_("part of"),
         method=_task_of,
         help_text="The task of a step of a flow, by the number of the step.",
@@ -312,7 +313,7 @@ class DispatchFilters(RowFilters):
     )
     source = Choice(Source.choices, label=_("source"))
     task = Number(label=_("task"), method=_of_task)
-    part_of = Number(
+    part_of = Id(
         label=_("part of"),
         method=_of_part,
         help_text="Those of a step of a flow, by the number of the step.",

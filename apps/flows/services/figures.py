@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from apps.common.db import fetch, fetch_each, force_index, instant, placeholders, table
 from apps.flows.models import OPEN, FlowRun, FlowStep
@@ -69,12 +69,10 @@ def failed_since(since: datetime, limit: int) -> list[FailedRun]:
 def counts(failed_since: datetime, limit: int) -> dict[str, int]:
     """The open runs by status, and those that failed since then; each counted up to a limit."""
     of_status = f"SELECT id FROM {table(FlowRun)} WHERE status = %s"
-    wanted: list[tuple[str, str, list[object]]] = [
-        *((status, of_status, [status]) for status in OPEN),
-        (_FAILED, f"{of_status} AND finished_at >= %s", [_FAILED, failed_since]),
-    ]
+    wanted: dict[str, tuple[str, list[Any]]] = {status: (of_status, [status]) for status in OPEN}
+    wanted[_FAILED] = (f"{of_status} AND finished_at >= %s", [_FAILED, failed_since])
     parts = (
         (f"SELECT '{status}', COUNT(*) FROM ({rows} LIMIT {limit:d}) some", values)
-        for status, rows, values in wanted
+        for status, (rows, values) in wanted.items()
     )
     return {status: int(count) for status, count in fetch_each(parts)}

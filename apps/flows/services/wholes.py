@@ -16,9 +16,10 @@ def named(steps: Collection[int], person: Any) -> dict[int, Whole]:
     """The steps of the runs that the person may see."""
     if not person.has_perm("flows.view_flowrun"):
         return {}
-    rows = FlowStep.objects.filter(pk__in=steps).values_list("pk", "name", "run_id", "run__flow")
+    rows = FlowStep.objects.filter(pk__in=steps, run__in=FlowRun.objects.visible_to(person))
     return {
-        pk: Whole(_words(name, run, flow), page_url(FlowRun, run)) for pk, name, run, flow in rows
+        pk: Whole(_words(name, run, flow), page_url(FlowRun, run))
+        for pk, name, run, flow in rows.values_list("pk", "name", "run_id", "run__flow")
     }
 
 

@@ -13,6 +13,7 @@ from apps.common.filtersets import (
     Choice,
     Choices,
     Door,
+    Id,
     Instant,
     Key,
     Keys,
@@ -90,7 +91,7 @@ class JobFilters(RowFilters):
         doors=Door.LIST | Door.REST,
         help_text="The first of jobs that were submitted everywhere together.",
     )
-    part_of = Number(
+    part_of = Id(
         label=_("part of"),
         method=_of_part,
         help_text="The jobs of a step of a flow, by the number of the step.",
