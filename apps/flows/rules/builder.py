@@ -136,7 +136,7 @@ class Flow:
         return Made(name)
 
 
-_SETTINGS = ("when", "only_if", "optional", "within", "max")
+_SETTINGS = ("title", "when", "only_if", "optional", "within", "max")
 
 
 def _parted(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -17,6 +17,7 @@ MAX_JOBS = 100_000
 # A step declared with no more keeps the results of its jobs.
 MAX_KEPT = 100
 MAX_SECONDS = 366 * 86_400
+MAX_TITLE = 200
 NAME = r"^[A-Za-z0-9_-]{1,64}$"
 
 _TEXT = {"type": "string"}
@@ -27,6 +28,7 @@ _AT_LEAST = {
 }
 _COMMON = {
     "name": {"type": "string", "pattern": NAME},
+    "title": {"type": "string", "minLength": 1, "maxLength": MAX_TITLE},
     "needs": {"type": "array", "items": _TEXT, "maxItems": MAX_STEPS},
     "when": {"enum": [SUCCESS, FAILURE, ALWAYS]},
     "if": {
@@ -64,7 +66,6 @@ STEPS: Mapping[str, Mapping[str, Any]] = {
         TASK,
         ["executor"],
         executor=_TEXT,
-        title=_TEXT,
         mode={"enum": ["single", "multi", "blocking"]},
         quota={"type": ["integer", "null"], "minimum": 1, "maximum": MAX_ITEMS},
         template=_TEXT,

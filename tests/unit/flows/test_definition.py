@@ -148,7 +148,7 @@ def test_builder_writes_the_definition_of_the_readme() -> None:
     small = night.jobs("resize", "resize", each=photos["photos"], at_least=0.95)
     check = night.task("check", to="gid_qa", quota=3, template="photo-check", after=small)
     night.job("publish", "publish", votes=check.results, all=small.pages, first=photos["by"]["a b"])
-    night.job("alarm", "mail", after=[small, check], when="failure", within=60)
+    night.job("alarm", "mail", after=[small, check], when="failure", within=60, title="Call")
     night.wait("gate", seconds=5, only_if=photos.equals(True, "public"))
 
     assert night.definition == said(
@@ -156,7 +156,7 @@ def test_builder_writes_the_definition_of_the_readme() -> None:
         {"name": "resize", "kind": "jobs", "type": "resize", "each": ref("list", "photos"), "at_least": 95, "unit": "percent"},  # noqa: E501
         {"name": "check", "kind": "task", "executor": "gid_qa", "quota": 3, "template": "photo-check", "needs": ["resize"]},  # noqa: E501
         {"name": "publish", "kind": "job", "type": "publish", "context": {"votes": ref("check"), "all": {"$results": "resize"}, "first": ref("list", 'by."a b"')}},  # noqa: E501
-        {"name": "alarm", "kind": "job", "type": "mail", "when": "failure", "within": 60, "needs": ["resize", "check"]},  # noqa: E501
+        {"name": "alarm", "kind": "job", "type": "mail", "when": "failure", "within": 60, "title": "Call", "needs": ["resize", "check"]},  # noqa: E501
         {"name": "gate", "kind": "wait", "seconds": 5, "if": {"step": "list", "path": "public", "equals": True}},  # noqa: E501
         params=schema,
     )  # fmt: skip
