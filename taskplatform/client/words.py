@@ -111,7 +111,17 @@ def value_of(option: str, text: str, schema: Mapping[str, Any]) -> Any:
             return json.loads(text)
         except ValueError as error:
             raise Misused(f"--{option} is a number, not {text!r}") from error
+    if kind is None and "enum" not in schema and "$ref" not in schema and "allOf" not in schema:
+        return json_or_text(text)
     return json_of(text) if kind == "object" else text
+
+
+def json_or_text(text: str) -> Any:
+    """The JSON that the text is, else the text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def json_of(text: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from unittest import mock
 import pytest
 
 from taskplatform import sdk
-from taskplatform.client import command_line
+from taskplatform.client import command_line, console, jobs
 from tests.acceptance.conftest import Template
 from tests.processes import ROOT
 from tests.serving import Web
@@ -97,6 +97,47 @@ def test_day_at_the_terminal(run: Run, url: str, key: str, tmp_path: Path) -> No
     assert "pi-1" in run("workers")[1]
 
 
+def test_flow_is_started_and_brought_to_its_end(run: Run, url: str, key: str) -> None:
+    """Verbs of runs and of their steps come from the server; params are JSON, or else text."""
+    steps = [
+        {"name": "gate", "kind": "wait"},
+        {"name": "look", "kind": "wait", "needs": ["gate"]},
+    ]
+    with sdk.Client(url, key) as client:
+        client._call("/flows/", {"name": "night", "definition": {"steps": steps}}, bool)
+
+    assert "night" in run("flows")[1]
+    start = ("flow", "start", "night", "shop=Bern", "boxes=3", "--key", "2026-11-27")
+    code, number, _ = run(*start)
+    number = number.strip()
+    assert code == 0
+    assert run(*start)[1] == f"{number} was there, running\n"
+    assert "--definition" not in run("flow", "start", "--help")[1]
+
+    assert run("flow", "pause", number)[:2] == (0, f"{number} running\n")
+    shown = run("flow", "show", number)[1]
+    assert "paused           yes" in shown
+    assert "gate  wait  active" in shown
+    assert run("flow", "resume", number)[0] == 0
+    finished = run("flow", "finish", number, "gate", "--result", '{"well": true}')
+    assert finished[:2] == (0, f"{number} running\n")
+    again = run("flow", "skip", number, "look", "--reason", "Nobody needs it")
+    assert again[:2] == (0, f"{number} succeeded\n")
+    run_ = json.loads(run("flow", "show", number, "--json")[1])
+    assert run_["params"] == {"shop": "Bern", "boxes": 3}
+    assert [(each["result"], each["memo"]) for each in run_["steps"]] == [
+        ({"well": True}, ""),
+        (None, "Nobody needs it"),
+    ]
+    listed = json.loads(
+        run("flow", "list", "--status", "succeeded", "--flow", "night", "--json")[1]
+    )
+    assert [row["id"] for row in listed] == [number]
+    refused = run("flow", "cancel", number, "1", "--reason", "Too late")
+    assert refused[0] == 1
+    assert f"{number}: " in refused[2] and "There is no flow run 1" in refused[2]
+
+
 def test_what_is_wrong_is_said_with_an_exit_code(
     run: Run, subtests: pytest.Subtests, tmp_path: Path
 ) -> None:
@@ -112,6 +153,12 @@ def test_what_is_wrong_is_said_with_an_exit_code(
         (2, ["workers", "--type", "mail"], "workers has no option --type; it has: none"),
         (2, ["show"], "Type: taskplatform show ID"),
         (2, ["cancel"], "Type: taskplatform cancel ID…"),
+        (1, ["flow", "show", "1"], "There is no flow run 1"),
+        (2, ["flow"], "after flow comes one of start, list, show, cancel"),
+        (2, ["flow", "dance"], "There is no command 'flow dance'"),
+        (2, ["flow", "start"], "Type: taskplatform flow start NAME"),
+        (2, ["flow", "start", "night", "Bern"], "'Bern' is no param"),
+        (2, ["flow", "skip", "1"], "Type: taskplatform flow skip RUN STEP"),
         (2, ["submit", "mail", "{to: ann}"], "No JSON in it"),
         (2, ["submit", "mail", "[1]"], "The JSON is no object"),
         (2, ["submit", "mail", f"@{tmp_path}/none"], "cannot be read"),
@@ -149,8 +196,8 @@ def test_log_goes_on_until_the_job_ends(run: Run) -> None:
         return answers.pop(0)
 
     with (
-        mock.patch.object(command_line.Console, "_call", call),
-        mock.patch.object(command_line.time, "sleep"),
+        mock.patch.object(console.Console, "_call", call),
+        mock.patch.object(jobs.time, "sleep"),
     ):
         code, out, _ = run("log", "7", "-f")
     assert code == 0
