@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +37,13 @@ OUTSIDE_TYPES: dict[str, dict[str, Any]] = _DATA["outside_types"]
 JOBS: dict[str, dict[str, Any]] = _DATA["jobs"]
 BULK_RUN: dict[str, Any] = _DATA["bulk_run"]
 ALERT_RULES: list[dict[str, Any]] = _DATA["alert_rules"]
-# The params of an inspection: shop and aisle, what is special to it, and a hint.
-TEMPLATES: dict[str, dict[str, Any]] = {
-    name: {
+# The flow: its own groups, templates and types, the params of a run, and who starts it.
+PRICE_ROUND: dict[str, Any] = _DATA["price_round"]
+
+
+def _template(special: Mapping[str, Any]) -> dict[str, Any]:
+    """The params of an inspection: shop and aisle, what is special to it, and a hint."""
+    return {
         "type": "object",
         "properties": {
             "shop": {"type": "string", "title": "Shop", "minLength": 1, "maxLength": 80},
@@ -49,8 +54,10 @@ TEMPLATES: dict[str, dict[str, Any]] = {
         "required": ["shop", *special],
         "additionalProperties": False,
     }
-    for name, special in _DATA["templates"].items()
-}
+
+
+TEMPLATES = {name: _template(special) for name, special in _DATA["templates"].items()}
+ROUND_TEMPLATES = {name: _template(each) for name, each in PRICE_ROUND["templates"].items()}
 
 
 def shop_of(round_number: int) -> str:

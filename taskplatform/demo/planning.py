@@ -27,7 +27,7 @@ from taskplatform.demo.company import (
 def plan(*, fresh: bool = False) -> tuple[list[OnceTask], list[RotateTask]]:
     """The company, its first round and its rotations, where the demo has not planned them before,
     with `fresh` another round; what is there stays as operators have changed it."""
-    _ensure_company()
+    ensure_company()
     is_planned = OnceTask.objects.filter(created_by=ACTOR).exists()
     rotates = RotateTask.objects.filter(created_by=ACTOR).exists()
     return (
@@ -39,7 +39,7 @@ def plan(*, fresh: bool = False) -> tuple[list[OnceTask], list[RotateTask]]:
 @transactional
 def plan_round() -> list[OnceTask]:
     """Another round of the next shop."""
-    _ensure_company()
+    ensure_company()
     first = OnceTask.objects.filter(created_by=ACTOR, title__startswith=f"{ROUND[0]['title']}, ")
     shop = shop_of(first.count() + 1)
     now = clock.now()
@@ -50,16 +50,20 @@ def plan_round() -> list[OnceTask]:
     return planned
 
 
-def _ensure_company() -> None:
-    titles = {**PEOPLE, **{name: group["title"] for name, group in GROUPS.items()}}
+def ensure_company(
+    groups: Mapping[str, Mapping[str, Any]] = GROUPS,
+    of_params: Mapping[str, Mapping[str, Any]] = TEMPLATES,
+) -> None:
+    """Create the people, these groups of them and these templates, as far as they are missing."""
+    titles = {**PEOPLE, **{name: group["title"] for name, group in groups.items()}}
     known = set(Executor.objects.values_list("name", flat=True).filter(name__in=titles))
     for name, title in titles.items():
         if name not in known:
             executor = executors.create_executor(name=name, title=title, actor=ACTOR)
-            if name in GROUPS:
-                members = GROUPS[name]["members"]
+            if name in groups:
+                members = groups[name]["members"]
                 executors.change_members(group=executor, add=members, actor=ACTOR)
-    for name, schema in TEMPLATES.items():
+    for name, schema in of_params.items():
         if not Template.objects.filter(name=name).exists():
             templates.put_template(name=name, schema=schema, actor=ACTOR)
 

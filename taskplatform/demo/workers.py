@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import random
 import secrets
-import shutil
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from django.core.management import CommandError
 from django.db.models import Q
 
-from apps.access import services as access
 from apps.common.audit import RECENT
 from apps.jobs.models import Job
 from apps.jobs.rules import transitions as t
@@ -27,8 +20,8 @@ from apps.jobs.services.invariants import CHECKS
 from apps.jobs.services.pool_rebuild import rebuild_whole
 from apps.jobs.services.submit import Submission, submit_many
 from apps.journal.models import JournalEntry, Source
-from taskplatform import sdk
 from taskplatform.demo.company import ACTOR, OUTSIDE_TYPES
+from taskplatform.demo.outside import Outside, outside
 from taskplatform.demo.proofs import Proof, audited
 from taskplatform.demo.terminal import bar
 
@@ -36,7 +29,6 @@ THUMBNAILS, LETTERS, FILMS, POOL = OUTSIDE_TYPES
 HEADINGS = ("Type", ">Open", ">Done", ">Failed", ">Retried", ">Rescued")
 # One job in so many is a letter, a film, and an item of the pool.
 LETTERS_IN, FILMS_IN, ITEMS_IN = 5, 100, 10
-STOP_SECONDS = 40
 # Entries of the journal that the end of a job leaves, with those that come before.
 _ENTRIES = 4
 _WORDS = "dear customer thank you for your order it is on its way".split()
@@ -53,9 +45,9 @@ class WorkerRun:
         self.url = url
         self.trace_id = f"demo-{secrets.token_hex(8)}"
         self.killed = ""
+        self._outside: Outside
         self.ended = 0
         self._names = [f"{self.trace_id}-{position + 1}" for position in range(number)]
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
         items = max(1, total // ITEMS_IN)
         self._numbers = self._submit(total - items)
         self._items = self._fill(items)
@@ -83,32 +75,20 @@ class WorkerRun:
 
     @contextmanager
     def processes(self) -> Iterator[None]:
-        """The workers, each with a copy of sdk.py and nothing else of the platform."""
-        client, key = access.create_client(
-            name="Demo workers", scopes=["hold"], job_types=list(OUTSIDE_TYPES), actor=ACTOR
-        )
-        with TemporaryDirectory() as name:
-            folder = Path(name)
-            shutil.copy(str(sdk.__file__), folder / "sdk.py")
-            shutil.copy(Path(__file__).with_name("outside_worker.py"), folder / "worker.py")
-            try:
-                for each in self._names:
-                    self._processes[each] = _start(folder, self.url, each, key)
-                yield
-            finally:
-                self._stop()
-                access.revoke(client, actor=ACTOR, reason="The demo has ended.")
+        """The workers at work."""
+        types_ = list(OUTSIDE_TYPES)
+        terms = {"name": "Demo workers", "scopes": ["hold"], "job_types": types_}
+        with outside("outside_worker.py", **terms) as self._outside:
+            for each in self._names:
+                self._outside.start(each, self.url, each, POOL)
+            yield
 
     def look(self) -> tuple[str, bool]:
         """A line of progress, and whether all is done; kills a worker halfway."""
         self.ended = self._jobs().filter(status__in=t.FINAL).count()
         if not self.killed and self.ended * 2 >= self.total:
             self._kill()
-        died = [
-            name
-            for name, process in self._processes.items()
-            if name != self.killed and process.poll() is not None
-        ]
+        died = [name for name in self._outside.died() if name != self.killed]
         if died:
             raise CommandError(f"Worker {died[0]} ended by itself; its output is above.")
         line = f"{bar(self.ended, self.total)} done"
@@ -126,22 +106,12 @@ class WorkerRun:
         return 0 < held == self.total - self.ended
 
     def _kill(self) -> None:
-        """End the worker that holds most by SIGKILL, so that it can give nothing back."""
+        """Kill the worker that holds most."""
         running = self._jobs().filter(status=t.RUNNING, worker__in=self._names)
         held = Counter(running.values_list("worker", flat=True))
         if held:
             self.killed = held.most_common(1)[0][0]
-            self._processes[self.killed].kill()
-
-    def _stop(self) -> None:
-        for process in self._processes.values():
-            process.terminate()
-        for process in self._processes.values():
-            try:
-                process.wait(STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            self._outside.kill(self.killed)
 
     def rows(self) -> list[list[str]]:
         """The rows of the table, in the order of HEADINGS."""
@@ -207,12 +177,3 @@ def _context(name: str) -> dict[str, Any]:
     if name == LETTERS:
         return {"text": " ".join(random.choices(_WORDS, k=9))}  # noqa: S311
     return {"width": random.choice([64, 128, 256])}  # noqa: S311
-
-
-def _start(folder: Path, url: str, name: str, key: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(  # noqa: S603 - our own file, with our arguments
-        [sys.executable, "worker.py", url, name, POOL],
-        cwd=folder,
-        env={**os.environ, "KEY": key},
-        start_new_session=True,
-    )

@@ -115,6 +115,21 @@ def test_jobs_of_four_types_drain_and_keep_what_is_promised(
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("platform")
+def test_price_round_runs_from_its_start_to_its_end(manage: Manage) -> None:
+    """Beside one that stands: people, a program on another machine, a photo that is too dark, and
+    a job that fails for good and is retried."""
+    key = manage("apiclient", "create", "Demo", "--scope", "pull").stdout.strip()
+    stands = manage("demo", "--flow")
+    assert "12 price-recognise  9 of 12       1" in stands.stdout, stands.stderr
+    played = manage("demo", "--flow", "runs", "--key", key)
+    assert played.returncode == 0, played.stdout + played.stderr
+    assert played.stdout.count("✓") == 7
+    assert "12 price-recognise  12 of 12       0" in played.stdout
+    assert "HTTP 503 from prices.example" in played.stderr
+
+
+@pytest.mark.long
 @pytest.mark.usefixtures("web_alone")
 def test_run_that_cannot_succeed_exits_1_and_says_why(manage: Manage, port: str) -> None:
     assert manage("demo").returncode == 0

@@ -16,11 +16,12 @@ from django.core.management.base import BaseCommand, CommandError, OutputWrapper
 from apps.common import clock
 from apps.common.errors import PlatformError
 from apps.common.readers import read_number
+from apps.flows.models import FlowRun
 from taskplatform import sdk
 from taskplatform.client.tables import table
-from taskplatform.demo import alerts, bulk, jobs, work, workers
+from taskplatform.demo import alerts, bulk, jobs, price_round, work, workers
 from taskplatform.demo.clients import Clients
-from taskplatform.demo.company import GROUPS, PEOPLE
+from taskplatform.demo.company import ANN, GROUPS, PEOPLE
 from taskplatform.demo.planning import plan, plan_round
 from taskplatform.demo.proofs import Proof, proofs_of
 from taskplatform.demo.terminal import bar, watch
@@ -46,7 +47,9 @@ class Command(BaseCommand):
         "With --jobs, the workers of `make run` drain jobs of four types. "
         "With --workers, processes that know only sdk.py work over HTTP, and one is killed. "
         "With --years, the past of a platform that has never run is played, archived, forgotten. "
-        "With --trouble, the home page has five things that need somebody."
+        "With --trouble, the home page has five things that need somebody. "
+        "With --flow, a weekly price round stands half done, after six that are over; "
+        "with --flow runs, people and programs carry one out over HTTP."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -83,11 +86,18 @@ class Command(BaseCommand):
             action="store_true",
             help="make five things that need somebody, to see them on the home page",
         )
+        mode.add_argument(
+            "--flow",
+            nargs="?",
+            const="stands",
+            choices=["stands", "runs"],
+            help="a round that stands half done, or one that runs from its start to its end",
+        )
         parser.add_argument(
             "--seconds",
             type=_between(1, 3600),
             metavar="N",
-            help="for at most N seconds (60, jobs and workers 600, years 3600)",
+            help="for at most N seconds (60, a flow 120, jobs and workers 600, years 3600)",
         )
         parser.add_argument("--url", default="", help="the server (that of `make run`)")
         parser.add_argument("--key", default="", help="an API key with scope pull (the demo's)")
@@ -104,6 +114,10 @@ class Command(BaseCommand):
                 )
             elif options["years"]:
                 self._run_years(options["years"], options["seconds"] or 3600)
+            elif options["flow"] == "runs":
+                self._run_flow(options["seconds"] or 120, options)
+            elif options["flow"]:
+                self._plan_flow()
             elif options["trouble"]:
                 now = load("tests.trouble").play()
                 self.stdout.write(f"Five things need somebody since {now:%Y-%m-%d %H:%M} UTC.")
@@ -182,6 +196,25 @@ class Command(BaseCommand):
         self.stdout.write(f"The company works from {run.first:%Y-%m-%d} to the present.")
         took = watch(run.look, seconds, self.stdout)
         self._print_table(years.HEADINGS, run.rows())
+        self._report(run.proofs(), time_was_up=took >= seconds)
+
+    def _plan_flow(self) -> None:
+        run = FlowRun.objects.filter(flow=price_round.NAME).order_by("-pk").first()
+        if run is None:
+            # First of all, because then rows get the numbers of the days that it plays.
+            run = load("tests.price_round").play()
+            self.stdout.write("Played six weekly price rounds, and a seventh up to its half.")
+        self.stdout.write(f"Run {run.pk}, {run.status}, is the newest:")
+        self._print_table(price_round.HEADINGS, [*price_round.rows_of(run)])
+
+    def _run_flow(self, seconds: int, options: dict[str, Any]) -> None:
+        url, key = options["url"] or _own_url(), options["key"] or _own_key()
+        _require_server(url, key, ANN)
+        run = price_round.RoundRun(url, key, pace=seconds * PACE / 4)
+        self.stdout.write(f"{EVERYBODY} people and a program carry out run {run.number}.")
+        with run.at_work():
+            took = watch(run.look, seconds, self.stdout)
+        self._print_table(price_round.HEADINGS, run.rows())
         self._report(run.proofs(), time_was_up=took >= seconds)
 
     def _run_clients(self, number: int, seconds: int, options: dict[str, Any]) -> None:
