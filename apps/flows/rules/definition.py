@@ -31,11 +31,12 @@ _STEPS = {kind: Checker(shape) for kind, shape in shapes.STEPS.items()}
 @dataclass(frozen=True, slots=True)
 class Step:
     """One step as the definition has it; `needs` are the written ones and those that references
-    imply, and `said` is its JSON."""
+    imply, `names` these and the params if their values are asked for, and `said` is its JSON."""
 
     name: str
     kind: str
     needs: tuple[str, ...]
+    names: frozenset[str]
     said: Mapping[str, Any]
 
     @classmethod
@@ -44,7 +45,7 @@ class Step:
         if "if" in said:
             implied.append(said["if"]["step"])
         needs = dict.fromkeys(name for name in [*said.get("needs", ()), *implied] if name != PARAMS)
-        return cls(said["name"], said["kind"], tuple(needs), said)
+        return cls(said["name"], said["kind"], tuple(needs), frozenset(implied), said)
 
     @property
     def target(self) -> str:

@@ -7,7 +7,8 @@ is an UPDATE that names the state it was in.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -47,14 +48,21 @@ def advance(number: int) -> bool:
 
 
 class Advance:
-    """A run whose row is locked, with its steps."""
+    """A run whose row is locked, with its steps, which are read unless they were just made."""
 
-    def __init__(self, run: FlowRun, *, actor: str = "", reason: str = "") -> None:
+    def __init__(
+        self,
+        run: FlowRun,
+        *,
+        actor: str = "",
+        reason: str = "",
+        steps: Iterable[FlowStep] | None = None,
+    ) -> None:
         self.run = run
         self.actor = actor or "flows"
         self.reason = reason
         self.now = clock.now()
-        rows = FlowStep.objects.filter(run=run.pk).defer("result")
+        rows = FlowStep.objects.filter(run=run.pk).defer("result") if steps is None else steps
         self.steps = {row.name: row for row in rows}
         self.entries: list[journal.Entry] = []
         # Whether a block of many was dealt with, and others follow.
@@ -189,7 +197,8 @@ class Advance:
         """Begin the step, unless its condition does not hold. What a definition can cause ends it
         as failed."""
         try:
-            with transaction.atomic():
+            # Jobs are made by one statement, after all that can be wrong with them.
+            with transaction.atomic() if step.kind == shapes.TASK else nullcontext():
                 columns = self._begun(row, step)
         except Missing as missing:
             self.end(row, End(joins.FAILED, None, missing.message))
@@ -229,9 +238,10 @@ class Advance:
         return programs.begin(self.run, row, step, values)
 
     def _results(self, step: Step) -> dict[str, Any]:
-        """What the references of the step may name: the params, and the results of its needs."""
-        rows = FlowStep.objects.filter(run=self.run.pk, name__in=step.needs)
-        found = dict(rows.values_list("name", "result")) if step.needs else {}
+        """What the references of the step name: the params, and the results of other steps."""
+        named = step.names & self.steps.keys()
+        rows = FlowStep.objects.filter(run=self.run.pk, name__in=named)
+        found = dict(rows.values_list("name", "result")) if named else {}
         return {PARAMS: self.run.params, **found}
 
     def _handle(self, name: str) -> dict[str, Any]:

@@ -94,12 +94,16 @@ def counts_of_each(rows: Sequence[FlowStep]) -> dict[int, Counter[str]]:
 
 def look(row: FlowStep, step: Step) -> End | None:
     """How the step has ended; None while a job of it is open."""
-    if is_open(row.first, row.last, row.pk):
+    # The only job of a step says by itself whether it is open.
+    if row.made != 1 and is_open(row.first, row.last, row.pk):
         return None
-    results = []
-    if step.keeps_results:
-        results = [result for _id, _status, result in page_of(row, limit=shapes.MAX_KEPT)]
-    return of_jobs(step, counts_of(row), row.made, results)
+    if not step.keeps_results:
+        return of_jobs(step, counts_of(row), row.made, [])
+    page = page_of(row, limit=shapes.MAX_KEPT)
+    counts = Counter(status for _id, status, _result in page)
+    if row.made == 1 and not counts.keys() <= {*t.FINAL}:
+        return None
+    return of_jobs(step, counts, row.made, [result for _id, _status, result in page])
 
 
 def goes_on(row: FlowStep, step: Step) -> bool:

@@ -10,6 +10,7 @@ with transaction.atomic():
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 from django.db import IntegrityError, transaction
@@ -77,15 +78,16 @@ def start(
     if run.open_key is not None and (twin := _twin(run.open_key, bounds)):
         return twin
     try:
-        with transaction.atomic():
-            _insert(run, read)
+        # Nothing but its key can be taken.
+        with nullcontext() if run.open_key is None else transaction.atomic():
+            steps = _insert(run, read)
     except IntegrityError:
         # Somebody started one of the same key just now.
-        twin = _twin(run.open_key or "", bounds)
+        twin = None if run.open_key is None else _twin(run.open_key, bounds)
         if twin is None:
             raise
         return twin
-    begun = Advance(run, actor=by)
+    begun = Advance(run, actor=by, steps=steps)
     begun.note("started", to_state=run.status)
     begun.go()
     return Started(run.pk, True, run.status)
@@ -177,22 +179,22 @@ def _twin(open_key: str, bounds: Bounds) -> Started | None:
     return Started(run.pk, False, run.status)
 
 
-def _insert(run: FlowRun, read: Definition) -> None:
+def _insert(run: FlowRun, read: Definition) -> list[FlowStep]:
+    """Make the rows of the run; those of its steps."""
     run.save(force_insert=True)
     numbers = ids.next_ids(len(read.steps))
-    insert_rows(
-        FlowStep,
-        [
-            {
-                "id": number,
-                "run_id": run.pk,
-                "name": step.name,
-                "kind": step.kind,
-                "target": step.target,
-            }
-            for number, step in zip(numbers, read.steps.values(), strict=True)
-        ],
-    )
+    made = [
+        {
+            "id": number,
+            "run_id": run.pk,
+            "name": step.name,
+            "kind": step.kind,
+            "target": step.target,
+        }
+        for number, step in zip(numbers, read.steps.values(), strict=True)
+    ]
+    insert_rows(FlowStep, made)
+    return [FlowStep(**columns) for columns in made]
 
 
 # --- reading --------------------------------------------------------------------------------------
