@@ -66,7 +66,10 @@ def copy_database(source: str, target: str) -> None:
 
 def migrated_once(folder: Path) -> str:
     """DATABASE_URL of a database with all migrations and no data: the first process of a run that
-    asks for it makes it, the others wait. It goes with the folder, or with its server."""
+    asks for it makes it, the others wait. It goes with the folder, or with its server. A file that
+    MIGRATED_DATABASE names takes its place: it takes longer than a few tests."""
+    if kept := os.environ.get("MIGRATED_DATABASE"):
+        return f"sqlite:///{kept}"
     address = folder / "migrated"
     with (folder / "migrated.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from taskplatform.bootstrap import end
+from tests.databases import run_manage
 from tests.gate import CHECKS, MARKED, ON_SERVERS, PYTEST, SHORT, isolated
 from tests.processes import ROOT
 
@@ -58,28 +59,37 @@ class Fault:
 
 def near(fault: Fault) -> list[str]:
     """The files of tests that are near the fault, the nearest first: those that import its module,
-    that bear its name, those of its box."""
-    path = Path(fault.file)
-    module = ".".join(path.with_suffix("").parts)
-    package, _, stem = module.rpartition(".")
-    imports = re.compile(
-        rf"\b{re.escape(module)}\b"
-        rf"|from {re.escape(package)} import (\([^)]*|[^\n(]*)\b{re.escape(stem)}\b"
-    )
-    words = [word.removesuffix("s") for word in re.findall(r"[a-z]{4,}", stem)]
-    scores: dict[Path, tuple[int, bool, int]] = {}
-    for test in (ROOT / "tests").rglob("test_*.py"):
-        folder = test.relative_to(ROOT / "tests").parts[0]
-        if folder not in {"unit", "integration", "browser" if fault.kind == "script" else ""}:
-            continue
-        text = test.read_text()
-        box = set(path.parts[1:-1]) & set(test.parts)
-        named = any(word in test.stem for word in words)
-        score = 4 * bool(imports.search(text)) + 2 * named + bool(box)
-        if score:
-            scores[test] = (-score, folder != "unit", len(text))
-    nearest = sorted(scores, key=scores.__getitem__)[:NEAR_FILES]
-    return [str(test.relative_to(ROOT)) for test in nearest]
+    that bear its name, those of its box. Near a template are those of the modules that name it."""
+    tests = [
+        test
+        for kind in (*(["browser"] if fault.kind == "script" else []), "unit", "integration")
+        for test in (ROOT / "tests" / kind).rglob("test_*.py")
+    ]
+    scores = dict.fromkeys(tests, 0)
+    for path in _modules_of(fault):
+        module = ".".join(path.with_suffix("").parts)
+        package, _, stem = map(re.escape, module.rpartition("."))
+        imports = re.compile(
+            rf"\b{re.escape(module)}\b|from {package} import (\([^)]*|[^\n(]*)\b{stem}\b"
+        )
+        words = [word.removesuffix("s") for word in re.findall(r"[a-z]{4,}", path.stem)]
+        for test in tests:
+            box = bool(set(path.parts[1:-1]) & set(test.parts))
+            named = any(word in test.stem for word in words)
+            score = 4 * bool(imports.search(test.read_text())) + 2 * named + box
+            scores[test] = max(scores[test], score)
+    found = [test for test, score in scores.items() if score]
+    found.sort(key=lambda test: (-scores[test], tests.index(test)))
+    return [str(test.relative_to(ROOT)) for test in found[:NEAR_FILES]]
+
+
+def _modules_of(fault: Fault) -> list[Path]:
+    own = Path(fault.file)
+    if fault.kind != "template":
+        return [own]
+    name = str(own.relative_to("templates"))
+    product = [path for box in ("apps", "taskplatform") for path in (ROOT / box).rglob("*.py")]
+    return [path.relative_to(ROOT) for path in product if name in path.read_text()] or [own]
 
 
 class Copy:
@@ -103,6 +113,12 @@ class Copy:
             unpacked = subprocess.run(archive, cwd=ROOT, capture_output=True, check=True)
             subprocess.run(["tar", "x"], cwd=self.folder, input=unpacked.stdout, check=True)
             self.selected = "not calendar and not cluster", "not calendar and not cluster"
+        # For runs of a few tests, most of whose time the migrations would take.
+        self.migrated = self.folder / "planted.sqlite3"
+        with tempfile.TemporaryDirectory() as empty:
+            environment = {**isolated(empty), "DATABASE_URL": f"sqlite:///{self.migrated}"}
+            made = run_manage(environment, "migrate", "--verbosity", "0", root=self.folder)
+        assert made.returncode == 0, made.stderr
 
     # --- Who notices ----------------------------------------------------------------------------
 
@@ -207,10 +223,13 @@ class Copy:
 
     def _run(self, command: list[str], seconds: int) -> tuple[int, str]:
         with tempfile.TemporaryDirectory() as folder:
+            environment = isolated(folder)
+            if command[: len(ONE_BY_ONE)] == ONE_BY_ONE:
+                environment["MIGRATED_DATABASE"] = str(self.migrated)
             process = subprocess.Popen(
                 command,
                 cwd=self.folder,
-                env=isolated(folder),
+                env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,

@@ -325,9 +325,7 @@ class ApiClientAdmin(RecordedAdmin, ServiceModelAdmin):
         found = super().buttons(request, row)
         if row.revoked_at is None and self.has_change_permission(request, row):
             url = self.url("rotate", row.pk)
-            found.insert(
-                0, Button(url=url, text=_("Rotate the key"), icon="sync", is_dangerous=False)
-            )
+            found.insert(0, Button(url=url, text=_("Rotate the key"), icon="sync"))
         return found
 
     def render_change_form(

@@ -34,16 +34,22 @@ def test_keyboard_leads_from_any_page_to_what_is_sought(page: Page) -> None:
     expect(page).to_have_url(re.compile(reverse("admin:dispatch_executor_change", args=[ann.pk])))
 
 
-def test_palette_closes_by_esc_and_gives_the_focus_back(page: Page) -> None:
+def test_palette_closes_by_esc_or_beside_it_and_gives_the_focus_back(page: Page) -> None:
     page.goto(reverse("admin:dispatch_dispatch_changelist"))
     link = page.get_by_role("link", name="Older").first
     link.focus()
     page.keyboard.press("Control+k")
     box = page.get_by_role("combobox", name="Search or do")
     expect(box).to_be_focused()
+    box.click()
     page.keyboard.press("Escape")
     expect(box).to_be_hidden()
     expect(link).to_be_focused()
+    page.keyboard.press("Control+k")
+    box.click()
+    expect(box).to_be_focused()
+    page.mouse.click(2, 2)
+    expect(box).to_be_hidden()
 
 
 def test_late_answer_never_takes_the_place_of_a_newer_one(page: Page) -> None:

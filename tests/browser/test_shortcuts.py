@@ -21,7 +21,9 @@ def press(page: Page, keys: str) -> None:
         page.keyboard.press(key)
 
 
-def test_question_mark_lists_the_keys_and_escape_closes(browser_page: Page) -> None:
+def test_question_mark_lists_the_keys_and_escape_or_a_click_beside_closes(
+    browser_page: Page,
+) -> None:
     page = browser_page
     page.goto(reverse("admin:index"))
     listed = page.get_by_role("dialog", name="Keyboard shortcuts")
@@ -30,8 +32,12 @@ def test_question_mark_lists_the_keys_and_escape_closes(browser_page: Page) -> N
     expect(listed.get_by_role("link", name="Failures")).to_be_visible()
     assert barriers(page) == []
     press(page, "j")
+    listed.get_by_role("heading").first.click()
     expect(listed).to_be_visible()
     press(page, "Escape")
+    expect(listed).to_be_hidden()
+    press(page, "?")
+    page.mouse.click(2, 2)
     expect(listed).to_be_hidden()
     press(page, "g f")
     page.wait_for_url(re.compile(reverse("failures")))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from django.contrib import admin
 
 from apps.bulk.services.targets import TARGETS
+from apps.common.admin.actions import specs
 from apps.journal.admin.words import EVENTS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,6 +26,13 @@ OF_DJANGO = {
 _NAMED = re.compile(r"{%-? (?:for ([\w, ]+) in|[^%]*? as (\w+)|blocktrans\w* asvar (\w+))\b[^%]*%}")
 # Where a heading, an inclusion or a row of links is named so, and nothing of the page is inside.
 _ITS_OWN = {"title", "subtitle"}
+# What takes something away from others: its buttons are red.
+DANGEROUS = {
+    *("apiclient: revoke", "bulkrun: stop_run", "dispatch: cancel", "executor: disable"),
+    *("inboxrow: discard", "job: cancel", "job: force_cancel", "job: mark_done"),
+    *("oncetask: delete", "oncetask: delete_task", "oncetask: end", "schedule: delete"),
+    *("rotatetask: delete", "rotatetask: delete_task", "rotatetask: end"),
+}
 
 
 def test_no_template_hides_what_djangos_pages_need() -> None:
@@ -53,6 +62,20 @@ def test_no_context_of_ours_hides_what_djangos_pages_need() -> None:
     assert hidden == []
 
 
+def test_what_takes_something_away_looks_dangerous() -> None:
+    acts: list[tuple[Any, Mapping[str, Any]]] = [
+        *((target.model, target.verbs) for target in TARGETS.values()),
+        *((model, specs(model_admin)) for model, model_admin in admin.site._registry.items()),
+    ]
+    found = {
+        f"{model._meta.model_name}: {name}"
+        for model, named in acts
+        for name, each in named.items()
+        if each.is_dangerous
+    }
+    assert found == DANGEROUS
+
+
 def test_every_act_is_reported() -> None:
     """In the journal in words; and what leaves its report to the bar of the undo has one there."""
     verbs = [verb for target in TARGETS.values() for verb in target.verbs.values()]
@@ -61,9 +84,7 @@ def test_every_act_is_reported() -> None:
     unsaid = []
     for model, model_admin in admin.site._registry.items():
         made: Any = model_admin
-        offered = [getattr(made, name, None) for name in made.actions if isinstance(name, str)]
-        specs = [getattr(each, "spec", None) for each in (*offered, *made.actions)]
-        names = [spec.verb.name for spec in specs if spec is not None and spec.is_undone]
+        names = [spec.verb.name for spec in specs(made).values() if spec.is_undone]
         names += [made.undone_by] if getattr(made, "undone_by", "") else []
         label, *_others = getattr(model, "archive_of", (model._meta.label,))
         target = kinds.get(label.lower())

@@ -136,7 +136,7 @@ class ChannelAdmin(SettingAdmin):
         found = super().buttons(request, row)
         if self.has_change_permission(request, row):
             url = self.url("test", row.pk)
-            found.insert(0, Button(url=url, text=_("Send test"), icon="send", is_dangerous=False))
+            found.insert(0, Button(url=url, text=_("Send test"), icon="send"))
         return found
 
     def test_view(self, request: HttpRequest, pk: int, *, model_admin: Any) -> HttpResponseBase:

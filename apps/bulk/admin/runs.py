@@ -285,11 +285,11 @@ class BulkRunAdmin(LiveAdmin, MachineRowAdmin):
         is_over = row.state in (BulkRun.State.DONE, BulkRun.State.STOPPED) and not is_old(row)
         if is_over and undo.may_undo(row, request.user):
             url = f"{reverse(UNDO_URL)}?run={row.pk}"
-            found.append(Button(url=url, text=_("Undo…"), icon="undo", is_dangerous=False))
+            found.append(Button(url=url, text=_("Undo…"), icon="undo"))
             if row.verb == verbs.CANCEL:
                 url = f"{reverse('bulk_new', args=[row.kind, verbs.RETRY])}?{CHANGED_BY}={row.pk}"
                 text = _("Retry now…")
-                found.append(Button(url=url, text=text, icon="replay", is_dangerous=False))
+                found.append(Button(url=url, text=text, icon="replay"))
         return found
 
     # --- actions ----------------------------------------------------------------------------------

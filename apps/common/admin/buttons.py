@@ -26,7 +26,7 @@ class Button:
     url: str
     text: str | Promise
     icon: str
-    is_dangerous: bool
+    is_dangerous: bool = False
     posts: str = ""
     key: str = ""
 

@@ -269,7 +269,7 @@ class DispatchAdmin(RowPageAdmin, TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
         found = super().buttons(request, row)
         if row.is_open and self.has_operate_permission(request):
             url = self.url("give", row.pk)
-            found.insert(0, Button(url=url, text=_("Give to…"), icon="move_up", is_dangerous=False))
+            found.insert(0, Button(url=url, text=_("Give to…"), icon="move_up"))
         return found
 
     # --- columns ----------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ RETRY_WITH, AGAIN = _("Retry with another context…"), _("Submit again…")
 
 
 def _button(url: str, text: str | Promise, icon: str) -> Button:
-    return Button(url=url, text=text, icon=icon, is_dangerous=False)
+    return Button(url=url, text=text, icon=icon)
 
 
 def may(arrow: str) -> Any:

@@ -152,7 +152,7 @@ class JobAdmin(LiveAdmin, AnyJobAdmin):
         found = super().buttons(request, row)
         if transitions.is_legal("edit", row.status) and self.has_operate_permission(request):
             url = reverse(EDIT_URL, args=[row.pk])
-            found.insert(0, Button(url=url, text=_("Edit"), icon="edit", is_dangerous=False))
+            found.insert(0, Button(url=url, text=_("Edit"), icon="edit"))
         return found
 
     def aside(self, request: HttpRequest, row: Any) -> list[Panel]:

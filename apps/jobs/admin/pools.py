@@ -147,7 +147,7 @@ def pool_buttons(request: HttpRequest, model_admin: Any, row: JobType) -> list[B
     pages = [(model_admin.url("pools"), _("Pools"), "inventory_2")]
     if may_operate(request):
         pages.append((model_admin.url("rebuild", row.pk), _("Rebuild the pool"), "sync_alt"))
-    return [Button(url=url, text=text, icon=icon, is_dangerous=False) for url, text, icon in pages]
+    return [Button(url=url, text=text, icon=icon) for url, text, icon in pages]
 
 
 # --- rebuilding -----------------------------------------------------------------------------------

@@ -79,3 +79,6 @@ def test_sentence_names_each_limit_and_nothing_that_is_none() -> None:
         "job per key is open at a time. Only workers on shop-1, shop-2 run them. Only workers over "
         "HTTP run them."
     )
+    for count, hosts in ((5, "h0, h1, h2, h3, h4"), (6, "h0, h1, h2, h3, h4, …")):
+        many = JobType(handler="echo", allowed_hosts=[f"h{n}" for n in range(count)])
+        assert sentence(many).endswith(f"Only workers on {hosts} run them.")
