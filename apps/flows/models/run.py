@@ -97,6 +97,8 @@ class FlowRun(models.Model):
             models.Index(fields=["flow", "id"], name="flow_run_flow"),
             models.Index(fields=["status", "id"], name="flow_run_status"),
             models.Index(fields=["key", "id"], name="flow_run_key"),
+            # Runs that failed lately.
+            models.Index(fields=["status", "finished_at"], name="flow_run_ended"),
         ]
 
     def __str__(self) -> str:
@@ -191,6 +193,8 @@ class FlowStep(models.Model):
         indexes = [
             # The sweep: what is to be looked at.
             models.Index(fields=["look_at"], name="flow_step_look"),
+            # Steps that have been active for long.
+            models.Index(fields=["state", "started_at"], name="flow_step_active"),
         ]
 
     def __str__(self) -> str:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
 import pytest
 from django.test import Client
 
-from apps.dispatch.models import OperatorScope
 from apps.flows.models import Flow, FlowRun
 from apps.flows.services import flows
 from apps.flows.services.start import start
