@@ -191,9 +191,11 @@ def run(
     """Exit code and, when `quiet`, the output.
 
     The command has a session of its own, so Ctrl-C and SIGTERM reach only this process, which stops
-    the command and waits. They are blocked until the command is known, else it could go on running.
+    the command and waits. They are blocked until the command is known, else it could go on running,
+    and again while it stops: a second Ctrl-C would leave behind what it has not stopped yet.
     """
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    stops = {signal.SIGINT, signal.SIGTERM}
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, stops)
     try:
         process = subprocess.Popen(  # noqa: S603
             command,
@@ -210,6 +212,7 @@ def run(
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         output, _ = process.communicate()
     except KeyboardInterrupt:
+        signal.pthread_sigmask(signal.SIG_BLOCK, stops)
         end(process)
         raise
     finally:

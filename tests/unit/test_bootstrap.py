@@ -229,11 +229,14 @@ def test_stop_lets_the_running_command_tidy_up(
     tmp_path: Path, number: signal.Signals, seconds: int
 ) -> None:
     """pytest and the private servers of the tests must not be left behind by a stopped make, which
-    may take seconds to know that the command has started."""
+    may take seconds to know that the command has started, nor by a second Ctrl-C."""
     child = (
         "import sys, time, pathlib\n"
         "try:\n    print('here', flush=True)\n    time.sleep(60)\n"
-        f"except KeyboardInterrupt:\n    pathlib.Path({str(tmp_path / 'tidy')!r}).touch()\n"
+        "except KeyboardInterrupt:\n    print('tidying', flush=True)\n"
+        f"    while not pathlib.Path({str(tmp_path / 'again')!r}).exists():\n"
+        "        time.sleep(0.01)\n"
+        f"    pathlib.Path({str(tmp_path / 'tidy')!r}).touch()\n"
     )
     program = (
         "import sys, time\nfrom taskplatform import bootstrap\n"
@@ -255,6 +258,9 @@ def test_stop_lets_the_running_command_tidy_up(
         assert process.stdout is not None and process.stderr is not None
         assert process.stdout.readline() == "here\n"
         process.send_signal(number)
+        assert process.stdout.readline() == "tidying\n"
+        process.send_signal(number)
+        (tmp_path / "again").touch()
         shown = process.stderr.read()
 
     assert process.returncode == 130 and shown == "Interrupted.\n"
