@@ -132,7 +132,14 @@ MODELS = {
         delete=CONFIGURER,
         others={"retire": CONFIGURER, "activate": CONFIGURER},
     ),
-    "flows/flow/": Rights(VIEWER),
+    "flows/flow/": Rights(
+        VIEWER,
+        add=CONFIGURER,
+        others={
+            **{"retire": CONFIGURER, "activate": CONFIGURER},
+            **{"<int:pk>/": VIEWER, "<int:pk>/start/": OPERATOR},
+        },
+    ),
     "flows/flowrun/": Rights(VIEWER),
     "jobs/archivedjob/": Rights(
         VIEWER,

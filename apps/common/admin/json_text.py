@@ -73,7 +73,9 @@ class JsonTextField(forms.CharField):
         if value is None or isinstance(value, Typed):
             return value
         shown = redact(value) if self.redacts else value
-        return json.dumps(shown, indent=2, ensure_ascii=False)
+        text = json.dumps(shown, indent=2, ensure_ascii=False)
+        # What is shown can be sent again.
+        return text if len(text) <= MAX_CHARACTERS else json.dumps(shown, ensure_ascii=False)
 
     def clean(self, value: Any) -> Any:
         text = super().clean(value)

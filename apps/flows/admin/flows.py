@@ -59,7 +59,7 @@ class FlowAdmin(RecordedAdmin, ServiceModelAdmin):
     add_form_template = change_form_template = "admin/flows/form.html"
     when_empty = _("A flow is a graph of steps, for people and for programs. Add one here.")
     list_display = (
-        *("shown_status", "shown_name", "shown_version", "shown_steps"),
+        *("shown_status", "shown_name", "shown_steps"),
         *("shown_open", "shown_last", "shown_success", "shown_start"),
     )
     list_mobile = (
@@ -114,15 +114,13 @@ class FlowAdmin(RecordedAdmin, ServiceModelAdmin):
 
     @column(_("name"), ordering="name")
     def shown_name(self, flow: Flow) -> SafeString:
-        """With its title beside it, cut where the row ends."""
-        title = shown_text(flow.title, limit=80)
-        if not title:
-            return format_html("<bdi>{}</bdi>", flow.name)
-        return format_html('<bdi>{}</bdi> <small class="faint">{}</small>', title, flow.name)
-
-    @column(_("version"))
-    def shown_version(self, flow: Flow) -> str:
-        return f"v{flow.version}"
+        """Its title, or its name; the name and the version small beside it."""
+        title, version = shown_text(flow.title, limit=80), f"v{flow.version}"
+        return format_html(
+            '<bdi>{}</bdi> <small class="faint">{}</small>',
+            title or flow.name,
+            f"{flow.name} {version}" if title else version,
+        )
 
     @column(_("steps"))
     def shown_steps(self, flow: Flow) -> str:
@@ -148,8 +146,7 @@ class FlowAdmin(RecordedAdmin, ServiceModelAdmin):
         lately = flow.lately
         if not lately or not lately.ended:
             return "–"
-        counts = {"good": lately.succeeded, "count": lately.ended}
-        return gettext("%(good)d of %(count)d succeeded") % counts
+        return f"{lately.succeeded:,} / {lately.ended:,}"
 
     @column("")
     def shown_start(self, flow: Any) -> SafeString | str:

@@ -25,6 +25,7 @@ from apps.common.admin.service import DRAFT
 from apps.common.errors import FieldError, PlatformError
 from apps.common.json.schema import check_params
 from apps.common.sent_forms import SentBefore
+from apps.flows.admin.flow_page import tabs_of
 from apps.flows.admin.graph import graph_of
 from apps.flows.admin.step_words import outlook, people_of
 from apps.flows.models import MAX_KEY, Flow, FlowRun, FlowStep
@@ -146,6 +147,7 @@ def _page(
         request,
         "admin/flows/start.html",
         title=_("Start…"),
+        header_tabs=tabs_of(model_admin, request, row, ""),
         flow=row,
         flow_title=shown_text(row.title, limit=80) or row.name,
         flow_url=model_admin.row_url(row.pk),

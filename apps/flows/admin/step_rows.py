@@ -15,7 +15,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.admin.display import translate
+from apps.common.admin.display import listed, translate
 from apps.common.admin.durations import seconds_of, written
 from apps.common.admin.form_rows import Rows
 from apps.common.admin.key_choice import KeyInput
@@ -41,6 +41,8 @@ WHENS: Mapping[str, str | Promise] = {
 }
 # What steps are given is named by their kind.
 _GIVEN = {shapes.JOB: "context", shapes.JOBS: "context", shapes.TASK: "params"}
+_FOLDED = ("title", "template", "within", "at_least", "max", "condition")
+MAX_NAMED = 5
 # Half a step is no mistake of its shape: what it lacks is said beside its row.
 _SHAPES = {
     kind: Checker({**shape, "required": ["name", "kind"]}) for kind, shape in shapes.STEPS.items()
@@ -146,8 +148,8 @@ class StepForm(forms.Form):
             attrs={"class": "search-input", "placeholder": "gid_… / uid_…"},
         ),
     )
-    quota = _field(_("How many people"), _input(inputmode="numeric", placeholder="1"))
-    is_everybody = forms.BooleanField(label=_("every member once"), required=False)
+    quota = _field(_("How many"), _input(inputmode="numeric", placeholder="1"))
+    is_everybody = forms.BooleanField(label=_("everybody once"), required=False)
     template = _field(_("Template"), _input(list="flow-templates"))
     type = _field(_("Job type"), _input(list="flow-types"))
     each = _field(_("For each of"), _input(placeholder="$list.photos"))
@@ -198,11 +200,29 @@ class StepForm(forms.Form):
         return ", ".join(key for key in self.had or {} if key not in shown)
 
     @property
-    def has_more(self) -> bool:
-        """Whether it has what the row folds, or an error there."""
-        folded = ("title", "template", "max", "condition", "within", "at_least", "optional")
-        has_values = any(self[name].value() for name in folded)
-        return has_values or self["when"].value() not in (None, "", shapes.SUCCESS)
+    def more_line(self) -> str:
+        """What the row folds, in a line: `Title: Shelf photos · Within: 4 h`."""
+        parts = [
+            f"{self.fields[name].label}: {text}"
+            for name in _FOLDED
+            if (text := str(self[name].value() or "").strip())
+        ]
+        given = str(self["given"].value() or "")
+        if names := [line.partition("=")[0].strip() for line in given.splitlines()]:
+            parts.append(f"{self.fields['given'].label}: {listed(names[:MAX_NAMED])}")
+        when = str(self["when"].value() or shapes.SUCCESS)
+        if when != shapes.SUCCESS:
+            parts.append(f"{self.fields['when'].label}: {WHENS.get(when, when)}")
+        if self["optional"].value():
+            parts.append(str(self.fields["optional"].label))
+        return " · ".join(parts)
+
+    @property
+    def opens_more(self) -> bool:
+        """Whether an error is in what the row folds."""
+        return self.is_bound and not self.errors.keys().isdisjoint(
+            (*_FOLDED, "given", "when", "optional")
+        )
 
     @property
     def faults(self) -> list[str]:

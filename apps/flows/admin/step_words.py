@@ -17,14 +17,13 @@ from apps.common.admin import who
 from apps.common.admin.display import listed
 from apps.common.admin.durations import written
 from apps.common.admin.html import joined
-from apps.common.json_rules import canonical
 from apps.common.masking import redact
 from apps.dispatch.admin.said import who_words
 from apps.dispatch.models import Membership
-from apps.flows.rules import shapes
+from apps.flows.rules import picture, shapes
 from apps.flows.rules.definition import Definition, Step
 from apps.flows.rules.references import FROM, PARAMS, Missing, looked_up
-from apps.flows.rules.texts import given_text
+from apps.flows.rules.texts import given_text, value_text
 from apps.flows.services.people import as_fields
 
 ICONS = {shapes.JOB: "memory", shapes.JOBS: "stacks", shapes.TASK: "group", shapes.WAIT: "timer"}
@@ -34,7 +33,7 @@ KIND_WORDS: Mapping[str, str | Promise] = {
     shapes.JOBS: _("jobs"),
     shapes.WAIT: _("wait"),
 }
-MAX_KINDS = 6
+MAX_KINDS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +131,7 @@ def condition_of(step: Step, *, titles: Mapping[str, str]) -> str:
     asked = step.said["if"]
     name = gettext("params") if asked["step"] == PARAMS else titles[asked["step"]]
     where = f"{asked['path']} ({name})" if asked.get("path") else name
-    return f"{where} = {canonical(asked['equals'])}"
+    return f"{where} = {value_text(asked['equals'])}"
 
 
 def steps_line(definition: Definition) -> str:
@@ -191,35 +190,41 @@ def _given(step: Step) -> str:
 def outlook(
     definition: Definition, people: People, params: Mapping[str, Any] | None = None
 ) -> list[SafeString]:
-    """What a run will do, in a line for jobs and one for each task of people; `params` are those
-    that it starts with, if they are known."""
-    sure, growing = 0, []
-    lines = []
+    """What a run will do: the jobs that are sure, and a line for each other step; `params` are
+    those that it starts with, if they are known."""
+    sure, lines = 0, []
     for step in definition.steps.values():
-        if step.kind == shapes.JOB:
-            sure += 1
+        title, perhaps = format_html("<bdi>{}</bdi>", title_of(step)), _perhaps(step)
+        count = _count(step, params)
+        if count is not None and not perhaps:
+            sure += count
+        elif step.kind == shapes.JOB:
+            lines.append(format_html(gettext("a job, {}: {}"), perhaps, title))
         elif step.kind == shapes.JOBS:
-            count = _count(step.said["each"], params)
-            if count is None:
-                each = _each(step.said["each"])
-                growing.append(format_html("<bdi>{}</bdi> · {}", title_of(step), each))
-            else:
-                sure += count
+            lines.append(format_html(gettext("jobs, {}: {}"), _each(step.said["each"]), title))
         elif step.kind == shapes.TASK:
-            text = gettext("asks {who}: {title}")
-            title = format_html("<bdi>{}</bdi>", title_of(step))
-            lines.append(format_html(text, who=what_of(step, people), title=title))
+            who = what_of(step, people)
+            who = format_html("{}, {}", who, perhaps) if perhaps else who
+            lines.append(format_html(gettext("asks {who}: {title}"), who=who, title=title))
     text = ngettext("makes %d job", "makes %d jobs", sure) % sure
-    jobs = [format_html("{}", text)] if sure else []
-    more = [format_html(gettext("makes jobs: {}"), each) for each in growing]
-    return [*jobs, *more, *lines]
+    return [*([format_html("{}", text)] if sure else []), *lines]
 
 
-def _count(each: Any, params: Mapping[str, Any] | None) -> int | None:
-    """How many items there are, if that is known before the run."""
+def _perhaps(step: Step) -> str:
+    """What keeps the step from being sure."""
+    if "if" in step.said:
+        return gettext("if %s") % picture.condition_of(step)
+    return gettext("after a failure") if step.when == shapes.FAILURE else ""
+
+
+def _count(step: Step, params: Mapping[str, Any] | None) -> int | None:
+    """How many jobs the step makes, if that is known before the run."""
+    if step.kind == shapes.JOB:
+        return 1
+    each = step.said.get("each")
     if isinstance(each, list):
         return len(each)
-    if params is None or each[FROM] != PARAMS:
+    if each is None or params is None or each[FROM] != PARAMS:
         return None
     try:
         found = looked_up({PARAMS: params}, PARAMS, each.get("path", ""))

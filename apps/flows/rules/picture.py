@@ -7,15 +7,16 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from apps.common.json_rules import canonical
 from apps.flows.rules import shapes
 from apps.flows.rules.definition import Definition, Step
 from apps.flows.rules.references import FROM
+from apps.flows.rules.texts import value_text
 
-WIDTH, HEIGHT = 204, 92
+# Four levels stand beside each other on a usual page; flows.css has the size of a box, too.
+WIDTH, HEIGHT = 178, 92
 # Between two levels, where the words of ways are; and between two boxes of a level.
-ASIDE, BELOW = 92, 22
-MARGIN = 8
+ASIDE, BELOW = 60, 22
+MARGIN = 4
 # Room of a way that passes a level.
 _PASSING = 10
 _SWEEPS = 4
@@ -111,7 +112,7 @@ def word_of(step: Step, need: Step) -> str:
 def condition_of(step: Step) -> str:
     """What the condition of a step asks for, short: `public = true`."""
     asked = step.said["if"]
-    text = f"{asked.get('path') or asked['step']} = {canonical(asked['equals'])}"
+    text = f"{asked.get('path') or asked['step']} = {value_text(asked['equals'])}"
     return text if len(text) <= MAX_CONDITION else f"{text[: MAX_CONDITION - 1]}…"
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 from typing import Any
 
 import pytest
 from django.test import Client
 
+from apps.common.masking import MASK
+from apps.dispatch.models import OperatorScope
 from apps.flows.models import Flow, FlowRun
 from apps.flows.services import flows
 from apps.flows.services.start import start
@@ -67,9 +70,9 @@ def test_list_says_of_each_flow_its_steps_and_how_it_has_gone(
     text = text_of(admin_client.get(LIST))
     assert [row.version for row in rows_of(admin_client, LIST)] == [2]
     assert "Night round again night" in text
-    assert "5 steps: job, jobs, people, wait, job" in text
+    assert "5 steps: job, jobs, people, wait …" in text
     assert "1 run" in text
-    assert "0 of 1 succeeded" in text
+    assert "0 / 1" in text
     flows.set_status(flow=Flow.objects.get(version=2), status="retired", actor="admin:vera")
     assert rows_of(admin_client, LIST, status="active") == []
     assert len(rows_of(admin_client, LIST, status="retired")) == 1
@@ -80,12 +83,12 @@ def test_page_says_each_step_in_words_and_draws_it(admin_client: Client, flow: F
     page = admin_client.get(page_url(flow))
     steps = next(table for table in tables_of(page) if "Who or what" in str(table[0]))
     rows = {row[1].text: [cell.text for cell in row[2:]] for row in steps[1:]}
-    people = "3 of the 2 people of Sales, each at most once"
+    people = "3 of the 2 people of Sales , each at most once"
     assert rows["resize"][1:5] == ["mail · one for each of list.photos", "after list", "–", "95 %"]
     assert rows["Check photos check"][1:5] == [people, "after resize", "2 h", "2"]
     assert rows["gate may fail"][2] == "after Check photos, however it ends"
     assert rows["publish"][2] == "after list, if public (list) = true"
-    assert rows["list"][-1] == "shop = $params.shop token = ***"
+    assert rows["list"][-1] == f"shop = $params.shop token = {MASK}"
     html = page.content.decode()
     assert len(re.findall("graph-box", html)) == len(STEPS)
     assert "s3cret-key" not in html
@@ -122,7 +125,7 @@ def test_rows_make_the_next_version_and_lose_nothing(admin_client: Client, flow:
         flow,
         **{
             "steps-0-name": "find",
-            "steps-0-given": "shop = $params.shop\ntoken = ***\nsize = 800",
+            "steps-0-given": f"shop = $params.shop\ntoken = {MASK}\nsize = 800",
             "steps-1-each": "$find.photos",
             "steps-2-within": "90 min",
             "steps-2-at_least": "50 %",
@@ -139,3 +142,236 @@ def test_rows_make_the_next_version_and_lose_nothing(admin_client: Client, flow:
     assert publish["if"] == {"step": "find", "path": "public", "equals": "yes"}
     assert newest.definition["params"] == PARAMS
     assert JournalEntry.objects.latest("id").event == "flow_version"
+
+
+# What is typed at once, and what the page says beside the row: what cannot be read, then what is
+# wrong together.
+FAULTS = (
+    {
+        "steps-0-given": ("shop", "It is given: shop is not name = value"),
+        "steps-1-each": ("list photos", "For each of: list photos leads to nothing"),
+        "steps-1-at_least": ("most", "At least: most is no number"),
+        "steps-2-within": ("soon", "Within: soon is no duration"),
+        "steps-2-quota": ("x", "How many: x is no whole number"),
+        "steps-4-condition": ("public", "Only if: public is no condition"),
+    },
+    {"steps-0-given": (f"other = {MASK}", "stands for a secret")},
+    {"steps-3-name": ("", "Name: ")},
+    {"steps-0-needs": ("publish, check", "Waits for the steps: It needs itself")},
+    {
+        "steps-2-needs": ("nobody", "Waits for the steps: 0: There is no step 'nobody'"),
+        "steps-4-condition": ("gone = 1", "Only if: step: There is no step 'gone'"),
+    },
+    {"steps-4-name": ("list", "Name: Two steps are called list")},
+    {
+        "steps-1-type": ("fax", "Job type: "),
+        "steps-2-executor": ("gid_none", "Who: There is no person or group"),
+        "steps-2-template": ("none", "Template: "),
+    },
+)
+
+
+def test_all_that_is_wrong_is_said_beside_its_row_and_nothing_is_saved(
+    admin_client: Client, flow: Flow, subtests: pytest.Subtests
+) -> None:
+    for faults in FAULTS:
+        typed = {name: text for name, (text, _why) in faults.items()}
+        page = edit(admin_client, flow, **typed)
+        again, html = form_of(page, "steps-was"), page.content.decode()
+        for name, (text, why) in faults.items():
+            number = int(name.split("-")[1]) + 1
+            beside = re.search(rf'id="step-{number}-faults">(.*?)</ul>', html)
+            with subtests.test(name):
+                assert beside is not None
+                assert why in unescape(beside[1])
+                assert f"Step {number}: " in text_of(page)
+                assert again[name] == text
+    params = edit(admin_client, flow, **{"rows-0-least": "-1"})
+    assert "Param 1: Write a whole number" in text_of(params)
+    assert Flow.objects.count() == 1
+
+
+def test_buttons_of_rows_send_the_form_and_keep_what_was_typed(
+    admin_client: Client, flow: Flow
+) -> None:
+    form = form_of(page_of(admin_client, flow), "steps-was")
+    for command in ("step-add", "step-up-5", "step-drop-0"):
+        page = admin_client.post(f"{LIST}{flow.pk}/change/", {**form, "_draft": command})
+        form = form_of(page, "steps-was")
+        if command == "step-add":
+            form |= {"steps-5-name": "last", "steps-5-kind": "wait", "steps-5-needs": "resize"}
+    names = [form[f"steps-{number}-name"] for number in range(5)]
+    assert names == ["resize", "check", "gate", "last", "publish"]
+    assert "There is no step 'list'" in text_of(page)
+    form |= {"steps-0-each": "[1, 2]", "steps-4-condition": ""}
+    answer = admin_client.post(f"{LIST}{flow.pk}/change/", {**form, "_save": "Save"})
+    assert answer.status_code == 302
+    steps = Flow.objects.get(version=2).definition["steps"]
+    assert [step["name"] for step in steps] == names
+    assert steps[3] == {"name": "last", "kind": "wait", "needs": ["resize"]}
+
+
+def test_json_and_rows_show_the_same_and_masks_keep_their_secrets(
+    admin_client: Client, flow: Flow
+) -> None:
+    url = f"{LIST}{flow.pk}/change/"
+    form = form_of(page_of(admin_client, flow), "steps-was") | {"steps-1-max": "7"}
+    page = admin_client.post(url, {**form, "_draft": "tab-json"})
+    form = form_of(page, "definition")
+    assert "steps-was" not in form
+    shown = json.loads(form["definition"])
+    assert shown["steps"][0]["context"]["token"] == MASK
+    assert shown["steps"][1]["max"] == 7
+    shown["steps"].insert(0, shown["steps"].pop(3))
+    page = admin_client.post(
+        url, {**form, "definition": json.dumps(shown), "_draft": "tab-steps", "by": "json"}
+    )
+    form = form_of(page, "steps-was")
+    assert form["steps-0-name"] == "gate"
+    assert admin_client.post(url, {**form, "_save": "Save"}).status_code == 302
+    steps = Flow.objects.get(version=2).definition["steps"]
+    assert steps[0]["name"] == "gate"
+    assert steps[1]["context"]["token"] == "s3cret-key"
+    assert steps[2]["max"] == 7
+
+
+WRONG_JSON = (
+    ("{", "The text is not JSON"),
+    ("[]", "Write a JSON object"),
+    ('{"steps": [{"name": "a", "kind": "fly"}]}', "is no kind of a step"),
+    (json.dumps({"steps": [wait(f"w{n}") for n in range(101)]}), "100"),
+    (json.dumps({"steps": [job("a", context={"text": "x" * 262_144})]}), "262144"),
+    ('{"steps": [{"name": "a", "kind": "wait", "more": 1}]}', "more"),
+)
+
+
+def test_json_that_is_no_definition_is_refused_beside_its_box_with_the_text_kept(
+    admin_client: Client, flow: Flow, subtests: pytest.Subtests
+) -> None:
+    form = form_of(admin_client.get(f"{LIST}{flow.pk}/change/?tab=json"), "definition")
+    for text, why in WRONG_JSON:
+        sent = {**form, "by": "json", "definition": text, "_save": "Save"}
+        page = admin_client.post(f"{LIST}{flow.pk}/change/", sent)
+        with subtests.test(why):
+            assert why in text_of(page)
+            assert form_of(page, "definition")["definition"] == text
+    assert Flow.objects.count() == 1
+
+
+def test_what_rows_cannot_say_is_shown_as_json_with_the_reason(
+    admin_client: Client, flow: Flow
+) -> None:
+    many = made("many", {"steps": [wait(f"w{n}") for n in range(41)]})
+    page = page_of(admin_client, many)
+    assert "It is shown as JSON: It has more than 40 steps" in text_of(page)
+    form = form_of(page, "definition")
+    assert len(json.loads(form["definition"])["steps"]) == 41
+    answer = admin_client.post(f"{LIST}{many.pk}/change/", {**form, "_save": "Save"})
+    assert answer.status_code == 302
+
+
+def test_somebody_elses_version_meanwhile_is_a_conflict(admin_client: Client, flow: Flow) -> None:
+    form = form_of(page_of(admin_client, flow), "steps-was")
+    made(title="By vera")
+    answer = admin_client.post(
+        f"{LIST}{flow.pk}/change/", {**form, "title": "Mine", "_save": "Save"}
+    )
+    assert answer.status_code in (403, 409)
+    assert Flow.objects.count() == 2
+
+
+def test_copy_keeps_what_is_stored_and_what_was_typed(admin_client: Client, flow: Flow) -> None:
+    form = form_of(page_of(admin_client, flow), "steps-was") | {"steps-2-title": "Typed"}
+    add = f"{LIST}add/?copy={flow.pk}"
+    form = form_of(admin_client.post(add, {**form, "_draft": "copy"}), "steps-was")
+    assert form["steps-2-title"] == "Typed"
+    sent = {**form, "name": "night-2", "_save": "Save"}
+    for _again in range(2):
+        answer = admin_client.post(add, sent)
+        copied = Flow.objects.get(name="night-2")
+        assert answer["Location"] == page_url(copied)
+    assert copied.definition["steps"][0] == STEPS[0]
+    assert copied.definition["steps"][2]["title"] == "Typed"
+    again = admin_client.post(add, {**form_of(admin_client.get(add), "steps-was"), "name": "night"})
+    assert "exists already" in text_of(again)
+
+
+# --- start ----------------------------------------------------------------------------------------
+def test_start_makes_one_run_of_the_form_and_leads_to_it(admin_client: Client, flow: Flow) -> None:
+    url = f"{page_url(flow)}start/"
+    page = admin_client.get(url)
+    assert "asks 3 of the 2 people of Sales" in text_of(page)
+    form = form_of(page, "key") | {"key": "2026-11-27"}
+    wrong = admin_client.post(url, form)
+    assert "This field is required" in text_of(wrong)
+    form |= {"params-value/shop": "Bern"}
+    for _again in range(2):
+        answer = admin_client.post(url, form)
+        run = FlowRun.objects.get()
+        assert answer["Location"] == f"/admin/flows/flowrun/{run.pk}/change/"
+    assert (run.params, run.key, run.started_by) == ({"shop": "Bern"}, "2026-11-27", "admin:admin")
+    other = form_of(admin_client.get(url), "key")
+    page = admin_client.post(url, {**form, "once": other["once"]})
+    assert f"Run {run.pk} of this key is still open." in text_of(page)
+    assert f"/admin/flows/flowrun/{run.pk}/change/" in page.content.decode()
+    assert FlowRun.objects.count() == 1
+
+
+def test_outlook_counts_the_jobs_that_the_typed_params_make(
+    admin_client: Client, flow: Flow
+) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"shops": {"type": "array", "items": {"type": "string"}}},
+    }
+    each = made("each", {"params": schema, "steps": [jobs("visit", ref("params", "shops"))]})
+    url = f"{page_url(each)}start/"
+    form = form_of(admin_client.get(url), "key")
+    page = admin_client.post(
+        url, {**form, "params-value/shops": "Bern\nGenf\nChur", "_draft": "check"}
+    )
+    assert "makes 3 jobs" in text_of(page)
+    assert not FlowRun.objects.exists()
+
+
+# --- who may --------------------------------------------------------------------------------------
+def test_retired_flow_is_not_started_and_older_versions_are_not_edited(
+    admin_client: Client, flow: Flow
+) -> None:
+    newer = made(title="Newer")
+    assert admin_client.get(f"{page_url(flow)}start/")["Location"] == page_url(flow)
+    assert page_of(admin_client, flow)["Location"] == page_url(flow)
+    sent = {"reason": "not needed", "ids": newer.pk}
+    admin_client.post(f"{LIST}act/retire/", sent)
+    newer.refresh_from_db()
+    assert newer.status == Flow.Status.RETIRED
+    assert admin_client.get(f"{page_url(newer)}start/")["Location"] == page_url(newer)
+    admin_client.post(f"{LIST}act/activate/", sent)
+    assert admin_client.get(f"{page_url(newer)}start/").status_code == 200
+
+
+def test_accounts_see_and_do_what_their_role_allows(role_client: Any, flow: Flow) -> None:
+    viewer, operator = role_client("viewer"), role_client("operator")
+    assert page_of(viewer, flow)["Location"] == page_url(flow)
+    html = viewer.get(page_url(flow)).content.decode()
+    assert "$params.shop" not in html
+    assert "start/" not in html
+    assert viewer.get(f"{page_url(flow)}start/").status_code == 403
+    assert viewer.get(f"{page_url(flow)}?tab=json").context_data["tab"] == "flow"
+    assert operator.get(f"{page_url(flow)}start/").status_code == 200
+    assert operator.post(f"{LIST}{flow.pk}/change/", {"_save": "Save"}).status_code == 403
+    assert operator.post(f"{LIST}act/retire/", {"reason": "no", "ids": flow.pk}).status_code == 403
+
+
+def test_limited_account_sees_and_makes_only_flows_within_its_limits(
+    role_user: Any, role_client: Any, flow: Flow
+) -> None:
+    within = made("within", {"steps": [wait("gate")]})
+    client = role_client("configurer")
+    other = factories.group("gid_other", ["uid_eve"])
+    OperatorScope.objects.create(operator=role_user("configurer"), executor=other)
+    assert [row.name for row in rows_of(client, LIST)] == ["within"]
+    assert client.get(page_url(flow)).status_code == 404
+    assert client.get(f"{page_url(flow)}start/").status_code == 404
+    page = edit(client, within, **{"steps-0-kind": "task", "steps-0-executor": "gid_sales"})
+    assert "There is no person or group" in text_of(page)

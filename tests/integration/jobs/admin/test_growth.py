@@ -10,9 +10,13 @@ import pytest
 from django.test import Client
 
 from apps.dispatch.models import Executor
+from apps.flows.models import FlowRun
+from apps.flows.services.flows import put_flow
+from apps.flows.services.start import start
 from apps.jobs.models import Job, JobType, Worker
 from apps.jobs.services.slices import MAX_IN_LINE
 from tests import callback, factories, history
+from tests.flows import job as step_of
 from tests.jobs import HERE, THERE, Holder, end, job_type, jobs, share, take
 from tests.statements import sent_by
 
@@ -60,6 +64,18 @@ def use_templates(count: int) -> None:
     for n in range(count):
         made = factories.template(f"t-{count}-{n}", {"type": "object"})
         factories.once_task(ann, template=made)
+
+
+def make_flows(count: int) -> None:
+    """Each with an open run and one that has failed."""
+    job_type()
+    for n in range(count):
+        flow = put_flow(
+            name=f"flow-{count}-{n}", definition={"steps": [step_of("send")]}, actor="admin:ann"
+        )
+        first = start(flow.name)
+        FlowRun.objects.filter(pk=first.id).update(status="failed")
+        start(flow.name)
 
 
 def submit(count: int) -> None:
@@ -120,6 +136,7 @@ PAGES = {
     ),
     "executors": Page("/admin/dispatch/executor/", join),
     "templates": Page("/admin/dispatch/template/", use_templates),
+    "flows": Page("/admin/flows/flow/", make_flows, (r"flows_flowrun.* params",)),
     "jobs": Page("/admin/jobs/job/", submit, (r"\b(context|result)\b.* FROM jobs_job ",)),
     "older jobs": Page("/admin/jobs/archivedjob/", archive, (r"COUNT\(", " OFFSET ")),
     "types": Page("/admin/jobs/jobtype/", make_types),
