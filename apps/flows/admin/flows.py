@@ -148,7 +148,7 @@ class FlowAdmin(RecordedAdmin, ServiceModelAdmin):
             return "–"
         return f"{lately.succeeded:,} / {lately.ended:,}"
 
-    @column("")
+    @column(_("start"))
     def shown_start(self, flow: Any) -> SafeString | str:
         if not flow.may_start:
             return ""

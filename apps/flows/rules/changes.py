@@ -2,22 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from apps.common.json.diff import diff
 from apps.common.json_rules import canonical, is_same
 from apps.common.messages import Message
 from apps.common.messages import Message as _
-from apps.flows.rules import shapes
-from apps.flows.rules.references import GIVEN
+from apps.flows.rules import shapes, texts
 
 MAX_VALUE = 60
+_GIVEN = ("context", "params")
 _KINDS = {
     shapes.JOB: _("one job"),
     shapes.JOBS: _("a job for each"),
     shapes.TASK: _("people"),
     shapes.WAIT: _("wait"),
+}
+# The words of the form for what steps have.
+_PARTS = {
+    "type": _("job type"),
+    "executor": _("who"),
+    "quota": _("how many"),
+    "each": _("for each of"),
+    "max": _("at most"),
+    "at_least": _("at least"),
+    "needs": _("waits for"),
+    "when": _("begins when"),
+    "if": _("only if"),
+    "within": _("time limit"),
+    "seconds": _("how long"),
+    "optional": _("may fail"),
+    "title": _("title"),
+    "template": _("template"),
+}
+_SHOWN: Mapping[str, Callable[[Any], str]] = {
+    "each": texts.each_text,
+    "needs": texts.needs_text,
+    "if": texts.condition_text,
+    "within": "{} s".format,
+    "seconds": "{} s".format,
 }
 
 
@@ -55,31 +79,37 @@ def _of_steps(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Messag
 
 def _of_step(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Message]:
     if old["kind"] != new["kind"]:
-        yield _(
-            "{field}: {old} becomes {new}.",
-            field=name,
-            old=_KINDS[old["kind"]],
-            new=_KINDS[new["kind"]],
-        )
+        before, after = _KINDS[old["kind"]], _KINDS[new["kind"]]
+        yield _("{field}: {old} becomes {new}.", field=name, old=before, new=after)
         return
     for key in dict.fromkeys([*old, *new]):
-        before, after = old.get(key), new.get(key)
-        if key in old and key in new and is_same(before, after):
+        if key == "unit" or (key in old and key in new and _are_same(key, old, new)):
             continue
-        field = _("{field}, {part}", field=name, part=key)
-        if key in GIVEN:
-            # What steps are given can be long, and secret.
-            yield _("{field} is another one.", field=field)
+        field = _("{field}, {part}", field=name, part=_PARTS.get(key, key))
+        if key in _GIVEN:
+            # It can be long, and secret.
+            yield _("{step} is given something else.", step=name)
         elif key not in old:
-            yield _("{field}: now {new}.", field=field, new=_said(after))
+            yield _("{field}: now {new}.", field=field, new=_said(key, new))
         elif key not in new:
-            yield _("{field}: no longer {old}.", field=field, old=_said(before))
+            yield _("{field}: no longer {old}.", field=field, old=_said(key, old))
         else:
-            yield _(
-                "{field}: {old} becomes {new}.", field=field, old=_said(before), new=_said(after)
-            )
+            before, after = _said(key, old), _said(key, new)
+            yield _("{field}: {old} becomes {new}.", field=field, old=before, new=after)
 
 
-def _said(value: Any) -> str:
-    text = value if isinstance(value, str) else canonical(value)
+def _are_same(key: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    if key == "at_least":
+        return texts.least_text(old) == texts.least_text(new)
+    return is_same(old[key], new[key])
+
+
+def _said(key: str, step: Mapping[str, Any]) -> str:
+    value = step[key]
+    if key == "at_least":
+        return texts.least_text(step)
+    if value is not None and key in _SHOWN:
+        text = _SHOWN[key](value)
+    else:
+        text = value if isinstance(value, str) else canonical(value)
     return text if len(text) <= MAX_VALUE else f"{text[: MAX_VALUE - 1]}…"
