@@ -12,7 +12,7 @@ from apps.common.rows import update_rows
 from apps.flows.models import FlowRun, FlowStep
 from apps.flows.rules import joins
 from apps.flows.rules.looks import next_look
-from apps.flows.services import programs
+from apps.flows.services import people, programs
 
 # Steps that one sweep looks at.
 MAX_DUE = 500
@@ -47,45 +47,49 @@ def due(now: datetime) -> list[int]:
     each kind those that have waited longest, because a sweep that dies again and again would else
     never come to the last.
 
-    Steps of which a job is open need no more: their next look is put off here, without a lock of
-    their runs and in a statement or two for all of them.
+    Steps of which a job is open, or whose task is still to be had, need no more: their next look is
+    put off here, without a lock of their runs and in some statements for all of them.
     """
     rows = [
         _Due(*row)
         for row in fetch(
-            "SELECT s.id, s.run_id, s.first, s.last, s.started_at, s.deadline_at, "
-            f"s.state = '{joins.ACTIVE}' AND s.by = '' AND s.first IS NOT NULL "
+            "SELECT s.id, s.run_id, s.first, s.last, s.task, s.started_at, s.deadline_at, "
+            f"s.state = '{joins.ACTIVE}' AND s.by = '' "
             f"AND r.status <> '{FlowRun.Status.CANCELLING.value}' "
             f"FROM {table(FlowStep)} s JOIN {table(FlowRun)} r ON r.id = s.run_id "
             f"WHERE s.look_at <= %s ORDER BY s.look_at LIMIT {MAX_DUE}",
             [now],
         )
     ]
-    may_wait = [row for row in rows if row.only_jobs and not row.is_late(now)]
-    waiting = programs.open_among([(row.first, row.last, row.step) for row in may_wait])
+    may_wait = [row for row in rows if row.is_going_on and not row.is_late(now)]
+    of_jobs = [row for row in may_wait if row.first is not None]
+    waiting = programs.open_among([(row.first, row.last, row.step) for row in of_jobs])
+    waiting |= people.waiting({row.step: row.task for row in may_wait if row.task}, now)
     _put_off([row for row in may_wait if row.step in waiting], now)
     # Before those of tasks, which may take long and mostly find nothing.
-    over = [row.run for row in may_wait if row.step not in waiting]
+    over = [row.run for row in of_jobs if row.step not in waiting]
     others = [row.run for row in rows if row.step not in waiting]
     return [*dict.fromkeys([*over, *others])]
 
 
 class _Due(NamedTuple):
-    """A step to be looked at; of `only_jobs` if nothing but an end of its jobs brings it on."""
+    """A step to be looked at; `is_going_on` if nobody but those at work brings it on."""
 
     step: int
     run: int
     first: int
     last: int
+    task: int
     started_at: Any
     deadline_at: Any
-    only_jobs: bool
+    is_going_on: bool
 
     def is_late(self, now: datetime) -> bool:
         return self.deadline_at is not None and instant(self.deadline_at) <= now
 
     def next_look(self, now: datetime) -> datetime:
-        return next_look(now, instant(self.started_at), instant(self.deadline_at))
+        times = instant(self.started_at), instant(self.deadline_at)
+        return next_look(now, *times, is_task=bool(self.task))
 
 
 @repeatable

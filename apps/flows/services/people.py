@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from apps.common import clock
-from apps.common.db import fetch, table
+from apps.common.db import fetch, placeholders, table
 from apps.common.errors import Invalid
 from apps.common.messages import Message as _
 from apps.dispatch.models import ArchivedDispatch, Dispatch, Executor, OnceTask
@@ -83,6 +83,22 @@ def look(row: FlowStep, step: Step, now: datetime) -> End | None:
         for state, result in _rows(row, "state, result")
     ]
     return of_task(step, [result for state, result in ends if state == policy.SUCCEEDED], quota)
+
+
+def waiting(tasks: Mapping[int, int], now: datetime) -> set[int]:
+    """The steps, given with their tasks, that go on: somebody has the task or may still get it."""
+    if not tasks:
+        return set()
+    held = fetch(
+        f"SELECT DISTINCT task FROM {table(Dispatch)} WHERE source = %s "
+        f"AND task IN ({placeholders(len(tasks))}) AND state = %s",
+        [OnceTask.source.value, *tasks.values(), policy.OPEN],
+    )
+    found = {task for (task,) in held}
+    rows = [*OnceTask.objects.filter(pk__in={*tasks.values()} - found)]
+    read_standings(rows, now=now)
+    found |= {task.pk for task in rows if task.standing.state not in _SETTLED}
+    return {step for step, task in tasks.items() if task in found}
 
 
 def _task_of(row: FlowStep) -> OnceTask | None:
