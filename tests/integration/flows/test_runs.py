@@ -37,6 +37,7 @@ from tests.flows import (
 )
 from tests.frozen import FrozenClock
 from tests.jobs import job_type
+from tests.statements import sent_by
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both, pytest.mark.usefixtures("mail")]
 
@@ -259,6 +260,25 @@ def test_task_that_nobody_can_have(mail: FrozenClock) -> None:
     assert states(run)["all"] == "succeeded" and group.pk
     looks(mail, 3600)
     assert states(run)["check"] == "failed" and run_of(run).status == "failed"
+
+
+def test_runs_that_wait_for_people_are_looked_at_together(mail: FrozenClock) -> None:
+    factories.group(members=["uid_ann", "uid_ben"])
+    found: list[list[int]] = []
+
+    def look() -> int:
+        mail.advance(seconds=300)
+        return len(sent_by(lambda: found.append(ends.due(clock.now()))))
+
+    first = started(task("check"))
+    alone = look()
+    more = [started(task("check")) for _ in range(5)]
+    assert look() == alone and found == [[], []]
+    called_back("uid_ann")
+    look()
+    assert found[-1] == [first] and states(first) == {"check": "active"}
+    control.skip(run=run_of(more[0]), step="check", **OLGA)
+    assert run_of(more[0]).status == "succeeded"
 
 
 def test_results_are_read_in_pages(mail: FrozenClock) -> None:
