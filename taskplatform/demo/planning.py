@@ -52,7 +52,7 @@ def plan_round() -> list[OnceTask]:
 
 def ensure_company(
     groups: Mapping[str, Mapping[str, Any]] = GROUPS,
-    of_params: Mapping[str, Mapping[str, Any]] = TEMPLATES,
+    of_params: Mapping[str, dict[str, Any]] = TEMPLATES,
 ) -> None:
     """Create the people, these groups of them and these templates, as far as they are missing."""
     titles = {**PEOPLE, **{name: group["title"] for name, group in groups.items()}}
