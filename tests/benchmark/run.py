@@ -16,13 +16,14 @@ from django.core.management.base import CommandError, OutputWrapper
 from django.db import connection
 
 from taskplatform.supervisor import end_with_parent, on_stop
-from tests.benchmark import api, backlog, dispatch, history, jobs, reports, workers
+from tests.benchmark import api, backlog, dispatch, flows, history, jobs, reports, workers
 from tests.benchmark.figures import Figure, Part, RunOptions, lines
 from tests.benchmark.processes import scratch_database
 
 PARTS = {
     "dispatch": dispatch.PARTS,
     "jobs": jobs.PARTS,
+    "flows": flows.PARTS,
     "workers": workers.PARTS,
     "api": api.PARTS,
     "reports": reports.PARTS,

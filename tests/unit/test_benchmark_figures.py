@@ -64,7 +64,7 @@ def test_benchmark_without_the_tests_says_where_to_run_it(monkeypatch: pytest.Mo
         (
             ["jsbo"],
             "invalid choice: 'jsbo' "
-            "(choose from 'dispatch', 'jobs', 'workers', 'api', 'reports', 'history')",
+            "(choose from 'dispatch', 'jobs', 'flows', 'workers', 'api', 'reports', 'history')",
         ),
         (
             ["jobs", "drian"],

@@ -12,14 +12,14 @@ from taskplatform.management.checkout import load
 
 class Command(BaseCommand):
     help = (
-        "Measures the speed of dispatch, jobs, workers over HTTP, the costliest requests of the "
-        "API, reports or history, in a database of its own, which is dropped afterwards. Each "
+        "Measures the speed of dispatch, jobs, flows, workers over HTTP, the costliest requests of "
+        "the API, reports or history, in a database of its own, which is dropped afterwards. Each "
         "figure stands beside a baseline of the same run."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
-            "name", choices=["dispatch", "jobs", "workers", "api", "reports", "history"]
+            "name", choices=["dispatch", "jobs", "flows", "workers", "api", "reports", "history"]
         )
         parser.add_argument("parts", nargs="*", metavar="part", help="measure only these parts")
         parser.add_argument(
