@@ -20,8 +20,9 @@ from apps.common.messages import Message as _
 # MariaDB allows fewer than 32 levels.
 MAX_DEPTH = 20
 MAX_KEYS = 1000
-# Items of lists and keys of objects, in all. What reads a value takes a time that grows with them.
-MAX_MEMBERS = 10_000
+# Items of lists and keys of objects, in all: a list of 10,000 and what is around it. What reads a
+# value takes a time that grows with them.
+MAX_MEMBERS = 11_000
 MAX_BYTES = 262_144
 INTEGERS = (-(2**63), 2**63 - 1)
 
@@ -40,7 +41,7 @@ def check_text(text: str, *, field: str = "") -> None:
 def check_json(value: Any, *, field: str = "") -> None:
     """Raise a PlatformError when the value cannot be stored.
 
-    The limits: 20 levels, 1,000 keys in all, 10,000 items and keys in all, 256 KB as UTF-8,
+    The limits: 20 levels, 1,000 keys in all, 11,000 items and keys in all, 256 KB as UTF-8,
     integers of 64 bits, finite numbers, text without NUL and lone surrogates. A tuple is a list.
     """
     check_tree(value, field=field)

@@ -23,8 +23,8 @@ def test_ordinary_value_passes(subtests: pytest.Subtests) -> None:
         {"a": [None, True, 1, -(2**63), 2**63 - 1, 1.5, "é𝄞\n"]},
         nested(20),
         {str(n): n for n in range(1000)},
-        [0] * 10_000,
-        [[0] * 99, {"a": [0] * 9897}],
+        [0] * 11_000,
+        [[0] * 99, {"a": [0] * 10_897}],
     ):
         with subtests.test(value=str(value)[:50]):
             check_json(value)
@@ -34,8 +34,8 @@ def test_unfit_value_is_refused_at_its_field(subtests: pytest.Subtests) -> None:
     for value, error in (
         (nested(21), TooDeep),
         ({str(n): n for n in range(1001)}, LimitReached),
-        ([0] * 10_001, LimitReached),
-        ([[0] * 99, {"a": [0] * 9900}], LimitReached),
+        ([0] * 11_001, LimitReached),
+        ([[0] * 99, {"a": [0] * 10_900}], LimitReached),
         ({"a": "x" * 262_144}, TooLarge),
         ({"a": "\x00"}, BadText),
         ({"\x00": 1}, BadText),

@@ -173,10 +173,10 @@ def test_body_has_a_budget_of_items_and_keys(
     """A batch beyond it is refused before it is parsed; what stands in texts is none of it."""
     words = b'"a, \\" [1, 2], {3}",'
     for name, item, count, batch, refused in (
-        ("single", b"1,", 9_996, False, False),
-        ("single", b"1,", 10_000, False, True),
-        ("batch item", b"1,", 10_000, True, True),
-        ("texts", words, 9_990, True, False),
+        ("single", b"1,", 10_996, False, False),
+        ("single", b"1,", 11_000, False, True),
+        ("batch item", b"1,", 11_000, True, True),
+        ("texts", words, 10_990, True, False),
     ):
         body = b'{"jobs":[{"a":[' + item * count + b"1]}]}"
         with subtests.test(f"{name} of {count}"):

@@ -50,7 +50,7 @@ BAD: list[tuple[str, Any, dict[str, str]]] = [
     ("no path", said(wait("w"), job("a", context={"x": ref("w", "a..b")})), {"steps[1].context.x.path": "is no path"}),  # noqa: E501
     ("a handle of no jobs", said(wait("w"), job("a", context={"x": {"$results": "w"}})), {"steps[1].context.x": "makes no jobs"}),  # noqa: E501
     ("each is no list", said(jobs("a", {"x": 1})), {"steps[0].each": "a list, or a reference"}),
-    ("10,001 items", said(jobs("a", [1] * 10_001)), {"definition": "More than 10000 items"}),
+    ("10,001 items", said(jobs("a", [1] * 10_001)), {"steps[0].each": "more than 10000 items"}),
     ("more than 10,000", said(wait("w"), jobs("a", ref("w"), max=10_001)), {"steps[1].max": "greater than 10000"}),  # noqa: E501
     (
         "100,001 jobs",
@@ -83,7 +83,7 @@ def test_order_levels_and_what_references_imply() -> None:
         job("alarm", **{"if": {"step": "list", "equals": None}}),
     )
 
-    assert faults(definition) == []
+    assert faults(definition) == [] == faults(said(jobs("a", [1] * 10_000)))
     read = Definition(definition)
     assert read.levels == [["list"], ["resize", "alarm"], ["check"], ["publish"]]
     assert read.types == {"mail"} and read.executors == {"gid_sales"}
