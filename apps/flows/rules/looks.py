@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-FIRST = timedelta(seconds=1)
+# Shorter than the second between two sweeps, so that each of them looks at first.
+FIRST = timedelta(seconds=0.5)
 # The longest time between two looks; people have hours.
 LONGEST = timedelta(seconds=60)
 LONGEST_OF_TASKS = timedelta(seconds=300)
@@ -18,5 +19,10 @@ def next_look(
 ) -> datetime:
     """Of a step that was looked at now and goes on."""
     longest = LONGEST_OF_TASKS if is_task else LONGEST
-    at = now + max(FIRST, min(longest, (now - started_at) / 10))
+    at = max(now + FIRST, look_again(now, started_at, longest))
     return at if deadline_at is None else max(now + FIRST, min(at, deadline_at))
+
+
+def look_again(now: datetime, started_at: datetime, longest: timedelta = LONGEST) -> datetime:
+    """Of one that could not be looked at now."""
+    return now + min(longest, (now - started_at) / 10)

@@ -6,12 +6,13 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from django.db.models import Max
+
 from apps.common import clock
 from apps.common.db import fetch, instant, placeholders, repeatable, table
 from apps.common.rows import update_rows
 from apps.flows.models import FlowRun, FlowStep
-from apps.flows.rules import joins
-from apps.flows.rules.looks import next_look
+from apps.flows.rules import joins, looks
 from apps.flows.services import people, programs
 
 # Steps that one sweep looks at.
@@ -89,7 +90,7 @@ class _Due(NamedTuple):
 
     def next_look(self, now: datetime) -> datetime:
         times = instant(self.started_at), instant(self.deadline_at)
-        return next_look(now, *times, is_task=bool(self.task))
+        return looks.next_look(now, *times, is_task=bool(self.task))
 
 
 @repeatable
@@ -100,8 +101,19 @@ def _put_off(rows: Sequence[_Due], now: datetime) -> None:
     update_rows(FlowStep, changes, guard=guard, parameters=[joins.ACTIVE, now])
 
 
+def look_again(run: int) -> None:
+    """Look at the run again, which broke: at once where its newest step has only just begun."""
+    now = clock.now()
+    steps = FlowStep.objects.filter(run=run, look_at__isnull=False)
+    latest = steps.aggregate(at=Max("started_at"))["at"]
+    _look_at(run, looks.look_again(now, latest or now))
+
+
+def look_now(run: int) -> None:
+    """Have the sweep look at the run at once."""
+    _look_at(run, clock.now())
+
+
 @repeatable
-def look_at(run: int, at: datetime | None = None) -> None:
-    """Have the steps of the run that are looked at looked at then; now at the latest."""
-    at = at or clock.now()
+def _look_at(run: int, at: datetime) -> None:
     FlowStep.objects.filter(run=run, look_at__isnull=False).update(look_at=at)

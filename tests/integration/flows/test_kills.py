@@ -5,26 +5,26 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from datetime import timedelta
-from typing import Any
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
-from django.db import connections
 
 from apps.common import clock
 from apps.common.audit import audit
-from apps.common.errors import PlatformError
+from apps.common.errors import Conflict, NotFound, PlatformError
 from apps.dispatch.models import OnceTask
 from apps.dispatch.services import expiry, pull
 from apps.dispatch.services import parts as of_dispatch
 from apps.flows import sweeps
 from apps.flows.models import FlowRun
 from apps.flows.rules import joins
+from apps.flows.services import control, ends
 from apps.flows.services.advance import Advance, advance
 from apps.flows.services.invariants import CHECKS
 from apps.flows.services.start import start
@@ -36,16 +36,18 @@ from apps.jobs.services.rescue import rescue_due
 from apps.jobs.services.settle import settle
 from apps.journal.models import JournalEntry, Source
 from tests import factories
-from tests.flows import contexts, job, jobs, ref, run_of, started, states, task, wait, work
+from tests.flows import OLGA, contexts, job, jobs, ref, started, states, task, wait, work
+from tests.integration.flows.conftest import sends
 from tests.jobs import job_type
-from tests.kills import kills
+from tests.kills import Diary, kills, play
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 PEOPLE = ("uid_a", "uid_b", "uid_c")
-# Seconds from the last end of a step's jobs to its own, for half of the steps: how long the others
-# take, whose hook was killed, is a matter of how busy the machine is.
+# The sweep looks once a second, so so many looks that pass a step over are as many seconds wherever
+# it is alive and has its turn.
 LATE = 3
+BY_PEOPLE = ("paused", "resumed", "cancel_asked")
 
 
 def test_advance_killed_at_any_statement(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,57 +84,108 @@ def test_start_killed_at_any_statement() -> None:
     assert Job.objects.count() == 2 and not breaches()
 
 
+class Aborted(Exception):
+    """An advance that comes to nothing."""
+
+
 @pytest.mark.parametrize(
     ("runs", "seconds"), [(12, 5), pytest.param(150, 20, marks=pytest.mark.long)]
 )
 def test_random_flows_while_processes_die(
-    runs: int, seconds: int, monkeypatch: pytest.MonkeyPatch
+    runs: int, seconds: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """I71, I72: workers, people and the sweep are killed, and looks abort in the middle."""
-    drawn = random.Random(f"{runs}")
-    for each in (of_jobs.parts, of_dispatch.parts):
-        monkeypatch.setattr(each, "_listeners", [_hear])
+    """I71, I72: workers, people, the web, the sweep and who gets its messages are killed, and looks
+    abort in the middle."""
+    drawn, diary, messages = random.Random(f"{runs}"), Diary(tmp_path / "diary"), Messages()
+    sends(monkeypatch, messages.send)
     job_type("mail", max_attempts=2, retry_delay_seconds=0, lease_seconds=1, batch_limit=25)
     factories.group("gid_sales", [*PEOPLE])
-    numbers = [start("", definition=_definition(drawn)).id for _ in range(runs)]
+    definitions = [_definition(drawn) for _ in range(runs)]
     note = Advance.note
 
     def aborting(self: Advance, *args: Any, **kwargs: Any) -> None:
+        """Of ten looks that change anything one is dropped with the first, second or third."""
         note(self, *args, **kwargs)
-        if random.random() < 0.05:
-            raise RuntimeError("aborted in the middle")
+        left = vars(self).setdefault("left", random.choice([0] * 27 + [1, 2, 3])) - 1
+        vars(self)["left"] = left
+        if left == 0:
+            raise Aborted
+
+    due = ends.due
+
+    def noting(now: datetime) -> list[int]:
+        found = due(now)
+        diary.note("look", due=found)
+        return found
 
     monkeypatch.setattr(Advance, "note", aborting)
-    monkeypatch.setattr(sweeps, "BROKEN_FOR", timedelta(seconds=1))
-    killed = _play(numbers, seconds)
+    monkeypatch.setattr(ends, "due", noting)
+    roles: dict[str, Callable[[], object]] = {
+        "worker": _worker,
+        "other worker": _worker,
+        "person": _person,
+        "web": lambda: _web(definitions),
+        "message": lambda: sweeps.advance_run(messages.take()),
+        "look": _look,
+        "rescue": _rescue,
+    }
+    play(roles, diary, seconds=seconds, is_over=lambda: _all_over(runs))
+    messages.close()
     monkeypatch.setattr(Advance, "note", note)
 
-    assert killed >= seconds
-    found = [*FlowRun.objects.filter(pk__in=numbers)]
-    assert Counter(run.status for run in found).keys() <= {"succeeded", "failed"}
+    assert len(diary.notes("kill")) >= seconds
+    errors = [each["error"] for each in diary.notes("error")]
+    assert not [each for each in errors if not each.rstrip().endswith(Aborted.__qualname__)]
     assert not breaches()
-    late = sorted(delay for run in found for delay in _check(run))
-    assert late[len(late) // 2] < timedelta(seconds=LATE), late[-3:]
+    late = sorted(late for run in FlowRun.objects.all() for late in _check(run, diary))
+    assert not [each for each in late if each.looks > max(LATE, 1 + each.age / 10)]
 
 
-def _check(run: FlowRun) -> Iterator[timedelta]:
+def _all_over(runs: int) -> bool:
+    return FlowRun.objects.exclude(finished_at=None).count() == runs
+
+
+class Late(NamedTuple):
+    """How late a step ended after the last of its jobs: how often the sweep asked meanwhile what is
+    to be looked at, and its run was not among that. In seconds it is as late as the machine is
+    busy, but at least the former. `age` is how many seconds its jobs took."""
+
+    looks: int
+    age: float
+    seconds: float
+    step: str
+
+
+def _check(run: FlowRun, diary: Diary) -> Iterator[Late]:
     """Each step began once and ended once, with all its jobs; nothing was made twice. Yields how
-    long after the last of its jobs each step ended."""
+    late each step ended."""
     entries = JournalEntry.objects.timeline(Source.FLOW, run.pk)
     said = Counter((entry.event, (entry.data or {}).get("step")) for entry in entries)
-    assert set(said.values()) == {1} and ("ended", None) in said
-    failed = [row for row in run.steps.all() if row.state == joins.FAILED]
-    must = [row for row in failed if not run.read.steps[row.name].is_optional]
-    assert (run.status == "failed") == bool(must)
+    once = {pair: count for pair, count in said.items() if pair[0] not in BY_PEOPLE}
+    assert set(once.values()) == {1} and ("ended", None) in once
+    if run.status == "cancelled":
+        assert said["cancel_asked", None] == 1
+    else:
+        failed = [row for row in run.steps.all() if row.state == joins.FAILED]
+        must = [row for row in failed if not run.read.steps[row.name].is_optional]
+        assert run.status == ("failed" if must else "succeeded")
     for row in run.steps.all():
         assert row.state != joins.ACTIVE
         own = Job.objects.filter(part_of=row.pk)
         assert own.count() == row.made and not own.filter(finished_at=None).exists()
         assert OnceTask.objects.filter(part_of=row.pk).count() == (row.task is not None)
         if row.made:
+            assert row.started_at is not None and row.ended_at is not None
             last = max(own.values_list("finished_at", flat=True))
-            assert row.ended_at is not None
-            yield row.ended_at - last
+            passed = [
+                look
+                for look in diary.notes("look")
+                if last.timestamp() <= look["at"] <= row.ended_at.timestamp()
+                if run.pk not in look["due"]
+            ]
+            age, seconds = last - row.started_at, row.ended_at - last
+            step = f"{run.pk} {row.name}"
+            yield Late(len(passed), age.total_seconds(), seconds.total_seconds(), step)
 
 
 def _definition(drawn: random.Random) -> dict[str, Any]:
@@ -161,53 +214,53 @@ def _definition(drawn: random.Random) -> dict[str, Any]:
 
 
 # --- processes ------------------------------------------------------------------------------------
-def _hear(parts: Any) -> None:
-    """The hook without the broker: in the process that heard it."""
-    for run in sweeps.ends.concerned(parts):
-        advance(run)
+class Messages:
+    """The broker: what somebody has taken is gone with him."""
+
+    def __init__(self) -> None:
+        self._out, self._in = os.pipe()
+
+    def send(self, run: int) -> None:
+        os.write(self._in, run.to_bytes(8, "big"))
+
+    def take(self) -> int:
+        """Wait for the next."""
+        return int.from_bytes(os.read(self._out, 8), "big")
+
+    def close(self) -> None:
+        os.close(self._in)
+        os.close(self._out)
 
 
-def _play(numbers: list[int], seconds: int) -> int:
-    """Workers, people and the sweep, one of which is killed again and again for so long; then they
-    come to the end of all runs. Returns how many were killed."""
-    roles: list[Callable[[], None]] = [_worker, _worker, _person, _look, _rescue]
-    living = {_forked(role): role for role in roles}
-    killed, until, limit = 0, time.monotonic() + seconds, time.monotonic() + 20 * seconds + 60
-    try:
-        while True:
-            # A process needs a part of a second until it does anything.
-            time.sleep(random.uniform(0.3, 0.7))
-            still = FlowRun.objects.filter(pk__in=numbers, finished_at=None).exists()
-            if time.monotonic() > until and not still:
-                return killed
-            assert time.monotonic() < limit, [
-                (run_of(n).status, states(n)) for n in numbers if run_of(n).finished_at is None
-            ]
-            if time.monotonic() < until:
-                victim = random.choice([*living])
-                os.kill(victim, signal.SIGKILL)
-                os.waitpid(victim, 0)
-                killed += 1
-                role = living.pop(victim)
-                living[_forked(role)] = role
-    finally:
-        for pid in living:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
+def _web(definitions: list[dict[str, Any]]) -> None:
+    """Start all runs, and meddle with those that are open."""
+    count = FlowRun.objects.count()
+    time.sleep(0.05)
+    if count < len(definitions):
+        start("", definition=definitions[count], key=f"{count}")
+        return
+    running = FlowRun.objects.filter(status="running")
+    run = running.order_by("-is_paused", "?").first()
+    if run is None:
+        return
+    acts: list[tuple[int, Callable[[], object]]] = [
+        (8, lambda: control.pause(run=run, **OLGA)),
+        (8, lambda: control.finish(run=run, step=_gate(run), **OLGA)),
+        (1, lambda: control.cancel(run=run, force=random.random() < 0.5, **OLGA)),
+    ]
+    [act] = random.choices([act for _, act in acts], [often for often, _ in acts])
+    # It may have come further by then.
+    with suppress(Conflict, NotFound):
+        if run.is_paused:
+            control.resume(run=run, **OLGA)
+        else:
+            act()
 
 
-def _forked(role: Callable[[], None]) -> int:
-    connections.close_all()
-    child = os.fork()
-    if child == 0:
-        random.seed()
-        try:
-            while True:
-                with suppress(Exception):
-                    role()
-        finally:
-            os._exit(1)
-    return child
+def _gate(run: FlowRun) -> str:
+    """A step of the run that waits, if there is one."""
+    waits = run.steps.filter(kind="wait", state="active").values_list("name", flat=True)
+    return waits.first() or ""
 
 
 def _worker() -> None:
@@ -236,8 +289,10 @@ def _person() -> None:
 
 
 def _look() -> None:
-    sweeps.look_at_due(until=clock.now() + timedelta(seconds=5))
-    time.sleep(0.2)
+    """Once a second, as the beat has it."""
+    begun = time.monotonic()
+    sweeps.look()
+    time.sleep(max(0.0, begun + 1 - time.monotonic()))
 
 
 def _rescue() -> None:

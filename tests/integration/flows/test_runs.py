@@ -10,13 +10,14 @@ import pytest
 from apps.common import clock
 from apps.common.errors import Invalid, PlatformError
 from apps.dispatch.models import OnceTask
-from apps.dispatch.services import tasks
+from apps.dispatch.services import executors, tasks
 from apps.flows.models import FlowRun, FlowStep
 from apps.flows.services import control, ends, flows, retention
 from apps.flows.services.advance import advance
 from apps.flows.services.results import results_of
 from apps.flows.services.start import start
 from apps.jobs.models import Job
+from apps.jobs.services import types
 from tests import factories
 from tests.flows import (
     OLGA,
@@ -36,7 +37,7 @@ from tests.flows import (
     work,
 )
 from tests.frozen import FrozenClock
-from tests.jobs import job_type
+from tests.jobs import end, job_type, take
 from tests.statements import sent_by
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both, pytest.mark.usefixtures("mail")]
@@ -175,6 +176,32 @@ def test_what_a_definition_causes_fails_the_step_alone(subtests: Any) -> None:
         job_type("gone")
         control.retry(run=run_of(run), **OLGA)
         assert states(run)["late"] == "active" and run_of(run).status == "running"
+    with subtests.test("a type that is paused meanwhile keeps its jobs"):
+        late = job_type("late", max_attempts=1)
+        run = started(wait("gate"), job("late", type="late", needs=["gate"]))
+        types.pause_type(job_type=late, **OLGA)
+        control.finish(run=run_of(run), step="gate", **OLGA)
+        assert states(run)["late"] == "active" and not take(types=("late",))
+        types.resume_type(job_type=late, **OLGA)
+        [held] = take(types=("late",))
+        end(held)
+        advance(run)
+        assert run_of(run).status == "succeeded"
+    with subtests.test("a context that has no key to be limited by"):
+        job_type("limited", limit_by="context.shop", limit_running=1)
+        shops = [{"shop": 7}, {"shop": {"id": 7}}]
+        run = started(job("list"), jobs("all", ref("list"), type="limited", needs=["list"]))
+        work(run, "list", result=shops)
+        assert step_of(run, "all").memo.startswith("jobs[1].context: ")
+        assert not Job.objects.filter(type="limited").exists()
+    with subtests.test("a template whose newest version they do not fit"):
+        factories.user("uid_eve")
+        factories.template("check-out", {"type": "object"})
+        run = started(job("list"), task("check", "uid_eve", template="check-out", needs=["list"]))
+        factories.template("check-out", {"type": "object", "required": ["shop"]})
+        work(run, "list")
+        assert states(run) == {"list": "succeeded", "check": "failed"}
+        assert step_of(run, "check").memo.endswith('Missing: "shop"')
     with subtests.test("a schema that no context fits"):
         job_type("strict", params_schema={"type": "object", "required": ["x"]})
         run = started(
@@ -184,6 +211,22 @@ def test_what_a_definition_causes_fails_the_step_alone(subtests: Any) -> None:
     with subtests.test("no items at all"):
         run = started(jobs("none", []), job("after", needs=["none"]))
         assert states(run) == {"none": "succeeded", "after": "active"}
+
+
+def test_step_of_as_many_items_as_may_be() -> None:
+    """Also where a result, the params or a definition names them, and no item more."""
+    run = started(job("list"), jobs("many", ref("list", "photos")))
+    work(run, "list", result={"photos": [*range(10_000)], "skipped": 7})
+    step = step_of(run, "many")
+    assert (step.state, step.made) == ("active", 10_000)
+    control.cancel(run=run_of(run), force=True, **OLGA)
+    while advance(run):
+        pass
+    assert run_of(run).status == "cancelled"
+    assert Job.objects.filter(part_of=step.pk, status="cancelled").count() == 10_000
+    items = {"items": [*range(10_001)]}
+    run = started(jobs("many", ref("params", "items")), params=items)
+    assert step_of(run, "many").memo == "each has 10001 items, and the step takes 10000."
 
 
 def test_enough_of_many(subtests: Any) -> None:
@@ -248,16 +291,20 @@ def test_people_who_try_again_hold_their_place(mail: FrozenClock) -> None:
 
 def test_task_that_nobody_can_have(mail: FrozenClock) -> None:
     """Members come and go, and operators pause and delete: the clock sees it."""
-    group = factories.group(members=["uid_ann"])
+    group = factories.group(members=["uid_ann", "uid_ben"])
     run = started(task("check", within=3600), task("all", quota=None))
     made = OnceTask.objects.get(pk=step_of(run, "check").task)
     assert made.end_at is not None
     tasks.update_task(task=made, changes={"status": "paused"}, actor="admin:olga")
     looks(mail, 300)
     assert states(run) == {"check": "active", "all": "active"}
-    called_back("uid_ann")
+    called_back("uid_ann", result=1)
     looks(mail, 300)
-    assert states(run)["all"] == "succeeded" and group.pk
+    assert states(run)["all"] == "active"
+    # Nobody is left who could be next.
+    executors.change_members(group=group, remove=["uid_ann", "uid_ben"], actor="admin:olga")
+    looks(mail, 300)
+    assert states(run)["all"] == "succeeded" and step_of(run, "all").result == [1]
     looks(mail, 3600)
     assert states(run)["check"] == "failed" and run_of(run).status == "failed"
 
@@ -304,15 +351,22 @@ def test_results_are_read_in_pages(mail: FrozenClock) -> None:
     assert [each.id for each in found] == sorted(each.id for each in found)
 
 
-def test_broken_run_stops_no_other(mail: FrozenClock, monkeypatch: pytest.MonkeyPatch) -> None:
-    broken, well = started(job("a")), started(job("a"))
-    for step in FlowStep.objects.filter(run=broken):
-        FlowStep.objects.filter(pk=step.pk).update(name="gone")
+def test_broken_run_stops_no_other(mail: FrozenClock, caplog: pytest.LogCaptureFixture) -> None:
+    """Soon looked at again, for what broke may be gone by then, and ever more seldom later."""
+    broken, poisoned, well = started(job("a")), started(job("a")), started(job("a"))
+    FlowStep.objects.filter(run=broken).update(name="gone")
+    FlowRun.objects.filter(pk=poisoned).update(definition={"steps": [7]})
     Job.objects.update(status="succeeded", finished_at=clock.now())
-    looks(mail, 2)
+    for seconds, wait_ in ((2, 0.2), (600, 60)):
+        looks(mail, seconds)
+        for run in (broken, poisoned):
+            at = FlowStep.objects.get(run=run).look_at
+            assert at == clock.now() + timedelta(seconds=wait_)
+            assert f"flow run {run} broke; it is looked at again" in caplog.messages
     assert run_of(well).status == "succeeded"
-    at = FlowStep.objects.get(run=broken).look_at
-    assert at is not None and at > clock.now() + timedelta(seconds=50)
+    FlowStep.objects.filter(run=broken).update(name="a")
+    looks(mail, 61)
+    assert run_of(broken).status == "succeeded"
 
 
 def test_saved_flows_and_runs_of_them() -> None:
