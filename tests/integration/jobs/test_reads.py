@@ -13,6 +13,7 @@ from django.db import connection
 from apps.common import clock
 from apps.jobs.api import jobs as view
 from apps.jobs.models import Job
+from apps.jobs.services import admission
 from apps.jobs.services.counts import starving
 from apps.jobs.services.hold import due_types
 from apps.jobs.services.promote import promote_due
@@ -92,6 +93,30 @@ def _check_sqlite(sql: str) -> None:
     plan = explained(sql)
     assert "SCAN jobs_job" not in plan, (plan, sql)
     assert "TEMP B-TREE" not in plan, (plan, sql)
+
+
+@pytest.mark.mariadb
+def test_admission_reads_no_job_that_has_ended() -> None:
+    """Whatever the planner believes of rows that change their state all the time: of keys whose
+    jobs were blocked when it counted them, and have ended since, or the other way round."""
+    job_type(limit_by="key", limit_running=2)
+    keys = range(1, 101)
+    numbers = [jobs(243, status="blocked", limit_id=key) for key in keys]
+    analyze(Job)
+    ended = [number for some in numbers for number in some[:200]]
+    Job.objects.filter(pk__in=ended).update(status="succeeded", finished_at=clock.now())
+    for _ in range(2):
+        before = index_reads() + other_reads()
+        statements = sent_by(lambda: admission.admit(dict.fromkeys(keys, "mail")))
+        assert index_reads() + other_reads() - before < 30 * len(keys)
+        found = [sql for sql in statements if sql.startswith("SELECT") and _reads_jobs(sql)]
+        assert len(found) >= 2
+        for sql in found:
+            steps = [step for step in steps_of(sql) if step["table"] in ("jobs_job", "j")]
+            assert {step["key"] for step in steps} == {"job_limit"}, sql
+        Job.objects.filter(status="ready").update(status="cancelled", finished_at=clock.now())
+        analyze(Job)
+    assert Job.objects.filter(status="cancelled").count() == 2 * 2 * len(keys)
 
 
 EXAMINED = 300
