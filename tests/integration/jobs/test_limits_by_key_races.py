@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import random
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,11 +19,14 @@ from apps.common import clock
 from apps.common.db import fetch, table
 from apps.common.errors import Conflict
 from apps.jobs.models import Job
-from apps.jobs.services import admission, control
+from apps.jobs.services import admission, control, types
 from apps.jobs.services.hold import Holder
+from apps.jobs.services.promote import promote_due
+from apps.jobs.services.rescue import rescue_due
 from apps.jobs.services.submit import Submission, submit, submit_many
+from tests.auditing import audit
 from tests.jobs import end, job_type, row, take
-from tests.kills import kills
+from tests.kills import Diary, die, kills, play
 from tests.races import Race
 
 Racers = Callable[[Sequence[Callable[[], Any]]], Race]
@@ -32,6 +39,15 @@ def most() -> int:
         f"SELECT COUNT(*) FROM {table(Job)} WHERE status IN ('ready', 'running') GROUP BY limit_id"
     )
     return max((count for (count,) in rows), default=0)
+
+
+def operate(chance: random.Random) -> None:
+    """An act of a person on a job."""
+    for number in Job.objects.order_by("?").values_list("pk", flat=True)[:1]:
+        act: Any = chance.choice([control.cancel, control.retry, control.run_now])
+        # It may be in another state by then.
+        with suppress(Conflict):
+            act(job=row(number), actor="ann", reason="a try")
 
 
 def worked_off(by: Holder) -> int:
@@ -68,12 +84,7 @@ def test_no_key_ever_has_more_places_than_its_limit(racers: Racers) -> None:
 
     def operated() -> None:
         for _ in range(40):
-            for number in Job.objects.order_by("?").values_list("pk", flat=True)[:1]:
-                job = row(number)
-                act: Any = chance.choice([control.cancel, control.retry, control.run_now])
-                # It may be in another state by then.
-                with suppress(Conflict):
-                    act(job=job, actor="ann", reason="a try")
+            operate(chance)
 
     def watched() -> None:
         while not over.is_set():
@@ -137,3 +148,79 @@ def test_process_that_dies_at_any_statement_leaves_no_job_behind() -> None:
         assert places == (1 if Job.objects.exclude(status="succeeded").exists() else 0)
         # What a dead worker holds is rescued elsewhere; here it ends.
         Job.objects.filter(status="running").update(status="succeeded", finished_at=clock.now())
+
+
+@pytest.mark.long
+@pytest.mark.both
+@pytest.mark.django_db(transaction=True)
+def test_limits_hold_while_processes_die(tmp_path: Path) -> None:
+    """Workers, an operator, the sweep, and submitters, one of ten of which dies between its commit
+    and its look; the limit is raised meanwhile."""
+    seconds, keys = 15.0, 60
+    job_type(
+        limit_by="context.customer",
+        limit_running=LIMIT,
+        lease_seconds=1,
+        max_attempts=3,
+        retry_delay_seconds=0,
+    )
+    diary = Diary(tmp_path / "diary")
+    since = time.monotonic()
+
+    def has_time() -> bool:
+        time.sleep(0.02)
+        return time.monotonic() < since + seconds
+
+    def submitted() -> None:
+        if not has_time():
+            return
+        many = random.choices(range(keys), k=10)
+        with transaction.atomic():
+            if random.random() < 0.1:
+                transaction.on_commit(die)
+            submit_many([Submission("mail", {"customer": each}) for each in many])
+
+    def worked() -> None:
+        held = take(20, by=Holder(f"w:{os.getpid()}", "w"))
+        for job in held:
+            end(job, random.choice(["succeeded"] * 9 + ["failed"]))
+        if not held:
+            time.sleep(0.02)
+
+    def operated() -> None:
+        if has_time():
+            operate(random.Random())
+
+    def swept() -> None:
+        now = clock.now()
+        promote_due(now=now)
+        rescue_due(until=now + timedelta(seconds=1))
+        admission.sweep(now)
+        time.sleep(0.2)
+
+    limit = LIMIT
+
+    def is_over() -> bool:
+        nonlocal limit
+        if limit == LIMIT and time.monotonic() > since + seconds / 2:
+            limit = LIMIT + 1
+            changes = {"limit_running": limit}
+            types.update_type(job_type=types.find("mail"), changes=changes, actor="ann")
+        diary.note("seen", most=most(), limit=limit)
+        return not Job.objects.filter(finished_at=None).exists()
+
+    submitters, workers = dict.fromkeys("ab", submitted), dict.fromkeys("cde", worked)
+    play(
+        {**submitters, **workers, "operator": operated, "sweep": swept},
+        diary,
+        seconds=seconds,
+        is_over=is_over,
+    )
+
+    assert time.monotonic() < since + 3 * seconds, "the rest took too long"
+    seen = diary.notes("seen")
+    assert {each["limit"] for each in seen if each["most"] == each["limit"]} == {2, 3}
+    assert all(each["most"] <= each["limit"] for each in seen)
+    assert not diary.notes("error")
+    assert audit()[0] == 0, audit()[1]
+    assert len(diary.notes("kill")) > seconds
