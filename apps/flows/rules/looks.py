@@ -7,9 +7,11 @@ from datetime import datetime, timedelta
 
 # Shorter than the second between two sweeps, so that each of them looks at first.
 FIRST = timedelta(seconds=0.5)
-# The longest time between two looks; people have hours.
-LONGEST = timedelta(seconds=60)
+# The longest time between two looks: at jobs, of which one statement sees hundreds; at tasks, for
+# which people have hours; at runs that broke, each of which is logged.
+LONGEST = timedelta(seconds=20)
 LONGEST_OF_TASKS = timedelta(seconds=300)
+LONGEST_OF_BROKEN = timedelta(seconds=60)
 # How often failed jobs are looked at, of which one may have been retried.
 AT_FAILED = timedelta(hours=1)
 
@@ -19,10 +21,10 @@ def next_look(
 ) -> datetime:
     """Of a step that was looked at now and goes on."""
     longest = LONGEST_OF_TASKS if is_task else LONGEST
-    at = max(now + FIRST, look_again(now, started_at, longest))
+    at = now + max(FIRST, min(longest, (now - started_at) / 10))
     return at if deadline_at is None else max(now + FIRST, min(at, deadline_at))
 
 
-def look_again(now: datetime, started_at: datetime, longest: timedelta = LONGEST) -> datetime:
-    """Of one that could not be looked at now."""
-    return now + min(longest, (now - started_at) / 10)
+def look_again(now: datetime, started_at: datetime) -> datetime:
+    """Of one that broke when it was looked at."""
+    return now + min(LONGEST_OF_BROKEN, (now - started_at) / 10)
