@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 
 from apps.common import clock
 from apps.common.leases import load_position
+from apps.journal.models import JournalEntry
+from apps.journal.services.minutes import first_id, second_of
 from apps.reports.models import Rollup, RollupBucket
 from apps.reports.rules.coverage import DAY, EIGHT_DAYS, FOUR_HOURS, HOUR, MINUTE, QUARTER
-from apps.reports.services import rollup, totals
+from apps.reports.services import entries, rollup, totals
 from apps.reports.services.summary import Period, Summary, groupings, summarise
 from apps.reports.sweeps import roll_up as sweep
 from tests.environment import examples
@@ -194,6 +196,22 @@ def test_commit_from_just_before_a_pause_is_found_after_it(now: FrozenClock) -> 
     now.advance(hours=5)
     sweep()
     assert last_hour(NOW).total.total == 1
+
+
+@pytest.mark.parametrize("block", [1, 2, 3, 4, 5])
+def test_blocks_end_anywhere(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also between the first entry that a minute can have and the next one."""
+    monkeypatch.setattr(entries, "BLOCK", block)
+    start = second_of(CLOSED)
+    minutes = [start, start + MINUTE, start + 2 * MINUTE]
+    for number in (first_id(minute) + place for minute in minutes for place in (0, 1)):
+        write(JournalEntry(id=number, at=NOW, source="job", subject_id=1, event="lost"))
+    read = entries.read_back(
+        start, start + 3 * MINUTE, lambda at: at // MINUTE * MINUTE, goes_on=lambda: True
+    )
+    assert {minute: cells.entries for minute, cells in read.cells.items()} == dict.fromkeys(
+        minutes, 2
+    )
 
 
 class TestPause:
