@@ -45,11 +45,12 @@ NAMES = (
     *("Sven Berg", "Jun Tanaka", "Kofi Mensah", "Chloe Martin", "Ines Costa", "Lena Vogt"),
     *("Wang Wei", "Tara Singh"),
 )
-PEOPLE = [f"uid_{name.split()[0].lower()}" for name in NAMES]
+# Neither they nor their groups are those of the demo, who have its work.
+PEOPLE = [f"uid_{name.replace(' ', '_').lower()}" for name in NAMES]
 # By group their members among the people; some are in two.
 STOCK, PRICE, NIGHT = (
-    ("gid_stock_count", "Stock count", PEOPLE[6:14]),
-    ("gid_price_check", "Price check", PEOPLE[13:20]),
+    ("gid_all_stock", "Stock count", PEOPLE[6:14]),
+    ("gid_all_prices", "Price check", PEOPLE[13:20]),
     ("gid_night_shift", "Night shift", PEOPLE[16:20]),
 )
 SILENT = "shop-2"
