@@ -29,9 +29,9 @@ from apps.dispatch.admin.template_rows import ROWS, RowForm, sent_rows, stored_r
 from apps.flows.admin.step_rows import STEPS, StepForm, sent_steps, stored_steps, why_not_rows
 from apps.flows.models import Flow
 from apps.flows.rules.definition import Definition
-from apps.flows.rules.masks import masked, unmasked
 from apps.flows.services import flows
 from apps.flows.services.check import FIELD, check
+from apps.flows.services.masks import masked, unmasked
 from apps.jobs.models import Bounds
 from apps.jobs.services.submit_check import PLATFORM
 

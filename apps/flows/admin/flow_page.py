@@ -25,7 +25,7 @@ from apps.flows.admin.step_words import people_of, rows_of
 from apps.flows.admin.words import shown_state
 from apps.flows.models import Flow, FlowRun
 from apps.flows.rules.changes import changes
-from apps.flows.rules.masks import masked
+from apps.flows.services.masks import masked
 from apps.journal.admin.versions import newest_versions, shown_versions
 
 FLOW, EDIT, VERSIONS, JSON, HISTORY = "flow", "edit", "versions", "json", "history"

@@ -79,8 +79,8 @@ def _of_steps(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Messag
 
 def _of_step(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Message]:
     if old["kind"] != new["kind"]:
-        before, after = _KINDS[old["kind"]], _KINDS[new["kind"]]
-        yield _("{field}: {old} becomes {new}.", field=name, old=before, new=after)
+        was, now = _KINDS[old["kind"]], _KINDS[new["kind"]]
+        yield _("{field}: {old} becomes {new}.", field=name, old=was, new=now)
         return
     for key in dict.fromkeys([*old, *new]):
         if key == "unit" or (key in old and key in new and _are_same(key, old, new)):

@@ -69,6 +69,14 @@ def _job_faults(step: Step, at: str, bounds: Bounds) -> Iterator[FieldError]:
 
 
 def _task_faults(step: Step, at: str, executors: Mapping[str, Executor]) -> Iterator[FieldError]:
+    yield from _executor_faults(step, at, executors)
+    if "template" in step.said:
+        yield from _template_faults(step, at)
+
+
+def _executor_faults(
+    step: Step, at: str, executors: Mapping[str, Executor]
+) -> Iterator[FieldError]:
     executor = executors.get(step.said["executor"])
     if executor is None:
         message = _("There is no person or group {name!r}.", name=step.said["executor"][:80])
@@ -81,8 +89,9 @@ def _task_faults(step: Step, at: str, executors: Mapping[str, Executor]) -> Iter
         for each in error.errors:
             field = _NAMES.get(each.field, each.field)
             yield FieldError(f"{at}.{field}", each.code, each.message)
-    if "template" not in step.said:
-        return
+
+
+def _template_faults(step: Step, at: str) -> Iterator[FieldError]:
     try:
         template = find_usable(step.said["template"])
         params = step.said.get("params", {})

@@ -22,6 +22,7 @@ from apps.bulk.services import runs
 from apps.bulk.services.selection import stored
 from apps.bulk.services.targets import target_of
 from apps.dispatch.models import Executor, OnceTask, OperatorScope, RotateTask, Template
+from apps.flows.services.flows import put_flow
 from apps.jobs.handlers import registry
 from apps.jobs.models import Job, JobLog, JobScope, JobType, Worker, bounds_of
 from apps.jobs.rules.job_log import Said
@@ -32,6 +33,7 @@ from apps.reports.services import rollup
 from taskplatform import beat
 from tests.browser.layout import english_texts
 from tests.browser.looks import Theme, faults
+from tests.flows import task, wait
 from tests.frozen import FrozenClock
 from tests.integration.bulk.conftest import carry_out
 from tests.job_scenes import Yard, fill_yard
@@ -137,6 +139,7 @@ def pages_of(morning: Morning) -> dict[str, str]:
         "why-not": reverse("admin:dispatch_executor_explain")
         + f"?executor={morning.opened.executor.name}&task=rotate:{morning.rotation.pk}",
         "one-template": page("dispatch_template", morning.template.pk),
+        **pages_of_flows(morning.group.name),
         "one-journalentry": page("journal_journalentry", morning.entry.pk),
         "one-apiclient": page("access_apiclient", morning.client),
         "cancel": reverse("admin:dispatch_dispatch_act", args=["cancel"])
@@ -151,6 +154,19 @@ def pages_of(morning: Morning) -> dict[str, str]:
         "nothing-found": reverse("admin:dispatch_oncetask_changelist") + "?q=nothing",
         "search-uids": reverse("admin:search") + "?term=uid_",
         "search-nothing": reverse("admin:search") + "?term=404+404",
+    }
+
+
+def pages_of_flows(group: str) -> dict[str, str]:
+    steps = [task("photos", group, quota=2), wait("rest", needs=["photos"], seconds=60)]
+    flow = put_flow(name="round", definition={"steps": steps}, actor="admin:ann")
+    address = reverse("admin:flows_flow_page", args=[flow.pk])
+    return {
+        "one-flow": address,
+        "flow-versions": f"{address}?tab=versions",
+        "edit-flow": reverse("admin:flows_flow_change", args=[flow.pk]),
+        "flow-as-json": reverse("admin:flows_flow_change", args=[flow.pk]) + "?tab=json",
+        "start-flow": reverse("admin:flows_flow_start", args=[flow.pk]),
     }
 
 

@@ -160,7 +160,7 @@ FAULTS = (
     {"steps-3-name": ("", "Name: ")},
     {"steps-0-needs": ("publish, check", "Waits for the steps: It needs itself")},
     {
-        "steps-2-needs": ("nobody", "Waits for the steps: 0: There is no step 'nobody'"),
+        "steps-2-needs": ("nobody", "Waits for the steps: There is no step 'nobody'"),
         "steps-4-condition": ("gone = 1", "Only if: step: There is no step 'gone'"),
     },
     {"steps-4-name": ("list", "Name: Two steps are called list")},
