@@ -135,10 +135,10 @@ class FlowForm(ServiceForm):
         self.command = self.data.get(DRAFT, "") if self.is_bound else ""
         if self.is_bound:
             sent: Any = self.data
-            self.data = sent.copy()
-            if "once" in self.fields and not self.data.get("once"):
+            self.data = sent = sent.copy()
+            if "once" in self.fields and not sent.get("once"):
                 # The form of a stored flow, of which a copy is to be made, has none.
-                self.data["once"] = sent_forms.new_number()
+                sent["once"] = sent_forms.new_number()
             self._take()
         else:
             self.made = self.initial.setdefault("definition", source.definition)
@@ -174,8 +174,9 @@ class FlowForm(ServiceForm):
             return
         self.made = self._put_together(base, "step")
         if self.command == f"tab-{BY_JSON}":
-            text = json.dumps(self._put_together(base, "masked"), indent=2, ensure_ascii=False)
-            self.data["definition"] = text
+            sent: Any = self.data
+            masked_one = self._put_together(base, "masked")
+            sent["definition"] = json.dumps(masked_one, indent=2, ensure_ascii=False)
             self.steps = self.params = None
 
     def _put_together(self, base: Mapping[str, Any], which: str) -> dict[str, Any]:

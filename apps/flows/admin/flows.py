@@ -38,7 +38,7 @@ from apps.journal.admin import RecordedAdmin
 
 COLOURS = {Flow.Status.ACTIVE: "success", Flow.Status.RETIRED: "warning"}
 COPY = "copy"
-STARTING = {"steps": []}
+STARTING: dict[str, Any] = {"steps": []}
 
 
 class FlowFilters(RowFilters):
@@ -174,7 +174,8 @@ class FlowAdmin(RecordedAdmin, ServiceModelAdmin):
     def _copied(self, request: HttpRequest) -> Any:
         """The flow that the address says to copy, if this person may see all of it."""
         number = read_number(request.GET.get(COPY, ""))
-        if number is None or not self.has_payload_permission(request):
+        may_see = self.has_view_permission(request) and self.has_payload_permission(request)
+        if number is None or not may_see:
             return None
         return self.get_object(request, str(number))
 
@@ -187,7 +188,7 @@ class FlowAdmin(RecordedAdmin, ServiceModelAdmin):
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
     ) -> Any:
-        row = self.get_object(request, unquote(object_id))
+        row: Any = self.get_object(request, unquote(object_id))
         is_read = row is not None and self.has_view_permission(request, row)
         if is_read and request.method == "GET" and not self.has_change_permission(request, row):
             return HttpResponseRedirect(self.row_url(row.pk))

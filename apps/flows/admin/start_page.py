@@ -81,7 +81,7 @@ def _why_not(row: Any) -> str:
     if not row.is_newest:
         return gettext("There is a newer version; only the newest one can be started.")
     if row.status != Flow.Status.ACTIVE:
-        return gettext("%s is retired; make it active again first.") % row
+        return gettext("%s is retired; make it active again first.") % str(row)
     return ""
 
 
@@ -102,20 +102,21 @@ def _started(
     """To the page of the run; None when the form says why there is none."""
 
     def make() -> FlowRun:
-        made = start(
+        begun = start(
             row.name,
             params.params,
             key=form.cleaned_data["key"],
             by=actor_of(request),
             bounds=bounds_of(request.user),
         )
-        if not made.created:
-            raise _IsOpen(made.id)
-        return FlowRun(pk=made.id)
+        if not begun.created:
+            raise _IsOpen(begun.id)
+        return FlowRun(pk=begun.id)
 
     try:
         number = sent_forms.number_of(form.cleaned_data["once"])
-        run = (make() if number is None else sent_forms.make_once(number, make)).pk
+        made = make() if number is None else sent_forms.make_once(number, make)
+        run: int | None = made.pk
     except SentBefore as before:
         run = before.row
     except _IsOpen as found:

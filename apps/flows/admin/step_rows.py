@@ -121,7 +121,7 @@ def _seconds(text: str) -> int:
     return int(seconds)
 
 
-def _input(**attrs: str) -> forms.TextInput:
+def _input(**attrs: Any) -> forms.TextInput:
     return forms.TextInput(attrs={"class": "search-input", "autocomplete": "off", **attrs})
 
 
@@ -356,7 +356,7 @@ def why_not_rows(definition: Mapping[str, Any]) -> str:
         if faults := _SHAPES[step["kind"]].faults(step, field=f"steps[{position}]"):
             return translate(faults[0].named)
         if names.count(names[position]) > 1:
-            return gettext("Two steps are called %s.") % names[position]
+            return gettext("Two steps are called %s.") % str(names[position])[:80]
         each = step.get("each")
         if isinstance(each, dict) and not isinstance(each.get(FROM), str):
             text = gettext("In step %d, each is neither a list nor a reference to one.")

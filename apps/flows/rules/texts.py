@@ -65,11 +65,23 @@ def read_reference(text: str) -> dict[str, str]:
 # --- values ---------------------------------------------------------------------------------------
 def value_text(value: Any) -> str:
     """JSON, a reference, or a text that is nothing else as it is."""
-    if is_reference(value):
+    if is_reference(value) and _has_text(value):
         return reference_text(value)
     if isinstance(value, str) and _is_plain(value):
         return value
     return json.dumps(value, ensure_ascii=False)
+
+
+def _has_text(reference: Mapping[str, Any]) -> bool:
+    """Whether it is read from its text as it is: one with a fault is not."""
+    if not reference.keys() <= {FROM, PATH, RESULTS} or not {FROM, RESULTS} & reference.keys():
+        return False
+    if not all(isinstance(each, str) for each in reference.values()):
+        return False
+    try:
+        return read_reference(reference_text(reference)) == reference
+    except ValueError:
+        return False
 
 
 def _is_plain(text: str) -> bool:

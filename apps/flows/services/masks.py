@@ -22,8 +22,8 @@ def unmasked(edited: Any, stored: Any) -> Any:
     """The edited definition with the secrets of the stored one where their masks were left, also
     of steps that were moved; Invalid where one is left over."""
     steps = stored.get("steps", ()) if isinstance(stored, Mapping) else ()
-    known = {step.get("name"): step for step in steps if isinstance(step, Mapping)}
-    return _with_steps(edited, lambda step: _merged(step, known.get(step.get("name"), {})))
+    known = {str(step.get("name")): step for step in steps if isinstance(step, Mapping)}
+    return _with_steps(edited, lambda step: _merged(step, known.get(str(step.get("name")), {})))
 
 
 def _merged(step: Mapping[str, Any], stored: Mapping[str, Any]) -> dict[str, Any]:

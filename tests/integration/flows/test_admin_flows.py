@@ -243,6 +243,9 @@ WRONG_JSON = (
     (json.dumps({"steps": [wait(f"w{n}") for n in range(101)]}), "100"),
     (json.dumps({"steps": [job("a", context={"text": "x" * 262_144})]}), "262144"),
     ('{"steps": [{"name": "a", "kind": "wait", "more": 1}]}', "more"),
+    ('{"steps": [{"name": ["a"], "kind": "wait"}]}', "steps[0].name"),
+    ('{"params": 5, "steps": [{"name": "a", "kind": "wait"}]}', "params"),
+    (json.dumps({"steps": [job("a", context={"x": {"$y": 1}})]}), "makes it a reference"),
 )
 
 
@@ -256,6 +259,10 @@ def test_json_that_is_no_definition_is_refused_beside_its_box_with_the_text_kept
         with subtests.test(why):
             assert why in text_of(page)
             assert form_of(page, "definition")["definition"] == text
+            shown = admin_client.post(
+                f"{LIST}{flow.pk}/change/", {**sent, "_draft": "tab-steps", "_save": ""}
+            )
+            assert shown.status_code == 200
     assert Flow.objects.count() == 1
 
 

@@ -16,6 +16,8 @@ GIVEN = (
     {"shop": ref("params", "shop"), "all": {"$results": "resize"}, "first": ref("list", "[0].url")},
     {"a": "Bern", "b": "800", "c": 800, "d": True, "e": None, "f": "", "g": " x ", "h": "$5"},
     {"lines": "one\ntwo", "deep": {"at": [ref("list")]}, "quoted": '"x"', "list": "[1"},
+    {"odd": {"$from": "a", "path": 5}, "none": {"$from": "a", "path": ""}, "other": {"$x": 1}},
+    {"both": {"$from": "a", "$results": "b"}, "blank": {"$from": "a b"}},
     {"a = b": 1},
     {" blank": 1},
     {"": 1},
