@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import zip_longest
 from typing import Any, TypeAlias
 
 Param: TypeAlias = str | int | float | datetime
@@ -75,6 +78,20 @@ class Reason:
     code: str
     detail: Message
     until: datetime | None = None
+
+
+def recognised(text: str, template: str) -> Message | None:
+    """The message whose text was stored, if the template makes such texts."""
+    found = pattern_of(template).fullmatch(text)
+    return Message(template, **found.groupdict()) if found else None
+
+
+@functools.cache
+def pattern_of(template: str) -> re.Pattern[str]:
+    """The pattern of the texts that the template makes; its params are the groups."""
+    parts = re.split(r"\{(\w+)\}", template)
+    texts, names = map(re.escape, parts[::2]), (f"(?P<{name}>.*?)" for name in parts[1::2])
+    return re.compile("".join(map("".join, zip_longest(texts, names, fillvalue=""))), re.DOTALL)
 
 
 def joined(messages: Iterable[str]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from django.utils.translation import gettext_lazy as _
 
 from apps.flows.models import Flow, FlowRun, FlowStep
-from apps.flows.rules.ends import TOO_FEW, TOO_FEW_PEOPLE, TOO_LARGE
 from apps.flows.services import advance
 from apps.journal.admin.words import Event, register
 from apps.journal.models import Source
@@ -35,8 +34,5 @@ register(
     },
     names={"made": _("jobs"), "step": _("step")},
     pages={Source.FLOW: lambda entry: f"flows_{'flow' if entry.event in _OF_FLOWS else 'flowrun'}"},
-    messages=(
-        *(advance.CANCELLED, advance.TOO_LATE, advance.NOT_NEEDED, advance.NOT_WANTED),
-        *(TOO_LARGE, TOO_FEW, TOO_FEW_PEOPLE),
-    ),
+    messages=advance.MEMOS,
 )

@@ -23,7 +23,7 @@ from apps.common.rows import update_rows
 from apps.flows.models import MAX_MEMO, FlowRun, FlowStep
 from apps.flows.rules import joins, shapes
 from apps.flows.rules.definition import Step
-from apps.flows.rules.ends import End
+from apps.flows.rules.ends import TOO_FEW, TOO_FEW_PEOPLE, TOO_LARGE, End
 from apps.flows.rules.joins import Verdict
 from apps.flows.rules.labels import step_label
 from apps.flows.rules.looks import AT_FAILED, next_look
@@ -38,6 +38,8 @@ CANCELLED = _("the run was cancelled")
 TOO_LATE = _("not done within {seconds} s")
 NOT_NEEDED = _("what it needs was skipped, or is well")
 NOT_WANTED = _("{step} is not as its condition wants")
+# What the platform says why a step has failed or was skipped.
+MEMOS = (CANCELLED, TOO_LATE, NOT_NEEDED, NOT_WANTED, TOO_LARGE, TOO_FEW, TOO_FEW_PEOPLE)
 
 
 @transactional

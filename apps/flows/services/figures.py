@@ -6,8 +6,11 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from apps.common.db import fetch, fetch_each, force_index, instant, placeholders, table
+from apps.common.masking import redact
+from apps.common.messages import Message, recognised
 from apps.flows.models import OPEN, FlowRun, FlowStep
 from apps.flows.rules import joins
+from apps.flows.services.advance import MEMOS
 
 _FAILED = FlowRun.Status.FAILED.value
 
@@ -28,7 +31,7 @@ class FailedRun(NamedTuple):
     flow: str
     at: datetime
     step: str
-    memo: str
+    memo: Message
 
 
 def long_active(limit: int) -> list[LongActive]:
@@ -54,7 +57,7 @@ def failed_since(since: datetime, limit: int) -> list[FailedRun]:
         [_FAILED, since],
     )
     numbers = [run for run, *_rest in runs]
-    steps: dict[int, tuple[str, str]] = {}
+    steps: dict[int, tuple[str, Message]] = {}
     if numbers:
         failed = fetch(
             f"SELECT run_id, name, memo FROM {table(FlowStep)} "
@@ -62,8 +65,16 @@ def failed_since(since: datetime, limit: int) -> list[FailedRun]:
             [*numbers, joins.FAILED],
         )
         for run, name, memo in failed:
-            steps.setdefault(run, (name, memo))
-    return [FailedRun(run, flow, instant(at), *steps.get(run, ("", ""))) for run, flow, at in runs]
+            steps.setdefault(run, (name, _said(memo)))
+    nothing = "", Message("")
+    return [FailedRun(run, flow, instant(at), *steps.get(run, nothing)) for run, flow, at in runs]
+
+
+def _said(memo: str) -> Message:
+    """The memo as it was said, secrets masked."""
+    masked = str(redact(memo))
+    found = (recognised(masked, template) for template in MEMOS)
+    return next((each for each in found if each is not None), Message(masked))
 
 
 def counts(failed_since: datetime, limit: int) -> dict[str, int]:

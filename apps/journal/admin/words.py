@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import zip_longest
 from typing import Any
 
 from django.db.models import Model
@@ -20,7 +19,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.display import plain_time, translate
 from apps.common.masking import redact
-from apps.common.messages import Message
+from apps.common.messages import Message, pattern_of
 from apps.journal.models import JournalEntry
 
 Words = str | Promise
@@ -67,7 +66,7 @@ def register(
     NAMES.update(names or {})
     FORMATTERS.update(formatters or {})
     PEOPLE.update(people)
-    MESSAGES.update((_pattern_of(template), template) for template in messages)
+    MESSAGES.update((pattern_of(template), template) for template in messages)
     PAGES.update(pages or {})
     for name, labels in (choices or {}).items():
         CHOICES.setdefault(name, {}).update(labels)
@@ -99,13 +98,6 @@ def reason_of(reason: str) -> str:
             params = {name: value_of(name, value) for name, value in match.groupdict().items()}
             return str(redact(translate(Message(template, **params))))
     return str(redact(reason))
-
-
-def _pattern_of(template: str) -> re.Pattern[str]:
-    """The pattern of the texts that the template makes; its params are the groups."""
-    parts = re.split(r"\{(\w+)\}", template)
-    texts, names = map(re.escape, parts[::2]), (f"(?P<{name}>.*?)" for name in parts[1::2])
-    return re.compile("".join(map("".join, zip_longest(texts, names, fillvalue=""))), re.DOTALL)
 
 
 def value_of(name: str, value: object) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from apps.common.masking import redact
 from apps.common.messages import Message as _
 from apps.flows.models import Flow
 from apps.reports.rules.limits import Limit
@@ -13,13 +12,12 @@ from apps.reports.watches.base import WARNING, Reading, RuleWatch, time
 from apps.reports.watches.subjects import FLOW_RUN, Way, act_on
 
 _NO_FLOW = _("There is no flow {name} (yet).")
-_MAX_REASON = 200
-_RETRY = Way("flows.operate_flowrun", _("Retry failed part"), act_on("flows_flowrun", "retry"))
+_RETRY = act_on("flows_flowrun", "retry")
 
 
 def _failed(sheet: Standing) -> Iterator[Reading]:
     for each in sheet.failed_runs:
-        why = _("“{text}”", text=str(redact(each.memo))[:_MAX_REASON]) if each.memo else ""
+        why = _("“{text}”", text=each.memo) if each.memo else ""
         yield Reading(
             FLOW_RUN,
             str(each.run),
@@ -28,8 +26,13 @@ def _failed(sheet: Standing) -> Iterator[Reading]:
             since=each.at,
             why=why,
             facts={"step": each.step} if each.step else {},
-            via=_RETRY,
+            via=_retry(each.run),
         )
+
+
+def _retry(run: int) -> Way:
+    url = _RETRY("", run)
+    return Way("flows.operate_flowrun", _("Retry failed part"), lambda *_of: url)
 
 
 def _active(sheet: Standing) -> Iterator[Reading]:

@@ -55,6 +55,8 @@ def test_failed_run_is_a_problem_until_it_is_tried_again(
 
     page = admin_client.get(reverse("problems"))
     assert f"Run night ({run}) failed at step resize" in text_of(page)
+    chinese = admin_client.get(reverse("problems"), headers={"Accept-Language": "zh-hans"})
+    assert "1 个作业中有 0 个成功" in text_of(chinese)
     assert reverse("admin:flows_flowrun_act", args=["retry"]) in page.content.decode()
     viewer = role_client("viewer").get(reverse("problems"))
     assert f"Run night ({run})" in text_of(viewer)
@@ -88,7 +90,7 @@ def test_people_with_limits_hear_of_no_run(
             assert "source=flow is none of" in text_of(report)
 
 
-def test_rules_notify_people_of_runs_of_their_flow(mail: FrozenClock) -> None:
+def test_rules_notify_people_of_runs_of_their_flow(mail: FrozenClock, admin_client: Client) -> None:
     for name, of in (("night fails", "night"), ("any fails", "")):
         rule(name, "run_failed", target=of, channels=[channel(name)])
     rule("long", "step_active", threshold=600, channels=[channel()])
@@ -106,6 +108,9 @@ def test_rules_notify_people_of_runs_of_their_flow(mail: FrozenClock) -> None:
         (f"flow_run:{own}", "any fails"),
         (f"flow_run:{day}", "long"),
     }
+    # The alert stands in place of the problem, and has its button.
+    page = unescape(admin_client.get(reverse("problems")).content.decode())
+    assert f"{reverse('admin:flows_flowrun_act', args=['retry'])}?ids={night}" in page
     messages = {each.message["text"]: each.message for each in Delivery.objects.all()}
     assert f"Run night ({night}) failed." in messages
     assert any(f"A step of run day ({day}) has been active for 10 min 1 s" in t for t in messages)
@@ -146,7 +151,12 @@ def test_metrics_tell_of_open_and_failed_runs(mail: FrozenClock, api: Any) -> No
 
 
 def test_reports_count_runs_and_steps(
-    mail: FrozenClock, admin_client: Client, api: Any, subtests: Any
+    mail: FrozenClock,
+    admin_client: Client,
+    api: Any,
+    api_with: Any,
+    make_key: Any,
+    subtests: Any,
 ) -> None:
     begin = clock.now()
     for how in ("succeeded", "succeeded", failing):
@@ -194,8 +204,10 @@ def test_reports_count_runs_and_steps(
             assert not any(f">{each}<" in table for each in hidden)
             text = admin_client.get(reverse("report_csv"), {"period": "1h", **query})
             assert "run_p95_ms" in text.content.decode()
-    answer = api.get("/api/v1/reports/summary/?source=flow&by=flow").json()
-    assert [row["group"] for row in answer["rows"]] == ["night", "day"]
+    summary = "/api/v1/reports/summary/?source=flow&by=flow"
+    assert [row["group"] for row in api.get(summary).json()["rows"]] == ["night", "day"]
+    for bound in ({"job_types": ["mail"]}, {"executors": ["uid_ann"]}):
+        assert api_with(make_key(["read"], **bound)).get(summary).status_code == 403
 
 
 def test_figures_lead_to_the_entries_and_runs_that_they_count(

@@ -32,7 +32,7 @@ def test_impossible_address_is_named_and_the_usual_is_shown(
     admin_client: Client, history: None, subtests: pytest.Subtests
 ) -> None:
     for query, message in [
-        ({"source": "plan"}, "source=plan is none of job, dispatch."),
+        ({"source": "plan"}, "source=plan is none of job, dispatch, flow, step."),
         ({"by": "task"}, "by=task is none of type, host, worker, minute, hour, day."),
         ({"period": "1y"}, "period=1y is none of 1h, 24h, 7d, 30d, 90d, month, last_month."),
         ({"sort": "name"}, "sort=name is none of total,"),

@@ -23,7 +23,7 @@ def test_page_sends_no_statement_twice(admin_client: Client, subtests: pytest.Su
         (reverse("failures"), 7),
         (reverse("capacity"), 20),
         (reverse("governance"), 34),
-        (reverse("metrics"), 41),
+        (reverse("metrics"), 43),
     ]:
         with subtests.test(address=address):
             admin_client.get(address)
