@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from django.db.models import Max
 
 from apps.common import clock
-from apps.common.db import fetch, instant, placeholders, repeatable, table
+from apps.common.db import apart, fetch, instant, placeholders, repeatable, table
 from apps.common.rows import update_rows
 from apps.flows.models import FlowRun, FlowStep
 from apps.flows.rules import joins, looks
@@ -49,7 +49,8 @@ def due(now: datetime) -> list[int]:
     never come to the last.
 
     Steps of which a job is open, or whose task is still to be had, need no more: their next look is
-    put off here, without a lock of their runs and in some statements for all of them.
+    put off here, without a lock of their runs and in some statements for all of them. Should one of
+    them break that, all are looked at one by one.
     """
     rows = [
         _Due(*row)
@@ -64,9 +65,12 @@ def due(now: datetime) -> list[int]:
     ]
     may_wait = [row for row in rows if row.is_going_on and not row.is_late(now)]
     of_jobs = [row for row in may_wait if row.first is not None]
-    waiting = programs.open_among([(row.first, row.last, row.step) for row in of_jobs])
-    waiting |= people.waiting({row.step: row.task for row in may_wait if row.task}, now)
-    _put_off([row for row in may_wait if row.step in waiting], now)
+    waiting: set[int] = set()
+    with apart("a look at what goes on"):
+        found = programs.open_among([(row.first, row.last, row.step) for row in of_jobs])
+        found |= people.waiting({row.step: row.task for row in may_wait if row.task}, now)
+        _put_off([row for row in may_wait if row.step in found], now)
+        waiting = found
     # Before those of tasks, which may take long and mostly find nothing.
     over = [row.run for row in of_jobs if row.step not in waiting]
     others = [row.run for row in rows if row.step not in waiting]
