@@ -74,14 +74,14 @@ class Advance:
 
     def go(self) -> bool:
         """End, begin, and so on until nothing changes; then the run may end. Writes the journal."""
-        run, definition = self.run, self.run.read
+        run = self.run
         if run.status not in (Status.SUCCEEDED, Status.CANCELLED):
             self._reopen()
         if run.is_open:
             while self._end_steps() | self._begin_steps():
                 pass
             self._end_run()
-        self._look_later(definition.steps)
+        self._look_later()
         journal.write(self.entries)
         self.entries = []
         return self.more
@@ -96,37 +96,41 @@ class Advance:
             if row.name in self._looked:
                 continue
             self._looked.add(row.name)
-            end = self._look(row, self.run.read.steps[row.name])
+            end = self._look(row)
             if end is not None:
                 self.end(row, end)
                 changed = True
         return changed
 
-    def _look(self, row: FlowStep, step: Step) -> End | None:
+    def _look(self, row: FlowStep) -> End | None:
         """How an active step ends now; None while it goes on."""
+        if self.run.status == Status.CANCELLING:
+            return self._look_at_cancelled(row)
+        step = self.run.read.steps[row.name]
         why = self._why_stopped(row, step)
         if step.kind == shapes.WAIT:
             return self._look_at_wait(row, step, why)
         if why:
             # A part of a step that ends as a whole.
-            force = self.run.is_forced if self.run.status == Status.CANCELLING else True
-            self._stop(row, step, why, force=force)
+            self._stop(row, why, force=True)
         is_task = step.kind == shapes.TASK
         end = people.look(row, step, self.now) if is_task else programs.look(row, step)
         if end is None:
             return None
-        if self.run.status == Status.CANCELLING:
-            return End(joins.CANCELLED)
         if row.by:
             return End(joins.SKIPPED, row.result, row.memo)
         if why and end.state == joins.FAILED:
             return end._replace(memo=f"{why}: {end.memo}")
         return end
 
+    def _look_at_cancelled(self, row: FlowStep) -> End | None:
+        """As `_look`. Without the definition, so that a run which that breaks can be cancelled."""
+        self._stop(row, self.run.reason or CANCELLED, force=self.run.is_forced)
+        is_open = people.is_open(row) if row.task else programs.is_open(row.first, row.last, row.pk)
+        return None if is_open else End(joins.CANCELLED)
+
     def _why_stopped(self, row: FlowStep, step: Step) -> str:
         """Why an active step is not to go on; "" when it is."""
-        if self.run.status == Status.CANCELLING:
-            return self.run.reason or CANCELLED
         if row.by:
             return row.memo
         if row.deadline_at is not None and row.deadline_at <= self.now:
@@ -134,15 +138,13 @@ class Advance:
         return ""
 
     def _look_at_wait(self, row: FlowStep, step: Step, why: str) -> End | None:
-        if self.run.status == Status.CANCELLING:
-            return End(joins.CANCELLED)
         assert row.started_at is not None  # noqa: S101
         seconds = step.said.get("seconds")
         if seconds is not None and row.started_at + timedelta(seconds=seconds) <= self.now:
             return End(joins.SUCCEEDED)
         return End(joins.FAILED, None, why) if why else None
 
-    def _stop(self, row: FlowStep, step: Step, why: str, *, force: bool) -> None:
+    def _stop(self, row: FlowStep, why: str, *, force: bool) -> None:
         if row.task:
             people.stop(row, actor=self.actor, reason=why, force=force)
         else:
@@ -321,13 +323,13 @@ class Advance:
             run_ms=self._ms_since(self.run.created_at),
         )
 
-    def _look_later(self, steps: Mapping[str, Step]) -> None:
+    def _look_later(self) -> None:
         """When each step is looked at next that was looked at without a change."""
         for row in self.steps.values():
             if row.look_at is None or row.look_at > self.now:
                 continue
             if row.state == joins.ACTIVE:
-                self.write(row, look_at=self._next_look(row, steps[row.name]))
+                self.write(row, look_at=self._next_look(row))
             elif row.state == joins.FAILED:
                 last = (row.ended_at or self.now) + jobs_conf.JOB_ARCHIVE_AFTER
                 again = self.now + AT_FAILED
@@ -335,23 +337,23 @@ class Advance:
             else:
                 self.write(row, look_at=None)
 
-    def _next_look(self, row: FlowStep, step: Step) -> datetime:
+    def _next_look(self, row: FlowStep) -> datetime:
         if self.more:
             return self.now
         started_at = row.started_at or self.now
-        if step.kind == shapes.WAIT:
+        if row.kind == shapes.WAIT:
             # Nobody else ends it but a person, who does so at once.
-            seconds = step.said.get("seconds")
+            seconds = self.run.read.steps[row.name].said.get("seconds")
             own = seconds and started_at + timedelta(seconds=seconds)
             return min(filter(None, (own, row.deadline_at)), default=self.now + AT_FAILED)
-        is_task = step.kind == shapes.TASK
+        is_task = row.kind == shapes.TASK
         return next_look(self.now, started_at, row.deadline_at, is_task=is_task)
 
     def _times(self, row: FlowStep, step: Step) -> dict[str, datetime | None]:
         """The columns of a step that is active from now on."""
         row.started_at = self.now
         row.deadline_at = self._deadline(step)
-        look_at = self._next_look(row, step)
+        look_at = self._next_look(row)
         return {"started_at": self.now, "deadline_at": row.deadline_at, "look_at": look_at}
 
     def _deadline(self, step: Step) -> datetime | None:

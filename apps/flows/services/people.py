@@ -64,7 +64,7 @@ def begin(
 
 def look(row: FlowStep, step: Step, now: datetime) -> End | None:
     """How the step has ended; None while anybody has it or may still get it."""
-    if _is_open(row):
+    if is_open(row):
         return None
     task = _task_of(row)
     quota = step.said.get("quota", 1)
@@ -105,7 +105,8 @@ def _task_of(row: FlowStep) -> OnceTask | None:
     return OnceTask.objects.filter(pk=row.task or 0).first()
 
 
-def _is_open(row: FlowStep) -> bool:
+def is_open(row: FlowStep) -> bool:
+    """Whether somebody has the task."""
     return bool(
         fetch(
             f"SELECT 1 FROM {table(Dispatch)} WHERE source = %s AND task = %s AND state = %s "

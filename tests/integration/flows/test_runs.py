@@ -369,6 +369,8 @@ def test_broken_run_stops_no_other(mail: FrozenClock, caplog: pytest.LogCaptureF
     FlowStep.objects.filter(run=broken).update(name="a")
     looks(mail, 61)
     assert run_of(broken).status == "succeeded"
+    control.cancel(run=run_of(poisoned), **OLGA)
+    assert run_of(poisoned).status == "cancelled"
 
 
 def test_saved_flows_and_runs_of_them() -> None:
