@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from django.core.management import BaseCommand, get_commands, load_command_class
 from django.urls import Resolver404, resolve
+from django.utils.module_loading import import_string
 
 from tests.processes import ROOT
 
@@ -21,6 +22,32 @@ READMES = sorted(
 IN_CHINESE = [path for path in READMES if path.name == "README.zh.md"]
 # What the outbox adds to the commands of other projects.
 OF_CLIENT = ROOT / "taskplatform/client/outbox/management/commands"
+# Figures that the README of a box states, and the constants that they are.
+FIGURES = {
+    ("alerts", "at most {} for a rule"): "alerts.services.judging.MAX_OPEN",
+    ("alerts", "the first {} `rows`"): "alerts.services.report_message.MAX_ROWS",
+    ("asyncflow", "at most {} bytes"): "asyncflow.translate.MAX_CONTEXT",
+    ("bulk", "the newest {} and says so"): "bulk.services.targets.MAX_INDEXED",
+    ("dispatch", "value has at most {} KB"): "common.json_rules.MAX_BYTES/1024",
+    ("dispatch", "KB, {} levels"): "common.json_rules.MAX_DEPTH",
+    ("dispatch", "levels, {} keys"): "common.json_rules.MAX_KEYS",
+    ("dispatch", "and {} items and keys"): "common.json_rules.MAX_MEMBERS",
+    ("dispatch", "a batch {} MB"): "common.api.parsers.BATCH_BYTES/1048576",
+    ("dispatch", "at most {} errors are named"): "common.json.schema.MAX_ERRORS",
+    ("dispatch", "more than {} MiB when"): "common.json.schema.MAX_PATTERN/1048576",
+    ("dispatch", "({} MiB in one schema)"): "common.json.schema.MAX_PATTERNS/1048576",
+    ("dispatch", "more than {} repetitions"): "common.json.schema.MAX_REPETITIONS",
+    ("dispatch", "more than {} steps deep"): "common.json.references.MAX_STEPS",
+    ("dispatch", "more than {} subschemas"): "common.json.references.MAX_SUBSCHEMAS",
+    ("dispatch", "more than {} dispatches per request"): "common.api.paging.MAX_EXAMINED",
+    ("dispatch", "shows at most {} items"): "dispatch.services.preview.MAX_ITEMS",
+    ("dispatch", "the first {} members"): "dispatch.services.what_if.MAX_MEMBERS",
+    ("flows", "At most {} steps"): "flows.rules.shapes.MAX_STEPS",
+    ("flows", "keys, {} items of a step"): "flows.rules.shapes.MAX_ITEMS",
+    ("flows", "and {} jobs of a run"): "flows.rules.shapes.MAX_JOBS",
+    ("reports", "at most {} groups per bucket"): "reports.rules.tally.MAX_ERRORS",
+    ("reports", "more than {} live jobs that failed"): "reports.watches.jobs.MAX_FAILED",
+}
 # Calls that the platform makes and does not take.
 OF_OTHERS = {"POST /index/_bulk"}
 
@@ -117,6 +144,15 @@ def test_what_a_readme_names_is_there(
     for readme in READMES:
         with subtests.test(readme=str(readme.relative_to(ROOT))):
             assert set(missing(readme.read_text())) - OF_OTHERS == set()
+
+
+def test_figures_of_readmes_are_those_of_the_code(subtests: pytest.Subtests) -> None:
+    for (box, sentence), constant in FIGURES.items():
+        with subtests.test(box=box, sentence=sentence):
+            name, _, unit = constant.partition("/")
+            figure = f"{import_string(f'apps.{name}') // int(unit or 1):,}"
+            text = " ".join((ROOT / "apps" / box / "README.md").read_text().split())
+            assert sentence.format(figure) in text
 
 
 def test_links_of_readmes_lead_somewhere(subtests: pytest.Subtests, tmp_path: Path) -> None:

@@ -166,6 +166,9 @@ def test_earlier_token_beside_the_present_one_costs_no_lease(
     rescue()
     [late] = held(api, 0)
 
+    for signs in ([early, late], [late, early]):
+        answers = beat(api, *map(sign, signs))
+        assert [each["ok"] for each in answers] == [each is late for each in signs]
     answers = beat(api, sign(early), sign(late, checkpoint=5))
 
     assert [each["ok"] for each in answers] == [False, True]

@@ -274,6 +274,7 @@ def test_buttons_are_those_that_the_state_allows(role_client: Any) -> None:
     buttons = page_of(operator, dispatch).context["object_buttons"]
     offered = ["Give to…", "Release", "Expire", "Cancel the dispatch"]
     assert [str(button.text) for button in buttons] == offered
+    assert [button.is_dangerous for button in buttons] == [False, False, False, True]
     confirm = operator.get(buttons[1].url)
     operator.post(f"{LIST}act/release/", {**form_of(confirm, "reason"), "reason": "Ill"})
     assert states() == ["released"]
