@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from axes.models import AccessAttempt, AccessLog
 from django.contrib import admin
 from django.contrib.auth.models import Group, User
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin import MachineRowAdmin
-from apps.common.admin.display import column, time_column
-from apps.common.admin.html import noted
+from apps.common.admin.display import time_column
 from apps.dispatch.models import Executor, OperatorScope
 from apps.flows.models import Flow, FlowRun
 from apps.jobs.models import AnyJob, ArchivedJob, Bounds, Job, bounds_of
@@ -29,20 +26,10 @@ from apps.schedules.models import Schedule
 from taskplatform.accounts import GroupAdmin, UserAdmin
 
 
-def _named(columns: Sequence[str]) -> tuple[str, ...]:
-    """The columns with the titles of tasks."""
-    return tuple("type_or_title" if name == "type_or_task" else name for name in columns)
-
-
 class OperatorsJournalAdmin(JournalEntryAdmin):
     """The journal for operators with limits: entries about their executors, and of their jobs."""
 
     list_filter = (*JournalEntryAdmin.list_filter, CountedAs)
-    list_display: Any = _named(JournalEntryAdmin.list_display)
-    list_mobile: ClassVar[Any] = (
-        _named(JournalEntryAdmin.list_mobile[0]),
-        JournalEntryAdmin.list_mobile[1],
-    )
 
     def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:
         super().prepare_page(request, rows)
@@ -53,12 +40,10 @@ class OperatorsJournalAdmin(JournalEntryAdmin):
         for row in rows:
             row.task_title = known.get(row.type_or_task, "")
 
-    @column(_("type or task"))
-    def type_or_title(self, entry: JournalEntry) -> SafeString | str:
+    def named(self, entry: JournalEntry) -> tuple[str, str]:
         """People know a task by its title, not by `once:12`."""
-        if not (title := getattr(entry, "task_title", "")):
-            return entry.type_or_task
-        return noted(format_html("<bdi>{}</bdi>", title), entry.type_or_task)
+        title = getattr(entry, "task_title", "")
+        return (title, entry.type_or_task) if title else super().named(entry)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[JournalEntry]:
         entries: QuerySet[JournalEntry] = super().get_queryset(request)

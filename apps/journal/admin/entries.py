@@ -26,7 +26,7 @@ from apps.common.admin.display import (
     shown_text,
     time_column,
 )
-from apps.common.admin.html import link, page_link
+from apps.common.admin.html import link, noted, page_link
 from apps.common.admin.json_fields import json_field
 from apps.common.admin.keyset import KeysetAdmin
 from apps.common.admin.timeline import Moment
@@ -194,14 +194,13 @@ class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
     list_display = (
         "shown_at",
         "source_and_event",
-        "type_or_task",
+        "about",
         "shown_executor",
         "shown_actor",
         "shown_reason",
-        "subject",
     )
     list_mobile = (
-        ("source_and_event", "type_or_task", "subject"),
+        ("source_and_event", "about"),
         ("shown_at", "shown_executor", "shown_actor", "shown_reason"),
     )
     list_display_links = ("shown_at",)
@@ -277,6 +276,18 @@ class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
         if not name:
             return str(entry.subject_id)
         return page_link(name, entry.subject_id)
+
+    @column(_("type or task"))
+    def about(self, entry: JournalEntry) -> SafeString | str:
+        """What the entry is about by its name, leading to it; by the number where it has none."""
+        name, number = _page_of(entry), entry.subject_id
+        title, note = self.named(entry)
+        shown = format_html("<bdi>{}</bdi>", title or ("" if number is None else number))
+        return noted(page_link(name, number, shown) if name and number else shown, note)
+
+    def named(self, entry: JournalEntry) -> tuple[str, str]:
+        """The name of what the entry is about, "" for none, and a note beside it."""
+        return entry.type_or_task or entry.worker, ""
 
     @column(_("event"))
     def shown_event(self, entry: JournalEntry) -> str:

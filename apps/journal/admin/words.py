@@ -18,6 +18,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.display import plain_time, translate
+from apps.common.admin.durations import without_unit, written
 from apps.common.masking import redact
 from apps.common.messages import Message, pattern_of
 from apps.journal.models import JournalEntry
@@ -47,6 +48,8 @@ PEOPLE: set[str] = set()
 MESSAGES: dict[re.Pattern[str], str] = {}
 # The URL name of the admin page of an entry's subject ("dispatch_dispatch") or "", by source.
 PAGES: dict[str, Callable[[JournalEntry], str]] = {}
+# The end of the names of facts that are seconds.
+SECONDS = "_seconds"
 
 
 def register(
@@ -82,8 +85,9 @@ def event_of(name: str) -> Event:
 
 
 def name_of(name: str) -> str:
-    """The label of a fact: `dispatch_times` is "dispatch times"."""
-    return str(NAMES.get(name) or name.replace("_", " "))
+    """The label of a fact: `dispatch_times` is "dispatch times"; of seconds without their unit."""
+    label = str(NAMES.get(name) or name.replace("_", " "))
+    return without_unit(label) if name.endswith(SECONDS) else label
 
 
 def state_of(state: str) -> str:
@@ -101,13 +105,16 @@ def reason_of(reason: str) -> str:
 
 
 def value_of(name: str, value: object) -> str:
-    """The label of a value: choices by their labels, instants in the time zone of the page."""
+    """The label of a value: choices by their labels, instants in the time zone of the page, seconds
+    as durations."""
     if value is None:
         return "–"
     if isinstance(value, bool):
         return gettext("yes") if value else gettext("no")
     if name in FORMATTERS:
         return FORMATTERS[name](value)
+    if name.endswith(SECONDS) and isinstance(value, int | float):
+        return written(value)
     text = str(value)
     if name.endswith(("_at", "_until")):
         return _instant(text)
