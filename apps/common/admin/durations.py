@@ -50,6 +50,11 @@ def written(seconds: float) -> str:
     return in_units(Decimal(str(seconds)))
 
 
+def without_unit(label: str) -> str:
+    """The label of a column of seconds, where its values are durations: `lease` of `lease (s)`."""
+    return _UNIT_OF_LABEL.sub("", label)
+
+
 class DurationField(forms.CharField):
     """A number of seconds, typed and shown as a duration; whole ones unless `is_whole` is off."""
 
@@ -102,7 +107,7 @@ def take_durations(form: forms.BaseForm) -> None:
                 # A FloatField of Django is an IntegerField, too.
                 is_whole=not isinstance(field, forms.FloatField),
                 required=field.required,
-                label=_UNIT_OF_LABEL.sub("", str(field.label or "")),
+                label=without_unit(str(field.label or "")),
                 initial=field.initial,
                 help_text=field.help_text,
             )

@@ -1,4 +1,4 @@
-"""The page of an executor: open dispatch, preview, latest dispatches, window and queue."""
+"""The page of an executor: open dispatch, latest dispatches, preview, window and queue."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ def executor_panels(
     rebuild = OtherForm(REBUILD_FORM, url, method="post")
     return [
         Panel(_("Open dispatch"), _open_dispatch(row, request.user)),
-        upcoming,
         why_not_of_user(request, row),
         Panel(_("Latest dispatches"), _latest(row, request.user)),
+        upcoming,
         links,
         Panel(_("Window and queue"), _window(state_of(row.pk), may_rebuild), rebuild),
         *rest,

@@ -255,6 +255,12 @@ class ExecutorAdmin(RecordedAdmin, ServiceModelAdmin):
         executors.remove_executor(executor=row, actor=actor)
 
     # --- the page ---------------------------------------------------------------------------------
+    def get_object(self, *args: Any, **kwargs: Any) -> Executor | None:
+        row: Executor | None = super().get_object(*args, **kwargs)
+        if row is not None:
+            row.page_title = row.shown
+        return row
+
     def panels(self, request: HttpRequest, row: Executor) -> list[Panel]:
         may_rebuild = self.has_change_permission(request, row)
         history = super().panels(request, row)

@@ -145,7 +145,7 @@ def why_not_of_user(request: HttpRequest, executor: Executor) -> Panel:
     return _why_not(
         box=box.render("task", "") if choices else "",
         hidden=[("executor", executor.name)],
-        lead=_("Why does it get a task, or not?"),
+        lead=_("Why do they get a task, or not?"),
         other_url=explain_url(executor=executor.name),
         all_url=reverse("admin:dispatch_executor_why", args=[executor.pk]),
     )

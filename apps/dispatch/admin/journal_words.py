@@ -9,6 +9,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.display import translate
 from apps.common.errors import Invalid
+from apps.dispatch.admin.tasks import MODE_WORDS
 from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask, Template
 from apps.dispatch.rules.recurrence import parse_rule
 from apps.dispatch.rules.summary import in_words
@@ -99,7 +100,7 @@ register(
     # Shorter than the labels of forms, which explain the choices.
     choices={
         "misfire": {"skip": _("skip"), "once": _("once"), "all": _("all")},
-        "mode": {"single": _("single"), "multi": _("multi"), "blocking": _("blocking")},
+        "mode": MODE_WORDS,
         "on_failure": {
             "finish": _("finish"),
             "give_back": _("give back"),

@@ -23,7 +23,7 @@ from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminSingleDateWidget
 
 from apps.common import clock, filtering
-from apps.common.admin.display import shown_text, shown_time, translate
+from apps.common.admin.display import short_time, shown_text, translate
 from apps.common.admin.filters import read_parameter
 from apps.common.admin.html import page_url
 from apps.common.errors import Invalid
@@ -130,12 +130,12 @@ def _line(run: RepeatedItem, is_visible: bool, zone: ZoneInfo | None, now: datet
     return Line(
         item=item,
         times=run.times,
-        at=shown_time(item.at),
+        at=short_time(item.at),
         is_now=item.at <= now,
         title=title if is_visible else gettext("not yours to see"),
         source=str(Source(item.source).label),
         url=page_url(TASK_MODELS[item.source], item.task) if has_page else "",
-        due=shown_time(item.occurrence_at, also=zone),
+        due=short_time(item.occurrence_at, also=zone),
         left=item.remaining,
     )
 

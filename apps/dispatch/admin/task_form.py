@@ -48,8 +48,8 @@ MORE = (
 )
 MODES: dict[str, str | Promise] = {
     Task.Mode.SINGLE: _("one person"),
-    Task.Mode.MULTI: _("so many, each at most once"),
-    Task.Mode.BLOCKING: _("so many times, the same person again, too"),
+    Task.Mode.MULTI: _("several people, each at most once"),
+    Task.Mode.BLOCKING: _("several times, the same person again, too"),
 }
 
 

@@ -72,6 +72,8 @@ class Executor(Edited):
     enabled = models.BooleanField(_("enabled"), default=True)
     plan_version = models.PositiveBigIntegerField(default=0, editable=False)
     last_seen_at = models.DateTimeField(_("last seen"), null=True, editable=False)
+    # As pages are headed; the name where nobody has set it.
+    page_title = ""
 
     objects = ExecutorQuerySet.as_manager()
 
@@ -81,7 +83,7 @@ class Executor(Edited):
         ordering = ["name"]
 
     def __str__(self) -> str:
-        return self.name
+        return self.page_title or self.name
 
     @property
     def shown(self) -> str:
