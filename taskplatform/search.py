@@ -248,17 +248,14 @@ def _jobs_by_key(rows: QuerySet[Any], key: str) -> QuerySet[Any]:
     return _light(_newest(rows, MAX_JOBS).filter(mine).order_by("-pk"))
 
 
-def _runs_by_number(rows: QuerySet[Any], number: int) -> QuerySet[Any]:
-    return _runs(rows.filter(Q(pk=number) | Q(key=str(number))))
+def _flows_by_key(rows: Any, key: str) -> QuerySet[Any]:
+    return _beginning("name")(rows.newest(), key).defer("definition")
 
 
-def _runs_by_key(rows: QuerySet[Any], key: str) -> QuerySet[Any]:
-    """The newest runs with the key, and those of the flow of that name."""
-    return _runs(rows.filter(Q(key=key) | Q(flow=key)))
-
-
-def _runs(rows: QuerySet[Any]) -> QuerySet[Any]:
-    return rows.only("flow", "key", "status").order_by("-pk")
+def _runs(rows: QuerySet[Any], term: int | str) -> QuerySet[Any]:
+    """The run with the number, and those of the key."""
+    wanted = Q(key=str(term)) | Q(pk=term if isinstance(term, int) else 0)
+    return rows.filter(wanted).only("flow", "key", "status").order_by("-pk")
 
 
 def _light(jobs: QuerySet[Any]) -> QuerySet[Any]:
@@ -335,13 +332,13 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         FlowRun,
         lambda row: (row.pk, [row.flow, row.key, row.get_status_display()]),
-        by_number=_runs_by_number,
-        by_key=_runs_by_key,
+        by_number=_runs,
+        by_key=_runs,
     ),
     Kind(
         Flow,
         lambda row: (row.title or row.name, [row.title and row.name, f"v{row.version}"]),
-        by_key=lambda rows, key: _beginning("name")(rows.newest(), key).defer("definition"),
+        by_key=_flows_by_key,
         has_list=False,
     ),
     Kind(

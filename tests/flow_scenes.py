@@ -80,8 +80,10 @@ def at_work(
 ) -> None:
     """Some of its jobs fail, succeed and run, and some people have a task in hand."""
     own = {*run.steps.values_list("pk", flat=True)}
-    taken = [each for each in take(types=TYPES) if _part_of(each.id) in own]
-    for position, each in enumerate(taken):
+    taken = take(types=TYPES)
+    for each in [each for each in taken if _part_of(each.id) not in own]:
+        end(each, "released")
+    for position, each in enumerate(each for each in taken if _part_of(each.id) in own):
         if position < failed:
             end(each, "failed", error="HTTP 503 from prices.example.com <script>")
         elif position < failed + done:

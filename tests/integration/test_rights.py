@@ -22,7 +22,7 @@ from apps.bulk.models import BulkRun
 from apps.common import clock
 from apps.common.admin.actions import specs
 from apps.dispatch.models import ArchivedTask, Dispatch, OperatorScope
-from apps.flows.models import FlowRun
+from apps.flows.models import FlowRun, FlowStep
 from apps.flows.services.flows import put_flow
 from apps.flows.services.start import start
 from apps.jobs.models import InboxRow, JobScope, JobType
@@ -140,7 +140,15 @@ MODELS = {
             **{"<int:pk>/": VIEWER, "<int:pk>/start/": OPERATOR},
         },
     ),
-    "flows/flowrun/": Rights(VIEWER),
+    "flows/flowrun/": Rights(
+        VIEWER,
+        others={
+            **_STATE,
+            **{"retry": OPERATOR, "stop": OPERATOR, "stop_by_force": CONFIGURER},
+            **{"skip": CONFIGURER, "finish": CONFIGURER, "export/": VIEWER},
+            **{"<int:pk>/live/": VIEWER, "<int:pk>/results/": OPERATOR},
+        },
+    ),
     "jobs/archivedjob/": Rights(
         VIEWER,
         others={
@@ -266,7 +274,8 @@ def filled(objects: Mapping[str, int]) -> Iterator[Address]:
     }
     for name in addresses():
         label = label_of(name)
-        pk = objects[f"{label}why/" if name.endswith("/why/") else label] if label in MODELS else 0
+        of = next((each for each in objects if name.startswith(f"{each}<int:pk>")), label)
+        pk = objects[f"{label}why/" if name.endswith("/why/") else of] if label in MODELS else 0
         if name == f"{label}act/<slug:name>/":
             for action in sorted(actions[label] - {_DJANGOS}):
                 url = f"/admin/{label}act/{action}/?ids={pk}"
@@ -299,6 +308,7 @@ def objects(admin_user: User) -> dict[str, int]:
     [old_dispatch] = archived_dispatches(executor_id=alice.pk, title="Hidden shelf")
     steps = [steps_of.job("look", type="hidden.type"), steps_of.task("check", "gid_sales")]
     flow = put_flow(name="hidden.flow", definition={"steps": steps}, actor="admin:ann")
+    run = FlowRun.objects.get(pk=start("hidden.flow", key="hidden-2").id)
     delivery = delivery_about("job_type:hidden.type")
     assert delivery.alert is not None
     rows: dict[str, Any] = {
@@ -329,7 +339,8 @@ def objects(admin_user: User) -> dict[str, int]:
         "dispatch/rotatetask/": factories.rotation(alice, "Hidden till"),
         "dispatch/template/": factories.template(),
         "flows/flow/": flow,
-        "flows/flowrun/": FlowRun.objects.get(pk=start("hidden.flow", key="hidden-2").id),
+        "flows/flowrun/": run,
+        "flows/flowrun/step/": FlowStep.objects.filter(run=run)[0],
         "jobs/inboxrow/": InboxRow.objects.create(
             type="hidden.type", refused_at=clock.now(), error="Hidden report"
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, pgettext_lazy
@@ -19,7 +19,7 @@ from apps.flows.admin import run_words
 from apps.flows.models import Flow, FlowRun, FlowStep
 from apps.flows.services import standing
 
-STEP_URL, RESULTS_URL = "flows_flowrun_step", "flows_flowrun_results"
+RESULTS_URL = "flows_flowrun_results"
 RUN, RESULTS, LOG = "run", "results", "log"
 
 
@@ -42,16 +42,6 @@ def title_of(run: FlowRun) -> str:
         return ""
     rows = Flow.objects.filter(name=run.flow, version=run.flow_version)
     return rows.values_list("title", flat=True).first() or ""
-
-
-def step_view(request: HttpRequest, *, model_admin: Any, pk: int) -> HttpResponse:
-    """The page of the run that the step is of: jobs and tasks know the step alone."""
-    if not model_admin.has_view_permission(request):
-        raise PermissionDenied
-    row = model_admin.get_queryset(request).filter(steps=pk).values_list("pk", flat=True).first()
-    if row is None:
-        raise Http404(f"no step {pk}")
-    return HttpResponseRedirect(f"{model_admin.change_url(row)}#step-{pk}")
 
 
 def results_view(request: HttpRequest, *, model_admin: Any, pk: int) -> HttpResponse:

@@ -9,7 +9,7 @@ from typing import Any
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext, ngettext, pgettext
 
 from apps.common import clock
 from apps.common.admin.display import duration_of, label, listed, short_time, shown_text
@@ -28,7 +28,7 @@ RUN_COLOURS = {
     Status.SUCCEEDED: "success",
     Status.FAILED: "danger",
 }
-STEP_COLOURS = {State.ACTIVE: "info", State.SUCCEEDED: "success", State.FAILED: "danger"}
+STEP_COLOURS = {State.SUCCEEDED: "success", State.FAILED: "danger"}
 MAX_NAME, MAX_WHY = 80, 160
 # Steps that a sentence names.
 MAX_NAMED = 3
@@ -76,6 +76,8 @@ def step_state(each: StepStands, verdict: joins.Verdict | None) -> SafeString:
     if row.state in (State.ACTIVE, State.FAILED) and parts.failed:
         said = ngettext("%d failed", "%d failed", parts.failed) % parts.failed
         return label(said, "danger")
+    if row.state == State.ACTIVE:
+        return label(pgettext("runs", "Running"), "info")
     return label(capfirst(str(row.get_state_display())), STEP_COLOURS.get(State(row.state), ""))
 
 

@@ -32,10 +32,8 @@ from apps.flows.admin.run_pages import (
     LOG,
     RESULTS_URL,
     RUN,
-    STEP_URL,
     results_view,
     started_by,
-    step_view,
     tabs_of,
     title_of,
 )
@@ -63,7 +61,7 @@ def _waits_for_people(run: FlowRun) -> bool:
 
 
 def _has_failed(run: Any) -> bool:
-    return run.is_open != (run.status == Status.FAILED) and run.has_failed_parts
+    return run.status in (Status.RUNNING, Status.FAILED) and bool(run.has_failed_parts)
 
 
 class FlowRunAdmin(LiveAdmin, RowPageAdmin, KeysetAdmin, MachineRowAdmin):
@@ -88,7 +86,6 @@ class FlowRunAdmin(LiveAdmin, RowPageAdmin, KeysetAdmin, MachineRowAdmin):
     )
     custom_urls: ClassVar[Any] = (
         ("<int:pk>/results/", RESULTS_URL, results_view),
-        ("step/<int:pk>/", STEP_URL, step_view),
     )
     actions = ("retry", "pause", "resume", "stop", "skip", "finish", "stop_by_force")
 

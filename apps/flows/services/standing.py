@@ -200,7 +200,7 @@ def _numbers(shown: Sequence[StepStands]) -> Iterator[tuple[int, int, int]]:
                             [row.first, row.last, row.pk, *statuses],
                         )
 
-    yield from fetch_each(selects())  # type: ignore[misc]
+    yield from fetch_each(selects())
 
 
 # --- people ---------------------------------------------------------------------------------------
@@ -269,12 +269,12 @@ def usual(run: FlowRun) -> Usual | None:
         return None
     before = FlowRun.objects.filter(flow=run.flow, pk__lt=run.pk).order_by("-pk")
     rows = before.values_list("status", "created_at", "finished_at")[:_LOOKED_AT]
-    lasted = [
-        finished_at - created_at
+    took = [
+        (finished_at - created_at).total_seconds()
         for status, created_at, finished_at in rows
         if status == FlowRun.Status.SUCCEEDED and finished_at is not None
     ][:LATEST]
-    return Usual(len(lasted), median(lasted)) if lasted else None
+    return Usual(len(took), timedelta(seconds=median(took))) if took else None
 
 
 def lasted(run: FlowRun) -> timedelta:

@@ -55,6 +55,7 @@ LISTS = (
     "jobs_job",
     "jobs_jobtype",
     "jobs_worker",
+    "flows_flowrun",
     "journal_journalentry",
     "access_apiclient",
     "auth_user",
