@@ -22,7 +22,7 @@ from apps.bulk.models import BulkRun
 from apps.common import clock
 from apps.common.admin.actions import specs
 from apps.dispatch.models import ArchivedTask, Dispatch, OperatorScope
-from apps.flows.models import FlowRun, FlowStep
+from apps.flows.models import FlowRun
 from apps.flows.services.flows import put_flow
 from apps.flows.services.start import start
 from apps.jobs.models import InboxRow, JobScope, JobType
@@ -340,7 +340,6 @@ def objects(admin_user: User) -> dict[str, int]:
         "dispatch/template/": factories.template(),
         "flows/flow/": flow,
         "flows/flowrun/": run,
-        "flows/flowrun/step/": FlowStep.objects.filter(run=run)[0],
         "jobs/inboxrow/": InboxRow.objects.create(
             type="hidden.type", refused_at=clock.now(), error="Hidden report"
         ),

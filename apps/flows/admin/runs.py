@@ -84,9 +84,7 @@ class FlowRunAdmin(LiveAdmin, RowPageAdmin, KeysetAdmin, MachineRowAdmin):
         *(("status", "status"), ("paused", "is_paused"), ("started_by", "started_by")),
         *(("created_at", "created_at"), ("finished_at", "finished_at")),
     )
-    custom_urls: ClassVar[Any] = (
-        ("<int:pk>/results/", RESULTS_URL, results_view),
-    )
+    custom_urls: ClassVar[Any] = (("<int:pk>/results/", RESULTS_URL, results_view),)
     actions = ("retry", "pause", "resume", "stop", "skip", "finish", "stop_by_force")
 
     began = time_column("created_at", _("began"))

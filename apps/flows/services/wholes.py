@@ -18,7 +18,7 @@ def named(steps: Collection[int], person: Any) -> dict[int, Whole]:
         return {}
     rows = FlowStep.objects.filter(pk__in=steps, run__in=FlowRun.objects.visible_to(person))
     return {
-        pk: Whole(_words(name, run, flow), page_url(FlowRun, run))
+        pk: Whole(_words(name, run, flow), f"{page_url(FlowRun, run)}#step-{pk}")
         for pk, name, run, flow in rows.values_list("pk", "name", "run_id", "run__flow")
     }
 
