@@ -31,6 +31,7 @@ from apps.dispatch.models import (
     OnceTask,
     RotateTask,
 )
+from apps.flows.models import Flow, FlowRun
 from apps.jobs.models import ArchivedJob, Job, JobType
 from apps.jobs.rules import verbs
 from apps.journal.models import JournalEntry
@@ -50,7 +51,7 @@ from taskplatform.search import (
 # Lines of each kind, and rows whose actions are offered.
 CAP, ACTED = 4, 2
 ACTIONS, PEOPLE = ">", "@"
-_WORK = (Dispatch, Job, OnceTask, RotateTask, Schedule)
+_WORK = (Dispatch, Job, OnceTask, RotateTask, Schedule, FlowRun, Flow)
 _ADDED = (OnceTask, RotateTask, Schedule, Job, Executor)
 # Verbs on all jobs of a type in a state.
 _OF_TYPE = ((verbs.RETRY, "failed"), (verbs.CANCEL, "scheduled,ready"))

@@ -339,7 +339,6 @@ KINDS: tuple[Kind, ...] = (
         Flow,
         lambda row: (row.title or row.name, [row.title and row.name, f"v{row.version}"]),
         by_key=_flows_by_key,
-        has_list=False,
     ),
     Kind(
         ArchivedTask,

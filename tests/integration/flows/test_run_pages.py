@@ -49,6 +49,7 @@ def actions_on(page: Any) -> set[str]:
 
 
 # --- the page -------------------------------------------------------------------------------------
+@pytest.mark.both
 def test_page_says_what_a_run_waits_for(admin_client: Client, rounds: scenes.Rounds) -> None:
     page = page_of(admin_client, rounds.running)
     text = text_of(page)
@@ -220,6 +221,7 @@ def test_list_of_runs(admin_client: Client, rounds: scenes.Rounds) -> None:
 
 
 # --- ways to the page -----------------------------------------------------------------------------
+@pytest.mark.both
 def test_ways_to_the_page_of_a_run(admin_client: Client, rounds: scenes.Rounds) -> None:
     run, step = rounds.running, step_of(rounds.running.pk, "recognise")
     of_step = Job.objects.filter(part_of=step.pk).order_by("pk")
@@ -250,6 +252,7 @@ def test_retried_job_of_a_part_is_seen(admin_client: Client, rounds: scenes.Roun
 
 
 # --- limits ---------------------------------------------------------------------------------------
+@pytest.mark.both
 def test_people_with_limits_see_runs_within_them(
     role_user: Callable[[str], User], role_client: Callable[[str], Client], mail: FrozenClock
 ) -> None:
