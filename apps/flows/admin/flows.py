@@ -9,6 +9,7 @@ from django.contrib import admin
 from django.contrib.admin.utils import unquote
 from django.db.models import Exists, OuterRef, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
 from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
@@ -22,6 +23,7 @@ from apps.common.admin.changelist import PlatformChangeList
 from apps.common.admin.display import column, short_time, shown_text, state_label
 from apps.common.admin.filters import list_filters
 from apps.common.admin.html import link, list_url, page_url
+from apps.common.admin.service import DRAFT
 from apps.common.filtersets import Choice, RowFilters
 from apps.common.readers import read_number
 from apps.flows.admin import form_page
@@ -86,10 +88,13 @@ class FlowAdmin(RecordedAdmin, ServiceModelAdmin):
         return self._has_own_permission(request, "start_flow")
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Whether this person may make the next version, which shows all of a definition."""
-        is_frozen = obj is not None and not getattr(obj, "is_newest", False)
+        """Whether this person may make the next version, which shows all of a definition.
+
+        What is sent from the form of an earlier one is refused with what has changed since.
+        """
         may = super().has_change_permission(request, obj) and self.has_payload_permission(request)
-        return may and not is_frozen
+        is_sent = request.method == "POST"
+        return may and (obj is None or is_sent or getattr(obj, "is_newest", False))
 
     def has_retire_permission(self, request: HttpRequest) -> bool:
         return super().has_change_permission(request)
@@ -200,6 +205,8 @@ class FlowAdmin(RecordedAdmin, ServiceModelAdmin):
         form, row = context["adminform"].form, kwargs.get("obj")
         if form.newer is None:
             context |= form_page.context(self, request, form, row)
+            if request.POST.get(DRAFT) == form_page.LIVE:
+                return render(request, "admin/flows/live.html", context)
             context["show_save_and_continue"] = context["show_save_and_add_another"] = False
             if row is not None:
                 context["header_tabs"] = tabs_of(self, request, row, "edit")

@@ -21,6 +21,8 @@ from apps.flows.rules.definition import Definition, faults
 from apps.jobs.services.types import open_types
 
 MAX_SUGGESTED = 500
+# The draft that asks for what of the form changes, and for no more.
+LIVE = "1"
 
 
 def context(admin: Any, request: HttpRequest, form: FlowForm, row: Any) -> dict[str, Any]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from apps.common.errors import FieldError, PlatformError, refusal
 from apps.common.json.schema import check_params
 from apps.common.messages import Message as _
-from apps.dispatch.models import Executor, OnceTask
+from apps.dispatch.models import Executor, OnceTask, Template
 from apps.dispatch.services.templates import find_usable
 from apps.dispatch.services.validation import validate
 from apps.flows.models import Sides
@@ -39,6 +40,7 @@ def check(said: Any, *, bounds: Bounds) -> Definition:
     definition = Definition(said)
     places = {step["name"]: position for position, step in enumerate(said["steps"])}
     sides = Sides.of(bounds)
+    usable = cache(find_usable)
     executors = _executors(definition, sides)
     # Jobs of flows are nobody's.
     of_jobs = bounds if bounds.are_open else replace(bounds, types=sides.types, takes_nobodys=True)
@@ -47,7 +49,7 @@ def check(said: Any, *, bounds: Bounds) -> Definition:
         if step.kind in (shapes.JOB, shapes.JOBS):
             found += _job_faults(step, at, of_jobs)
         elif step.kind == shapes.TASK:
-            found += _task_faults(step, at, executors)
+            found += _task_faults(step, at, executors, usable)
     if found:
         raise refusal([*map(_below, found)])
     return definition
@@ -68,10 +70,15 @@ def _job_faults(step: Step, at: str, bounds: Bounds) -> Iterator[FieldError]:
             yield FieldError(f"{at}.{fault.field}", fault.code, fault.message)
 
 
-def _task_faults(step: Step, at: str, executors: Mapping[str, Executor]) -> Iterator[FieldError]:
+def _task_faults(
+    step: Step,
+    at: str,
+    executors: Mapping[str, Executor],
+    usable: Callable[[str], Template],
+) -> Iterator[FieldError]:
     yield from _executor_faults(step, at, executors)
     if "template" in step.said:
-        yield from _template_faults(step, at)
+        yield from _template_faults(step, at, usable)
 
 
 def _executor_faults(
@@ -91,9 +98,11 @@ def _executor_faults(
             yield FieldError(f"{at}.{field}", each.code, each.message)
 
 
-def _template_faults(step: Step, at: str) -> Iterator[FieldError]:
+def _template_faults(
+    step: Step, at: str, usable: Callable[[str], Template]
+) -> Iterator[FieldError]:
     try:
-        template = find_usable(step.said["template"])
+        template = usable(step.said["template"])
         params = step.said.get("params", {})
         if not any(references(params, "")):
             check_params(template.schema, params)

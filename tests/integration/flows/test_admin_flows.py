@@ -212,6 +212,20 @@ def test_buttons_of_rows_send_the_form_and_keep_what_was_typed(
     assert steps[3] == {"name": "last", "kind": "wait", "needs": ["resize"]}
 
 
+def test_live_part_is_the_drawing_and_the_faults_of_each_row(
+    admin_client: Client, flow: Flow
+) -> None:
+    form = form_of(page_of(admin_client, flow), "steps-was")
+    sent = {**form, "steps-2-needs": "list", "steps-1-type": "fax", "_draft": "1"}
+    html = admin_client.post(f"{LIST}{flow.pk}/change/", sent).content.decode()
+    assert 'id="flow-check"' in html
+    assert html.count("graph-box") == len(STEPS)
+    assert re.search(r'id="step-2-faults"><li><bdi>Job type: ', html)
+    assert 'id="step-3-faults"></ul>' in html
+    assert "steps-0-name" not in html
+    assert Flow.objects.count() == 1
+
+
 def test_json_and_rows_show_the_same_and_masks_keep_their_secrets(
     admin_client: Client, flow: Flow
 ) -> None:
@@ -284,8 +298,11 @@ def test_somebody_elses_version_meanwhile_is_a_conflict(admin_client: Client, fl
     answer = admin_client.post(
         f"{LIST}{flow.pk}/change/", {**form, "title": "Mine", "_save": "Save"}
     )
-    assert answer.status_code in (403, 409)
-    assert Flow.objects.count() == 2
+    assert answer.status_code == 409
+    text = text_of(answer)
+    assert "vera changed this" in text
+    assert "Mine" in text
+    assert [*Flow.objects.order_by("version").values_list("title", flat=True)][1:] == ["By vera"]
 
 
 def test_copy_keeps_what_is_stored_and_what_was_typed(admin_client: Client, flow: Flow) -> None:
