@@ -215,7 +215,7 @@ class FlowForm(ServiceForm):
 
     @cached_property
     def told(self) -> list[str]:
-        """All that is wrong in words, with the numbers of rows; beside the rows, too."""
+        """The faults in words, with the numbers of rows; beside the rows, too."""
         if self.made is not None and self.made.get("steps") == []:
             return [gettext("Add a step.")]
         told = [self.fault] if self.fault else []

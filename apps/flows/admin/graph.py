@@ -23,7 +23,7 @@ WORDS: Mapping[str, str | Promise] = {
 
 
 class Standing(NamedTuple):
-    """How the step of a run stands: the address it leads to, the look of its state (`active`,
+    """The standing of a step of a run: the address it leads to, the look of its state (`active`,
     `succeeded`, `failed`, `skipped`, `cancelled`, `blocked`), its bar as looks and percent, and a
     line below."""
 

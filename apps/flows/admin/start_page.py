@@ -99,7 +99,7 @@ def _params_form(row: Flow, data: Any, *, is_draft: bool) -> SchemaForm:
 def _started(
     request: HttpRequest, row: Flow, form: StartForm, params: SchemaForm
 ) -> HttpResponse | None:
-    """To the page of the run; None when the form says why there is none."""
+    """Start the run and lead to its page; None when the form says why there is none."""
 
     def make() -> FlowRun:
         begun = start(
@@ -162,7 +162,7 @@ def _page(
 
 
 def _last(request: HttpRequest, row: Flow) -> SafeString | None:
-    """What the last run that succeeded did: `Run 7 made 20 jobs and took 1 h 20 min.`"""
+    """The last run that succeeded, in words: `Run 7 made 20 jobs and took 1 h 20 min.`"""
     user: Any = request.user
     if not user.has_perm("flows.view_flowrun"):
         return None

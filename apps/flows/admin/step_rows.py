@@ -201,7 +201,7 @@ class StepForm(forms.Form):
 
     @property
     def more_line(self) -> str:
-        """What the row folds, in a line: `Title: Shelf photos · Within: 4 h`."""
+        """The folded values of the row in a line: `Title: Shelf photos · Within: 4 h`."""
         parts = [
             f"{self.fields[name].label}: {text}"
             for name in _FOLDED
@@ -226,7 +226,7 @@ class StepForm(forms.Form):
 
     @property
     def faults(self) -> list[str]:
-        """All that is wrong, each with the label of its field."""
+        """The errors of the row, each with the label of its field."""
         if not self.is_bound:
             return []
         return [
@@ -287,7 +287,7 @@ class StepForm(forms.Form):
 
     @property
     def given_text(self) -> str:
-        """What was typed of what the step is given."""
+        """The typed text of what the step is given."""
         text: str = self.cleaned_data["given"]
         return text.replace("\r\n", "\n").strip()
 
@@ -311,7 +311,7 @@ class StepForm(forms.Form):
 
 
 def _given(had: Mapping[str, Any] | None) -> Any:
-    """What the stored step is given, None for nothing."""
+    """The context or params of the stored step, None for none."""
     return next((had[name] for name in _GIVEN.values() if name in had), None) if had else None
 
 
@@ -343,7 +343,7 @@ def _shown(had: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def why_not_rows(definition: Mapping[str, Any]) -> str:
-    """Why rows cannot say the steps of a definition; "" when they can."""
+    """The reason why rows cannot say the steps of a definition; "" when they can."""
     steps = definition.get("steps")
     if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
         return gettext("Its steps are no list of steps.")

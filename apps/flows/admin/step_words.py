@@ -46,7 +46,7 @@ class People:
 
 
 def people_of(definitions: Iterable[Definition], user: Any) -> People:
-    """Whom the definitions name, in two statements."""
+    """The people that the definitions name, in two statements."""
     names = {name for each in definitions for name in each.executors}
     known = who.known(names, user)
     groups = [name for name, each in known.items() if each.is_group]
@@ -61,8 +61,8 @@ def title_of(step: Step) -> str:
 
 
 def what_of(step: Step, people: People) -> SafeString:
-    """Who does it, or what runs: `6 of the 20 people of All staff, each at most once`,
-    `resize · one for each of list.photos`."""
+    """The people who do it, or the jobs that run: `6 of the 20 people of All staff, each at most
+    once`, `resize · one for each of list.photos`."""
     said = step.said
     if step.kind == shapes.TASK:
         fields, name = as_fields(step, {}), said["executor"]
@@ -95,7 +95,7 @@ def limits_of(step: Step) -> str:
 
 
 def least_of(step: Step) -> str:
-    """How many must succeed, `95 %` or `2`; "" for all."""
+    """The number that must succeed, `95 %` or `2`; "" for all."""
     if "at_least" not in step.said:
         return ""
     unit = " %" if step.said.get("unit") == shapes.PERCENT else ""
@@ -103,12 +103,12 @@ def least_of(step: Step) -> str:
 
 
 def line_of(step: Step, people: People) -> SafeString:
-    """What its box says: who or what, and its limits."""
+    """The line of its box: who or what, and its limits."""
     return joined((part for part in (what_of(step, people), limits_of(step)) if part), " · ")
 
 
 def when_of(step: Step, *, titles: Mapping[str, str]) -> str:
-    """When it begins: `after Shelf photos, if public = true`."""
+    """The beginning of the step in words: `after Shelf photos, if public = true`."""
     if not step.needs:
         text = gettext("at once")
     else:
@@ -190,7 +190,7 @@ def _given(step: Step) -> str:
 def outlook(
     definition: Definition, people: People, params: Mapping[str, Any] | None = None
 ) -> list[SafeString]:
-    """What a run will do: the jobs that are sure, and a line for each other step; `params` are
+    """The prospect of a run: the jobs that are sure, and a line for each other step; `params` are
     those that it starts with, if they are known."""
     sure, lines = 0, []
     for step in definition.steps.values():
@@ -211,14 +211,14 @@ def outlook(
 
 
 def _perhaps(step: Step) -> str:
-    """What keeps the step from being sure."""
+    """The condition that keeps the step from being sure."""
     if "if" in step.said:
         return gettext("if %s") % picture.condition_of(step)
     return gettext("after a failure") if step.when == shapes.FAILURE else ""
 
 
 def _count(step: Step, params: Mapping[str, Any] | None) -> int | None:
-    """How many jobs the step makes, if that is known before the run."""
+    """The number of jobs that the step makes, if it is known before the run."""
     if step.kind == shapes.JOB:
         return 1
     each = step.said.get("each")

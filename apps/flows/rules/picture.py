@@ -1,4 +1,4 @@
-"""Where the steps of a flow stand in a drawing, and the ways between them: levels from left to
+"""Places of the steps of a flow in a drawing, and the ways between them: levels from left to
 right, in pixels."""
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Picture(NamedTuple):
 
 
 class _Item(NamedTuple):
-    """What has a place in a level: a step, or a way that passes the level to its target."""
+    """An occupant of a level: a step, or a way that passes the level to its target."""
 
     name: str
     target: str = ""
@@ -110,7 +110,7 @@ def word_of(step: Step, need: Step) -> str:
 
 
 def condition_of(step: Step) -> str:
-    """What the condition of a step asks for, short: `public = true`."""
+    """The condition of a step, short: `public = true`."""
     asked = step.said["if"]
     text = f"{asked.get('path') or asked['step']} = {value_text(asked['equals'])}"
     return text if len(text) <= MAX_CONDITION else f"{text[: MAX_CONDITION - 1]}…"
@@ -170,7 +170,8 @@ def _with_few_crossings(
 
 
 def _middles(columns: Sequence[Sequence[_Item]], before: _Ties) -> dict[_Item, float]:
-    """How far down the middle of each item is: as near as there is room to what it follows."""
+    """The distance of the middle of each item from the top: as near as there is room to those that
+    it follows."""
     middles: dict[_Item, float] = {}
     for column in columns:
         rooms = _rooms(column)
@@ -187,7 +188,7 @@ def _middles(columns: Sequence[Sequence[_Item]], before: _Ties) -> dict[_Item, f
 
 
 def _rooms(column: Sequence[_Item]) -> list[float]:
-    """How far down the middles are at least, when nothing is above the first."""
+    """The least distances of the middles from the top, when nothing is above the first."""
     found, edge = [], 0.0
     for item in column:
         found.append(edge + item.height / 2)

@@ -1,4 +1,4 @@
-"""What people type of steps, as short texts: `$list.photos` for a reference, `shop = $params.shop`
+"""Short texts that people type of steps: `$list.photos` for a reference, `shop = $params.shop`
 for a part of a context, `list.public = true` for a condition, `95 %` for how many must succeed.
 
 Whoever reads a text raises ValueError(Message).

@@ -1,4 +1,4 @@
-"""How flows have gone lately: their open runs, the last one, and how many of a week succeeded."""
+"""The late past of flows: their open runs, the last one, and how many of a week succeeded."""
 
 from __future__ import annotations
 
