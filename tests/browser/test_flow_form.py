@@ -47,7 +47,9 @@ def test_drawing_and_faults_follow_what_is_typed_and_start_leads_to_the_run(
     expect(boxes).to_have_count(3)
     assert [*faults(page, "dark")] == []
     page.get_by_role("button", name="Save v2").click()
-    page.get_by_role("link", name="Start…").click()
+    expect(page.get_by_text("It has never been started.")).to_be_visible()
+    newest = Flow.objects.get(version=2)
+    page.goto(reverse("admin:flows_flow_start", args=[newest.pk]))
     page.get_by_role("button", name="Start", exact=True).click()
     expect(page.get_by_text("The run was started.")).to_be_visible()
-    assert Flow.objects.get(version=2).definition["steps"][2] == {"name": "rest", "kind": "wait"}
+    assert newest.definition["steps"][2] == {"name": "rest", "kind": "wait"}
