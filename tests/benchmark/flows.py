@@ -4,7 +4,7 @@ jobs of a step, and runs that wait."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
@@ -13,7 +13,7 @@ from unittest.mock import patch
 from django.core.management.base import CommandError
 
 from apps.common import clock
-from apps.common.db import execute, table
+from apps.common.db import execute, table, transactional
 from apps.dispatch.models import OnceTask
 from apps.dispatch.services import executors
 from apps.flows import sweeps
@@ -25,6 +25,7 @@ from apps.flows.services.start import start
 from apps.jobs.models import Job
 from apps.jobs.services import parts
 from apps.jobs.services.hold import hold
+from apps.jobs.services.submit import MAX_AT_ONCE, Submission, submit_many
 from tests.benchmark import jobs
 from tests.benchmark.backlog import BATCH, WORKER, cycle, ensure_types, finish, seconds_of
 from tests.benchmark.figures import Figure, Part, RunOptions, figure, median
@@ -42,13 +43,20 @@ DIAMOND = {
 
 
 def begin_many(run: RunOptions) -> Iterator[Figure]:
-    """A run with a step of 10,000 jobs, from its start until they are committed."""
+    """A run with a step of 10,000 jobs, from its start until they are committed, in turn with as
+    many jobs that are submitted together."""
     ensure_types()
-    took = []
-    for _ in range(3 if run.quick else 9):
-        took.append(seconds_of(lambda: _many(MANY)))
+    alone = [Submission("noop", {"item": n}) for n in range(MANY)]
+    ours, plain = [], []
+    for _ in range(4 if run.quick else 10):
+        plain.append(seconds_of(lambda: _together(alone)))
         _empty()
-    yield figure(f"start of a step of {MANY:,} jobs", median(took), "s", at_most=0.5)
+        ours.append(seconds_of(lambda: _many(MANY)))
+        _empty()
+    # The first round fills caches.
+    took, bare = median(ours[1:]), median(plain[1:])
+    yield figure(f"start of a step of {MANY:,} jobs", took, "s", at_most=0.5)
+    yield figure("the same, beside these jobs alone", took, "s", baseline=bare, at_most=1.5)
 
 
 def go_on(run: RunOptions) -> Iterator[Figure]:
@@ -89,19 +97,23 @@ def hooks(run: RunOptions) -> Iterator[Figure]:
 
 
 def diamond(run: RunOptions) -> Iterator[Figure]:
-    """Four jobs of four steps, from the start of the run to its end, in one process."""
+    """Four jobs of four steps, from the start of the run to its end, in one process; in turn with
+    four jobs that are submitted and worked off in the same order."""
     ensure_types()
-    took = []
+    ours, plain = [], []
     with _at_once():
         for _ in range(30 if run.quick else 100):
+            plain.append(seconds_of(_four_alone))
             begun = time.perf_counter()
             made = start("", definition=DIAMOND)
             cycle(["noop"])
-            took.append(time.perf_counter() - begun)
+            ours.append(time.perf_counter() - begun)
             if FlowRun.objects.get(pk=made.id).status != FlowRun.Status.SUCCEEDED:
                 raise CommandError("The diamond has not come to its end.")
     _empty()
-    yield figure("diamond of 4 jobs, start to end, median", 1000 * median(took), "ms", at_most=30)
+    took, bare = 1000 * median(ours), 1000 * median(plain)
+    yield figure("diamond of 4 jobs, start to end, median", took, "ms", at_most=30)
+    yield figure("the same, beside its jobs alone", took, "ms", baseline=bare, at_most=4)
 
 
 def waiting(run: RunOptions) -> Iterator[Figure]:
@@ -141,6 +153,18 @@ def _many(count: int, *, then: bool = False) -> int:
     run = FlowRun.objects.get(pk=number)
     control.finish(run=run, step="gate", actor="benchmark", result=[*range(count)])
     return number
+
+
+@transactional
+def _together(alone: Sequence[Submission]) -> None:
+    for start_ in range(0, len(alone), MAX_AT_ONCE):
+        submit_many(alone[start_ : start_ + MAX_AT_ONCE])
+
+
+def _four_alone() -> None:
+    for count in (1, 2, 1):
+        submit_many([Submission("noop")] * count)
+        cycle(["noop"])
 
 
 def _empty() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -89,6 +90,23 @@ def test_diamond_runs_to_its_end() -> None:
     ]
     # Whoever looks again changes nothing.
     assert not advance(run) and events(run)[-2:] == ["step_ended publish", "ended"]
+
+
+def test_run_is_brought_on_by_few_statements() -> None:
+    """None for what nobody asks for: results of needs, steps just made, jobs counted twice."""
+    steps = [job("a"), job("b", needs=["a"]), job("c", needs=["a"])]
+    found: list[int] = []
+    begun = sent_by(lambda: found.append(started(*steps)))
+    for held in take():
+        end(held)
+    gone_on = sent_by(lambda: advance(found[0]))
+    assert states(found[0]) == {"a": "succeeded", "b": "active", "c": "active"}
+    assert [*map(_of_rows, (begun, gone_on))] == [4, 8]
+
+
+def _of_rows(sent: list[str]) -> int:
+    """How many of the statements are about runs, steps and jobs."""
+    return sum(bool(re.search(r"flows_flow|jobs_job\b", sql)) for sql in sent)
 
 
 def test_joins_conditions_and_failures(subtests: Any) -> None:
