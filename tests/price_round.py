@@ -93,7 +93,7 @@ def go_on(frozen: FrozenClock, run: int, *, until: datetime, dark: str) -> None:
     frozen.advance(seconds=2)
     places = [each["place"] for each in sort.context["results"] if not each["readable"]]
     prices = sum(each.get("prices", 0) for each in sort.context["results"])
-    found = {"too_dark": places, "any_too_dark": bool(places), "prices": prices}
+    found = {"places": places, "dark": bool(places), "prices": prices}
     _end(sort, result=found)
     advance(run)
     if dark:

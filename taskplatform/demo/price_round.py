@@ -81,8 +81,8 @@ def definition() -> Mapping[str, Any]:
         title="Photograph again",
         to=STAFF,
         template=PHOTOS,
-        params={"shop": shop, "photos": found["too_dark"]},
-        only_if=found.equals(True, "any_too_dark"),
+        params={"shop": shop, "photos": found["places"]},
+        only_if=found.equals(True, "dark"),
         priority=90,
         within=7200,
         optional=True,
@@ -236,7 +236,7 @@ class RoundRun:
             Proof(
                 "what was too dark was photographed again",
                 []
-                if dark and dark["too_dark"] == [DARK] and states["again"] == "succeeded"
+                if dark and dark["places"] == [DARK] and states["again"] == "succeeded"
                 else [str(states)],
             ),
             Proof(

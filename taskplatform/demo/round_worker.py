@@ -47,7 +47,7 @@ def sort(job: HeldJob) -> Mapping[str, Any]:
     results = job.context["results"]
     too_dark = [each["place"] for each in results if not each["readable"]]
     prices = sum(each.get("prices", 0) for each in results)
-    return {"too_dark": too_dark, "any_too_dark": bool(too_dark), "prices": prices}
+    return {"places": too_dark, "dark": bool(too_dark), "prices": prices}
 
 
 @worker.handler("report-write")
