@@ -78,6 +78,7 @@ def test_page_of_an_account_says_what_it_can_and_cannot(
     assert "Mark jobs done and cancel them by force" in cannot
     assert "See alerts and planned reports because of its limits" in cannot
     assert limits.startswith("People and groups: gid_north Job types: mail")
+    assert "in part" not in can
     assert "Sees" not in can.partition("What it can do")[2]
 
     viewer = role_user("viewer")
@@ -141,7 +142,9 @@ def test_superuser_can_everything(admin_client: Client, admin_user: User) -> Non
     assert "Cannot" not in text
 
 
-def test_part_of_a_capability_and_permissions_without_words_are_named(db: None) -> None:
+def test_part_of_a_capability_and_permissions_without_words_are_named(
+    admin_client: Client,
+) -> None:
     person = User.objects.create_user("vera", is_staff=True)
     names = ("view_oncetask", "view_group", "change_operatorscope")
     person.user_permissions.set(Permission.objects.filter(codename__in=names))
@@ -152,6 +155,8 @@ def test_part_of_a_capability_and_permissions_without_words_are_named(db: None) 
         ("See people, tasks and dispatches", True)
     ]
     assert said["others"] == "auth.view_group"
+    text = text_of(admin_client.get(reverse("admin:auth_user_change", args=[person.pk])))
+    assert "Can See people, tasks and dispatches in part Further permissions:" in text
 
 
 # --- what limits close ----------------------------------------------------------------------------

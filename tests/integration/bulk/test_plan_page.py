@@ -68,6 +68,11 @@ def test_plan_shows_the_newest_and_the_oldest(page: Client) -> None:
     ]
     assert [int(each["number"]) for each in samples] == [*numbers[:19:-1], *numbers[9::-1]]
     assert {each["change"] for each in samples} == {"priority 0 → 40"}
+    spread = page.get(NEW.format("time"), {"type": "mail", "set-spread_seconds": "30m"})
+    times = [each["change"][-12:-4] for each in spread.context["samples"]]
+    minutes = [int(hour) * 60 + int(minute) for hour, minute, _ in (at.split(":") for at in times)]
+    ahead = [(minute - minutes[-1]) % 1440 for minute in minutes]
+    assert ahead == [*range(29, 19, -1), *range(9, -1, -1)]
 
 
 def test_plan_writes_nothing(page: Client) -> None:

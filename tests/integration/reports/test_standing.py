@@ -115,7 +115,7 @@ def test_newest_jobs_stand_for_more_than_are_read(
     frozen_clock: FrozenClock, mail: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """20 jobs in each of three minutes and 10 ends: twice as many come as end."""
-    monkeypatch.setattr(flow, "MAX_SAMPLED", 15)
+    monkeypatch.setattr(flow, "MAX_SAMPLED", 30)
     for _each in range(3):
         jobs(20)
         for held in take(limit=10):

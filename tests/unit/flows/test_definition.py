@@ -58,6 +58,13 @@ BAD: list[tuple[str, Any, dict[str, str]]] = [
         {"steps": "can make 110000 jobs"},
     ),
     ("101 percent", said(jobs("a", [1], at_least=101, unit="percent")), {"steps[0].at_least": "1 to 100"}),  # noqa: E501
+    ("0 percent", said(jobs("a", [1], at_least=0, unit="kg")), {"steps[0].at_least": "less than 1", "steps[0].unit": "not one of"}),  # noqa: E501
+    ("more in a condition", said(wait("w"), job("a", **{"if": {"step": "w", "equals": 1, "not": 1}})), {"steps[1].if": "Unknown"}),  # noqa: E501
+    ("half a condition", said(wait("w"), job("a", **{"if": {"step": "w"}})), {"steps[1].if.equals": "Missing"}),  # noqa: E501
+    ("another word", said(wait("w", when="never", optional=1)), {"steps[0].when": "not one of", "steps[0].optional": "boolean"}),  # noqa: E501
+    ("too short", said(wait("w", within=0)), {"steps[0].within": "less than 1"}),
+    ("a long name", said(wait("w" * 65)), {"steps[0].name": "not match"}),
+    ("none at once", said(wait("w"), jobs("a", ref("w"), max=0)), {"steps[1].max": "less than 1"}),
     ("no schema", said(wait("w"), params={"type": "list"}), {"params": '"type" is "object"'}),
     ("a quota of 0", said(task("t", quota=0)), {"steps[0].quota": "less than 1"}),
     ("too long", said(wait("w", within=10**9)), {"steps[0].within": "greater than"}),
