@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,14 +17,7 @@ import pytest
 from taskplatform import bootstrap
 from taskplatform.bootstrap import CannotGoOn
 
-
-@pytest.fixture(autouse=True)
-def signal_handlers() -> Iterator[None]:
-    """`main` takes the signals of its process, which here is that of the tests."""
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    yield
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
+pytestmark = pytest.mark.usefixtures("signal_handlers")
 
 
 def as_user(monkeypatch: pytest.MonkeyPatch, uid: int) -> None:

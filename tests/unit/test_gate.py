@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
@@ -22,13 +20,7 @@ celery==5.7.0 \\
 """
 
 
-@pytest.fixture(autouse=True)
-def signal_handlers() -> Iterator[None]:
-    """`main` takes the signals of its process, which here is that of the tests."""
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    yield
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
+pytestmark = pytest.mark.usefixtures("signal_handlers")
 
 
 @pytest.fixture

@@ -19,8 +19,9 @@ def scene(frozen_clock: FrozenClock) -> FrozenClock:
 
 
 @pytest.fixture
-def now(frozen_clock: FrozenClock) -> FrozenClock:
-    frozen_clock.move_to(NOW)
+def now(request: pytest.FixtureRequest, frozen_clock: FrozenClock) -> FrozenClock:
+    """The NOW of the tests of a file, or else of the day."""
+    frozen_clock.move_to(getattr(request.module, "NOW", NOW))
     return frozen_clock
 
 

@@ -16,11 +16,10 @@ from apps.journal.services import error_key
 from apps.reports.models import ErrorGroup
 from apps.reports.services import rollup
 from apps.reports.services.failures import BY_COUNT, NEW, NEWEST, Failure, failures
-from tests.frozen import FrozenClock
 from tests.integration.reports.day import roll_up
 from tests.integration.reports.history import entry, stored, utc, write
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 
 NOW = utc("2026-03-30T12:34:56")
 CLOSED = utc("2026-03-30T12:34:00")
@@ -29,12 +28,6 @@ LOST = ("lost", "running", "ready")
 HEAD = "Traceback (most recent call last):\n  File 'x', line {}\n"
 REFUSED = HEAD + "ConnectionRefusedError: 10.0.0.{}:5432"
 ERRORS = (REFUSED, "ValueError: no such shop", "TimeoutError: after {}.{} s")
-
-
-@pytest.fixture(autouse=True)
-def now(frozen_clock: FrozenClock) -> FrozenClock:
-    frozen_clock.move_to(NOW)
-    return frozen_clock
 
 
 def failure(at: datetime, error: str = REFUSED, type_: str = "mail", **fields: Any) -> JournalEntry:

@@ -21,15 +21,9 @@ from tests.integration.reports.test_failures import NOW, REFUSED, failure, roll_
 from tests.jobs import end, job_type, jobs, take
 from tests.pages import form_of, inline_code_of, text_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 
 PAGE = "/admin/failures/"
-
-
-@pytest.fixture(autouse=True)
-def now(frozen_clock: FrozenClock) -> FrozenClock:
-    frozen_clock.move_to(NOW)
-    return frozen_clock
 
 
 @pytest.fixture

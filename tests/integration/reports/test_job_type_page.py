@@ -21,18 +21,12 @@ from tests import factories
 from tests.frozen import FrozenClock
 from tests.integration.jobs.admin.pages import now_url, statuses
 from tests.integration.reports.history import utc
-from tests.integration.reports.test_failures import NOW, REFUSED, roll_up
+from tests.integration.reports.test_failures import REFUSED, roll_up
 from tests.jobs import end, job_type, jobs, take
 from tests.pages import form_of, text_of
 from tests.statements import sent_by
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def now(frozen_clock: FrozenClock) -> FrozenClock:
-    frozen_clock.move_to(NOW)
-    return frozen_clock
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 
 
 def fail(count: int, error: str = REFUSED, name: str = "mail") -> list[int]:

@@ -49,12 +49,6 @@ def last_hour(at: datetime) -> Summary:
     return summarise("job", "type", Period(at - timedelta(hours=1), at, ZoneInfo("UTC")))
 
 
-@pytest.fixture
-def now(frozen_clock: FrozenClock) -> FrozenClock:
-    frozen_clock.move_to(NOW)
-    return frozen_clock
-
-
 def levels() -> dict[int, int]:
     found: dict[int, int] = {}
     for level in RollupBucket.objects.values_list("level", flat=True):
