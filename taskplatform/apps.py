@@ -24,7 +24,7 @@ class TaskPlatformConfig(AppConfig):
         from taskplatform.roles import make_roles
 
         # The name in the menu. A class of its own would hide Django's users from the type checker.
-        apps.get_app_config("auth").verbose_name = _("People")
+        apps.get_app_config("auth").verbose_name = _("Access")
         standing.use(beat.periods)
         forgetting.connect()
         register(upgrades.check_migrations, "upgrades", deploy=True)

@@ -69,13 +69,15 @@ def noted(shown: object, note: object, *, look: str = "cell-note faint") -> Safe
 
 
 def table(heads: Sequence[object], rows: Iterable[Sequence[object]], look: str = "") -> SafeString:
-    """A table of some lines; the cells of a row are as many as the heads."""
-    cells = "<td>{}</td>" * len(heads)
+    """A table of some lines; the cells of a row are as many as the heads, and say theirs where a
+    phone shows the row as a card."""
+    cells = '<td data-label="{}">{}</td>' * len(heads)
+    labelled = ([part for cell in zip(heads, row, strict=True) for part in cell] for row in rows)
     return format_html(
         '<table class="{}"><thead><tr>{}</tr></thead><tbody>{}</tbody></table>',
         f"plain-table {look}".strip(),
         joined(heads, each='<th scope="col">{}</th>'),
-        format_html_join("", f"<tr>{cells}</tr>", rows),
+        format_html_join("", f"<tr>{cells}</tr>", labelled),
     )
 
 

@@ -16,8 +16,8 @@ from apps.common import clock, sent_forms
 from apps.common.admin.service import DRAFT
 from apps.common.errors import NotFound
 from apps.dispatch.admin.preview import may_view
-from apps.dispatch.admin.rule_form import EVERY_DAYS
-from apps.dispatch.admin.task_form import DATE, MORNING, RULE, TaskForm
+from apps.dispatch.admin.rule_form import EVERY_DAYS, MORNING
+from apps.dispatch.admin.task_form import DATE, RULE, TaskForm
 from apps.dispatch.models import TASK_MODELS, OperatorScope, RotateTask, Task
 from apps.dispatch.rules.task import read_label
 from apps.dispatch.services.tasks import find_task

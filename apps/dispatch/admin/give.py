@@ -65,6 +65,7 @@ def give_view(request: HttpRequest, *, model_admin: Any, pk: int) -> HttpRespons
         new_deadline=shown_time(clock.now() + lease),
         lines=lines,
         more=more,
+        is_possible=any(line.can_take for line in lines),
         max_people=MAX_PEOPLE,
         max_reason=MAX_REASON,
         asked=request.GET.get("q", ""),

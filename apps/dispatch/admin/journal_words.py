@@ -14,6 +14,7 @@ from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask, Templ
 from apps.dispatch.rules.recurrence import parse_rule
 from apps.dispatch.rules.summary import in_words
 from apps.dispatch.services.archive import OVER
+from apps.dispatch.services.ending import OVERDUE
 from apps.journal.admin.words import Event, register
 from apps.journal.models import JournalEntry, Source
 
@@ -109,6 +110,6 @@ register(
         "on_expiry": {"give_back": _("give back"), "keep": _("keep")},
         "outcome": {"succeeded": _("succeeded"), "failed": _("failed")},
     },
-    messages=(OVER,),
+    messages=(OVER, OVERDUE),
     pages={Source.DISPATCH: lambda entry: "dispatch_dispatch", Source.PLAN: _plan_page},
 )

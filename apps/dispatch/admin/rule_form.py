@@ -40,6 +40,8 @@ from apps.dispatch.rules.weekdays import (
 
 NEXT_RUNS = 5
 ONCE, EVERY_MINUTES, EVERY_DAYS, CRON = "once", "every_minutes", "every_days", "cron"
+# When a new rule is due, until somebody says otherwise.
+MORNING = "09:00"
 # The parts of a rule that a choice has.
 PARTS = {
     ONCE: (),
@@ -138,8 +140,10 @@ class RuleForm(ServiceForm):
         self.is_new = self.instance.pk is None
         if self.may_change:
             self._fill_rule()
-            if self.is_new and "time_zone" not in (kwargs.get("initial") or {}):
-                self.initial["time_zone"] = get_current_timezone_name()
+            if self.is_new:
+                self.initial.setdefault("at", MORNING)
+                if "time_zone" not in (kwargs.get("initial") or {}):
+                    self.initial["time_zone"] = get_current_timezone_name()
             if self.has_rule:
                 use_zone_of_form(self, "time_zone", set(self.when) - {"time_zone"})
             for name in ("every", *RULE_PARTS, *self.when):

@@ -40,7 +40,6 @@ KINDS: dict[str, type[OnceTask] | type[RotateTask]] = {
 }
 # The fields that only rotations have.
 OF_RULES = ("time_zone", "misfire", "misfire_limit")
-MORNING = "09:00"
 # The fields that the page folds.
 MORE = (
     *("end_at", "lease_seconds", "priority", "on_failure", "on_expiry", "max_rounds", *OF_RULES),
@@ -161,7 +160,6 @@ class TaskForm(RuleForm):
             repeats.choices = [each for each in repeats.choices if KINDS[each[0]] in self.kinds]
             usual = DATE if self.initial.get("start_at") else NOW
             self.initial.setdefault("repeats", RULE if self.has_rule else usual)
-            self.initial.setdefault("at", MORNING)
         else:
             del self.fields["repeats"]
         every: Any = self.fields["every"]

@@ -22,7 +22,7 @@ from apps.journal.models import Source
 
 State = Dispatch.State
 HANDED_OVER = "handed_over"
-OVERDUE = "silent past the deadline"
+OVERDUE = _("silent past the deadline")
 _MS = timedelta(milliseconds=1)
 
 

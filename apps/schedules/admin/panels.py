@@ -49,7 +49,7 @@ def runs_table(schedule: Schedule, bounds: Bounds) -> SafeString:
         return format_html("<p>{}</p>", _("None yet."))
     jobs = jobs_of((run.job for run in runs), bounds)
     heads = _("Planned for"), _("Job"), _("Finished")
-    return table(heads, _rows(schedule, runs, jobs), look="roomy-table")
+    return table(heads, _rows(schedule, runs, jobs), look="stacked-table")
 
 
 def _rows(

@@ -149,7 +149,10 @@ def test_parts_of_pages_escape_what_is_in_them(subtests: pytest.Subtests) -> Non
         (link("?a=1&b=2", EVIL, look=""), f'<a href="?a=1&amp;b=2">{ESCAPED}</a>'),
         (noted(EVIL, EVIL), f'{ESCAPED}<span class="cell-note faint">{ESCAPED}</span>'),
         (noted(EVIL, ""), ESCAPED),
-        (table([EVIL], [[EVIL]]), f'<th scope="col">{ESCAPED}</th></tr></thead><tbody><tr><td>'),
+        (
+            table([EVIL], [[EVIL]]),
+            f'<th scope="col">{ESCAPED}</th></tr></thead><tbody><tr><td data-label="{ESCAPED}">',
+        ),
         (bullets([EVIL], tag="ol"), f'<ol class="plain-list"><li>{ESCAPED}</li></ol>'),
         (bullets([]), ""),
     ):
