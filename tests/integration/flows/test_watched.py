@@ -17,7 +17,7 @@ from django.urls import reverse
 from apps.alerts.models import Alert, Delivery
 from apps.common import clock
 from apps.dispatch.models import OperatorScope
-from apps.flows.services import control, standing
+from apps.flows.services import control, figures
 from apps.flows.services.advance import advance
 from apps.flows.services.flows import put_flow
 from apps.flows.services.start import start
@@ -127,12 +127,12 @@ def test_longest_steps_and_latest_failures_are_read_by_an_index(mail: FrozenCloc
     work(started(job("a")), "a", failing)
     mail.advance(hours=1)
     later = started(wait("third"))
-    found = standing.long_active(10)
+    found = figures.long_active(10)
     assert [(each.run, each.step) for each in found] == [(run, "first"), (later, "third")]
     week = clock.now() - timedelta(days=7)
     for read, index in (
-        (lambda: standing.failed_since(week, 10), "flow_run_ended"),
-        (lambda: standing.long_active(10), "flow_step_active"),
+        (lambda: figures.failed_since(week, 10), "flow_run_ended"),
+        (lambda: figures.long_active(10), "flow_step_active"),
     ):
         assert index in explained(sent_by(read)[0])
 
