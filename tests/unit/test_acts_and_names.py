@@ -29,7 +29,14 @@ _ITS_OWN = {"title", "subtitle"}
 # What takes something away from others: its buttons are red.
 DANGEROUS = {
     *("apiclient: revoke", "bulkrun: stop_run", "dispatch: cancel", "executor: disable"),
-    *("inboxrow: discard", "job: cancel", "job: force_cancel", "job: mark_done"),
+    *(
+        "flowrun: stop",
+        "flowrun: stop_by_force",
+        "inboxrow: discard",
+        "job: cancel",
+        "job: force_cancel",
+        "job: mark_done",
+    ),
     *("oncetask: delete", "oncetask: delete_task", "oncetask: end", "schedule: delete"),
     *("rotatetask: delete", "rotatetask: delete_task", "rotatetask: end"),
 }
