@@ -61,6 +61,7 @@ def edit(client: Client, row: Flow, **typed: str) -> Any:
 
 
 # --- the list and the page ------------------------------------------------------------------------
+@pytest.mark.both
 def test_list_says_of_each_flow_its_steps_and_how_it_has_gone(
     admin_client: Client, flow: Flow
 ) -> None:
