@@ -76,6 +76,7 @@ _PAGE_OF_ROLES = dict.fromkeys(("role_created", "role_changed", "role_deleted"),
 class AccessAttemptAdmin(MachineRowAdmin):
     """Names and addresses with wrong passwords; deleting a row unlocks it."""
 
+    when_empty = _("Nobody was refused.")
     list_display = ("shown_time", "username", "ip_address", "failures_since_start")
     list_mobile = (("username", "ip_address"), ("shown_time",))
     list_display_links = ("shown_time", "username")

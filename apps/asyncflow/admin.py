@@ -18,6 +18,7 @@ from apps.asyncflow.dialects import BY_NAME, Dialect
 from apps.asyncflow.translate import Row, settings_of, task_id, task_of
 from apps.common import clock
 from apps.common.admin.display import shown_text
+from apps.common.admin.durations import written
 from apps.common.admin.html import page_url
 from apps.jobs.admin import labels
 from apps.jobs.admin.worker_links import KeyNames, may_see_keys
@@ -65,7 +66,7 @@ def asyncflow_page(request: HttpRequest) -> HttpResponse:
         title="asyncflow",
         dialects=[_shown(request, each, are_linked) for each in BY_NAME.values()],
         local=client and KeyNames([client], are_linked=are_linked).name(client),
-        interval=conf.ASYNCFLOW_INTERVAL,
+        interval=written(conf.ASYNCFLOW_INTERVAL),
         ports=", ".join(f"{name}:{port}" for name, port in conf.ASYNCFLOW_PORTS),
         list_holds=conf.ASYNCFLOW_LIST_HOLDS,
     )

@@ -61,6 +61,15 @@ def sideways(page: Page) -> int:
     return width
 
 
+def hidden_columns(page: Page) -> int:
+    """By how many pixels the table of a list is wider than its frame; 0 without a list."""
+    over: int = page.evaluate(
+        "Math.max(0, ...[...document.querySelectorAll('.list-frame')]"
+        ".map(frame => frame.scrollWidth - frame.clientWidth))"
+    )
+    return over
+
+
 def cut_rows(page: Page) -> Iterator[str]:
     """What is wrong with the first rows of a list on a phone: each takes two or three lines, more
     when a title or an error is long, and cuts nothing."""

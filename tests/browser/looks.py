@@ -8,7 +8,7 @@ from typing import Literal
 from playwright.sync_api import Page, ViewportSize
 
 from tests.browser.barriers import barriers
-from tests.browser.layout import cut_rows, sideways
+from tests.browser.layout import cut_rows, hidden_columns, sideways
 
 Theme = Literal["light", "dark"]
 THEMES: tuple[Theme, ...] = ("light", "dark")
@@ -26,5 +26,7 @@ def faults(page: Page, theme: Theme, *, with_barriers: bool = True) -> Iterator[
             yield f"{over} px wider than {size['width']}"
         if size is NARROW:
             yield from cut_rows(page)
+        elif over := hidden_columns(page):
+            yield f"the list is {over} px wider than its frame"
         if with_barriers and size is BARRIERS_AT[theme]:
             yield from barriers(page)
