@@ -12,7 +12,7 @@ from django.db.models import Sum
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext, ngettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminTextInputWidget
 
@@ -35,7 +35,7 @@ from apps.jobs.models import bounds_of
 
 class StartForm(forms.Form):
     key = forms.CharField(
-        label=_("Key"),
+        label=pgettext_lazy("of a run", "Key"),
         max_length=MAX_KEY,
         required=False,
         widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "off"}),

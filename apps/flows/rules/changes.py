@@ -36,12 +36,24 @@ _PARTS = {
     "title": _("title"),
     "template": _("template"),
 }
+_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+
+
+def _duration(seconds: int) -> str:
+    """`1 h 30 min`"""
+    parts = []
+    for unit, length in _UNITS:
+        count, seconds = divmod(seconds, length)
+        parts += [f"{count} {unit}"] if count else []
+    return " ".join(parts)
+
+
 _SHOWN: Mapping[str, Callable[[Any], str]] = {
     "each": texts.each_text,
     "needs": texts.needs_text,
     "if": texts.condition_text,
-    "within": "{} s".format,
-    "seconds": "{} s".format,
+    "within": _duration,
+    "seconds": _duration,
 }
 
 

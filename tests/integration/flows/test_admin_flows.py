@@ -103,7 +103,7 @@ def test_versions_say_what_each_changed(admin_client: Client, flow: Flow) -> Non
     text = text_of(admin_client.get(f"{page_url(flow)}?tab=versions"))
     for line in (
         "Takes any params now.",
-        "check, time limit: 7200 s becomes 60 s.",
+        "check, time limit: 2 h becomes 1 min.",
         "Adds the step more (wait).",
         "Removes the step publish.",
         "Puts the steps in another order.",

@@ -69,7 +69,7 @@ def test_changes_are_said_in_the_words_of_the_form() -> None:
     old = {"steps": [job("a"), jobs("b", [1], at_least=2), task("c", quota=2), wait("d")]}
     new = {
         "steps": [
-            job("a", context={"token": "s3cret"}, within=60),
+            job("a", context={"token": "s3cret"}, within=5400),
             jobs("b", ref("a", "photos"), at_least=50, unit="percent"),
             wait("d", needs=["b"]),
             job("c"),
@@ -77,7 +77,7 @@ def test_changes_are_said_in_the_words_of_the_form() -> None:
     }
     assert [*map(str, changes(old, new))] == [
         "a is given something else.",
-        "a, time limit: now 60 s.",
+        "a, time limit: now 1 h 30 min.",
         "b, for each of: [1] becomes $a.photos.",
         "b, at least: 2 becomes 50 %.",
         "d, waits for: now b.",
