@@ -23,7 +23,7 @@ from apps.common.errors import Invalid
 from apps.common.filtersets import Door, RowFilters
 from apps.dispatch.api.dispatches import DispatchQuery
 from apps.dispatch.api.executors import ExecutorQuery
-from apps.dispatch.api.tasks import ArchivedTaskQuery, TaskQuery
+from apps.dispatch.api.tasks import ArchivedTaskQuery, OnceTaskQuery, TaskQuery
 from apps.dispatch.models import ArchivedTask, Dispatch, Executor, OnceTask, RotateTask
 from apps.dispatch.services import filtered
 from apps.flows.api.runs import RunQuery
@@ -52,7 +52,7 @@ class Filtered(NamedTuple):
 ROWS = (
     Filtered(Job, JobFilters, JobQuery, bodies.JobFilterBody),
     Filtered(Dispatch, filtered.DispatchFilters, DispatchQuery, bodies.DispatchFilterBody),
-    Filtered(OnceTask, filtered.OnceTaskFilters, TaskQuery, bodies.OnceTaskFilterBody),
+    Filtered(OnceTask, filtered.OnceTaskFilters, OnceTaskQuery, bodies.OnceTaskFilterBody),
     Filtered(RotateTask, filtered.RotateTaskFilters, TaskQuery, bodies.RotateTaskFilterBody),
     Filtered(ArchivedTask, filtered.ArchivedTaskFilters, ArchivedTaskQuery),
     Filtered(Executor, filtered.ExecutorFilters, ExecutorQuery),
@@ -71,6 +71,7 @@ FOUND_BY_PAGES = {
 # What each kind of parameter takes, and what it refuses.
 SAMPLES: Mapping[type[filtersets.Parameter], tuple[Any, Any]] = {
     filtersets.Key: ("uid_ann", "a b"),
+    filtersets.Id: ("7", "x"),
     filtersets.Number: (7, "x"),
     filtersets.Whole: (7, 101),
     filtersets.Instant: ("2026-11-02T00:00:00Z", "2026-11-02"),

@@ -84,7 +84,12 @@ class TestCreate:
 
         assert answer.status_code == 201
         body = answer.json()
-        assert body == {**MINIMUM, **DEFAULTS, "id": OnceTask.objects.get().pk}
+        assert body == {
+            **MINIMUM,
+            **DEFAULTS,
+            "id": OnceTask.objects.get().pk,
+            "part_of": None,
+        }
         assert type(body["id"]) is int
         assert api.get(at(body)).json() == body
 
