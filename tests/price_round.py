@@ -18,6 +18,7 @@ from apps.common import clock
 from apps.common.db import transactional
 from apps.dispatch.models import Dispatch
 from apps.dispatch.services.pull import answer_pull, call_back
+from apps.flows.handlers import starter
 from apps.flows.models import FlowRun, FlowStep
 from apps.flows.services.advance import advance
 from apps.flows.services.start import start
@@ -148,7 +149,7 @@ def _started() -> int:
     job = run_now(schedule=schedule, actor=ACTOR).job
     [held] = [each for each in _held(demo.START) if each.id == job]
     said: dict[str, Any] = held.context
-    made = start(said["flow"], said["params"], key=said["key"], by=f"job:{job}")
+    made = start(said["flow"], said["params"], key=said["key"], by=starter(held.key, held.id))
     _end(held, result={"run": str(made.id), "created": made.created})
     return made.id
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from apps.common.errors import PlatformError
@@ -12,6 +13,14 @@ from apps.jobs.handlers.contract import Context
 from apps.jobs.services.request import Request
 
 NAME = "flow"
+
+_SCHEDULE = re.compile(r"(schedule:[0-9]{1,18})@")
+
+
+def starter(key: str, job: int) -> str:
+    """Who starts the run that this job starts: the schedule that its key names, or the job."""
+    found = _SCHEDULE.match(key)
+    return found[1] if found else f"job:{job}"
 
 
 @handler(
@@ -39,7 +48,7 @@ def flow(context: Any, ctx: Context) -> Any:
             flow=context["flow"],
             params=context.get("params"),
             key=context.get("key", ""),
-            by=f"job:{ctx.job_id}",
+            by=starter(ctx.key, ctx.job_id),
             trace_id=ctx.trace_id,
         )
     except PlatformError as error:

@@ -89,6 +89,7 @@ def test_flow_is_planned_once_and_its_schedule_has_missed_nothing(
     standing: FlowRun, frozen_clock: FrozenClock
 ) -> None:
     schedule = Schedule.objects.get(job_type=demo.START)
+    assert standing.started_by == f"schedule:{schedule.pk}"
     assert schedule.next_at is not None
     assert timedelta() < schedule.next_at - frozen_clock.instant <= timedelta(weeks=1)
     assert schedule.context["flow"] == demo.NAME

@@ -13,7 +13,6 @@ from apps.common.admin.buttons import shared_out
 from apps.common.admin.display import (
     duration_of,
     short_time,
-    shown_actor,
     shown_text,
     translate,
 )
@@ -21,6 +20,7 @@ from apps.common.admin.html import list_url, page_url
 from apps.common.json.rows import why_not_rows
 from apps.dispatch.admin.template_page import read_rows
 from apps.flows.admin.graph import graph_of
+from apps.flows.admin.run_pages import started_by
 from apps.flows.admin.step_words import people_of, rows_of
 from apps.flows.admin.words import shown_state
 from apps.flows.models import Flow, FlowRun
@@ -110,7 +110,7 @@ def _runs(request: HttpRequest, row: Flow) -> list[dict[str, Any]] | None:
             "state": shown_state(run),
             "began": short_time(run.created_at),
             "took": _took(run),
-            "by": shown_actor(run.started_by),
+            "by": started_by(run),
         }
         for run in found.defer("definition", "params")[:MAX_RUNS]
     ]

@@ -73,9 +73,13 @@ def results_view(request: HttpRequest, *, model_admin: Any, pk: int) -> HttpResp
     return page
 
 
+_STARTERS = {"job": ("jobs_job", _("a job")), "schedule": ("schedules_schedule", _("its schedule"))}
+
+
 def started_by(run: FlowRun) -> SafeString | str:
-    """Who started the run; a job leads to its page."""
+    """Who started the run; a schedule and a job lead to their pages."""
     kind, _colon, number = run.started_by.partition(":")
-    if kind == "job" and number.isdecimal():
-        return page_link("jobs_job", number, run.started_by)
+    if kind in _STARTERS and number.isdecimal():
+        page, words = _STARTERS[kind]
+        return page_link(page, number, str(words))
     return shown_actor(run.started_by)

@@ -21,6 +21,7 @@ from apps.common import clock
 from apps.common.admin.buttons import row_button
 from apps.common.admin.display import short_or_none, short_time, shown_text, translate
 from apps.common.admin.html import joined, link, list_url, page_url
+from apps.common.masking import redact
 from apps.dispatch.admin.dispatch_states import state_in_list, time_left
 from apps.dispatch.admin.people import person
 from apps.dispatch.models import Dispatch, OnceTask
@@ -192,7 +193,7 @@ class RunView:
             yield Line(
                 id=f"job-{job.pk}",
                 number="",
-                name=link(page_url(type(job), job.pk), shown_text(job.key, limit=40) or job.pk),
+                name=link(page_url(type(job), job.pk), self._name_of(job)),
                 state=status_label(job),
                 who=_of_job(job),
                 done=gettext("try %(number)d of %(max)d")
@@ -202,6 +203,11 @@ class RunView:
                 acts=row_button(model_admin, self.request, "retry", job, back=self._page),
                 look="flow-part",
             )
+
+    def _name_of(self, job: AnyJob) -> str:
+        """Its key, else the item that it is for, else its number."""
+        item = getattr(job, "item", None) if self.may("flows.view_payload") else None
+        return shown_text(job.key or redact(item or ""), limit=40) or str(job.pk)
 
     def _why_waits(self, each: StepStands) -> str:
         """Why the first job of the step is not running, or nobody has its task."""

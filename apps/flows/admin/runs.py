@@ -38,7 +38,7 @@ from apps.flows.admin.run_pages import (
     title_of,
 )
 from apps.flows.admin.run_steps import RunView
-from apps.flows.models import OPEN, FlowRun, FlowStep
+from apps.flows.models import OPEN, Flow, FlowRun, FlowStep
 from apps.flows.rules import joins, shapes
 from apps.flows.services import control, standing
 from apps.journal.admin import latest_moments
@@ -151,7 +151,12 @@ class FlowRunAdmin(LiveAdmin, RowPageAdmin, KeysetAdmin, MachineRowAdmin):
             by_run.setdefault(step.run_id, []).append(step)
         waits = [each for steps in by_run.values() for each in steps if each.state == joins.ACTIVE]
         people = known([each.target for each in waits if each.kind == shapes.TASK], request.user)
+        flows = Flow.objects.filter(name__in={row.flow for row in rows} - {""})
+        titles = {
+            (name, at): title for name, at, title in flows.values_list("name", "version", "title")
+        }
         for row in rows:
+            row.title = titles.get((row.flow, row.flow_version)) or row.flow
             row.listed = by_run.get(row.pk, [])
             row.waits = run_words.waits_in_short(row, row.listed, people)
 
@@ -160,8 +165,8 @@ class FlowRunAdmin(LiveAdmin, RowPageAdmin, KeysetAdmin, MachineRowAdmin):
         return run_words.run_state(run)
 
     @column(_("flow"))
-    def shown_flow(self, run: FlowRun) -> SafeString:
-        name = shown_text(run.flow or gettext("Definition of its own"), limit=80)
+    def shown_flow(self, run: Any) -> SafeString:
+        name = shown_text(run.title or gettext("Definition of its own"), limit=80)
         return format_html(
             '<bdi>{}</bdi> <span class="cell-note faint"><bdi>{}</bdi></span>',
             name,

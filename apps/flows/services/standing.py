@@ -28,7 +28,7 @@ from apps.jobs.rules import transitions as t
 
 # Jobs and hand-outs that are shown of a step, and steps of which any are.
 MAX_PARTS, MAX_STEPS = 5, 20
-MAX_ERROR = 200
+MAX_ERROR, MAX_ITEM = 200, 60
 # Runs from before that are looked at, and those of them that say how long one takes.
 _LOOKED_AT, LATEST = 30, 6
 _FAILED = (policy.FAILED, policy.EXPIRED)
@@ -174,7 +174,10 @@ def _read_jobs(shown: Sequence[StepStands]) -> None:
     for model in (ArchivedJob, Job) if wanted else ():
         found: Any = model._default_manager.filter(pk__in=wanted)
         found = found.defer("context", "checkpoint", "result", "memo")
-        rows |= {row.pk: row for row in found.annotate(error=Left("memo", MAX_ERROR))}
+        found = found.annotate(
+            error=Left("memo", MAX_ERROR), item=Left(KT("context__item"), MAX_ITEM)
+        )
+        rows |= {row.pk: row for row in found}
     for each in shown:
         each.jobs = [rows[number] for number in kept.get(each.row.pk, ()) if number in rows]
 
