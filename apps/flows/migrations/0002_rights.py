@@ -18,6 +18,9 @@ class Migration(migrations.Migration):
         ('flows', '0001_initial'),
     ]
 
+    # No release has runs of flows before this one.
+    seconds_per_million = {}
+
     operations = [
         migrations.AlterModelOptions(
             name='flow',
