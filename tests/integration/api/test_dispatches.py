@@ -64,6 +64,7 @@ def test_detail_is_dispatch_and_what_became_of_it(api: ContractClient, frozen_cl
         "message": "",
         "finished_at": None,
         "archived_at": None,
+        "part_of": None,
     }
     assert ended.json() == shown | {
         "state": "failed",
