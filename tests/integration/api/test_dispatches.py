@@ -72,6 +72,7 @@ def test_detail_is_dispatch_and_what_became_of_it(api: ContractClient, frozen_cl
         "message": "No key",
         "finished_at": "2026-03-02T09:00:07Z",
         "archived_at": None,
+        "part_of": None,
     }
     assert api.get(DISPATCHES).json() == {"next": None, "results": [ended.json()]}
 
