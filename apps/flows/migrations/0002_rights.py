@@ -12,7 +12,6 @@ def name_targets(apps, schema_editor):
 
 
 class Migration(migrations.Migration):
-    seconds_per_million = {}
 
     dependencies = [
         ('flows', '0001_initial'),

@@ -203,8 +203,8 @@ def test_list_of_runs(admin_client: Client, rounds: scenes.Rounds) -> None:
     text = text_of(page)
     assert "Running 4 Failed 1 Ended" in text
     rows = {row[1].text: [cell.text for cell in row] for row in tables_of(page)[0][1:]}
-    assert rows["price-round 2026-48"][0] == "Paused"
-    assert rows["price-round 2026-47"][2] == "gid_round, recognise, goods-in"
+    assert rows["Weekly price round 2026-48"][0] == "Paused"
+    assert rows["Weekly price round 2026-47"][2] == "gid_round, recognise, goods-in"
 
     found = {
         "2026-47": [rounds.running],
