@@ -182,6 +182,7 @@ def test_no_page_shows_a_secret(firing: Alert, admin_client: Client) -> None:
     conflict = admin_client.post(page, typed)
     assert (wrong.status_code, conflict.status_code) == (200, 409)
 
+    assert "bots.example.org" in text_of(admin_client.get(address("channel", "changelist")))
     pages = [admin_client.get(each) for each in every_page(firing)]
     job = admin_client.get(reverse("admin:jobs_job_change", args=[Delivery.objects.get().job]))
     journal = admin_client.get(reverse("admin:journal_journalentry_changelist"))
