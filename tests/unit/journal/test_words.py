@@ -20,6 +20,8 @@ def test_value_is_translated_where_its_name_says_what_it_is(subtests: pytest.Sub
         ("priority", -5, "-5"),
         ("rule", {"every_days": 2, "at": "09:30"}, "每 2 天的 09:30"),
         ("rule", {"odd": 1}, '{"odd": 1}'),
+        ("mode", "multi", "每人最多一次"),
+        ("lease_seconds", 5400, "1 小时 30 分钟"),
         ("rule", None, "–"),
         ("rule", "odd", "odd"),
         ("quiet_days", "15", "星期一、星期五"),
@@ -39,6 +41,13 @@ def test_reason_with_an_instant_is_shown_in_the_zone_of_the_page() -> None:
             assert words.reason_of(reason) == "over since 2026-03-03 17:00:00 UTC+8"
         with translation.override("zh-hans"):
             assert words.reason_of(reason) == "自 2026-03-03 17:00:00 UTC+8 起已结束"
+
+
+def test_label_of_seconds_has_no_unit_where_the_value_has() -> None:
+    with translation.override("en"):
+        assert words.name_of("lease_seconds") == "lease"
+    with translation.override("zh-hans"):
+        assert words.name_of("lease_seconds") == "租约时长"
 
 
 def test_what_stands_in_no_table_is_said_as_it_is_written() -> None:
