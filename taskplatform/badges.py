@@ -12,7 +12,7 @@ from django.utils.html import format_html
 from django.utils.translation import gettext
 
 from apps.common.db import apart
-from apps.common.kept import Kept
+from apps.common.ttl_cache import TTLCache
 from apps.dispatch.models import Dispatch
 from apps.dispatch.services import planning
 from apps.jobs.services import counts
@@ -53,7 +53,7 @@ class Counts(NamedTuple):
 
 
 # The counts by the job types and the executors that people are limited to.
-counted: Kept[Counts] = Kept(5.0)
+counted: TTLCache[Counts] = TTLCache(5.0)
 
 
 def badges(user: Any) -> Mapping[str, Badge]:

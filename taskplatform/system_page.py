@@ -21,7 +21,7 @@ from apps.access.models import ApiClient
 from apps.alerts.models import AlertRule, Channel, Delivery
 from apps.common.admin.display import label
 from apps.common.admin.list_head import MAX_COUNTED, capped
-from apps.common.kept import Kept
+from apps.common.ttl_cache import TTLCache
 from apps.journal.models import Sink, SinkReject
 from apps.reports.rules.capacity import NEVER
 from apps.reports.services import standing
@@ -123,7 +123,7 @@ PAGES: Mapping[str, tuple[str | Promise, Callable[[], State | None] | None]] = {
     ),
 }
 # A state by its page and by the language and the day of who asks: words are said at once.
-states: Kept[State | None] = Kept(60.0)
+states: TTLCache[State | None] = TTLCache(60.0)
 
 
 def system(request: HttpRequest) -> HttpResponse:

@@ -35,7 +35,7 @@ def clear_caches() -> None:
         standing.sheets,
         troubles.found,
         causes.found,
-        *of_type.KEPT,
+        *of_type.CACHES,
     )
     for kept in (planning.counted, lately.hours, lately.yesterdays, tables.groups_kept, *facts):
         kept.forget()

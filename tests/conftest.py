@@ -211,7 +211,7 @@ def patched_product() -> Iterator[None]:
         patch.setattr(names, "_sources", [])
         patch.setattr(tidy, "LONGEST_REST", 0.0)
         # Each page of a test shows what the test has just done.
-        facts = (standing.sheets, troubles.found, causes.found, *of_type.KEPT)
+        facts = (standing.sheets, troubles.found, causes.found, *of_type.CACHES)
         hourly = (lately.hours, lately.yesterdays, tables.groups_kept)
         for kept in (planning.counted, *hourly, *facts):
             patch.setattr(kept, "seconds", 0.0)

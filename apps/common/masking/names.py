@@ -13,9 +13,9 @@ from typing import Any
 
 from apps.common.conf import conf
 from apps.common.errors import Invalid
-from apps.common.kept import Kept
 from apps.common.masking.patterns import Patterns
 from apps.common.messages import Message as _
+from apps.common.ttl_cache import TTLCache
 
 Schemas = Callable[[], Iterable[Any]]
 
@@ -31,7 +31,7 @@ _DEFINITIONS = {"$defs", "definitions"}
 
 _sources: list[Schemas] = []
 # Reading takes a tenth of the time at most, whatever there is to be read.
-_declared: Kept[frozenset[str]] = Kept(SECONDS, times_as_long=10)
+_declared: TTLCache[frozenset[str]] = TTLCache(SECONDS, times_as_long=10)
 # The names that were read last, however old.
 _latest: frozenset[str] = frozenset()
 

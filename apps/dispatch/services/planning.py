@@ -10,7 +10,7 @@ from typing import Any
 from django.db.models import F, QuerySet
 
 from apps.common import clock
-from apps.common.kept import Kept
+from apps.common.ttl_cache import TTLCache
 from apps.dispatch.models import Dispatch, Executor
 from apps.dispatch.models.dispatch import DispatchQuerySet
 from apps.dispatch.rules.silence import is_silent
@@ -43,7 +43,7 @@ class Numbers:
 
 
 # The numbers by the executors that a person is limited to.
-counted: Kept[Numbers] = Kept(30.0)
+counted: TTLCache[Numbers] = TTLCache(30.0)
 
 
 def numbers(bound: Iterable[str] | None = None) -> Numbers:

@@ -16,8 +16,8 @@ from django.db.models import DateTimeField
 from apps.common import clock
 from apps.common.db import fetch, instant, placeholders, table, time_text
 from apps.common.errors import Invalid, NotFound, PlatformError
-from apps.common.kept import Kept
 from apps.common.messages import Message as _
+from apps.common.ttl_cache import TTLCache
 from apps.jobs.handlers import registry
 from apps.jobs.models import Job
 from apps.jobs.rules.caller import Caller
@@ -231,7 +231,7 @@ def _look(types: frozenset[str], host: str) -> tuple[Look, count[int]]:
 
 # --- when to ask again ----------------------------------------------------------------------------
 # How long a worker should wait at least, and when the first scheduled job becomes due.
-_poll: Kept[tuple[float, datetime | None]] = Kept(_KNOWN_SECONDS)
+_poll: TTLCache[tuple[float, datetime | None]] = TTLCache(_KNOWN_SECONDS)
 
 
 def retry_after() -> float:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from apps.common import clock, ids
 from apps.common.db import fetch_each, force_index, table
-from apps.common.kept import Kept
+from apps.common.ttl_cache import TTLCache
 from apps.jobs.handlers import Retry
 from apps.journal.services import error_key
 from apps.journal.services.minutes import second_of
@@ -94,7 +94,7 @@ class Cause(NamedTuple):
 
 
 # They change once a minute, and to read a week of a large platform takes a while.
-found: Kept[list[Cause]] = Kept(20.0)
+found: TTLCache[list[Cause]] = TTLCache(20.0)
 
 
 def causes() -> list[Cause]:

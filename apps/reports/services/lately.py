@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from apps.common import ids
-from apps.common.kept import Kept
+from apps.common.ttl_cache import TTLCache
 from apps.journal.services.minutes import instant_of, second_of
 from apps.reports.rules.coverage import DAY, FOUR_HOURS, HOUR, MINUTE, QUARTER, BucketRun, floor
 from apps.reports.rules.outcomes import (
@@ -101,8 +101,8 @@ def _rate(steps: Iterable[Step]) -> float | None:
 
 
 # The counted rows by the end of the totals, the source and values, the start and the hours.
-hours: Kept[list[tuple[int, Counted]]] = Kept(60.0)
-yesterdays: Kept[Window] = Kept(600.0)
+hours: TTLCache[list[tuple[int, Counted]]] = TTLCache(60.0)
+yesterdays: TTLCache[Window] = TTLCache(600.0)
 
 
 def selection(source: str, values: Collection[str] | None) -> Selection:

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from apps.common.kept import Kept
+from apps.common.ttl_cache import TTLCache
 from apps.reports.rules.outcomes import JOB
 from apps.reports.rules.tally import TYPE
 from apps.reports.services.coverage import Stored
@@ -49,10 +49,10 @@ class Past(NamedTuple):
     day: Figures
 
 
-_pasts: Kept[Past] = Kept(60.0)
-_periods: Kept[Summary] = Kept(60.0)
-_failures: Kept[tuple[Failure, ...]] = Kept(60.0)
-KEPT: tuple[Kept[Any], ...] = (_pasts, _periods, _failures)
+_pasts: TTLCache[Past] = TTLCache(60.0)
+_periods: TTLCache[Summary] = TTLCache(60.0)
+_failures: TTLCache[tuple[Failure, ...]] = TTLCache(60.0)
+CACHES: tuple[TTLCache[Any], ...] = (_pasts, _periods, _failures)
 
 
 def past_of(type_: str, stored: Stored) -> Past | None:

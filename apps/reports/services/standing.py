@@ -11,9 +11,9 @@ from functools import cached_property
 from django.db.models import Model
 
 from apps.common import clock, partitions
-from apps.common.kept import Kept
 from apps.common.leases import BEAT_SILENCE, SweepRun, last_beat, last_runs
 from apps.common.partitions import Partition
+from apps.common.ttl_cache import TTLCache
 from apps.dispatch.models import Dispatch, OnceTask
 from apps.dispatch.services.standing import read_standings
 from apps.flows.services import figures as runs
@@ -244,7 +244,7 @@ class Standing:
 
 
 # One for everybody who asks in this process.
-sheets: Kept[Standing] = Kept(2.0)
+sheets: TTLCache[Standing] = TTLCache(2.0)
 Periods = Callable[[], Mapping[str, float]]
 _periods: Periods = dict
 

@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 from math import inf
 from typing import NamedTuple
 
-from apps.common.kept import Kept
 from apps.common.messages import Message
+from apps.common.ttl_cache import TTLCache
 from apps.reports.models import Problem
 from apps.reports.services import problems
 from apps.reports.services.standing import Standing, standing
@@ -53,7 +53,7 @@ class Trouble(NamedTuple):
 
 
 # Some of the watches read for a while.
-found: Kept[list[Trouble]] = Kept(5.0)
+found: TTLCache[list[Trouble]] = TTLCache(5.0)
 
 
 def troubles() -> list[Trouble]:

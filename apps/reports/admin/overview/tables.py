@@ -12,7 +12,7 @@ from django.utils.translation import gettext
 
 from apps.common.admin.display import shown_text
 from apps.common.admin.html import list_url, page_url
-from apps.common.kept import Kept
+from apps.common.ttl_cache import TTLCache
 from apps.dispatch.models import Executor, OnceTask
 from apps.dispatch.services.past import members_of
 from apps.dispatch.services.standing import read_standings
@@ -122,7 +122,7 @@ class _Group(NamedTuple):
 
 
 # The groups by the executors that a person is limited to.
-groups_kept: Kept[list[_Group]] = Kept(10.0)
+groups_kept: TTLCache[list[_Group]] = TTLCache(10.0)
 
 
 def groups(sight: Sight, status: Standing, open_: Collection[Trouble]) -> list[GroupRow]:

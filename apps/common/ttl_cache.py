@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 ValueT = TypeVar("ValueT")
 
 
-class Kept(Generic[ValueT]):
+class TTLCache(Generic[ValueT]):
     """Values by key, each at most `seconds` old; beyond `most` of them all are forgotten.
 
     A value that takes long to make is kept longer: `times_as_long` as that took.
@@ -20,22 +20,22 @@ class Kept(Generic[ValueT]):
         self._most = most
         self._times_as_long = times_as_long
         # Each with the monotonic second from which on it is too old.
-        self._found: dict[Hashable, tuple[ValueT, float]] = {}
+        self._values: dict[Hashable, tuple[ValueT, float]] = {}
 
     def get(self, key: Hashable, make: Callable[[], ValueT]) -> ValueT:
         """The value in the cache, or a new one."""
-        kept = self._found.get(key)
-        if kept is not None and time.monotonic() < kept[1]:
-            return kept[0]
+        cached = self._values.get(key)
+        if cached is not None and time.monotonic() < cached[1]:
+            return cached[0]
         began = time.monotonic()
         value = make()
         taken = time.monotonic() - began
         until = began + max(self.seconds, taken * self._times_as_long)
-        if len(self._found) >= self._most:
-            self._found.clear()
-        self._found[key] = value, until
+        if len(self._values) >= self._most:
+            self._values.clear()
+        self._values[key] = value, until
         return value
 
     def forget(self) -> None:
         """Forget all values, so that they are made anew."""
-        self._found.clear()
+        self._values.clear()
