@@ -373,7 +373,7 @@ LOGGING: dict[str, Any] = {
     },
     "handlers": {
         "stderr": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT, "level": LOG_LEVEL},
-        "job": {"class": "apps.jobs.runner.attempt_log.Handler"},
+        "job": {"class": "apps.jobs.runner.attempt_log.AttemptLogHandler"},
     },
     # The log of a job has all from INFO on, whatever the machine logs.
     "root": {

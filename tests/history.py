@@ -12,9 +12,9 @@ from apps.common import clock, ids
 from apps.common.leases import save_position
 from apps.common.rows import insert_rows
 from apps.jobs.models import ArchivedJob, Job
-from apps.jobs.rules.job_log import Said
+from apps.jobs.rules.job_log import LogLines
 from apps.jobs.services import archive, job_log, retention
-from apps.jobs.services.job_log import OfAttempt
+from apps.jobs.services.job_log import AttemptLines
 
 # Ids of one millisecond.
 _apart = counted(1)
@@ -59,7 +59,7 @@ def ended(
 
 def logged(*numbers: int) -> None:
     """A line in the log of each of these jobs."""
-    job_log.write([OfAttempt(number, 1, 1, Said(["a line"])) for number in numbers])
+    job_log.write([AttemptLines(number, 1, 1, LogLines(["a line"])) for number in numbers])
 
 
 def move() -> int:

@@ -51,7 +51,7 @@ from apps.jobs.rules.caller import Caller
 from apps.jobs.rules.type_snapshot import FREE_STAGES, TypeSnapshot
 from apps.jobs.services import outside, register, types
 from apps.jobs.services.find import find
-from apps.jobs.services.leases import Sign, renew
+from apps.jobs.services.leases import Heartbeat, renew
 from apps.jobs.services.outside import HELD, HoldRequest
 from apps.jobs.services.repeats import key_of_words
 from apps.jobs.services.settle import settle
@@ -252,8 +252,8 @@ def _report(ask: Ask, sent: Sent, row: Row, token: str, hold: int) -> None:
     """Settle, or renew the lease and keep what was done so far."""
     answer: Any
     if is_alive(sent, ask.dialect):
-        sign = Sign(id=row.id, token=token, checkpoint=checkpoint_of(sent, row))
-        [answer] = renew(signs=[sign], caller=ask.caller)
+        heartbeat = Heartbeat(id=row.id, token=token, checkpoint=checkpoint_of(sent, row))
+        [answer] = renew(heartbeats=[heartbeat], caller=ask.caller)
         answer = getattr(answer, "refused", answer)
     else:
         report = key_of_words(sent.said, token, job=row.id, hold=hold)

@@ -20,7 +20,7 @@ from apps.common.masking import MASK
 from apps.dispatch.models import Dispatch, OnceTask, RotateTask
 from apps.dispatch.services import tasks
 from apps.jobs.models import Job, JobType
-from apps.jobs.rules.job_log import Said, line
+from apps.jobs.rules.job_log import LogLines, line
 from apps.jobs.services.type_snapshots import forget_type_snapshots
 from apps.journal.models import JournalEntry, Sink, SinkReject
 from apps.schedules.models import Schedule
@@ -73,7 +73,7 @@ class World:
         self.templates = [schema and factories.template("t", schema) for schema in SCHEMAS]
         factories.job("mail")
         [held] = take()
-        end(held, "failed", error=ERROR, retry="never", log=Said([line(0, ERROR)]))
+        end(held, "failed", error=ERROR, retry="never", log=LogLines([line(0, ERROR)]))
         self.rows: dict[Any, Any] = {
             OnceTask: factories.once_task(ann),
             RotateTask: factories.rotation(ann),

@@ -19,8 +19,8 @@ from apps.jobs.handlers import registry
 from apps.jobs.models import Bounds, Job, JobType
 from apps.jobs.rules import verbs as of
 from apps.jobs.rules.submission import Submitted
-from apps.jobs.services import acts, control, find
-from apps.jobs.services.acts import Act
+from apps.jobs.services import action_effects, control, find
+from apps.jobs.services.action_effects import ActionEffect
 from apps.jobs.services.job_filters import JobFilters
 from apps.jobs.services.submit_check import unknown_type
 from apps.journal.models import JournalEntry, Source
@@ -100,30 +100,34 @@ class Jobs(Target):
 
 def _decision(
     jobs: Sequence[Job], verb: str, params: Mapping[str, Any]
-) -> Callable[[Job], Act | None]:
+) -> Callable[[Job], ActionEffect | None]:
     """The function that decides what the verb changes in a locked job; None for nothing."""
     now = clock.now()
     if verb == of.CANCEL:
-        return lambda job: acts.cancel(job, now)
+        return lambda job: action_effects.cancel(job, now)
     if verb == of.RETRY:
         twins = control.twins_of(jobs)
 
-        def retried(job: Job) -> Act:
-            act = acts.retry(job, now, twins=twins, keep_time=params.get("keep_time", False))
+        def retried(job: Job) -> ActionEffect:
+            effect = action_effects.retry(
+                job, now, twins=twins, keep_time=params.get("keep_time", False)
+            )
             if job.is_unique:
                 # It is open now for those that follow.
-                twins[act.changes["unique_key"]] = Submitted(job.pk, False, act.changes["status"])
-            return act
+                twins[effect.changes["unique_key"]] = Submitted(
+                    job.pk, False, effect.changes["status"]
+                )
+            return effect
 
         return retried
     if verb == of.RUN_NOW:
-        return lambda job: acts.run_now(job, now)
+        return lambda job: action_effects.run_now(job, now)
     if verb == of.MARK_DONE:
-        return acts.mark_done
+        return action_effects.mark_done
     if verb == of.MOVE and params["host"]:
         control.require_host(params["host"])
     change = cast(of.Change, of.VERBS[verb])
-    return lambda job: acts.edit(job, now, change.changes(job.__dict__, params))
+    return lambda job: action_effects.edit(job, now, change.changes(job.__dict__, params))
 
 
 TARGETS[Jobs.kind] = Jobs()

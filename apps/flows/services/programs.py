@@ -17,7 +17,7 @@ from apps.flows.rules.definition import Step
 from apps.flows.rules.ends import End, of_jobs
 from apps.jobs.models import ArchivedJob, Job
 from apps.jobs.rules import transitions as t
-from apps.jobs.services import acts, control
+from apps.jobs.services import action_effects, control
 from apps.jobs.services.submit import Submission, submit_part
 
 # Jobs that one transaction cancels or retries.
@@ -154,7 +154,7 @@ def cancel_open(row: FlowStep, *, actor: str, reason: str, force: bool) -> bool:
     now = clock.now()
     still = [job for job in jobs if job.status not in t.FINAL]
     control.take_each(
-        still, lambda job: acts.cancel(job, now, force=force), actor=actor, reason=reason
+        still, lambda job: action_effects.cancel(job, now, force=force), actor=actor, reason=reason
     )
     return len(numbers) == BLOCK
 
@@ -171,7 +171,7 @@ def retry_ended(
         now = clock.now()
         control.take_each(
             [job for job in jobs if job.status in statuses],
-            lambda job: acts.retry(job, now, twins={}),
+            lambda job: action_effects.retry(job, now, twins={}),
             actor=actor,
             reason=reason,
         )

@@ -24,7 +24,7 @@ from apps.common.errors import FieldError
 from apps.common.json.schema import check_params
 from apps.jobs.admin.type_choice import offer_types
 from apps.jobs.models import AnyJob, Bounds, Job, JobType
-from apps.jobs.services.acts import edit_faults
+from apps.jobs.services.action_effects import edit_faults
 from apps.jobs.services.living import hosts
 from apps.jobs.services.submit import Submission
 from apps.jobs.services.submit_check import field_errors

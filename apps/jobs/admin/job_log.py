@@ -19,7 +19,7 @@ from apps.common.readers import read_number
 from apps.jobs.models import AnyJob
 from apps.jobs.rules.job_log import MAX_BYTES, Line
 from apps.jobs.services import job_log
-from apps.jobs.services.job_log import AttemptLog
+from apps.jobs.services.job_log import StoredAttemptLog
 
 # On the page of the job, of its last attempt.
 MAX_LATEST = 100
@@ -81,7 +81,7 @@ def log_view(request: HttpRequest, *, model_admin: Any, pk: int) -> HttpResponse
     return page
 
 
-def _shown(log: AttemptLog, lines: Sequence[Line]) -> dict[str, Any]:
+def _shown(log: StoredAttemptLog, lines: Sequence[Line]) -> dict[str, Any]:
     return {"number": log.attempt, "lines": [*map(_line, lines)], "left_out": log.left_out}
 
 

@@ -32,7 +32,7 @@ from apps.jobs.models import AnyJob, Bounds, Job
 from apps.jobs.rules import explain as rules
 from apps.jobs.rules import order, transitions
 from apps.jobs.rules.backoff import backoff_seconds
-from apps.jobs.services import acts
+from apps.jobs.services import action_effects
 from apps.jobs.services.counts import jobs_before
 from apps.jobs.services.explain import explain
 from apps.jobs.services.follow import follow_ups
@@ -99,7 +99,7 @@ def if_retried(job: Job) -> Panel | None:
     again, now = copy(job), clock.now()
     again.status, again.attempts, again.worker = transitions.READY, 0, ""
     again.run_at = again.expected_at = now
-    again.order_key = acts.place_now(job, now)
+    again.order_key = action_effects.place_now(job, now)
     again.affinity_host, again.affinity_until = "", None
     reasons = explain(again)
     lines: list[object] = [

@@ -31,7 +31,7 @@ from apps.jobs.admin.job_forms import NewJobForm
 from apps.jobs.admin.job_groups import group_view
 from apps.jobs.models import AnyJob, ArchivedJob, Job, bounds_of
 from apps.jobs.rules import transitions, verbs
-from apps.jobs.services import acts, control, counts
+from apps.jobs.services import action_effects, control, counts
 from apps.jobs.services.find import find
 from apps.jobs.services.running import running_ids
 from apps.jobs.services.submit import submit
@@ -259,7 +259,7 @@ class JobAdmin(LiveAdmin, AnyJobAdmin):
     )
     def run_now(self, row: Job, *, reason: str, actor: str) -> object:
         is_ready = row.status == transitions.READY
-        if is_ready and row.order_key <= acts.place_now(row, clock.now()):
+        if is_ready and row.order_key <= action_effects.place_now(row, clock.now()):
             return False
         return control.run_now(job=row, actor=actor, reason=reason)
 

@@ -16,7 +16,7 @@ from apps.common.api.views import ApiView, JsonAnswer
 from apps.common.errors import Invalid
 from apps.jobs.api.jobs import find
 from apps.jobs.api.shapes import LogOut
-from apps.jobs.rules.job_log import Said, lines_of
+from apps.jobs.rules.job_log import LogLines, lines_of
 from apps.jobs.services import job_log
 
 LOG = ("log", "log_at", "log_left_out")
@@ -26,7 +26,7 @@ _AT_ONCE = 3_000
 
 
 class LogBody(StrictSerializer):
-    """What is said of the log of an attempt."""
+    """The lines that a worker adds to the log of an attempt."""
 
     log = Lines(
         max_items=_AT_ONCE,
@@ -48,10 +48,10 @@ class LogBody(StrictSerializer):
     )
 
 
-def said_in(body: Mapping[str, Any]) -> Said | None:
+def log_lines_in(body: Mapping[str, Any]) -> LogLines | None:
     """What the body says of a log; None for nothing."""
     lines = lines_of(body.get("log", ()), clock.now())
-    return Said(lines, body.get("log_at"), body.get("log_left_out", 0)) or None
+    return LogLines(lines, body.get("log_at"), body.get("log_left_out", 0)) or None
 
 
 class LogQuery(StrictSerializer):

@@ -34,7 +34,7 @@ from apps.common.json.text import BATCH_ITEMS
 from apps.common.messages import wire_time
 from apps.jobs.api.held import HeldOut, held_json
 from apps.jobs.api.jobs import JobBody, submission_of
-from apps.jobs.api.log import LOG, LogBody, said_in
+from apps.jobs.api.log import LOG, LogBody, log_lines_in
 from apps.jobs.models import Job
 from apps.jobs.rules.caller import Caller
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY
@@ -43,7 +43,7 @@ from apps.jobs.rules.submission import MAX_DELAY, MAX_STAGE
 from apps.jobs.rules.type_settings import MAX_HOST, MAX_NAME
 from apps.jobs.rules.type_snapshot import DAY, YEAR
 from apps.jobs.services import outside, register
-from apps.jobs.services.leases import NOTHING, Renewed, Sign, renew
+from apps.jobs.services.leases import NOTHING, Heartbeat, Renewed, renew
 from apps.jobs.services.outside import HoldAnswer, HoldRequest
 from apps.jobs.services.settle import settle
 from apps.jobs.services.slices import slice_map
@@ -240,8 +240,8 @@ class HoldView(WorkView):
     def post(self, request: Request) -> JsonAnswer:
         body = self.read_body()
         worker = body.pop("worker")
-        given = outside.hold_for(caller_of(request), worker, _wish(body, worker))
-        return _answer(_given(given), given)
+        hold_answer = outside.hold_for(caller_of(request), worker, _hold_request(body, worker))
+        return _answer(_hold_answer(hold_answer), hold_answer)
 
 
 class SettleView(WorkView):
@@ -260,18 +260,22 @@ class SettleView(WorkView):
         may_submit = Scope.SUBMIT in key_of(request).scopes
         reports = [_outcome(each, may_submit) for each in body["outcomes"]]
         fit = [each for each in reports if isinstance(each, Outcome)]
-        given = None
+        hold_answer = None
         if wanted is None:
             register.touch(client=caller.client, name=worker)
             answers = settle(outcomes=fit, caller=caller)
         else:
-            answers, given = outside.settle_and_hold(caller, worker, fit, _wish(wanted, worker))
+            answers, hold_answer = outside.settle_and_hold(
+                caller, worker, fit, _hold_request(wanted, worker)
+            )
         settled = iter(answers)
         results = [
             _result(sent["id"], next(settled) if isinstance(report, Outcome) else report)
             for sent, report in zip(body["outcomes"], reports, strict=True)
         ]
-        return _answer({"results": results, **(_given(given) if given else {})}, given)
+        return _answer(
+            {"results": results, **(_hold_answer(hold_answer) if hold_answer else {})}, hold_answer
+        )
 
 
 class HeartbeatView(WorkView):
@@ -285,19 +289,21 @@ class HeartbeatView(WorkView):
         _check_once(body["leases"])
         caller = caller_of(request)
         register.touch(client=caller.client, name=body["worker"])
-        signs = [_sign(each) for each in body["leases"]]
-        renewed = renew(signs=signs, caller=caller)
-        leases = [_lease(sign.id, each) for sign, each in zip(signs, renewed, strict=True)]
+        heartbeats = [_heartbeat(each) for each in body["leases"]]
+        renewed = renew(heartbeats=heartbeats, caller=caller)
+        leases = [
+            _lease(heartbeat.id, each) for heartbeat, each in zip(heartbeats, renewed, strict=True)
+        ]
         return _answer({"leases": leases, "epoch": slice_map().epoch})
 
 
-def _answer(values: dict[str, Any], given: HoldAnswer | None = None) -> JsonAnswer:
-    wait = given.retry_after if given else 0.0
+def _answer(values: dict[str, Any], hold_answer: HoldAnswer | None = None) -> JsonAnswer:
+    wait = hold_answer.retry_after if hold_answer else 0.0
     headers = {"Retry-After": str(math.ceil(wait))} if wait else None
     return JsonAnswer({**values, "now": wire_time(clock.now())}, headers=headers)
 
 
-def _wish(body: Mapping[str, Any], worker: str) -> HoldRequest:
+def _hold_request(body: Mapping[str, Any], worker: str) -> HoldRequest:
     seconds = body.get("lease_seconds")
     return HoldRequest(
         types=body["types"],
@@ -305,15 +311,15 @@ def _wish(body: Mapping[str, Any], worker: str) -> HoldRequest:
         host=body["host"],
         lease=None if seconds is None else timedelta(seconds=seconds),
         request_id=body.get("request_id", ""),
-        said={**body, "worker": worker},
+        content={**body, "worker": worker},
     )
 
 
-def _given(given: HoldAnswer) -> dict[str, Any]:
+def _hold_answer(hold_answer: HoldAnswer) -> dict[str, Any]:
     return {
-        "jobs": held_json(given.rows),
-        "unknown": given.unknown,
-        "retry_after": given.retry_after,
+        "jobs": held_json(hold_answer.rows),
+        "unknown": hold_answer.unknown,
+        "retry_after": hold_answer.retry_after,
     }
 
 
@@ -328,12 +334,14 @@ def _outcome(body: Mapping[str, Any], may_submit: bool) -> Outcome | PlatformErr
         return Invalid("Give run_at or delay, not both.")
     if "submit" in body and not may_submit:
         return Invalid("This key may not submit jobs; give it the scope submit, or leave that out.")
-    said = {name: body[name] for name in body.keys() - {"id", "lease_token", "outcome", *LOG}}
-    if "submit" in said:
-        said["submit"] = tuple(map(submission_of, said["submit"]))
-    for name in said.keys() & {"retry_after", "delay"}:
-        said[name] = timedelta(seconds=said[name])
-    return Outcome(id=body["id"], token=body["lease_token"], end=end, log=said_in(body), **said)
+    values = {name: body[name] for name in body.keys() - {"id", "lease_token", "outcome", *LOG}}
+    if "submit" in values:
+        values["submit"] = tuple(map(submission_of, values["submit"]))
+    for name in values.keys() & {"retry_after", "delay"}:
+        values[name] = timedelta(seconds=values[name])
+    return Outcome(
+        id=body["id"], token=body["lease_token"], end=end, log=log_lines_in(body), **values
+    )
 
 
 def _result(number: int, answer: str | PlatformError) -> dict[str, Any]:
@@ -353,15 +361,15 @@ def _check_once(leases: Sequence[Mapping[str, Any]]) -> None:
         named.add(key)
 
 
-def _sign(body: Mapping[str, Any]) -> Sign:
+def _heartbeat(body: Mapping[str, Any]) -> Heartbeat:
     seconds = body.get("lease_seconds")
-    return Sign(
+    return Heartbeat(
         id=body["id"],
         token=body["lease_token"],
         checkpoint=body.get("checkpoint", NOTHING),
         sequence=body.get("sequence"),
         progress=body.get("progress"),
-        log=said_in(body),
+        log=log_lines_in(body),
         lease=None if seconds is None else timedelta(seconds=seconds),
     )
 

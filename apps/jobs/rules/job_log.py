@@ -1,4 +1,4 @@
-"""The log of an attempt: how its lines are written, and what of them is kept.
+"""The log of an attempt: how its lines are written, and how many of them are stored.
 
 A line begins with its time, `2026-11-27T13:52:46.123Z `, and may have line breaks of its own.
 """
@@ -26,10 +26,10 @@ _HARMFUL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """What an attempt says now: further lines of its log.
+class LogLines:
+    """Further lines of the log of an attempt, as its worker sends them.
 
-    `at` is how many lines it had said before them: those that are kept already are not kept again;
+    `at` is how many lines came before them: those that are stored already are not stored again;
     None: all are new. `left_out` lines behind them its worker has left out.
     """
 
@@ -46,15 +46,16 @@ class Said:
         return [line[_LENGTH:] for line in self.lines]
 
 
-class Kept(NamedTuple):
-    """What is kept of an attempt: how many lines it has said, and the bytes that they take."""
+class StoredLog(NamedTuple):
+    """The stored log of an attempt: how many lines its worker has sent, and the bytes that they
+    take."""
 
     lines: int = 0
     size: int = 0
 
 
 class Part(NamedTuple):
-    """What is to be kept: `lines` that were said, the last `left_out` of which are not in `text`.
+    """A part to store: of `lines` that were sent the last `left_out` are not in `text`.
     It takes `size` bytes: when lines are left out, all that there was room for."""
 
     text: str
@@ -110,11 +111,11 @@ def harmless(text: str) -> str:
 
 
 # --- what is kept ---------------------------------------------------------------------------------
-def fitting(said: Said, before: Kept) -> Part:
-    """What is to be kept of it, beside what is kept before."""
-    known = 0 if said.at is None else max(0, before.lines - said.at)
-    new = said.lines[known:]
-    left_out = max(0, said.left_out - max(0, known - len(said.lines)))
+def fitting(added: LogLines, before: StoredLog) -> Part:
+    """The part to store of these lines, in the room that the stored ones leave."""
+    known = 0 if added.at is None else max(0, before.lines - added.at)
+    new = added.lines[known:]
+    left_out = max(0, added.left_out - max(0, known - len(added.lines)))
     room = MAX_BYTES - before.size
     text = harmless("\n".join(new))
     size = len(text.encode()) + 1 if new else 0

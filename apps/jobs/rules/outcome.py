@@ -11,7 +11,7 @@ from apps.common.error_lines import line_of_text
 from apps.jobs.rules import failures, reasons
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.backoff import backoff_seconds
-from apps.jobs.rules.job_log import Said
+from apps.jobs.rules.job_log import LogLines
 from apps.jobs.rules.order import order_key
 from apps.jobs.rules.submission import Submission
 from apps.jobs.rules.transitions import LockedJob
@@ -121,7 +121,7 @@ class Outcome:
     run_at: datetime | None = None
     delay: timedelta | None = None
     submit: Sequence[Submission] = ()
-    log: Said | None = None
+    log: LogLines | None = None
     reason: str = ""
     type: str = ""
     report: str = ""

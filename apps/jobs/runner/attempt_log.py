@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from contextvars import ContextVar
 
-from apps.jobs.rules.job_log import MAX_BYTES, Said, line
+from apps.jobs.rules.job_log import MAX_BYTES, LogLines, line
 from apps.jobs.rules.outcome import HeldJob
 
 FLUSH_SECONDS = 2.0
@@ -33,29 +33,29 @@ class AttemptLog:
         if self._size > MAX_BYTES:
             self._left_out += 1
             return
-        said = line(at, text)
-        self._size += len(said)
+        added = line(at, text)
+        self._size += len(added)
         if not self._lines:
             self._since = time.monotonic()
-        self._lines.append(said)
+        self._lines.append(added)
 
     def is_due(self, now: float) -> bool:
         """Whether its first line has waited long enough."""
         return bool(self._lines) and now - self._since >= FLUSH_SECONDS
 
-    def send(self, keep: Callable[[Said], object]) -> None:
-        """Have kept what is there; what `keep` raises leaves it here."""
+    def send(self, keep: Callable[[LogLines], object]) -> None:
+        """Store the lines by `keep`; when that raises, they stay here for the next time."""
         with self._sending:
-            said = Said(self._lines[:], self._at)
-            keep(said)
-            self._at += len(said.lines)
+            added = LogLines(self._lines[:], self._at)
+            keep(added)
+            self._at += len(added.lines)
             self._since = time.monotonic()
-            del self._lines[: len(said.lines)]
+            del self._lines[: len(added.lines)]
 
-    def rest(self) -> Said:
-        """What is not kept yet at the end of the attempt."""
+    def rest(self) -> LogLines:
+        """The lines that are not stored yet when the attempt ends."""
         with self._sending:
-            return Said(self._lines[:], self._at, self._left_out)
+            return LogLines(self._lines[:], self._at, self._left_out)
 
 
 def say(job: HeldJob, text: str, at: float | None = None) -> None:
@@ -72,13 +72,13 @@ def is_due(job: HeldJob, now: float) -> bool:
     return log is not None and log.is_due(now)
 
 
-def rest_of(job: HeldJob) -> Said | None:
+def rest_of(job: HeldJob) -> LogLines | None:
     """What the end of its attempt brings of the log; None when nothing is left."""
     log: AttemptLog | None = job.log
     return (log and log.rest()) or None
 
 
-class Handler(logging.Handler):
+class AttemptLogHandler(logging.Handler):
     """Adds what is logged to the log of the attempt that logs it."""
 
     def __init__(self, level: int = logging.INFO) -> None:

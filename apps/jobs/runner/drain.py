@@ -17,7 +17,7 @@ from apps.jobs.errors import LeaseLost
 from apps.jobs.handlers import registry
 from apps.jobs.models import Worker
 from apps.jobs.rules import slots
-from apps.jobs.rules.job_log import Said
+from apps.jobs.rules.job_log import LogLines
 from apps.jobs.rules.outcome import HeldJob
 from apps.jobs.rules.transitions import END_RELEASED
 from apps.jobs.rules.type_snapshot import EACH, FAST, TypeSnapshot
@@ -28,7 +28,7 @@ from apps.jobs.runner.places import Places, of_platform
 from apps.jobs.runner.process import FIRST_BATCH, Process, types_with_handler
 from apps.jobs.runner.record import Record, folder, remove_left
 from apps.jobs.services import leases, living
-from apps.jobs.services.hold import Look, due_types, new_token, running_under
+from apps.jobs.services.hold import RecentWork, due_types, new_token, running_under
 from apps.jobs.services.settle import give_back
 from apps.jobs.services.type_snapshots import type_snapshots
 
@@ -66,7 +66,7 @@ class Drain:
         # None when the record has no place on the disk: then no job is held beside another.
         self._record: Record | None = None
         self._queue: deque[HeldJob] = deque()
-        self._look = Look()
+        self._recent = RecentWork()
         self._overdue_at = 0.0
         # The token of a hold whose answer was lost: it may have taken jobs.
         self._unanswered = ""
@@ -191,7 +191,7 @@ class Drain:
             batch=self._process.sizes.sizes(types.values()),
             new=new,
             token=self._unanswered,
-            look=self._look,
+            recent=self._recent,
         )
         self._unanswered = ""
         if jobs:
@@ -278,8 +278,8 @@ class Drain:
             self._send_log(current)
 
     def _send_log(self, job: HeldJob) -> None:
-        def keep(said: Said) -> None:
-            job.cancel_requested |= leases.log(job=job.id, token=job.token, said=said)
+        def keep(added: LogLines) -> None:
+            job.cancel_requested |= leases.log(job=job.id, token=job.token, added=added)
 
         try:
             job.log.send(keep)

@@ -17,7 +17,7 @@ from apps.jobs.rules import reasons
 from apps.jobs.runner import record
 from apps.jobs.runner.process import Process, dead_here
 from apps.jobs.services import living, register
-from apps.jobs.services.leases import Sign, renew
+from apps.jobs.services.leases import Heartbeat, renew
 from apps.jobs.services.rescue import rescue_due
 
 logger = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ _SHORT_SECONDS = 60.0
 _RESCUE_TIME = timedelta(seconds=10)
 
 
-class Heartbeat(threading.Thread):
+class HeartbeatThread(threading.Thread):
     """One thread per process, with a database connection of its own."""
 
     def __init__(self, process: Process) -> None:
@@ -89,7 +89,7 @@ def renew_all(process: Process) -> None:
     held = process.held()
     for start in range(0, len(held), _MAX_RENEWED):
         part = held[start : start + _MAX_RENEWED]
-        renewed = renew(signs=[Sign(id=job.id, token=job.token) for job in part])
+        renewed = renew(heartbeats=[Heartbeat(id=job.id, token=job.token) for job in part])
         for job, lease in zip(part, renewed, strict=True):
             if isinstance(lease, PlatformError):
                 job.lost = True

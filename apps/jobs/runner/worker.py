@@ -20,7 +20,7 @@ from apps.jobs.conf import conf
 from apps.jobs.handlers import checks
 from apps.jobs.rules.slots import LANES
 from apps.jobs.runner.drain import Drain
-from apps.jobs.runner.heartbeat import Heartbeat
+from apps.jobs.runner.heartbeat import HeartbeatThread
 from apps.jobs.runner.process import Node, Process
 from apps.jobs.runner.scan import scan
 from apps.jobs.runner.watchdog import Caretaker, Watchdog
@@ -82,7 +82,7 @@ def start_process(node: Node) -> Process:
     """Make this process a worker: its row, its heartbeat, its watchdog."""
     global _process
     _process = Process(node)
-    for thread in (Heartbeat(_process), Caretaker(_process), Watchdog(_process)):
+    for thread in (HeartbeatThread(_process), Caretaker(_process), Watchdog(_process)):
         thread.start()
     return _process
 

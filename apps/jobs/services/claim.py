@@ -34,9 +34,9 @@ from apps.jobs.rules.transitions import READY
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.discard import discard
 from apps.jobs.services.locked import lock_free, lock_free_one_by_one, locked_jobs, note_locked
-from apps.jobs.services.look import Look
 from apps.jobs.services.preference import FoundJob, Preference
 from apps.jobs.services.protection import TypeLimits, lock_states
+from apps.jobs.services.recent_work import RecentWork
 from apps.jobs.services.rows import arrow_update
 
 # A claim of a contested type leaves out the jobs that another worker is just taking. It reads _FEW
@@ -79,7 +79,7 @@ class Claim:
         types: Mapping[str, TypeSnapshot],
         now: datetime,
         token: str,
-        look: Look | None = None,
+        recent: RecentWork | None = None,
         columns: Mapping[str, str] = MappingProxyType({}),
         max_bytes: int = 0,
     ) -> None:
@@ -104,7 +104,7 @@ class Claim:
         self._holder = holder
         self._now = now
         self._token = token
-        self._look = look or Look()
+        self._recent = recent or RecentWork()
         self._hosts = ["", holder.host] if holder.host else [""]
         self._columns = columns
         self._max_bytes = max_bytes
@@ -130,11 +130,11 @@ class Claim:
         """Find the jobs of each type to try; plain reads that lock nothing."""
         names = sorted(self.types)
         if len(names) > 1:
-            if lately := self._look.lately(names):
+            if lately := self._recent.lately(names):
                 self.found = self._find_first(sorted(lately), limit, rotation, batch)
                 if self.found or self.discarded:
                     return
-            names = sorted(self._look.types_with_work(names, self._hosts))
+            names = sorted(self._recent.types_with_work(names, self._hosts))
         self.found = self._find_first(names, limit, rotation, batch)
 
     def _find_first(
@@ -150,7 +150,7 @@ class Claim:
                 1, most if type_.max_running is None else min(most, type_.max_running)
             )
         self._wanted = wanted
-        self._contested = {name for name in wanted if self._look.is_contested(name)}
+        self._contested = {name for name in wanted if self._recent.is_contested(name)}
         found = {name: jobs for name, jobs in self._first_ready().items() if jobs}
         # The first type rotates, because jobs after a long one may be released.
         first = rotation % len(found) if found else 0
@@ -231,7 +231,7 @@ class Claim:
             and not (
                 name in ending
                 and self.types[name].is_limited_by_number_only
-                and self._look.has_counted(self.types[name])
+                and self._recent.has_counted(self.types[name])
             )
         ]
 
@@ -259,7 +259,7 @@ class Claim:
         }
         self._take({name: self._free(name, jobs[name], most[name]) for name in jobs})
         if limits:
-            self._look.note_counted(limited)
+            self._recent.note_counted(limited)
             self.full = limits.full
             limits.count(job.type for job in self.held)
 
@@ -271,7 +271,7 @@ class Claim:
         is_few = self._wanted[name] <= _FEW
         free = lock_free_one_by_one(jobs, most) if is_few else lock_free(jobs, most)
         if not free:
-            self._look.note_lost([name])
+            self._recent.note_lost([name])
         return free
 
     def _take(self, jobs: Mapping[str, list[int]]) -> None:
@@ -288,7 +288,7 @@ class Claim:
         self.held = self._read_held(execute_and_fetch(*holds[-1], *self._reading()))
         if len(self.held) < len(self._tried):
             counts = Counter(job.type for job in self.held)
-            self._look.note_lost(name for name in names if counts[name] < len(jobs[name]))
+            self._recent.note_lost(name for name in names if counts[name] < len(jobs[name]))
 
     def _fitting(self, jobs: Mapping[str, list[int]]) -> Mapping[str, list[int]]:
         """The first jobs whose contexts and checkpoints have at most `max_bytes` together; one at

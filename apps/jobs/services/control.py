@@ -1,6 +1,7 @@
 """The actions of operators on jobs, one by one or many in one transaction.
 
-Each action takes one arrow of rules/transitions, as services/acts.py decides, by services/move.py.
+Each action takes one arrow of rules/transitions: services/action_effects.py decides which,
+services/move.py takes it.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from apps.jobs.models import AnyJob, ArchivedJob, Job, Worker
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.submission import Submitted, unique_key
 from apps.jobs.rules.type_settings import MAX_HOST
-from apps.jobs.services import acts, resumed
-from apps.jobs.services.acts import Act
+from apps.jobs.services import action_effects, resumed
+from apps.jobs.services.action_effects import ActionEffect
 from apps.jobs.services.archive import restore
 from apps.jobs.services.move import entry_of, move
 from apps.jobs.services.twins import open_twins
@@ -42,7 +43,7 @@ def cancel(*, job: AnyJob, actor: str, reason: str, force: bool = False) -> Job:
     A second request for a running job changes nothing.
     """
     now, current = clock.now(), _lock(job)
-    return _take(current, acts.cancel(current, now, force=force), now, actor, reason)
+    return _take(current, action_effects.cancel(current, now, force=force), now, actor, reason)
 
 
 @transactional
@@ -65,10 +66,12 @@ def retry(
     current = _live(job) or restore(job.pk, actor=actor, reason=reason, now=now) or _lock(job)
     if host:
         require_host(host)
-    act = acts.retry(current, now, twins=twins_of([current]), host=host, context=context)
-    if "context" in act.changes:
+    effect = action_effects.retry(
+        current, now, twins=twins_of([current]), host=host, context=context
+    )
+    if "context" in effect.changes:
         _require_reason(reason)
-    return _take(current, act, now, actor, reason)
+    return _take(current, effect, now, actor, reason)
 
 
 @transactional
@@ -78,14 +81,14 @@ def run_now(*, job: AnyJob, actor: str, reason: str = "") -> Job:
     Its expiry counts from now.
     """
     now, current = clock.now(), _lock(job)
-    return _take(current, acts.run_now(current, now), now, actor, reason)
+    return _take(current, action_effects.run_now(current, now), now, actor, reason)
 
 
 @transactional
 def mark_done(*, job: AnyJob, actor: str, reason: str) -> Job:
     """Mark a job as succeeded that was done elsewhere or is not needed."""
     now, current = clock.now(), _lock(job)
-    return _take(current, acts.mark_done(current), now, actor, reason)
+    return _take(current, action_effects.mark_done(current), now, actor, reason)
 
 
 @transactional
@@ -97,10 +100,10 @@ def edit(*, job: AnyJob, version: int, changes: Mapping[str, Any], actor: str, r
     """
     now, current = clock.now(), _lock(job)
     require_version(current, version)
-    act = acts.edit(current, now, changes)
+    effect = action_effects.edit(current, now, changes)
     if changes.get("affinity_host"):
         require_host(changes["affinity_host"], field="affinity_host")
-    return _take(current, act, now, actor, reason)
+    return _take(current, effect, now, actor, reason)
 
 
 @transactional
@@ -110,28 +113,30 @@ def undo_each(
     """Undo the entry of each of the locked jobs; returns the refused jobs, each with the reason."""
     twins = twins_of(jobs)
 
-    def taken_back(job: Job) -> Act:
-        act = acts.undo(job, undo.values_before(entries.get(job.pk), job.version), twins=twins)
-        if key := act.changes.get("unique_key"):
-            twins[key] = Submitted(job.pk, False, act.changes["status"])
-        return act
+    def taken_back(job: Job) -> ActionEffect:
+        effect = action_effects.undo(
+            job, undo.values_before(entries.get(job.pk), job.version), twins=twins
+        )
+        if key := effect.changes.get("unique_key"):
+            twins[key] = Submitted(job.pk, False, effect.changes["status"])
+        return effect
 
     return take_each(jobs, taken_back, actor=actor, reason=reason)
 
 
 @transactional
 def take_each(
-    jobs: Sequence[Job], decide: Callable[[Job], Act | None], *, actor: str, reason: str
+    jobs: Sequence[Job], decide: Callable[[Job], ActionEffect | None], *, actor: str, reason: str
 ) -> dict[int, PlatformError]:
     """Take for each of the locked jobs the arrow that `decide` names, all of them at once: the
     statements are as many for one job as for a hundred. Returns the refused jobs with the reasons.
     """
     refused: dict[int, PlatformError] = {}
-    taken: list[tuple[Job, Act]] = []
+    taken: list[tuple[Job, ActionEffect]] = []
     for job in jobs:
         try:
-            if (act := decide(job)) is not None:
-                taken.append((job, act))
+            if (effect := decide(job)) is not None:
+                taken.append((job, effect))
         except PlatformError as error:
             refused[job.pk] = error
     _take_all(taken, clock.now(), actor, reason)
@@ -161,32 +166,36 @@ def _lock(job: AnyJob) -> Job:
     return current
 
 
-def _take(job: Job, act: Act | None, now: datetime, actor: str, reason: str) -> Job:
-    if act is not None:
-        _take_all([(job, act)], now, actor, reason)
+def _take(job: Job, effect: ActionEffect | None, now: datetime, actor: str, reason: str) -> Job:
+    if effect is not None:
+        _take_all([(job, effect)], now, actor, reason)
     return job
 
 
-def _take_all(taken: Sequence[tuple[Job, Act]], now: datetime, actor: str, reason: str) -> None:
+def _take_all(
+    taken: Sequence[tuple[Job, ActionEffect]], now: datetime, actor: str, reason: str
+) -> None:
     """Take the arrows and bring the objects up to date."""
-    if not HARMLESS.issuperset(act.arrow for _job, act in taken):
+    if not HARMLESS.issuperset(effect.arrow for _job, effect in taken):
         _require_reason(reason)
-    had_ended = [job.pk for job, _act in taken if job.status in t.FINAL]
+    had_ended = [job.pk for job, _effect in taken if job.status in t.FINAL]
     moves = []
-    for job, act in taken:
-        status = act.changes.get("status", job.status)
-        facts = {"actor": actor, "reason": reason, **act.facts}
-        if kept := _undo_record(job, act, status, now):
-            facts["data"] = {**(act.facts.get("data") or {}), **kept}
-        moves.append((act.arrow, job, act.changes, entry_of(job, act.event, status, now, **facts)))
+    for job, effect in taken:
+        status = effect.changes.get("status", job.status)
+        facts = {"actor": actor, "reason": reason, **effect.facts}
+        if kept := _undo_record(job, effect, status, now):
+            facts["data"] = {**(effect.facts.get("data") or {}), **kept}
+        moves.append(
+            (effect.arrow, job, effect.changes, entry_of(job, effect.event, status, now, **facts))
+        )
     written = move(moves)
-    for job, _act in taken:
+    for job, _effect in taken:
         for name, value in written[job.pk].items():
             setattr(job, name, value)
         job.version += 1
-    _refresh([job for job, _act in taken if job.status == t.BLOCKED])
+    _refresh([job for job, _effect in taken if job.status == t.BLOCKED])
     resumed.notify(had_ended)
-    if any(job.status in t.WAITING for job, _act in taken):
+    if any(job.status in t.WAITING for job, _effect in taken):
         wakeup.announce()
 
 
@@ -205,13 +214,13 @@ def _require_reason(reason: str) -> None:
         raise Invalid.field("reason", _("Say why; the job's timeline shows it."))
 
 
-def _undo_record(job: Job, act: Act, status: str, now: datetime) -> dict[str, Any]:
+def _undo_record(job: Job, effect: ActionEffect, status: str, now: datetime) -> dict[str, Any]:
     """The values that an undo needs; empty when a worker knows of the action or a result is gone,
     because then nothing can be undone."""
-    if job.status in (t.RUNNING, t.SUCCEEDED) or act.arrow == "undo":
+    if job.status in (t.RUNNING, t.SUCCEEDED) or effect.arrow == "undo":
         return {}
-    already_logged = (act.facts.get("data") or {}).get("before", {})
-    names = {"status", *act.changes, *t.implied(job.status, status, now)} - already_logged.keys()
+    already_logged = (effect.facts.get("data") or {}).get("before", {})
+    names = {"status", *effect.changes, *t.implied(job.status, status, now)} - already_logged.keys()
     was = {name: getattr(job, name) for name in sorted(names - {"result"})}
     return undo.record(job.version + 1, was)
 

@@ -16,11 +16,20 @@ from apps.jobs.rules.outcome import HeldJob
 from apps.jobs.rules.transitions import RUNNING
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.claim import Claim, Holder
-from apps.jobs.services.look import Look, types_with_work
 from apps.jobs.services.promote import promote_due
+from apps.jobs.services.recent_work import RecentWork, types_with_work
 from apps.jobs.services.type_snapshots import forget_type_snapshots, type_snapshots
 
-__all__ = ["HeldJob", "Holder", "Look", "claims", "due_types", "hold", "new_token", "running_under"]
+__all__ = [
+    "HeldJob",
+    "Holder",
+    "RecentWork",
+    "claims",
+    "due_types",
+    "hold",
+    "new_token",
+    "running_under",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +62,7 @@ def claims(
     batch: Mapping[str, int] | None = None,
     new: int = 0,
     token: str = "",
-    look: Look | None = None,
+    recent: RecentWork | None = None,
     columns: Mapping[str, str] = MappingProxyType({}),
     max_bytes: int = 0,
 ) -> Iterator[Claim]:
@@ -66,10 +75,10 @@ def claims(
     passes a `new_token` of its own as `token` can release the jobs of a hold whose answer is lost.
 
     `new` is the number of a job that was just submitted, of the only type. It is tried first,
-    without a read of other due jobs: that is fastest. A worker loop keeps its `look`. `columns` and
-    `max_bytes` are those of Claim.
+    without a read of other due jobs: that is fastest. A worker loop keeps its `recent` work.
+    `columns` and `max_bytes` are those of Claim.
     """
-    token, look = token or new_token(), look or Look()
+    token, recent = token or new_token(), recent or RecentWork()
     if new and len(types) == 1 and (type_ := _type_without_limits(next(iter(types)), holder)):
         claim = Claim(holder, {type_.name: type_}, clock.now(), token, columns=columns)
         claim.peek_at(new)
@@ -89,7 +98,7 @@ def claims(
             and not type_.is_paused(now)
             and full.get(name) != type_.version
         }
-        claim = Claim(holder, served, now, token, look, columns, max_bytes)
+        claim = Claim(holder, served, now, token, recent, columns, max_bytes)
         with claim:
             claim.peek(limit, rotation + tries + len(full), batch or {})
         if claim.found:

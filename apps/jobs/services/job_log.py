@@ -17,31 +17,31 @@ from apps.common.rows import insert_values
 from apps.common.tidy import CHUNK, rest
 from apps.jobs.models import ArchivedJob, JobLog
 from apps.jobs.rules import job_log as rules
-from apps.jobs.rules.job_log import Kept, Line, Said
+from apps.jobs.rules.job_log import Line, LogLines, StoredLog
 
 # Of one answer: parts, and the bytes of them together.
 MAX_PARTS, MAX_ANSWER = 100, 256 * 1024
 _COLUMNS = ("job", "hold", "attempt", "part", "lines", "left_out", "size", "text")
 
 
-class OfAttempt(NamedTuple):
-    """What is said of the attempt of a job: of its `hold`, which people know as `attempt`."""
+class AttemptLines(NamedTuple):
+    """Further lines of the attempt of a job: of its `hold`, which people know as `attempt`."""
 
     job: int
     hold: int
     attempt: int
-    said: Said
+    added: LogLines
 
 
-def write(logs: Sequence[OfAttempt]) -> None:
-    """Keep what is said, as far as there is room and it is not kept already."""
+def write(logs: Sequence[AttemptLines]) -> None:
+    """Store the lines, as far as there is room and they are not stored already."""
     before = _before(logs)
     rows: list[tuple[int | str, ...]] = []
     for each in logs:
-        kept, last = before.get((each.job, each.hold), (Kept(), 0))
-        part = rules.fitting(each.said, kept)
+        stored, last = before.get((each.job, each.hold), (StoredLog(), 0))
+        part = rules.fitting(each.added, stored)
         if part.text or (part.lines and not last):
-            named = (each.job, each.hold, each.attempt, kept.lines)
+            named = (each.job, each.hold, each.attempt, stored.lines)
             rows.append((*named, part.lines, part.left_out, part.size, part.text))
         elif part.lines:
             # A worker that goes on and on makes no more rows.
@@ -50,14 +50,14 @@ def write(logs: Sequence[OfAttempt]) -> None:
     insert_values(JobLog, _COLUMNS, rows)
 
 
-def _before(logs: Sequence[OfAttempt]) -> dict[tuple[int, int], tuple[Kept, int]]:
-    """What is kept of these attempts by job and hold, with the number of the last row."""
+def _before(logs: Sequence[AttemptLines]) -> dict[tuple[int, int], tuple[StoredLog, int]]:
+    """The stored logs of these attempts by job and hold, each with the number of its last row."""
     found = JobLog.objects.filter(
         job__in={each.job for each in logs}, hold__in={each.hold for each in logs}
     )
     sums = found.values_list("job", "hold").annotate(Sum("lines"), Sum("size"), Max("id"))
     return {
-        (job, hold): (Kept(int(lines), int(size)), last)
+        (job, hold): (StoredLog(int(lines), int(size)), last)
         for job, hold, lines, size, last in sums.order_by()
     }
 
@@ -85,7 +85,7 @@ def forget_of_partition(name: str) -> None:
 
 
 # --- reading --------------------------------------------------------------------------------------
-class AttemptLog(NamedTuple):
+class StoredAttemptLog(NamedTuple):
     """Lines of one attempt, without secrets; `left_out` more were not kept behind them."""
 
     hold: int
@@ -126,7 +126,7 @@ def place_behind(parts: Sequence[JobLog]) -> str:
     return f"{parts[-1].hold}.{parts[-1].part}" if parts else ""
 
 
-def read(parts: Iterable[JobLog], *, masked: bool = True, text: str = "") -> list[AttemptLog]:
+def read(parts: Iterable[JobLog], *, masked: bool = True, text: str = "") -> list[StoredAttemptLog]:
     """The lines of these parts, in their order, by attempt; only those that have the text, in
     letters of either case, as they are shown."""
     found: dict[tuple[int, int], list[Line]] = defaultdict(list)
@@ -139,7 +139,7 @@ def read(parts: Iterable[JobLog], *, masked: bool = True, text: str = "") -> lis
             shown = line._replace(text=redact_line(line.text)) if masked else line
             if wanted in shown.text.casefold():
                 found[named].append(shown)
-    return [AttemptLog(*named, found[named], left) for named, left in left_out.items()]
+    return [StoredAttemptLog(*named, found[named], left) for named, left in left_out.items()]
 
 
 class Attempt(NamedTuple):
@@ -155,15 +155,15 @@ def attempts_of(job: int) -> list[Attempt]:
     return [Attempt(*each) for each in found.order_by("hold").distinct()]
 
 
-def latest(job: int) -> AttemptLog | None:
+def latest(job: int) -> StoredAttemptLog | None:
     """The log of its last attempt that has logged; None when none has."""
     last = JobLog.objects.filter(job=job).aggregate(hold=Max("hold"))["hold"]
     return None if last is None else read(parts_of(job).filter(hold=last))[0]
 
 
-def search(job: int, text: str, *, most: int) -> tuple[list[AttemptLog], bool]:
+def search(job: int, text: str, *, most: int) -> tuple[list[StoredAttemptLog], bool]:
     """The lines that have the text, by attempt, and whether there are more than so many."""
-    logs: list[AttemptLog] = []
+    logs: list[StoredAttemptLog] = []
     found = 0
     for log in read(parts_of(job).iterator(chunk_size=100), text=text):
         if log.lines and found < most:

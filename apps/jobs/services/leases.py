@@ -18,7 +18,7 @@ from apps.common.rows import update_rows
 from apps.jobs.errors import LeaseLost, not_held
 from apps.jobs.models import Job
 from apps.jobs.rules.caller import IN_HOUSE, Caller
-from apps.jobs.rules.job_log import Said
+from apps.jobs.rules.job_log import LogLines
 from apps.jobs.rules.transitions import RUNNING
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services import job_log
@@ -30,7 +30,7 @@ NOTHING: Any = object()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sign:
+class Heartbeat:
     """A heartbeat of a worker for one job that it holds, with the work done so far.
 
     `checkpoint` is any JSON; `sequence` grows with every checkpoint of a stage, and counts on by
@@ -43,7 +43,7 @@ class Sign:
     checkpoint: Any = NOTHING
     sequence: int | None = None
     progress: float | None = None
-    log: Said | None = None
+    log: LogLines | None = None
     lease: timedelta | None = None
 
     @property
@@ -63,8 +63,8 @@ class Renewed(NamedTuple):
     refused: PlatformError | None = None
 
 
-class _Held(NamedTuple):
-    """The row of a job that a sign is about."""
+class _LeasedJob(NamedTuple):
+    """The row of a job that a heartbeat names."""
 
     id: int
     type: str
@@ -79,65 +79,71 @@ class _Held(NamedTuple):
     hard_end_at: datetime | None
 
 
-def renew(*, signs: Sequence[Sign], caller: Caller = IN_HOUSE) -> list[Renewed | PlatformError]:
+def renew(
+    *, heartbeats: Sequence[Heartbeat], caller: Caller = IN_HOUSE
+) -> list[Renewed | PlatformError]:
     """Renew the leases of these jobs, up to the deadline of each attempt; the answers in order.
 
     A checkpoint or progress moves the deadline. After its deadline an attempt is not renewed: its
-    lease is lost. A job that the caller never held is NotFound. Of signs with one id and token the
-    first counts. There is no transaction: a process that freezes here must not keep its jobs
+    lease is lost. A job that the caller never held is NotFound. Of heartbeats with one id and token
+    the first counts. There is no transaction: a process that freezes here must not keep its jobs
     locked, or the rescue could not end them.
     """
-    if not signs:
+    if not heartbeats:
         return []
     now = clock.now()
-    held = read_jobs(_Held, {sign.id for sign in signs})
+    held = read_jobs(_LeasedJob, {heartbeat.id for heartbeat in heartbeats})
     types = type_snapshots({row.type for row in held.values()})
-    archived = holders_of({sign.id for sign in signs} - held.keys())
+    archived = holders_of({heartbeat.id for heartbeat in heartbeats} - held.keys())
     # By id and token: of two tokens of a job, one may still be good.
     answers: dict[tuple[int, str], Renewed | PlatformError] = {}
-    plain: dict[str, dict[int, tuple[Sign, Renewed]]] = {}
-    for sign in signs:
-        key = sign.id, sign.token
+    plain: dict[str, dict[int, tuple[Heartbeat, Renewed]]] = {}
+    for heartbeat in heartbeats:
+        key = heartbeat.id, heartbeat.token
         if key in answers:
             continue
-        row = held.get(sign.id)
-        if sign.id in archived and caller.holds(*archived[sign.id]):
-            answers[key] = _lease_lost(sign.id)
+        row = held.get(heartbeat.id)
+        if heartbeat.id in archived and caller.holds(*archived[heartbeat.id]):
+            answers[key] = _lease_lost(heartbeat.id)
         elif row is None or not caller.holds(row.client, row.type) or row.type not in types:
-            answers[key] = not_held(sign.id)
-        elif row.status != RUNNING or row.lease_token != sign.token or _is_past_deadline(row, now):
-            answers[key] = _lease_lost(sign.id)
-        elif sign.is_plain:
-            renewed = _renewal(row, sign, types[row.type], now)
+            answers[key] = not_held(heartbeat.id)
+        elif (
+            row.status != RUNNING
+            or row.lease_token != heartbeat.token
+            or _is_past_deadline(row, now)
+        ):
+            answers[key] = _lease_lost(heartbeat.id)
+        elif heartbeat.is_plain:
+            renewed = _renewal(row, heartbeat, types[row.type], now)
             answers[key] = renewed
-            plain.setdefault(row.type, {})[sign.id] = sign, renewed
+            plain.setdefault(row.type, {})[heartbeat.id] = heartbeat, renewed
         else:
-            answers[key] = _keep(row, sign, types[row.type], now)
+            answers[key] = _keep(row, heartbeat, types[row.type], now)
     for of_type in plain.values():
         for number, lost in _extend(of_type).items():
             answers[number, of_type[number][0].token] = lost
-    _keep_logs(signs, answers, held)
-    return [answers[sign.id, sign.token] for sign in signs]
+    _keep_logs(heartbeats, answers, held)
+    return [answers[heartbeat.id, heartbeat.token] for heartbeat in heartbeats]
 
 
 def _keep_logs(
-    signs: Sequence[Sign],
+    heartbeats: Sequence[Heartbeat],
     answers: Mapping[tuple[int, str], Renewed | PlatformError],
-    held: Mapping[int, _Held],
+    held: Mapping[int, _LeasedJob],
 ) -> None:
     """Keep what attempts have logged that are still under way."""
     logs = {
-        (sign.id, sign.token): job_log.OfAttempt(
-            sign.id, held[sign.id].holds, held[sign.id].attempts, sign.log
+        (heartbeat.id, heartbeat.token): job_log.AttemptLines(
+            heartbeat.id, held[heartbeat.id].holds, held[heartbeat.id].attempts, heartbeat.log
         )
-        for sign in reversed(signs)
-        if sign.log and isinstance(answers[sign.id, sign.token], Renewed)
+        for heartbeat in reversed(heartbeats)
+        if heartbeat.log and isinstance(answers[heartbeat.id, heartbeat.token], Renewed)
     }
     if logs:
         job_log.write([*logs.values()])
 
 
-def _is_past_deadline(row: _Held, now: datetime) -> bool:
+def _is_past_deadline(row: _LeasedJob, now: datetime) -> bool:
     """Whether the attempt is past its deadline."""
     return row.hard_end_at is None or row.hard_end_at <= now
 
@@ -152,18 +158,18 @@ def _lease_lost(number: int) -> LeaseLost:
     )
 
 
-def _renewal(row: _Held, sign: Sign, type_: TypeSnapshot, now: datetime) -> Renewed:
-    until = min(now + (sign.lease or type_.lease), row.hard_end_at or now)
+def _renewal(row: _LeasedJob, heartbeat: Heartbeat, type_: TypeSnapshot, now: datetime) -> Renewed:
+    until = min(now + (heartbeat.lease or type_.lease), row.hard_end_at or now)
     return Renewed(max(until, row.lease_until or until), bool(row.cancel_requested))
 
 
 def _extend(
-    signs: Mapping[int, tuple[Sign, Renewed]],
+    heartbeats: Mapping[int, tuple[Heartbeat, Renewed]],
 ) -> dict[int, PlatformError]:
     """Renew the leases by one statement; returns the errors of those that are lost after all."""
-    ids = sorted(signs)
-    tokens = [signs[number][0].token for number in ids]
-    most = max(renewed.until for _, renewed in signs.values())
+    ids = sorted(heartbeats)
+    tokens = [heartbeats[number][0].token for number in ids]
+    most = max(renewed.until for _, renewed in heartbeats.values())
     least, greatest = ("LEAST", "GREATEST") if connection.vendor == "mysql" else ("MIN", "MAX")
     if len(set(tokens)) == 1:
         token, guards = "%s", list[Any](tokens[:1])
@@ -178,50 +184,52 @@ def _extend(
     )
     if changed == len(ids):
         return {}
-    after = read_jobs(_Held, ids)
+    after = read_jobs(_LeasedJob, ids)
     return {
         number: _lease_lost(number)
-        for number, (sign, _) in signs.items()
+        for number, (heartbeat, _) in heartbeats.items()
         if number not in after
-        or (after[number].status, after[number].lease_token) != (RUNNING, sign.token)
+        or (after[number].status, after[number].lease_token) != (RUNNING, heartbeat.token)
     }
 
 
-def _keep(row: _Held, sign: Sign, type_: TypeSnapshot, now: datetime) -> Renewed | PlatformError:
+def _keep(
+    row: _LeasedJob, heartbeat: Heartbeat, type_: TypeSnapshot, now: datetime
+) -> Renewed | PlatformError:
     """Keep a checkpoint or progress, and move the deadline."""
     values: dict[str, Any] = {}
     try:
-        values |= _percent(sign.progress)
-        if sign.checkpoint is not NOTHING:
-            values |= _checkpoint(row, sign)
+        values |= _percent(heartbeat.progress)
+        if heartbeat.checkpoint is not NOTHING:
+            values |= _checkpoint(row, heartbeat)
     except PlatformError as error:
         # The worker is alive all the same.
-        renewed = _renewal(row, sign, type_, now)
-        lost = _extend({row.id: (sign, renewed)})
+        renewed = _renewal(row, heartbeat, type_, now)
+        lost = _extend({row.id: (heartbeat, renewed)})
         return lost.get(row.id) or renewed._replace(refused=error)
     deadline = now + type_.max_processing
-    until = min(now + (sign.lease or type_.lease), deadline)
+    until = min(now + (heartbeat.lease or type_.lease), deadline)
     if row.client and row.lease_until == row.hard_end_at:
         # Its worker promises no heartbeats.
         until = deadline
     until = max(until, row.lease_until or until)
-    guard, parameters = "status = %s AND lease_token = %s", [RUNNING, sign.token]
+    guard, parameters = "status = %s AND lease_token = %s", [RUNNING, heartbeat.token]
     if "sequence" in values:
         guard, parameters = f"{guard} AND sequence <= %s", [*parameters, values["sequence"]]
     changes = {**values, "lease_until": until, "hard_end_at": deadline}
     if update_rows(Job, {row.id: changes}, guard=guard, parameters=parameters):
         return Renewed(until, bool(row.cancel_requested))
-    after = read_jobs(_Held, [row.id]).get(row.id)
-    if after is None or (after.status, after.lease_token) != (RUNNING, sign.token):
+    after = read_jobs(_LeasedJob, [row.id]).get(row.id)
+    if after is None or (after.status, after.lease_token) != (RUNNING, heartbeat.token):
         return _lease_lost(row.id)
     # A later checkpoint has come meanwhile, so this one is refused, and the lease lives.
-    return _keep(after, sign, type_, now)
+    return _keep(after, heartbeat, type_, now)
 
 
-def _checkpoint(row: _Held, sign: Sign) -> dict[str, Any]:
-    check_json(sign.checkpoint, field="checkpoint")
-    check_size(sign.checkpoint, field="checkpoint")
-    sequence = row.sequence + 1 if sign.sequence is None else sign.sequence
+def _checkpoint(row: _LeasedJob, heartbeat: Heartbeat) -> dict[str, Any]:
+    check_json(heartbeat.checkpoint, field="checkpoint")
+    check_size(heartbeat.checkpoint, field="checkpoint")
+    sequence = row.sequence + 1 if heartbeat.sequence is None else heartbeat.sequence
     if sequence < row.sequence:
         raise Conflict(
             _(
@@ -233,7 +241,7 @@ def _checkpoint(row: _Held, sign: Sign) -> dict[str, Any]:
     if sequence == row.sequence:
         # A repeat, whose data is the same.
         return {}
-    return {"checkpoint": sign.checkpoint, "sequence": sequence}
+    return {"checkpoint": heartbeat.checkpoint, "sequence": sequence}
 
 
 def _percent(percent: float | None) -> dict[str, int]:
@@ -251,23 +259,25 @@ def checkpoint(
 
     LeaseLost when the worker has lost the job; another PlatformError when it cannot be stored.
     """
-    return _store(Sign(id=job, token=token, checkpoint=data, sequence=sequence, progress=progress))
+    return _store(
+        Heartbeat(id=job, token=token, checkpoint=data, sequence=sequence, progress=progress)
+    )
 
 
 def progress(*, job: int, token: str, percent: float) -> bool:
     """Store the progress, 0 to 100 without decimals; else like a checkpoint."""
-    return _store(Sign(id=job, token=token, progress=percent))
+    return _store(Heartbeat(id=job, token=token, progress=percent))
 
 
-def log(*, job: int, token: str, said: Said) -> bool:
+def log(*, job: int, token: str, added: LogLines) -> bool:
     """Keep what the attempt has logged; else like a checkpoint, but the deadline stays."""
-    return _store(Sign(id=job, token=token, log=said))
+    return _store(Heartbeat(id=job, token=token, log=added))
 
 
-def _store(sign: Sign) -> bool:
-    [answer] = renew(signs=[sign])
+def _store(heartbeat: Heartbeat) -> bool:
+    [answer] = renew(heartbeats=[heartbeat])
     if isinstance(answer, NotFound):
-        raise _lease_lost(sign.id)
+        raise _lease_lost(heartbeat.id)
     if isinstance(answer, PlatformError):
         raise answer
     if answer.refused:

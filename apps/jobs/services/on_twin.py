@@ -12,7 +12,7 @@ from apps.jobs.models import Job
 from apps.jobs.rules import reasons
 from apps.jobs.rules.submission import LATER, MOVED, REPLACE, REPLACED, Submission
 from apps.jobs.rules.transitions import WAITING
-from apps.jobs.services.acts import edited
+from apps.jobs.services.action_effects import edited
 from apps.jobs.services.move import Move, entry_of, move
 
 # Who did it, where the platform's own code submits.
@@ -58,11 +58,11 @@ def change_twins(
     moves: list[Move] = []
     for number, (_word, reason) in done.items():
         twin = twins[number]
-        if act := edited(twin, now, changes[number]):
-            status = act.changes.get("status", twin.status)
-            facts = {"actor": by or CODE, "reason": reason, **act.facts}
-            entry = entry_of(twin, act.event, status, now, **facts)
-            moves.append((act.arrow, twin, act.changes, entry))
+        if effect := edited(twin, now, changes[number]):
+            status = effect.changes.get("status", twin.status)
+            facts = {"actor": by or CODE, "reason": reason, **effect.facts}
+            entry = entry_of(twin, effect.event, status, now, **facts)
+            moves.append((effect.arrow, twin, effect.changes, entry))
     written = move(moves)
     return {
         number: (written.get(number, {}).get("status", twins[number].status), word)

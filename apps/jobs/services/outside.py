@@ -26,7 +26,7 @@ from apps.jobs.rules.transitions import RUNNING, SCHEDULED
 from apps.jobs.services import living, register
 from apps.jobs.services.exchange import exchange
 from apps.jobs.services.hold import Holder
-from apps.jobs.services.look import Look
+from apps.jobs.services.recent_work import RecentWork
 from apps.jobs.services.request import EarlierAnswer, Request
 from apps.jobs.services.rescue import rescue_all_of
 from apps.jobs.services.settle import settle
@@ -59,7 +59,7 @@ _LEAVE_TIME = timedelta(seconds=10)
 
 @dataclass(frozen=True, kw_only=True)
 class HoldRequest:
-    """A worker's request for jobs. `said` is the whole request that `request_id` names.
+    """A worker's request for jobs. `content` is the whole request that `request_id` names.
 
     `lease` is how long the worker wants to count as alive without a heartbeat, `version` is the
     known version of its program.
@@ -70,7 +70,7 @@ class HoldRequest:
     host: str = ""
     lease: timedelta | None = None
     request_id: str = ""
-    said: Mapping[str, Any] | None = None
+    content: Mapping[str, Any] | None = None
     version: str = ""
 
 
@@ -86,47 +86,49 @@ class HoldAnswer(NamedTuple):
     retry_after: float
 
 
-def hold_for(caller: Caller, worker: str, wish: HoldRequest) -> HoldAnswer:
+def hold_for(caller: Caller, worker: str, request: HoldRequest) -> HoldAnswer:
     """Hold jobs for a worker. A repeated request gets those of its jobs that still run.
 
     When it may hold none of the types, Invalid if one is a pool, else NotFound.
     """
-    known = _known_types(caller, wish)
+    known = _known_types(caller, request)
     if not known:
-        pool = next((name for name in wish.types if _is_pool(name) and caller.may_use(name)), None)
+        pool = next(
+            (name for name in request.types if _is_pool(name) and caller.may_use(name)), None
+        )
         if pool:
             raise Invalid.field(
                 "types",
                 _("{name} is a pool; take its keys at /api/v1/pools/{name}/assign/.", name=pool),
             )
-        names = ", ".join(map(repr, wish.types))[:200]
+        names = ", ".join(map(repr, request.types))[:200]
         raise NotFound(_("This key sees no job type {names}.", names=names))
-    return _Hold(caller, worker, wish, known).exchange(())[1]
+    return _Hold(caller, worker, request, known).exchange(())[1]
 
 
 def settle_and_hold(
-    caller: Caller, worker: str, outcomes: Sequence[Outcome], wish: HoldRequest
+    caller: Caller, worker: str, outcomes: Sequence[Outcome], request: HoldRequest
 ) -> tuple[list[str | PlatformError], HoldAnswer]:
     """Settle what has ended and hold what is next, in one transaction if that succeeds.
 
     The outcomes are settled whatever becomes of the hold.
     """
-    return _Hold(caller, worker, wish, _known_types(caller, wish)).exchange(outcomes)
+    return _Hold(caller, worker, request, _known_types(caller, request)).exchange(outcomes)
 
 
-def _known_types(caller: Caller, wish: HoldRequest) -> list[str]:
+def _known_types(caller: Caller, request: HoldRequest) -> list[str]:
     """The types that exist and that the caller may use.
 
     Pools are left out: their jobs are keys, which `assign` hands to buckets. So are types whose
     jobs only code submits: they run in-house only.
     """
     types = type_snapshots()
-    if any(name not in types for name in wish.types):
+    if any(name not in types for name in request.types):
         # A worker may be started before its types are made.
         types = type_snapshots(max_age=_KNOWN_SECONDS)
     return [
         name
-        for name in wish.types
+        for name in request.types
         if name in types
         and not types[name].pool
         and not registry.is_closed(name, types[name].handler)
@@ -143,37 +145,41 @@ class _Hold:
     """One request of a worker for jobs of known types."""
 
     def __init__(
-        self, caller: Caller, worker: str, wish: HoldRequest, known: Sequence[str]
+        self, caller: Caller, worker: str, request: HoldRequest, known: Sequence[str]
     ) -> None:
-        self._wish = wish
+        self._wanted = request
         self._known = known
         self._caller = caller
-        self._presence = register.touch(
-            client=caller.client, name=worker, host=wish.host, types=known, version=wish.version
+        self._calling = register.touch(
+            client=caller.client,
+            name=worker,
+            host=request.host,
+            types=known,
+            version=request.version,
         )
         # Without promised heartbeats, nothing but the deadline of the attempt can end it.
-        unpromised = None if self._presence.promises_beats else _NO_BEATS
-        self._holder = Holder(worker, wish.host, caller.client, wish.lease or unpromised)
-        self._request = Request(caller.client, wish.request_id, wish.said)
+        unpromised = None if self._calling.promises_beats else _NO_BEATS
+        self._holder = Holder(worker, request.host, caller.client, request.lease or unpromised)
+        self._request = Request(caller.client, request.request_id, request.content)
 
     def exchange(self, outcomes: Sequence[Outcome]) -> tuple[list[str | PlatformError], HoldAnswer]:
         """Throttled when the worker has neither a place in the register nor outcomes to settle."""
-        if not (outcomes or self._presence.has_place):
+        if not (outcomes or self._calling.has_place):
             raise register.no_place(self._caller.client)
         earlier = self._request.earlier()
         if earlier is None and not self._takes_nothing:
-            look, rotation = _look(frozenset(self._known), self._wish.host)
-            losses = look.losses
+            recent, rotation = _recent_work(frozenset(self._known), self._wanted.host)
+            losses = recent.losses
             try:
                 answers, jobs = exchange(
                     outcomes=outcomes,
                     caller=self._caller,
-                    request=self._request if self._wish.request_id else None,
+                    request=self._request if self._wanted.request_id else None,
                     holder=self._holder,
                     types=self._known,
-                    limit=self._wish.limit,
+                    limit=self._wanted.limit,
                     rotation=next(rotation),
-                    look=look,
+                    recent=recent,
                     columns=_held_columns(),
                     max_bytes=MAX_BYTES,
                 )
@@ -184,14 +190,14 @@ class _Hold:
                     raise
             else:
                 if jobs or not (earlier := self._request.earlier()):
-                    return answers, self._answer(jobs, is_lost=look.losses > losses)
+                    return answers, self._answer(jobs, is_lost=recent.losses > losses)
                 return answers, self._answer_again(earlier)
         return settle(outcomes=outcomes, caller=self._caller), self._answer_again(earlier)
 
     @property
     def _takes_nothing(self) -> bool:
-        presence = self._presence
-        return presence.is_quiet or not presence.has_place or not self._known
+        calling = self._calling
+        return calling.is_quiet or not calling.has_place or not self._known
 
     def _answer(self, jobs: Sequence[HeldJob], *, is_lost: bool = False) -> HoldAnswer:
         """`is_lost`: other workers were faster, so there may be more."""
@@ -212,7 +218,7 @@ class _Hold:
 
     @property
     def _unknown(self) -> list[str]:
-        return [name for name in self._wish.types if name not in self._known]
+        return [name for name in self._wanted.types if name not in self._known]
 
 
 def leave(caller: Caller, name: str) -> int:
@@ -223,10 +229,10 @@ def leave(caller: Caller, name: str) -> int:
 
 
 @lru_cache(maxsize=1_000)
-def _look(types: frozenset[str], host: str) -> tuple[Look, count[int]]:
-    """The recent look of this process for workers that ask for these types, and their rotation
+def _recent_work(types: frozenset[str], host: str) -> tuple[RecentWork, count[int]]:
+    """The recent work of this process, for workers that ask for these types, and their rotation
     among the types."""
-    return Look(), count(random.randrange(1_000))  # noqa: S311
+    return RecentWork(), count(random.randrange(1_000))  # noqa: S311
 
 
 # --- when to ask again ----------------------------------------------------------------------------
@@ -247,7 +253,7 @@ def retry_after() -> float:
 def forget() -> None:
     """Look anew for every worker at its next call."""
     _poll.forget()
-    _look.cache_clear()
+    _recent_work.cache_clear()
 
 
 def _pause(now: datetime) -> float:

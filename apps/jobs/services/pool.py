@@ -66,12 +66,12 @@ def assign(
     A worker that an operator lets take nothing keeps what it has. Throttled when the worker has no
     place in the register.
     """
-    presence = register.touch(client=caller.client, name=worker, host=host, types=[pool.name])
-    if not presence.has_place:
+    calling = register.touch(client=caller.client, name=worker, host=host, types=[pool.name])
+    if not calling.has_place:
         raise register.no_place(caller.client)
     owner, holder = Owner(caller, worker), Holder(worker, host, caller.client)
     items: list[Item] | None = None
-    for _round in range(0 if presence.is_quiet else _MAX_ROUNDS):
+    for _round in range(0 if calling.is_quiet else _MAX_ROUNDS):
         is_contested = False
         missing = limit - glance(pool.name, owner)
         if missing <= 0:

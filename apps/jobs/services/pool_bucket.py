@@ -18,7 +18,7 @@ from apps.jobs.rules.caller import Caller
 from apps.jobs.rules.order import Score, score_of
 from apps.jobs.rules.outcome import LOSSES, HeldJob
 from apps.jobs.rules.type_snapshot import TypeSnapshot
-from apps.jobs.services.leases import Renewed, Sign, renew
+from apps.jobs.services.leases import Heartbeat, Renewed, renew
 from apps.jobs.services.repeats import STALE, earlier_reports
 from apps.jobs.services.rows import read_jobs
 
@@ -118,8 +118,8 @@ class LockedBucket:
     def renewed(self) -> list[Item]:
         """Renew all leases; the items in their order, without those past their deadline."""
         jobs = self.in_order()
-        signs = [Sign(id=job.id, token=job.lease_token) for job in jobs]
-        answers = renew(signs=signs, caller=self.owner.caller)
+        heartbeats = [Heartbeat(id=job.id, token=job.lease_token) for job in jobs]
+        answers = renew(heartbeats=heartbeats, caller=self.owner.caller)
         return [
             Item(
                 key=job.key,

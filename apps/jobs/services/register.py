@@ -122,7 +122,7 @@ def beat(
     return row.first() if changed else None
 
 
-class Presence(NamedTuple):
+class CallingWorker(NamedTuple):
     """The state of a worker over HTTP that has just called."""
 
     is_quiet: bool
@@ -133,7 +133,7 @@ class Presence(NamedTuple):
 
 # The latest calls of workers over HTTP: until when an entry is valid on the monotonic clock, the
 # types that the row lists, and the answer.
-_seen: dict[WorkerKey, tuple[float, frozenset[str], Presence]] = {}
+_seen: dict[WorkerKey, tuple[float, frozenset[str], CallingWorker]] = {}
 
 
 def touch(
@@ -143,7 +143,7 @@ def touch(
     host: str = "",
     types: Collection[str] | None = None,
     version: str = "",
-) -> Presence:
+) -> CallingWorker:
     """Note a call of a worker over HTTP, registered or not, at most once in TOUCH_SECONDS.
 
     `types` are the types that the worker asks for, None when it asks for none. A registered worker
@@ -155,18 +155,18 @@ def touch(
     """
     key = WorkerKey(client, name)
     asked = None if types is None else frozenset(types)
-    until, listed, presence = _seen.get(key, (0.0, frozenset(), Presence(False, False)))
+    until, listed, calling = _seen.get(key, (0.0, frozenset(), CallingWorker(False, False)))
     known = time.monotonic()
-    adds = presence.promises_beats or bool(version)
+    adds = calling.promises_beats or bool(version)
     if known < until and _listed(listed, asked, adds=adds) == listed:
-        return presence
-    presence, listed = _touch(key, host, asked, version)
-    if not presence.has_place:
-        return presence
+        return calling
+    calling, listed = _touch(key, host, asked, version)
+    if not calling.has_place:
+        return calling
     if len(_seen) >= MAX_SEEN:
         _seen.clear()
-    _seen[key] = known + TOUCH_SECONDS, listed, presence
-    return presence
+    _seen[key] = known + TOUCH_SECONDS, listed, calling
+    return calling
 
 
 def _listed(listed: frozenset[str], asked: frozenset[str] | None, *, adds: bool) -> frozenset[str]:
@@ -186,7 +186,7 @@ def forget_seen() -> None:
 @repeatable
 def _touch(
     key: WorkerKey, host: str, asked: frozenset[str] | None, version: str
-) -> tuple[Presence, frozenset[str]]:
+) -> tuple[CallingWorker, frozenset[str]]:
     """The state of the worker now, and the types that its row lists."""
     now = clock.now()
     # This read is most of the cost of an idle worker; the ORM takes four times as long.
@@ -196,7 +196,7 @@ def _touch(
         key,
     )
     if (not rows or rows[0][0] == Worker.State.GONE) and not _has_place(key, now):
-        return Presence(is_quiet=False, promises_beats=False, has_place=False), frozenset()
+        return CallingWorker(is_quiet=False, promises_beats=False, has_place=False), frozenset()
     if not rows:
         new = {
             **key._asdict(),
@@ -206,7 +206,7 @@ def _touch(
             "version": version,
         }
         ensure_row(Worker, ["client", "name"], {**_PLAIN, **new})
-        return Presence(is_quiet=False, promises_beats=False), asked or frozenset()
+        return CallingWorker(is_quiet=False, promises_beats=False), asked or frozenset()
     [(state, known_host, known_types, known_version, is_quiet, promises_beats, seen_at)] = rows
     known = frozenset(json.loads(known_types))
     listed = _listed(known, asked, adds=bool(promises_beats or version))
@@ -223,7 +223,7 @@ def _touch(
         changes["types"] = sorted(listed)
     if changes:
         Worker.objects.filter(client=key.client, name=key.name).update(**changes)
-    return Presence(bool(is_quiet), bool(promises_beats)), listed
+    return CallingWorker(bool(is_quiet), bool(promises_beats)), listed
 
 
 def _has_place(key: WorkerKey, now: datetime) -> bool:

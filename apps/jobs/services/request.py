@@ -44,15 +44,15 @@ class EarlierAnswer(NamedTuple):
 class Request:
     """A request of a client that may be repeated; one with `request_id` "" never is.
 
-    `said` is its content: another request with the same id is refused.
+    `content` is what it asks for: another request with the same id is refused.
     """
 
     def __init__(
-        self, client: str, request_id: str = "", said: Mapping[str, Any] | None = None
+        self, client: str, request_id: str = "", content: Mapping[str, Any] | None = None
     ) -> None:
         self._client = client
         self._request_id = request_id
-        text = json.dumps(said, sort_keys=True, default=str) if request_id else ""
+        text = json.dumps(content, sort_keys=True, default=str) if request_id else ""
         self._body_key = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
         # Whether there is an earlier one with this id whose time is over.
         self._is_over = False

@@ -129,7 +129,7 @@ def settle_locked(
     counted = _as_counted(ends, now)
     answers |= end_attempts(counted, types=types, states=states, now=now)
     logs = [
-        job_log.OfAttempt(job.id, job.holds, job.attempts, each.log)
+        job_log.AttemptLines(job.id, job.holds, job.attempts, each.log)
         for job, each in ends
         if each.log is not None
     ]

@@ -94,8 +94,8 @@ class Parent(NamedTuple):
     depth: int
 
 
-class Said(TypedDict, total=False):
-    """What a submission may say, see `Submission`, and who says it."""
+class SubmissionFields(TypedDict, total=False):
+    """The optional fields of a submission, see `Submission`."""
 
     key: str
     run_at: datetime | None
@@ -119,7 +119,7 @@ def submit(
     everywhere: Literal[False] = False,
     by: str = "",
     bounds: Bounds | None = None,
-    **said: Unpack[Said],
+    **fields: Unpack[SubmissionFields],
 ) -> Submitted: ...
 @overload
 def submit(
@@ -129,7 +129,7 @@ def submit(
     everywhere: Literal[True],
     by: str = "",
     bounds: Bounds | None = None,
-    **said: Unpack[Said],
+    **fields: Unpack[SubmissionFields],
 ) -> list[Submitted]: ...
 def submit(
     type: str,  # noqa: A002 - the word of the API
@@ -138,7 +138,7 @@ def submit(
     everywhere: bool = False,
     by: str = "",
     bounds: Bounds | None = None,
-    **said: Unpack[Said],
+    **fields: Unpack[SubmissionFields],
 ) -> Submitted | list[Submitted]:
     """Make a job of the type; what is left out its type decides. Fields: see `Submission`.
 
@@ -146,7 +146,7 @@ def submit(
     code asks. Invalid names every wrong field; the type's schema validates the context. With
     `everywhere` a job for each host, as `submit_everywhere`.
     """
-    job = Submission(type, {} if context is None else context, **said)
+    job = Submission(type, {} if context is None else context, **fields)
     if everywhere:
         return submit_everywhere(job, by=by, bounds=bounds)
     return _submit([job], by=by, bounds=bounds or PLATFORM, path="")[0]

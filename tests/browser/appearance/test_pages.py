@@ -25,9 +25,9 @@ from apps.dispatch.models import Executor, OnceTask, OperatorScope, RotateTask, 
 from apps.flows.services.flows import put_flow
 from apps.jobs.handlers import registry
 from apps.jobs.models import Job, JobLog, JobScope, JobType, Worker, bounds_of
-from apps.jobs.rules.job_log import Said
+from apps.jobs.rules.job_log import LogLines
 from apps.jobs.services import job_log, register
-from apps.jobs.services.job_log import OfAttempt
+from apps.jobs.services.job_log import AttemptLines
 from apps.journal.models import JournalEntry
 from apps.reports.services import rollup
 from taskplatform import beat
@@ -188,7 +188,7 @@ def pages_of_jobs(yard: Yard) -> dict[str, str]:
 
     jobs = reverse("admin:jobs_job_changelist")
     for line in ("WARNING shop: mailbox is slow", f"ERROR shop: {'far-too-long-' * 30}"):
-        job_log.write([OfAttempt(yard.running.pk, 1, 1, Said([line], None, 3))])
+        job_log.write([AttemptLines(yard.running.pk, 1, 1, LogLines([line], None, 3))])
     return {
         f"one-{status}-job": page("job", getattr(yard, status).pk)
         for status in ("scheduled", "ready", "running", "failed", "succeeded", "cancelled")

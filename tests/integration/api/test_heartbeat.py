@@ -13,7 +13,7 @@ from apps.common import clock
 from apps.jobs.models import Job, Worker
 from apps.jobs.rules.caller import Caller
 from apps.jobs.services import control, register
-from apps.jobs.services.leases import Renewed, Sign, renew
+from apps.jobs.services.leases import Heartbeat, Renewed, renew
 from apps.jobs.sweeps import follow_workers, rescue
 from tests.frozen import FrozenClock
 from tests.history import move
@@ -44,12 +44,12 @@ def held(api: ContractClient, count: int = 1, **fields: Any) -> list[dict[str, A
     return found
 
 
-def sign(job: dict[str, Any], **fields: Any) -> dict[str, Any]:
+def heartbeat(job: dict[str, Any], **fields: Any) -> dict[str, Any]:
     return {"id": job["id"], "lease_token": job["lease_token"], **fields}
 
 
-def beat(api: ContractClient, *signs: dict[str, Any]) -> list[dict[str, Any]]:
-    answer = api.post(f"{JOBS}heartbeat/", {"worker": "pi-1", "leases": list(signs)})
+def beat(api: ContractClient, *heartbeats: dict[str, Any]) -> list[dict[str, Any]]:
+    answer = api.post(f"{JOBS}heartbeat/", {"worker": "pi-1", "leases": list(heartbeats)})
     assert answer.status_code == 200, answer.content
     leases: list[dict[str, Any]] = answer.json()["leases"]
     return leases
@@ -61,13 +61,15 @@ def test_lease_of_an_archived_job_is_lost(
 ) -> None:
     """S4.16: another key is told nothing of it."""
     [job] = held(api)
-    api.post(f"{JOBS}settle/", {"worker": "pi-1", "outcomes": [sign(job, outcome="succeeded")]})
+    api.post(
+        f"{JOBS}settle/", {"worker": "pi-1", "outcomes": [heartbeat(job, outcome="succeeded")]}
+    )
     frozen_clock.advance(days=8)
     assert move() == 1
 
-    assert [each["code"] for each in beat(api, sign(job))] == ["lease_lost"]
+    assert [each["code"] for each in beat(api, heartbeat(job))] == ["lease_lost"]
     other = api_for(scopes=["hold"])
-    assert [each["code"] for each in beat(other, sign(job))] == ["not_found"]
+    assert [each["code"] for each in beat(other, heartbeat(job))] == ["not_found"]
 
 
 @pytest.mark.usefixtures("beating")
@@ -76,7 +78,7 @@ def test_heartbeat_renews_the_lease(api: ContractClient, frozen_clock: FrozenClo
     [job] = held(api)
     frozen_clock.advance(seconds=20)
 
-    [lease] = beat(api, sign(job))
+    [lease] = beat(api, heartbeat(job))
 
     assert lease == {
         "id": job["id"],
@@ -90,9 +92,9 @@ def test_heartbeat_renews_the_lease(api: ContractClient, frozen_clock: FrozenClo
 def test_heartbeat_never_shortens_what_was_promised(api: ContractClient) -> None:
     [job] = held(api, lease_seconds=600)
 
-    assert beat(api, sign(job))[0]["lease_until"] == "2026-03-02T09:10:00Z"
-    assert beat(api, sign(job, lease_seconds=700))[0]["lease_until"] == "2026-03-02T09:11:40Z"
-    assert beat(api, sign(job, lease_seconds=7000))[0]["lease_until"] == "2026-03-02T09:15:00Z"
+    assert beat(api, heartbeat(job))[0]["lease_until"] == "2026-03-02T09:10:00Z"
+    assert beat(api, heartbeat(job, lease_seconds=700))[0]["lease_until"] == "2026-03-02T09:11:40Z"
+    assert beat(api, heartbeat(job, lease_seconds=7000))[0]["lease_until"] == "2026-03-02T09:15:00Z"
 
 
 @pytest.mark.parametrize("said", [{"progress": 40}, {"checkpoint": {"page": 7}}])
@@ -103,7 +105,7 @@ def test_sign_of_progress_moves_the_deadline(
     [job] = held(api)
     frozen_clock.advance(seconds=600)
 
-    [lease] = beat(api, sign(job, **said))
+    [lease] = beat(api, heartbeat(job, **said))
 
     after = row(int(job["id"]))
     assert after.hard_end_at == clock.now() + timedelta(seconds=900)
@@ -115,10 +117,10 @@ def test_sign_of_progress_moves_the_deadline(
 def test_checkpoints_are_kept_in_their_order(api: ContractClient) -> None:
     [job] = held(api)
 
-    [first] = beat(api, sign(job, checkpoint=2, sequence=2))
-    [repeat] = beat(api, sign(job, checkpoint="other", sequence=2))
-    [late] = beat(api, sign(job, checkpoint=1, sequence=1))
-    [unnumbered] = beat(api, sign(job, checkpoint=3))
+    [first] = beat(api, heartbeat(job, checkpoint=2, sequence=2))
+    [repeat] = beat(api, heartbeat(job, checkpoint="other", sequence=2))
+    [late] = beat(api, heartbeat(job, checkpoint=1, sequence=1))
+    [unnumbered] = beat(api, heartbeat(job, checkpoint=3))
 
     assert [each["ok"] for each in (first, repeat, late, unnumbered)] == [True] * 4
     assert ["code" in each for each in (first, repeat, unnumbered)] == [False] * 3
@@ -133,9 +135,9 @@ def test_checkpoint_that_cannot_be_kept_costs_no_lease(
     [job] = held(api, lease_seconds=30)
     frozen_clock.advance(seconds=20)
     caller = Caller(row(int(job["id"])).client)
-    kept = Sign(id=int(job["id"]), token=job["lease_token"], checkpoint="\x00")
+    kept = Heartbeat(id=int(job["id"]), token=job["lease_token"], checkpoint="\x00")
 
-    [renewed] = renew(signs=[kept], caller=caller)
+    [renewed] = renew(heartbeats=[kept], caller=caller)
 
     assert isinstance(renewed, Renewed)
     assert renewed.refused is not None and renewed.refused.code == "bad_text"
@@ -147,8 +149,8 @@ def test_leases_that_are_not_the_callers(api: ContractClient, api_for: ApiFor) -
     [job] = held(api)
     before = Job.objects.values().get()
 
-    [wrong] = beat(api, {**sign(job), "lease_token": "x"})
-    [foreign] = beat(api_for(), sign(job, progress=40))
+    [wrong] = beat(api, {**heartbeat(job), "lease_token": "x"})
+    [foreign] = beat(api_for(), heartbeat(job, progress=40))
 
     assert (wrong["ok"], wrong["code"]) == (False, "lease_lost")
     assert (foreign["ok"], foreign["code"]) == (False, "not_found")
@@ -166,10 +168,10 @@ def test_earlier_token_beside_the_present_one_costs_no_lease(
     rescue()
     [late] = held(api, 0)
 
-    for signs in ([early, late], [late, early]):
-        answers = beat(api, *map(sign, signs))
-        assert [each["ok"] for each in answers] == [each is late for each in signs]
-    answers = beat(api, sign(early), sign(late, checkpoint=5))
+    for heartbeats in ([early, late], [late, early]):
+        answers = beat(api, *map(heartbeat, heartbeats))
+        assert [each["ok"] for each in answers] == [each is late for each in heartbeats]
+    answers = beat(api, heartbeat(early), heartbeat(late, checkpoint=5))
 
     assert [each["ok"] for each in answers] == [False, True]
     assert row(int(late["id"])).checkpoint == 5
@@ -179,8 +181,8 @@ def test_wish_to_cancel_reaches_the_worker(api: ContractClient) -> None:
     [job] = held(api)
     control.cancel(job=row(int(job["id"])), reason="not wanted", actor="admin")
 
-    assert beat(api, sign(job))[0]["cancel_requested"]
-    done = {**sign(job), "outcome": "cancelled"}
+    assert beat(api, heartbeat(job))[0]["cancel_requested"]
+    done = {**heartbeat(job), "outcome": "cancelled"}
     answer = api.post(f"{JOBS}settle/", {"worker": "pi-1", "outcomes": [done]})
     assert answer.json()["results"][0]["status"] == "cancelled"
 
@@ -188,11 +190,11 @@ def test_wish_to_cancel_reaches_the_worker(api: ContractClient) -> None:
 def test_many_leases_take_a_few_statements(api: ContractClient) -> None:
     """Though each has a token of its own."""
     job_type("mail", batch_limit=1)
-    signs = [sign(held(api)[0]) for _ in range(10)]
-    beat(api, *signs[:1])
+    heartbeats = [heartbeat(held(api)[0]) for _ in range(10)]
+    beat(api, *heartbeats[:1])
 
     with CaptureQueriesContext(connection) as few:
-        beat(api, *signs)
+        beat(api, *heartbeats)
 
     assert len([each for each in few if each["sql"].startswith("UPDATE")]) == 1
     assert len(few) <= 4

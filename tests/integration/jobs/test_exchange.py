@@ -11,13 +11,12 @@ from django.db import OperationalError, connection
 
 from apps.jobs.models import Job
 from apps.jobs.rules.outcome import HeldJob
-from apps.jobs.services import claim
+from apps.jobs.services import claim, recent_work
 from apps.jobs.services import exchange as exchange_module
-from apps.jobs.services import look as look_module
 from apps.jobs.services.exchange import exchange
 from apps.jobs.services.hold import hold
-from apps.jobs.services.look import Look
 from apps.jobs.services.protection import lock_states
+from apps.jobs.services.recent_work import RecentWork
 from tests.jobs import HERE, THERE, events_of, job_type, jobs, row, take
 from tests.kills import kills
 from tests.races import race
@@ -104,13 +103,13 @@ def test_exchanges_of_two_workers_keep_the_limit_and_share_nothing(
     job_type("film", **settings)
     numbers = jobs(60) + jobs(60, "film")
     held = [take(2, types=("mail", "film"), by=by) for by in (HERE, THERE)]
-    looks = [Look(), Look()]
+    recents = [RecentWork(), RecentWork()]
     seen = [job.id for some in held for job in some]
     while any(held):
         done = race(
             [
-                partial(exchanged, some, by=by, limit=2, look=look)
-                for some, by, look in zip(held, (HERE, THERE), looks, strict=True)
+                partial(exchanged, some, by=by, limit=2, recent=recent)
+                for some, by, recent in zip(held, (HERE, THERE), recents, strict=True)
             ]
         ).results
         held = [following for _, following in done]
@@ -130,7 +129,7 @@ def test_place_that_is_made_free_is_filled_without_a_lock(monkeypatch: pytest.Mo
     """I49: no other hold can take it, so nothing need be counted but at intervals."""
     job_type(max_running=2)
     jobs(9)
-    look, locks = Look(), list[list[str]]()
+    recent, locks = RecentWork(), list[list[str]]()
 
     def noted(names: Any) -> Any:
         locks.append(sorted(names))
@@ -139,15 +138,15 @@ def test_place_that_is_made_free_is_filled_without_a_lock(monkeypatch: pytest.Mo
     monkeypatch.setattr(exchange_module, "lock_states", noted)
     held = take()
     for _ in range(2):
-        _, held = exchanged(held, look=look)
+        _, held = exchanged(held, recent=recent)
     assert (len(held), locks) == (2, [["mail"]])
 
     job_type(max_running=1)
-    _, held = exchanged(held, look=look)
+    _, held = exchanged(held, recent=recent)
     assert (len(held), locks) == (1, [["mail"]] * 2)
 
-    monkeypatch.setattr(look, "has_counted", lambda type_: False)
-    _, held = exchanged(held, look=look)
+    monkeypatch.setattr(recent, "has_counted", lambda type_: False)
+    _, held = exchanged(held, recent=recent)
     assert (len(held), locks) == (1, [["mail"]] * 3)
 
 
@@ -155,11 +154,11 @@ def test_report_that_ends_nothing_makes_no_place_free() -> None:
     """I49: it was settled before, but the answer was lost."""
     job_type(max_running=2)
     jobs(9)
-    look = Look()
-    _, held = exchanged(take(), look=look)
-    _, following = exchanged(held, look=look)
+    recent = RecentWork()
+    _, held = exchanged(take(), recent=recent)
+    _, following = exchanged(held, recent=recent)
 
-    answers, more = exchanged(held, look=look)
+    answers, more = exchanged(held, recent=recent)
 
     assert (answers, more) == (["succeeded"] * 2, [])
     assert Job.objects.filter(status="running").count() == len(following) == 2
@@ -171,11 +170,11 @@ def test_busy_worker_asks_at_intervals_for_the_types_that_had_no_work(
     """S4.14: and at once when the others have none."""
     for name in ("mail", "film"):
         job_type(name)
-    monkeypatch.setattr(look_module, "LOOK_SECONDS", (3600.0, 3600.0))
-    look = Look()
+    monkeypatch.setattr(recent_work, "LOOK_SECONDS", (3600.0, 3600.0))
+    recent = RecentWork()
 
     def held() -> list[str]:
-        found = hold(holder=HERE, types=["mail", "film"], limit=1, look=look)
+        found = hold(holder=HERE, types=["mail", "film"], limit=1, recent=recent)
         return [job.type for job in found]
 
     jobs(2, "mail")
@@ -183,7 +182,7 @@ def test_busy_worker_asks_at_intervals_for_the_types_that_had_no_work(
     jobs(1, "film", priority=100)
     assert held() == ["mail"]
     assert held() == ["film"]
-    monkeypatch.setattr(look_module, "LOOK_SECONDS", (0.0, 0.0))
+    monkeypatch.setattr(recent_work, "LOOK_SECONDS", (0.0, 0.0))
     jobs(2, "mail")
     assert held() == ["mail"]
     jobs(1, "film")

@@ -16,7 +16,7 @@ from apps.jobs.models import Job, JobType
 from apps.jobs.services import claim
 from apps.jobs.services.discard import discard_exhausted
 from apps.jobs.services.hold import due_types
-from apps.jobs.services.leases import Sign, renew
+from apps.jobs.services.leases import Heartbeat, renew
 from apps.jobs.services.promote import promote_due
 from apps.jobs.services.rescue import free_hosts
 from tests.frozen import FrozenClock
@@ -282,11 +282,13 @@ def test_job_lost_twice_in_a_row_waits_for_the_delay_of_its_type(frozen_clock: F
 def test_attempt_past_its_deadline_is_a_timeout(frozen_clock: FrozenClock) -> None:
     [held] = held_jobs(lease_seconds=30, max_processing_seconds=40)
     frozen_clock.advance(seconds=20)
-    assert renew(signs=[Sign(id=held.id, token=held.token)]) == [(held.hard_end_at, False, None)]
+    assert renew(heartbeats=[Heartbeat(id=held.id, token=held.token)]) == [
+        (held.hard_end_at, False, None)
+    ]
     assert row(held.id).lease_until == held.hard_end_at
     frozen_clock.advance(seconds=20)
 
-    [answer] = renew(signs=[Sign(id=held.id, token=held.token)])
+    [answer] = renew(heartbeats=[Heartbeat(id=held.id, token=held.token)])
     assert isinstance(answer, LeaseLost)
     assert rescue(frozen_clock) == 1
     assert row(held.id).last_end == "timed_out"

@@ -15,7 +15,7 @@ from apps.jobs.rules import reasons
 from apps.jobs.rules.slices import SliceMap
 from apps.jobs.services import register
 from apps.jobs.services.explain import explain
-from apps.jobs.services.hold import Look
+from apps.jobs.services.hold import RecentWork
 from apps.jobs.services.preference import PLAIN_EVERY
 from apps.jobs.services.slices import SWEEP, follow, slice_map
 from apps.jobs.sweeps import follow_workers
@@ -70,9 +70,9 @@ def test_no_job_at_the_head_is_passed_over_in_more_than_three_looks(limit: int) 
     [head] = jobs_of("t")
     jobs_of("h" * 50)
 
-    looks = [ids(take(limit)) for _ in range(PLAIN_EVERY)]
+    recents = [ids(take(limit)) for _ in range(PLAIN_EVERY)]
 
-    assert [head in each for each in looks] == [False, False, False, True]
+    assert [head in each for each in recents] == [False, False, False, True]
 
 
 def test_with_one_slot_no_type_waits_longer_than_another() -> None:
@@ -87,7 +87,7 @@ def test_with_one_slot_no_type_waits_longer_than_another() -> None:
         jobs(20, name, shard=own[0])
 
     held = [
-        hold(holder=HERE, types=names, limit=1, rotation=turn, look=Look())[0].id
+        hold(holder=HERE, types=names, limit=1, rotation=turn, recent=RecentWork())[0].id
         for turn in range(4 * len(names))
     ]
 
@@ -106,7 +106,9 @@ def test_types_that_are_shared_and_those_that_are_not_are_looked_at_together(alo
     held = [
         number
         for holder in (HERE, THERE) * 6
-        for number in ids(hold(holder=holder, types=("bill", "mail", "web"), limit=6, look=Look()))
+        for number in ids(
+            hold(holder=holder, types=("bill", "mail", "web"), limit=6, recent=RecentWork())
+        )
     ]
 
     assert sorted(held) == sorted(numbers)

@@ -15,7 +15,7 @@ from celery import signals
 from apps.jobs.errors import LeaseLost
 from apps.jobs.handlers import Context, Retry
 from apps.jobs.models import JobLog
-from apps.jobs.rules.job_log import MAX_BYTES, Said, line
+from apps.jobs.rules.job_log import MAX_BYTES, LogLines, line
 from apps.jobs.runner import attempt, attempt_log
 from apps.jobs.runner.drain import Drain
 from apps.jobs.runner.process import Process
@@ -125,11 +125,11 @@ def test_what_is_sent_again_is_kept_once() -> None:
     lines = [line(n, f"line {n}") for n in range(4)]
 
     def say(*which: int, at: int | None = None) -> None:
-        leases.log(job=held.id, token=held.token, said=Said([lines[n] for n in which], at))
+        leases.log(job=held.id, token=held.token, added=LogLines([lines[n] for n in which], at))
 
     for which, at in (((0, 1), 0), ((0, 1), 0), ((0, 1, 2), 0), ((2,), 2)):
         say(*which, at=at)
-    outcome = held.ended("succeeded", log=Said([lines[2], lines[3]], 2))
+    outcome = held.ended("succeeded", log=LogLines([lines[2], lines[3]], 2))
     assert settle(outcomes=[outcome]) == settle(outcomes=[outcome]) == ["succeeded"]
     assert texts(held.id) == [["line 0", "line 1", "line 2", "line 3"]]
     with pytest.raises(LeaseLost):
@@ -142,13 +142,13 @@ def test_a_log_has_an_end_and_says_how_much_more_there_was() -> None:
     long = "x" * 1000
     for _ in range(2):
         for start in range(0, 100, 10):
-            said = Said([line(0, f"{n} {long}") for n in range(start, start + 10)])
-            leases.log(job=held.id, token=held.token, said=said)
+            said = LogLines([line(0, f"{n} {long}") for n in range(start, start + 10)])
+            leases.log(job=held.id, token=held.token, added=said)
     kept = texts(held.id)[0]
     assert len(kept) == MAX_BYTES // (1000 + 28)
     assert left_out(held.id) == 200 - len(kept)
     assert JobLog.objects.filter(job=held.id).count() == 7, "what is left out makes no rows"
-    end(held, log=Said([line(0, "x")], None, 5))
+    end(held, log=LogLines([line(0, "x")], None, 5))
     assert left_out(held.id) == 200 - len(kept) + 6
     assert sum(len(each.text.encode()) for each in job_log.parts_of(held.id)) <= MAX_BYTES
 
@@ -176,12 +176,12 @@ def test_texts_that_are_none_are_made_harmless() -> None:
 
 
 def test_a_log_costs_two_statements_for_all_jobs_of_a_settle() -> None:
-    def statements(count: int, log: Said | None) -> int:
+    def statements(count: int, log: LogLines | None) -> int:
         held = held_jobs(count)
         outcomes = [each.ended("succeeded", log=log) for each in held]
         return len(sent_by(lambda: settle(outcomes=outcomes)))
 
-    said = Said([line(0, "x")], 0)
+    said = LogLines([line(0, "x")], 0)
     without = statements(3, None)
     assert statements(3, said) == statements(30, said) == without + 2
 
@@ -215,7 +215,7 @@ def test_tests_of_handlers_see_what_is_logged(handle: Handle) -> None:
 
 
 def test_a_log_has_all_from_info_on_whatever_the_worker_logs() -> None:
-    worker, job = logging.Logger("root"), attempt_log.Handler()
+    worker, job = logging.Logger("root"), attempt_log.AttemptLogHandler()
     job.name = "job"
     worker.handlers = [logging.StreamHandler(), job]
     signals.after_setup_logger.send(sender=None, logger=worker, loglevel=logging.ERROR)

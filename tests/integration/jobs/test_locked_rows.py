@@ -18,9 +18,9 @@ from apps.jobs.models import Job, JobType
 from apps.jobs.services import locked
 from apps.jobs.services.discard import discard_exhausted
 from apps.jobs.services.hold import claims, hold
-from apps.jobs.services.leases import Renewed, Sign, renew
-from apps.jobs.services.look import Look
+from apps.jobs.services.leases import Heartbeat, Renewed, renew
 from apps.jobs.services.promote import promote_due
+from apps.jobs.services.recent_work import RecentWork
 from apps.jobs.services.register import WorkerKey
 from apps.jobs.services.rescue import rescue_all_of, rescue_due
 from tests.jobs import HERE, end, job_type, jobs, row, take
@@ -73,13 +73,13 @@ def test_worker_that_was_too_slow_takes_what_nobody_else_is_taking(
     job_type(**limits)
     first, second, third = jobs(3)
     caplog.set_level(logging.INFO, "apps.jobs.services.hold")
-    look = Look()
+    recent = RecentWork()
 
     def take_one() -> list[int]:
         """The last claim's; the first one comes after others."""
         held = []
-        for claim in claims(holder=HERE, types=["mail"], limit=1, look=look):
-            if not look.is_contested("mail"):
+        for claim in claims(holder=HERE, types=["mail"], limit=1, recent=recent):
+            if not recent.is_contested("mail"):
                 Job.objects.filter(pk=first).update(run_at=clock.now(), status="succeeded")
             with claim:
                 claim.take()
@@ -87,7 +87,7 @@ def test_worker_that_was_too_slow_takes_what_nobody_else_is_taking(
         return [job.id for job in held]
 
     assert take_one() == [second]
-    assert look.is_contested("mail")
+    assert recent.is_contested("mail")
     fourth, fifth = jobs(2)
     Job.objects.filter(pk=second).update(status="succeeded")
     with changing(third):
@@ -101,11 +101,11 @@ def test_worker_that_was_too_slow_takes_what_nobody_else_is_taking(
 def test_workers_that_met_take_batches_beside_each_other(limits: dict[str, Any]) -> None:
     job_type(**limits)
     numbers = jobs(30)
-    look = Look()
-    look.note_lost(["mail"])
+    recent = RecentWork()
+    recent.note_lost(["mail"])
 
     with changing(*numbers[:10], *numbers[15:17]):
-        held = hold(holder=HERE, types=["mail"], limit=10, look=look)
+        held = hold(holder=HERE, types=["mail"], limit=10, recent=recent)
 
     assert [job.id for job in held] == [*numbers[10:15], *numbers[17:22]]
 
@@ -219,7 +219,7 @@ def test_worker_that_freezes_in_a_sign_of_life_keeps_no_job_locked() -> None:
         return answer
 
     with connection.execute_wrapper(freeze):
-        renewed = renew(signs=[Sign(id=each.id, token=each.token) for each in held])
+        renewed = renew(heartbeats=[Heartbeat(id=each.id, token=each.token) for each in held])
 
     assert all(isinstance(each, Renewed) for each in renewed)
     assert len(free) > 1

@@ -20,7 +20,7 @@ from apps.jobs.runner import scan as scan_module
 from apps.jobs.runner.drain import Drain
 from apps.jobs.runner.process import Node, Process, dead_here, machine
 from apps.jobs.services import living, outside, register
-from apps.jobs.services.leases import Sign, renew
+from apps.jobs.services.leases import Heartbeat, renew
 from apps.jobs.services.register import WorkerKey
 from apps.jobs.sweeps import rescue
 from apps.journal.models import JournalEntry
@@ -154,11 +154,11 @@ def test_worker_that_could_not_be_heard_keeps_its_jobs(
 ) -> None:
     """F6: the database was away for longer than its lease, and so was the sweep."""
     [worker] = Worker.objects.all()
-    signs = [Sign(id=number, token=row(number).lease_token) for number in cut_off]
+    heartbeats = [Heartbeat(id=number, token=row(number).lease_token) for number in cut_off]
     assert rescue() == 0
 
     frozen_clock.advance(seconds=5)
-    renew(signs=signs)
+    renew(heartbeats=heartbeats)
     register.beat(name=worker.name, drains={}, running=2)
     for _ in range(29):
         frozen_clock.advance(seconds=1)

@@ -6,26 +6,35 @@ from datetime import UTC, datetime
 
 import pytest
 
-from apps.jobs.rules.job_log import MAX_BYTES, Kept, Line, Said, fitting, line, lines_of, read
+from apps.jobs.rules.job_log import (
+    MAX_BYTES,
+    Line,
+    LogLines,
+    StoredLog,
+    fitting,
+    line,
+    lines_of,
+    read,
+)
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 STAMP = "2026-03-02T12:00:00.000Z "
 
 
 def test_what_is_kept_of_further_lines(subtests: pytest.Subtests) -> None:
-    full = Kept(9, MAX_BYTES)
+    full = StoredLog(9, MAX_BYTES)
     cases = (
-        (Said(["a", "b"]), Kept(), ("a\nb", 2, 0, 4)),
+        (LogLines(["a", "b"]), StoredLog(), ("a\nb", 2, 0, 4)),
         # Sent again, in part and as a whole.
-        (Said(["a", "b"], 0), Kept(1, 2), ("b", 1, 0, 2)),
-        (Said(["a", "b"], 0), Kept(2, 4), ("", 0, 0, 0)),
-        (Said(["a"], 0, 3), Kept(), ("a", 4, 3, MAX_BYTES)),
-        (Said(["a"], 0, 3), Kept(2, MAX_BYTES), ("", 2, 2, 0)),
-        (Said(["a"], 0, 3), Kept(4, MAX_BYTES), ("", 0, 0, 0)),
+        (LogLines(["a", "b"], 0), StoredLog(1, 2), ("b", 1, 0, 2)),
+        (LogLines(["a", "b"], 0), StoredLog(2, 4), ("", 0, 0, 0)),
+        (LogLines(["a"], 0, 3), StoredLog(), ("a", 4, 3, MAX_BYTES)),
+        (LogLines(["a"], 0, 3), StoredLog(2, MAX_BYTES), ("", 2, 2, 0)),
+        (LogLines(["a"], 0, 3), StoredLog(4, MAX_BYTES), ("", 0, 0, 0)),
         # Full: what is short fits no more, either.
-        (Said(["a", "b"], 9), full, ("", 2, 2, 0)),
-        (Said(["é" * 40_000, "a"]), Kept(), ("", 2, 2, MAX_BYTES)),
-        (Said(["a", "é" * 40_000, "b"]), Kept(), ("a", 3, 2, MAX_BYTES)),
+        (LogLines(["a", "b"], 9), full, ("", 2, 2, 0)),
+        (LogLines(["é" * 40_000, "a"]), StoredLog(), ("", 2, 2, MAX_BYTES)),
+        (LogLines(["a", "é" * 40_000, "b"]), StoredLog(), ("a", 3, 2, MAX_BYTES)),
     )
     for said, before, expected in cases:
         with subtests.test(said=str(said)[:40], before=before):

@@ -8,9 +8,9 @@ import pytest
 from django.test import Client
 
 from apps.common.masking import MASK
-from apps.jobs.rules.job_log import Said, line
+from apps.jobs.rules.job_log import LogLines, line
 from apps.jobs.services import control, job_log
-from apps.jobs.services.job_log import OfAttempt
+from apps.jobs.services.job_log import AttemptLines
 from tests.frozen import FrozenClock
 from tests.history import move
 from tests.integration.jobs.admin.pages import LIST, page_of
@@ -33,8 +33,8 @@ def number(frozen_clock: FrozenClock) -> int:
         (2, [f"page {n} password=s3cr3t" for n in range(120)], 0),
     )
     for hold, texts, left_out in logs:
-        said = Said([line(NOON + n, text) for n, text in enumerate(texts)], 0, left_out)
-        job_log.write([OfAttempt(number, hold, hold, said)])
+        said = LogLines([line(NOON + n, text) for n, text in enumerate(texts)], 0, left_out)
+        job_log.write([AttemptLines(number, hold, hold, said)])
     take()
     return number
 
@@ -97,6 +97,6 @@ def test_statements_do_not_grow_with_attempts(admin_client: Client, number: int)
     statements()
     few = statements()
     for hold in range(3, 60):
-        said = Said([line(NOON, "page")], 0)
-        job_log.write([OfAttempt(number, hold, hold, said)])
+        said = LogLines([line(NOON, "page")], 0)
+        job_log.write([AttemptLines(number, hold, hold, said)])
     assert statements() == few

@@ -30,7 +30,7 @@ from apps.jobs.models import Job, JobType
 from apps.jobs.services import control
 from apps.jobs.services import hold as holding
 from apps.jobs.services.hold import HeldJob, Holder, hold
-from apps.jobs.services.leases import Renewed, Sign, checkpoint, renew
+from apps.jobs.services.leases import Heartbeat, Renewed, checkpoint, renew
 from apps.jobs.services.rescue import rescue_due
 from apps.journal.models import JournalEntry
 from tests.frozen import FrozenClock
@@ -147,7 +147,7 @@ class JobsMachine(RuleBasedStateMachine):
     @rule(held=leases)
     def beat(self, held: HeldJob) -> None:
         expected = self.model.renewed(held.id, held.token)
-        [answer] = renew(signs=[Sign(id=held.id, token=held.token)])
+        [answer] = renew(heartbeats=[Heartbeat(id=held.id, token=held.token)])
         assert isinstance(answer, Renewed) == expected
 
     @rule(held=leases, sequence=st.integers(1, 4))

@@ -20,7 +20,7 @@ COUNT_SECONDS = 1.0
 CONTESTED_SECONDS = 5.0
 
 
-class Look:
+class RecentWork:
     """The types of one worker loop that had ready jobs a moment ago.
 
     A look at each of some hundred types takes longer than to hold and settle a job. So types

@@ -41,7 +41,7 @@ _OF_CODE = _(
 )
 
 
-class Act(NamedTuple):
+class ActionEffect(NamedTuple):
     """An arrow with the columns that it changes, beside those that a new status sets by itself;
     `facts` are further fields of the entry."""
 
@@ -51,7 +51,7 @@ class Act(NamedTuple):
     facts: Mapping[str, Any] = {}
 
 
-def cancel(job: Job, now: datetime, *, force: bool = False) -> Act | None:
+def cancel(job: Job, now: datetime, *, force: bool = False) -> ActionEffect | None:
     """Cancel a waiting job. Request it of a running one, unless `force`; None if that was done
     before."""
     if job.status in t.FINAL:
@@ -63,16 +63,18 @@ def cancel(job: Job, now: datetime, *, force: bool = False) -> Act | None:
             )
         )
     if job.status != t.RUNNING:
-        return Act("cancel", {"status": t.CANCELLED}, "cancelled")
+        return ActionEffect("cancel", {"status": t.CANCELLED}, "cancelled")
     if not force:
         if job.cancel_requested:
             return None
-        return Act("request_cancel", {"cancel_requested": True}, "cancel_requested")
+        return ActionEffect("request_cancel", {"cancel_requested": True}, "cancel_requested")
     changes = {"status": t.CANCELLED, "last_end": t.END_CANCELLED, "lease_token": ""}
     # This ends an attempt, so the entry has what every end of an attempt has.
     held_at = job.held_at or now
     data = {"held_at": held_at.isoformat(), "hold": job.holds, "forced": True}
-    return Act("force_cancel", changes, "cancelled", {**attempt_facts(job, now), "data": data})
+    return ActionEffect(
+        "force_cancel", changes, "cancelled", {**attempt_facts(job, now), "data": data}
+    )
 
 
 def retry(
@@ -83,7 +85,7 @@ def retry(
     host: str = "",
     keep_time: bool = False,
     context: Mapping[str, Any] | None = None,
-) -> Act:
+) -> ActionEffect:
     """With `host` only there; with `keep_time` a cancelled job waits again until it was due; with
     a `context` it is another one, as by an edit. Conflict when one of the `twins` has its unique
     key."""
@@ -115,10 +117,10 @@ def retry(
         changes["context"] = context
         data |= {"before": {"context": job.context}, "after": {"context": context}}
     arrow = "take_back" if waits else "retry"
-    return Act(arrow, changes, "retried", {"data": data} if data else {})
+    return ActionEffect(arrow, changes, "retried", {"data": data} if data else {})
 
 
-def undo(job: Job, was: Mapping[str, Any], *, twins: Mapping[str, Submitted]) -> Act:
+def undo(job: Job, was: Mapping[str, Any], *, twins: Mapping[str, Submitted]) -> ActionEffect:
     """Give the columns back the values that they had. Conflict when one of the open `twins` has
     the unique key that the job had."""
     require_arrow(job, "undo")
@@ -126,7 +128,7 @@ def undo(job: Job, was: Mapping[str, Any], *, twins: Mapping[str, Submitted]) ->
     changes = {name: field(name).to_python(value) for name, value in was.items()}
     if changes.get("unique_key"):
         _require_no_twin(job, changes["unique_key"], twins)
-    return Act("undo", changes, UNDONE)
+    return ActionEffect("undo", changes, UNDONE)
 
 
 def _require_no_twin(job: Job, key: str, twins: Mapping[str, Submitted]) -> None:
@@ -152,7 +154,7 @@ def _require_no_twin(job: Job, key: str, twins: Mapping[str, Submitted]) -> None
         )
 
 
-def run_now(job: Job, now: datetime) -> Act:
+def run_now(job: Job, now: datetime) -> ActionEffect:
     """Make the job ready now. A ready job keeps its place if it is the better one."""
     require_arrow(job, "run_now")
     changes = {
@@ -161,16 +163,16 @@ def run_now(job: Job, now: datetime) -> Act:
         "expected_at": now,
         "order_key": min(job.order_key, place_now(job, now)),
     }
-    return Act("run_now", changes, "run_now")
+    return ActionEffect("run_now", changes, "run_now")
 
 
-def mark_done(job: Job) -> Act:
+def mark_done(job: Job) -> ActionEffect:
     """Mark the job as succeeded."""
     require_arrow(job, "mark_done")
-    return Act("mark_done", {"status": t.SUCCEEDED, "error_key": ""}, "marked_done")
+    return ActionEffect("mark_done", {"status": t.SUCCEEDED, "error_key": ""}, "marked_done")
 
 
-def edit(job: Job, now: datetime, changes: Mapping[str, Any]) -> Act | None:
+def edit(job: Job, now: datetime, changes: Mapping[str, Any]) -> ActionEffect | None:
     """Change the job; None when all values are equal. Without an attempt left the job ends as
     failed."""
     require_arrow(job, "edit")
@@ -178,7 +180,7 @@ def edit(job: Job, now: datetime, changes: Mapping[str, Any]) -> Act | None:
     return edited(job, now, changes)
 
 
-def edited(job: Job, now: datetime, changes: Mapping[str, Any]) -> Act | None:
+def edited(job: Job, now: datetime, changes: Mapping[str, Any]) -> ActionEffect | None:
     """As `edit`, of changes that were checked."""
     before = {name: getattr(job, name) for name in changes}
     changed = {n: value for n, value in changes.items() if not is_same(value, before[n])}
@@ -193,7 +195,9 @@ def edited(job: Job, now: datetime, changes: Mapping[str, Any]) -> Act | None:
     limit = changed.get("max_attempts", job.max_attempts)
     if limit <= job.attempts:
         memo = reasons.ATTEMPTS_USED.format(used=job.attempts, max=limit)
-        return Act("discard", {**changed, "status": t.FAILED, "memo": memo}, "edited", facts)
+        return ActionEffect(
+            "discard", {**changed, "status": t.FAILED, "memo": memo}, "edited", facts
+        )
     if "run_at" in changed:
         changed["run_at"] = changed["expected_at"] = max(changed["run_at"], now)
         changed["status"] = t.SCHEDULED if changed["run_at"] > now else t.READY
@@ -208,7 +212,7 @@ def edited(job: Job, now: datetime, changes: Mapping[str, Any]) -> Act | None:
         changed["affinity_until"] = None
     if "context" in changed:
         changed["limit_id"] = limit_id_of(job, changed["context"])
-    return Act("edit", changed, "edited", facts)
+    return ActionEffect("edit", changed, "edited", facts)
 
 
 def limit_id_of(job: AnyJob, context: Mapping[str, Any] | None = None) -> int | None:
