@@ -16,7 +16,7 @@ class TaskPlatformConfig(AppConfig):
     verbose_name = _("Task platform")
 
     def ready(self) -> None:
-        from apps.reports.services import standing
+        from apps.reports.services import fact_sheet
 
         # celery: the application whose the tasks of all apps are.
         from taskplatform import beat, celery, collation, forgetting, upgrades  # noqa: F401
@@ -25,7 +25,7 @@ class TaskPlatformConfig(AppConfig):
 
         # The name in the menu. A class of its own would hide Django's users from the type checker.
         apps.get_app_config("auth").verbose_name = _("Access")
-        standing.use(beat.periods)
+        fact_sheet.use(beat.periods)
         forgetting.connect()
         register(upgrades.check_migrations, "upgrades", deploy=True)
         # Once: the signal comes for each app with models.

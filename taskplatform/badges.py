@@ -18,7 +18,7 @@ from apps.dispatch.services import planning
 from apps.jobs.services import counts
 from apps.reports.admin.overview.sight import Sight
 from apps.reports.rules.outcomes import DISPATCH, JOB
-from apps.reports.services.standing import standing
+from apps.reports.services.fact_sheet import current_sheet
 from apps.reports.watches.troubles import visible_troubles
 
 PROBLEMS, DISPATCHES, PEOPLE, JOBS, WORKERS = "problems", "dispatches", "people", "jobs", "workers"
@@ -83,7 +83,7 @@ def _counts(sight: Sight) -> Counts:
 
 
 def _count(sight: Sight) -> Counts:
-    sheet = standing()
+    sheet = current_sheet()
     if sight.job_types is None:
         waiting = sheet.jobs(MAX_COUNTED).ready
     else:
@@ -125,7 +125,7 @@ def _silent_people(sight: Sight) -> Badge | None:
 
 def _silent_workers(sight: Sight) -> Badge | None:
     sees = sight.sees_all and sight.permits("jobs.view_worker")
-    count = len(standing().lost_workers) if sees else 0
+    count = len(current_sheet().lost_workers) if sees else 0
     return _badge(count, gettext("%s silent"), WARN)
 
 

@@ -12,7 +12,7 @@ from django.http import HttpRequest, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from apps.reports.services.standing import Standing, standing
+from apps.reports.services.fact_sheet import FactSheet, current_sheet
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ class Readiness:
 
 def _missing() -> dict[str, str]:
     """The missing parts with the reasons."""
-    status = standing()
+    status = current_sheet()
     reasons = {"cache": _cache(), "beat": _beat(status), "workers": _workers(status)}
     return {part: reason for part, reason in reasons.items() if reason}
 
@@ -79,14 +79,14 @@ def _cache() -> str:
     return "" if cache.get(f"health:{probe}") == probe else "it does not keep what it is given"
 
 
-def _beat(status: Standing) -> str:
+def _beat(status: FactSheet) -> str:
     if not status.is_beat_late:
         return ""
     last = status.last_beat
     return "no sweep has ever begun" if last is None else f"no sweep has begun since {last}"
 
 
-def _workers(status: Standing) -> str:
+def _workers(status: FactSheet) -> str:
     return "" if status.live_workers else "none is alive"
 
 

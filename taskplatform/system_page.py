@@ -24,7 +24,7 @@ from apps.common.admin.list_head import MAX_COUNTED, capped
 from apps.common.ttl_cache import TTLCache
 from apps.journal.models import Sink, SinkReject
 from apps.reports.rules.capacity import NEVER
-from apps.reports.services import standing
+from apps.reports.services import fact_sheet
 from apps.reports.services.capacity import capacity
 from apps.reports.watches import WATCHES
 from apps.reports.watches.base import look
@@ -48,7 +48,7 @@ def _number(rows: QuerySet[Any]) -> State:
 
 
 def _findings() -> State:
-    sheet = standing.read()
+    sheet = fact_sheet.read()
     count = sum(len(look(each, sheet).findings) for each in WATCHES)
     if not count:
         return State(_("none"), "success")

@@ -14,7 +14,7 @@ from django.urls import reverse
 from apps.alerts.models import Alert, AlertRule, Channel, Delivery, ReportPlan
 from apps.alerts.services import report_plans, settings
 from apps.common import clock
-from apps.reports.services import standing
+from apps.reports.services import fact_sheet
 from taskplatform.environment import mail_settings
 
 
@@ -60,7 +60,7 @@ def evaluate() -> dict[str, int]:
     """One round of the sweep, by what was just written."""
     from apps.alerts.services import judging
 
-    standing.sheets.forget()
+    fact_sheet.sheets.forget()
     return dict(judging.evaluate())
 
 

@@ -16,7 +16,7 @@ def clear_caches() -> None:
     from apps.jobs.services.slices import forget_slice_map
     from apps.jobs.services.type_snapshots import forget_type_snapshots
     from apps.reports.admin.overview import tables
-    from apps.reports.services import causes, lately, of_type, standing
+    from apps.reports.services import causes, fact_sheet, lately, of_type
     from apps.reports.watches import troubles
 
     cache.clear()
@@ -32,7 +32,7 @@ def clear_caches() -> None:
     facts = (
         badges.counted,
         system_page.states,
-        standing.sheets,
+        fact_sheet.sheets,
         troubles.found,
         causes.found,
         *of_type.CACHES,

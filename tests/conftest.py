@@ -199,7 +199,7 @@ def patched_product() -> Iterator[None]:
     from apps.common.masking import names
     from apps.dispatch.services import planning
     from apps.reports.admin.overview import tables
-    from apps.reports.services import causes, lately, of_type, standing
+    from apps.reports.services import causes, fact_sheet, lately, of_type
     from apps.reports.watches import troubles
     from taskplatform import badges
     from tests.emptying import empty_database
@@ -211,7 +211,7 @@ def patched_product() -> Iterator[None]:
         patch.setattr(names, "_sources", [])
         patch.setattr(tidy, "LONGEST_REST", 0.0)
         # Each page of a test shows what the test has just done.
-        facts = (standing.sheets, troubles.found, causes.found, *of_type.CACHES)
+        facts = (fact_sheet.sheets, troubles.found, causes.found, *of_type.CACHES)
         hourly = (lately.hours, lately.yesterdays, tables.groups_kept)
         for kept in (planning.counted, *hourly, *facts):
             patch.setattr(kept, "seconds", 0.0)

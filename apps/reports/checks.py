@@ -8,7 +8,7 @@ from typing import Any
 from django.core import checks
 from django.db import DatabaseError
 
-from apps.reports.services.standing import standing
+from apps.reports.services.fact_sheet import current_sheet
 from apps.reports.watches.base import look
 from apps.reports.watches.stored import STORED
 
@@ -18,7 +18,7 @@ def check_stored(*, databases: Sequence[str] | None = None, **_: Any) -> list[ch
     if not databases or "default" not in databases:
         return []
     try:
-        looked = [look(watch, standing()) for watch in STORED]
+        looked = [look(watch, current_sheet()) for watch in STORED]
     except DatabaseError:
         # Before the first migration there are no tables.
         return []

@@ -1,7 +1,7 @@
 """`/metrics`: the state of the platform for Prometheus, read from the database at each scrape.
 
 So every process answers the same, but for the requests that were answered. The present comes from
-services.standing; ends and times come from the rollups, a minute late. What can be counted or be
+services.fact_sheet; ends and times come from the rollups, a minute late. What can be counted or be
 wrong is there from the start, as 0: of a series that begins with 1, Prometheus never sees an
 increase.
 """
@@ -42,7 +42,7 @@ from apps.reports.rules.outcomes import DISPATCH, FLOW, JOB, OUTCOMES, SOURCES, 
 from apps.reports.rules.sketch import distribution
 from apps.reports.rules.tally import TYPE
 from apps.reports.services.coverage import Stored
-from apps.reports.services.standing import Standing, standing
+from apps.reports.services.fact_sheet import FactSheet, current_sheet
 from apps.reports.services.summary import Figures, Percentiles, Period, summarise, total_of
 from apps.reports.services.totals import AllTime, all_time
 from apps.reports.watches import WATCHES
@@ -86,7 +86,7 @@ class PlatformCollector(Collector):
         self._others = others
 
     def collect(self) -> Iterator[Metric]:
-        status = standing()
+        status = current_sheet()
         yield InfoMetricFamily(
             "taskplatform",
             "The release that answers, and its kind of database",
@@ -108,7 +108,7 @@ class PlatformCollector(Collector):
         yield from http_metrics.collect()
 
 
-def _types(status: Standing) -> Iterator[Metric]:
+def _types(status: FactSheet) -> Iterator[Metric]:
     now = status.now
     jobs = GaugeMetricFamily(
         "taskplatform_jobs", f"Open jobs, each figure {_UP_TO}", labels=["type", "status"]
@@ -156,7 +156,7 @@ def _types(status: Standing) -> Iterator[Metric]:
     yield breakers
 
 
-def _dispatches(status: Standing) -> Iterator[Metric]:
+def _dispatches(status: FactSheet) -> Iterator[Metric]:
     count, deadline = status.open_dispatches(MAX_COUNTED)
     yield _single("dispatches_open", f"Open dispatches, {_UP_TO}", count)
     yield _single(
@@ -166,7 +166,7 @@ def _dispatches(status: Standing) -> Iterator[Metric]:
     )
 
 
-def _flows(status: Standing) -> Iterator[Metric]:
+def _flows(status: FactSheet) -> Iterator[Metric]:
     yield _gauge(
         "flow_runs",
         f"Open runs of flows, and those that failed within a week, each figure {_UP_TO}",
@@ -181,7 +181,7 @@ def _flows(status: Standing) -> Iterator[Metric]:
     )
 
 
-def _workers(status: Standing) -> Iterator[Metric]:
+def _workers(status: FactSheet) -> Iterator[Metric]:
     alive = status.live_workers
     workers = GaugeMetricFamily(
         "taskplatform_workers",
@@ -205,7 +205,7 @@ def _state_of(worker: Worker) -> str:
     return _QUIET if is_quiet else worker.state
 
 
-def _sweeps(status: Standing) -> Iterator[Metric]:
+def _sweeps(status: FactSheet) -> Iterator[Metric]:
     yield _gauge(
         "sweep_overdue_seconds",
         "By how much a sweep is late; a sweep that has never begun is absent",
@@ -253,7 +253,7 @@ def _sinks(now: datetime) -> Iterator[Metric]:
         yield counter
 
 
-def _findings(status: Standing) -> Metric:
+def _findings(status: FactSheet) -> Metric:
     looked = [look(watch, status) for watch in WATCHES if watch.number]
     return _gauge(
         "findings",
@@ -263,7 +263,7 @@ def _findings(status: Standing) -> Metric:
     )
 
 
-def _ends(found: AllTime, status: Standing) -> Iterator[Metric]:
+def _ends(found: AllTime, status: FactSheet) -> Iterator[Metric]:
     yield _single(
         "rollup_lag_seconds",
         "How old the newest minute is that the reports have added up; 0 before the first one",

@@ -8,7 +8,7 @@ from apps.common import clock
 from apps.common.db import apart
 from apps.common.leases import sweep_lease
 from apps.dispatch.services import planning
-from apps.reports.services import problems, rollup, standing, standing_minutes
+from apps.reports.services import counts_by_minute, fact_sheet, problems, rollup
 from apps.reports.watches import troubles
 
 # Beyond these numbers nobody counts.
@@ -32,10 +32,10 @@ def roll_up() -> int:
 def note_standing() -> None:
     """Keep how things stand, once a minute."""
     now = clock.now()
-    if standing_minutes.is_noted(now):
+    if counts_by_minute.is_noted(now):
         return
-    sheet = standing.standing()
-    standing_minutes.note(
+    sheet = fact_sheet.current_sheet()
+    counts_by_minute.note(
         now,
         waiting=sheet.jobs(_MAX_COUNTED).ready,
         open=sheet.open_dispatches(_MAX_COUNTED)[0],

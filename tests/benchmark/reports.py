@@ -23,7 +23,7 @@ from apps.common.leases import load_position
 from apps.journal.models import JournalEntry
 from apps.reports.admin.overview.page import KNOWN, OVERVIEW_URL, known_of
 from apps.reports.rules.outcomes import SOURCES
-from apps.reports.services import standing
+from apps.reports.services import fact_sheet
 from apps.reports.services.coverage import Stored
 from apps.reports.services.rollup import SWEEP, roll_up
 from tests.benchmark import pages, weeks
@@ -78,7 +78,7 @@ def _overview(run: RunOptions) -> Iterator[Figure]:
     weeks.beat_hearts()
     url = reverse(OVERVIEW_URL)
     present = f"{url}?{urlencode({KNOWN: known_of(_until())})}"
-    with pages.open_doors(), patch.object(standing.sheets, "seconds", 0.0):
+    with pages.open_doors(), patch.object(fact_sheet.sheets, "seconds", 0.0):
         visitor = Visitor()
         for page in (Page("overview refresh, trends", url), Page("overview refresh", present)):
             yield _timed(visitor.cost(page, times=5 if run.quick else 31), 20)

@@ -12,7 +12,7 @@ from playwright.sync_api import Page, Request, expect
 from apps.access.services import create_client
 from apps.dispatch.services import pull
 from apps.jobs.models import Job, JobType
-from apps.reports.services import standing
+from apps.reports.services import fact_sheet
 from tests import factories
 from tests.browser.conftest import Watch
 from tests.frozen import FrozenClock
@@ -92,7 +92,7 @@ def test_hand_out_shows_within_five_seconds(
 ) -> None:
     """Though everybody shares what was read up to two seconds ago."""
     two_hours(frozen_clock)
-    monkeypatch.setattr(standing.sheets, "seconds", 2.0)
+    monkeypatch.setattr(fact_sheet.sheets, "seconds", 2.0)
     page = browser_page
     page.goto("/admin/")
     opened = page.locator("#home-open strong")

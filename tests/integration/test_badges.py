@@ -17,7 +17,7 @@ from apps.common.leases import sweep_lease
 from apps.dispatch.models import Executor, OperatorScope
 from apps.dispatch.services import pull
 from apps.jobs.models import JobScope
-from apps.reports.services import standing
+from apps.reports.services import fact_sheet
 from apps.reports.watches import troubles
 from taskplatform import badges
 from tests import factories
@@ -94,7 +94,7 @@ def test_another_page_asks_for_nothing_more(
     admin_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = reverse("admin:bulk_bulkrun_changelist")
-    for kept in (badges.counted, standing.sheets, troubles.found):
+    for kept in (badges.counted, fact_sheet.sheets, troubles.found):
         monkeypatch.setattr(kept, "seconds", 600.0)
     shown(admin_client)
     with_numbers = len(sent_by(lambda: admin_client.get(url)))

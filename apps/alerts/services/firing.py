@@ -18,7 +18,7 @@ from apps.common.errors import NotFound
 from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.jobs.rules.transitions import FAILED, READY
-from apps.reports.services.standing import Standing
+from apps.reports.services.fact_sheet import FactSheet
 from apps.reports.watches.base import ADVICE, CRITICAL, MAX_FOUND, WARNING, Reading, Watch
 from apps.reports.watches.jobs import BACKLOG_GROWTH, FAILURE_RATE, OLDEST_DUE
 from apps.reports.watches.plans import QUOTA_UNFILLED, WILL_NOT_FILL
@@ -39,7 +39,7 @@ def sentence_of(alert: Alert) -> Message:
     return found or _("{name} was wrong when the rule was of another kind.", name=alert.name)
 
 
-def _firing(sheet: Standing) -> Iterator[Reading]:
+def _firing(sheet: FactSheet) -> Iterator[Reading]:
     """Critical alerts first, then the newest ones; snoozed alerts at the end."""
     snoozed = Q(snoozed_until__gt=sheet.now)
     worst = Case(When(rule__severity=_CRITICAL, then=Value(0)), default=Value(1))
@@ -52,7 +52,7 @@ def _firing(sheet: Standing) -> Iterator[Reading]:
         yield _reading(alert, now.get((alert.rule.kind, alert.subject)), sheet.now)
 
 
-def _read_now(alerts: list[Alert], sheet: Standing) -> dict[tuple[str, str], Reading]:
+def _read_now(alerts: list[Alert], sheet: FactSheet) -> dict[tuple[str, str], Reading]:
     """The readings of the watches of these alerts at the moment; the facts are read already."""
     watches = {alert.rule.kind: alert.rule.watch for alert in alerts}
     wanted = {(alert.rule.kind, alert.subject) for alert in alerts}
@@ -104,7 +104,7 @@ def rows_of(watch: str, kind: str, name: str) -> Way | None:
     return first._replace(url=lambda *_of: first.url(name, None))
 
 
-def _nobody(sheet: Standing) -> Iterator[Reading]:
+def _nobody(sheet: FactSheet) -> Iterator[Reading]:
     rules = list(unheard().order_by("name").values_list("name", flat=True)[: MAX_FOUND + 1])
     if not rules:
         return

@@ -10,7 +10,7 @@ from apps.alerts.rules import judge as rules
 from apps.alerts.services.notify import notify
 from apps.common import clock
 from apps.common.db import apart, transactional
-from apps.reports.services.standing import Standing, standing
+from apps.reports.services.fact_sheet import FactSheet, current_sheet
 from apps.reports.watches.base import Reading
 
 # Subjects that one rule opens alerts for.
@@ -20,7 +20,7 @@ MAX_OPEN = 200
 def evaluate() -> Counter[str]:
     """Judge all rules and make the deliveries; returns the number of each verdict, and of the
     messages as `sent`."""
-    sheet = standing()
+    sheet = current_sheet()
     found: Counter[str] = Counter()
     for rule in AlertRule.objects.filter(enabled=True).order_by("pk"):
         with apart(f"alert rule {rule.pk}"):
@@ -35,12 +35,12 @@ def judged_now(rule: AlertRule) -> list[tuple[str, float, bool]]:
     """Judge the readings of the rule now: subject, value, and whether the value is wrong."""
     return [
         (subject, each.value, rule.limit.is_passed(each.value))
-        for subject, each in readings(rule, standing()).items()
+        for subject, each in readings(rule, current_sheet()).items()
         if each.value is not None
     ]
 
 
-def readings(rule: AlertRule, sheet: Standing) -> dict[str, Reading]:
+def readings(rule: AlertRule, sheet: FactSheet) -> dict[str, Reading]:
     """The readings that the rule compares, by subject: of its target, or of all subjects."""
     return {
         each.subject: each
@@ -50,7 +50,7 @@ def readings(rule: AlertRule, sheet: Standing) -> dict[str, Reading]:
 
 
 @transactional
-def _judged(rule: AlertRule, sheet: Standing) -> Counter[str]:
+def _judged(rule: AlertRule, sheet: FactSheet) -> Counter[str]:
     """Judge one rule, whose open alerts are locked; the number of each verdict."""
     now = clock.now()
     found = readings(rule, sheet)

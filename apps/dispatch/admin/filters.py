@@ -20,9 +20,9 @@ from apps.common.admin.payload_filter import PayloadFilter
 from apps.common.api.paging import MAX_EXAMINED
 from apps.dispatch.models import Dispatch, Task
 from apps.dispatch.rules import life
+from apps.dispatch.services.availability import in_state, once_by_time, once_in_state
 from apps.dispatch.services.parts import parts
 from apps.dispatch.services.planning import MAX_LOOKED_AT, silent_holders
-from apps.dispatch.services.standing import in_state, once_by_time, once_in_state
 
 # Tasks that are looked at for a list of one state.
 MAX_ONCE = MAX_EXAMINED

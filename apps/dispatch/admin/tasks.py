@@ -49,7 +49,7 @@ from apps.dispatch.admin.task_form import KINDS, TaskForm
 from apps.dispatch.admin.task_head import ends_of
 from apps.dispatch.models import TASK_MODELS, ArchivedTask, Dispatch, Executor, Task
 from apps.dispatch.rules import task_verbs
-from apps.dispatch.services import standing, tasks
+from apps.dispatch.services import availability, tasks
 from apps.journal.admin import RecordedAdmin
 
 STATE_COLOURS = {
@@ -72,7 +72,11 @@ MAX_DISPATCHES = 5
 
 def _reach(task: Task) -> SafeString | str:
     """The instant until which the task can be had, or could."""
-    due_at, until, state = task.standing.due_at, task.standing.until, task.standing.state
+    due_at, until, state = (
+        task.standing.due_at,
+        task.standing.until,
+        task.standing.state,
+    )
     if due_at is None or until is None:
         return gettext("It has no occurrence any more.")
     if state == Task.State.OVER:
@@ -117,7 +121,7 @@ class TaskAdmin(TwoTablesAdmin, RecordedAdmin, ServiceModelAdmin):
 
     # --- the list ---------------------------------------------------------------------------------
     def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:
-        standing.read_standings(rows)
+        availability.read_availability(rows)
 
     def list_context(self, request: HttpRequest, changelist: Any) -> dict[str, Any]:
         own = {
@@ -152,7 +156,9 @@ class TaskAdmin(TwoTablesAdmin, RecordedAdmin, ServiceModelAdmin):
     @column(pgettext_lazy("how many", "handed out"))
     def quota(self, task: Task) -> SafeString:
         return quota_bar(
-            task.standing.handed, task.standing.quota, of_members=task.dispatch_times is None
+            task.standing.handed,
+            task.standing.quota,
+            of_members=task.dispatch_times is None,
         )
 
     @column(pgettext_lazy("of a task", "until"))
@@ -255,7 +261,7 @@ class TaskAdmin(TwoTablesAdmin, RecordedAdmin, ServiceModelAdmin):
         return super().render_change_form(request, context, *args, **kwargs)
 
     def top_panels(self, request: HttpRequest, row: Any) -> list[Panel]:
-        standing.read_standings([row])
+        availability.read_availability([row])
         summary = Panel("", format_html("{}{}", self._handed(request, row), ends_of(row)))
         return [summary, why_not_of_task(row)]
 

@@ -28,7 +28,7 @@ from apps.dispatch.api.shapes import (
 from apps.dispatch.models import ArchivedTask, Executor, OnceTask, RotateTask
 from apps.dispatch.rules import names
 from apps.dispatch.rules.recurrence import DAYS, MINUTES, parse_rule
-from apps.dispatch.services import archive, executors, standing, tasks, templates, validation
+from apps.dispatch.services import archive, availability, executors, tasks, templates, validation
 from apps.dispatch.services.filtered import (
     ArchivedTaskFilters,
     RestOnceTaskFilters,
@@ -189,23 +189,23 @@ class TasksView(ApiView):
                     numbers = chosen.filter(pk__in=[row.pk for row in rows])
                     held = {*numbers.values_list("pk", flat=True)}
                     rows = [row for row in rows if row.pk in held]
-                return standing.in_state(rows, state)
+                return availability.in_state(rows, state)
 
             return page.rows_kept(found, keep, limit=MAX_ROTATIONS)
         if state is not None:
-            possible = standing.once_by_time(found, state)
-            chosen = standing.once_in_state(chosen, state)
+            possible = availability.once_by_time(found, state)
+            chosen = availability.once_in_state(chosen, state)
         if state is None and not where.given:
             rows: list[Any] = page.rows(found)
         else:
             rows = page.rows_among(possible, chosen, limit=paging.MAX_EXAMINED)
-        standing.read_standings(rows)
+        availability.read_availability(rows)
         return rows
 
     def post(self, request: Request) -> JsonAnswer:
         body = resolved(self.model, self.read_body(), request)
         task = tasks.create_task(self.model, **body, actor=actor_of(request))
-        standing.read_standings([task])
+        availability.read_availability([task])
         return JsonAnswer(task_json(request, task), status=201)
 
 
@@ -255,7 +255,7 @@ class RestoreView(ApiView):
         task = archive.restore_task(
             self.model, number=row.task, actor=actor_of(request), reason=body["reason"]
         )
-        standing.read_standings([task])
+        availability.read_availability([task])
         return JsonAnswer(task_json(request, task))
 
 
@@ -271,7 +271,7 @@ class TaskView(ApiView):
         return archive.find_live_task(self.model, pk, bound=executors_of(request))
 
     def _answer(self, request: Request, task: Any) -> JsonAnswer:
-        standing.read_standings([task])
+        availability.read_availability([task])
         return JsonAnswer(task_json(request, task))
 
     def get(self, request: Request, pk: int) -> JsonAnswer:

@@ -23,7 +23,7 @@ from apps.dispatch.models.executor import Executor, OperatorScope
 from apps.dispatch.models.template import Template
 from apps.dispatch.rules import life, plan, policy
 from apps.dispatch.rules import recurrence as rules
-from apps.dispatch.rules.life import Standing
+from apps.dispatch.rules.life import Availability
 from apps.dispatch.rules.recurrence import DueOccurrences, Recurrence
 from apps.dispatch.rules.summary import summary
 from apps.dispatch.rules.task import MAX_TITLE, RANGES
@@ -104,8 +104,8 @@ class Task(Edited):
         DELETED = life.DELETED, _("deleted")
 
     source: ClassVar[str]
-    # Set by services.standing.read_standings.
-    standing: Standing
+    # Set by services.availability.read_availability.
+    standing: Availability
 
     title = models.CharField(_("title"), max_length=MAX_TITLE)
     executor = models.ForeignKey(

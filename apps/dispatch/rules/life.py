@@ -31,8 +31,8 @@ UNFILLED = "unfilled"
 _MEANT = {UNFILLED: (WAITING, OPEN, OVERDUE)}
 
 
-class Standing(NamedTuple):
-    """How the present occurrence of a task stands: of a rotation the current one, else the first.
+class Availability(NamedTuple):
+    """The state of the present occurrence of a task: of a rotation the current one, else the first.
 
     It can be had from `due_at` to before `until`, both None when there is none. `handed` of
     `quota` is handed out; of a task that goes to every member, that is how many members have it.

@@ -42,8 +42,8 @@ from apps.dispatch.models import (
     Template,
 )
 from apps.dispatch.rules import names, policy
+from apps.dispatch.services.availability import ending_within
 from apps.dispatch.services.parts import parts
-from apps.dispatch.services.standing import ending_within
 
 _PEOPLE = Door.LIST | Door.BULK
 _PROGRAMS = Door.REST | Door.BULK
@@ -216,7 +216,7 @@ class RotateTaskFilters(TaskFilters):
 
 class RestTaskFilters(RowFilters):
     """The filters of tasks for programs: the executor that a task is addressed to, the status that
-    an operator has set, and the state, by which `standing` finds tasks."""
+    an operator has set, and the state, by which `availability` finds tasks."""
 
     executor = ExecutorName(label=_("who"), method=_addressed)
     status = Choice(STATUSES, label=_("status"))

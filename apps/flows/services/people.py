@@ -15,7 +15,7 @@ from apps.dispatch.models import ArchivedDispatch, Dispatch, Executor, OnceTask
 from apps.dispatch.rules import life, policy
 from apps.dispatch.rules.task import MAX_TITLE
 from apps.dispatch.services import ending, tasks
-from apps.dispatch.services.standing import read_standings
+from apps.dispatch.services.availability import read_availability
 from apps.dispatch.services.templates import find_usable
 from apps.flows.models import FlowRun, FlowStep
 from apps.flows.rules.definition import Step
@@ -69,15 +69,15 @@ def look(row: FlowStep, step: Step, now: datetime) -> End | None:
     task = _task_of(row)
     quota = step.said.get("quota", 1)
     if task is not None:
-        read_standings([task], now=now)
-        standing = task.standing
-        if standing.state not in _SETTLED:
+        read_availability([task], now=now)
+        availability = task.standing
+        if availability.state not in _SETTLED:
             return None
-        can_be_had = standing.until is not None and now < standing.until
-        if standing.state == life.FULL and can_be_had and _is_reserved(row, task):
+        can_be_had = availability.until is not None and now < availability.until
+        if availability.state == life.FULL and can_be_had and _is_reserved(row, task):
             return None
         if quota is None:
-            quota = standing.quota
+            quota = availability.quota
     ends = [
         (state, json.loads(result) if isinstance(result, str) else result)
         for state, result in _rows(row, "state, result")
@@ -96,7 +96,7 @@ def waiting(tasks: Mapping[int, int], now: datetime) -> set[int]:
     )
     found = {task for (task,) in held}
     rows = [*OnceTask.objects.filter(pk__in={*tasks.values()} - found)]
-    read_standings(rows, now=now)
+    read_availability(rows, now=now)
     found |= {task.pk for task in rows if task.standing.state not in _SETTLED}
     return {step for step, task in tasks.items() if task in found}
 

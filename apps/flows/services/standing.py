@@ -18,7 +18,7 @@ from apps.common import clock
 from apps.common.db import fetch_each, placeholders, table
 from apps.dispatch.models import ArchivedDispatch, Dispatch, OnceTask
 from apps.dispatch.rules import policy
-from apps.dispatch.services.standing import read_standings
+from apps.dispatch.services.availability import read_availability
 from apps.flows.models import FlowRun, FlowStep
 from apps.flows.rules import joins, shapes
 from apps.flows.rules.definition import Step
@@ -217,7 +217,7 @@ def _count_dispatches(found: Any) -> None:
         for task, state, count in rows.order_by():
             counted.setdefault(task, Counter())[state] += count
     tasks = list(OnceTask.objects.filter(pk__in=of_tasks).defer("params"))
-    read_standings(tasks)
+    read_availability(tasks)
     for task in tasks:
         of_tasks[task.pk].task = task
     for number, each in of_tasks.items():

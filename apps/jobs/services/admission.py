@@ -212,8 +212,8 @@ def _turn_clocks(keys: Collection[_Locked], admitted: Mapping[int, int], now: da
 
 
 # --- what pages ask -------------------------------------------------------------------------------
-class Standing(NamedTuple):
-    """Of the key of a blocked job: the places that are taken, how many of its blocked jobs come
+class KeyPosition(NamedTuple):
+    """The place of a blocked job at its key: the places that are taken, how many blocked jobs come
     before this one, counted up to MAX_AHEAD, and when its rate allows the next."""
 
     taken: int
@@ -221,8 +221,8 @@ class Standing(NamedTuple):
     look_at: datetime | None
 
 
-def standing_of(job: Job) -> Standing | None:
-    """How the key of the job stands; None unless it is blocked."""
+def key_position(job: Job) -> KeyPosition | None:
+    """The position of the job at its key; None unless it is blocked."""
     if job.status != t.BLOCKED or job.limit_id is None:
         return None
     blocked = Job.objects.filter(limit_id=job.limit_id, status=t.BLOCKED)
@@ -231,7 +231,7 @@ def standing_of(job: Job) -> Standing | None:
     )
     ahead = len(first.order_by().values_list("pk", flat=True)[:MAX_AHEAD])
     look_at = KeyState.objects.filter(pk=job.limit_id).values_list("look_at", flat=True).first()
-    return Standing(_taken([job.limit_id])[job.limit_id], ahead, look_at)
+    return KeyPosition(_taken([job.limit_id])[job.limit_id], ahead, look_at)
 
 
 class Crowded(NamedTuple):

@@ -10,7 +10,7 @@ from apps.jobs.models import Job, JobType, TypeState, Worker
 from apps.jobs.rules import breaker
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.explain import Case, Server, reasons
-from apps.jobs.services.admission import standing_of
+from apps.jobs.services.admission import key_position
 from apps.jobs.services.counts import jobs_before
 from apps.jobs.services.living import alive, server_of
 from apps.jobs.services.protection import probes_of
@@ -26,7 +26,7 @@ def explain(job: Job) -> list[Reason]:
     state = TypeState.objects.filter(type=job.type).first()
     waits = job.status in t.WAITING
     known = breaker.BreakerState() if state is None else state.breaker_state
-    key = standing_of(job)
+    key = key_position(job)
     case = Case(
         status=job.status,
         type=job.type,

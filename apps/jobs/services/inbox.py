@@ -66,14 +66,14 @@ def has_waiting() -> bool:
     return bool(fetch(f"SELECT 1 FROM {_waiting()} LIMIT 1"))
 
 
-class Standing(NamedTuple):
+class InboxState(NamedTuple):
     """How many rows wait for a person, and since when the oldest row waits for its job."""
 
     refused: int
     waits_since: datetime | None
 
 
-def standing(most: int) -> Standing:
+def inbox_state(most: int) -> InboxState:
     """The state of the inbox, read by one statement; refused rows are counted up to `most`."""
     rows = table(InboxRow)
     [(refused, since)] = fetch(
@@ -82,7 +82,7 @@ def standing(most: int) -> Standing:
         f"(SELECT created_at FROM {_waiting()} ORDER BY id LIMIT 1)",
         [most],
     )
-    return Standing(refused, instant(since))
+    return InboxState(refused, instant(since))
 
 
 def move(*, seconds: float) -> int:

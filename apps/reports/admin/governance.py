@@ -25,8 +25,8 @@ from apps.jobs.admin.labels import relative
 from apps.journal.admin import words
 from apps.reports.admin.findings import shown_findings
 from apps.reports.permissions import may_govern
-from apps.reports.services import standing
-from apps.reports.services.standing import Standing
+from apps.reports.services import fact_sheet
+from apps.reports.services.fact_sheet import FactSheet
 from apps.reports.watches import WATCHES
 from apps.reports.watches.base import CONFIGURES, WatchResult, look, visible_findings
 from apps.reports.watches.tables import FIXED
@@ -35,7 +35,7 @@ from apps.reports.watches.tables import FIXED
 def governance(request: HttpRequest) -> HttpResponseBase:
     """The page of governance: the watches with findings first, then those that are in order."""
     _require_sight(request)
-    sheet = standing.read()
+    sheet = fact_sheet.read()
     may = request.user.has_perm
     looked = (visible_findings(look(watch, sheet), may) for watch in WATCHES)
     found = [each for each in looked if each is not None]
@@ -101,13 +101,13 @@ def _line(found: WatchResult, may: Callable[[str], bool]) -> dict[str, Any]:
     }
 
 
-def _sweeps(sheet: Standing) -> SafeString:
+def _sweeps(sheet: FactSheet) -> SafeString:
     """The last round of each sweep."""
     heads = [_("Sweep"), _("Every"), _("Began"), _("Took")]
     return table(heads, (_sweep(each, sheet) for each in sheet.sweeps), look="sweeps")
 
 
-def _sweep(each: SweepRun, sheet: Standing) -> tuple[object, ...]:
+def _sweep(each: SweepRun, sheet: FactSheet) -> tuple[object, ...]:
     began = "–" if each.started_at is None else relative(each.started_at, sheet.now)
     if sheet.is_overdue(each):
         began = format_html("{} {}", began, label(gettext("overdue"), "warning"))

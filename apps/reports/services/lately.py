@@ -27,7 +27,7 @@ from apps.reports.rules.outcomes import (
 from apps.reports.rules.sketch import bin_of, pack, percentiles
 from apps.reports.rules.tally import ALL, EXECUTOR, TYPE
 from apps.reports.services.coverage import Stored
-from apps.reports.services.flow import Unsummed
+from apps.reports.services.last_minutes import Unsummed
 from apps.reports.services.rows import RUN, WAIT, Counted, Selection, rows_in, sums_in
 
 MINUTES = HOUR // MINUTE

@@ -14,8 +14,8 @@ from apps.common.ttl_cache import TTLCache
 from apps.reports.rules.outcomes import JOB
 from apps.reports.rules.tally import TYPE
 from apps.reports.services.coverage import Stored
+from apps.reports.services.fact_sheet import LATELY
 from apps.reports.services.failures import Failure, failures
-from apps.reports.services.standing import LATELY
 from apps.reports.services.summary import (
     DAY,
     HOUR,

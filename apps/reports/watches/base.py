@@ -16,7 +16,7 @@ from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.jobs.services.types import names_among
 from apps.reports.rules.limits import NO_LIMIT, Limit
-from apps.reports.services.standing import Standing
+from apps.reports.services.fact_sheet import FactSheet
 from apps.reports.watches.subjects import WAYS, Way, names_of
 
 # People who make API keys configure the platform, and may run its sweeps.
@@ -98,7 +98,7 @@ class Watch:
 
     key: str
     title: Message
-    read: Callable[[Standing], Iterable[Reading]]
+    read: Callable[[FactSheet], Iterable[Reading]]
     limit: Limit = NO_LIMIT
     says: Mapping[str, Message] = field(default_factory=dict)
     says_now: Mapping[str, Message] = field(default_factory=dict)
@@ -194,7 +194,7 @@ def visible_findings(found: WatchResult, may: Callable[[str], bool]) -> WatchRes
     return None if found.findings and not shown else found._replace(findings=shown)
 
 
-def look(watch: Watch, sheet: Standing, *, has_snoozed: bool = False) -> WatchResult:
+def look(watch: Watch, sheet: FactSheet, *, has_snoozed: bool = False) -> WatchResult:
     """Look once, by the watch's own limit; snoozed findings are returned only if `has_snoozed`."""
     try:
         wrong: dict[str, list[Reading]] = {}

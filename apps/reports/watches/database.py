@@ -11,7 +11,7 @@ from apps.common import clock, ids
 from apps.common.db import fetch, table
 from apps.common.messages import Message as _
 from apps.journal.models import JournalEntry
-from apps.reports.services.standing import Standing
+from apps.reports.services.fact_sheet import FactSheet
 from apps.reports.watches.base import NotKnown, Reading, Watch
 from apps.reports.watches.subjects import CLOCK, TRANSACTION
 
@@ -22,7 +22,7 @@ _MAX_QUERY = 120
 _DENIED = {1044, 1142, 1227}
 
 
-def _clocks(sheet: Standing) -> Iterator[Reading]:
+def _clocks(sheet: FactSheet) -> Iterator[Reading]:
     now = sheet.now
     drift = clock.drift()
     if abs(drift) > MAX_DRIFT:
@@ -43,7 +43,7 @@ def _clocks(sheet: Standing) -> Iterator[Reading]:
         yield Reading(CLOCK, "jump", text=text)
 
 
-def _open_transactions(sheet: Standing) -> Iterator[Reading]:
+def _open_transactions(sheet: FactSheet) -> Iterator[Reading]:
     if connection.vendor != "mysql":
         return
     # The server writes these times in its own zone.

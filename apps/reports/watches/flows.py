@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from apps.common.messages import Message as _
 from apps.flows.models import Flow
 from apps.reports.rules.limits import Limit
-from apps.reports.services.standing import Standing
+from apps.reports.services.fact_sheet import FactSheet
 from apps.reports.watches.base import WARNING, Reading, RuleWatch, time
 from apps.reports.watches.subjects import FLOW_RUN, Way, act_on
 
@@ -15,7 +15,7 @@ _NO_FLOW = _("There is no flow {name} (yet).")
 _RETRY = act_on("flows_flowrun", "retry")
 
 
-def _failed(sheet: Standing) -> Iterator[Reading]:
+def _failed(sheet: FactSheet) -> Iterator[Reading]:
     for each in sheet.failed_runs:
         why = _("“{text}”", text=each.memo) if each.memo else ""
         yield Reading(
@@ -35,7 +35,7 @@ def _retry(run: int) -> Way:
     return Way("flows.operate_flowrun", _("Retry failed part"), lambda *_of: url)
 
 
-def _active(sheet: Standing) -> Iterator[Reading]:
+def _active(sheet: FactSheet) -> Iterator[Reading]:
     for each in sheet.long_active_steps:
         seconds = max(0.0, (sheet.now - each.since).total_seconds())
         yield Reading(

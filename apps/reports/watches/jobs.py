@@ -25,7 +25,7 @@ from apps.reports.rules.coverage import DAY, EIGHT_DAYS, HOUR, floor
 from apps.reports.rules.limits import Limit
 from apps.reports.rules.outcomes import JOB
 from apps.reports.rules.tally import TYPE, error_value
-from apps.reports.services.standing import Standing
+from apps.reports.services.fact_sheet import FactSheet
 from apps.reports.watches.base import (
     HELD,
     MAX_FOUND,
@@ -55,7 +55,7 @@ READ = 2_000
 _STATES = (*t.FINAL, *t.WAITING, t.RUNNING)
 
 
-def _failures(sheet: Standing) -> Iterator[Reading]:
+def _failures(sheet: FactSheet) -> Iterator[Reading]:
     left = _MAX_QUOTED
     for name in sheet.type_names:
         found = sheet.ended_lately.get(name)
@@ -86,7 +86,7 @@ def _failed_jobs(type_: str, count: int) -> Way:
     return Way("jobs.view_job", _("See the {count}", count=f"{count:,}"), lambda *_of: url)
 
 
-def _due(sheet: Standing) -> Iterator[Reading]:
+def _due(sheet: FactSheet) -> Iterator[Reading]:
     paused = {each.name for each in sheet.types if each.is_paused(sheet.now)}
     for name, since in sheet.oldest_due_by_type.items():
         if name not in paused:
@@ -94,12 +94,12 @@ def _due(sheet: Standing) -> Iterator[Reading]:
             yield Reading(JOB_TYPE, name, waited, since=since)
 
 
-def _backlogs(sheet: Standing) -> Iterator[Reading]:
+def _backlogs(sheet: FactSheet) -> Iterator[Reading]:
     for name, ready in sheet.growing.items():
         yield Reading(JOB_TYPE, name, ready)
 
 
-def _breakers(sheet: Standing) -> Iterator[Reading]:
+def _breakers(sheet: FactSheet) -> Iterator[Reading]:
     rows = {each.name: each.pk for each in sheet.types}
     for name, found in sheet.breakers.items():
         # An open one lets a job through now and then, and opens again.
@@ -111,7 +111,7 @@ def _breakers(sheet: Standing) -> Iterator[Reading]:
             yield Reading(JOB_TYPE, name, why=why, row=rows[name])
 
 
-def _paused(sheet: Standing) -> Iterator[Reading]:
+def _paused(sheet: FactSheet) -> Iterator[Reading]:
     paused = [each for each in sheet.types if each.is_paused(sheet.now)]
     waiting = sheet.ready_by_type
     for each in paused:
@@ -144,8 +144,8 @@ def _pause(known: TypeSnapshot) -> str:
 
 
 # --- G7 -------------------------------------------------------------------------------------------
-def _inbox(sheet: Standing) -> Iterator[Reading]:
-    refused, since = inbox.standing(MAX_FAILED)
+def _inbox(sheet: FactSheet) -> Iterator[Reading]:
+    refused, since = inbox.inbox_state(MAX_FAILED)
     if refused:
         text = _("Rows of the inbox of which no job could be made: {count}.", count=refused)
         yield Reading(INBOX, "", text=text)
@@ -154,7 +154,7 @@ def _inbox(sheet: Standing) -> Iterator[Reading]:
         yield Reading(INBOX, "", text=text)
 
 
-def _unused(sheet: Standing) -> Iterator[Reading]:
+def _unused(sheet: FactSheet) -> Iterator[Reading]:
     now = sheet.now
     since = now - UNUSED
     # The platform needs its own types, however seldom their jobs come.
@@ -191,7 +191,7 @@ def _types_with_jobs(names: list[str]) -> set[str]:
 
 
 # --- G9 -------------------------------------------------------------------------------------------
-def _same_failures(sheet: Standing) -> Iterator[Reading]:
+def _same_failures(sheet: FactSheet) -> Iterator[Reading]:
     """Errors of very many failed jobs, counted by the jobs: the totals would include jobs that have
     been retried since, and have a row for each error and hour."""
     names = sorted(sheet.type_names)

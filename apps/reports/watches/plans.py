@@ -14,7 +14,7 @@ from apps.common.messages import Message as _
 from apps.dispatch.models import Dispatch, Executor, OnceTask, Source
 from apps.dispatch.services.past import members_of
 from apps.reports.rules.limits import Limit
-from apps.reports.services.standing import ENDING, Standing
+from apps.reports.services.fact_sheet import ENDING, FactSheet
 from apps.reports.watches.base import WARNING, Reading, RuleWatch, Watch, share
 from apps.reports.watches.subjects import ONCE_TASK, SCHEDULE, SCHEDULE_RUN, Way
 from apps.schedules.rules import trouble
@@ -24,7 +24,7 @@ _MAX_UNFILLED = 20
 _HOUR = timedelta(hours=1)
 
 
-def _quotas(sheet: Standing) -> Iterator[Reading]:
+def _quotas(sheet: FactSheet) -> Iterator[Reading]:
     for task in sheet.quotas_ending:
         found = task.standing
         if found.quota and task.end_at is not None and task.end_at <= sheet.now + ENDING:
@@ -39,7 +39,7 @@ class _People(NamedTuple):
     all: int
 
 
-def _will_not_fill(sheet: Standing) -> Iterator[Reading]:
+def _will_not_fill(sheet: FactSheet) -> Iterator[Reading]:
     """The tasks whose quota will not be full, at the pace of the hour up to now."""
     lacking = [each for each in sheet.quotas_ending if each.standing.left > 0][:_MAX_UNFILLED]
     if not lacking:
@@ -96,7 +96,7 @@ def _ask(task: OnceTask, count: int) -> Way:
     return Way("dispatch.change_oncetask", _("Ask {count} more", count=count), lambda *_of: url)
 
 
-def _schedules(sheet: Standing) -> Iterator[Reading]:
+def _schedules(sheet: FactSheet) -> Iterator[Reading]:
     kinds = {trouble.UNMADE: SCHEDULE_RUN, trouble.FAILING: SCHEDULE}
     for each in sheet.schedules_in_trouble:
         yield Reading(kinds[each.trouble], str(each.schedule), target=each.job_type)

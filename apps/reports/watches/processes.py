@@ -15,7 +15,7 @@ from apps.jobs.services.register import WorkerKey
 from apps.jobs.services.running import running_counts
 from apps.jobs.services.types import names_among
 from apps.reports.rules.limits import Limit
-from apps.reports.services.standing import Standing, standing
+from apps.reports.services.fact_sheet import FactSheet, current_sheet
 from apps.reports.watches.base import CRITICAL, HELD, WARNING, Reading, RuleWatch, Watch, time
 from apps.reports.watches.subjects import BEAT, JOB_TYPE, SWEEP, WORKER, Way, act_on
 
@@ -23,7 +23,7 @@ from apps.reports.watches.subjects import BEAT, JOB_TYPE, SWEEP, WORKER, Way, ac
 _MAX_NAMED = 5
 
 
-def _silent(sheet: Standing) -> Iterator[Reading]:
+def _silent(sheet: FactSheet) -> Iterator[Reading]:
     lost = sheet.lost_workers
     held = running_counts(lost)
     for worker in lost:
@@ -47,7 +47,7 @@ def _silent(sheet: Standing) -> Iterator[Reading]:
         yield Reading(JOB_TYPE, type_.name, 0.0, row=type_.pk)
 
 
-def _unserved(sheet: Standing) -> Iterator[Reading]:
+def _unserved(sheet: FactSheet) -> Iterator[Reading]:
     """One reading for all job types without a worker, if there are several of them."""
     names = [each.name for each in sheet.unserved]
     if len(names) > 1:
@@ -70,19 +70,19 @@ def _jobs_of(name: str, count: int) -> Way:
     return Way("jobs.view_job", _("See the {count}", count=f"{count:,}"), lambda *_of: url)
 
 
-def _quiet(sheet: Standing) -> Iterator[Reading]:
+def _quiet(sheet: FactSheet) -> Iterator[Reading]:
     for worker in sheet.quiet_workers:
         yield Reading(WORKER, worker.name, row=worker.pk)
 
 
-def _sweeps(sheet: Standing) -> Iterator[Reading]:
+def _sweeps(sheet: FactSheet) -> Iterator[Reading]:
     for sweep in sheet.sweeps:
         if sweep.overdue is not None:
             late = sweep.overdue.total_seconds() / sheet.periods[sweep.name]
             yield Reading(SWEEP, sweep.name, late)
 
 
-def _beat(sheet: Standing) -> Iterator[Reading]:
+def _beat(sheet: FactSheet) -> Iterator[Reading]:
     """One reading for all sweeps if none of them starts any more."""
     if not sheet.is_beat_late:
         return
@@ -148,7 +148,7 @@ SWEEP_OVERDUE = RuleWatch(
     severity=WARNING,
     icon="timer_off",
     label=_("overdue sweep"),
-    has_target=lambda name: name in standing().periods,
+    has_target=lambda name: name in current_sheet().periods,
     missing=_("There is no sweep {name}."),
 )
 BEAT_LATE = Watch(

@@ -10,7 +10,7 @@ from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.journal.models import Sink, SinkReject
 from apps.journal.services import carry, retention
-from apps.reports.services.standing import Standing
+from apps.reports.services.fact_sheet import FactSheet
 from apps.reports.watches.base import Reading, Watch
 from apps.reports.watches.subjects import SINK, Way, act_on
 
@@ -20,7 +20,7 @@ _MAX_ERROR = 200
 _DAY, _MINUTE = timedelta(days=1), timedelta(minutes=1)
 
 
-def _holding_back(sheet: Standing) -> Iterator[Reading]:
+def _holding_back(sheet: FactSheet) -> Iterator[Reading]:
     now = sheet.now
     before = retention.horizon(now)
     lacking = [name for name, _after in retention.lacking(now)]
@@ -37,7 +37,7 @@ def _holding_back(sheet: Standing) -> Iterator[Reading]:
             yield Reading(SINK, sink.name, text=text, row=_stopped(sink))
 
 
-def _late(sheet: Standing) -> Iterator[Reading]:
+def _late(sheet: FactSheet) -> Iterator[Reading]:
     now = sheet.now
     known = carry.sinks()
     rows = Sink.objects.filter(name__in=known).order_by("name") if known else []

@@ -16,15 +16,15 @@ from apps.dispatch.models import OnceTask, RotateTask, Template
 from apps.jobs.conf import conf
 from apps.jobs.models import JobType
 from apps.jobs.rules import retention
-from apps.reports.services.standing import Standing
+from apps.reports.services.fact_sheet import FactSheet
 from apps.reports.watches.base import Reading, Watch
 from apps.reports.watches.subjects import JOB_TYPE, TEMPLATE
 
 
 def _misnamed(
     kind: str, model: type[JobType] | type[Template]
-) -> Callable[[Standing], Iterator[Reading]]:
-    def read(_sheet: Standing) -> Iterator[Reading]:
+) -> Callable[[FactSheet], Iterator[Reading]]:
+    def read(_sheet: FactSheet) -> Iterator[Reading]:
         for name in sorted(set(model.objects.values_list("name", flat=True))):
             if not fits_address(name):
                 yield Reading(kind, name)
@@ -32,7 +32,7 @@ def _misnamed(
     return read
 
 
-def _unfit_types(_sheet: Standing) -> Iterator[Reading]:
+def _unfit_types(_sheet: FactSheet) -> Iterator[Reading]:
     for row in JobType.objects.exclude(params_schema=None).order_by("name"):
         if row.params_schema and (trouble := Checker(row.params_schema).trouble):
             text = _(
@@ -43,7 +43,7 @@ def _unfit_types(_sheet: Standing) -> Iterator[Reading]:
             yield Reading(JOB_TYPE, row.name, text=text, row=row.pk)
 
 
-def _unkept_types(_sheet: Standing) -> Iterator[Reading]:
+def _unkept_types(_sheet: FactSheet) -> Iterator[Reading]:
     limits = {"retention": conf.JOB_RETENTION, "archive_after": conf.JOB_ARCHIVE_AFTER}
     for row in JobType.objects.exclude(retention_days=None).order_by("name"):
         days = row.retention_days or 0
@@ -54,7 +54,7 @@ def _unkept_types(_sheet: Standing) -> Iterator[Reading]:
             yield Reading(JOB_TYPE, row.name, text=text, row=row.pk)
 
 
-def _unfit_templates(_sheet: Standing) -> Iterator[Reading]:
+def _unfit_templates(_sheet: FactSheet) -> Iterator[Reading]:
     usable = Q(pk__in=Template.objects.newest(), status=Template.Status.ACTIVE)
     for model in (OnceTask, RotateTask):
         usable |= Q(pk__in=model.objects.not_deleted().values("template"))

@@ -33,7 +33,7 @@ from apps.journal import services as journal
 from apps.journal.conf import conf as journal_conf
 from apps.journal.models import JournalEntry, Source
 from apps.journal.services import retention as journal_retention
-from apps.reports.services.standing import Standing
+from apps.reports.services.fact_sheet import FactSheet
 from apps.reports.watches.base import Fix, Reading, Watch
 from apps.reports.watches.subjects import TABLE
 
@@ -157,7 +157,7 @@ def _named(each: Rolling | Mover) -> str:
 
 
 # --- G1: rows past their retention ----------------------------------------------------------------
-def _overdue(sheet: Standing) -> Iterator[Reading]:
+def _overdue(sheet: FactSheet) -> Iterator[Reading]:
     now = sheet.now
     for each in ROLLING:
         before = each.before(now)
@@ -172,7 +172,7 @@ def _overdue(sheet: Standing) -> Iterator[Reading]:
             yield Reading(TABLE, _named(each), text=text)
 
 
-def _oldest(sheet: Standing, of: Rolling, before: datetime) -> datetime | None:
+def _oldest(sheet: FactSheet, of: Rolling, before: datetime) -> datetime | None:
     """The oldest instant before this one at which rows that are still there ended or were made;
     None without any."""
     parts = sheet.partitions_of(of.model)
@@ -227,7 +227,7 @@ def _missing(of: Rolling, parts: Sequence[Partition], now: datetime) -> list[dat
     return partitions.missing(of.model, parts, now, of.retention()) if parts else []
 
 
-def _not_cut(sheet: Standing) -> Iterator[Reading]:
+def _not_cut(sheet: FactSheet) -> Iterator[Reading]:
     now = sheet.now
     for each in ROLLING:
         parts = sheet.partitions_of(each.model)
@@ -273,7 +273,7 @@ def _seconds(rows: int) -> int:
     return -(-rows * SECONDS_A_MILLION // 1_000_000)
 
 
-def _behind_the_last(sheet: Standing) -> Iterator[Reading]:
+def _behind_the_last(sheet: FactSheet) -> Iterator[Reading]:
     for each in ROLLING:
         rows = _behind(each, sheet.partitions_of(each.model))
         if rows:
@@ -296,7 +296,7 @@ def _roll(of: Rolling, until: datetime, *, moves_rows: bool = False) -> Message:
 
 
 # --- G6: a mover that does not keep up ------------------------------------------------------------
-def _behind_movers(sheet: Standing) -> Iterator[Reading]:
+def _behind_movers(sheet: FactSheet) -> Iterator[Reading]:
     now = sheet.now
     for each in MOVERS:
         after = int(load_position(each.sweep).get("after", 0))

@@ -15,7 +15,7 @@ from apps.common.messages import Message
 from apps.common.ttl_cache import TTLCache
 from apps.reports.models import Problem
 from apps.reports.services import problems
-from apps.reports.services.standing import Standing, standing
+from apps.reports.services.fact_sheet import FactSheet, current_sheet
 from apps.reports.watches import WATCHES
 from apps.reports.watches.base import SEVERITIES, Reading, Watch, look
 
@@ -58,10 +58,10 @@ found: TTLCache[list[Trouble]] = TTLCache(5.0)
 
 def troubles() -> list[Trouble]:
     """All troubles, snoozed ones included, whoever may see them; some seconds old at most."""
-    return found.get("", lambda: read(standing()))
+    return found.get("", lambda: read(current_sheet()))
 
 
-def read(sheet: Standing) -> list[Trouble]:
+def read(sheet: FactSheet) -> list[Trouble]:
     """The troubles of the moment, worst first, then by the newest beginning; also those in whose
     place another trouble stands."""
     seen = [(watch, each) for watch in WATCHES for each in _readings(watch, sheet)]
@@ -73,7 +73,7 @@ def read(sheet: Standing) -> list[Trouble]:
     return sorted(rows, key=_rank)
 
 
-def _readings(watch: Watch, sheet: Standing) -> Sequence[Reading]:
+def _readings(watch: Watch, sheet: FactSheet) -> Sequence[Reading]:
     return look(watch, sheet, has_snoozed=True).findings if watch.severity else ()
 
 

@@ -15,7 +15,7 @@ from apps.common import clock
 from apps.common.errors import Conflict
 from apps.jobs.models import Job, JobType
 from apps.jobs.services import types
-from apps.reports.services.standing import Standing
+from apps.reports.services.fact_sheet import FactSheet
 from apps.schedules.models import Schedule
 from tests import factories
 from tests.alerts import channel, evaluate, rule
@@ -190,7 +190,7 @@ def test_message_is_in_the_language_of_the_channel_and_has_no_secret(due: Frozen
 
 # --- what rules read ------------------------------------------------------------------------------
 def subjects(kind: str, **periods: float) -> dict[str, float]:
-    read = readings(AlertRule(kind=kind), Standing(periods, clock.now()))
+    read = readings(AlertRule(kind=kind), FactSheet(periods, clock.now()))
     return {subject: round(each.value, 3) for subject, each in read.items()}
 
 
@@ -210,7 +210,7 @@ def test_share_of_a_quota_that_ends_soon(frozen_clock: FrozenClock) -> None:
         dispatch_times=4,
     )
     assert subjects("quota_unfilled") == {f"once_task:{task.pk}": 0.0}
-    found = readings(AlertRule(kind="quota_unfilled", target="gid_sales"), Standing({}, now))
+    found = readings(AlertRule(kind="quota_unfilled", target="gid_sales"), FactSheet({}, now))
     assert len(found) == 1
 
 
@@ -259,7 +259,7 @@ def test_schedules_in_trouble_by_the_type_of_their_jobs(frozen_clock: FrozenCloc
         f"schedule_run:{unmade.pk}": 1.0,
     }
     of_photos = AlertRule(kind="schedule_failed", target="photo")
-    assert [*readings(of_photos, Standing({}, clock.now()))] == [f"schedule_run:{unmade.pk}"]
+    assert [*readings(of_photos, FactSheet({}, clock.now()))] == [f"schedule_run:{unmade.pk}"]
     rule("plans", "schedule_failed", channels=[channel()])
 
     evaluate()

@@ -18,7 +18,7 @@ from apps.jobs.handlers import registry
 from apps.jobs.models import JobType
 from apps.jobs.rules.type_settings import SETTINGS
 from apps.jobs.services import types
-from apps.reports.services import standing
+from apps.reports.services import fact_sheet
 from apps.reports.watches.jobs import UNUSED_TYPES
 from tests import factories
 from tests.integration.api.contract import ContractClient
@@ -172,4 +172,4 @@ def test_pages_offer_no_pause_and_refuse_it(admin_client: Client, own: list[JobT
 
 
 def test_governance_does_not_offer_them(own: list[JobType]) -> None:
-    assert [*UNUSED_TYPES.read(standing.read())] == []
+    assert [*UNUSED_TYPES.read(fact_sheet.read())] == []

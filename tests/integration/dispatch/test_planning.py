@@ -13,8 +13,8 @@ from apps.common.errors import Invalid, LimitReached
 from apps.common.json_rules import canonical
 from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask, Stock
 from apps.dispatch.services import bulk, executors, pull, tasks, templates
+from apps.dispatch.services.availability import read_availability
 from apps.dispatch.services.bulk import Refusal
-from apps.dispatch.services.standing import read_standings
 from apps.journal.models import JournalEntry
 from tests import callback, factories
 from tests.frozen import FrozenClock
@@ -308,7 +308,7 @@ def test_copies_are_tasks_of_their_own(frozen_clock: FrozenClock) -> None:
         for name in {*OnceTask.editable} - {"executor"}:
             assert getattr(copy, name) == getattr(original, name), name
         assert (copy.version, copy.created_by) == (1, "admin:olga")
-    read_standings([*copies])
+    read_availability([*copies])
     assert [copy.standing.handed for copy in copies] == [0] * len(copies)
     raised = {name: count - versions[name] for name, count in plan_versions().items()}
     assert raised == {"uid_alice": 0, "uid_bob": 1, "uid_carl": 1}

@@ -20,7 +20,7 @@ from apps.journal.conf import SinkAddress
 from apps.journal.models import JournalEntry, Sink, SinkReject
 from apps.journal.services import retention
 from apps.reports.rules.tally import error_value
-from apps.reports.services import standing
+from apps.reports.services import fact_sheet
 from apps.reports.watches import WATCHES, database
 from apps.reports.watches.base import Watch, look
 from apps.reports.watches.processes import BEAT_LATE
@@ -61,7 +61,7 @@ def watch(key: str) -> Watch:
 
 def found(number: str) -> dict[str, str]:
     """What the watch says, by subject."""
-    looked = look(watch(number), standing.read())
+    looked = look(watch(number), fact_sheet.read())
     assert looked.unknown is None
     return {each.name: str(each.text) for each in looked.findings}
 
@@ -74,7 +74,7 @@ def mend(number: str, subject: str) -> str:
 
 def verbs(number: str) -> dict[str, str]:
     """What may be done to what is found, and where the page is that asks first."""
-    found = look(watch(number), standing.read()).findings
+    found = look(watch(number), fact_sheet.read()).findings
     ways = [way for each in found for way in watch(number).ways(each, lambda _name: True)]
     return {str(label): url for label, url in ways if "/act/" in url}
 
@@ -95,7 +95,7 @@ def test_each_has_its_key_and_a_new_platform_is_in_order() -> None:
     assert numbers == [f"G{n}" for n in range(1, 11)]
     assert len({each.key for each in WATCHES}) == len(WATCHES)
     if connection.vendor == "sqlite":
-        found = [each for each in WATCHES if look(each, standing.read()).findings]
+        found = [each for each in WATCHES if look(each, fact_sheet.read()).findings]
         # It has not been started.
         assert found == [BEAT_LATE]
 
@@ -372,7 +372,7 @@ def test_g10_is_not_known_without_the_privilege(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(database, "fetch", denied)
     monkeypatch.setattr(database.connection, "vendor", "mysql", raising=False)
-    looked = look(watch("G10"), standing.read())
+    looked = look(watch("G10"), fact_sheet.read())
     assert looked.findings == []
     assert looked.unknown is not None
     assert "PROCESS" in looked.unknown

@@ -23,7 +23,7 @@ from apps.jobs.models import Job, JobType
 from apps.journal.conf import SinkAddress
 from apps.journal.models import JournalEntry
 from apps.reports import metrics
-from apps.reports.services import flow
+from apps.reports.services import last_minutes
 from apps.reports.services.rollup import rebuild, roll_up
 from apps.reports.watches.tables import READ
 from tests import callback, factories
@@ -304,9 +304,9 @@ def test_no_statement_reads_finished_jobs(client: Client, frozen_clock: FrozenCl
     jobs(3)
     jobs(400, status="succeeded", finished_at=clock.now())
     every = [sql for sql in sent_by(lambda: samples(client)) if is_read(Job, sql)]
-    ends = (f"ORDER BY id LIMIT {READ}", f"LIMIT {flow.MAX_SAMPLED}) newest GROUP BY type")
+    ends = (f"ORDER BY id LIMIT {READ}", f"LIMIT {last_minutes.MAX_SAMPLED}) newest GROUP BY type")
     reads = [sql for sql in every if not sql.endswith(ends)]
-    assert (len(every) - len(reads), READ, flow.MAX_SAMPLED) == (2, 200, 10_000)
+    assert (len(every) - len(reads), READ, last_minutes.MAX_SAMPLED) == (2, 200, 10_000)
     assert len(reads) >= 4
     for sql in reads:
         assert indexes_on(Job, sql) <= {*OPEN_JOBS, "job_failed"}, sql

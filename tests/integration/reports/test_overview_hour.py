@@ -14,7 +14,7 @@ from apps.alerts.models import Alert
 from apps.common import clock
 from apps.journal.models import JournalEntry
 from apps.reports.admin.overview.page import known_of
-from apps.reports.services import flow, lately
+from apps.reports.services import last_minutes, lately
 from apps.reports.services.columns import duration, percent
 from apps.reports.services.coverage import Stored
 from apps.reports.services.lately import Window
@@ -32,7 +32,7 @@ MINUTE = timedelta(minutes=1)
 def window(source: str, hours: int = 1) -> Window:
     stored = Stored.read()
     since = stored.closed_until or clock.now() - timedelta(minutes=15)
-    newest = flow.unsummed(since, 5_000)
+    newest = last_minutes.unsummed(since, 5_000)
     chosen = lately.selection(source, None)
     return lately.window(clock.now(), stored, newest, chosen, hours_back=hours)
 
@@ -88,7 +88,7 @@ def test_window_ends_with_the_totals_when_too_much_has_ended_since(
     write(entry(clock.now()), entry(clock.now()))
     stored = Stored.read()
     until = closed_until()
-    newest = flow.unsummed(until, 1)
+    newest = last_minutes.unsummed(until, 1)
     assert not newest.is_whole
     found = lately.window(clock.now(), stored, newest, lately.selection("job", None))
     assert found.until == until

@@ -12,7 +12,7 @@ from django.core.checks.registry import registry
 from apps.common.messages import Message
 from apps.dispatch.models import Template
 from apps.jobs.models import JobType
-from apps.reports.services import standing
+from apps.reports.services import fact_sheet
 from apps.reports.watches import stored
 from apps.reports.watches.base import MAX_FOUND, Reading, Watch, look
 from apps.reports.watches.subjects import JOB_TYPE, WORKER
@@ -78,6 +78,6 @@ def test_many_of_one_kind_leave_room_for_those_of_another() -> None:
     lost = [Reading(WORKER, f"w{n}", text="is lost") for n in range(MAX_FOUND + 10)]
     unserved = Reading(JOB_TYPE, "mail", text="has no worker")
     many = Watch(key="many", title=Message("all"), read=lambda _sheet: [*lost, unserved])
-    said = look(many, standing.read()).findings
+    said = look(many, fact_sheet.read()).findings
     assert len(said) == MAX_FOUND + 1
     assert said[-1].name == "mail"

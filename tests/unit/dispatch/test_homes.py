@@ -19,8 +19,8 @@ HOMES = {
     ),
     "how often it was handed out": (r"\bhanded FROM \{table\(Stock\)\} s\b", {"services/past.py"}),
     "how many members have had it": (r"COUNT\(DISTINCT", {"services/past.py"}),
-    "the state of a task": (r"\bStanding\(\w+, ", {"services/standing.py"}),
-    "the once tasks in a state": (r"\blife\.OVER: ", {"services/standing.py"}),
+    "the state of a task": (r"\bAvailability\(\w+, ", {"services/availability.py"}),
+    "the once tasks in a state": (r"\blife\.OVER: ", {"services/availability.py"}),
     "who pulls": (r"so name a uid_", {"rules/names.py"}),
     "the tasks of a period": (r"end_at__gt=instant\b", {"services/filtered.py"}),
 }

@@ -46,9 +46,9 @@ from apps.reports.permissions import may_report
 from apps.reports.rules.tally import OTHER
 from apps.reports.services.choice import PRESET_TITLES
 from apps.reports.services.columns import duration, percent
+from apps.reports.services.fact_sheet import LATELY, FactSheet, sheet_of_type
 from apps.reports.services.failures import Failure
 from apps.reports.services.of_type import SPANS, final_failures, past_of, through_time
-from apps.reports.services.standing import LATELY, Standing, standing_of
 from apps.reports.watches.base import look
 from apps.reports.watches.jobs import BREAKER_OPEN, FAILURE_RATE
 from apps.schedules.models import Schedule
@@ -98,8 +98,8 @@ class _Seen:
         return self.counts_jobs and may_report(self.request.user)
 
     @cached_property
-    def sheet(self) -> Standing:
-        return standing_of(self.row.name)
+    def sheet(self) -> FactSheet:
+        return sheet_of_type(self.row.name)
 
     @property
     def span(self) -> str:

@@ -26,11 +26,11 @@ from apps.reports.admin.overview.sight import Sight
 from apps.reports.admin.sparkline import line
 from apps.reports.rules.coverage import MINUTE, floor
 from apps.reports.rules.outcomes import DISPATCH, JOB
-from apps.reports.services import lately, standing_minutes
+from apps.reports.services import counts_by_minute, lately
 from apps.reports.services.choice import stamp
 from apps.reports.services.columns import duration, percent
+from apps.reports.services.fact_sheet import FactSheet
 from apps.reports.services.lately import Window
-from apps.reports.services.standing import Standing
 
 MAX_COUNTED = 5_000
 BAD, WARN = "bad", "warn"
@@ -54,7 +54,7 @@ class Figure:
     line: SafeString
 
 
-def figures(sight: Sight, status: Standing, hours: Mapping[str, Window]) -> list[Figure]:
+def figures(sight: Sight, status: FactSheet, hours: Mapping[str, Window]) -> list[Figure]:
     """The figures that this person sees; `hours` has the last hour of jobs if they see that."""
     stood = _noted_minutes(sight, status.now)
     found: list[Figure] = []
@@ -75,12 +75,12 @@ def _noted_minutes(sight: Sight, now: datetime) -> Sequence[tuple[int, int, int]
     if not sight.sees_all:
         return []
     end = floor(second_of(now), MINUTE) + MINUTE
-    known = standing_minutes.counts_between(end - lately.MINUTES * MINUTE, end)
+    known = counts_by_minute.counts_between(end - lately.MINUTES * MINUTE, end)
     return [known[at] for at in sorted(known)]
 
 
 # --- jobs -----------------------------------------------------------------------------------------
-def _waiting(sight: Sight, status: Standing, stood: Sequence[tuple[int, int, int]]) -> Figure:
+def _waiting(sight: Sight, status: FactSheet, stood: Sequence[tuple[int, int, int]]) -> Figure:
     if sight.job_types is None:
         count = status.jobs(MAX_COUNTED).ready
     else:
@@ -108,7 +108,7 @@ def _waiting(sight: Sight, status: Standing, stood: Sequence[tuple[int, int, int
     )
 
 
-def _of_the_hour(sight: Sight, status: Standing, last: Window) -> Iterator[Figure]:
+def _of_the_hour(sight: Sight, status: FactSheet, last: Window) -> Iterator[Figure]:
     chosen = lately.selection(JOB, sight.job_types)
     before = lately.yesterday(status.now, status.stored, chosen)
     report = report_url(JOB, "type", last.until)
@@ -163,7 +163,7 @@ def report_url(source: str, by: str, until: datetime) -> str:
 
 
 # --- dispatches and people ------------------------------------------------------------------------
-def _open(sight: Sight, status: Standing, stood: Sequence[tuple[int, int, int]]) -> Figure:
+def _open(sight: Sight, status: FactSheet, stood: Sequence[tuple[int, int, int]]) -> Figure:
     if sight.bound is None:
         count, deadline = status.open_dispatches(MAX_COUNTED)
     else:

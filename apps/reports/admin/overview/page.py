@@ -26,7 +26,7 @@ from apps.reports.admin.overview.sight import Sight
 from apps.reports.admin.overview.times import zoned_clock
 from apps.reports.rules.outcomes import DISPATCH, JOB
 from apps.reports.services import lately
-from apps.reports.services.standing import Standing, standing
+from apps.reports.services.fact_sheet import FactSheet, current_sheet
 from apps.reports.watches.troubles import visible_troubles
 
 OVERVIEW_URL = "overview"
@@ -80,7 +80,7 @@ class _Seen:
     those with figures (`summed`); the first steps still to do; and the hours of the chart."""
 
     sight: Sight
-    status: Standing
+    status: FactSheet
     used: list[str]
     steps: list[_Step]
     summed: list[str]
@@ -95,7 +95,7 @@ class _Seen:
     @classmethod
     def by(cls, request: HttpRequest) -> _Seen:
         sight = Sight(request.user)
-        status = standing()
+        status = current_sheet()
         types = status.types if sight.job_types is None else sight.job_types
         has_types = JOB in sight.shown and bool(types)
         taken = {JOB: [has_types] * 2, DISPATCH: _steps_done() if DISPATCH in sight.shown else []}

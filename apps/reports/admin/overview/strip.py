@@ -13,7 +13,7 @@ from apps.common.admin.display import shown_actor, translate
 from apps.reports.admin.overview.said import ACTS, MAY_SAY
 from apps.reports.admin.overview.sight import Sight
 from apps.reports.admin.overview.times import short_time, worded
-from apps.reports.services import standing_minutes
+from apps.reports.services import counts_by_minute
 from apps.reports.watches.base import ADVICE, CRITICAL, HELD, WARNING
 from apps.reports.watches.troubles import Trouble, VisibleTroubles
 
@@ -72,7 +72,7 @@ def _head(found: VisibleTroubles, sees_all: bool) -> str:
     count = len(found.open)
     if count:
         return ngettext("%d thing needs you", "%d things need you", count) % count
-    since = standing_minutes.well_since() if sees_all else None
+    since = counts_by_minute.well_since() if sees_all else None
     if since is None:
         return gettext("All well")
     return gettext("All well since %s") % short_time(since)

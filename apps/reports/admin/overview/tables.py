@@ -14,8 +14,8 @@ from apps.common.admin.display import shown_text
 from apps.common.admin.html import list_url, page_url
 from apps.common.ttl_cache import TTLCache
 from apps.dispatch.models import Executor, OnceTask
+from apps.dispatch.services.availability import read_availability
 from apps.dispatch.services.past import members_of
-from apps.dispatch.services.standing import read_standings
 from apps.jobs.admin.labels import age, capped
 from apps.jobs.admin.type_tabs import now_url
 from apps.jobs.models import Job, JobType
@@ -24,7 +24,7 @@ from apps.reports.admin.overview.sight import Sight
 from apps.reports.admin.overview.times import short_time
 from apps.reports.rules.outcomes import JOB
 from apps.reports.services.columns import percent
-from apps.reports.services.standing import Standing
+from apps.reports.services.fact_sheet import FactSheet
 from apps.reports.watches.base import CRITICAL, WARNING
 from apps.reports.watches.subjects import JOB_TYPE
 from apps.reports.watches.troubles import Trouble
@@ -56,7 +56,7 @@ class Types:
     url: str
 
 
-def types(sight: Sight, status: Standing, open_: Collection[Trouble]) -> Types | None:
+def types(sight: Sight, status: FactSheet, open_: Collection[Trouble]) -> Types | None:
     """The job types that this person sees, those in trouble first, then those with most waiting."""
     if JOB not in sight.shown or not sight.permits("jobs.view_jobtype"):
         return None
@@ -125,7 +125,7 @@ class _Group(NamedTuple):
 groups_kept: TTLCache[list[_Group]] = TTLCache(10.0)
 
 
-def groups(sight: Sight, status: Standing, open_: Collection[Trouble]) -> list[GroupRow]:
+def groups(sight: Sight, status: FactSheet, open_: Collection[Trouble]) -> list[GroupRow]:
     """The groups whose quotas end next: those open first, then full ones, then what is to come."""
     needed = ("dispatch.view_executor", "dispatch.view_oncetask")
     if not all(map(sight.permits, needed)) or sight.bound == []:
@@ -144,7 +144,7 @@ def _groups(sight: Sight, now: datetime) -> list[_Group]:
     if sight.bound is not None:
         tasks = tasks.filter(executor__name__in=sight.bound)
     next_ = list(tasks.order_by("end_at")[:_MAX_TASKS])
-    read_standings(next_, now=now)
+    read_availability(next_, now=now)
     first = {task.executor_id: task for task in reversed(next_)}
     members = members_of(first)
     return [

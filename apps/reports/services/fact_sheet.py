@@ -15,12 +15,12 @@ from apps.common.leases import BEAT_SILENCE, SweepRun, last_beat, last_runs
 from apps.common.partitions import Partition
 from apps.common.ttl_cache import TTLCache
 from apps.dispatch.models import Dispatch, OnceTask
-from apps.dispatch.services.standing import read_standings
+from apps.dispatch.services.availability import read_availability
 from apps.flows.services import figures as runs
 from apps.jobs.models import Worker
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services import counts, living, protection, type_snapshots
-from apps.reports.services import flow
+from apps.reports.services import last_minutes
 from apps.reports.services.coverage import Stored
 from apps.schedules.services import ends
 
@@ -44,7 +44,7 @@ MAX_RUNS_COUNTED = 10_000
 
 
 @dataclass(frozen=True)
-class Standing:
+class FactSheet:
     """Facts as of `now`, each read when it is first used.
 
     The cost depends on the number of types, workers and sweeps, never on the number of jobs: counts
@@ -106,11 +106,11 @@ class Standing:
         return protection.breakers(self.types, self.now)
 
     @cached_property
-    def ended_lately(self) -> dict[str, flow.Ends]:
+    def ended_lately(self) -> dict[str, last_minutes.Ends]:
         """The jobs that ended in the last LATELY, by type."""
         if self.only:
-            return standing().ended_lately
-        return flow.ends_by_type(self.now - LATELY, self.stored, self.unsummed)
+            return current_sheet().ended_lately
+        return last_minutes.ends_by_type(self.now - LATELY, self.stored, self.unsummed)
 
     @cached_property
     def ready_by_type(self) -> Counter[str]:
@@ -127,9 +127,9 @@ class Standing:
         return {name: ready[name] for name, each in self.rates.items() if each.came > each.ended}
 
     @cached_property
-    def rates(self) -> dict[str, flow.Rates]:
+    def rates(self) -> dict[str, last_minutes.Rates]:
         """How many jobs came and ended a minute in the last minutes, by type."""
-        return flow.rates_by_type(self.now, self.stored, self.unsummed)
+        return last_minutes.rates_by_type(self.now, self.stored, self.unsummed)
 
     @cached_property
     def unserved(self) -> list[TypeSnapshot]:
@@ -154,7 +154,7 @@ class Standing:
             end_at__lte=self.now + ENDING_SOON,
         )
         tasks = list(ending.order_by("end_at")[:MAX_ENDING])
-        read_standings(tasks, now=self.now)
+        read_availability(tasks, now=self.now)
         return tasks
 
     @cached_property
@@ -208,13 +208,13 @@ class Standing:
     @cached_property
     def stored(self) -> Stored:
         """The extent of the stored totals."""
-        return standing().stored if self.only else Stored.read()
+        return current_sheet().stored if self.only else Stored.read()
 
     @cached_property
-    def unsummed(self) -> flow.Unsummed:
+    def unsummed(self) -> last_minutes.Unsummed:
         """The ends that no total has yet, at most LATELY ago."""
         since = max(self.now - LATELY, self.stored.closed_until or self.now - LATELY)
-        return flow.unsummed(since, _MAX_READ)
+        return last_minutes.unsummed(since, _MAX_READ)
 
     # --- tables and sweeps ---
     def partitions_of(self, model: type[Model]) -> list[Partition]:
@@ -244,7 +244,7 @@ class Standing:
 
 
 # One for everybody who asks in this process.
-sheets: TTLCache[Standing] = TTLCache(2.0)
+sheets: TTLCache[FactSheet] = TTLCache(2.0)
 Periods = Callable[[], Mapping[str, float]]
 _periods: Periods = dict
 
@@ -255,16 +255,16 @@ def use(periods: Periods) -> None:
     _periods = periods
 
 
-def standing() -> Standing:
+def current_sheet() -> FactSheet:
     """The fact sheet, at most two seconds old."""
     return sheets.get("", read)
 
 
-def standing_of(type_: str) -> Standing:
+def sheet_of_type(type_: str) -> FactSheet:
     """The fact sheet about one job type, as old at most."""
-    return sheets.get(type_, lambda: Standing(_periods(), clock.now(), only=type_))
+    return sheets.get(type_, lambda: FactSheet(_periods(), clock.now(), only=type_))
 
 
-def read() -> Standing:
+def read() -> FactSheet:
     """A fact sheet of now."""
-    return Standing(_periods(), clock.now())
+    return FactSheet(_periods(), clock.now())

@@ -16,9 +16,14 @@ from apps.common import clock
 from apps.common.messages import wire_time
 from apps.dispatch.admin import filters
 from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, OnceTask, Stock
-from apps.dispatch.rules.life import DELETED, OF_ACTIVE, PAUSED, UNFILLED, Standing
+from apps.dispatch.rules.life import DELETED, OF_ACTIVE, PAUSED, UNFILLED, Availability
 from apps.dispatch.services import executors
-from apps.dispatch.services.standing import ending_within, in_state, once_in_state, read_standings
+from apps.dispatch.services.availability import (
+    ending_within,
+    in_state,
+    once_in_state,
+    read_availability,
+)
 from tests import factories
 from tests.callback import end, finish, take_next
 from tests.frozen import FrozenClock
@@ -32,15 +37,15 @@ OTHERS = (PAUSED, DELETED)
 ONCE, ROTATE = "/admin/dispatch/oncetask/", "/admin/dispatch/rotatetask/"
 
 
-def standing(task: Any) -> Standing:
+def availability(task: Any) -> Availability:
     found = type(task).objects.get(pk=task.pk)
-    read_standings([found])
-    result: Standing = found.standing
+    read_availability([found])
+    result: Availability = found.standing
     return result
 
 
 def counts(task: Any) -> tuple[str, int, int]:
-    found = standing(task)
+    found = availability(task)
     return (found.state, found.handed, found.quota)
 
 
@@ -59,10 +64,10 @@ class TestOnce:
     ) -> None:
         start = frozen_clock.instant + HOUR
         task = factories.once_task(group, start_at=start)
-        assert standing(task) == Standing("waiting", start, start + 7 * DAY, 0, 1)
+        assert availability(task) == Availability("waiting", start, start + 7 * DAY, 0, 1)
         for wait, state in ((HOUR, "open"), (DAY, "overdue"), (6 * DAY, "over")):
             frozen_clock.advance(seconds=wait.total_seconds())
-            assert standing(task).state == state
+            assert availability(task).state == state
 
     def test_what_is_handed_out_is_not_overdue(
         self, group: Executor, frozen_clock: FrozenClock, settings: Any
@@ -70,9 +75,9 @@ class TestOnce:
         settings.TASK_OVERDUE_HOURS = 2
         task = factories.once_task(group, mode="multi", dispatch_times=2)
         frozen_clock.advance(hours=2)
-        assert standing(task).state == "overdue"
+        assert availability(task).state == "overdue"
         take_next(ann())
-        assert standing(task).state == "open"
+        assert availability(task).state == "open"
 
 
 class TestEveryMember:
@@ -109,12 +114,12 @@ class TestRotation:
         start = frozen_clock.instant + HOUR
         series = factories.rotation(group, start_at=start, rule={"every_minutes": 30})
         half = timedelta(minutes=30)
-        assert standing(series) == Standing("waiting", start, start + half, 0, 1)
+        assert availability(series) == Availability("waiting", start, start + half, 0, 1)
         frozen_clock.advance(hours=1)
         finish(ann())
         assert counts(series) == ("full", 1, 1)
         frozen_clock.advance(minutes=30)
-        assert standing(series) == Standing("open", start + half, start + 2 * half, 0, 1)
+        assert availability(series) == Availability("open", start + half, start + 2 * half, 0, 1)
 
 
 @pytest.mark.both
@@ -202,7 +207,7 @@ def test_states_are_filters_of_lists(
             assert state.capitalize() in text_of(page)
             [row] = api.get(f"/api/v1/{path}/", state=state).json()["results"]
             assert (row["title"], row["state"]) == (f"{kind} {state}", state)
-            until = standing(some[f"{kind} {state}"]).until
+            until = availability(some[f"{kind} {state}"]).until
             assert until is not None
             assert row["available_until"] == wire_time(until)
 

@@ -1,4 +1,4 @@
-"""How tasks stand: their states, quotas, and until when they can be had. Writes nothing."""
+"""The availability of tasks: states, quotas, and until when they can be had. Writes nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from apps.common import clock
 from apps.dispatch.conf import conf
 from apps.dispatch.models import Dispatch, Executor, Membership, OnceTask, RotateTask, Stock
 from apps.dispatch.rules import life
-from apps.dispatch.rules.life import Standing, state_of
+from apps.dispatch.rules.life import Availability, state_of
 from apps.dispatch.rules.plan import ONLY, Planned
 from apps.dispatch.rules.queue import candidate_of
 from apps.dispatch.services.past import past_in_all
@@ -20,7 +20,7 @@ from apps.dispatch.services.past import past_in_all
 AnyTask = OnceTask | RotateTask
 
 
-def read_standings(tasks: Sequence[AnyTask], *, now: datetime | None = None) -> None:
+def read_availability(tasks: Sequence[AnyTask], *, now: datetime | None = None) -> None:
     """Set `standing` on each task, with one read of each kind of fact for all of them."""
     now = clock.now() if now is None else now
     plans = [task.planned for task in tasks]
@@ -40,7 +40,7 @@ def read_standings(tasks: Sequence[AnyTask], *, now: datetime | None = None) -> 
             overdue_after=_overdue_after(),
             now=now,
         )
-        task.standing = Standing(state, due_at, until, shown, quota)
+        task.standing = Availability(state, due_at, until, shown, quota)
 
 
 def _present_instant(planned: Planned, now: datetime) -> datetime | None:
@@ -69,7 +69,7 @@ def once_by_time(
 def once_in_state(
     rows: QuerySet[OnceTask], state: str, *, now: datetime | None = None
 ) -> QuerySet[OnceTask]:
-    """The once tasks that `read_standings` would give this state."""
+    """The once tasks that `read_availability` would give this state."""
     return rows.filter(*_conditions(state, clock.now() if now is None else now))
 
 
@@ -130,5 +130,5 @@ def ends_within(within: timedelta, now: datetime) -> tuple[Q, Q]:
 # --- both kinds -----------------------------------------------------------------------------------
 def in_state(tasks: Sequence[AnyTask], state: str) -> list[AnyTask]:
     """The tasks that are in this state, with their standings."""
-    read_standings(tasks)
+    read_availability(tasks)
     return [task for task in tasks if task.standing.state in life.meant_by(state)]

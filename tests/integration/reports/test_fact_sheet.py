@@ -9,9 +9,9 @@ import pytest
 
 from apps.common import clock, ids
 from apps.dispatch.models import OnceTask
-from apps.reports.services import flow, rollup, standing
-from apps.reports.services.flow import Ends
-from apps.reports.services.standing import Standing
+from apps.reports.services import fact_sheet, last_minutes, rollup
+from apps.reports.services.fact_sheet import FactSheet
+from apps.reports.services.last_minutes import Ends
 from tests import factories
 from tests.frozen import FrozenClock
 from tests.jobs import end, job_type, jobs, take
@@ -20,8 +20,8 @@ from tests.statements import sent_by
 pytestmark = pytest.mark.django_db
 
 
-def sheet() -> Standing:
-    return standing.standing()
+def sheet() -> FactSheet:
+    return fact_sheet.current_sheet()
 
 
 def ended(how: str, count: int) -> None:
@@ -38,7 +38,7 @@ def mail() -> None:
 def test_whoever_asks_within_two_seconds_reads_the_same_sheet(
     monkeypatch: pytest.MonkeyPatch, mail: None
 ) -> None:
-    monkeypatch.setattr(standing.sheets, "seconds", 60.0)
+    monkeypatch.setattr(fact_sheet.sheets, "seconds", 60.0)
     first = sheet()
     assert first.jobs(100).ready == 0
     jobs(2)
@@ -115,13 +115,13 @@ def test_newest_jobs_stand_for_more_than_are_read(
     frozen_clock: FrozenClock, mail: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """20 jobs in each of three minutes and 10 ends: twice as many come as end."""
-    monkeypatch.setattr(flow, "MAX_SAMPLED", 30)
+    monkeypatch.setattr(last_minutes, "MAX_SAMPLED", 30)
     for _each in range(3):
         jobs(20)
         for held in take(limit=10):
             end(held, "succeeded")
         frozen_clock.advance(minutes=1)
-    rates = flow.rates_by_type(clock.now(), sheet().stored, sheet().unsummed)
+    rates = last_minutes.rates_by_type(clock.now(), sheet().stored, sheet().unsummed)
     assert rates["mail"] == (15.0, 30 / 5)
     assert len(sent_by(lambda: sheet().growing)) <= 6
 
