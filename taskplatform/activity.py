@@ -62,7 +62,7 @@ def activity(request: HttpRequest) -> HttpResponse:
     days: dict[date, list[dict[str, Any]]] = {}
     undone: set[tuple[str, str, int]] = set()
     for deeds in grouped(entries):
-        line = _told(request, deeds, names, whom, shows_payload)
+        line = _row(request, deeds, names, whom, shows_payload)
         subjects = {(each.source, each.type_or_task, each.subject_id) for each in deeds.entries}
         if deeds.entries[0].event == UNDONE:
             undone |= subjects
@@ -138,7 +138,7 @@ def _is_edit(entry: JournalEntry) -> bool:
 
 
 # --- the sentence ---------------------------------------------------------------------------------
-def _told(
+def _row(
     request: HttpRequest,
     deeds: Deeds,
     names: Mapping[Any, str],

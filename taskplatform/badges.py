@@ -14,7 +14,7 @@ from django.utils.translation import gettext
 from apps.common.db import apart
 from apps.common.ttl_cache import TTLCache
 from apps.dispatch.models import Dispatch
-from apps.dispatch.services import planning
+from apps.dispatch.services import silent_people
 from apps.jobs.services import counts
 from apps.reports.admin.overview.sight import Sight
 from apps.reports.rules.outcomes import DISPATCH, JOB
@@ -93,7 +93,7 @@ def _count(sight: Sight) -> Counts:
     else:
         rows = sight.dispatches.filter(state=Dispatch.State.OPEN).order_by()
         open_ = rows[:MAX_COUNTED].count()
-    return Counts(waiting, open_, planning.numbers(sight.bound).silent.count)
+    return Counts(waiting, open_, silent_people.read_silent_people(sight.bound).silent.count)
 
 
 def _problems(sight: Sight) -> Badge | None:

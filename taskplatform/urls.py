@@ -23,7 +23,7 @@ from apps.reports.admin import failures, governance
 from apps.reports.admin import pages as report_pages
 from apps.reports.admin.job_type.page import job_type_page
 from apps.reports.admin.overview.page import OVERVIEW_URL, refreshed
-from apps.reports.admin.overview.said import SAID_URL, remark_on_problems
+from apps.reports.admin.overview.remarks import REMARK_URL, remark_on_problems
 from apps.reports.admin.problems.page import PROBLEMS_URL, problems_page
 from apps.reports.metrics import MetricsView
 from taskplatform import audit_page, health, system_page
@@ -70,7 +70,7 @@ urlpatterns = [
     ),
     path("admin/overview/", admin.site.admin_view(refreshed), name=OVERVIEW_URL),
     path("admin/problems/", admin.site.admin_view(problems_page), name=PROBLEMS_URL),
-    path("admin/problems/said/", admin.site.admin_view(remark_on_problems), name=SAID_URL),
+    path("admin/problems/said/", admin.site.admin_view(remark_on_problems), name=REMARK_URL),
     path("admin/system/", admin.site.admin_view(system_page.system), name="system"),
     path("admin/settings/", admin.site.admin_view(preferences), name=PREFERENCES_URL),
     path(

@@ -10,7 +10,7 @@ def clear_caches() -> None:
     numbers."""
     from django.core.cache import cache
 
-    from apps.dispatch.services import planning, queue
+    from apps.dispatch.services import queue, silent_people
     from apps.jobs.services import outside, register
     from apps.jobs.services.preference import looks
     from apps.jobs.services.slices import forget_slice_map
@@ -37,7 +37,13 @@ def clear_caches() -> None:
         causes.found,
         *of_type.CACHES,
     )
-    for kept in (planning.counted, lately.hours, lately.yesterdays, tables.groups_kept, *facts):
+    for kept in (
+        silent_people.cached,
+        lately.hours,
+        lately.yesterdays,
+        tables.groups_kept,
+        *facts,
+    ):
         kept.forget()
 
 

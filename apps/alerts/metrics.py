@@ -10,7 +10,7 @@ from django.db.models.functions import Coalesce
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from apps.alerts.models import Alert, AlertRule
-from apps.alerts.services.settings import unheard
+from apps.alerts.services.settings import rules_without_channel
 from apps.alerts.services.waiting import overdue
 
 
@@ -43,7 +43,7 @@ def _rules() -> Metric:
         labels=["state"],
     )
     rules = dict(AlertRule.objects.values_list("enabled").annotate(count=Count("pk")))
-    lost = unheard().count()
+    lost = rules_without_channel().count()
     family.add_metric(["watching"], rules.get(True, 0) - lost)
     family.add_metric(["unheard"], lost)
     family.add_metric(["off"], rules.get(False, 0))

@@ -256,7 +256,7 @@ def _report(ask: Ask, sent: Sent, row: Row, token: str, hold: int) -> None:
         [answer] = renew(heartbeats=[heartbeat], caller=ask.caller)
         answer = getattr(answer, "refused", answer)
     else:
-        report = key_of_words(sent.said, token, job=row.id, hold=hold)
+        report = key_of_words(sent.canonical_text, token, job=row.id, hold=hold)
         outcome = outcome_of(sent, row, ask.dialect, clock.now(), token=token, report=report)
         [answer] = settle(outcomes=[outcome], caller=ask.caller)
     if isinstance(answer, PlatformError):

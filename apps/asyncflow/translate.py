@@ -108,7 +108,7 @@ class Sent:
         )
 
     @property
-    def said(self) -> str:
+    def canonical_text(self) -> str:
         """The report as text, equal for equal reports."""
         return canonical(vars(self))
 

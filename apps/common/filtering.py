@@ -83,17 +83,17 @@ def one_of(options: Collection[str]) -> Callable[[Any], str]:
     return choice
 
 
-def each(one: Callable[[Any], Any], most: int = MAX_IDS) -> Callable[[Any], tuple[Any, ...]]:
+def list_of(one: Callable[[Any], Any], most: int = MAX_IDS) -> Callable[[Any], tuple[Any, ...]]:
     """A reader of a list of values, of one, or of some in one text with commas between them."""
 
-    def some(value: Any) -> tuple[Any, ...]:
+    def read(value: Any) -> tuple[Any, ...]:
         values = value.split(",") if isinstance(value, str) else value
         values = values if isinstance(values, list | tuple) else [values]
         if len(values) > most:
             raise ValueError(_("More than {limit} values; give fewer.", limit=most))
         return tuple(dict.fromkeys(map(one, values)))
 
-    return some
+    return read
 
 
 def number(value: Any, least: int = 1) -> int:
@@ -128,15 +128,15 @@ def text(value: Any) -> str:
 
 def where(columns: Collection[str]) -> Callable[[Any], tuple[Condition, ...]]:
     """A reader of one condition on JSON columns, or a list of some."""
-    some = each(lambda value: json_path.read(value, columns), json_path.MAX_CONDITIONS)
+    read = list_of(lambda value: json_path.read(value, columns), json_path.MAX_CONDITIONS)
     # A condition may have commas.
-    return lambda value: some([value] if isinstance(value, str) else value)
+    return lambda value: read([value] if isinstance(value, str) else value)
 
 
 def typed_where(columns: Collection[str]) -> Callable[[str], tuple[Condition, ...]]:
     """A reader of conditions in one text, with blanks between them."""
-    some = where(columns)
-    return lambda text: some(json_path.split_conditions(text, columns))
+    read = where(columns)
+    return lambda text: read(json_path.split_conditions(text, columns))
 
 
 def instant(value: Any) -> datetime:

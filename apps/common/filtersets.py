@@ -106,7 +106,7 @@ class Keys(Key):
     """Names, of which one is enough."""
 
     def value_of(self, given: Any) -> Any:
-        return filtering.each(super().value_of)(given)
+        return filtering.list_of(super().value_of)(given)
 
 
 class Choice(Parameter):
@@ -129,7 +129,7 @@ class Choices(Choice):
     """A choice of several values, of which one is enough."""
 
     def value_of(self, given: Any) -> Any:
-        return filtering.each(super().value_of)(given)
+        return filtering.list_of(super().value_of)(given)
 
 
 class Number(Parameter):
@@ -151,7 +151,7 @@ class Numbers(Number):
     """Numbers of rows."""
 
     def value_of(self, given: Any) -> Any:
-        return filtering.each(super().value_of)(given)
+        return filtering.list_of(super().value_of)(given)
 
 
 class Whole(Parameter):

@@ -33,7 +33,7 @@ def may_see_failures(user: User) -> bool:
 
 
 def may_see_problems(user: User) -> bool:
-    """Whether this person has the inbox of problems, with their part of it: everybody who sees
+    """Whether this person has the page of problems, with their part of it: everybody who sees
     jobs, dispatches or alerts."""
     needed = ("jobs.view_job", "dispatch.view_dispatch", "alerts.view_alert")
     return any(_has(user, each) for each in needed)

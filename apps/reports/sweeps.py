@@ -7,7 +7,7 @@ from celery import shared_task
 from apps.common import clock
 from apps.common.db import apart
 from apps.common.leases import sweep_lease
-from apps.dispatch.services import planning
+from apps.dispatch.services import silent_people
 from apps.reports.services import counts_by_minute, fact_sheet, problems, rollup
 from apps.reports.watches import troubles
 
@@ -39,6 +39,6 @@ def note_standing() -> None:
         now,
         waiting=sheet.jobs(_MAX_COUNTED).ready,
         open=sheet.open_dispatches(_MAX_COUNTED)[0],
-        silent=planning.numbers().silent.count,
+        silent=silent_people.read_silent_people().silent.count,
         troubles=troubles.open_troubles(),
     )

@@ -63,7 +63,7 @@ class Console:
             return self._properties(schema["oneOf"][0])
         return dict(schema.get("properties", {}))
 
-    def _said(self, fields: Mapping[str, Any], *left_out: str) -> dict[str, Any]:
+    def _options_body(self, fields: Mapping[str, Any], *left_out: str) -> dict[str, Any]:
         """The options of this command as these fields; Misused for others. Prints them instead, and
         ends, when that is asked for."""
         fields = {name: each for name, each in fields.items() if name not in left_out}

@@ -46,7 +46,9 @@ class Flows(Console):
         raise Misused(f"There is no command 'flow {verb}'; after flow comes one of {there}")
 
     def _start_run(self) -> None:
-        body = self._said(self._fields("/api/v1/flow-runs/"), "flow", "definition", "request_id")
+        body = self._options_body(
+            self._fields("/api/v1/flow-runs/"), "flow", "definition", "request_id"
+        )
         if len(self._words.others) < 2:
             raise Misused("Type: taskplatform flow start NAME [PARAM=VALUE …]")
         _verb, name, *pairs = self._words.others
@@ -60,7 +62,7 @@ class Flows(Console):
             say(made["id"] if made["created"] else f"{made['id']} was there, {made['status']}")
 
     def _list_runs(self) -> None:
-        query = self._said(self._fields("/api/v1/flow-runs/", "get"), "cursor")
+        query = self._options_body(self._fields("/api/v1/flow-runs/", "get"), "cursor")
         self._take("list")
         names = ("id", "flow", "key", "status", "paused", "started_by", "created_at", "finished_at")
         self._listed("/flow-runs/", urllib.parse.urlencode(query, doseq=True), names)
@@ -78,14 +80,14 @@ class Flows(Console):
         self._table(names, run["steps"], widest=60)
 
     def _act_on_runs(self, verb: str) -> int:
-        body = self._said(self._fields(f"{RUN_PATH}{verb}/"))
+        body = self._options_body(self._fields(f"{RUN_PATH}{verb}/"))
         numbers = self._words.others[1:]
         if not numbers:
             raise Misused(f"Type: taskplatform flow {verb} RUN…")
         return self._do(numbers, lambda number: f"{_run(number)}{verb}/", body)
 
     def _act_on_step(self, verb: str) -> int:
-        body = self._said(self._fields(f"{STEP_PATH}{verb}/"))
+        body = self._options_body(self._fields(f"{STEP_PATH}{verb}/"))
         number, step = self._take(verb, "RUN", "STEP")
         path = f"steps/{urllib.parse.quote(step, safe='')}/{verb}/"
         return self._do([number], lambda number: f"{_run(number)}{path}", body)

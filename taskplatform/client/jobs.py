@@ -27,7 +27,9 @@ class Jobs(Console):
     """What is done to jobs."""
 
     def _submit(self) -> None:
-        body = self._said(self._fields("/api/v1/jobs/"), "type", "context", "request_id", "jobs")
+        body = self._options_body(
+            self._fields("/api/v1/jobs/"), "type", "context", "request_id", "jobs"
+        )
         name, context = self._words.take("TYPE", "[CONTEXT]", optional=1)
         body.update(type=name, context=json_of(context) if context else {})
         body["request_id"] = secrets.token_hex(16)
@@ -53,7 +55,7 @@ class Jobs(Console):
         self._table(names, attempts, widest=60)
 
     def _list(self) -> None:
-        query = self._said(self._fields("/api/v1/jobs/", "get"), "cursor")
+        query = self._options_body(self._fields("/api/v1/jobs/", "get"), "cursor")
         self._words.take()
         names = ("id", "type", "key", "status", "attempts", "run_at", "worker", "memo")
         self._listed("/jobs/", urllib.parse.urlencode(query, doseq=True), names)
@@ -98,7 +100,7 @@ class Jobs(Console):
     def _act(self) -> int:
         """Do the verb to each job; the code of the first that refuses it."""
         verb = self._words.command
-        body = self._said(self._fields(f"{JOB_PATH}{verb}/"))
+        body = self._options_body(self._fields(f"{JOB_PATH}{verb}/"))
         if not self._words.others:
             raise Misused(f"Type: taskplatform {verb} ID…")
         return self._do(self._words.others, lambda number: f"{_job(number)}{verb}/", body)

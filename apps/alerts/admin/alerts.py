@@ -134,7 +134,7 @@ class AlertAdmin(RecordedAdmin, MachineRowAdmin):
     # --- the page ---------------------------------------------------------------------------------
     def top_panels(self, request: HttpRequest, row: Alert) -> list[Panel]:
         said = [sentence(row)]
-        if row.unsent and settings.unheard().filter(pk=row.rule_id).exists():
+        if row.unsent and settings.rules_without_channel().filter(pk=row.rule_id).exists():
             said.append(
                 gettext(
                     "Nobody is notified: its rule has no enabled channel. The next one takes it."

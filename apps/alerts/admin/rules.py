@@ -145,13 +145,13 @@ class RuleAdmin(SettingAdmin):
     def trouble(self, row: AlertRule) -> str | None:
         if missing := row.watch.missing_target(row.target):
             return missing
-        if settings.unheard().filter(pk=row.pk).exists():
+        if settings.rules_without_channel().filter(pk=row.pk).exists():
             return gettext("Nobody is notified: it has no enabled channel.")
         return None
 
     def top_panels(self, request: HttpRequest, row: AlertRule) -> list[Panel]:
         panels = [Panel(_("Would it fire now?"), _would(row))]
-        if settings.unheard().filter(pk=row.pk).exists():
+        if settings.rules_without_channel().filter(pk=row.pk).exists():
             said = shown_text(gettext("Nobody is notified: it has no enabled channel."))
             panels.insert(0, Panel("", format_html("<p>{}</p>", said)))
         return panels

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from apps.alerts.models import Alert, AlertRule, Channel
 from apps.alerts.services.alerts import snooze
-from apps.alerts.services.settings import unheard
+from apps.alerts.services.settings import rules_without_channel
 from apps.common.admin.html import list_url, page_url
 from apps.common.errors import NotFound
 from apps.common.messages import Message
@@ -105,7 +105,9 @@ def rows_of(watch: str, kind: str, name: str) -> Way | None:
 
 
 def _nobody(sheet: FactSheet) -> Iterator[Reading]:
-    rules = list(unheard().order_by("name").values_list("name", flat=True)[: MAX_FOUND + 1])
+    rules = list(
+        rules_without_channel().order_by("name").values_list("name", flat=True)[: MAX_FOUND + 1]
+    )
     if not rules:
         return
     if not Channel.objects.filter(enabled=True).exists():

@@ -12,7 +12,7 @@ from django.db.models import Q, QuerySet
 
 from apps.alerts.models import Alert, AlertRule, Channel, Delivery, Event, ReportRun
 from apps.alerts.services.messages import digest_of, message_of, test_of
-from apps.alerts.services.settings import heard
+from apps.alerts.services.settings import has_enabled_channel
 from apps.common import clock
 from apps.common.db import apart, transactional
 from apps.common.errors import PlatformError
@@ -85,7 +85,7 @@ def _quiet_rules(now: datetime) -> list[int]:
 
 def _locked(waiting: QuerySet[Alert]) -> Iterable[Alert]:
     """The first of the waiting alerts that some channel takes."""
-    rows = waiting.filter(heard("rule")).select_for_update().order_by("pk")
+    rows = waiting.filter(has_enabled_channel("rule")).select_for_update().order_by("pk")
     return rows.prefetch_related("rule__channels")[:_AT_ONCE]
 
 

@@ -80,12 +80,12 @@ def delete(row: AlertRule | Channel, *, actor: str) -> None:
     current.delete()
 
 
-def unheard() -> QuerySet[AlertRule]:
+def rules_without_channel() -> QuerySet[AlertRule]:
     """The enabled rules without an enabled channel, of their own or by default."""
-    return AlertRule.objects.filter(~heard(), enabled=True)
+    return AlertRule.objects.filter(~has_enabled_channel(), enabled=True)
 
 
-def heard(rule: str = "pk") -> Q:
+def has_enabled_channel(rule: str = "pk") -> Q:
     """The condition that an enabled channel takes the alerts of the rule whose key is in that
     column: one of its own channels, else a default one."""
     links = AlertRule.channels.through.objects.filter(alertrule=OuterRef(rule))

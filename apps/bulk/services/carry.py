@@ -86,7 +86,7 @@ class Carrier:
     # --- writing down -----------------------------------------------------------------------------
     def _next(self, rows: QuerySet[Any], below: int) -> Step:
         if self._is_indexed is None:
-            self._numbers = self._selection.few(self._bound)
+            self._numbers = self._selection.keys_if_few(self._bound)
             self._is_indexed = self._numbers is not None
         if self._numbers is None:
             return step(rows, below=below)

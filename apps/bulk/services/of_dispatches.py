@@ -32,7 +32,7 @@ class Dispatches(Target):
             return rows
         return rows.within(bounds.users.names)  # type: ignore[attr-defined, no-any-return]
 
-    def few(self, wanted: RowFilter, bounds: Bounds) -> Sequence[int] | None:
+    def keys_if_few(self, wanted: RowFilter, bounds: Bounds) -> Sequence[int] | None:
         found = keys_if_few(Dispatch.objects.all(), wanted, most=MAX_INDEXED)
         return None if found is None else sorted(found, reverse=True)
 

@@ -52,7 +52,7 @@ class Jobs(Target):
     def within(self, rows: QuerySet[Any], bounds: Bounds) -> QuerySet[Any]:
         return rows.filter(bounds.condition())
 
-    def few(self, wanted: RowFilter, bounds: Bounds) -> Sequence[int] | None:
+    def keys_if_few(self, wanted: RowFilter, bounds: Bounds) -> Sequence[int] | None:
         found = find.keys_if_few(Job.objects.within(bounds), wanted, most=MAX_INDEXED)
         return None if found is None else sorted(found, reverse=True)
 

@@ -37,7 +37,7 @@ class Tasks(Target):
             return rows
         return rows.within(bounds.users.names)  # type: ignore[attr-defined, no-any-return]
 
-    def few(self, wanted: RowFilter, bounds: Bounds) -> Sequence[int] | None:
+    def keys_if_few(self, wanted: RowFilter, bounds: Bounds) -> Sequence[int] | None:
         return sorted(wanted.get("ids") or (), reverse=True) or None
 
     def locked(self, rows: QuerySet[Any], numbers: Sequence[int]) -> dict[int, Any]:

@@ -154,5 +154,5 @@ def _matching(
 
 def _among(selection: Selection, bounds: Bounds, rows: QuerySet[Any]) -> Any:
     """The rows whose numbers an index finds; None when there is none, or they are many."""
-    numbers = selection.few(bounds)
+    numbers = selection.keys_if_few(bounds)
     return None if numbers is None or len(numbers) > LOOKED else rows.filter(pk__in=numbers)

@@ -109,7 +109,7 @@ def _begin(run: BulkRun) -> BulkRun:
     made = submit(TYPE, {"run": run.pk}, key=f"bulk:{run.pk}", by=run.actor)
     run.job = made.id
     run.save(update_fields=["job"])
-    _tell(run, STARTED, run.actor, run.reason)
+    _write_entry(run, STARTED, run.actor, run.reason)
     return run
 
 
@@ -124,7 +124,7 @@ def stop(*, run: BulkRun, actor: str, reason: str) -> BulkRun:
     job = find.find(run.job or 0)
     if job is not None and job.status in transitions.OPEN:
         control.cancel(job=job, actor=actor, reason=reason)
-    _tell(run, STOPPED, actor, reason)
+    _write_entry(run, STOPPED, actor, reason)
     return run
 
 
@@ -146,7 +146,7 @@ def resume(*, run: BulkRun, actor: str, reason: str) -> BulkRun:
     run.why, run.ended_at = "", None
     run.save(update_fields=["state", "why", "ended_at"])
     control.retry(job=job, actor=actor, reason=reason)
-    _tell(run, CONTINUED, actor, reason)
+    _write_entry(run, CONTINUED, actor, reason)
     return run
 
 
@@ -173,7 +173,7 @@ def locked(number: int) -> BulkRun:
     return run
 
 
-def _tell(run: BulkRun, event: str, actor: str, reason: str) -> None:
+def _write_entry(run: BulkRun, event: str, actor: str, reason: str) -> None:
     entry = journal.Entry(
         at=clock.now(),
         source=Source.PLAN,

@@ -70,10 +70,10 @@ class Selection:
             return rows
         return rows.filter(pk__in=self._changed().values("target"))
 
-    def few(self, bounds: Bounds) -> Sequence[int] | None:
+    def keys_if_few(self, bounds: Bounds) -> Sequence[int] | None:
         """The numbers of all rows that can be selected, descending, if an index finds them."""
         if self.changed_by is None:
-            return self.target.few(self.wanted, bounds)
+            return self.target.keys_if_few(self.wanted, bounds)
         if not self._are_few_changed():
             return None
         return sorted(self._changed().values_list("target", flat=True), reverse=True)

@@ -64,7 +64,7 @@ class Target:
         """The rows within the bounds."""
         raise NotImplementedError(f"{type(self).__name__} must define within()")
 
-    def few(self, wanted: RowFilter, bounds: Bounds) -> Sequence[int] | None:
+    def keys_if_few(self, wanted: RowFilter, bounds: Bounds) -> Sequence[int] | None:
         """The numbers of all rows that can match, descending, if an index finds them."""
         return None
 

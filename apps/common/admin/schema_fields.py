@@ -231,7 +231,7 @@ class ChoiceOfJson(forms.TypedChoiceField):
     """A choice among JSON values; no choice is None."""
 
     def __init__(self, options: Sequence[Any], *, required: bool) -> None:
-        choices = [(canonical(option), _said(option)) for option in options]
+        choices = [(canonical(option), _option_text(option)) for option in options]
         if not required or len(options) > 1:
             choices.insert(0, ("", "–"))
         super().__init__(
@@ -256,7 +256,7 @@ class Chosen(str):
     """The text of a choice as the browser sent it, unlike a stored JSON value."""
 
 
-def _said(option: Any) -> str:
+def _option_text(option: Any) -> str:
     if isinstance(option, bool):
         return gettext("yes") if option else gettext("no")
     return option if isinstance(option, str) else canonical(option)

@@ -55,7 +55,12 @@ def _added(name: str, declared: Any, *, is_needed: bool) -> Message:
 def _changed(field: str, was: Any, now: Any) -> Iterator[Message]:
     if not isinstance(was, Mapping) or not isinstance(now, Mapping):
         if canonical(was) != canonical(now):
-            yield _("{field}: {old} becomes {new}.", field=field, old=_said(was), new=_said(now))
+            yield _(
+                "{field}: {old} becomes {new}.",
+                field=field,
+                old=_value_text(was),
+                new=_value_text(now),
+            )
         return
     reported: set[str] = set()
     if was.get("title") != now.get("title"):
@@ -118,7 +123,7 @@ def _kind(declared: Any) -> str:
     return kind_of(declared) if isinstance(declared, Mapping) else OTHER
 
 
-def _said(declared: Any) -> str:
+def _value_text(declared: Any) -> str:
     return KINDS[_kind(declared)] if isinstance(declared, Mapping) else canonical(declared)
 
 

@@ -28,7 +28,7 @@ from apps.common.errors import Invalid, NotFound
 from apps.common.messages import Reason
 from apps.common.readers import read_instant
 from apps.dispatch.admin.filters import NAMES_URL
-from apps.dispatch.admin.people import person, told
+from apps.dispatch.admin.people import person, with_titles
 from apps.dispatch.admin.preview import may_view, title_of, visible_tasks
 from apps.dispatch.models import (
     TASK_MODELS,
@@ -233,7 +233,7 @@ def _labelled(code: str) -> SafeString:
 
 def _line(reason: Reason, executor: Executor, task: Any) -> ReasonLine:
     until = None if reason.until is None else shown_time(reason.until)
-    detail = told(reason.detail, executor, task.executor)
+    detail = with_titles(reason.detail, executor, task.executor)
     return ReasonLine(_labelled(reason.code), detail, until)
 
 
@@ -307,5 +307,5 @@ def _example(executor: Executor, example: Example, visible: set[tuple[str, int]]
         "title": shown_text(task.title, limit=60),
         "label": task_label(task),
         "url": explain_url(executor=executor.name, task=task_label(task)),
-        "detail": told(example.explanation.first.detail, executor),
+        "detail": with_titles(example.explanation.first.detail, executor),
     }

@@ -22,7 +22,7 @@ from apps.dispatch.models import Dispatch, Task
 from apps.dispatch.rules import life
 from apps.dispatch.services.availability import in_state, once_by_time, once_in_state
 from apps.dispatch.services.parts import parts
-from apps.dispatch.services.planning import MAX_LOOKED_AT, silent_holders
+from apps.dispatch.services.silent_people import MAX_LOOKED_AT, silent_holders
 
 # Tasks that are looked at for a list of one state.
 MAX_ONCE = MAX_EXAMINED
@@ -120,8 +120,8 @@ def task_filters(period: type[FormFilter], state: type[FormFilter]) -> tuple[typ
 
 def _newest(request: HttpRequest, rows: QuerySet[Any], possible: QuerySet[Any]) -> QuerySet[Any]:
     """The rows that are no older than the newest MAX_ONCE of the possible ones."""
-    numbers = possible.order_by("-pk").values_list("pk", flat=True)
-    beyond = list(numbers[MAX_ONCE : MAX_ONCE + 1])
+    read_silent_people = possible.order_by("-pk").values_list("pk", flat=True)
+    beyond = list(read_silent_people[MAX_ONCE : MAX_ONCE + 1])
     if not beyond:
         return rows
     _say_looked_at(request, MAX_ONCE)

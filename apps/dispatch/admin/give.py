@@ -18,7 +18,7 @@ from apps.common.admin.actions import MAX_REASON, actor_of
 from apps.common.admin.display import label, shown_text, shown_time, translate
 from apps.common.errors import PlatformError
 from apps.dispatch.admin.explain import PASSING, WORDS
-from apps.dispatch.admin.people import told
+from apps.dispatch.admin.people import with_titles
 from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, Membership
 from apps.dispatch.rules import policy
 from apps.dispatch.services.handing import Taker, hand_over, takers
@@ -99,7 +99,7 @@ def _line(of: Taker) -> Line:
         title=shown_text(of.executor.title or of.executor.name, limit=80),
         name=of.executor.name,
         word=label(str(WORDS[policy.OK if of.can_take else code]), colour),
-        detail="" if of.can_take else told(of.reason.detail, of.executor),
+        detail="" if of.can_take else with_titles(of.reason.detail, of.executor),
         until=None if until is None else shown_time(until),
         can_take=of.can_take,
     )

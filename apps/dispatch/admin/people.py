@@ -22,7 +22,7 @@ def person(executor: Executor) -> SafeString:
     return who(executor.name, executor.title, url=url, is_group=executor.is_group)
 
 
-def told(message: str, *people: Executor) -> str:
+def with_titles(message: str, *people: Executor) -> str:
     """The message with the titles of these in place of their names, in the language of the page."""
     if isinstance(message, Message):
         titles = {each.name: shown_text(each.title, limit=80) for each in people if each.title}

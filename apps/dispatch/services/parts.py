@@ -1,4 +1,4 @@
-"""What once tasks and their dispatches are part of."""
+"""The link from once tasks and dispatches to the rows above their app, such as steps of flows."""
 
 from __future__ import annotations
 

@@ -102,11 +102,11 @@ def _of_step(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Itera
             # It can be long, and secret.
             yield _("{step} is given something else.", step=name)
         elif key not in old:
-            yield _("{field}: now {new}.", field=field, new=_said(key, new))
+            yield _("{field}: now {new}.", field=field, new=_value_text(key, new))
         elif key not in new:
-            yield _("{field}: no longer {old}.", field=field, old=_said(key, old))
+            yield _("{field}: no longer {old}.", field=field, old=_value_text(key, old))
         else:
-            before, after = _said(key, old), _said(key, new)
+            before, after = _value_text(key, old), _value_text(key, new)
             yield _("{field}: {old} becomes {new}.", field=field, old=before, new=after)
 
 
@@ -116,7 +116,7 @@ def _are_same(key: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     return is_same(old[key], new[key])
 
 
-def _said(key: str, step: Mapping[str, Any]) -> str:
+def _value_text(key: str, step: Mapping[str, Any]) -> str:
     value = step[key]
     if key == "at_least":
         return texts.least_text(step)

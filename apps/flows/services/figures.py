@@ -65,12 +65,12 @@ def failed_since(since: datetime, limit: int) -> list[FailedRun]:
             [*numbers, joins.FAILED],
         )
         for run, name, memo in failed:
-            steps.setdefault(run, (name, _said(memo)))
+            steps.setdefault(run, (name, _memo_text(memo)))
     nothing = "", Message("")
     return [FailedRun(run, flow, instant(at), *steps.get(run, nothing)) for run, flow, at in runs]
 
 
-def _said(memo: str) -> Message:
+def _memo_text(memo: str) -> Message:
     """The memo as it was said, secrets masked."""
     masked = str(redact(memo))
     found = (recognised(masked, template) for template in MEMOS)

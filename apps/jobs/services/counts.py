@@ -74,7 +74,7 @@ def _by_type(status: str, types: Sequence[str], limit: int) -> Counter[str]:
         f"WHERE status = '{status}' AND type = %s LIMIT {limit}) counted)"
     )
     found: Counter[str] = Counter()
-    for some in _some(types):
+    for some in _chunks(types):
         [row] = fetch(f"SELECT {', '.join([one] * len(some))}", some)
         found.update(dict(zip(some, row, strict=True)))
     return found
@@ -182,7 +182,7 @@ def next_scheduled() -> datetime | None:
     return instant(rows[0][0]) if rows else None
 
 
-def _some(types: Sequence[str]) -> Iterator[list[str]]:
+def _chunks(types: Sequence[str]) -> Iterator[list[str]]:
     for start in range(0, len(types), _AT_ONCE):
         yield list(types[start : start + _AT_ONCE])
 

@@ -90,7 +90,7 @@ def move(
     journal.write([entry for *_move, entry in gated])
     parts.ended(concerned)
     if job_ended.has_listeners():
-        transaction.on_commit(partial(_tell, [entry for *_move, entry in gated]))
+        transaction.on_commit(partial(_notify_receivers, [entry for *_move, entry in gated]))
     return written
 
 
@@ -116,7 +116,7 @@ def _gated(move_: Move, keys: dict[int, str]) -> Move:
     return arrow, job, changes, entry
 
 
-def _tell(entries: Sequence[journal.Entry]) -> None:
+def _notify_receivers(entries: Sequence[journal.Entry]) -> None:
     """Notify the receivers of the jobs that have ended by these entries."""
     for entry in entries:
         if entry.to_state in t.FINAL and entry.to_state != entry.from_state:

@@ -1,4 +1,4 @@
-"""What jobs are part of."""
+"""The link from jobs to the rows above their app, such as steps of flows."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Trouble(NamedTuple):
     read: Reading
     severity: str
     icon: str
-    said: Problem | None = None
+    remark: Problem | None = None
     snoozed_until: datetime | None = None
 
     @property
@@ -44,8 +44,8 @@ class Trouble(NamedTuple):
     @property
     def seen_by(self) -> str:
         """The person who has said that they have seen it; "" for nobody."""
-        is_seen = self.said is not None and self.said.state == Problem.State.SEEN
-        return self.said.by if self.said is not None and is_seen else ""
+        is_seen = self.remark is not None and self.remark.state == Problem.State.SEEN
+        return self.remark.by if self.remark is not None and is_seen else ""
 
     def ways(self, may: Callable[[str], bool]) -> list[tuple[Message, str]]:
         """Labels with addresses; the last one mends it or helps most."""
@@ -65,9 +65,9 @@ def read(sheet: FactSheet) -> list[Trouble]:
     """The troubles of the moment, worst first, then by the newest beginning; also those in whose
     place another trouble stands."""
     seen = [(watch, each) for watch in WATCHES for each in _readings(watch, sheet)]
-    said = problems.by_name((watch.key, each.subject) for watch, each in seen)
+    remarks = problems.by_name((watch.key, each.subject) for watch, each in seen)
     rows = [
-        _trouble(watch, each, said.get((watch.key, each.subject)), sheet.now)
+        _trouble(watch, each, remarks.get((watch.key, each.subject)), sheet.now)
         for watch, each in seen
     ]
     return sorted(rows, key=_rank)
@@ -77,22 +77,22 @@ def _readings(watch: Watch, sheet: FactSheet) -> Sequence[Reading]:
     return look(watch, sheet, has_snoozed=True).findings if watch.severity else ()
 
 
-def _trouble(watch: Watch, read: Reading, said: Problem | None, now: datetime) -> Trouble:
+def _trouble(watch: Watch, read: Reading, remark: Problem | None, now: datetime) -> Trouble:
     until = read.snoozed_until
-    if said is not None and not _holds(said, read, now):
-        said = None
-    if said is not None and said.state == Problem.State.SNOOZED:
-        until = said.until
+    if remark is not None and not _holds(remark, read, now):
+        remark = None
+    if remark is not None and remark.state == Problem.State.SNOOZED:
+        until = remark.until
     severity, icon = read.severity or watch.severity, read.icon or watch.icon
-    return Trouble(watch, read, severity, icon, said, until)
+    return Trouble(watch, read, severity, icon, remark, until)
 
 
-def _holds(said: Problem, read: Reading, now: datetime) -> bool:
+def _holds(remark: Problem, read: Reading, now: datetime) -> bool:
     """Whether the remark is still about the same trouble."""
-    if said.state == Problem.State.SNOOZED:
-        return said.until is not None and now < said.until
+    if remark.state == Problem.State.SNOOZED:
+        return remark.until is not None and now < remark.until
     began = now - _SEEN_FOR if read.since is None else read.since
-    return said.changed_at >= began
+    return remark.changed_at >= began
 
 
 def _rank(each: Trouble) -> tuple[int, float]:

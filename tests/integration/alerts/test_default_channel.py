@@ -29,12 +29,12 @@ def sent(name: str, **values: object) -> list[str]:
 def test_rules_without_a_channel_use_it_unless_they_say_otherwise() -> None:
     own, off = channel("own"), channel("off", enabled=False)
     assert sent("before") == []
-    assert [each.name for each in settings.unheard()] == ["before"]
+    assert [each.name for each in settings.rules_without_channel()] == ["before"]
     channel("all", is_default=True)
     assert sent("plain") == ["all"]
     assert sent("named", channels=[own]) == ["own"]
     assert sent("nowhere", channels=[off]) == []
-    assert [each.name for each in settings.unheard()] == ["nowhere"]
+    assert [each.name for each in settings.rules_without_channel()] == ["nowhere"]
 
 
 def test_lists_say_where_alerts_go_and_how_bad_they_are(admin_client: Client) -> None:

@@ -232,7 +232,7 @@ def test_few_rows_of_many_are_found_by_an_index(
     jobs(30, "web")
     [one] = jobs(1, key="order-1")
     jobs(30, "web")
-    assert target_of("jobs").few(RowFilter({"key": "order-1"}), Bounds()) == [one]
+    assert target_of("jobs").keys_if_few(RowFilter({"key": "order-1"}), Bounds()) == [one]
     run = start("cancel", {"key": "order-1"})
     assert carry.Carrier(run).round().collected == 1
 

@@ -15,9 +15,9 @@ from apps.common import clock
 from apps.common.errors import Invalid
 from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, OnceTask, Stock
 from apps.dispatch.rules.preview import Item
-from apps.dispatch.services import executors, outlook, planning, preview, pull
-from apps.dispatch.services.planning import PeopleCount, numbers
+from apps.dispatch.services import executors, outlook, preview, pull, silent_people
 from apps.dispatch.services.preview import Period, period_of
+from apps.dispatch.services.silent_people import PeopleCount, read_silent_people
 from tests import callback, factories
 from tests.callback import end, take_next
 from tests.frozen import FrozenClock
@@ -251,13 +251,13 @@ def test_executor_is_silent_after_half_of_its_lease(
         pull.answer_pull(name)
     frozen_clock.advance(minutes=29)
     pull.answer_pull("uid_bob")
-    assert numbers().silent.count == listed(admin_client)["silent"] == 0
+    assert read_silent_people().silent.count == listed(admin_client)["silent"] == 0
     frozen_clock.advance(minutes=1)
-    assert numbers().silent.count == 1
+    assert read_silent_people().silent.count == 1
     page = admin_client.get(EXECUTORS, {"silent": "True"})
     assert [row.name for row in page.context["cl"].result_list] == ["uid_ann"]
     end(Dispatch.objects.get(executor__name="uid_ann"))
-    assert numbers().silent.count == 0
+    assert read_silent_people().silent.count == 0
 
 
 def test_limited_people_get_the_numbers_of_their_executors(
@@ -266,7 +266,11 @@ def test_limited_people_get_the_numbers_of_their_executors(
     mine = factories.group("gid_mine", ["uid_max"])
     factories.once_task(mine, "Mine", end_at=clock.now() + HOUR)
     assert listed(limited(mine)) == {"unfilled": 1, "ending": 1, "overdue": 0, "silent": 0}
-    assert (numbers(["gid_mine"]).people, numbers([]).people, numbers().people) == (1, 0, 3)
+    assert (
+        read_silent_people(["gid_mine"]).people,
+        read_silent_people([]).people,
+        read_silent_people().people,
+    ) == (1, 0, 3)
 
 
 def test_limit_to_a_very_large_group(some: dict[str, OnceTask]) -> None:
@@ -276,7 +280,7 @@ def test_limit_to_a_very_large_group(some: dict[str, OnceTask]) -> None:
         names = [f"uid_{number}" for number in range(start, start + 700)]
         executors.change_members(group=large, add=names, actor=factories.OPERATOR)
     with parameters_up_to(1_200):
-        found = numbers(["gid_large"])
+        found = read_silent_people(["gid_large"])
     assert (found.silent.count, found.people) == (0, 1_400)
 
 
@@ -284,7 +288,7 @@ def test_numbers_say_when_there_was_more_to_look_at(
     some: dict[str, OnceTask], admin_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("apps.dispatch.admin.filters.MAX_LOOKED_AT", 0)
-    monkeypatch.setattr(planning, "MAX_LOOKED_AT", 0)
-    assert numbers().silent == PeopleCount(0, is_whole=False)
+    monkeypatch.setattr(silent_people, "MAX_LOOKED_AT", 0)
+    assert read_silent_people().silent == PeopleCount(0, is_whole=False)
     page = admin_client.get(EXECUTORS, {"silent": "True"})
     assert "Only 0 open dispatches were looked at." in text_of(page)

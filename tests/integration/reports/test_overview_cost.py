@@ -9,7 +9,7 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.common import clock
-from apps.dispatch.services import planning
+from apps.dispatch.services import silent_people
 from apps.jobs.models import Job, JobType
 from apps.jobs.services import register
 from apps.reports.admin.overview import tables
@@ -34,7 +34,7 @@ def test_as_many_statements_however_much_there_is(
 ) -> None:
     # As in production, where they are read anew once a minute and twice.
     hourly = (lately.hours, lately.yesterdays, tables.groups_kept)
-    for kept in (*hourly, planning.counted, troubles.found):
+    for kept in (*hourly, silent_people.cached, troubles.found):
         monkeypatch.setattr(kept, "seconds", 600.0)
     jobs(1)
     # Nobody serves it, so each refresh asks whether something of it waits.

@@ -17,7 +17,7 @@ from apps.jobs.models import JobType
 from tests import factories, trouble
 from tests.frozen import FrozenClock
 from tests.integration.reports.home import figures, home
-from tests.integration.reports.test_inbox import fail, inbox, tabs
+from tests.integration.reports.test_problems_page import fail, problem_lines, tabs
 from tests.pages import text_of
 
 pytestmark = pytest.mark.django_db
@@ -99,7 +99,7 @@ def test_home_says_five_sentences_in_order_and_each_button_leads_there(
         assert said in text, (said, text[text.index("Job types") :])
 
     # The alert joins the error that makes most of its failures.
-    found = inbox(admin_client)
+    found = problem_lines(admin_client)
     assert tabs(admin_client)["Need you now"] == 5
     assert found[0][::3] == (trouble.ERROR, "Retry 64")
     assert [row[0] for row in found[5:]] == ["Rare"]

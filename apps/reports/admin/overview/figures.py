@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.html import list_url
 from apps.dispatch.models import Dispatch, Executor
-from apps.dispatch.services import planning
+from apps.dispatch.services import silent_people
 from apps.jobs.admin.labels import age, capped
 from apps.jobs.conf import conf
 from apps.jobs.models import Job
@@ -191,7 +191,7 @@ def _open(sight: Sight, status: FactSheet, stood: Sequence[tuple[int, int, int]]
 
 
 def _silent(sight: Sight, stood: Sequence[tuple[int, int, int]]) -> Figure:
-    found = planning.numbers(sight.bound)
+    found = silent_people.read_silent_people(sight.bound)
     count = f"{found.silent.count:,}" + ("" if found.silent.is_whole else "+")
     value = gettext("%(some)s of %(all)s") % {
         "some": count,

@@ -10,7 +10,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext, ngettext, pgettext_lazy
 
 from apps.common.admin.display import shown_actor, translate
-from apps.reports.admin.overview.said import ACTS, MAY_SAY
+from apps.reports.admin.overview.remarks import MAY_REMARK, REMARKS
 from apps.reports.admin.overview.sight import Sight
 from apps.reports.admin.overview.times import short_time, worded
 from apps.reports.services import counts_by_minute
@@ -26,7 +26,7 @@ SPOKEN = {
 }
 
 
-class Row(NamedTuple):
+class TroubleRow(NamedTuple):
     """A trouble as it is drawn; `button` is a label with its address, `others` are more of them."""
 
     id: str
@@ -48,7 +48,7 @@ class Strip:
     tone: str
     head: str
     notes: list[str]
-    rows: list[Row]
+    rows: list[TroubleRow]
     more: int
     acts: list[tuple[str, str | Promise]]
     all_url: str
@@ -63,7 +63,7 @@ def strip(sight: Sight, found: VisibleTroubles) -> Strip:
         notes=_notes(found),
         rows=rows,
         more=len(found.open) - len(rows),
-        acts=list(ACTS.items()) if sight.permits(MAY_SAY) else [],
+        acts=list(REMARKS.items()) if sight.permits(MAY_REMARK) else [],
         all_url=reverse("problems") if sight.sees_problems else "",
     )
 
@@ -94,13 +94,13 @@ def _notes(found: VisibleTroubles) -> list[str]:
     return notes
 
 
-def _row(each: Trouble, sight: Sight) -> Row:
+def _row(each: Trouble, sight: Sight) -> TroubleRow:
     ways = [(translate(label), url) for label, url in each.ways(sight.permits)]
     why = worded(each.read.why)
     if each.seen_by:
         seen = gettext("seen by %s") % shown_actor(each.seen_by)
         why = f"{why} · {seen}" if why else seen
-    return Row(
+    return TroubleRow(
         id=f"problem-{each.kind}-{each.key}".replace(":", "-").replace(" ", "-"),
         severity=each.severity,
         spoken=SPOKEN[each.severity],

@@ -1,1 +1,1 @@
-"""The inbox of problems: its page and its rows."""
+"""Problems: their page and its rows."""

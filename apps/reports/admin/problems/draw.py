@@ -1,4 +1,4 @@
-"""The rows of the inbox as they are drawn: words, counts, and one button each."""
+"""Problems as they are drawn: words, counts, and one button each."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from apps.reports.admin.overview.times import short_time, worded
 from apps.reports.rules.outcomes import JOB
 from apps.reports.services.causes import Cause
 from apps.reports.services.titles import titles
-from apps.reports.watches.inbox import SEEN, SNOOZED, SOLVED, Row
+from apps.reports.watches.problem_rows import SEEN, SNOOZED, SOLVED, ProblemRow
 
 MAX_NAMED = 3
 MAX_SAMPLE = 240
@@ -62,14 +62,14 @@ class Drawn(NamedTuple):
 class Drawing:
     """Draws rows for one person; what they need of the database is read for all of them at once."""
 
-    def __init__(self, sight: Sight, rows: Sequence[Row]) -> None:
+    def __init__(self, sight: Sight, rows: Sequence[ProblemRow]) -> None:
         self._sight = sight
         causes = [row.cause for row in rows if row.cause is not None]
         tasks = [p.type_or_task for each in causes for p in each.parts[:MAX_NAMED]]
         self._titles = titles(tasks)
         self._failed = _failed(causes) if sight.permits("jobs.operate_job") else {}
 
-    def drawn(self, row: Row) -> Drawn:
+    def drawn(self, row: ProblemRow) -> Drawn:
         trouble, cause = row.trouble, row.cause
         ways = self._ways(row)
         return Drawn(
@@ -88,7 +88,7 @@ class Drawing:
             may_solve=cause is not None and row.state != SOLVED,
         )
 
-    def title(self, row: Row) -> str:
+    def title(self, row: ProblemRow) -> str:
         if row.cause is not None:
             return shown_text(reason_of(row.cause.newest.sample), limit=MAX_SAMPLE)
         return "" if row.trouble is None else worded(row.trouble.read.text).rstrip(".。")
@@ -96,7 +96,7 @@ class Drawing:
     def name_of(self, type_or_task: str) -> str:
         return self._titles.get(type_or_task, type_or_task)
 
-    def _why(self, row: Row) -> Iterable[str]:
+    def _why(self, row: ProblemRow) -> Iterable[str]:
         if row.cause is not None:
             named = [self.name_of(part.type_or_task) for part in row.cause.parts]
             yield listed(named[:MAX_NAMED])
@@ -108,14 +108,14 @@ class Drawing:
             yield self._reason(row)
         yield remark(row)
 
-    def _reason(self, row: Row) -> str:
+    def _reason(self, row: ProblemRow) -> str:
         """The reason of the trouble, but for the error, which the row already names."""
         why = worded(row.trouble.read.why) if row.trouble is not None else ""
         if row.cause is None or not why.startswith("“"):
             return why
         return why.partition("”")[2].removeprefix(" · ")
 
-    def _ways(self, row: Row) -> list[tuple[str, str]]:
+    def _ways(self, row: ProblemRow) -> list[tuple[str, str]]:
         """The links of the row, label and address; the last one mends it or helps most."""
         ways = [] if row.cause is None else self._of_cause(row.cause)
         if row.trouble is not None:
@@ -149,29 +149,29 @@ class Drawing:
         return ways
 
 
-def remark(row: Row) -> str:
+def remark(row: ProblemRow) -> str:
     """The remark on a row: who has seen, solved or snoozed it, when, and their note; or ""."""
-    said = row.said
+    remark = row.remark
     if row.state == SNOOZED:
         text = gettext("snoozed until %s") % short_time(row.until) if row.until else ""
-        return f"{text} · {shown_actor(said.by)}" if said is not None and said.by else text
-    if said is None or not said.by:
+        return f"{text} · {shown_actor(remark.by)}" if remark is not None and remark.by else text
+    if remark is None or not remark.by:
         return ""
-    values = {"person": shown_actor(said.by), "at": short_time(said.changed_at)}
-    if said.state == SEEN:
+    values = {"person": shown_actor(remark.by), "at": short_time(remark.changed_at)}
+    if remark.state == SEEN:
         text = gettext("%(at)s seen by %(person)s") % values
     else:
         text = gettext("%(at)s solved by %(person)s") % values
-    note = shown_text(str(redact(said.note)), limit=MAX_NOTE)
+    note = shown_text(str(redact(remark.note)), limit=MAX_NOTE)
     return text + pgettext("a quotation after a sentence", ": “%s”") % note if note else text
 
 
-def _pill(row: Row) -> Pill | None:
+def _pill(row: ProblemRow) -> Pill | None:
     if row.is_back:
         return Pill(gettext("back again"), "back")
     if row.state in (SNOOZED, SOLVED):
         return None
-    if row.said is not None and row.said.state == SOLVED:
+    if row.remark is not None and row.remark.state == SOLVED:
         return Pill(pgettext("problem", "solved"), "calm")
     if row.state == SEEN:
         return Pill(pgettext("problem", "seen"), "calm")
@@ -201,8 +201,8 @@ def _heat(count: int) -> int:
     return next((3 - place for place, least in enumerate(_HEAT) if count >= least), 0)
 
 
-def counted(row: Row) -> str:
+def counted(row: ProblemRow) -> str:
     """`64 failed for good within a week`."""
     count = row.counts[0] if row.counts else 0
-    said = ngettext("%s failed for good within a week", "%s failed for good within a week", count)
-    return said % f"{count:,}"
+    text = ngettext("%s failed for good within a week", "%s failed for good within a week", count)
+    return text % f"{count:,}"

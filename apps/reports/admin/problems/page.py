@@ -1,4 +1,4 @@
-"""The inbox: one row for each cause, in which state it is, and one of them in full."""
+"""The page of problems: one row for each cause, in which state it is, and one of them in full."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from apps.common.admin.html import list_url
 from apps.dispatch.models import Dispatch
 from apps.jobs.models import Job
 from apps.journal.admin.words import reason_of
-from apps.reports.admin.overview.said import ACTS, MAY_SAY, SOLVE
+from apps.reports.admin.overview.remarks import MAY_REMARK, REMARKS, SOLVE
 from apps.reports.admin.overview.sight import Sight
 from apps.reports.admin.overview.times import zoned_clock
 from apps.reports.admin.problems.draw import Drawing, counted
@@ -29,14 +29,14 @@ from apps.reports.admin.sparkline import sparkline
 from apps.reports.permissions import may_see_failures, may_see_problems
 from apps.reports.rules.outcomes import JOB
 from apps.reports.services.causes import Cause, day_of
-from apps.reports.watches.inbox import NEW, SEEN, SNOOZED, SOLVED, Row, inbox
+from apps.reports.watches.problem_rows import NEW, SEEN, SNOOZED, SOLVED, ProblemRow, problem_rows
 
 PROBLEMS_URL = "problems"
 MAX_SHOWN = 100
 MAX_PARTS = 20
 OPEN, NOW = "open", "now"
 # The tabs; "now" has what the menu and the home page count.
-STATES: Mapping[str, tuple[str | Promise, Callable[[Row], bool]]] = {
+STATES: Mapping[str, tuple[str | Promise, Callable[[ProblemRow], bool]]] = {
     OPEN: (pgettext_lazy("problems", "Open"), lambda row: row.is_open),
     NOW: (_("Need you now"), lambda row: row.is_open and row.trouble is not None),
     NEW: (pgettext_lazy("problems", "New"), lambda row: row.state == NEW),
@@ -45,11 +45,11 @@ STATES: Mapping[str, tuple[str | Promise, Callable[[Row], bool]]] = {
     SOLVED: (pgettext_lazy("problems", "Solved"), lambda row: row.state == SOLVED),
 }
 # Problems that need somebody, and errors that no watch reports.
-_GROUPS: Sequence[tuple[str | Promise, Callable[[Row], bool]]] = (
+_GROUPS: Sequence[tuple[str | Promise, Callable[[ProblemRow], bool]]] = (
     (_("Need you now"), lambda row: row.trouble is not None),
     (pgettext_lazy("problems", "Known"), lambda row: row.trouble is None),
 )
-_ONE: Sequence[tuple[str | Promise, Callable[[Row], bool]]] = (("", lambda row: True),)
+_ONE: Sequence[tuple[str | Promise, Callable[[ProblemRow], bool]]] = (("", lambda row: True),)
 WORST, NEWEST, BACK = "worst", "newest", "back"
 SORTS = {WORST: _("Worst"), NEWEST: _("Newest"), BACK: _("Back again")}
 
@@ -59,7 +59,7 @@ def problems_page(request: HttpRequest) -> HttpResponse:
     if not may_see_problems(request.user):
         raise PermissionDenied
     sight = Sight(request.user)
-    found = inbox(sight.sees, sight.failing)
+    found = problem_rows(sight.sees, sight.failing)
     state, sort = request.GET.get("state", OPEN), request.GET.get("sort", WORST)
     state, sort = state if state in STATES else OPEN, sort if sort in SORTS else WORST
     here = {"state": state, "sort": sort}
@@ -91,7 +91,7 @@ def problems_page(request: HttpRequest) -> HttpResponse:
         "beyond": len(rows) - len(shown),
         "more": found.more,
         "failures_url": reverse("failures") if may_see_failures(request.user) else "",
-        "acts": list(ACTS.items()) if sight.permits(MAY_SAY) else [],
+        "acts": list(REMARKS.items()) if sight.permits(MAY_REMARK) else [],
         "solve": SOLVE,
         "now": zoned_clock(clock.now()),
         "is_solved": state == SOLVED,
@@ -114,7 +114,7 @@ def _query(here: Mapping[str, str], **changes: str) -> str:
     return f"?{urlencode(asked)}" if asked else ""
 
 
-def _sorted(rows: Sequence[Row], sort: str) -> list[Row]:
+def _sorted(rows: Sequence[ProblemRow], sort: str) -> list[ProblemRow]:
     """Rows come the worst first."""
     if sort == NEWEST:
         last = {row.name: row.last.timestamp() if row.last else 0.0 for row in rows}
@@ -124,7 +124,7 @@ def _sorted(rows: Sequence[Row], sort: str) -> list[Row]:
     return list(rows)
 
 
-def _panel(row: Row, drawing: Drawing, request: HttpRequest) -> dict[str, Any]:
+def _panel(row: ProblemRow, drawing: Drawing, request: HttpRequest) -> dict[str, Any]:
     """The panel of one row in full."""
     cause = row.cause
     if cause is None:

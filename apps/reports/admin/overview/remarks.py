@@ -1,4 +1,4 @@
-"""The remarks of people about problems, from the home page and the inbox (POST)."""
+"""The remarks of people about problems, from the home page and the page of problems (POST)."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from apps.reports.admin.overview.sight import Sight
 from apps.reports.services import problems
 from apps.reports.services.problems import ERROR
 from apps.reports.watches import troubles
-from apps.reports.watches.inbox import Row, inbox
+from apps.reports.watches.problem_rows import ProblemRow, problem_rows
 
-SAID_URL = "problems_said"
+REMARK_URL = "problems_said"
 # The permission to remark on problems, which holds for everybody.
-MAY_SAY = "alerts.snooze_alert"
+MAY_REMARK = "alerts.snooze_alert"
 MAX_ROWS = 200
 SEEN, SOLVE = "seen", "solve"
 _SNOOZES = {"hour": timedelta(hours=1), "shift": timedelta(hours=8)}
-ACTS: Mapping[str, str | Promise] = {
+REMARKS: Mapping[str, str | Promise] = {
     SEEN: _("Seen by me"),
     "hour": _("Snooze 1 h"),
     "shift": _("Snooze 8 h"),
@@ -45,14 +45,14 @@ ACTS: Mapping[str, str | Promise] = {
 def remark_on_problems(request: HttpRequest) -> HttpResponse:
     """Record that somebody has seen problems, snoozes them, or has solved them."""
     sight = Sight(request.user)
-    if not sight.permits(MAY_SAY):
+    if not sight.permits(MAY_REMARK):
         raise PermissionDenied
     if request.method != "POST":
         return HttpResponseNotAllowed(["POST"])
     act, names = request.POST.get("act", ""), request.POST.getlist("row")[:MAX_ROWS]
-    if act not in (*ACTS, SOLVE):
+    if act not in (*REMARKS, SOLVE):
         raise Http404(f"no act {act!r}")
-    found = inbox(sight.sees, sight.failing)
+    found = problem_rows(sight.sees, sight.failing)
     rows = [row for name in names if (row := found.find(name)) is not None]
     if len(rows) < len(names):
         messages.info(request, gettext("It is over already."))
@@ -68,7 +68,7 @@ def remark_on_problems(request: HttpRequest) -> HttpResponse:
     return HttpResponseRedirect(local_url(request.POST.get("back", "")) or reverse("admin:index"))
 
 
-def _say(row: Row, act: str, actor: str, note: str) -> None:
+def _say(row: ProblemRow, act: str, actor: str, note: str) -> None:
     """Record the act: seen and snoozed for both trouble and error of the row, solved for the error
     alone; Invalid without one, because a trouble is over when it is not found any more."""
     cause, trouble = row.cause, row.trouble
@@ -88,7 +88,7 @@ def _say(row: Row, act: str, actor: str, note: str) -> None:
                 problems.snooze(kind, key, time=time, actor=actor, note=note)
 
 
-def _names(row: Row) -> list[tuple[str, str]]:
+def _names(row: ProblemRow) -> list[tuple[str, str]]:
     """The kind and key of its trouble and of its error, of those that it has."""
     both = [] if row.trouble is None else [(row.trouble.kind, row.trouble.key)]
     return both if row.cause is None else [*both, (ERROR, row.cause.key)]

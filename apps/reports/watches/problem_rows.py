@@ -1,4 +1,4 @@
-"""The inbox of problems: one row for each cause, a trouble or an error that made work fail for
+"""Problems: one row for each cause, a trouble or an error that made work fail for
 good.
 
 An alert that jobs of a type fail, or the watch itself, joins the error that makes most of the
@@ -25,14 +25,14 @@ NEW, SEEN, SNOOZED, SOLVED = Problem.State
 Name = tuple[str, str]
 
 
-class Row(NamedTuple):
+class ProblemRow(NamedTuple):
     """A problem: its trouble, its error or both, its state, and the last remark of somebody; if it
     `is_back`, the remark says who had solved it, and when."""
 
     trouble: Trouble | None
     cause: Cause | None
     state: str = NEW
-    said: Problem | None = None
+    remark: Problem | None = None
 
     @property
     def kind(self) -> str:
@@ -55,7 +55,7 @@ class Row(NamedTuple):
 
     @property
     def is_back(self) -> bool:
-        return self.said is not None and self.said.state == NEW
+        return self.remark is not None and self.remark.state == NEW
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -76,22 +76,22 @@ class Row(NamedTuple):
             return None
         if self.trouble is not None:
             return self.trouble.snoozed_until
-        return None if self.said is None else self.said.until
+        return None if self.remark is None else self.remark.until
 
 
-class Inbox(NamedTuple):
+class ProblemRows(NamedTuple):
     """The rows that somebody sees, the worst first, and how many errors are left out."""
 
-    rows: list[Row]
+    rows: list[ProblemRow]
     more: int
 
-    def find(self, name: str) -> Row | None:
+    def find(self, name: str) -> ProblemRow | None:
         return next((row for row in self.rows if row.name == name), None)
 
 
-def inbox(
+def problem_rows(
     sees: Callable[[Trouble], bool], failing: Callable[[Collection[Name]], set[Name]]
-) -> Inbox:
+) -> ProblemRows:
     """The problems that somebody sees: the troubles, and of errors the parts of the job types and
     tasks, each after its source, that are `failing` for them."""
     found = visible_troubles(sees)
@@ -101,36 +101,36 @@ def inbox(
     mine = failing({(part.source, part.type_or_task) for each in known for part in each.parts})
     seen = [part for each in known if (part := each.only(lambda *name: name in mine)) is not None]
     seen.sort(key=lambda each: (each.counts[::-1], each.last_seen), reverse=True)
-    said = {(row.kind, row.key): row for row in solved}
-    said |= problems.by_name((ERROR, each.key) for each in seen[:MAX_CAUSES])
-    rows = [*_rows(found, seen[:MAX_CAUSES], said)]
-    return Inbox(rows, len(seen[MAX_CAUSES:]))
+    remarks = {(row.kind, row.key): row for row in solved}
+    remarks |= problems.by_name((ERROR, each.key) for each in seen[:MAX_CAUSES])
+    rows = [*_rows(found, seen[:MAX_CAUSES], remarks)]
+    return ProblemRows(rows, len(seen[MAX_CAUSES:]))
 
 
 def _rows(
-    found: VisibleTroubles, seen: Sequence[Cause], said: dict[Name, Problem]
-) -> Iterable[Row]:
+    found: VisibleTroubles, seen: Sequence[Cause], remarks: dict[Name, Problem]
+) -> Iterable[ProblemRow]:
     left = {each.key: each for each in seen}
     now = clock.now()
     for trouble in (*found.open, *found.snoozed):
         cause = _cause_of(trouble, left.values())
-        of_cause = None if cause is None else said.get((ERROR, left.pop(cause.key).key))
+        of_cause = None if cause is None else remarks.get((ERROR, left.pop(cause.key).key))
         if trouble.snoozed_until is not None:
-            yield Row(trouble, cause, SNOOZED, trouble.said)
+            yield ProblemRow(trouble, cause, SNOOZED, trouble.remark)
         else:
-            last = trouble.said or _still(of_cause, now)
+            last = trouble.remark or _still(of_cause, now)
             is_seen = last is not None and last.state in (SEEN, SOLVED)
-            yield Row(trouble, cause, SEEN if is_seen else NEW, last)
+            yield ProblemRow(trouble, cause, SEEN if is_seen else NEW, last)
     for cause in left.values():
-        last = _still(said.get((ERROR, cause.key)), now)
-        yield Row(None, cause, NEW if last is None else last.state, last)
+        last = _still(remarks.get((ERROR, cause.key)), now)
+        yield ProblemRow(None, cause, NEW if last is None else last.state, last)
 
 
-def _still(said: Problem | None, now: datetime) -> Problem | None:
+def _still(remark: Problem | None, now: datetime) -> Problem | None:
     """The remark of somebody, unless its time is over."""
-    if said is None or said.state != SNOOZED:
-        return said
-    return said if said.until is not None and now < said.until else None
+    if remark is None or remark.state != SNOOZED:
+        return remark
+    return remark if remark.until is not None and now < remark.until else None
 
 
 def _cause_of(trouble: Trouble, among: Iterable[Cause]) -> Cause | None:

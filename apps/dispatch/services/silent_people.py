@@ -32,7 +32,7 @@ class PeopleCount:
 
 
 @dataclass(frozen=True)
-class Numbers:
+class SilentPeople:
     """The people who are silent with work in hand."""
 
     silent: PeopleCount
@@ -42,17 +42,17 @@ class Numbers:
     people: int
 
 
-# The numbers by the executors that a person is limited to.
-counted: TTLCache[Numbers] = TTLCache(30.0)
+# The counts by the executors that a person is limited to.
+cached: TTLCache[SilentPeople] = TTLCache(30.0)
 
 
-def numbers(bound: Iterable[str] | None = None) -> Numbers:
-    """The numbers for somebody who sees all executors or those in `bound`, up to 30 seconds old."""
+def read_silent_people(bound: Iterable[str] | None = None) -> SilentPeople:
+    """The counts for somebody who sees all executors or those in `bound`, up to 30 seconds old."""
     key = None if bound is None else frozenset(bound)
-    return counted.get(key, lambda: _count(key, clock.now()))
+    return cached.get(key, lambda: _count(key, clock.now()))
 
 
-def _count(bound: frozenset[str] | None, now: datetime) -> Numbers:
+def _count(bound: frozenset[str] | None, now: datetime) -> SilentPeople:
     dispatches = Dispatch.objects.all()
     if bound is not None:
         seen: Any = Executor.objects.within(bound).values("pk")
@@ -63,7 +63,7 @@ def _count(bound: frozenset[str] | None, now: datetime) -> Numbers:
         dispatches = dispatches.filter(executor__in=seen)
     silent, all_holders = _silences(dispatches, now)
     people = Executor.objects.users() if bound is None else Executor.objects.within(bound).users()
-    return Numbers(
+    return SilentPeople(
         silent=PeopleCount(len(silent), all_holders),
         silent_since=min((since for _pk, since in silent), default=None),
         at=now,

@@ -1,4 +1,4 @@
-"""The inbox of problems: one row for each cause, what people say of it, and whose it is."""
+"""Problems: one row for each cause, what people say of it, and whose it is."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def fail(error: str, *ages: timedelta, type_: str = "mail", **fields: Any) -> No
     write(*(entry(clock.now() - age, type_or_task=type_, **fields) for age in ages))
 
 
-def inbox(client: Client, **query: str) -> list[tuple[str, list[str], str, str]]:
+def problem_lines(client: Client, **query: str) -> list[tuple[str, list[str], str, str]]:
     """The sentence of each row, its counts, its state and its button, of what is added up now."""
     roll_up()
     html = client.get(reverse("problems"), query).content.decode()
@@ -100,7 +100,7 @@ def test_one_error_of_two_types_is_one_row_with_what_failed_for_good(admin_clien
     jobs(3, "mail", status="failed", finished_at=clock.now(), error_key=KEY)
     jobs(1, "sms", status="failed", finished_at=clock.now(), error_key=KEY)
 
-    assert inbox(admin_client) == [
+    assert problem_lines(admin_client) == [
         ("ValueError: photo 7 too dark to read", ["2", "4", "5"], "new", "Retry 4")
     ]
     page = admin_client.get(reverse("problems"), {"row": f"error {KEY}"})
@@ -131,11 +131,11 @@ def test_solved_cause_comes_back_when_it_is_seen_again(
 ) -> None:
     fail(DARK, HOUR)
     name = f"error {error_key(DARK)}"
-    assert [row[2] for row in inbox(admin_client)] == ["new"]
+    assert [row[2] for row in problem_lines(admin_client)] == ["new"]
     assert say(role_client("viewer"), "solve", name) == 403
     assert not Problem.objects.exists()
     assert say(admin_client, "solve", name, note="Provider was down") == 302
-    assert inbox(admin_client) == []
+    assert problem_lines(admin_client) == []
     assert tabs(admin_client)["Solved"] == 1
     solved = text_of(admin_client.get(reverse("problems"), {"state": "solved"}))
     assert "12:34 solved by admin: “Provider was down”" in solved
@@ -148,10 +148,10 @@ def test_solved_cause_comes_back_when_it_is_seen_again(
     fail(DARK, 3 * MINUTE)
     roll_up()
     assert problems.reopen(clock.now()) == 1
-    assert [row[2] for row in inbox(admin_client) if row[0] == DARK] == ["back again"]
+    assert [row[2] for row in problem_lines(admin_client) if row[0] == DARK] == ["back again"]
     assert "solved by admin" in text_of(admin_client.get(reverse("problems")))
     say(admin_client, "seen", name)
-    assert [row[2] for row in inbox(admin_client) if row[0] == DARK] == ["seen"]
+    assert [row[2] for row in problem_lines(admin_client) if row[0] == DARK] == ["seen"]
     told = JournalEntry.objects.filter(event__startswith="problem_").values_list("event", "reason")
     assert [*told.order_by("id")] == [
         ("problem_solved", "Provider was down"),
@@ -177,7 +177,9 @@ def test_rows_are_seen_and_snoozed_together_as_on_home(
     }
     say(admin_client, "hour", *both)
     # The error of the alert goes with it; nobody is told of any.
-    assert [row[0] for row in inbox(admin_client)] == ["Alerts reach nobody: no channel is set"]
+    assert [row[0] for row in problem_lines(admin_client)] == [
+        "Alerts reach nobody: no channel is set"
+    ]
     assert tabs(admin_client)["Snoozed"] == 2
     alert.refresh_from_db()
     assert alert.snoozed_until == at + HOUR
@@ -200,14 +202,14 @@ def test_limited_people_see_what_is_theirs(
     operator, client = role_user("operator"), role_client("operator")
 
     of_types = JobScope.objects.create(operator=operator, type="mail")
-    assert [row[:2] for row in inbox(client)] == [(DARK, ["1", "2", "2"])]
+    assert [row[:2] for row in problem_lines(client)] == [(DARK, ["1", "2", "2"])]
     assert "sms" not in text_of(client.get(reverse("problems")))
     assert say(client, "seen", f"error {error_key('Foreign')}") == 403
     assert not Problem.objects.exists()
 
     OperatorScope.objects.create(operator=operator, executor=groups[0])
     of_types.delete()
-    [closed] = [row for row in inbox(client) if row[0] == "Closed"]
+    [closed] = [row for row in problem_lines(client) if row[0] == "Closed"]
     assert closed == ("Closed", ["1", "1", "1"], "new", "Look")
     text = text_of(client.get(reverse("problems"), {"row": f"error {error_key('Closed')}"}))
     assert "Task of gid_a" in text
@@ -227,7 +229,7 @@ def test_more_causes_need_no_more_statements(
         fail(f"ValueError: {letter * 3}", MINUTE / 2, type_=f"type-{letter}")
     frozen_clock.advance(minutes=2)
     with sweep_lease("jobs.scan", at_most=timedelta(seconds=30)):
-        assert len(inbox(admin_client)) == 9
+        assert len(problem_lines(admin_client)) == 9
         assert len(sent_by(read)) <= sent
     monkeypatch.setattr(causes.found, "seconds", 600.0)
     read()
