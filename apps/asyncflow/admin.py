@@ -12,9 +12,11 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy as _
 
-from apps.asyncflow.calls import CALLS, holds_by_list, mark_of
+from apps.asyncflow.call_request import mark_of
+from apps.asyncflow.calls import CALLS
 from apps.asyncflow.conf import conf
 from apps.asyncflow.dialects import BY_NAME, Dialect
+from apps.asyncflow.reads import holds_by_list
 from apps.asyncflow.translate import Row, settings_of, task_id, task_of
 from apps.common import clock
 from apps.common.admin.display import shown_text

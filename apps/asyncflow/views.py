@@ -19,7 +19,8 @@ from apps.access.authentication import ApiKeyAuthentication, without_secret
 from apps.access.bindings import actor_of, client_of, job_types_of, key_of, masks_payload
 from apps.access.rules.clients import Binding, Client, Scope
 from apps.access.rules.local import is_of_this_machine
-from apps.asyncflow.calls import CALLS, Ask, Call
+from apps.asyncflow.call_request import CallRequest
+from apps.asyncflow.calls import CALLS, Call
 from apps.asyncflow.conf import conf
 from apps.asyncflow.dialects import BODY, BY_NAME, INPUT, OWN_PORT, PREFIX, Dialect, Route
 from apps.asyncflow.translate import Refused, readable
@@ -100,9 +101,9 @@ class WireView(ApiView):
         route, dialect = self.route, self.dialect
         failure = BODY
         try:
-            ask = self._ask(request)
+            call_request = self._call_request(request)
             failure = self.call.failure
-            value = self.call.run(ask)
+            value = self.call.run(call_request)
         except PlatformError as error:
             if error.status >= 429:
                 raise
@@ -110,12 +111,12 @@ class WireView(ApiView):
             return JsonAnswer(dialect.refusal(number, error.detail, route.key))
         return JsonAnswer(dialect.answer(route.key, value))
 
-    def _ask(self, request: Request) -> Ask:
+    def _call_request(self, request: Request) -> CallRequest:
         client = key_of(request)
         body = cast(dict[str, Any], request.data)
         query = readable(request.query_params.dict())
         address = _NOT_OF_NAMES.sub("", request.META.get("REMOTE_ADDR", ""))
-        return Ask(
+        return CallRequest(
             dialect=self.dialect,
             values={**readable(body), **query},
             caller=Caller(client_of(request), job_types_of(request)),
