@@ -37,16 +37,8 @@ from apps.jobs.rules import verbs
 from apps.journal.models import JournalEntry
 from apps.schedules.models import Schedule
 from taskplatform.menu import Tab
-from taskplatform.search import (
-    KINDS,
-    MAX_JOBS,
-    Hit,
-    HitGroup,
-    Term,
-    find_rows,
-    pages_named,
-    payloads_with,
-)
+from taskplatform.search import Hit, HitGroup, Term, find_rows, pages_named, payloads_with
+from taskplatform.search_kinds import KINDS, MAX_JOBS
 
 # Lines of each kind, and rows whose actions are offered.
 CAP, ACTED = 4, 2

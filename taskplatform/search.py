@@ -8,57 +8,45 @@ only.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import admin
-from django.db.models import Model, Q, QuerySet
+from django.db.models import Model, Q
 from django.http import HttpRequest
 from django.utils.timezone import get_current_timezone
 from django.utils.translation import gettext
 
-from apps.access.models import ApiClient
 from apps.common.admin import PlatformModelAdmin
 from apps.common.admin.changelist import tidy_search
-from apps.common.admin.display import plain_time, shown_text
+from apps.common.admin.display import shown_text
 from apps.common.errors import Invalid
 from apps.common.json.search import require_unmasked
 from apps.common.lookups import folding
 from apps.common.masking import redact
 from apps.common.masking.search import says
 from apps.common.readers import read_key, read_number
-from apps.dispatch.models import (
-    ArchivedDispatch,
-    ArchivedTask,
-    Dispatch,
-    Executor,
-    OnceTask,
-    RotateTask,
-    Template,
-)
 from apps.dispatch.rules.task import read_label
-from apps.flows.models import Flow, FlowRun
-from apps.jobs.models import ArchivedJob, Job, JobType, Worker
-from apps.jobs.services.find import with_key
+from apps.jobs.models import Job
 from apps.jobs.services.job_filters import JobFilters
-from apps.journal.models import JournalEntry, Source
-from apps.schedules.models import Schedule
+from apps.journal.models import JournalEntry
 from taskplatform.menu import Tab
+from taskplatform.search_kinds import (
+    KINDS,
+    MAX_ENTRIES,
+    MAX_JOBS,
+    MAX_SHOWN,
+    Kind,
+    Query,
+    newest,
+    with_pk,
+)
 
-# The rows among these that have the value.
-Query = Callable[[QuerySet[Any], Any], QuerySet[Any]]
-
-MAX_SHOWN = 10
-# The number of newest rows that are searched without an index.
-MAX_JOBS = 10_000
-MAX_TASKS = 10_000
-MAX_ENTRIES = 20_000
 MIN_TEXT = 3
 # Two Chinese characters are a word.
 MIN_WIDE_TEXT = 2
-_UIDS = ("", "uid_", "gid_")
 _PAYLOADS = ("context.", "result.")
 
 
@@ -105,22 +93,6 @@ class HitGroup:
     model: type[Model] | None = None
 
 
-@dataclass(frozen=True)
-class Kind:
-    """How rows of one model are found: by number, key or text; None: not at all.
-
-    Each function filters the visible rows. `describe` returns the title and the details of a hit.
-    """
-
-    model: type[Model]
-    describe: Callable[[Any], tuple[object, Sequence[object]]]
-    by_number: Query | None = None
-    by_key: Query | None = None
-    by_text: Query | None = None
-    has_list: bool = True
-    related: tuple[str, ...] = ()
-
-
 def find(request: HttpRequest, term: Term) -> list[HitGroup]:
     """The groups with hits, in the order of KINDS, and errors with the text."""
     found = find_rows(request, term, KINDS)
@@ -156,7 +128,7 @@ def _errors(request: HttpRequest, term: Term) -> HitGroup | None:
     wanted = says("error", term.text)
     if term.key is not None:
         wanted |= Q(error_key=term.key)
-    entries = _newest(model_admin.get_queryset(request), MAX_ENTRIES).filter(wanted)
+    entries = newest(model_admin.get_queryset(request), MAX_ENTRIES).filter(wanted)
     found = errors_in(request, entries, limit=MAX_SHOWN + 1)
     hits = [Hit(each.url, each.title, each.detail, each.acts) for each in found[:MAX_SHOWN]]
     return HitGroup(gettext("Errors"), hits, len(found) > MAX_SHOWN) if hits else None
@@ -165,7 +137,7 @@ def _errors(request: HttpRequest, term: Term) -> HitGroup | None:
 def _exactly(kind: Kind, term: Term) -> tuple[Query | None, Any]:
     """The query that finds rows of the kind by the term, None for none, and its value."""
     if term.task is not None and getattr(kind.model, "source", "") == term.task[0]:
-        return _with_pk, term.task[1]
+        return with_pk, term.task[1]
     if kind.by_number is not None and term.number is not None:
         return kind.by_number, term.number
     return (None if term.key is None else kind.by_key), term.key
@@ -214,171 +186,6 @@ def _hit(model_admin: PlatformModelAdmin, kind: Kind, row: Any) -> Hit:
     )
 
 
-# --- how each kind is found ---------------------------------------------------------------------
-def _with_pk(rows: QuerySet[Any], number: int) -> QuerySet[Any]:
-    return rows.filter(pk=number)
-
-
-def _beginning(column: str, *prefixes: str) -> Query:
-    """Names that begin with the key, the exact one first: a range of their index.
-
-    `{` is the character after `z`, the last one that keys contain.
-    """
-
-    def query(rows: QuerySet[Any], key: str) -> QuerySet[Any]:
-        wanted = Q()
-        for prefix in prefixes or ("",):
-            start = key if prefix and key.startswith(prefix) else f"{prefix}{key}"
-            wanted |= Q(**{f"{column}__gte": start, f"{column}__lt": start + "{"})
-        return rows.filter(wanted).order_by(column)
-
-    return query
-
-
-def _jobs_by_number(rows: QuerySet[Any], number: int) -> QuerySet[Any]:
-    keyed = with_key(str(number), limit=MAX_SHOWN + 1, model=rows.model)
-    return _light(rows.filter(pk__in=[number, *keyed]).order_by("-pk"))
-
-
-def _jobs_by_key(rows: QuerySet[Any], key: str) -> QuerySet[Any]:
-    """The jobs with the key, else the newest ones of that user or trace."""
-    if keyed := with_key(key, limit=MAX_SHOWN + 1, model=rows.model):
-        return _light(rows.filter(pk__in=keyed).order_by("-pk"))
-    mine = Q(user_id=key) | Q(trace_id=key)
-    return _light(_newest(rows, MAX_JOBS).filter(mine).order_by("-pk"))
-
-
-def _flows_by_key(rows: Any, key: str) -> QuerySet[Any]:
-    return _beginning("name")(rows.newest(), key).defer("definition")
-
-
-def _runs(rows: QuerySet[Any], term: int | str) -> QuerySet[Any]:
-    """The run with the number, and those of the key."""
-    wanted = Q(key=str(term)) | Q(pk=term if isinstance(term, int) else 0)
-    return rows.filter(wanted).only("flow", "key", "status").order_by("-pk")
-
-
-def _light(jobs: QuerySet[Any]) -> QuerySet[Any]:
-    return jobs.only("type", "key", "status", "user_id")
-
-
-def _tasks_by_text(rows: QuerySet[Any], text: str) -> QuerySet[Any]:
-    """The tasks, people and groups with all the words in their titles, as in their list."""
-    wanted = Q()
-    for word in text.split():
-        wanted &= Q(title__icontains=word)
-    return _newest(rows, MAX_TASKS).filter(wanted).order_by("-pk")
-
-
-def _entries_by_text(rows: QuerySet[Any], text: str) -> QuerySet[Any]:
-    """The entries about the subject with that number, even if it is deleted; else those of that
-    trace."""
-    if (number := read_number(text)) is not None:
-        return rows.filter(source__in=Source.values, subject_id=number).order_by("-pk")
-    if (key := read_key(text)) is None:
-        return rows.none()
-    return _newest(rows, MAX_ENTRIES).filter(trace_id=key).order_by("-pk")
-
-
-def _newest(rows: QuerySet[Any], limit: int) -> QuerySet[Any]:
-    """The rows among the newest `limit` of the table."""
-    everything = rows.model._default_manager.order_by("-pk").values_list("pk", flat=True)
-    edge = list(everything[limit - 1 : limit])
-    return rows.filter(pk__gte=edge[0]) if edge else rows
-
-
-def _of_entry(entry: JournalEntry) -> tuple[object, Sequence[object]]:
-    subject = f"{entry.get_source_display()} {entry.subject_id}"
-    return subject, [plain_time(entry.at), entry.type_or_task, entry.executor]
-
-
-def _of_task(task: Any) -> tuple[object, Sequence[object]]:
-    return task.title, [
-        gettext("number %s") % task.pk,
-        task.executor.shown,
-        task.get_status_display(),
-    ]
-
-
-KINDS: tuple[Kind, ...] = (
-    *(
-        Kind(
-            model,
-            lambda row: (row.pk, [row.title, row.executor.shown, row.get_state_display()]),
-            by_number=_with_pk,
-            related=("executor",),
-        )
-        for model in (Dispatch, ArchivedDispatch)
-    ),
-    *(
-        Kind(
-            model,
-            lambda row: (row.pk, [row.type, row.key, row.user_id, row.get_status_display()]),
-            by_number=_jobs_by_number,
-            by_key=_jobs_by_key,
-        )
-        for model in (Job, ArchivedJob)
-    ),
-    *(
-        Kind(model, _of_task, by_number=_with_pk, by_text=_tasks_by_text, related=("executor",))
-        for model in (OnceTask, RotateTask)
-    ),
-    Kind(
-        Schedule,
-        lambda row: (row.title, [row.subject, row.job_type, row.get_status_display()]),
-        by_number=_with_pk,
-        by_text=_tasks_by_text,
-    ),
-    Kind(
-        FlowRun,
-        lambda row: (row.pk, [row.flow, row.key, row.get_status_display()]),
-        by_number=_runs,
-        by_key=_runs,
-    ),
-    Kind(
-        Flow,
-        lambda row: (row.title or row.name, [row.title and row.name, f"v{row.version}"]),
-        by_key=_flows_by_key,
-    ),
-    Kind(
-        ArchivedTask,
-        lambda row: (row.title, [row.task, row.executor.shown, row.get_source_display()]),
-        by_number=lambda rows, number: rows.filter(task=number),
-        related=("executor",),
-    ),
-    Kind(
-        Executor,
-        lambda row: (row.title or row.name, [row.title and row.name, row.get_kind_display()]),
-        by_key=_beginning("name", *_UIDS),
-        by_text=_tasks_by_text,
-    ),
-    Kind(JobType, lambda row: (row.name, [row.shown_title]), by_key=_beginning("name")),
-    Kind(
-        Template,
-        lambda row: (row.name, [f"v{row.version}", row.get_status_display()]),
-        by_key=_beginning("name"),
-    ),
-    Kind(
-        Worker,
-        lambda row: (row.name, [row.get_state_display()]),
-        by_key=_beginning("name"),
-        has_list=False,
-    ),
-    Kind(
-        ApiClient,
-        lambda row: (row.client_id, [row.name]),
-        by_key=lambda rows, key: rows.filter(client_id=key),
-    ),
-    Kind(
-        JournalEntry,
-        _of_entry,
-        by_number=_with_pk,
-        by_text=_entries_by_text,
-        has_list=False,
-    ),
-)
-
-
 def payloads_with(request: HttpRequest, term: Term) -> tuple[int, str] | None:
     """The number of the newest jobs with the value at the path, `context.city:Rome`, and their
     list; None for another text, for no such job, and for people who may not see payloads."""
@@ -392,7 +199,7 @@ def payloads_with(request: HttpRequest, term: Term) -> tuple[int, str] | None:
         require_unmasked(wanted.where)
     except Invalid:
         return None
-    rows = JobFilters.narrow(_newest(model_admin.get_queryset(request), MAX_JOBS), wanted)
+    rows = JobFilters.narrow(newest(model_admin.get_queryset(request), MAX_JOBS), wanted)
     count = rows.order_by().values("pk")[:MAX_JOBS].count()
     url = f"{model_admin.changelist_url()}?{urlencode({'where': term.text})}"
     return (count, url) if count else None

@@ -14,7 +14,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.preferences import has_shortcuts
-from taskplatform import badges, palette, search, sign_ins
+from taskplatform import badges, palette, search, search_kinds, sign_ins
 from taskplatform.menu import Menu, Shown
 
 if TYPE_CHECKING:
@@ -130,9 +130,9 @@ class PlatformAdminSite(AdminSite):
             "subtitle": None,
             "term": term.text,
             "groups": groups,
-            "max_jobs": f"{search.MAX_JOBS:,}",
-            "max_tasks": f"{search.MAX_TASKS:,}",
-            "max_entries": f"{search.MAX_ENTRIES:,}",
+            "max_jobs": f"{search_kinds.MAX_JOBS:,}",
+            "max_tasks": f"{search_kinds.MAX_TASKS:,}",
+            "max_entries": f"{search_kinds.MAX_ENTRIES:,}",
             **(extra_context or {}),
         }
         return TemplateResponse(request, "admin/search.html", context)

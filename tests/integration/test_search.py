@@ -19,7 +19,7 @@ from apps.jobs.models import Job, JobScope
 from apps.jobs.services import register
 from apps.jobs.services.find import with_key
 from apps.journal.models import JournalEntry
-from taskplatform import search
+from taskplatform import search_kinds
 from tests import callback, factories
 from tests.frozen import FrozenClock
 from tests.jobs import end, job_type, jobs, take
@@ -107,7 +107,7 @@ def test_user_or_trace_of_a_job_is_found_among_the_newest(
     assert leads_to(admin_client, "customer-9", Job.objects.get(pk=of_user))
     assert leads_to(admin_client, "4bf92f3577b34da6", Job.objects.get(pk=of_trace))
 
-    monkeypatch.setattr(search, "MAX_JOBS", 1)
+    monkeypatch.setattr(search_kinds, "MAX_JOBS", 1)
     assert ask(admin_client, "customer-9").context["groups"] == []
 
 
@@ -237,7 +237,7 @@ def test_titles_are_searched_among_the_newest_tasks(
     admin_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many tasks there are, and where the list finds more."""
-    monkeypatch.setattr(search, "MAX_TASKS", 12)
+    monkeypatch.setattr(search_kinds, "MAX_TASKS", 12)
     alice = factories.user("uid_alice")
     factories.once_task(alice, title="Old round")
     for n in range(12):
@@ -284,10 +284,10 @@ def test_pages_of_the_menu_are_found_by_name(admin_client: Client) -> None:
 
 def test_more_hits_than_are_shown_lead_to_the_list_of_all(admin_client: Client) -> None:
     job_type()
-    jobs(search.MAX_SHOWN + 1, key="same")
+    jobs(search_kinds.MAX_SHOWN + 1, key="same")
     page = ask(admin_client, "same")
     [group] = page.context["groups"]
-    assert len(group.hits) == search.MAX_SHOWN
+    assert len(group.hits) == search_kinds.MAX_SHOWN
     assert group.more_url == f"{reverse('admin:jobs_job_changelist')}?q=same"
     assert admin_client.get(group.more_url).status_code == 200
     assert "Show all in their list" in text_of(page)

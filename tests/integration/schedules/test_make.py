@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from apps.jobs.models import Job, JobType
-from apps.jobs.services import control, submit
+from apps.jobs.services import control, submit_rows
 from apps.jobs.services.type_snapshots import forget_type_snapshots
 from apps.journal.models import JournalEntry
 from apps.schedules.models import Schedule, ScheduleRun
@@ -137,7 +137,7 @@ def test_one_that_breaks_stops_no_other_and_is_in_trouble(
     nine: FrozenClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, where: str
 ) -> None:
     bad, good = factories.schedule(start_at=at(1)), factories.schedule(start_at=at(1))
-    real_due, real_rows = Schedule.due, submit._rows
+    real_due, real_rows = Schedule.due, submit_rows._rows
 
     def due(self: Schedule, *args: Any) -> Any:
         if self.pk == bad.pk:
@@ -156,7 +156,7 @@ def test_one_that_breaks_stops_no_other_and_is_in_trouble(
         if where == "due":
             broken.setattr(Schedule, "due", due)
         else:
-            broken.setattr(submit, "_rows", rows)
+            broken.setattr(submit_rows, "_rows", rows)
 
         assert (sweep(), sweep()) == (1, 0)
 
