@@ -21,6 +21,7 @@ from apps.alerts.rules.text_table import text_table
 from apps.alerts.services.report_plans import choice_of
 from apps.alerts.services.report_runs import why_not_by
 from apps.common.admin.html import joined
+from apps.common.chunks import chunks
 from apps.common.errors import Conflict
 from apps.common.messages import wire_time
 from apps.reports.rules.outcomes import JOB
@@ -120,8 +121,8 @@ class _Written:
             return
         totals = [*self._totals()]
         size = -(-len(totals) // _LINES)
-        for start in range(0, len(totals), size):
-            yield " · ".join(totals[start : start + size])
+        for part in chunks(totals, size):
+            yield " · ".join(part)
 
     def _totals(self) -> Iterator[str]:
         for column in TILES[self.sheet.choice.source]:

@@ -11,6 +11,7 @@ from apps.bulk.models import BulkRun
 from apps.bulk.services.runs import start
 from apps.bulk.services.selection import Selection
 from apps.bulk.services.targets import Target, target_of
+from apps.common.chunks import chunks
 from apps.common.db import transactional
 from apps.common.errors import Conflict
 from apps.common.filtering import RowFilter
@@ -73,8 +74,7 @@ def undo(deed: Deed, *, actor: str, bounds: Bounds) -> Undone:
     if not deed.does.is_undone:
         raise Conflict(deed.does.undo)
     outcome, numbers = Undone(), deed.rows(bounds)
-    for begin in range(0, len(numbers), BATCH):
-        part = numbers[begin : begin + BATCH]
+    for part in chunks(numbers, BATCH):
         left = _put_back(deed, part, bounds, actor)
         outcome.left |= left
         outcome.done += len(part) - len(left)

@@ -23,6 +23,7 @@ from apps.common import sent_forms
 from apps.common.admin.actions import CustomUrls
 from apps.common.admin.csv_text import CsvForm, download, file_name, plain_cell
 from apps.common.admin.display import shown_text, translate
+from apps.common.chunks import chunks
 from apps.common.db import is_retryable, transactional
 from apps.common.errors import PlatformError
 
@@ -261,8 +262,7 @@ class CsvPages:
         lines = io.StringIO()
         writer = csv.writer(lines, quoting=csv.QUOTE_ALL)
         writer.writerow(resource.headers())
-        for start in range(0, len(pks), CHUNK):
-            chunk = pks[start : start + CHUNK]
+        for chunk in chunks(pks, CHUNK):
             rows = self.with_related(self.admin.get_queryset(request)).in_bulk(chunk)
             writer.writerows(resource.export(rows[pk]) for pk in chunk if pk in rows)
             if lines.tell() > MAX_EXPORTED_BYTES:

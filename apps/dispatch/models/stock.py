@@ -10,6 +10,7 @@ from django.db import models
 from django.db.models import OuterRef, Q
 from django.utils.translation import gettext_lazy as _
 
+from apps.common.chunks import chunks
 from apps.common.db import exclusive_lock, execute, fetch, table
 from apps.common.fields import KeyField, References
 from apps.common.rows import ensure_row, insert_values, update_rows
@@ -50,8 +51,7 @@ class StockQuerySet(models.QuerySet["Stock"]):
         what is handed out. One statement for a hundred."""
         wanted = sorted(occurrences)
         rows = []
-        for start in range(0, len(wanted), _AT_ONCE):
-            some = wanted[start : start + _AT_ONCE]
+        for some in chunks(wanted, _AT_ONCE):
             rows += fetch(
                 f"SELECT id, source, task, occurrence, handed FROM {table(Stock)} "
                 f"WHERE {' OR '.join([f'({_IS_OF})'] * len(some))} ORDER BY id{exclusive_lock()}",

@@ -13,6 +13,7 @@ from django.db import DatabaseError
 from django.db.models import QuerySet, prefetch_related_objects
 
 from apps.common import clock
+from apps.common.chunks import chunks
 from apps.common.db import transactional
 from apps.common.errors import Conflict, LimitReached, PlatformError
 from apps.common.messages import Message as _
@@ -154,8 +155,8 @@ def _in_batches(
     pks = sorted(rows.values_list("pk", flat=True))
     batch = batch or BATCH
     outcome = BulkResult()
-    for start in range(0, len(pks), batch):
-        outcome += _surely(rows, pks[start : start + batch], act, once, executors)
+    for part in chunks(pks, batch):
+        outcome += _surely(rows, part, act, once, executors)
     return outcome
 
 

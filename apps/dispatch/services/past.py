@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, islice
-from typing import Any, TypeVar
+from itertools import chain
+from typing import Any
 
 from django.db.models import Count
 
+from apps.common.chunks import chunks
 from apps.common.db import fetch, fetch_each, force_index, instant, placeholders, table
 from apps.dispatch.models import Dispatch, Executor, Membership, Stock
 from apps.dispatch.rules.past import Past
@@ -19,7 +20,6 @@ from apps.dispatch.rules.queue import Candidate, Identity
 
 # Occurrences in one statement.
 _CHUNK = 512
-T = TypeVar("T")
 
 
 def past_of(user: int, candidates: Iterable[Candidate]) -> Past:
@@ -29,7 +29,7 @@ def past_of(user: int, candidates: Iterable[Candidate]) -> Past:
     Every occurrence that was handed out has a stock row, so that stock leads to the dispatches.
     """
     past = Past()
-    for chunk in _chunks(candidates):
+    for chunk in chunks(candidates, _CHUNK):
         for _user, *row in fetch(*_query(user, chunk)):
             _add(past, *row)
     return past
@@ -41,7 +41,7 @@ def pasts_of(known: Mapping[int, Sequence[Candidate]], in_all: Past) -> dict[int
     asked = (
         _query(user, chunk)
         for user, some in known.items()
-        for chunk in _chunks(each for each in some if each.identity in in_all.handed)
+        for chunk in chunks((each for each in some if each.identity in in_all.handed), _CHUNK)
     )
     for user, *row in fetch_each(asked):
         _add(pasts[user], *row)
@@ -91,7 +91,7 @@ def _statement() -> str:
 def handed_of(candidates: Iterable[Candidate]) -> dict[Identity, int]:
     """How often those occurrences are handed out; one without a stock row is left out."""
     handed: dict[Identity, int] = {}
-    for chunk in _chunks({each.identity: each for each in candidates}.values()):
+    for chunk in chunks({each.identity: each for each in candidates}.values(), _CHUNK):
         where, parameters = _stock_condition(chunk)
         rows = fetch(
             f"SELECT source, task, occurrence, handed FROM {table(Stock)} s WHERE {where}",
@@ -113,12 +113,6 @@ def _stock_condition(candidates: Iterable[Candidate]) -> tuple[str, list[Any]]:
         )
         parameters += [source, *numbers, occurrence]
     return " OR ".join(parts), parameters
-
-
-def _chunks(some: Iterable[T]) -> Iterator[list[T]]:
-    rest = iter(some)
-    while chunk := list(islice(rest, _CHUNK)):
-        yield chunk
 
 
 # --- of everybody ---------------------------------------------------------------------------------

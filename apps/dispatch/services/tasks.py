@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from django.db.models import Count
 
 from apps.common import clock
+from apps.common.chunks import chunks
 from apps.common.db import transactional
 from apps.common.errors import Conflict, FieldError, LimitReached, NotFound
 from apps.common.messages import Message
@@ -99,8 +100,8 @@ def publish(edits: Sequence[Edit]) -> None:
     """Raise the plan version of each executor concerned once, and write the journal."""
     concerned = {pk for edit in edits for pk in edit.executors}
     Executor.objects.filter(pk__in=concerned).raise_plan_version()
-    for start in range(0, len(edits), MAX_ENTRIES):
-        journal.write([edit.entry for edit in edits[start : start + MAX_ENTRIES]])
+    for part in chunks(edits, MAX_ENTRIES):
+        journal.write([edit.entry for edit in part])
 
 
 def plan(

@@ -11,6 +11,7 @@ from datetime import timedelta
 from django.db import DatabaseError, InterfaceError, close_old_connections
 
 from apps.common import clock
+from apps.common.chunks import chunks
 from apps.common.errors import PlatformError
 from apps.jobs.models import Worker
 from apps.jobs.rules import reasons
@@ -87,8 +88,7 @@ def lose_dead_neighbours(alive: Collection[Worker] | None = None) -> int:
 def renew_all(process: Process) -> None:
     """Renew the leases of all held jobs; note which are lost or to be cancelled."""
     held = process.held()
-    for start in range(0, len(held), _MAX_RENEWED):
-        part = held[start : start + _MAX_RENEWED]
+    for part in chunks(held, _MAX_RENEWED):
         renewed = renew(heartbeats=[Heartbeat(id=job.id, token=job.token) for job in part])
         for job, lease in zip(part, renewed, strict=True):
             if isinstance(lease, PlatformError):

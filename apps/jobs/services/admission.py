@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from django.db import transaction
 
 from apps.common import clock
+from apps.common.chunks import chunks
 from apps.common.db import (
     exclusive_lock,
     execute,
@@ -80,10 +81,7 @@ def admit(keys: Keys) -> int:
     """Fill the free places of the keys, the first in order first; returns how many jobs are ready
     now. Within the caller's transaction, else in one for each BLOCK of keys."""
     numbers = sorted(keys)
-    return sum(
-        _admit_block({each: keys[each] for each in numbers[start : start + BLOCK]})
-        for start in range(0, len(numbers), BLOCK)
-    )
+    return sum(_admit_block({each: keys[each] for each in part}) for part in chunks(numbers, BLOCK))
 
 
 @transactional

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -13,6 +13,7 @@ from typing import NamedTuple
 from django.db import connection
 
 from apps.common import clock
+from apps.common.chunks import chunks
 from apps.common.db import fetch, fetch_each, force_index, instant, table
 from apps.common.leases import load_position, save_position
 from apps.jobs.conf import conf
@@ -74,7 +75,7 @@ def _by_type(status: str, types: Sequence[str], limit: int) -> Counter[str]:
         f"WHERE status = '{status}' AND type = %s LIMIT {limit}) counted)"
     )
     found: Counter[str] = Counter()
-    for some in _chunks(types):
+    for some in chunks(types, _AT_ONCE):
         [row] = fetch(f"SELECT {', '.join([one] * len(some))}", some)
         found.update(dict(zip(some, row, strict=True)))
     return found
@@ -180,11 +181,6 @@ def next_scheduled() -> datetime | None:
         "ORDER BY run_at, id LIMIT 1"
     )
     return instant(rows[0][0]) if rows else None
-
-
-def _chunks(types: Sequence[str]) -> Iterator[list[str]]:
-    for start in range(0, len(types), _AT_ONCE):
-        yield list(types[start : start + _AT_ONCE])
 
 
 def jobs_before(job: Job) -> int:

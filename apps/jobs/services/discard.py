@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from apps.common import clock
+from apps.common.chunks import chunks
 from apps.common.db import fetch_each, force_index, instant, placeholders, table, transactional
 from apps.jobs.models import Job
 from apps.jobs.rules import reasons
@@ -43,8 +44,8 @@ def discard_exhausted(*, until: datetime) -> int:
         over = {range_: _unrunnable(rows, types, now) for range_, rows in found.items()}
         numbers = sorted(number for some in over.values() for number in some)
         done: set[int] = set()
-        for start in range(0, len(numbers), MAX_TOGETHER):
-            done |= discard(numbers[start : start + MAX_TOGETHER], types=types, now=now)
+        for part in chunks(numbers, MAX_TOGETHER):
+            done |= discard(part, types=types, now=now)
         discarded += len(done)
         locked = {
             range_: [*locked[range_], *(number for number in some if number not in done)]

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from django.db import connection
 
 from apps.common import clock
+from apps.common.chunks import chunks
 from apps.common.db import exclusive_lock, fetch_each, force_index, table, transactional
 from apps.common.errors import Conflict, FieldError, PlatformError, refusal
 from apps.common.json.schema import MAX_COST
@@ -284,8 +285,8 @@ def _withdraw_block(pool: TypeSnapshot, epoch: _Epoch, actor: str) -> int | None
             entry = entry_of(job, "cancel_requested", t.RUNNING, now, **because)
             asked.append(("request_cancel", job, wanted, entry))
     for moves in (cancelled, asked):
-        for start in range(0, len(moves), MAX_AT_ONCE):
-            move(moves[start : start + MAX_AT_ONCE])
+        for part in chunks(moves, MAX_AT_ONCE):
+            move(part)
     return len(cancelled)
 
 

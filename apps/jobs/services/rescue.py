@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from apps.common import clock
+from apps.common.chunks import chunks
 from apps.common.db import (
     execute,
     fetch,
@@ -226,8 +227,7 @@ def free_hosts(*, alive: Collection[str], now: datetime) -> int:
     )
     ids = sorted(number for (number,) in found)
     freed = 0
-    for start in range(0, len(ids), conf.JOB_RESCUE_BATCH):
-        some = ids[start : start + conf.JOB_RESCUE_BATCH]
+    for some in chunks(ids, conf.JOB_RESCUE_BATCH):
         freed += execute(
             f"UPDATE {jobs} SET affinity_host = '', affinity_until = NULL "
             f"WHERE id IN ({placeholders(len(some))}) AND status = %s",

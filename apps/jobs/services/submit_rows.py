@@ -9,6 +9,7 @@ from typing import Any
 from django.db import DatabaseError, connection
 
 from apps.common import ids
+from apps.common.chunks import chunks
 from apps.common.db import is_retryable, transactional, written
 from apps.common.errors import Conflict
 from apps.common.messages import Message as _
@@ -183,8 +184,8 @@ def _insert(rows: list[Row], columns: tuple[str, ...]) -> None:
 
 @transactional
 def _insert_together(rows: list[Row], columns: tuple[str, ...]) -> None:
-    for start in range(0, len(rows), MAX_AT_ONCE):
-        insert_values(Job, columns, rows[start : start + MAX_AT_ONCE])
+    for part in chunks(rows, MAX_AT_ONCE):
+        insert_values(Job, columns, part)
 
 
 @transactional

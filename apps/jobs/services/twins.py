@@ -9,6 +9,7 @@ from zlib import crc32
 from django.db import connection
 
 from apps.common import clock
+from apps.common.chunks import chunks
 from apps.common.db import execute, fetch, instant, placeholders, table
 from apps.common.rows import ensure_row
 from apps.jobs.models import Job, UniqueLock
@@ -30,8 +31,7 @@ def open_twins(keys: Collection[str]) -> dict[str, Submitted]:
     twins: dict[str, Submitted] = {}
     if wanted:
         _lock(wanted)
-    for start in range(0, len(wanted), _MAX_READ):
-        some = wanted[start : start + _MAX_READ]
+    for some in chunks(wanted, _MAX_READ):
         rows = fetch(
             f"SELECT unique_key, id, status, finished_at, unique_for FROM {table(Job)} "
             f"WHERE unique_key IN ({placeholders(len(some))})",

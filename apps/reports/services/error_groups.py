@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from apps.common import ids
+from apps.common.chunks import chunks
 from apps.common.db import fetch, placeholders, repeatable, table
 from apps.common.rows import insert_values, update_rows
 from apps.journal.models import JournalEntry, line_of
@@ -31,8 +32,8 @@ def note(cells: Iterable[Cells]) -> None:
         for error, (first, last) in each.spans().items():
             widen(spans, error, first, last)
     errors = sorted(spans)
-    for at in range(0, len(errors), _AT_ONCE):
-        _note({error: spans[error] for error in errors[at : at + _AT_ONCE]})
+    for part in chunks(errors, _AT_ONCE):
+        _note({error: spans[error] for error in part})
 
 
 def purge(before: datetime, goes_on: Callable[[], bool]) -> int:

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from apps.common import ids
+from apps.common.chunks import chunks
 from apps.common.db import fetch, fetch_each, force_index, placeholders, table
 from apps.common.lookups import folding
 from apps.common.masking import redact
@@ -251,8 +252,7 @@ def group_columns(errors: Collection[Error], *columns: str) -> Iterator[tuple[Er
     very many types or tasks."""
     keys = sorted({key for _source, _name, key in errors})
     names = sorted({name for _source, name, _key in errors})
-    for at in range(0, len(keys), _KEYS_AT_ONCE):
-        parameters = keys[at : at + _KEYS_AT_ONCE]
+    for parameters in chunks(keys, _KEYS_AT_ONCE):
         condition = f"error_key IN ({placeholders(len(parameters))})"
         if len(names) <= _MAX_NAMED:
             condition += f" AND type_or_task IN ({placeholders(len(names))})"

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import add
 from typing import Any, NamedTuple, TypeAlias
 
+from apps.common.chunks import chunks
 from apps.common.db import fetch_each, force_index, placeholders, table
 from apps.reports.models import Rollup
 from apps.reports.rules.coverage import BucketRun
@@ -48,8 +49,7 @@ def run_conditions(runs: Sequence[BucketRun]) -> Iterator[tuple[str, list[int]]]
     for run in runs:
         by_level.setdefault(run.level, []).append(run)
     for level, each in by_level.items():
-        for at in range(0, len(each), _RANGES_AT_ONCE):
-            some = each[at : at + _RANGES_AT_ONCE]
+        for some in chunks(each, _RANGES_AT_ONCE):
             ranges = " OR ".join(["start >= %s AND start < %s"] * len(some))
             edges = [edge for run in some for edge in (run.start, run.end)]
             yield f"level = %s AND ({ranges})", [level, *edges]
@@ -77,10 +77,9 @@ class Selection(NamedTuple):
         if values is None:
             narrowed = [(condition, parameters)]
         else:
-            parts = [values[at : at + MAX_NAMED] for at in range(0, len(values), MAX_NAMED)]
             narrowed = [
                 (f"{condition} AND value IN ({placeholders(len(some))})", [*parameters, *some])
-                for some in parts
+                for some in chunks(values, MAX_NAMED)
             ]
         for chosen, edges in run_conditions(runs):
             for condition, parameters in narrowed:

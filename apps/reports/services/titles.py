@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from apps.common.admin.display import shown_text
+from apps.common.chunks import chunks
 from apps.common.readers import read_number
 from apps.dispatch.models import TASK_MODELS
 
@@ -18,8 +19,8 @@ def titles(labels: Sequence[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for source, model in TASK_MODELS.items():
         numbers = [*numbers_of(labels, source)]
-        for start in range(0, len(numbers), _AT_ONCE):
-            some = model.objects.filter(pk__in=numbers[start : start + _AT_ONCE])
+        for part in chunks(numbers, _AT_ONCE):
+            some = model.objects.filter(pk__in=part)
             rows = some.values_list("pk", "title")
             found |= {f"{source}:{pk}": shown_text(title, limit=MAX_TITLE) for pk, title in rows}
     return found

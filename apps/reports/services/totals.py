@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from apps.common.chunks import chunks
 from apps.common.db import (
     exclusive_lock,
     execute,
@@ -127,8 +128,8 @@ def _replace(
     rows = [
         row for start, tallies in sorted(counted.items()) for row in rows_of(level, start, tallies)
     ]
-    for first in range(0, len(rows), _ROWS_AT_ONCE):
-        insert_values(Rollup, _COLUMNS, rows[first : first + _ROWS_AT_ONCE])
+    for part in chunks(rows, _ROWS_AT_ONCE):
+        insert_values(Rollup, _COLUMNS, part)
 
 
 def rows_of(level: int, start: int, tallies: Tallies) -> Iterator[tuple[Any, ...]]:

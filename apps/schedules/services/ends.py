@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from apps.common.chunks import chunks
 from apps.common.db import fetch_each, table, transactional
 from apps.common.leases import load_position, save_position
 from apps.common.rows import update_rows
@@ -48,8 +49,7 @@ def note_ends() -> int:
     runs = list(rows.values_list("pk", "job")[:LOOKED])
     is_round = len(runs) < LOOKED
     noted = 0
-    for start in range(0, len(runs), AT_ONCE):
-        some = runs[start : start + AT_ONCE]
+    for some in chunks(runs, AT_ONCE):
         ends = _ends([job for _pk, job in some if job is not None])
         if over := [pk for pk, job in some if job in ends]:
             noted += _note_over(over)

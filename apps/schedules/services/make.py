@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from django.db import connection, transaction
 
 from apps.common import clock
+from apps.common.chunks import chunks
 from apps.common.db import apart, is_retryable, transactional
 from apps.common.errors import Invalid, PlatformError
 from apps.common.messages import Message as _
@@ -90,10 +91,10 @@ def make_due(*, until: datetime) -> int:
     ).order_by("next_at", "pk")
     pks = [*due.values_list("pk", flat=True)[:MAX_DUE]]
     made = 0
-    for start in range(0, len(pks), BATCH):
+    for part in chunks(pks, BATCH):
         if clock.now() >= until:
             break
-        made += _make(sorted(pks[start : start + BATCH]))
+        made += _make(sorted(part))
     return made
 
 
