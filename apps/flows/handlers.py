@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from apps.common.errors import PlatformError
 from apps.common.messages import Message as _
+from apps.common.readers import read_number
 from apps.flows.services.start import start_once
 from apps.jobs.handlers import Fail, handler
 from apps.jobs.handlers.contract import Context
@@ -14,13 +14,13 @@ from apps.jobs.services.request import Request
 
 NAME = "flow"
 
-_SCHEDULE = re.compile(r"(schedule:[0-9]{1,18})@")
-
 
 def starter(key: str, job: int) -> str:
-    """Who starts the run that this job starts: the schedule that its key names, or the job."""
-    found = _SCHEDULE.match(key)
-    return found[1] if found else f"job:{job}"
+    """Return who starts the run of this job: the schedule in its key `schedule:7@…`, or the job."""
+    schedule, at, _second = key.partition("@")
+    kind, _colon, number = schedule.partition(":")
+    by_schedule = at and kind == "schedule" and read_number(number) is not None
+    return schedule if by_schedule else f"job:{job}"
 
 
 @handler(

@@ -102,6 +102,7 @@ def test_file_is_named_after_its_list(admin_client: Client) -> None:
         "archivedjob": "older-jobs.csv",
         "dispatch": "dispatches.csv",
         "executor": "people-and-groups.csv",
+        "flowrun": "flow-runs.csv",
         "job": "jobs.csv",
         "journalentry": "journal-entries.csv",
         "oncetask": "once-tasks.csv",
