@@ -185,7 +185,7 @@ def _sentence(entry: JournalEntry, whom: Mapping[str, Known], shows_payload: boo
 def _subject(
     entry: JournalEntry, names: Mapping[Any, str], whom: Mapping[str, Known]
 ) -> tuple[str, str]:
-    """What people know it by, and its page if it has one and the person may see it."""
+    """Return what people call it, and its page if it has one and the person may see it."""
     page = _page(entry)
     key = (page, entry.subject_id)
     if key in names:

@@ -18,7 +18,7 @@ Numbers = Collection[int]
 
 
 class Whole(NamedTuple):
-    """What rows are part of: `Step resize of run 17 of flow night`, and its page."""
+    """The thing that rows are part of: `Step resize of run 17 of flow night`, and its page."""
 
     words: Message
     url: str

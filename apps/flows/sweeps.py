@@ -1,4 +1,4 @@
-"""What brings runs on: messages of the hook of ends, and the look of each second."""
+"""Bring runs on: by messages of the hook of ends, and by the look of each second."""
 
 from __future__ import annotations
 

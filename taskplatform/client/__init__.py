@@ -1,4 +1,4 @@
-"""What other projects install as `taskplatform_client`: client, command line, Django outbox.
+"""The package that other projects install as `taskplatform_client`: client, command line, outbox.
 
 It imports nothing of the platform, and names its own modules by relative imports alone.
 """

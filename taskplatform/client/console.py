@@ -1,4 +1,4 @@
-"""What all commands of the command line share: what the server says of itself, calls, output.
+"""The base of all commands of the command line: the document of the server, calls, output.
 
 Python 3.9 or later, standard library only.
 """
@@ -40,7 +40,7 @@ class Console:
         return self._known
 
     def _verbs(self, path: str) -> list[str]:
-        """What can be done to what has this path."""
+        """Return the verbs of the resource with this path."""
         paths = self._document["paths"]
         found = [each[len(path) : -1] for each in paths if each.startswith(path)]
         return [

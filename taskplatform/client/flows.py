@@ -19,7 +19,7 @@ STEP_PATH = f"{RUN_PATH}steps/{{step}}/"
 
 
 class Flows(Console):
-    """What is done to flows; the verb is the word after `flow`."""
+    """The commands about flows; the verb is the word after `flow`."""
 
     def _flows(self) -> None:
         self._words.only()

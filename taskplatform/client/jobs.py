@@ -24,7 +24,7 @@ _FINAL = ("succeeded", "failed", "cancelled")
 
 
 class Jobs(Console):
-    """What is done to jobs."""
+    """The commands about jobs."""
 
     def _submit(self) -> None:
         body = self._options_body(

@@ -1,4 +1,4 @@
-"""What a terminal shows; Python 3.9 or later, standard library only."""
+"""Draws tables and lines at a terminal; Python 3.9 or later, standard library only."""
 
 from __future__ import annotations
 

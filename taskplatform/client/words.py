@@ -1,4 +1,4 @@
-"""What was typed at the command line: words, options, and values as JSON.
+"""Reads what was typed at the command line: words, options, and values as JSON.
 
 Python 3.9 or later, standard library only.
 """
@@ -26,7 +26,7 @@ class Misused(Exception):
 
 
 class Words(NamedTuple):
-    """What was typed: options by their names, all others in their order."""
+    """The typed words: options by their names, all others in their order."""
 
     command: str
     others: list[str]

@@ -206,7 +206,7 @@ class RoundRun:
         return " · ".join(active) or run.status, run.status in (t.SUCCEEDED, t.CANCELLED)
 
     def _retry_failed(self) -> None:
-        """What an operator does with the button *Retry*, once the list of prices is there again."""
+        """Press the button *Retry* like an operator, once the list of prices is there again."""
         steps = [row.pk for row in self._steps()]
         for job in Job.objects.filter(part_of__in=steps, status=t.FAILED, type=RECOGNISE):
             self._outage.unlink(missing_ok=True)

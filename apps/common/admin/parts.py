@@ -1,4 +1,4 @@
-"""What rows are part of, in words: on their pages, and for the filter that leads to its parts."""
+"""Names what rows are part of, on their pages and for the filter that leads to all its parts."""
 
 from __future__ import annotations
 

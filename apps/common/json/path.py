@@ -150,7 +150,7 @@ def read_path(text: str) -> tuple[str | int, ...]:
 
 
 def value_at(value: object, path: tuple[str | int, ...]) -> object:
-    """What the JSON value has there; LookupError for nothing."""
+    """Return the part of the JSON value at the path; LookupError for nothing."""
     for part in path:
         kind = list if isinstance(part, int) else dict
         if not isinstance(value, kind):

@@ -225,7 +225,7 @@ class RestTaskFilters(RowFilters):
 
 
 class RestOnceTaskFilters(RestTaskFilters):
-    """Those of once tasks, which may be part of something."""
+    """The filters of once tasks in REST; once tasks may be part of something."""
 
     part_of = OnceTaskFilters.base_filters["part_of"]
 
@@ -279,7 +279,7 @@ def _of_task(rows: Any, _name: str, task: int) -> Any:
 
 
 def _of_part(rows: Any, _name: str, number: int) -> Any:
-    """Those of one task, which has an index."""
+    """Keep the dispatches of the one task of the part, which has an index."""
     return rows.filter(source=Source.ONCE, task=parts.span(number).last, part_of=number)
 
 

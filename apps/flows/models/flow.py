@@ -30,7 +30,7 @@ class FlowQuerySet(models.QuerySet["Flow"]):
         return self.filter(~Exists(later))
 
     def within(self, bounds: Bounds) -> FlowQuerySet:
-        """Those of the flows that reach no further than the bounds; their definitions are read."""
+        """Keep the flows that reach no further than the bounds; their definitions are read."""
         if bounds.are_open:
             return self
         read = {pk: Definition(said) for pk, said in self.values_list("pk", "definition")}

@@ -1,4 +1,4 @@
-"""What definitions reach, and who may have them reach that: a saved flow is no way around the
+"""The reach of definitions, and who may have them reach so far: a saved flow is no way around the
 binding of a key or the limits of a person."""
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Sides:
         return cls(types, () if bounds.users is None else bounds.users.names)
 
     def executors_among(self, names: Collection[str]) -> set[str]:
-        """Those of the names that belong to people and groups within."""
+        """Return the names that belong to people and groups within."""
         rows = Executor.objects.filter(name__in=names)
         if self.executors is not None:
             # A subquery: MariaDB would else join the members of groups to all rows.
@@ -42,7 +42,7 @@ class Sides:
 
 
 def are_within(definitions: Collection[Definition], bounds: Bounds) -> list[bool]:
-    """Of each definition whether all its job types and executors are within the bounds."""
+    """Say of each definition whether all its job types and executors are within the bounds."""
     if bounds.are_open:
         return [True] * len(definitions)
     sides = Sides.of(bounds)

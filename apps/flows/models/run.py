@@ -25,7 +25,7 @@ MAX_TRACE = 64
 
 class FlowRunQuerySet(models.QuerySet["FlowRun"]):
     def within(self, bounds: Bounds) -> FlowRunQuerySet:
-        """Those of the runs that reach no further than the bounds."""
+        """Keep the runs that reach no further than the bounds."""
         if bounds.are_open:
             return self
         sides, beyond = Sides.of(bounds), Q()

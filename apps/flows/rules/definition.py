@@ -132,7 +132,7 @@ def _references(said: Mapping[str, Any], field: str) -> Iterator[Reference]:
 
 
 def _in_order(steps: Sequence[Step]) -> list[Step]:
-    """Those that can be ordered, each after its needs; the others are in a circle or need one."""
+    """Order the steps, each after its needs; those in a circle, or that need one, are left out."""
     left = {step.name: step for step in steps}
     found: list[Step] = []
     while ready := [each for each in left.values() if not left.keys() & {*each.needs}]:
@@ -198,7 +198,7 @@ def _faults_of_step(step: Mapping[str, Any], at: str) -> Iterator[FieldError]:
 
 
 def _faults_together(said: Sequence[Mapping[str, Any]]) -> Iterator[FieldError]:
-    """What is wrong with steps beside each other, each of which is right by itself."""
+    """Find what is wrong between steps, each of which is right by itself."""
     counted = Counter(step["name"] for step in said)
     for position, step in enumerate(said):
         if counted[step["name"]] > 1:

@@ -27,8 +27,8 @@ class End(NamedTuple):
 
 
 def of_jobs(step: Step, counts: Mapping[str, int], made: int, results: Sequence[Any]) -> End:
-    """Of jobs, `made` in all and so many by status; `results` are in their order, if the step keeps
-    them."""
+    """Decide the end of a step for jobs, `made` in all and so many by status; `results` are in
+    their order, if the step keeps them."""
     good = counts.get(SUCCEEDED, 0)
     enough = step.enough(made)
     if step.kind == JOB:
@@ -45,7 +45,7 @@ def of_jobs(step: Step, counts: Mapping[str, int], made: int, results: Sequence[
 
 
 def of_task(step: Step, results: Sequence[Any], quota: int | None) -> End:
-    """Of what was handed out; these results came with success."""
+    """Decide the end of a step for people; these results came with success."""
     good, total = len(results), quota if quota is not None else len(results)
     enough = step.enough(total)
     if good < enough:

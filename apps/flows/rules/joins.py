@@ -1,4 +1,4 @@
-"""What follows for steps that have not begun from how those stand that they need.
+"""Decides about steps that have not begun, by the states of the steps that they need.
 
 A step begins when all its needs have ended. One that a failed need keeps from it stays blocked: so
 nothing has to be undone when that need succeeds after all.
@@ -26,7 +26,7 @@ class Stands(NamedTuple):
 
 
 class Verdict(Enum):
-    """Of a blocked step: to begin, to skip, to wait, or not reached."""
+    """Decide about a blocked step: to begin, to skip, to wait, or not reached."""
 
     START = auto()
     SKIP = auto()
@@ -35,8 +35,8 @@ class Verdict(Enum):
 
 
 class _End(Enum):
-    """What a need means to the steps after it. GONE was skipped by its condition, SOFT failed and
-    is optional."""
+    """The meaning of a need to the steps after it. GONE was skipped by its condition, SOFT failed
+    and is optional."""
 
     OPEN = auto()
     GOOD = auto()

@@ -19,12 +19,12 @@ AT_FAILED = timedelta(hours=1)
 def next_look(
     now: datetime, started_at: datetime, deadline_at: datetime | None, *, is_task: bool = False
 ) -> datetime:
-    """Of a step that was looked at now and goes on."""
+    """Return when to look again at a step that was looked at now and goes on."""
     longest = LONGEST_OF_TASKS if is_task else LONGEST
     at = now + max(FIRST, min(longest, (now - started_at) / 10))
     return at if deadline_at is None else max(now + FIRST, min(at, deadline_at))
 
 
 def look_again(now: datetime, started_at: datetime) -> datetime:
-    """Of one that broke when it was looked at."""
+    """Return when to look again at a step that broke when it was looked at."""
     return now + min(LONGEST_OF_BROKEN, (now - started_at) / 10)

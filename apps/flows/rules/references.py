@@ -40,14 +40,14 @@ def is_reference(value: object) -> bool:
 
 
 def references(value: object, field: str) -> Iterator[Reference]:
-    """Those in the value, which `faults` found no fault with."""
+    """Yield the references in the value, which `faults` found no fault with."""
     for where, each in _found(value, field):
         is_handle = RESULTS in each
         yield Reference(where, each[RESULTS if is_handle else FROM], is_handle)
 
 
 def faults(value: object, field: str) -> Iterator[FieldError]:
-    """What is wrong with the shape of references in the value."""
+    """Find what is wrong with the shape of references in the value."""
     for where, each in _found(value, field):
         if each.keys() == {RESULTS} and isinstance(each[RESULTS], str):
             continue
@@ -64,7 +64,7 @@ def faults(value: object, field: str) -> Iterator[FieldError]:
 
 
 def path_fault(path: object) -> str:
-    """What is wrong with a path; "" for nothing."""
+    """Say what is wrong with a path; "" for nothing."""
     if not isinstance(path, str):
         return _("A path is text; write for example order.items[0].sku.")
     try:

@@ -242,7 +242,7 @@ class Advance:
         return programs.begin(self.run, row, step, values)
 
     def _results(self, step: Step) -> dict[str, Any]:
-        """What the references of the step name: the params, and the results of other steps."""
+        """Read what the references of the step name: the params, and the results of other steps."""
         named = step.names & self.steps.keys()
         rows = FlowStep.objects.filter(run=self.run.pk, name__in=named)
         found = dict(rows.values_list("name", "result")) if named else {}

@@ -112,6 +112,6 @@ def _template_faults(
 
 
 def _executors(definition: Definition, sides: Sides) -> dict[str, Executor]:
-    """Those of the executors that there are within the bounds, by name."""
+    """Read the executors of the definition that are within the bounds, by name."""
     names = sides.executors_among(definition.executors)
     return {row.name: row for row in Executor.objects.filter(name__in=names)}

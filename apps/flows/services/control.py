@@ -1,4 +1,4 @@
-"""What operators do to runs: pause and resume, cancel, retry what failed, skip and finish steps.
+"""The actions of operators on runs: pause, resume, cancel, retry, and skip or finish a step.
 
 Each is one transaction under the lock of the run, which then goes on as far as it can.
 """

@@ -1,4 +1,4 @@
-"""What the ends of jobs and hand-outs mean to the steps that they are part of."""
+"""Brings runs on when jobs and hand-outs that are part of their steps end."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def concerned(parts: Collection[int]) -> list[int]:
 
 
 def needed(parts: Collection[int]) -> set[int]:
-    """Those of the steps whose jobs are not to be forgotten: they are active, or failed lately."""
+    """Return the steps whose jobs are not to be forgotten: they are active, or failed lately."""
     rows = FlowStep.objects.filter(pk__in=parts, look_at__isnull=False)
     return {*rows.values_list("pk", flat=True)}
 

@@ -35,7 +35,7 @@ class FailedRun(NamedTuple):
 
 
 def long_active(limit: int) -> list[LongActive]:
-    """Of the steps that have been active for longest, at most so many, one of each run."""
+    """Read the steps that have been active for longest, at most `limit`, one of each run."""
     rows = fetch(
         f"SELECT s.run_id, r.flow, s.name, s.started_at "
         f"FROM {table(FlowStep)} s{force_index('flow_step_active')} "

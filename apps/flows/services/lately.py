@@ -27,7 +27,7 @@ class Lately(NamedTuple):
 
 
 def lately_of(names: Collection[str], runs: QuerySet[FlowRun], now: datetime) -> dict[str, Lately]:
-    """Of each flow, in four statements; only of these runs."""
+    """Read the late past of each flow, of these runs only, in four statements."""
     if not names:
         return {}
     own = runs.filter(flow__in=names).order_by()

@@ -139,7 +139,7 @@ def totals(found: Mapping[str, StepStands]) -> Totals:
 
 # --- jobs -----------------------------------------------------------------------------------------
 def _count_jobs(run: FlowRun, found: Any) -> None:
-    """Those of steps that have succeeded stand in their results; the others are counted."""
+    """Count the jobs of each step; steps that have succeeded have the counts in their results."""
     of_jobs = {each.row.pk: each for each in found if each.row.first is not None}
     well = [each for each in of_jobs.values() if each.row.state == joins.SUCCEEDED]
     many = [each.row.pk for each in well if each.row.kind == shapes.JOBS]
@@ -183,7 +183,7 @@ def _read_jobs(shown: Sequence[StepStands]) -> None:
 
 
 def _numbers(shown: Sequence[StepStands]) -> Iterator[tuple[int, int, int]]:
-    """Of each step some jobs: its number, the place of their status, their numbers."""
+    """Choose some jobs of each step: its number, the place of their status, their numbers."""
     groups = ((t.FAILED,), (t.RUNNING,), t.WAITING)
 
     def selects() -> Iterator[tuple[str, list[Any]]]:

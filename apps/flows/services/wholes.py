@@ -1,4 +1,4 @@
-"""What jobs, tasks and dispatches are part of: the step in words, and where its parts are."""
+"""Names the steps that jobs, tasks and dispatches are part of, and says where their parts are."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def retry_view(request: HttpRequest, *, model_admin: Any, pk: int) -> Any:
 
 
 def may_retry_with(model_admin: Any, request: HttpRequest) -> bool:
-    """Who changes a context has to see it."""
+    """Whether the person may retry with another context: who changes it has to see it."""
     return bool(
         model_admin.has_operate_permission(request) and model_admin.has_payload_permission(request)
     )

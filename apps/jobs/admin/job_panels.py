@@ -140,7 +140,7 @@ def follow_up_panels(job: AnyJob, bounds: Bounds) -> list[Panel]:
 
 
 def together_panels(job: AnyJob, visible: QuerySet[Any]) -> list[Panel]:
-    """Those of the visible jobs that were submitted everywhere with it, each with its host."""
+    """List the visible jobs that were submitted everywhere with it, each with its host."""
     if job.together is None:
         return []
     found = JobFilters.narrow(visible, JobFilters.read({"together": job.together}))

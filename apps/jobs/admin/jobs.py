@@ -184,7 +184,7 @@ class JobAdmin(LiveAdmin, AnyJobAdmin):
         return find(number, bounds=bounds_of(request.user))
 
     def _said_of(self, request: HttpRequest, job: AnyJob | None) -> str:
-        """What the form has taken over of the job, and what not."""
+        """Say what the form has taken over of the job, and what not."""
         if job is None:
             return gettext("There is no such job. Fill the form in anew.")
         taken = gettext("Filled in from job %d.") % job.pk

@@ -1,4 +1,4 @@
-"""Who may see and operate jobs may do the same with the rows beside them."""
+"""Rights on the rows beside jobs: those of the jobs themselves."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class LogBody(StrictSerializer):
 
 
 def log_lines_in(body: Mapping[str, Any]) -> LogLines | None:
-    """What the body says of a log; None for nothing."""
+    """Read the log lines of the body; None without any."""
     lines = lines_of(body.get("log", ()), clock.now())
     return LogLines(lines, body.get("log_at"), body.get("log_left_out", 0)) or None
 
@@ -64,7 +64,7 @@ class LogQuery(StrictSerializer):
 
 
 class LogView(ApiView):
-    """What the attempts of a job have logged, the oldest first; while it runs, ask again with
+    """Read the log of the attempts of a job, oldest first; while it runs, ask again with
     `after`. A worker sends its lines every two seconds and with the end of the attempt."""
 
     scopes = {"GET": "read"}

@@ -1,4 +1,4 @@
-"""What the attempts of jobs have logged, in parts."""
+"""The log of the attempts of jobs, in parts."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def parse(limit_by: str) -> tuple[str | int, ...]:
 
 @dataclass(frozen=True)
 class KeyLimit:
-    """What a type limits by and how; `running` and `per_minute` are None for any number."""
+    """The limit of a type by key: by what, and how; `running` and `per_minute` None: any number."""
 
     by: str
     running: int | None = None

@@ -1,5 +1,5 @@
-"""What the attempt under way logs: by `ctx.log`, and by `logging` in the thread or context that
-runs it. It is sent every two seconds, and the rest with its outcome."""
+"""The log of the attempt under way: lines of `ctx.log`, and of `logging` in the thread or context
+that runs it. They are sent every two seconds, and the rest with its outcome."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def is_due(job: HeldJob, now: float) -> bool:
 
 
 def rest_of(job: HeldJob) -> LogLines | None:
-    """What the end of its attempt brings of the log; None when nothing is left."""
+    """Return the lines that go with the end of its attempt; None when none are left."""
     log: AttemptLog | None = job.log
     return (log and log.rest()) or None
 

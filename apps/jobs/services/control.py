@@ -200,7 +200,7 @@ def _take_all(
 
 
 def _refresh(jobs: Sequence[Job]) -> None:
-    """Those that were blocked may have a place already."""
+    """Read the states anew: jobs that were blocked may have a place already."""
     if not jobs:
         return
     rows = Job.objects.filter(pk__in=[job.pk for job in jobs])

@@ -150,7 +150,7 @@ class Attempt(NamedTuple):
 
 
 def attempts_of(job: int) -> list[Attempt]:
-    """Those of the job, in their order."""
+    """Read the attempts of the job that have a log, in their order."""
     found = JobLog.objects.filter(job=job).values_list("hold", "attempt")
     return [Attempt(*each) for each in found.order_by("hold").distinct()]
 

@@ -1,5 +1,5 @@
-"""What submissions do to the waiting job that has their key: they replace it, or move it to a later
-time. One that runs or has ended is left alone."""
+"""Changes the waiting job whose key a submission has: replaces it, or moves it to a later time. One
+that runs or has ended is left alone."""
 
 from __future__ import annotations
 

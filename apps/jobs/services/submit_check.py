@@ -1,4 +1,4 @@
-"""What is wrong with submissions: everything that `submit` would refuse."""
+"""Checks submissions: finds everything that `submit` would refuse."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def check(
 
 
 def _users_of(jobs: Sequence[Submission], bounds: Bounds) -> set[str] | None:
-    """Those users of the jobs that are within the bounds; None for all."""
+    """Return the users of the jobs that are within the bounds; None for all."""
     if bounds.users is None:
         return None
     users = bounds.users.among({job.user_id for job in jobs})

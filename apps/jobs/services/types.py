@@ -67,7 +67,7 @@ def for_people(bound: Collection[str] | None) -> QuerySet[JobType]:
 
 
 def open_types(bound: Collection[str] | None) -> QuerySet[JobType]:
-    """Those of `for_people` that others than code submit jobs of."""
+    """Return the types of `for_people` that others than code submit jobs of."""
     types = for_people(bound)
     for handler, opened in registry.closing().items():
         types = types.exclude(Q(name=handler) | Q(handler=handler), ~Q(name__in=opened))

@@ -131,7 +131,7 @@ def _moment(entry: JournalEntry, people: Mapping[str, Known], shows_payload: boo
 
 
 def actor_by_name(actor: str, people: Mapping[str, Known]) -> str:
-    """Who did something; of people of tasks the title, too."""
+    """Name who did something; people of tasks with their title."""
     return shown_actor(people[actor].text if actor in people else actor)
 
 
@@ -279,7 +279,7 @@ class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
 
     @column(_("type or task"))
     def about(self, entry: JournalEntry) -> SafeString | str:
-        """What the entry is about by its name, leading to it; by the number where it has none."""
+        """Name what the entry is about, leading to it; by its number where it has no name."""
         name, number = _page_of(entry), entry.subject_id
         title, note = self.named(entry)
         shown = format_html("<bdi>{}</bdi>", title or ("" if number is None else number))
@@ -303,7 +303,7 @@ class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
 
     @column(_("by"))
     def shown_actor(self, entry: Any) -> str | SafeString | None:
-        """Who it was; an account or a key leads to all that it has done."""
+        """Name who did it; an account or a key leads to all that it has done."""
         text = actor_by_name(entry.actor, entry.people)
         if not entry.person:
             return text or None

@@ -113,7 +113,7 @@ ENDS = {
 
 
 def source_of(source: str, event: str) -> str:
-    """What an entry of that source of the journal counts for: the steps of runs by themselves."""
+    """Return what such an entry of the journal counts for: the steps of runs by themselves."""
     return STEP if event == STEP_ENDED else source
 
 

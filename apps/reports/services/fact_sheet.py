@@ -171,7 +171,7 @@ class FactSheet:
 
     @cached_property
     def long_active_steps(self) -> list[runs.LongActive]:
-        """Of the MAX_RUNS steps that have been active for longest, one of each run."""
+        """The steps that have been active for longest, at most MAX_RUNS, one of each run."""
         return runs.long_active(MAX_RUNS)
 
     @cached_property

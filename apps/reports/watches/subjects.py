@@ -126,7 +126,7 @@ _TITLED: tuple[tuple[type[Model], str, tuple[str, ...]], ...] = (
 
 
 def names_of(subjects: Iterable[str]) -> dict[str, str]:
-    """What people call each subject: its name, or the title with the number of its row."""
+    """Return how people call each subject: its name, or the title with the number of its row."""
     names = {subject: subject.partition(":")[2] for subject in subjects}
     for model, title, kinds in _TITLED:
         numbered = {s: name for s, name in names.items() if s.partition(":")[0] in kinds}

@@ -1,4 +1,4 @@
-"""What waits and what was refused, with its reason; refused jobs are sent again or discarded."""
+"""Lists the jobs that wait or were refused, with the reason; these are sent again or discarded."""
 
 from __future__ import annotations
 

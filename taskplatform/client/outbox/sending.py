@@ -1,4 +1,4 @@
-"""What is in the outbox goes to the server: once each, whoever dies meanwhile.
+"""Sends the outbox to the server: each job once, whoever dies meanwhile.
 
 The rows of a request are on record before it is sent, so that the next sender repeats exactly that
 request after a lost answer or a killed sender; the server answers a repeat as it did at first.
@@ -161,7 +161,7 @@ class Sender:
         )
 
     def _of(self, rows: Sequence[OutgoingJob]) -> QuerySet[Any]:
-        """Those of them that are in the request still: another sender may have ended it."""
+        """Return the rows that are in the request still: another sender may have ended it."""
         ids = {row.request_id for row in rows}
         found = OutgoingJob.objects.using(self._using)
         return found.filter(pk__in=[row.pk for row in rows], request_id__in=ids)
