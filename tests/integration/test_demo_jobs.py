@@ -131,7 +131,7 @@ def test_an_order_has_a_log_and_is_followed_by_its_receipt(monkeypatch: pytest.M
 
 def test_failing_jobs_of_the_demo_fire_an_alert(frozen_clock: FrozenClock) -> None:
     submit_first_jobs()
-    assert (make_rules(), make_rules()) == (8, 0)
+    assert (make_rules(), make_rules()) == (10, 0)
     for held in take(types=(FAILING,)):
         end(held, "failed", retry="never")
 

@@ -159,7 +159,7 @@ def pages_of(morning: Morning) -> dict[str, str]:
 
 
 def pages_of_flows(group: str) -> dict[str, str]:
-    steps = [task("photos", group, quota=2), wait("rest", needs=["photos"], seconds=60)]
+    steps = [task("photos", group, quota=2), wait("photos-2", needs=["photos"], seconds=60)]
     flow = put_flow(name="round", definition={"steps": steps}, actor="admin:ann")
     address = reverse("admin:flows_flow_page", args=[flow.pk])
     return {
