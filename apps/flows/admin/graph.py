@@ -41,6 +41,7 @@ def graph_of(
     return {
         "width": drawn.width,
         "height": drawn.height,
+        "box": drawn.box,
         "boxes": [*_boxes(definition, people, drawn, standings or {})],
         "ways": [
             {**way._asdict(), "said": _said(way), "look": _look(way, standings or {})}

@@ -12,10 +12,14 @@ from apps.flows.rules.definition import Definition, Step
 from apps.flows.rules.references import FROM
 from apps.flows.rules.texts import value_text
 
-# Four levels stand beside each other on a usual page; flows.css has the size of a box, too.
-WIDTH, HEIGHT = 178, 92
-# Between two levels, where the words of ways are; and between two boxes of a level.
-ASIDE, BELOW = 60, 22
+# flows.css has the height of a box, too.
+HEIGHT = 114
+# The width of a box, and between two levels, where the words of ways are: so that four levels fill
+# a usual page; and where there are more, so that five do.
+_WIDE, _TIGHT = (178, 60), (140, 52)
+_FEW = 4
+# Between two boxes of a level.
+BELOW = 22
 MARGIN = 4
 # Room of a way that passes a level.
 _PASSING = 10
@@ -48,10 +52,21 @@ class Way(NamedTuple):
 
 
 class Picture(NamedTuple):
+    """`box` is the width of the boxes."""
+
     width: float
     height: float
     places: dict[str, Place]
     ways: list[Way]
+    box: int
+
+
+class _Sizes(NamedTuple):
+    box: int
+    aside: int
+
+    def left(self, level: int) -> float:
+        return MARGIN + level * (self.box + self.aside)
 
 
 class _Item(NamedTuple):
@@ -80,20 +95,21 @@ def picture(definition: Definition) -> Picture:
             after.setdefault(one, []).append(next_one)
             before.setdefault(next_one, []).append(one)
     columns = _with_few_crossings(columns, before, after)
+    sizes = _Sizes(*(_WIDE if len(columns) <= _FEW else _TIGHT))
     middles = _middles(columns, before)
     level_of = {item: level for level, column in enumerate(columns) for item in column}
     places = {
-        item.name: Place(_left(level), middles[item] - HEIGHT / 2, level)
+        item.name: Place(sizes.left(level), middles[item] - HEIGHT / 2, level)
         for item, level in level_of.items()
         if not item.target
     }
     bottom = max(middles[item] + item.height / 2 for item in level_of)
     drawn = [
-        _drawn(definition.steps[source], definition.steps[target], chain, level_of, middles)
+        _drawn(definition.steps[source], definition.steps[target], chain, level_of, middles, sizes)
         for (source, target), chain in zip(ways, chains, strict=True)
     ]
-    width = _left(len(columns) - 1) + WIDTH + MARGIN
-    return Picture(width, bottom + MARGIN, places, drawn)
+    width = sizes.left(len(columns) - 1) + sizes.box + MARGIN
+    return Picture(width, bottom + MARGIN, places, drawn, sizes.box)
 
 
 def word_of(step: Step, need: Step) -> str:
@@ -208,28 +224,25 @@ def _ascending(wanted: Sequence[float]) -> list[float]:
     return [total / count for total, count in blocks for _each in range(count)]
 
 
-def _left(level: int) -> float:
-    return MARGIN + level * (WIDTH + ASIDE)
-
-
 def _drawn(
     source: Step,
     target: Step,
     chain: Sequence[_Item],
     level_of: dict[_Item, int],
     middles: dict[_Item, float],
+    sizes: _Sizes,
 ) -> Way:
     """The curve through its items, level within each of them."""
     parts: list[str] = []
     for one, next_one in pairwise(chain):
-        x, y = _left(level_of[one]) + WIDTH, middles[one]
-        to, down = _left(level_of[next_one]), middles[next_one]
+        x, y = sizes.left(level_of[one]) + sizes.box, middles[one]
+        to, down = sizes.left(level_of[next_one]), middles[next_one]
         half = (x + to) / 2
         if not parts:
             parts.append(f"M{x:g} {y:.1f}")
         parts.append(f"C{half:g} {y:.1f} {half:g} {down:.1f} {to:g} {down:.1f}")
         if next_one.target:
-            parts.append(f"H{to + WIDTH:g}")
+            parts.append(f"H{to + sizes.box:g}")
     word = word_of(target, source)
     condition = condition_of(target) if word == IF else ""
     return Way(source.name, target.name, "".join(parts), word, condition, half, (y + down) / 2)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from apps.flows.rules.definition import Definition
-from apps.flows.rules.picture import ALL, ALWAYS, EACH, FAILURE, HEIGHT, IF, WIDTH, picture
+from apps.flows.rules.picture import ALL, ALWAYS, EACH, FAILURE, HEIGHT, IF, picture
 from tests.flows import job, jobs, ref, task, wait
 
 
@@ -49,6 +49,15 @@ def test_need_that_follows_from_another_has_no_way_of_its_own() -> None:
     assert [(way.source, way.target) for way in found.ways] == [("a", "b"), ("b", "c")]
 
 
+def test_five_levels_fit_beside_the_menu_of_a_usual_screen() -> None:
+    widths = [
+        drawn(*(wait(f"s{n}", needs=[f"s{n - 1}"] if n else []) for n in range(levels))).width
+        for levels in (3, 4, 5, 6)
+    ]
+    assert widths[1] <= 918 and widths[2] <= 918 < widths[3]
+    assert widths == sorted(widths)
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_boxes_do_not_overlap_and_lie_within_the_drawing(seed: int) -> None:
     dice = random.Random(seed)
@@ -61,12 +70,12 @@ def test_boxes_do_not_overlap_and_lie_within_the_drawing(seed: int) -> None:
     )
     assert found.places.keys() == {*names}
     for place in found.places.values():
-        assert 0 <= place.x <= found.width - WIDTH
+        assert 0 <= place.x <= found.width - found.box
         assert 0 <= place.y <= found.height - HEIGHT
     for one, other in combinations(found.places.values(), 2):
         assert one.level != other.level or abs(one.y - other.y) >= HEIGHT
     for way in found.ways:
         source, target = found.places[way.source], found.places[way.target]
         assert source.level < target.level
-        assert way.path.startswith(f"M{source.x + WIDTH:g} {source.y + HEIGHT / 2:.1f}")
+        assert way.path.startswith(f"M{source.x + found.box:g} {source.y + HEIGHT / 2:.1f}")
         assert way.path.endswith(f"{target.x:g} {target.y + HEIGHT / 2:.1f}")
