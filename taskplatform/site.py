@@ -32,6 +32,7 @@ PLACES = {
     "j": "admin:jobs_job_changelist",
     "d": "admin:dispatch_dispatch_changelist",
     "t": "admin:dispatch_oncetask_changelist",
+    "l": "admin:flows_flow_changelist",
     "w": "admin:jobs_worker_changelist",
     "f": "failures",
     "r": "report",

@@ -29,6 +29,7 @@ def test_keys_lead_to_what_an_account_may_see(role_client: Any, client: Client) 
         "g j": reverse("admin:jobs_job_changelist"),
         "g d": reverse("admin:dispatch_dispatch_changelist"),
         "g t": reverse("admin:dispatch_oncetask_changelist"),
+        "g l": reverse("admin:flows_flow_changelist"),
         "g w": reverse("admin:jobs_worker_changelist"),
         "g f": reverse("failures"),
         "g r": reverse("report"),
