@@ -171,7 +171,7 @@ class RunView:
             return
         if row.kind == shapes.WAIT and row.state == State.ACTIVE and self._is_running:
             yield self._act("finish", row.name, gettext("Finish…"))
-        is_failed = row.state == State.FAILED and self.run.status in _MAY_SKIP
+        is_failed = row.state == State.FAILED and each.holds_up and self.run.status in _MAY_SKIP
         if is_failed or (each.parts.failed and row.state == State.ACTIVE and self._is_running):
             yield self._act("skip", row.name, gettext("Go on without it…"))
 

@@ -146,6 +146,8 @@ def sentence(run: FlowRun, found: Mapping[str, StepStands], people: People) -> S
 
 def _template(run: FlowRun, values: Mapping[str, Any], *, is_exact: bool) -> str:
     if run.status == Status.SUCCEEDED:
+        if values["done"] != values["total"]:
+            return gettext("Done after {time}; {done} of {total} parts succeeded.")
         return gettext("All is done after {time}: {done} of {total} parts.")
     if run.status == Status.CANCELLED:
         return gettext("Stopped after {time}; {done} of {total} parts are done. {why}")
@@ -165,7 +167,7 @@ def _template(run: FlowRun, values: Mapping[str, Any], *, is_exact: bool) -> str
 
 
 def _waits(found: Mapping[str, StepStands], people: People) -> Iterator[SafeString]:
-    concerned = [each for each in found.values() if each.is_shown_in_parts]
+    concerned = [each for each in found.values() if each.holds_up]
     for each in concerned[:MAX_NAMED]:
         yield from _waits_of(each, people)
     if more := len(concerned) - MAX_NAMED if len(concerned) > MAX_NAMED else 0:

@@ -194,7 +194,8 @@ class FlowRunAdmin(LiveAdmin, RowPageAdmin, KeysetAdmin, MachineRowAdmin):
 
     # --- the page ---------------------------------------------------------------------------------
     def live_seconds(self, row: FlowRun) -> float | None:
-        return LIVE_SECONDS if row.is_open else None
+        # A failed one goes on soon after somebody has retried a job of it.
+        return LIVE_SECONDS if row.is_open or row.status == Status.FAILED else None
 
     def get_object(self, request: HttpRequest, *args: Any, **kwargs: Any) -> FlowRun | None:
         run: Any = super().get_object(request, *args, **kwargs)

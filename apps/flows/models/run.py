@@ -101,8 +101,11 @@ class FlowRun(models.Model):
             models.Index(fields=["status", "finished_at"], name="flow_run_ended"),
         ]
 
+    # Its name, on its page.
+    page_title = ""
+
     def __str__(self) -> str:
-        return str(self.pk)
+        return self.page_title or str(self.pk)
 
     @cached_property
     def read(self) -> Definition:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -25,7 +27,7 @@ class LongActive(NamedTuple):
 
 
 class FailedRun(NamedTuple):
-    """A failed run, with the first step that failed and why."""
+    """A failed run, with the first step by which it failed and why."""
 
     run: int
     flow: str
@@ -64,10 +66,25 @@ def failed_since(since: datetime, limit: int) -> list[FailedRun]:
             f"WHERE run_id IN ({placeholders(len(numbers))}) AND state = %s ORDER BY ended_at, id",
             [*numbers, joins.FAILED],
         )
+        may_fail = _that_may_fail(failed)
         for run, name, memo in failed:
-            steps.setdefault(run, (name, _memo_text(memo)))
+            if (run, name) not in may_fail:
+                steps.setdefault(run, (name, _memo_text(memo)))
     nothing = "", Message("")
     return [FailedRun(run, flow, instant(at), *steps.get(run, nothing)) for run, flow, at in runs]
+
+
+def _that_may_fail(failed: Sequence[Sequence[Any]]) -> set[tuple[int, str]]:
+    """The run and name of the optional ones among these failed steps. Definitions are long: only
+    those of runs with several are read."""
+    several = [run for run, count in Counter(run for run, *_rest in failed).items() if count > 1]
+    definitions = FlowRun.objects.filter(pk__in=several).values_list("pk", "definition")
+    return {
+        (run, said["name"])
+        for run, definition in (definitions if several else ())
+        for said in definition["steps"]
+        if said.get("optional")
+    }
 
 
 def _memo_text(memo: str) -> Message:

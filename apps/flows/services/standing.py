@@ -76,6 +76,14 @@ class StepStands:
         """Whether single jobs and hand-outs of it matter to whoever looks."""
         return self.row.state in (joins.ACTIVE, joins.FAILED)
 
+    @property
+    def holds_up(self) -> bool:
+        """Whether the run waits for it or fails by it: the failure of what may fail hinders
+        nothing."""
+        if self.row.state == joins.FAILED:
+            return not self.step.is_optional
+        return bool(self.row.state == joins.ACTIVE)
+
 
 class Totals(NamedTuple):
     """The parts of all steps, and those that ended well; `is_exact` unless some steps do not know
