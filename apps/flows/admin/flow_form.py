@@ -228,9 +228,7 @@ class FlowForm(ServiceForm):
             else:
                 told.append(self._in_row(form.number, translate(each.message)))
         for form in self.steps or ():
-            for name in form.errors if form.is_bound else ():
-                said = " ".join(map(str, form.errors[name]))
-                told.append(self._in_row(form.number, said))
+            told += [self._in_row(form.number, fault) for fault in form.faults]
         for row in (self.params and self.params.rows) or ():
             for name in row.errors if row.is_bound else ():
                 said = " ".join(map(str, row.errors[name]))

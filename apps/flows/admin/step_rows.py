@@ -161,7 +161,7 @@ class StepForm(forms.Form):
         ),
     )
     seconds = _field(_("How long"), _input(placeholder=_("until somebody finishes it")))
-    needs = _field(_("Waits for the steps"))
+    needs = _field(_("Waits for the steps"), _input(placeholder="list, check"))
     when = _select(_("Begins when"), WHENS)
     condition = _field(_("Only if"), _input(placeholder="list.public = true"))
     within = _field(_("Within"), _input(placeholder="4 h"))
