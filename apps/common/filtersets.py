@@ -154,7 +154,7 @@ class Numbers(Number):
         return filtering.list_of(super().value_of)(given)
 
 
-class Whole(Parameter):
+class WholeNumber(Parameter):
     """A whole number from the lowest to the highest."""
 
     def __init__(self, *args: Any, lowest: int, highest: int, **kwargs: Any) -> None:

@@ -73,7 +73,7 @@ SAMPLES: Mapping[type[filtersets.Parameter], tuple[Any, Any]] = {
     filtersets.Key: ("uid_ann", "a b"),
     filtersets.Id: ("7", "x"),
     filtersets.Number: (7, "x"),
-    filtersets.Whole: (7, 101),
+    filtersets.WholeNumber: (7, 101),
     filtersets.Instant: ("2026-11-02T00:00:00Z", "2026-11-02"),
     filtersets.Text: ("uid_ann", "x" * 201),
 }

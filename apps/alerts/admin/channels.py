@@ -27,7 +27,7 @@ from apps.common.admin.actions import CustomUrls
 from apps.common.admin.base import Panel
 from apps.common.admin.buttons import Button
 from apps.common.admin.display import column, shown_text, translate
-from apps.common.admin.schema_fields import Lines
+from apps.common.admin.schema_fields import LinesFormField
 from apps.common.errors import FieldError
 
 
@@ -49,7 +49,7 @@ class ChannelForm(ServiceForm):
         _("Secret"),
         _("Signs webhooks, and messages to bots of DingTalk and Feishu."),
     )
-    recipients = Lines(
+    recipients = LinesFormField(
         label=_("Recipients"),
         is_mandatory=True,
         required=False,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from apps.bulk.rules.settings import MAX_RATE, MAX_REASON, RATE
 from apps.common.api.filter_fields import FilterBody
-from apps.common.api.serializer_fields import Boolean, Choice, Instant, Integer, Name, Reason
+from apps.common.api.serializer_fields import Boolean, Choice, Instant, Integer, Name, ReasonText
 from apps.common.api.serializers import StrictSerializer
 from apps.dispatch.rules import task_verbs
 from apps.dispatch.rules import verbs as dispatch_verbs
@@ -61,7 +61,7 @@ class BulkBody(StrictSerializer):
             {"not": {"required": ["reason"]}},
         ],
     }
-    reason = Reason(max_length=MAX_REASON, required=False, help_text="Required to start.")
+    reason = ReasonText(max_length=MAX_REASON, required=False, help_text="Required to start.")
     dry_run = Boolean(required=False, default=False, help_text="Only say what would change.")
     at_most = Integer(
         min_value=1,

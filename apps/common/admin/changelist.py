@@ -122,7 +122,7 @@ class PlatformChangeList(ChangeList):
         return bool(columns.chosen_columns(self.model_admin.list_columns, self.request.GET))
 
     @cached_property
-    def column_choices(self) -> list[columns.Choice]:
+    def column_choices(self) -> list[columns.ColumnChoice]:
         """The columns that people can choose from; none where they cannot."""
         return columns.choices(self)
 

@@ -25,7 +25,7 @@ class ListColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ColumnChoice:
     """A column in the form that chooses some; the fixed one is always shown."""
 
     name: str
@@ -52,14 +52,14 @@ def unknown(columns: Sequence[ListColumn], query: QueryDict) -> list[str]:
     return [name for name in asked_for(query) if name not in known]
 
 
-def choices(changelist: Any) -> list[Choice]:
+def choices(changelist: Any) -> list[ColumnChoice]:
     """All columns that the list has, for its form."""
     model_admin = changelist.model_admin
     columns: Sequence[ListColumn] = model_admin.list_columns
     picked = chosen_columns(columns, changelist.request.GET)
     shown = [each.shown for each in picked] or model_admin.list_display
     return [
-        Choice(
+        ColumnChoice(
             each.name,
             capfirst(str(label_for_field(each.shown, changelist.model, model_admin))),
             each.shown in shown,

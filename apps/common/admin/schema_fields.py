@@ -124,7 +124,7 @@ def _field(path: Path, prop: Schema, *, is_required: bool) -> forms.Field:
             required=is_required, widget=UnfoldAdminIntegerFieldWidget(), **_bounds(prop)
         )
     if kind == "number":
-        return Number(
+        return NumberFormField(
             required=is_required,
             widget=UnfoldAdminDecimalFieldWidget({"step": "any"}),
             **_bounds(prop),
@@ -132,7 +132,9 @@ def _field(path: Path, prop: Schema, *, is_required: bool) -> forms.Field:
     if kind == "string":
         return _text_field(prop, is_required=is_required)
     if kind == "array" and _is_text(prop.get("items")):
-        return Lines(is_mandatory=is_required, required=is_required and bool(prop.get("minItems")))
+        return LinesFormField(
+            is_mandatory=is_required, required=is_required and bool(prop.get("minItems"))
+        )
     return JsonTextField(is_object=False, redacts=True, rows=4, required=is_required)
 
 
@@ -152,12 +154,12 @@ def _bounds(prop: Schema) -> dict[str, Any]:
 def _text_field(prop: Schema, *, is_required: bool) -> forms.Field:
     max_length, min_length = prop.get("maxLength"), prop.get("minLength")
     if prop.get("format") == "date":
-        return Day(required=is_required)
+        return DayFormField(required=is_required)
     if prop.get("format") == "date-time":
-        return Instant(required=is_required)
+        return InstantFormField(required=is_required)
     is_long = isinstance(max_length, int) and max_length > LONG_TEXT
     widget = UnfoldAdminTextareaWidget({"rows": 3}) if is_long else UnfoldAdminTextInputWidget()
-    return Text(
+    return TextFormField(
         required=is_required,
         strip=False,
         max_length=max_length if isinstance(max_length, int) else None,
@@ -166,7 +168,7 @@ def _text_field(prop: Schema, *, is_required: bool) -> forms.Field:
     )
 
 
-class Text(forms.CharField):
+class TextFormField(forms.CharField):
     """A text with its secrets masked. Browsers send line ends as `\\r\\n`, JSON has `\\n`."""
 
     stored: Any = None
@@ -212,7 +214,7 @@ class Secret(forms.CharField):
         return bool(data)
 
 
-class Number(forms.FloatField):
+class NumberFormField(forms.FloatField):
     """A number; whole numbers stay integers."""
 
     def to_python(self, value: Any) -> Any:
@@ -262,7 +264,7 @@ def _option_text(option: Any) -> str:
     return option if isinstance(option, str) else canonical(option)
 
 
-class Day(forms.DateField):
+class DayFormField(forms.DateField):
     """A date, kept as its ISO text."""
 
     def __init__(self, **kwargs: Any) -> None:
@@ -277,7 +279,7 @@ class Day(forms.DateField):
         return (initial or "") != (data or "")
 
 
-class Instant(InstantField):
+class InstantFormField(InstantField):
     """A date and time, typed in the time zone of the page, kept as RFC 3339 text with offset."""
 
     def prepare_value(self, value: Any) -> Any:
@@ -299,7 +301,7 @@ class Instant(InstantField):
         return (self.prepare_value(initial) or "") not in (typed, f"{typed}:00")
 
 
-class Lines(forms.CharField):
+class LinesFormField(forms.CharField):
     """A list of texts, one in a line, with their secrets masked; an empty box is the empty list
     when a list is required."""
 
@@ -333,12 +335,12 @@ def fits(field: forms.Field, value: Any) -> bool:
     if isinstance(field, ChoiceOfJson):
         choices: Any = field.choices
         return canonical(value) in {chosen for chosen, _text in choices}
-    if isinstance(field, Lines):
+    if isinstance(field, LinesFormField):
         return isinstance(value, list) and all(
             isinstance(item, str) and item and not {"\n", "\r"} & set(item) for item in value
         )
     if isinstance(field, Truth):
         return isinstance(value, bool)
-    if isinstance(field, Number | forms.IntegerField):
+    if isinstance(field, NumberFormField | forms.IntegerField):
         return isinstance(value, int | float) and not isinstance(value, bool)
     return isinstance(value, str)

@@ -19,12 +19,12 @@ from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldBooleanSwitchWidget
 from apps.common.admin.display import translate
 from apps.common.admin.json_text import JsonTextField
 from apps.common.admin.schema_fields import (
-    Lines,
+    LinesFormField,
     Path,
     Schema,
     SchemaField,
     Secret,
-    Text,
+    TextFormField,
     fields_for,
     fits,
 )
@@ -113,9 +113,9 @@ class SchemaForm(forms.Form):
         if isinstance(field, Secret) and is_stored:
             field.required = False
             field.help_text += escape(gettext(" Leave it empty to keep what is stored."))
-        if isinstance(field, JsonTextField | Text | Lines):
+        if isinstance(field, JsonTextField | TextFormField | LinesFormField):
             field.stored = part.default if is_new else value
-        if isinstance(field, Text) and isinstance(value, str) and "\n" in value:
+        if isinstance(field, TextFormField) and isinstance(value, str) and "\n" in value:
             field.widget = UnfoldAdminTextareaWidget({"rows": 3})
         self.fields[part.name] = field
         # Values that the field cannot show are in the raw JSON, with their secrets masked.

@@ -81,7 +81,7 @@ class FilterFields(StrictSerializer):
                 return DecimalId(**options)
             case filtersets.Number():
                 return Integer(min_value=1, max_value=_MOST, **options)
-            case filtersets.Whole():
+            case filtersets.WholeNumber():
                 return Integer(min_value=each.lowest, max_value=each.highest, **options)
             case filtersets.Instant():
                 return Instant(**options)

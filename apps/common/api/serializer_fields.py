@@ -78,7 +78,7 @@ class Text(StrictField, serializers.CharField):
         return data
 
 
-class Reason(Text):
+class ReasonText(Text):
     """The reason that somebody gives for an act."""
 
     default_error_messages = {"required": SAY_WHY, "blank": SAY_WHY}

@@ -11,7 +11,7 @@ from apps.access.rules.clients import Binding
 from apps.common import logs
 from apps.common.api.filter_fields import FilterQuery
 from apps.common.api.paging import MAX_EXAMINED, KeysetPage, PageQuery
-from apps.common.api.serializer_fields import Boolean, Reason, Text
+from apps.common.api.serializer_fields import Boolean, ReasonText, Text
 from apps.common.api.serializers import StrictSerializer
 from apps.common.api.views import ApiView, JsonAnswer
 from apps.common.errors import NotFound
@@ -36,7 +36,7 @@ class DispatchQuery(FilterQuery, PageQuery):
 
 
 class CancelBody(StrictSerializer):
-    reason = Reason(max_length=500)
+    reason = ReasonText(max_length=500)
 
 
 class DispatchesView(ApiView):

@@ -12,7 +12,7 @@ from apps.access.rules.clients import Binding
 from apps.common.api import paging
 from apps.common.api.filter_fields import FilterQuery
 from apps.common.api.paging import KeysetPage, PageQuery
-from apps.common.api.serializer_fields import Integer, Reason, Text
+from apps.common.api.serializer_fields import Integer, ReasonText, Text
 from apps.common.api.serializers import StrictSerializer
 from apps.common.api.views import ApiView, JsonAnswer, NoContent
 from apps.common.errors import Invalid, Mistakes, NotFound
@@ -236,7 +236,7 @@ class ArchivedTasksView(ApiView):
 
 
 class RestoreBody(StrictSerializer):
-    reason = Reason(max_length=500)
+    reason = ReasonText(max_length=500)
 
 
 class RestoreView(ApiView):

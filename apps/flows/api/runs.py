@@ -18,7 +18,7 @@ from apps.common.api.serializer_fields import (
     Json,
     JsonObject,
     Name,
-    Reason,
+    ReasonText,
     Text,
 )
 from apps.common.api.serializers import StrictSerializer
@@ -82,7 +82,7 @@ class FlowWhyBody(StrictSerializer):
 
 
 class FlowCancelBody(StrictSerializer):
-    reason = Reason(max_length=MAX_REASON)
+    reason = ReasonText(max_length=MAX_REASON)
     force = Boolean(
         required=False,
         default=False,
@@ -91,7 +91,7 @@ class FlowCancelBody(StrictSerializer):
 
 
 class FlowSkipBody(StrictSerializer):
-    reason = Reason(max_length=MAX_REASON)
+    reason = ReasonText(max_length=MAX_REASON)
     result = Json(required=False, allow_null=True, help_text="In place of its own.")
 
 

@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy as _
 from apps.common.admin import ServiceForm
 from apps.common.admin.durations import written
 from apps.common.admin.json_text import JsonTextField
-from apps.common.admin.schema_fields import Lines
+from apps.common.admin.schema_fields import LinesFormField
 from apps.common.admin.service import DRAFT, OWN_FIELDS
 from apps.jobs.handlers import registry
 from apps.jobs.models import JobType
@@ -149,8 +149,8 @@ def _number(value: float) -> str:
 
 class JobTypeForm(ServiceForm):
     params_schema = JsonTextField(label=_("Schema of the context"), rows=10, required=False)
-    stages = Lines(label=_("Stages"), is_mandatory=True, required=False)
-    allowed_hosts = Lines(label=_("Allowed hosts"), is_mandatory=True, required=False)
+    stages = LinesFormField(label=_("Stages"), is_mandatory=True, required=False)
+    allowed_hosts = LinesFormField(label=_("Allowed hosts"), is_mandatory=True, required=False)
 
     class Meta:
         model = JobType

@@ -8,7 +8,14 @@ from rest_framework.request import Request
 
 from apps.access.bindings import actor_of, masks_payload, unmask
 from apps.access.rules.clients import Binding
-from apps.common.api.serializer_fields import Boolean, Instant, Integer, JsonObject, Name, Reason
+from apps.common.api.serializer_fields import (
+    Boolean,
+    Instant,
+    Integer,
+    JsonObject,
+    Name,
+    ReasonText,
+)
 from apps.common.api.serializers import StrictSerializer
 from apps.common.api.views import ApiView, JsonAnswer
 from apps.common.errors import FieldError, Invalid
@@ -24,7 +31,7 @@ _MIN_ATTEMPTS, _MAX_ATTEMPTS = (int(each) for each in RANGES["max_attempts"])
 
 
 class ReasonBody(StrictSerializer):
-    reason = Reason(max_length=MAX_REASON)
+    reason = ReasonText(max_length=MAX_REASON)
 
 
 class JobCancelBody(ReasonBody):
@@ -43,7 +50,7 @@ class JobRetryBody(ReasonBody):
 
 class JobChanges(StrictSerializer):
     version = Integer(min_value=1, max_value=2**31 - 1, help_text="Required: as read before.")
-    reason = Reason(max_length=MAX_REASON, help_text="Required.")
+    reason = ReasonText(max_length=MAX_REASON, help_text="Required.")
     run_at = Instant(required=False)
     priority = Integer(min_value=LOWEST_PRIORITY, max_value=HIGHEST_PRIORITY, required=False)
     max_attempts = Integer(min_value=_MIN_ATTEMPTS, max_value=_MAX_ATTEMPTS, required=False)

@@ -24,7 +24,7 @@ from apps.common.filtersets import (
     Payload,
     RowFilters,
     Text,
-    Whole,
+    WholeNumber,
 )
 from apps.common.masking.search import says
 from apps.common.readers import is_key, read_number
@@ -109,10 +109,12 @@ class JobFilters(RowFilters):
     client = Key(label=_("API key"), doors=Door.LIST | Door.BULK)
     where = Payload(("context", "result"), label=_("payload"))
     stage = Key(label=_("stage"), doors=_PROGRAMS)
-    priority_from = Whole(
+    priority_from = WholeNumber(
         "priority", "gte", label=_("priority from"), doors=Door.BULK, **_PRIORITIES
     )
-    priority_to = Whole("priority", "lte", label=_("priority to"), doors=Door.BULK, **_PRIORITIES)
+    priority_to = WholeNumber(
+        "priority", "lte", label=_("priority to"), doors=Door.BULK, **_PRIORITIES
+    )
     created_after = MadeSince("created_at", label=_("created from"), doors=_PROGRAMS)
     created_before = MadeBefore("created_at", label=_("created before"), doors=_PROGRAMS)
     run_after = Instant("run_at", "gte", label=_("next run from"), doors=Door.BULK)

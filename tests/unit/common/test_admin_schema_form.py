@@ -105,16 +105,16 @@ def sent_by(form: SchemaForm, **changes: Any) -> dict[str, str]:
 
 def test_each_kind_of_property_has_its_field(subtests: pytest.Subtests) -> None:
     for prop, field in (
-        ({"type": "string"}, "Text"),
-        ({"type": "string", "format": "date"}, "Day"),
-        ({"type": "string", "format": "date-time"}, "Instant"),
-        ({"type": "string", "format": "email"}, "Text"),
+        ({"type": "string"}, "TextFormField"),
+        ({"type": "string", "format": "date"}, "DayFormField"),
+        ({"type": "string", "format": "date-time"}, "InstantFormField"),
+        ({"type": "string", "format": "email"}, "TextFormField"),
         ({"type": "integer"}, "IntegerField"),
-        ({"type": "number"}, "Number"),
+        ({"type": "number"}, "NumberFormField"),
         ({"type": "boolean"}, "ChoiceOfJson"),
         ({"enum": ["a", "b"]}, "ChoiceOfJson"),
         ({"const": 7}, "ChoiceOfJson"),
-        ({"type": "array", "items": {"type": "string"}}, "Lines"),
+        ({"type": "array", "items": {"type": "string"}}, "LinesFormField"),
         ({"type": "array", "items": {"type": "integer"}}, "JsonTextField"),
         ({"type": "array"}, "JsonTextField"),
         ({"type": ["string", "null"]}, "JsonTextField"),
