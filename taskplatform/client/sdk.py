@@ -358,7 +358,7 @@ class _Raw:
         """The problem document of an error; empty without one."""
         try:
             body = json.loads(self.content) if self.is_json else None
-        except ValueError:
+        except (ValueError, RecursionError):
             body = None
         return body if isinstance(body, dict) else {}
 
@@ -379,7 +379,7 @@ class _Raw:
             # The clock of this device may be wrong, so the Date of the answer counts.
             since = email.utils.parsedate_to_datetime(self.headers.get("Date", ""))
             return min(max((until - since).total_seconds(), 0.0), _MAX_WAIT)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             return None
 
 

@@ -109,7 +109,7 @@ def by_code(status: int, body: bytes, *, code: str, message: str, busy: tuple[in
     try:
         answer = json.loads(body)
         number = int(answer[code])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return Verdict(UNSURE, body.decode("utf-8", "replace"))
     if number == 0:
         return Verdict(OK)

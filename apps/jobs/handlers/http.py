@@ -120,7 +120,7 @@ def wait_of(headers: Mapping[str, str]) -> float | None:
         # Both times are by the clock of the other side, if its answer has a date.
         since = _http_date(headers["date"]) if "date" in headers else clock.now()
         return max(0.0, (_http_date(text) - since).total_seconds())
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 

@@ -22,9 +22,16 @@ _OF_THE_LINES = {
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     HTTPStatus.UNPROCESSABLE_ENTITY,
 }
+# Of what is no answer to a _bulk call: numbers without end and nesting without end, too.
+_NO_ANSWER = (
+    *(ValueError, TypeError, KeyError, AttributeError, StopIteration),
+    *(OverflowError, RecursionError),
+)
 _LATER = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS}
 _OK = range(200, 300)
 _MAX_SHOWN = 300
+# Far more than is said of a batch; a stream without end would fill the memory of the sweeps.
+_MAX_ANSWER = 2**24
 
 
 class BulkSink:
@@ -58,7 +65,11 @@ class BulkSink:
         try:
             self._connection.request("POST", self._path, body, self._headers)
             response = self._connection.getresponse()
-            return response.status, response.read()
+            answer = response.read(_MAX_ANSWER)
+            if not response.isclosed():
+                # What is left would be taken for the next answer.
+                self._connection.close()
+            return response.status, answer
         except (OSError, http.client.HTTPException) as error:
             self._connection.close()
             raise Unavailable(str(error) or type(error).__name__) from error
@@ -69,7 +80,7 @@ class BulkSink:
             said = json.loads(answer)
             items = [next(iter(item.values())) for item in said["items"]] if said["errors"] else []
             found = [(int(item["status"]), item) for item in items]
-        except (ValueError, TypeError, KeyError, AttributeError, StopIteration) as error:
+        except _NO_ANSWER as error:
             raise Unavailable(f"The answer is none of a _bulk call: {_shown(answer)}") from error
         if found and len(found) != len(lines):
             raise Unavailable(f"{len(found)} results for {len(lines)} lines")

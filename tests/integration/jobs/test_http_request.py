@@ -164,6 +164,8 @@ def test_wait_is_read_in_both_forms_of_its_standard(
         ("Mon, 02 Mar 2026 11:00:30 GMT", theirs, 30.0),
         ("Mon, 02 Mar 2026 10:00:00 GMT", theirs, 0.0),
         ("soon", None, None),
+        ("Mon, 02 Mar 99999999999999999999 09:00:30 GMT", None, None),
+        ("Mon, 02 Mar 2026 09:00:30 -9999999999999999", None, None),
         ("-5", None, None),
         ("12.5", None, None),
         ("", None, None),

@@ -213,6 +213,9 @@ def test_answers_that_are_no_success(index: Index, sink: Any, subtests: pytest.S
         (200, b'{"errors":true,"items":[{"index":{"status":201}}]}', Unavailable),
         (200, b'{"errors":true}', Unavailable),
         (200, b"[]", Unavailable),
+        (200, b"[" * 100_000, Unavailable),
+        (200, b'{"errors":true,"items":[{"index":{"status":1e999}}]}', Unavailable),
+        (200, b" " * (2**24 + 1), Unavailable),
     ]:
         with subtests.test(status=status, said=said):
             index.documents.clear()

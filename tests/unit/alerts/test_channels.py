@@ -161,6 +161,13 @@ def test_slack_says_ok(body: bytes, outcome: str) -> None:
     assert slack.verdict(200, body).outcome == outcome
 
 
+@pytest.mark.parametrize("code", [b"1e999", b"[" * 60_000, b"null"])
+def test_bots_that_answer_with_what_is_no_code(code: bytes) -> None:
+    for channel, name in ((dingtalk, b"errcode"), (wecom, b"errcode"), (feishu, b"code")):
+        body = b'{"%s":%s}' % (name, code)
+        assert channel.verdict(200, body).outcome == "unsure"
+
+
 def test_bots_that_fail_as_servers_do(subtests: pytest.Subtests) -> None:
     for channel, (status, outcome) in product(
         (dingtalk, wecom, feishu, slack), ((503, "retry"), (429, "retry"), (403, "fail"))

@@ -54,6 +54,7 @@ class TestCalls:
             ({}, 5.0),
             ({"Retry_After": "soon"}, 5.0),
             ({"Retry_After": "9" * 18}, 86_400.0),
+            ({"Retry_After": "Mon, 02 Mar 99999999999999999999 09:00:30 GMT"}, 5.0),
             ({"Retry_After": "Mon, 02 Mar 2099 09:00:30 GMT"}, 86_400.0),
         ):
             with subtests.test(headers=headers):
