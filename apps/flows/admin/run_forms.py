@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 from typing import Any, ClassVar
 
 from django import forms
 from django.http import HttpRequest
-from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
-from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget
+from unfold.widgets import UnfoldAdminSelectWidget
 
 from apps.common.admin import ReasonForm
+from apps.common.admin.json_text import JsonTextField
 from apps.common.readers import read_number
 from apps.flows.models import FlowRun, FlowStep
 from apps.flows.rules import joins, shapes
-
-MAX_RESULT = 256_000
 
 
 class StepForm(ReasonForm):
@@ -27,14 +24,15 @@ class StepForm(ReasonForm):
     kinds: ClassVar[Collection[str]] = shapes.KINDS
 
     step = forms.ChoiceField(label=_("Step"), widget=UnfoldAdminSelectWidget())
-    result = forms.CharField(
+    result = JsonTextField(
         label=_("Result"),
         required=False,
-        max_length=MAX_RESULT,
+        is_object=False,
+        redacts=True,
+        rows=3,
         help_text=_(
             'As JSON, such as {"approved": true}. Steps after it get it in place of its own.'
         ),
-        widget=UnfoldAdminTextareaWidget(attrs={"rows": 3, "spellcheck": "false"}),
     )
 
     def __init__(self, *args: Any, request: HttpRequest | None = None, **kwargs: Any) -> None:
@@ -56,15 +54,6 @@ class StepForm(ReasonForm):
         rows = FlowStep.objects.filter(run=run.pk, state__in=self.states, kind__in=self.kinds)
         open_ones = {*rows.values_list("name", flat=True)}
         return [said["name"] for said in run.definition["steps"] if said["name"] in open_ones]
-
-    def clean_result(self) -> Any:
-        text = self.cleaned_data["result"].strip()
-        if not text:
-            return None
-        try:
-            return json.loads(text)
-        except ValueError as error:
-            raise forms.ValidationError(gettext("This is not JSON: %s") % error) from error
 
 
 class FinishForm(StepForm):

@@ -196,6 +196,7 @@ class RunActView(ApiView):
 
     def post(self, request: Request, number: str, **step: str) -> JsonAnswer:
         run, body = _find(request, number), self.read_body()
+        unmask(request, body, "result")
         acted = type(self).act(run=run, **step, **body, actor=actor_of(request))
         return _answer(request, acted)
 

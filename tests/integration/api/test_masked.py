@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from apps.common.masking import MASK
+from apps.flows.models import FlowStep
+from apps.flows.services.start import start
 from apps.jobs.models import Job
 from apps.journal.models import JournalEntry
 from tests import factories
@@ -73,6 +75,22 @@ def test_search_finds_no_secret_whatever_the_key_may_read(
         assert found("failed: pwd=s", *scopes) == []
         assert found("failed: pwd=", *scopes) == [str(job.pk)]
     assert found(f"={MASK}", "read") == [str(job.pk)]
+
+
+def test_step_of_a_flow_takes_no_mask_for_a_result(clients: Callable[..., ContractClient]) -> None:
+    run = start(definition={"steps": [{"name": name, "kind": "wait"} for name in "ab"]}).id
+    operator, trusted = clients("read", "operate"), clients("read", "operate", "payload")
+    for act in ("finish", "skip"):
+        path = f"/api/v1/flow-runs/{run}/steps/a/{act}/"
+        answer = operator.post(path, {"reason": "as agreed", "result": {"token": MASK}})
+        assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, "result.token")
+    for step, client, result in (("a", operator, {"token": SECRET}), ("b", trusted, MASK)):
+        path = f"/api/v1/flow-runs/{run}/steps/{step}/finish/"
+        assert client.post(path, {"result": result}).status_code == 200
+    assert [*FlowStep.objects.order_by("name").values_list("result", flat=True)] == [
+        {"token": SECRET},
+        MASK,
+    ]
 
 
 @pytest.mark.parametrize("kind", ["once-tasks", "rotate-tasks"])

@@ -164,7 +164,14 @@ def test_acts_of_operators(admin_client: Client, mail: FrozenClock) -> None:
     assert run_of(run.pk).is_paused
     act(admin_client, "resume", run)
     assert not run_of(run.pk).is_paused
-    assert "This is not JSON" in text_of(act(admin_client, "finish", run, step="gate", result="{"))
+    assert "is not JSON" in text_of(act(admin_client, "finish", run, step="gate", result="{"))
+    # Nested without end, and a mask in the place of a value.
+    for result, why in (
+        ("[" * 100_000, "levels deep"),
+        ('{"token": "••••••"}', "write the value"),
+    ):
+        assert why in text_of(act(admin_client, "finish", run, step="gate", result=result))
+    assert step_of(run.pk, "gate").state == "active"
     act(admin_client, "finish", run, step="gate", result='{"ok": true}')
     assert step_of(run.pk, "gate").result == {"ok": True}
     # A failed job of a step that goes on is tried again, too.
