@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from apps.dispatch.models import Executor
 from apps.flows.rules.definition import Definition
-from apps.jobs.models import Bounds
+from apps.jobs.handlers import registry
+from apps.jobs.models import Bounds, JobType
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,11 +18,13 @@ class Sides:
     all.
 
     A key that is bound to one side reaches nothing of the other. Jobs of flows are nobody's, so a
-    person who is limited to people alone sees them.
+    person who is limited to people alone sees them. `further` are the types whose jobs start what
+    lies beyond any limits, such as other flows.
     """
 
     types: Collection[str] | None
     executors: Collection[str] | None
+    further: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, bounds: Bounds) -> Sides:
@@ -30,7 +33,17 @@ class Sides:
         types = bounds.types
         if types is None and not bounds.takes_nobodys:
             types = ()
-        return cls(types, () if bounds.users is None else bounds.users.names)
+        further = JobType.objects.filter(handler__in=registry.further())
+        return cls(
+            types,
+            () if bounds.users is None else bounds.users.names,
+            frozenset(further.values_list("name", flat=True)),
+        )
+
+    def has_types(self, names: Collection[str]) -> bool:
+        """Whether all these job types are within."""
+        wanted = {*names}
+        return (self.types is None or wanted <= {*self.types}) and not wanted & self.further
 
     def executors_among(self, names: Collection[str]) -> set[str]:
         """Return the names that belong to people and groups within."""
@@ -47,10 +60,7 @@ def are_within(definitions: Collection[Definition], bounds: Bounds) -> list[bool
         return [True] * len(definitions)
     sides = Sides.of(bounds)
     known = sides.executors_among({name for each in definitions for name in each.executors})
-    return [
-        (sides.types is None or each.types <= {*sides.types}) and each.executors <= known
-        for each in definitions
-    ]
+    return [sides.has_types(each.types) and each.executors <= known for each in definitions]
 
 
 def is_within(definition: Definition, bounds: Bounds) -> bool:

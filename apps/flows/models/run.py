@@ -28,9 +28,10 @@ class FlowRunQuerySet(models.QuerySet["FlowRun"]):
         """Keep the runs that reach no further than the bounds."""
         if bounds.are_open:
             return self
-        sides, beyond = Sides.of(bounds), Q()
+        sides = Sides.of(bounds)
+        jobs = Q(kind__in=(FlowStep.Kind.JOB, FlowStep.Kind.JOBS))
+        beyond = jobs & Q(target__in=sides.further)
         if sides.types is not None:
-            jobs = Q(kind__in=(FlowStep.Kind.JOB, FlowStep.Kind.JOBS))
             beyond |= jobs & ~Q(target__in=sides.types)
         if sides.executors is not None:
             people = Executor.objects.within(sides.executors).values("name")

@@ -190,6 +190,11 @@ def reaches_further(name: str) -> bool:
     return entry is not None and entry.reaches_further
 
 
+def further() -> list[str]:
+    """The handlers that reach further than the types of their jobs say."""
+    return [name for name, each in known.handlers.items() if each.reaches_further]
+
+
 def closing() -> dict[str, frozenset[str]]:
     """The handlers whose types are closed, each with those of them that are open."""
     return {

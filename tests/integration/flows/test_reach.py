@@ -10,7 +10,7 @@ import pytest
 from apps.access.directory import Users
 from apps.common.errors import Invalid, PlatformError
 from apps.flows.handlers import flow
-from apps.flows.models import FlowRun
+from apps.flows.models import Flow, FlowRun
 from apps.flows.services import flows
 from apps.flows.services.check import check
 from apps.flows.services.start import start
@@ -63,6 +63,20 @@ def test_flows_within_and_beyond_the_limits_of_a_key(subtests: pytest.Subtests) 
                 else:
                     with pytest.raises(PlatformError, match="There is no"):
                         attempt()
+
+
+def test_flow_of_jobs_that_start_flows_is_beyond_all_limits() -> None:
+    """Its params may name any other flow."""
+    said = [job("a", type="flow", context={"flow": ref("params", "flow")})]
+    flows.put_flow(name="any", definition={"steps": said}, actor="admin:olga")
+    start("any", {"flow": "any"})
+    people_alone = Bounds(users=Users(frozenset({"gid_sales"})), takes_nobodys=True)
+    for bounds in (Bounds(types=["flow"]), people_alone):
+        with pytest.raises(PlatformError, match="There is no flow"):
+            start("any", {"flow": "any"}, bounds=bounds)
+        assert not Flow.objects.within(bounds)
+        assert not FlowRun.objects.within(bounds)
+    assert Flow.objects.within(Bounds()) and FlowRun.objects.within(Bounds())
 
 
 def test_what_a_definition_names_is_checked_when_it_is_saved() -> None:
