@@ -71,6 +71,9 @@ class Advance:
         self.more = False
         # Steps that were looked at, or have begun and cannot have ended.
         self._looked: set[str] = set()
+        # About the bytes of the jobs made, and the step that is begun by the next transaction.
+        self._made = 0
+        self._next = ""
 
     def go(self) -> bool:
         """End, begin, and so on until nothing changes; then the run may end. Writes the journal."""
@@ -186,6 +189,9 @@ class Advance:
         changed = False
         for name, verdict in self._verdicts().items():
             row, step = self.steps[name], self.run.read.steps[name]
+            if verdict is Verdict.START and self._made >= programs.ENOUGH_BYTES:
+                self._begin_later(row)
+                return False
             if verdict is Verdict.SKIP:
                 self.end(row, End(joins.SKIPPED, None, NOT_NEEDED))
             elif verdict is Verdict.START:
@@ -196,6 +202,11 @@ class Advance:
     def _verdicts(self) -> dict[str, Verdict]:
         stands = {name: row.stands for name, row in self.steps.items()}
         return joins.verdicts(self.run.read, stands)
+
+    def _begin_later(self, row: FlowStep) -> None:
+        """Have the sweep begin the step, which has no jobs yet: others write meanwhile."""
+        self._next, self.more = row.name, True
+        self.write(row, look_at=self.now)
 
     def _begin(self, row: FlowStep, step: Step) -> None:
         """Begin the step, unless its condition does not hold. What a definition can cause ends it
@@ -239,7 +250,9 @@ class Advance:
         if step.kind == shapes.TASK:
             params = values.get("params", {})
             return people.begin(self.run, row, step, params, self.now, self._deadline(step))
-        return programs.begin(self.run, row, step, values)
+        begun = programs.begin(self.run, row, step, values)
+        self._made += programs.size_of(step, values)
+        return begun
 
     def _results(self, step: Step) -> dict[str, Any]:
         """Read what the references of the step name: the params, and the results of other steps."""
@@ -334,7 +347,7 @@ class Advance:
                 last = (row.ended_at or self.now) + jobs_conf.JOB_ARCHIVE_AFTER
                 again = self.now + AT_FAILED
                 self.write(row, look_at=again if again < last else None)
-            else:
+            elif row.name != self._next:
                 self.write(row, look_at=None)
 
     def _next_look(self, row: FlowStep) -> datetime:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -21,7 +21,7 @@ from apps.flows.rules.references import references
 from apps.flows.services.people import as_fields
 from apps.jobs.models import Bounds
 from apps.jobs.rules.submission import Submission
-from apps.jobs.services.submit_check import faults_of_part
+from apps.jobs.services.submit_check import MAX_ERRORS, faults_of_part
 
 FIELD = "definition"
 # What the fields of a task are called in a step.
@@ -36,7 +36,7 @@ def check(said: Any, *, bounds: Bounds) -> Definition:
     """
     found = rules.faults(said)
     if found:
-        raise refusal([*map(_below, found)])
+        raise _refusal(found)
     definition = Definition(said)
     places = {step["name"]: position for position, step in enumerate(said["steps"])}
     sides = Sides.of(bounds)
@@ -51,8 +51,13 @@ def check(said: Any, *, bounds: Bounds) -> Definition:
         elif step.kind == shapes.TASK:
             found += _task_faults(step, at, executors, usable)
     if found:
-        raise refusal([*map(_below, found)])
+        raise _refusal(found)
     return definition
+
+
+def _refusal(found: Sequence[FieldError]) -> PlatformError:
+    # A small definition can have thousands.
+    return refusal([*map(_below, found[:MAX_ERRORS])])
 
 
 def _below(fault: FieldError) -> FieldError:

@@ -20,7 +20,8 @@ from apps.jobs.models import ArchivedJob, Job
 
 _OPEN = ", ".join(f"'{status}'" for status in OPEN)
 # A step that needs nobody to look at it has come to its end, or has not begun.
-_LOOKED_AT = f"state IN ('{joins.ACTIVE}', '{joins.FAILED}')"
+# One that is blocked is begun by the next look where many jobs were made just before.
+_LOOKED_AT = f"state IN ('{joins.BLOCKED}', '{joins.ACTIVE}', '{joins.FAILED}')"
 
 
 def _runs(_recent: int) -> CheckResult:

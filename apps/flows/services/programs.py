@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from apps.common import clock
 from apps.common.db import fetch, fetch_each, force_index, placeholders, table
-from apps.common.errors import Invalid
+from apps.common.errors import Invalid, TooLarge
 from apps.common.messages import Message as _
 from apps.flows.models import FlowRun, FlowStep
 from apps.flows.rules import shapes
@@ -22,12 +22,27 @@ from apps.jobs.services.submit import Submission, submit_part
 
 # Jobs that one transaction cancels or retries.
 BLOCK = 500
+# What a job takes beside its context, and what all jobs of a step may take, in bytes: a value that
+# all of them are given is stored with each.
+ROW_BYTES = 1_000
+MAX_BYTES = 2**25
+# After these no further step begins in the same transaction.
+ENOUGH_BYTES = shapes.MAX_ITEMS * ROW_BYTES
 _IN_RANGE = "id BETWEEN %s AND %s AND part_of = %s"
 
 
 def begin(run: FlowRun, row: FlowStep, step: Step, values: Mapping[str, Any]) -> dict[str, Any]:
     """Make the jobs; returns the columns of the step. A PlatformError when they cannot be made."""
     contexts = _contexts(step, values)
+    if (size := size_of(step, values)) > MAX_BYTES:
+        message = _(
+            "Its {count} jobs take {size} MB, and those of a step at most {limit}; give each only "
+            "what it needs.",
+            count=len(contexts),
+            size=size >> 20,
+            limit=MAX_BYTES >> 20,
+        )
+        raise TooLarge(message)
     if not contexts:
         return {"made": 0}
     jobs = [Submission(step.said["type"], each, trace_id=run.trace_id) for each in contexts]
@@ -52,6 +67,15 @@ def _contexts(step: Step, values: Mapping[str, Any]) -> list[dict[str, Any]]:
         )
         raise Invalid.field("each", message)
     return [{**shared, **(each if isinstance(each, dict) else {"item": each})} for each in items]
+
+
+def size_of(step: Step, values: Mapping[str, Any]) -> int:
+    """About how many bytes the jobs take, measured without making their contexts."""
+    each = values["each"] if step.kind == shapes.JOBS else [{}]
+    if not isinstance(each, list):
+        return 0
+    shared = len(json.dumps(values.get("context") or {}))
+    return len(each) * (ROW_BYTES + shared) + len(json.dumps(each))
 
 
 def is_open(first: int | None, last: int | None, step: int) -> bool:
