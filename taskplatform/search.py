@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -40,7 +41,9 @@ from taskplatform.search_kinds import (
     MAX_SHOWN,
     Kind,
     Query,
+    edges,
     newest,
+    titled,
     with_pk,
 )
 
@@ -110,7 +113,10 @@ def find_rows(request: HttpRequest, term: Term, kinds: Iterable[Kind]) -> list[H
     # A number occurs in many texts, so texts are searched only if no row has it.
     if term.is_text and (term.number is None or not found):
         known = {hit.url for group in found for hit in group.hits}
-        for group in (_group(request, k, term, k.by_text, term.text) for k in kinds):
+        oldest = edges([k.model for k in kinds if k.by_title and _searched(request, k.model)])
+        for kind in kinds:
+            by_title = partial(titled, edge=oldest.get(kind.model, 0)) if kind.by_title else None
+            group = _group(request, kind, term, kind.by_text or by_title, term.text)
             hits = [] if group is None else [each for each in group.hits if each.url not in known]
             if group is not None and hits:
                 found.append(replace(group, hits=hits))

@@ -11,6 +11,7 @@ from django.utils.translation import gettext
 
 from apps.access.models import ApiClient
 from apps.common.admin.display import plain_time
+from apps.common.db import fetch_each, table
 from apps.common.readers import read_key, read_number
 from apps.dispatch.models import (
     ArchivedDispatch,
@@ -42,7 +43,8 @@ _UIDS = ("", "uid_", "gid_")
 class Kind:
     """How rows of one model are found: by number, key or text; None: not at all.
 
-    Each function filters the visible rows. `describe` returns the title and the details of a hit.
+    Each function filters the visible rows. `by_title`: the words of a text are looked for in the
+    titles of the newest rows. `describe` returns the title and the details of a hit.
     """
 
     model: type[Model]
@@ -50,6 +52,7 @@ class Kind:
     by_number: Query | None = None
     by_key: Query | None = None
     by_text: Query | None = None
+    by_title: bool = False
     has_list: bool = True
     related: tuple[str, ...] = ()
 
@@ -101,12 +104,23 @@ def _light(jobs: QuerySet[Any]) -> QuerySet[Any]:
     return jobs.only("type", "key", "status", "user_id")
 
 
-def _tasks_by_text(rows: QuerySet[Any], text: str) -> QuerySet[Any]:
-    """The tasks, people and groups with all the words in their titles, as in their list."""
-    wanted = Q()
+def titled(rows: QuerySet[Any], text: str, *, edge: int) -> QuerySet[Any]:
+    """The rows from a number on with all the words in their titles, as in their list."""
+    wanted = Q(pk__gte=edge)
     for word in text.split():
         wanted &= Q(title__icontains=word)
-    return newest(rows, MAX_TASKS).filter(wanted).order_by("-pk")
+    return rows.filter(wanted).order_by("-pk")
+
+
+def edges(models: Sequence[type[Model]]) -> dict[type[Model], int]:
+    """The number of the oldest of the newest rows whose titles are searched, of each model that
+    has more; in one statement."""
+    selects = (
+        f"SELECT {place} AS place, id FROM {table(model)} ORDER BY id DESC LIMIT 1 "
+        f"OFFSET {MAX_TASKS - 1:d}"
+        for place, model in enumerate(models)
+    )
+    return {models[place]: edge for place, edge in fetch_each((each, ()) for each in selects)}
 
 
 def _entries_by_text(rows: QuerySet[Any], text: str) -> QuerySet[Any]:
@@ -159,14 +173,14 @@ KINDS: tuple[Kind, ...] = (
         for model in (Job, ArchivedJob)
     ),
     *(
-        Kind(model, _of_task, by_number=with_pk, by_text=_tasks_by_text, related=("executor",))
+        Kind(model, _of_task, by_number=with_pk, by_title=True, related=("executor",))
         for model in (OnceTask, RotateTask)
     ),
     Kind(
         Schedule,
         lambda row: (row.title, [row.subject, row.job_type, row.get_status_display()]),
         by_number=with_pk,
-        by_text=_tasks_by_text,
+        by_title=True,
     ),
     Kind(
         FlowRun,
@@ -189,7 +203,7 @@ KINDS: tuple[Kind, ...] = (
         Executor,
         lambda row: (row.title or row.name, [row.title and row.name, row.get_kind_display()]),
         by_key=_beginning("name", *_UIDS),
-        by_text=_tasks_by_text,
+        by_title=True,
     ),
     Kind(JobType, lambda row: (row.name, [row.shown_title]), by_key=_beginning("name")),
     Kind(

@@ -346,7 +346,7 @@ def test_search_takes_a_handful_of_statements_however_many_types_there_are(
         jobs(1, f"type-{n}", key=f"k-{n}")
 
     assert statements() == few
-    assert max(few.values()) <= 34
+    assert max(few.values()) <= 31
 
 
 def test_keys_are_found_by_index_in_every_type() -> None:
