@@ -177,7 +177,21 @@ def _faults_of_step(step: Mapping[str, Any], at: str) -> Iterator[FieldError]:
         )
         yield FieldError(f"{at}.kind", "invalid", message)
         return
-    found = _STEPS[kind].faults(step, field=at)
+    known = shapes.STEPS[kind]["properties"]
+    found = [
+        FieldError(
+            at,
+            "invalid",
+            _(
+                "A step of the kind {kind} has no {name!r}; known are: {known}.",
+                kind=kind,
+                name=name[:40],
+                known=", ".join(known),
+            ),
+        )
+        for name in sorted(step.keys() - known.keys())[:1]
+    ]
+    found += _STEPS[kind].faults({k: v for k, v in step.items() if k in known}, field=at)
     for name in GIVEN:
         found += reference_faults(step.get(name), f"{at}.{name}")
     yield from found

@@ -31,7 +31,11 @@ BAD: list[tuple[str, Any, dict[str, str]]] = [
     (
         "fields of another kind",
         said({**wait("w"), "type": "mail"}, {"name": "a b", "kind": "job"}),
-        {"steps[0]": "Unknown", "steps[1].name": "not match", "steps[1].type": "Missing"},
+        {
+            "steps[0]": "A step of the kind wait has no 'type'; known are: kind, name,",
+            "steps[1].name": "not match",
+            "steps[1].type": "Missing",
+        },
     ),
     ("a name that references take", said(wait("params")), {"steps[0].name": "another name"}),
     ("twice the same", said(wait("w"), wait("w")), {"steps[0].name": "Two", "steps[1].name": ""}),
