@@ -21,7 +21,9 @@ register(
         "flow_status": Event(_("Flow retired or active again"), "edit", "info"),
         "started": Event(_("Run started"), "play_circle", "info"),
         "step_active": Event(_("Step begun"), "play_circle", "info"),
-        "step_ended": Event(_("Step ended"), "flag", "success"),
+        "step_ended": Event(
+            _("Step ended"), "flag", "success", Event(_("Step failed"), "error", "danger")
+        ),
         "step_skipped": Event(_("Step skipped"), "skip_next", "warning"),
         "skip_asked": Event(_("Step is being skipped"), "skip_next", "warning"),
         "reopened": Event(_("Step goes on after a retry"), "replay", "info"),
@@ -30,7 +32,9 @@ register(
         "paused": Event(_("Paused"), "pause_circle", "warning"),
         "resumed": Event(_("Resumed"), "play_circle", "success"),
         "cancel_asked": Event(_("Cancel requested"), "cancel", "warning"),
-        "ended": Event(_("Run ended"), "flag", "success"),
+        "ended": Event(
+            _("Run ended"), "flag", "success", Event(_("Run failed"), "error", "danger")
+        ),
     },
     names={"made": _("jobs"), "step": _("step")},
     pages={Source.FLOW: lambda entry: f"flows_{'flow' if entry.event in _OF_FLOWS else 'flowrun'}"},

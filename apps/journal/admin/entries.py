@@ -102,6 +102,8 @@ def latest_moments(
 
 def _moment(entry: JournalEntry, people: Mapping[str, Known], shows_payload: bool) -> Moment:
     event = words.event_of(entry.event)
+    if event.failed is not None and entry.to_state == "failed":
+        event = event.failed
     facts: list[tuple[str, object]] = []
     is_of_job = entry.source == Source.JOB
     if entry.attempt is not None and (is_of_job or entry.attempt > 1):

@@ -28,11 +28,13 @@ Words = str | Promise
 
 @dataclass(frozen=True)
 class Event:
-    """The label of an event; icon and colour are those of its moment on a timeline."""
+    """The label of an event; icon and colour are those of its moment on a timeline. `failed` stands
+    in its place where it leads to the state failed."""
 
     words: Words
     icon: str = "circle"
     colour: str = ""
+    failed: Event | None = None
 
 
 EVENTS: dict[str, Event] = {}

@@ -116,6 +116,10 @@ def test_failure_of_what_may_fail_holds_nothing_up(
     assert "step=glance" not in page.content.decode()
     assert text_of(page).startswith(f"Definition of its own · {run} | ")
 
+    log = text_of(admin_client.get(reverse("admin:flows_flowrun_history", args=[run])))
+    assert "Step failed" in log
+    assert "Step ended" not in log
+
     control.finish(run=run_of(run), step="gate", **OLGA)
     assert "Done after 0 s ; 1 of 2 parts succeeded." in text_of(page_of(admin_client, run_of(run)))
 
