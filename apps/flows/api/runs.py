@@ -38,7 +38,8 @@ from apps.flows.models import MAX_KEY, MAX_NAME, MAX_TRACE, FlowRun
 from apps.flows.services import control
 from apps.flows.services.filters import RunFilters
 from apps.flows.services.programs import BLOCK, page_of
-from apps.flows.services.start import find_run, find_step, start_once
+from apps.flows.services.results import find_step_with_results
+from apps.flows.services.start import find_run, start_once
 from apps.jobs.rules.type_settings import MAX_REASON
 from apps.jobs.services.request import Request as Repeatable
 
@@ -139,12 +140,16 @@ class FlowRunsView(ApiView):
         return JsonAnswer(FlowStartedOut.of(made), status=201 if made.created else 200)
 
 
-def _find(request: Request, number: str) -> FlowRun:
+def _number(number: str) -> int:
     pk = read_id(number)
     if pk is None:
         raise NotFound(f"There is no flow run {number[:40]!r}.")
     logs.note(flow_run=number)
-    return find_run(pk, bounds=bounds_of(request))
+    return pk
+
+
+def _find(request: Request, number: str) -> FlowRun:
+    return find_run(_number(number), bounds=bounds_of(request))
 
 
 def _answer(request: Request, run: Any) -> JsonAnswer:
@@ -166,7 +171,8 @@ class FlowRunView(ApiView):
 
 
 class StepResultsView(ApiView):
-    """The results of the jobs of a step in the order of its items, 500 at a time."""
+    """The results of the jobs of a step in the order of its items, 500 at a time; also for a key
+    that is bound to their type, or to one whose jobs the flow gives a handle of them."""
 
     operations = {"get": "step_results"}
     scopes = {"GET": "read"}
@@ -176,7 +182,8 @@ class StepResultsView(ApiView):
     problems = (404,)
 
     def get(self, request: Request, number: str, step: str) -> JsonAnswer:
-        row, limit = find_step(_find(request, number), step), self.query["limit"]
+        bounds, limit = bounds_of(request), self.query["limit"]
+        row = find_step_with_results(_number(number), step, bounds=bounds)
         page = page_of(row, after=self.query.get("after", 0), limit=limit)
         masks = masks_payload(request)
         shown = [FlowJobOut.of(each, masks=masks) for each in page]

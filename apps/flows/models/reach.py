@@ -66,3 +66,10 @@ def are_within(definitions: Collection[Definition], bounds: Bounds) -> list[bool
 def is_within(definition: Definition, bounds: Bounds) -> bool:
     """Whether all job types and executors of the definition are within the bounds."""
     return are_within([definition], bounds)[0]
+
+
+def has_jobs_within(step_type: str, bounds: Bounds) -> bool:
+    """Whether the jobs of a step of this type, which are nobody's, are within the bounds."""
+    return (bounds.types is None or step_type in bounds.types) and (
+        bounds.users is None or bounds.takes_nobodys
+    )

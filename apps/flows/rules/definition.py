@@ -114,6 +114,14 @@ class Definition:
         found = (step.said.get("executor") for step in self.steps.values())
         return frozenset(name for name in found if name is not None)
 
+    def readers_of(self, name: str) -> set[str]:
+        """The types of the jobs that are given a handle of this step."""
+        return {
+            step.target
+            for step in self.steps.values()
+            if any(each.is_handle and each.name == name for each in _references(step.said, ""))
+        }
+
     @cached_property
     def levels(self) -> list[list[str]]:
         """The names of steps, those first that need none, then those that need only these, …"""

@@ -13,6 +13,7 @@ from apps.flows.handlers import flow
 from apps.flows.models import Flow, FlowRun
 from apps.flows.services import flows
 from apps.flows.services.check import check
+from apps.flows.services.results import find_step_with_results
 from apps.flows.services.start import start
 from apps.jobs.models import Bounds
 from apps.jobs.services import control
@@ -63,6 +64,39 @@ def test_flows_within_and_beyond_the_limits_of_a_key(subtests: pytest.Subtests) 
                 else:
                     with pytest.raises(PlatformError, match="There is no"):
                         attempt()
+
+
+def test_results_are_read_by_who_works_on_them_or_has_their_handle(
+    subtests: pytest.Subtests,
+) -> None:
+    said = [
+        jobs("many", [1, 2], type="sms"),
+        job("report", context={"all": {"$results": "many"}}),
+        job("other", type="twin2", needs=["many"]),
+        task("check", "gid_other", needs=["report"]),
+    ]
+    job_type("twin2")
+    flows.put_flow(name="night", definition={"steps": said}, actor="admin:olga")
+    run = start("night").id
+    people = Users(frozenset({"gid_other"}))
+    cases = (
+        ("open", "many", Bounds(), True),
+        ("of its type", "many", Bounds(types=["sms"]), True),
+        ("given the handle", "many", Bounds(types=["mail"]), True),
+        ("after it alone", "many", Bounds(types=["twin2"]), False),
+        ("of another step", "report", Bounds(types=["sms"]), False),
+        ("people", "many", Bounds(users=people), False),
+        ("its type for people", "many", Bounds(types=["sms"], users=people), False),
+        ("no such step", "none", Bounds(types=["sms"]), False),
+        ("a task", "check", Bounds(types=["mail"]), False),
+    )
+    for name, step, bounds, is_read in cases:
+        with subtests.test(name):
+            if is_read:
+                assert find_step_with_results(run, step, bounds=bounds).name == step
+            else:
+                with pytest.raises(PlatformError, match="There is no flow run"):
+                    find_step_with_results(run, step, bounds=bounds)
 
 
 def test_flow_of_jobs_that_start_flows_is_beyond_all_limits() -> None:
