@@ -93,6 +93,12 @@ SAME = (
     "Asyncflow",
     "admin",
     "demo",
+    # Examples in the form of a flow.
+    "gid_… / uid_…",
+    "$list.photos",
+    "shop = $params.shop",
+    "list, check",
+    "list.public = true",
 )
 
 
