@@ -378,6 +378,10 @@ class PlatformModelAdmin(ModelAdmin):
         """The history of the row, oldest first; None leaves it to Django's own log."""
         return None
 
+    def history_tabs(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        """The `header_tabs` of a row whose history is one of its tabs; {} for other rows."""
+        return {}
+
     def history_view(
         self, request: HttpRequest, object_id: str, extra_context: Any = None
     ) -> HttpResponse:
@@ -389,6 +393,8 @@ class PlatformModelAdmin(ModelAdmin):
         moments = self.timeline(request, row)
         if moments is None:
             return super().history_view(request, object_id, extra_context)
+        tabs = self.history_tabs(request, row)
+        own: dict[str, Any] = {"header_tabs": tabs} if tabs else {}
         return self.page(
             request,
             "admin/timeline_page.html",
@@ -396,4 +402,5 @@ class PlatformModelAdmin(ModelAdmin):
             original=row,
             timeline=render_timeline(moments, self.when_no_history),
             back_url=self.change_url(row.pk),
+            **own,
         )

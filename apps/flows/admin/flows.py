@@ -212,14 +212,8 @@ class FlowAdmin(RecordedAdmin, ServiceModelAdmin):
                 context["header_tabs"] = tabs_of(self, request, row, "edit")
         return super().render_change_form(request, context, *args, **kwargs)
 
-    def history_view(
-        self, request: HttpRequest, object_id: str, extra_context: Any = None
-    ) -> HttpResponse:
-        page: Any = super().history_view(request, object_id, extra_context)
-        context = getattr(page, "context_data", None) or {}
-        if "original" in context:
-            context["header_tabs"] = tabs_of(self, request, context["original"], "history")
-        return page  # type: ignore[no-any-return]
+    def history_tabs(self, request: HttpRequest, row: Flow) -> dict[str, Any]:
+        return tabs_of(self, request, row, "history")
 
     def current(self, obj: Any) -> Flow | None:
         return Flow.objects.latest_of(obj.name)

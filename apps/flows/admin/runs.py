@@ -214,15 +214,8 @@ class FlowRunAdmin(LiveAdmin, RowPageAdmin, KeysetAdmin, MachineRowAdmin):
             context["show_history"] = False
         return super().render_change_form(request, context, *args, **kwargs)
 
-    def history_view(
-        self, request: HttpRequest, object_id: str, extra_context: Any = None
-    ) -> HttpResponse:
-        page: Any = super().history_view(request, object_id, extra_context)
-        context = getattr(page, "context_data", None) or {}
-        if "original" in context:
-            shows = self.has_payload_permission(request)
-            context["header_tabs"] = tabs_of(context["original"], LOG, shows_results=shows)
-        return page  # type: ignore[no-any-return]
+    def history_tabs(self, request: HttpRequest, row: FlowRun) -> dict[str, Any]:
+        return tabs_of(row, LOG, shows_results=self.has_payload_permission(request))
 
     def timeline(self, request: HttpRequest, row: FlowRun) -> Sequence[Moment]:
         shows_payload = self.has_payload_permission(request)

@@ -223,14 +223,8 @@ class JobTypeAdmin(RecordedAdmin, ServiceModelAdmin):
             context["last_change"] = next(iter(self.latest(row, user=request.user, limit=1)), None)
         return super().render_change_form(request, context, *args, **kwargs)
 
-    def history_view(
-        self, request: HttpRequest, object_id: str, extra_context: Any = None
-    ) -> HttpResponse:
-        page: Any = super().history_view(request, object_id, extra_context)
-        context = getattr(page, "context_data", None) or {}
-        if "original" in context:
-            context["header_tabs"] = tabs_of(context["original"], HISTORY)
-        return page  # type: ignore[no-any-return]
+    def history_tabs(self, request: HttpRequest, row: JobType) -> dict[str, Any]:
+        return tabs_of(row, HISTORY)
 
     def top_panels(self, request: HttpRequest, row: JobType) -> list[Panel]:
         return _code_panels(row)

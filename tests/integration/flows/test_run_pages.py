@@ -12,10 +12,10 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.dispatch.models import Dispatch, OnceTask
-from apps.flows.models import FlowRun
+from apps.flows.models import Flow, FlowRun
 from apps.flows.services import control
 from apps.flows.services.advance import advance
-from apps.jobs.models import Job, JobScope
+from apps.jobs.models import Job, JobScope, JobType
 from apps.jobs.services import control as of_jobs
 from apps.journal.models import JournalEntry
 from tests import flow_scenes as scenes
@@ -314,3 +314,12 @@ def test_people_with_limits_see_runs_within_them(
         assert run_of(run.pk).status == "running" and not run_of(run.pk).is_paused
     act(client, "pause", mails)
     assert run_of(mails.pk).is_paused
+
+
+# --- tabs -----------------------------------------------------------------------------------------
+def test_history_is_the_open_tab(admin_client: Client, rounds: scenes.Rounds) -> None:
+    flow = Flow.objects.get(name=rounds.running.flow)
+    for row in (rounds.running, flow, JobType.objects.get(name="price-recognise")):
+        url = reverse(f"admin:{row._meta.db_table}_history", args=[row.pk])
+        tabs = admin_client.get(url).context_data["header_tabs"]["tabs"]
+        assert [link for _title, link, is_open in tabs if is_open] == [url]
