@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import warnings
+from typing import Any
 
 from celery import Celery, signals
 
@@ -35,6 +36,15 @@ def _check_connections(**_kwargs: object) -> None:
     from django.db import close_old_connections
 
     close_old_connections()
+
+
+@signals.celeryd_after_setup.connect
+def _read_own_queues(instance: Any, **_kwargs: object) -> None:
+    """Have a worker for sweeps read the queues of all that it knows: its command names one."""
+    from taskplatform.beat import queues
+
+    known = instance.app.amqp.queues
+    known.select(queues(known.consume_from, instance.app.tasks))
 
 
 @app.on_after_configure.connect

@@ -31,6 +31,7 @@ from django.contrib.admin.utils import quote
 from django.db.models import BooleanField, CharField, SmallIntegerField
 from django.urls import reverse
 
+from taskplatform import beat
 from taskplatform.demo.company import PEOPLE
 from tests.acceptance.conftest import SCOPES, make_key, new_environment, processes_of
 from tests.acceptance.test_sdk_deaths import MANY, runs
@@ -56,6 +57,11 @@ bulk.cancel_a_mistake()
 address = {{"url": "https://example.org/hook", "secret": "sealed"}}
 create_channel(actor="test", name="Nobody listens", kind="webhook", enabled=False, **address)
 {PLAN}
+"""
+SWEEPS = """
+from taskplatform.celery import app
+app.loader.import_default_modules()
+print(*app.tasks)
 """
 # In-house; of them there are more at a time than the slot for slow jobs of one release takes.
 NAP = {"type": "demo-slow", "context": {"seconds": 0.05}}
@@ -99,6 +105,10 @@ class Release(NamedTuple):
         done = run_manage({**self.environment, **variables}, *arguments, root=self.root)
         assert done.returncode == 0, done.stdout + done.stderr
         return done
+
+    def sweeps(self) -> set[str]:
+        """The sweeps that its workers know."""
+        return {*self.manage("shell", "--verbosity", "0", "--command", SWEEPS).stdout.split()}
 
     def web(self) -> tuple[RunningProcess, str]:
         """A web server that logs each request, and its address."""
@@ -240,6 +250,7 @@ def test_release_before_goes_on_beside_this_one_and_after_it(
     old: Release, new: Release, ends: ExitStack, subtests: pytest.Subtests
 ) -> None:
     """E7: first `migrate`, then the parts one after the other; and back again."""
+    assert old.sweeps() >= beat.SHARING
     key = make_key(old.environment, "Everything", *SCOPES, "pull", "payload", root=old.root)
     old_web, old_url = old.web()
     with old.library.Client(old_url, key) as client:
@@ -278,6 +289,9 @@ def test_release_before_goes_on_beside_this_one_and_after_it(
 
     old_web.end()
     old.manage("migrate", "--verbosity", "0")
+    load.parts += old.in_house()
+    # They hold jobs again.
+    eventually(old.workers.processes, seconds=60)
     old.manage("collectstatic", "--no-input", "--verbosity", "0")
     back, back_url = old.web()
     load.parts.append(back)

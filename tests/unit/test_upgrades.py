@@ -1,8 +1,9 @@
-"""Migrations that would stop a platform in use are refused by `make check`."""
+"""What would stop a platform in use during an upgrade is refused: by `make check`, or here."""
 
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.operations.base import Operation
 
 from apps.common.fields import KeyField
-from taskplatform import upgrades
+from taskplatform import beat, celery, upgrades
 
 LATEST = MigrationLoader(None).project_state()
 # Millions of rows.
@@ -101,3 +102,34 @@ def test_changes_say_what_the_present_release_brings() -> None:
 
     assert releases[0] == settings.RELEASE
     assert f"`release/{settings.RELEASE}`" in changes
+
+
+# --- Sweeps ---------------------------------------------------------------------------------------
+
+
+def queues_read(serves: list[str] | None, *sweeps: str) -> set[str]:
+    """The queues that a worker with these sweeps reads, whose command names others or none."""
+    queues = celery.app.amqp.Queues([])
+    queues.select(serves)
+    amqp = SimpleNamespace(queues=queues)
+    celery._read_own_queues(SimpleNamespace(app=SimpleNamespace(amqp=amqp, tasks=sweeps)))
+    return {*queues.consume_from}
+
+
+def test_workers_read_no_queue_with_sweeps_that_only_another_release_knows() -> None:
+    celery.app.loader.import_default_modules()
+    known = [name for name in celery.app.tasks if not name.startswith("celery.")]
+    # A beat of the last release sends them as long as it runs.
+    assert {*known} >= beat.SHARING
+    assert {sent["task"] for sent in beat.schedule().values()} <= {*known}
+
+    def queue_of(sweep: str) -> str:
+        return str(celery.app.amqp.router.route({}, sweep)["queue"].name)
+
+    added = "jobs.of_the_next_release"
+    for serves in (["sweeps"], ["sweeps", "fast"], None):
+        assert {*map(queue_of, known)} <= queues_read(serves, *known)
+        assert queue_of(added) not in queues_read(serves, *known)
+        assert queue_of(added) in queues_read(serves, *known, added)
+    assert queues_read(["fast", "slow"], *known) == {"fast", "slow"}
+    assert celery.app.amqp.router.route({"queue": "fast"}, added)["queue"].name == "fast"
