@@ -28,7 +28,7 @@ from apps.access.rules import keys
 from apps.access.services import create_client
 from apps.common import clock
 from apps.common.errors import PlatformError
-from apps.jobs.handlers import checks
+from apps.jobs.handlers import checks, registry
 from apps.jobs.services.types import make_types
 
 DATABASE_SECONDS = 30.0
@@ -131,20 +131,21 @@ def protect(var: Path) -> str:
     return ""
 
 
-def ensure_handlers() -> None:
-    """Create missing job types of handlers; CannotStart when a handler is wrong."""
-    problems = checks.problems()
-    if problems:
-        raise CannotStart(" ".join(problems))
+def ensure_handlers() -> list[str]:
+    """Create missing job types of handlers; CannotStart when a handler is wrong. Returns which
+    types have none here, in sentences."""
+    if registry.known.problems:
+        raise CannotStart(" ".join(registry.known.problems))
     make_types(actor="worker")
+    return checks.gaps()
 
 
 def types_problem() -> str:
     """Make missing job types of handlers, so that a web process that starts before any worker takes
     jobs of them; why that cannot be now, or "". Workers and `migrate` make them, too."""
     try:
-        if problems := checks.problems():
-            return " ".join(problems)
+        if registry.known.problems:
+            return " ".join(registry.known.problems)
         make_types(actor="web")
     except (DatabaseError, InterfaceError, PlatformError) as error:
         return f"The job types of new handlers cannot be made now: {error}"

@@ -20,7 +20,7 @@ from apps.common.conf import (
 )
 
 # The handlers that come with the platform and are for everybody.
-READY_MADE = ("http_request", "management_command", "sleep", "echo")
+READY_MADE = ("http_request", "management_command", "sleep", "echo", "flow")
 _HOST = re.compile(r"(\*\.)?[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*(:(?P<port>\d{1,5}))?")
 HOSTS = "hosts such as `api.example.com`, `*.example.com`, `host:8443`"
 

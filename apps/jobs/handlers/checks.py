@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from django.core import checks
 from django.core.checks import CheckMessage, Error, Info
 from django.db import DatabaseError
 
@@ -21,7 +22,7 @@ def check_handlers(**_: Any) -> list[CheckMessage]:
 
 
 def check_types(*, databases: Sequence[str] | None = None, **_: Any) -> list[CheckMessage]:
-    """Errors for job types whose handler does not exist."""
+    """Warnings of job types whose handler does not exist."""
     if not databases or "default" not in databases:
         return []
     try:
@@ -30,11 +31,11 @@ def check_types(*, databases: Sequence[str] | None = None, **_: Any) -> list[Che
         # Before the first migration there is no table of types.
         return []
     return [
-        Error(
+        checks.Warning(
             f"The job type {type_} names the handler {name}, which does not exist.",
             hint=f"Write it with @handler({name!r}) in handlers.py of an app of EXTRA_APPS, or "
             "name another handler, or none for workers over HTTP, in the admin of the job type.",
-            id="jobs.E002",
+            id="jobs.W004",
         )
         for type_, name in unknown
     ]
@@ -69,18 +70,17 @@ def check_settings(*, databases: Sequence[str] | None = None, **_: Any) -> list[
 
 
 def unknown_handlers() -> list[tuple[str, str]]:
-    """The job types whose handler this process does not have, each with its name."""
+    """The job types whose handler this process does not have, each with its name. A newer release,
+    of the platform or of an app of EXTRA_APPS, may have it, beside which this one goes on."""
     types = JobType.objects.exclude(handler="").values_list("name", "handler").order_by("name")
     return [(type_, name) for type_, name in types if registry.find(name) is None]
 
 
-def problems() -> list[str]:
-    """The errors that prevent jobs from running, as text."""
+def gaps() -> list[str]:
+    """What this process will not run, as text."""
     return [
-        *registry.known.problems,
-        *(
-            f"The job type {type_} names the handler {name!r}, which does not exist here; write it "
-            "in handlers.py of an app of EXTRA_APPS, or change the type in the admin."
-            for type_, name in unknown_handlers()
-        ),
+        f"The job type {type_} names the handler {name!r}, which does not exist here, so its jobs "
+        "wait for another worker; write it in handlers.py of an app of EXTRA_APPS, or change the "
+        "type in the admin."
+        for type_, name in unknown_handlers()
     ]

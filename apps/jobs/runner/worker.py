@@ -17,7 +17,7 @@ from django.conf import settings
 from django.db import DatabaseError, connections
 
 from apps.jobs.conf import conf
-from apps.jobs.handlers import checks
+from apps.jobs.handlers import checks, registry
 from apps.jobs.rules.slots import LANES
 from apps.jobs.runner.drain import Drain
 from apps.jobs.runner.heartbeat import HeartbeatThread
@@ -71,11 +71,13 @@ def _stopping_at_sigterm(process: Process) -> Iterator[None]:
 
 
 def verify() -> None:
-    """WorkerCannotStart when handlers are wrong; then make the missing job types."""
-    problems = checks.problems()
-    if problems:
-        raise WorkerCannotStart("\n".join(problems))
+    """WorkerCannotStart when handlers are wrong; then make the missing job types, and log which
+    types this worker does not serve, because their handlers are missing."""
+    if registry.known.problems:
+        raise WorkerCannotStart("\n".join(registry.known.problems))
     make_types(actor=_ACTOR)
+    for gap in checks.gaps():
+        logger.warning(gap)
 
 
 def start_process(node: Node) -> Process:

@@ -91,7 +91,8 @@ class Command(BaseCommand):
         startup.await_database(show)
         with startup.setup_lock():
             self._migrate()
-            startup.ensure_handlers()
+            for gap in startup.ensure_handlers():
+                show(gap)
             password = startup.ensure_admin(self.var)
             key = startup.ensure_demo(self.var)
         startup.collect_static(self.var)
