@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from queue import Empty
 from time import monotonic_ns
 from typing import Any
 
@@ -27,6 +28,12 @@ class Channel(filesystem.Channel):
         with _written(folder, dumps(message)) as draft:
             # Draft names are unique, and the oldest message is read first.
             draft.rename(folder / f"{monotonic_ns():020}_{draft.name}.{queue}.msg")
+
+    def _poll(self, cycle: Any, callback: Any, timeout: float | None = None) -> Any:
+        # Kombu lists the folder once for each queue, many times a second and mostly for nothing.
+        if not os.listdir(self.data_folder_in):
+            raise Empty
+        return super()._poll(cycle, callback, timeout)
 
     def _queue_bind(self, exchange: str, *binding: Any) -> None:
         file: Path = self._exchange_file(exchange)  # type: ignore[attr-defined]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -61,6 +62,12 @@ class EndWithBeat(bootsteps.StartStopStep):
 
     requires = (Beat, Timer)
     _watch: Any = None
+
+    def create(self, worker: Any) -> None:
+        """Keep what is loaded from being searched for garbage, which writes to each object: beat is
+        forked in a moment, and would need the memory once more."""
+        gc.collect()
+        gc.freeze()
 
     def start(self, worker: Any) -> None:
         if worker.beat is not None:

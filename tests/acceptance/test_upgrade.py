@@ -289,9 +289,11 @@ def test_release_before_goes_on_beside_this_one_and_after_it(
 
     old_web.end()
     old.manage("migrate", "--verbosity", "0")
-    load.parts += old.in_house()
-    # They hold jobs again.
+    again = old.in_house()
+    load.parts += again
     eventually(old.workers.processes, seconds=60)
+    for part in again:
+        part.end()
     old.manage("collectstatic", "--no-input", "--verbosity", "0")
     back, back_url = old.web()
     load.parts.append(back)

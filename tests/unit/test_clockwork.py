@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from datetime import timedelta
 from typing import Any
@@ -11,7 +12,7 @@ from celery import Celery
 from django.conf import settings
 from kombu.utils.imports import symbol_by_name
 
-from taskplatform import beat
+from taskplatform import beat, clockwork
 
 
 class Passing:
@@ -111,3 +112,13 @@ def test_first_turn_of_a_sweep_comes_at_once(app: Celery, monkeypatch: pytest.Mo
 def test_message_of_a_machine_whose_clock_is_some_seconds_behind_still_counts() -> None:
     """Celery compares the wall clocks of two machines: that of beat and that of the worker."""
     assert all(each["options"]["expires"] > 60 for each in beat.schedule().values())
+
+
+def test_what_a_worker_has_loaded_is_not_searched_for_garbage_once_beat_is_forked() -> None:
+    """A search writes to each object, so that beat would have a copy of all that is loaded."""
+    loaded = {"of": ["the", {"worker": 1}]}
+    try:
+        clockwork.EndWithBeat(None).create(None)
+        assert not any(each is loaded for each in gc.get_objects())
+    finally:
+        gc.unfreeze()

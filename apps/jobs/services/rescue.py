@@ -116,8 +116,9 @@ def _rescue_all(
         last: Sequence[_FoundJob] = ()
         while (now := clock.now()) < until:
             found = find(now, last)
-            named = {job.id: job.type for job in found}
-            ended += _rescue(named, now, lost, by_lease, records)
+            if found:
+                named = {job.id: job.type for job in found}
+                ended += _rescue(named, now, lost, by_lease, records)
             if len(found) < conf.JOB_RESCUE_BATCH:
                 break
             last = [job for job in (*last, *found) if job.place == found[-1].place]
@@ -163,8 +164,6 @@ def _rescue(
     by_lease: bool,
     records: Callable[[], Records],
 ) -> int:
-    if not found:
-        return 0
     names = set(found.values())
     # A job may have been held when its type was deleted; once it waits, it is discarded.
     types = {name: JobType(name=name).snapshot for name in names} | type_snapshots(names)
