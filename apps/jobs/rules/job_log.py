@@ -21,6 +21,9 @@ MAX_LINE = 8_000
 _MAX_WORD = 2_000
 _STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z ", re.ASCII)
 _LENGTH = len("2026-11-27T13:52:46.123Z ")
+# What gives text a colour. Programs colour names and values, which then no longer stand side by
+# side: the value of a secret would not be known for one.
+_COLOUR = re.compile("(?:\x1b\\[|\x9b)[0-9;:]*m")
 # What moves the cursor of a terminal, ends a line for some readers, or cannot be stored.
 _HARMFUL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
@@ -103,10 +106,11 @@ def _cut(text: str) -> str:
 
 
 def harmless(text: str) -> str:
-    """The text with escapes in place of characters that harm a database or a terminal."""
+    """The text without colours, with escapes in place of characters that harm a database or a
+    terminal."""
     if not _HARMFUL.search(text):
         return text
-    plain = text.replace("\r\n", "\n").replace("\r", "\n")
+    plain = _COLOUR.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
     return _HARMFUL.sub(lambda found: found[0].encode("unicode_escape").decode(), plain)
 
 

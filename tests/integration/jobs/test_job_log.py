@@ -32,6 +32,8 @@ Handle = Callable[..., Any]
 HARMLESS = {
     "a\x00b": "a\\x00b",
     "\x1b[2J": "\\x1b[2J",
+    # As structlog writes it: the secret is known for one.
+    "\x1b[36mpassword\x1b[0m=\x1b[1;35mhunter2\x1b[0m \x9b31mred": "password=•••••• red",
     "10 %\r20 %\r\n": "10 %\n20 %\n",
     "\ud800": "\\ud800",
     "日志\t✓": "日志\t✓",
