@@ -294,6 +294,17 @@ def time_text(column: str) -> str:
     return f"CAST({column} AS CHAR)"
 
 
+def raw(value: str) -> str:
+    """SQL of a value that another program wrote, with its text as bytes on SQLite.
+
+    SQLite keeps any bytes as text, and its driver fails at those that are not UTF-8; MariaDB and
+    MySQL refuse them at the INSERT.
+    """
+    if connection.vendor != "sqlite":
+        return value
+    return f"CASE typeof({value}) WHEN 'text' THEN CAST({value} AS BLOB) ELSE {value} END"
+
+
 def written(at: datetime) -> str:
     """The instant as a parameter, converted once for many rows."""
     # Both backends of Django do the same, more slowly.

@@ -9,10 +9,16 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.fields import KeyField, References, UtcNow
+from apps.common.json_rules import MAX_BYTES
 from apps.jobs.models.scope import bounds_of
 from apps.journal.models import Source, Versioned
 
 MAX_WORD = 255
+# The largest size of a context as text that is read: with blanks and escapes the text may be longer
+# than the JSON itself.
+MAX_TEXT = 4 * MAX_BYTES
+# The letters that are kept of a larger one, when its row goes.
+MAX_SHOWN = 4_000
 
 
 class InboxQuerySet(models.QuerySet[Any]):
@@ -70,3 +76,14 @@ class InboxRow(Versioned):
 
     def __str__(self) -> str:
         return f"{self.type} {self.pk}"
+
+    @property
+    def is_too_large(self) -> bool:
+        """Whether the context is not even read."""
+        return len((self.context or "").encode()) > MAX_TEXT
+
+    def journal_value(self, name: str) -> Any:
+        value = super().journal_value(name)
+        # Whole, an entry could be longer than a statement may be.
+        is_cut = name == "context" and self.is_too_large
+        return f"{value[:MAX_SHOWN]} …" if is_cut else value

@@ -24,17 +24,19 @@ from apps.common.db import (
     fetch,
     instant,
     placeholders,
+    raw,
     table,
     time_text,
     transactional,
 )
 from apps.common.errors import FieldError, Invalid, PlatformError, TooLarge, refusal
 from apps.common.json.text import parse_json
-from apps.common.json_rules import MAX_BYTES, check_size
+from apps.common.json_rules import check_size
 from apps.common.messages import Message as _
 from apps.common.readers import read_instant
 from apps.common.rows import update_rows
 from apps.jobs.models import Bounds, InboxRow
+from apps.jobs.models.inbox import MAX_TEXT, MAX_WORD
 from apps.jobs.services.submit import Submission, submit_many
 from apps.jobs.services.submit_check import faults_of
 from apps.journal.services.edit import Revision, record_edit, take_version
@@ -42,18 +44,17 @@ from apps.journal.services.edit import Revision, record_edit, take_version
 SWEEP = "jobs.inbox"
 # Rows of one transaction.
 BLOCK = 1000
-# The largest size of one context as text, and of all contexts that are read at once: with blanks
-# and escapes the text may be longer than the JSON itself.
-MAX_TEXT = 4 * MAX_BYTES
+# The size of all contexts that are read at once.
 _READ_AT_ONCE = 16 * MAX_TEXT
+# The letters of a value that its error quotes.
+MAX_SHOWN = 40
 BY = "inbox"
 _CONTEXT = _("The context")
 _FIELDS = ("type", "job_key", "context", "run_at", "priority", "user_id", "unique_job")
+_WORDS = ("type", "job_key", "user_id")
 # Times and flags are read as text, so that no driver converts a value that a program wrote into
 # SQLite.
-_SELECT = ", ".join(
-    time_text(name) if name in ("run_at", "unique_job") else name for name in ("id", *_FIELDS)
-)
+_AS_TEXT = ("run_at", "unique_job")
 _FLAGS = {"": False, "0": False, "1": True}
 # The columns that a submission names otherwise than the table.
 _COLUMNS = {"key": "job_key", "unique": "unique_job"}
@@ -102,7 +103,7 @@ def _move_block() -> tuple[int, bool]:
     """Move the oldest rows: each becomes a job and goes, or stays with the error. Returns how many,
     and whether these are all."""
     locked = fetch(
-        f"SELECT id, LENGTH(context) FROM {_waiting()} ORDER BY id LIMIT %s"
+        f"SELECT id, LENGTH({raw('context')}) FROM {_waiting()} ORDER BY id LIMIT %s"
         f"{exclusive_lock(skip_locked=True)}",
         [BLOCK],
     )
@@ -111,15 +112,14 @@ def _move_block() -> tuple[int, bool]:
         number: _too_large(size) for number, size in sizes.items() if size > MAX_TEXT
     }
     jobs: dict[int, Submission] = {}
-    timeless = []
-    for number, *values in _read([number for number in sizes if number not in refused]):
-        try:
-            jobs[number] = _submission(*values)
-        except PlatformError as error:
-            column = error.errors[0].field if error.errors else ""
-            refused[number] = refusal(error.errors) if column in _FIELDS else error
-            if column == "run_at":
-                timeless.append(number)
+    rows = _read([*sizes])
+    for number, values in rows.items():
+        if number not in refused:
+            try:
+                jobs[number] = _submission(*values)
+            except PlatformError as error:
+                column = error.errors[0].field if error.errors else ""
+                refused[number] = refusal(error.errors) if column in _FIELDS else error
     for number, faults in zip(jobs, faults_of([*jobs.values()], _OUTSIDE), strict=True):
         if faults:
             refused[number] = refusal(_as_columns(faults))
@@ -127,7 +127,7 @@ def _move_block() -> tuple[int, bool]:
     submit_many([jobs[number] for number in made], by=BY, bounds=_OUTSIDE)
     if made:
         execute(f"DELETE FROM {table(InboxRow)} WHERE id IN ({placeholders(len(made))})", made)
-    _refuse(refused, timeless)
+    _refuse(refused, rows)
     return len(sizes), len(sizes) < BLOCK and len(sizes) == len(locked)
 
 
@@ -140,21 +140,24 @@ def _first_that_fit(locked: Iterable[tuple[int, int | None]]) -> dict[int, int]:
     sizes: dict[int, int] = {}
     total = 0
     for number, size in locked:
-        total += min(size or 0, MAX_TEXT)
+        total += size or 0
         if sizes and total > _READ_AT_ONCE:
             break
         sizes[number] = size or 0
     return sizes
 
 
-def _read(numbers: Sequence[int]) -> list[tuple[Any, ...]]:
+def _read(numbers: Sequence[int]) -> dict[int, list[Any]]:
+    """The values of the rows in the order of _FIELDS."""
     if not numbers:
-        return []
-    return fetch(
-        f"SELECT {_SELECT} FROM {table(InboxRow)} "
+        return {}
+    columns = ", ".join(raw(time_text(name) if name in _AS_TEXT else name) for name in _FIELDS)
+    rows = fetch(
+        f"SELECT id, {columns} FROM {table(InboxRow)} "
         f"WHERE id IN ({placeholders(len(numbers))}) ORDER BY id",
         numbers,
     )
+    return {number: values for number, *values in rows}
 
 
 def _submission(
@@ -162,29 +165,35 @@ def _submission(
 ) -> Submission:
     """The job that a row asks for; PlatformError where it cannot be read. SQLite keeps values of
     any kind in any column."""
-    value = parse_json((_text(context).strip() or "{}").encode(), what=_CONTEXT)
+    text = _text("context", context).strip()
+    value = parse_json((text or "{}").encode(), what=_CONTEXT)
     check_size(value, field="context")
     return Submission(
-        type=_text(type_),
-        key=_text(key),
+        type=_text("type", type_),
+        key=_text("job_key", key),
         context=value,
         run_at=_instant(run_at),
-        priority=priority,
-        user_id=_text(user_id),
+        # Bytes are text here, which is no number.
+        priority=_text("priority", priority) if isinstance(priority, bytes) else priority,
+        user_id=_text("user_id", user_id),
         unique=_flag(is_unique),
     )
 
 
-def _text(value: Any) -> str:
-    if isinstance(value, bytes):
-        return value.decode(errors="replace")
-    return "" if value is None else str(value)
+def _text(column: str, value: Any) -> str:
+    if not isinstance(value, bytes):
+        return "" if value is None else str(value)
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        shown = value[:MAX_SHOWN].decode(errors="replace")
+        raise Invalid.field(column, _("{value} is not text in UTF-8.", value=shown)) from error
 
 
 def _flag(value: Any) -> bool:
-    text = str(int(value)) if isinstance(value, bool) else _text(value)
+    text = str(int(value)) if isinstance(value, bool) else _text("unique_job", value)
     if text not in _FLAGS:
-        message = _("{value} is neither 0 nor 1.", value=text[:40])
+        message = _("{value} is neither 0 nor 1.", value=text[:MAX_SHOWN])
         raise Invalid.field("unique_job", message)
     return _FLAGS[text]
 
@@ -193,7 +202,7 @@ def _instant(value: Any) -> datetime | None:
     if value is None or isinstance(value, datetime):
         return value
     try:
-        return read_instant(_text(value), UTC)
+        return read_instant(_text("run_at", value), UTC)
     except Invalid as error:
         raise Invalid.field("run_at", error.detail) from error
 
@@ -208,16 +217,42 @@ def _as_columns(faults: Iterable[FieldError]) -> list[FieldError]:
     return [FieldError(_COLUMNS.get(e.field, e.field), e.code, e.message) for e in faults]
 
 
-def _refuse(refused: Mapping[int, PlatformError], timeless: Sequence[int]) -> None:
+def _refuse(refused: Mapping[int, PlatformError], rows: Mapping[int, Sequence[Any]]) -> None:
     if not refused:
         return
     now = clock.now()
     said = {number: {"refused_at": now, "error": e.detail} for number, e in refused.items()}
     update_rows(InboxRow, said, raised=["version"])
-    if timeless:
-        # The error quotes the text that was no time; Django cannot read it from a column of times.
-        places = placeholders(len(timeless))
-        execute(f"UPDATE {table(InboxRow)} SET run_at = NULL WHERE id IN ({places})", timeless)
+    for number in refused:
+        if legible := _legible(dict(zip(_FIELDS, rows[number], strict=True))):
+            names = ", ".join(f"{name} = %s" for name in legible)
+            execute(
+                f"UPDATE {table(InboxRow)} SET {names} WHERE id = %s", [*legible.values(), number]
+            )
+
+
+def _legible(values: Mapping[str, Any]) -> dict[str, str | None]:
+    """What is stored in place of values that Django cannot read from their columns, or that no
+    such column of MariaDB would take; the error of the row quotes them."""
+    found: dict[str, str | None] = {}
+    for name, value in values.items():
+        text = value.decode(errors="replace") if isinstance(value, bytes) else value
+        if name == "run_at":
+            if not _is_instant(value):
+                found[name] = None
+        elif isinstance(value, bytes) and text.encode() != value:
+            found[name] = text
+        if name in _WORDS and isinstance(text, str) and len(text) > MAX_WORD:
+            found[name] = text[:MAX_WORD]
+    return found
+
+
+def _is_instant(value: Any) -> bool:
+    try:
+        _instant(value)
+    except Invalid:
+        return False
+    return True
 
 
 # --- by hand ------------------------------------------------------------------------------------
@@ -247,6 +282,8 @@ def _correct(
 
 def require_right(row: InboxRow) -> None:
     """PlatformError when no job can be made of the row as things are now."""
+    if row.is_too_large:
+        raise _too_large(len(row.context.encode()))
     job = _submission(*(getattr(row, name) for name in _FIELDS))
     if faults := faults_of([job], _OUTSIDE)[0]:
         raise refusal(_as_columns(faults))

@@ -14,7 +14,7 @@ from django.db import connection, transaction
 
 from apps.common import clock
 from apps.common.db import written
-from apps.common.errors import Conflict, Invalid, NotFound
+from apps.common.errors import Conflict, Invalid, NotFound, TooLarge
 from apps.jobs.models import InboxRow, Job
 from apps.jobs.runner.scan import scan
 from apps.jobs.services import inbox
@@ -119,8 +119,9 @@ def test_a_row_that_is_wrong_stays_with_what_is_wrong(subtests: pytest.Subtests)
             ({"run_at": "soon"}, "run_at: soon is not a time"),
             ({"run_at": "2026-13-41 09:30:00"}, "run_at: 2026-13-41 09:30:00 is not a time"),
             ({"priority": "high"}, "priority: high is no priority"),
-            ({"type": b"\xff\x00"}, "type: There is no job type"),
+            ({"type": b"\xff\x00"}, "type: \ufffd\x00 is not text in UTF-8."),
             ({"unique_job": "yes"}, "unique_job: yes is neither 0 nor 1."),
+            ({"context": '{"a": 1}\0' + " " * inbox.MAX_TEXT}, "context: A text of"),
         ]
     numbers = [insert(**{"type": "mail", **values}) for values, _said in cases]
     right = insert(type="mail", job_key="right")
@@ -135,6 +136,31 @@ def test_a_row_that_is_wrong_stays_with_what_is_wrong(subtests: pytest.Subtests)
                 values.get("job_key", ""),
             )
     assert not inbox.has_waiting()
+
+
+def test_text_that_is_not_utf_8_stops_no_other_row(subtests: pytest.Subtests) -> None:
+    if connection.vendor != "sqlite":
+        pytest.skip("MariaDB and MySQL refuse such text at the INSERT")
+    columns = ("type", "job_key", "context", "run_at", "priority", "user_id", "unique_job")
+    latin = "CAST(x'7b226e223a22fc227d' AS TEXT)"
+    for column in columns:
+        values = {"type": "'mail'", column: latin}
+        with connection.cursor() as cursor:
+            names, texts = ", ".join(values), ", ".join(values.values())
+            cursor.execute(f"INSERT INTO jobs_inbox ({names}) VALUES ({texts})")
+    insert(type="mail", context=b'{"n":"\xfc"}')
+    insert(type="mail", job_key="k" * 100_000)
+    insert(type="mail", job_key="right")
+    assert inbox.move(seconds=10) == len(columns) + 3
+    assert Job.objects.get().key == "right"
+    *rows, as_bytes, long = InboxRow.objects.order_by("id")
+    for row, column in zip(rows, columns, strict=True):
+        with subtests.test(column=column):
+            assert row.error == f'{column}: {{"n":"\ufffd"}} is not text in UTF-8.'
+            shown = {"run_at": None, "unique_job": False}.get(column, '{"n":"\ufffd"}')
+            assert getattr(row, column) == shown
+    assert as_bytes.error == 'context: {"n":"\ufffd"} is not text in UTF-8.'
+    assert long.job_key == "k" * 255
 
 
 def test_unique_rows_keep_one_open_twin() -> None:
@@ -210,6 +236,18 @@ def test_a_person_corrects_a_refused_row_or_discards_it() -> None:
     assert (discarded.reason, discarded.data["before"]["job_key"]) == ("a test", "lost")
     with pytest.raises(NotFound):
         inbox.discard(row=other, actor="admin:1", reason="again")
+
+
+def test_of_a_context_that_no_statement_of_the_journal_holds_its_beginning_is_kept() -> None:
+    # 4 MB, and 24 MB as JSON.
+    row = InboxRow.objects.get(pk=insert(type="mail", context="\1" * 4_000_000))
+    inbox.move(seconds=10)
+    assert refusal_of(row.pk) == f"context: A text of 4000000 bytes; the limit is {inbox.MAX_TEXT}."
+    with pytest.raises(TooLarge, match="A text of 4000000 bytes"):
+        inbox.require_right(row)
+    inbox.discard(row=row, actor="admin:1", reason="")
+    before = JournalEntry.objects.get(event="inbox_discarded").data["before"]
+    assert before["context"].startswith("\1") and len(before["context"]) < 10_000
 
 
 def test_a_rollback_of_the_writer_leaves_no_job() -> None:

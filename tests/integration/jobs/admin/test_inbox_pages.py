@@ -70,6 +70,17 @@ def test_text_that_is_no_json_shows_no_secret_and_who_only_sees_may_not_write(
     assert row.type == "mall"
 
 
+def test_of_a_context_that_is_too_large_the_page_shows_the_beginning(
+    role_client: Callable[[str], Client],
+) -> None:
+    context = '{"password": "s3cr3t-word", "a": "' + "x" * 2_000_000
+    row = refused(context=context)
+    for role in ("operator", "configurer"):
+        page = role_client(role).get(f"{URL}{row.pk}/change/").content.decode()
+        assert f"A text of {len(context)} bytes" in page and "s3cr3t-word" not in page
+        assert "xxx … (" in page and len(page) < 200_000
+
+
 def test_limits_hide_the_rows_of_other_types(role_client: Callable[[str], Client]) -> None:
     from django.contrib.auth.models import User
 
