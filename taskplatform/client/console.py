@@ -111,7 +111,7 @@ class Console:
         self, names: Sequence[str], rows: Sequence[Mapping[str, Any]], widest: int = 30
     ) -> None:
         if not rows:
-            note("None")
+            note("Nothing found")
             return
         cells = [[fit(shown(name, row.get(name)), widest) for name in names] for row in rows]
         filled = [at for at in range(len(names)) if any(row[at] for row in cells)]

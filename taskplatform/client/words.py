@@ -56,6 +56,9 @@ def read_words(typed: Sequence[str], flags: frozenset[str]) -> Words:
     """A dash alone is a word, and so is all after `--`. At the end a value may be missing."""
     others: list[str] = []
     options: dict[str, list[str]] = {}
+    for word in typed:
+        if any("\ud800" <= sign <= "\udfff" for sign in word):
+            raise Misused(f"{word!r} is not text in UTF-8")
     rest = iter(typed)
     for word in rest:
         word = _SHORT.get(word, word)
@@ -108,7 +111,7 @@ def value_of(option: str, text: str, schema: Mapping[str, Any]) -> Any:
         return str(is_true).lower() if "in" in schema else is_true
     if kind in ("integer", "number") and "in" not in schema:
         try:
-            return json.loads(text)
+            return _read(text)
         except ValueError as error:
             raise Misused(f"--{option} is a number, not {text!r}") from error
     if kind is None and "enum" not in schema and "$ref" not in schema and "allOf" not in schema:
@@ -119,17 +122,27 @@ def value_of(option: str, text: str, schema: Mapping[str, Any]) -> Any:
 def json_or_text(text: str) -> Any:
     """The JSON that the text is, else the text."""
     try:
-        return json.loads(text)
+        return _read(text)
     except ValueError:
         return text
+
+
+def _read(text: str) -> Any:
+    """The JSON; ValueError also for what Python takes and JSON has not, such as NaN and 1e999."""
+    try:
+        value = json.loads(text)
+        json.dumps(value, allow_nan=False)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+    return value
 
 
 def json_of(text: str) -> dict[str, Any]:
     """The JSON object in the text, in @FILE, or in standard input for a dash."""
     source = "standard input" if text == "-" else text[1:] if text.startswith("@") else "it"
-    said = sys.stdin.read() if text == "-" else text_of(text[1:]) if source != "it" else text
     try:
-        value = json.loads(said)
+        said = sys.stdin.read() if text == "-" else text_of(text[1:]) if source != "it" else text
+        value = _read(said)
     except ValueError as error:
         raise Misused(f"No JSON in {source}: {error}. Type it as {_EXAMPLE}") from error
     if not isinstance(value, dict):

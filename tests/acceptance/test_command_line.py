@@ -82,7 +82,7 @@ def test_day_at_the_terminal(run: Run, url: str, key: str, tmp_path: Path) -> No
     assert len(json.loads(run("list", "--limit", "1", "--all", "--json")[1])) == 3
     assert run("list", "--type", "mail", "--where", "context.from:stdin")[1].count("mail") == 1
     assert "--created-after" in run("list", "--help")[1]
-    assert run("list", "--key", "nothing") == (0, "", "None\n")
+    assert run("list", "--key", "nothing") == (0, "", "Nothing found\n")
 
     assert run("run-now", made["id"], "--reason", "It is time")[:2] == (0, f"{made['id']} ready\n")
     cancelled = run("cancel", number, "1", made["id"], "--force")
@@ -161,6 +161,12 @@ def test_what_is_wrong_is_said_with_an_exit_code(
         (2, ["flow", "skip", "1"], "Type: taskplatform flow skip RUN STEP"),
         (2, ["submit", "mail", "{to: ann}"], "No JSON in it"),
         (2, ["submit", "mail", "[1]"], "The JSON is no object"),
+        (2, ["submit", "mail", '{"a": NaN}'], "No JSON in it"),
+        (2, ["submit", "mail", '{"a": -1e999}'], "No JSON in it"),
+        (2, ["submit", "mail", '{"a":' * 100_000], "No JSON in it: it is nested too deep"),
+        # As Python has bytes that are not UTF-8.
+        (2, ["list", "--key", "caf\udce9"], "is not text in UTF-8"),
+        (2, ["submit", "mail", "--max-attempts", "1e999"], "--max-attempts is a number"),
         (2, ["submit", "mail", f"@{tmp_path}/none"], "cannot be read"),
         (2, ["submit", "mail", "--priority", "high"], "--priority is a number, not 'high'"),
         (2, ["callback", "uid_a", "7", "done"], "'done' is no outcome"),
