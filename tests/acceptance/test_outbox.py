@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import signal
 import subprocess
@@ -20,11 +19,10 @@ from tests.acceptance.conftest import Template
 from tests.databases import empty_database
 from tests.processes import ROOT, eventually
 from tests.serving import Web
-from tests.stranger import PACKAGE, Stranger
+from tests.stranger import PACKAGE, Stranger, guide
 
 pytestmark = pytest.mark.both
 
-GUIDE = ROOT / "taskplatform" / "docs" / "outbox.md"
 CASES = ROOT / "tests" / "stranger" / "cases.py"
 EMPTY = """
 from taskplatform_client.outbox.models import OutgoingJob
@@ -183,9 +181,11 @@ def pass_its_tests(shop: Stranger) -> None:
 
 def follow_the_guide(shop: Stranger) -> None:
     """Do what docs/outbox.md says, with its code."""
-    blocks = re.findall(r"```python\n# (shop/[a-z.]+)[^\n]*\n(.*?)```", GUIDE.read_text(), re.S)
-    assert [name for name, _ in blocks] == ["shop/settings.py", "shop/orders.py", "shop/tests.py"]
-    for name, code in blocks[1:]:
+    files = guide()
+    assert [*files] == ["shop/settings.py", "shop/orders.py", "shop/tests.py"]
+    # A stranger has the settings of the guide from the beginning.
+    del files["shop/settings.py"]
+    for name, code in files.items():
         shop.put(name, code)
     shop.manage("check", "--fail-level", "WARNING")
     shop.manage("test")

@@ -4,6 +4,7 @@ nothing of the platform. `Stranger` starts one; `cases.py` are tests that run in
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,11 +15,8 @@ from urllib.parse import urlsplit
 from tests.processes import ROOT, RunningProcess
 
 PACKAGE = ROOT / "taskplatform" / "client"
-_SETTINGS = """
-import os
-
-INSTALLED_APPS += ["taskplatform_client.outbox"]
-TASKPLATFORM = {"URL": os.environ["TP_URL"], "KEY": os.environ["TP_KEY"]}
+GUIDE = ROOT / "taskplatform" / "docs" / "outbox.md"
+_NUDGE = """
 TASKPLATFORM["NUDGE"] = os.environ.get("TP_NUDGE") == "1"
 """
 
@@ -35,12 +33,13 @@ class Stranger:
         self._python = python or sys.executable
         self._environment = {
             **{name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ},
-            **{"TP_URL": url, "TP_KEY": key, "DJANGO_SETTINGS_MODULE": "shop.settings"},
+            **{"TASKPLATFORM_URL": url, "TASKPLATFORM_KEY": key},
+            "DJANGO_SETTINGS_MODULE": "shop.settings",
             **({} if python else {"PYTHONPATH": str(_linked(folder))}),
         }
         self.run("-m", "django", "startproject", "shop", ".", DJANGO_SETTINGS_MODULE="")
         with (self.folder / "shop" / "settings.py").open("a") as settings:
-            settings.write(_SETTINGS + _database(database_url))
+            settings.write(guide()["shop/settings.py"] + _NUDGE + _database(database_url))
         shutil.copy(ROOT / "tests" / "kills.py", self.folder / "kills.py")
         self.manage("migrate", "--verbosity", "0")
 
@@ -74,6 +73,11 @@ class Stranger:
         """A command of manage.py that goes on."""
         command = [self._python, "-u", "manage.py", *arguments]
         return RunningProcess(command, self._environment, log, root=self.folder)
+
+
+def guide() -> dict[str, str]:
+    """The files that docs/outbox.md lets a reader write, by their names."""
+    return dict(re.findall(r"```python\n# (shop/[a-z.]+)[^\n]*\n(.*?)```", GUIDE.read_text(), re.S))
 
 
 def _linked(folder: Path) -> Path:
