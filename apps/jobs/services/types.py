@@ -38,6 +38,11 @@ _KEPT = (
     *("handler", "stages", "params_schema", "unique", "pool", "allowed_hosts"),
     *("breaker_enabled", "paused", "pause_reason", "paused_until"),
 )
+# The least of others: below it their jobs would not run, or not to their end.
+_LEAST: Mapping[str, int] = {
+    **{"max_running": 1, "rate_per_minute": 1, "expires_after_seconds": 86_400},
+    **{"lease_seconds": 30, "max_processing_seconds": 30},
+}
 
 
 def find(name: str, bound: Collection[str] | None = None) -> JobType:
@@ -327,7 +332,9 @@ def _own_type_faults(job_type: JobType, changed: Collection[str]) -> Iterator[Fi
     own |= {"handler": job_type.name, **({} if entry is None else entry.settings)}
     for name in changed:
         value = getattr(job_type, name)
-        if (name in _KEPT and not is_same(value, own[name])) or (name, value) == ("max_running", 0):
+        is_other = name in _KEPT and not is_same(value, own[name])
+        is_too_low = name in _LEAST and isinstance(value, int) and value < _LEAST[name]
+        if is_other or is_too_low:
             yield FieldError(name, "invalid", Message(_OWN, type=job_type.name))
 
 
