@@ -20,6 +20,8 @@ MAX_LINE = 8_000
 # How long a word may be that is not cut.
 _MAX_WORD = 2_000
 _STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z ", re.ASCII)
+# A time where a text goes on in a line of its own: it would be read as that of a further line.
+_FORGED = re.compile(rf"(?<=[\n\r])(?={_STAMP.pattern})", re.ASCII)
 _LENGTH = len("2026-11-27T13:52:46.123Z ")
 # What gives text a colour. Programs colour names and values, which then no longer stand side by
 # side: the value of a secret would not be known for one.
@@ -71,7 +73,7 @@ class Part(NamedTuple):
 def line(at: float, text: str) -> str:
     """The line of a text that was said then, in seconds since 1970."""
     seconds = int(at)
-    return f"{_second(seconds)}.{int(1000 * (at - seconds)):03d}Z {_cut(text)}"
+    return f"{_second(seconds)}.{int(1000 * (at - seconds)):03d}Z {_fit(text)}"
 
 
 @lru_cache(maxsize=64)
@@ -83,7 +85,7 @@ def lines_of(texts: Sequence[str], now: datetime) -> list[str]:
     """The lines of texts that a worker sends; those without a time have that of their arrival."""
     at = now.timestamp()
     return [
-        line(at, text) if _time_of(text) is None else f"{text[:_LENGTH]}{_cut(text[_LENGTH:])}"
+        line(at, text) if _time_of(text) is None else f"{text[:_LENGTH]}{_fit(text[_LENGTH:])}"
         for text in texts
     ]
 
@@ -96,8 +98,10 @@ def _time_of(text: str) -> datetime | None:
         return None
 
 
-def _cut(text: str) -> str:
-    """The text, or as much of a long one as a line takes."""
+def _fit(text: str) -> str:
+    """The text as one line, or as much of a long one as a line takes."""
+    if "\n" in text or "\r" in text:
+        text = _FORGED.sub(" ", text)
     if len(text) <= MAX_LINE:
         return text
     # Between two words: a part of a secret might no longer be known for one.

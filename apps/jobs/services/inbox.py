@@ -173,8 +173,7 @@ def _submission(
         key=_text("job_key", key),
         context=value,
         run_at=_instant(run_at),
-        # Bytes are text here, which is no number.
-        priority=_text("priority", priority) if isinstance(priority, bytes) else priority,
+        priority=_number(priority),
         user_id=_text("user_id", user_id),
         unique=_flag(is_unique),
     )
@@ -188,6 +187,11 @@ def _text(column: str, value: Any) -> str:
     except UnicodeDecodeError as error:
         shown = value[:MAX_SHOWN].decode(errors="replace")
         raise Invalid.field(column, _("{value} is not text in UTF-8.", value=shown)) from error
+
+
+def _number(value: Any) -> Any:
+    """The value, which is judged later: text is no number."""
+    return _text("priority", value) if isinstance(value, bytes) else value
 
 
 def _flag(value: Any) -> bool:
@@ -283,7 +287,7 @@ def _correct(
 def require_right(row: InboxRow) -> None:
     """PlatformError when no job can be made of the row as things are now."""
     if row.is_too_large:
-        raise _too_large(len(row.context.encode()))
+        raise _too_large(len((row.context or "").encode()))
     job = _submission(*(getattr(row, name) for name in _FIELDS))
     if faults := faults_of([job], _OUTSIDE)[0]:
         raise refusal(_as_columns(faults))

@@ -47,6 +47,8 @@ def test_lines_are_read_as_they_were_written(subtests: pytest.Subtests) -> None:
         "": Line(NOON, ""),
         "two\n2026-lines": Line(NOON, "two\n2026-lines"),
         f"{STAMP}its own": Line(NOON, "its own"),
+        # What a handler logs of others makes no line of its own.
+        f"said\n{STAMP}paid": Line(NOON, f"said\n {STAMP}paid"),
         "2026-02-31T12:00:00.000Z no day": Line(NOON, "2026-02-31T12:00:00.000Z no day"),
     }
     for text, shown in texts.items():
