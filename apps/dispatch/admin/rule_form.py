@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar
+from zoneinfo import ZoneInfo
 
 from django import forms
+from django.utils.dateformat import format as date_format
 from django.utils.dates import WEEKDAYS_ABBR
 from django.utils.functional import cached_property
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.timezone import get_current_timezone_name
-from django.utils.translation import gettext, pgettext_lazy
+from django.utils.timezone import get_current_timezone_name, localtime
+from django.utils.translation import gettext, pgettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import (
     UnfoldAdminIntegerFieldWidget,
@@ -20,8 +22,10 @@ from unfold.widgets import (
     UnfoldAdminTextInputWidget,
 )
 
+from apps.common import clock
 from apps.common.admin import ServiceForm
-from apps.common.admin.display import due_list, shown_text, translate
+from apps.common.admin.display import due_list, plain_time, shown_text, translate
+from apps.common.admin.html import joined
 from apps.common.admin.segments import SegmentBoxes
 from apps.common.admin.service import DRAFT
 from apps.common.admin.time_inputs import use_zone_of_form
@@ -233,6 +237,17 @@ class RuleForm(ServiceForm):
         return due_list(runs, parse_zone(self._now("time_zone")))
 
     @property
+    def short_next_runs(self) -> SafeString | None:
+        """The next runs in a line; None without a rule."""
+        if not self.has_rule:
+            return None
+        runs, why_none = self._read
+        if not runs:
+            return format_html("<span>{}</span>", why_none or gettext("none yet"))
+        zone = parse_zone(self._now("time_zone"))
+        return joined((_short(run, zone) for run in runs), " ")
+
+    @property
     def next_runs_title(self) -> str:
         return gettext("Next %(count)d runs by this form") % {"count": NEXT_RUNS}
 
@@ -297,3 +312,16 @@ class RuleForm(ServiceForm):
         changes = {name: own[name] for name in own if name not in (*RULE_PARTS, "every")}
         rule = self.rule_of(self.cleaned_data) if self.has_rule else None
         return changes if rule == self.stored_rule else {**changes, "rule": rule}
+
+
+def _short(instant: datetime, zone: ZoneInfo) -> SafeString:
+    local = localtime(instant, zone)
+    pattern = pgettext("of a date", "D j M H:i")
+    if local.year != localtime(clock.now(), zone).year:
+        pattern = pgettext("of a date", "D j M Y H:i")
+    return format_html(
+        '<time class="run" datetime="{}" title="{}">{}</time>',
+        instant.isoformat(),
+        plain_time(instant),
+        date_format(local, pattern),
+    )

@@ -6,21 +6,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.utils.dateformat import format as date_format
 from django.utils.functional import Promise
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
-from django.utils.timezone import localtime
-from django.utils.translation import gettext, ngettext, pgettext
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from apps.common import clock
 from apps.common.admin.display import listed, plain_time, shown_text, translate
 from apps.common.admin.durations import seconds_of, written
 from apps.common.admin.html import joined
@@ -82,12 +78,12 @@ def context(model_admin: Any, request: HttpRequest, row: Any, form: Any) -> dict
     if request.method == "POST":
         return {**own, **_meaning_of(request, row, _read_form(model_admin, request, row))}
     if row is None:
-        return {**own, "who": "", "sentence": "", "next_runs": _next_runs(form)}
+        return {**own, "who": "", "sentence": "", "next_runs": form.short_next_runs}
     return {
         **own,
         "who": who_line(request, row.executor),
         "sentence": sentence(_stored_values(row), form),
-        "next_runs": _next_runs(form),
+        "next_runs": form.short_next_runs,
     }
 
 
@@ -105,7 +101,7 @@ def _meaning_of(request: HttpRequest, row: Any, form: Any) -> dict[str, Any]:
     executor = form.cleaned_data.get("executor")
     said: dict[str, Any] = {
         "who": who_line(request, executor) if executor else "",
-        "next_runs": _next_runs(form),
+        "next_runs": form.short_next_runs,
         "more_line": more_line(form),
     }
     if not form.is_valid():
@@ -243,27 +239,3 @@ def _as_duration(value: Any) -> str:
         return written(float(seconds_of(str(value))))
     except ValueError:
         return "?"
-
-
-def _next_runs(form: Any) -> SafeString | None:
-    """The next times, short; None without a rule."""
-    if not form.has_rule:
-        return None
-    runs = form.next_runs
-    if not runs:
-        return format_html("<span>{}</span>", form.why_no_runs or gettext("none yet"))
-    zone = ZoneInfo(form["time_zone"].value())
-    return joined((_short(run, zone) for run in runs), " ")
-
-
-def _short(instant: datetime, zone: ZoneInfo) -> SafeString:
-    local = localtime(instant, zone)
-    pattern = pgettext("of a date", "D j M H:i")
-    if local.year != localtime(clock.now(), zone).year:
-        pattern = pgettext("of a date", "D j M Y H:i")
-    return format_html(
-        '<time class="run" datetime="{}" title="{}">{}</time>',
-        instant.isoformat(),
-        plain_time(instant),
-        date_format(local, pattern),
-    )

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, ClassVar
 
 from django import forms
-from django.utils.functional import cached_property
+from django.utils.functional import Promise, cached_property
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -16,13 +16,24 @@ from apps.common.admin.schema_form import SchemaForm, covered
 from apps.common.errors import FieldError, PlatformError
 from apps.common.json.schema import check_params
 from apps.common.json_rules import canonical
-from apps.dispatch.admin.rule_form import RuleForm
+from apps.dispatch.admin.rule_form import REDRAW_RUNS, RuleForm
+from apps.dispatch.admin.said import MISFIRE
 from apps.jobs.admin.type_choice import offer_types
 from apps.jobs.models import Bounds, JobType
 from apps.jobs.services.types import open_types
 from apps.schedules.models import Schedule
 from apps.schedules.services import schedules
 from apps.schedules.services.validation import validate
+
+# The fields that the page folds.
+MORE = (
+    *("end_at", "time_zone", "misfire", "misfire_limit", "overlap"),
+    *("priority", "max_attempts"),
+)
+OVERLAP: dict[str, str | Promise] = {
+    Schedule.Overlap.ALLOW: _("also beside an open job of it"),
+    Schedule.Overlap.SKIP: _("not while a job of it is open"),
+}
 
 
 class ScheduleForm(RuleForm):
@@ -33,6 +44,7 @@ class ScheduleForm(RuleForm):
     """
 
     when = ("time_zone", "start_at", "end_at")
+    redraw = {**REDRAW_RUNS, "hx-select-oob": "#more-line"}
     bounds: ClassVar[Bounds] = Bounds()
     shows_context: ClassVar[bool] = True
 
@@ -54,7 +66,31 @@ class ScheduleForm(RuleForm):
         self.fields["start_at"].required = not self.is_new
         if self.is_new:
             self.fields["start_at"].help_text = _("Empty = now.")
+        for name in MORE:
+            self.fields[name].widget.attrs.update(self.redraw)
         self.params_form = self._made_params_form()
+
+    @property
+    def more_fields(self) -> list[forms.BoundField]:
+        """The fields that most schedules leave as they are."""
+        return [self[name] for name in MORE]
+
+    @property
+    def has_more_errors(self) -> bool:
+        return not self.errors.keys().isdisjoint(MORE)
+
+    @property
+    def more_line(self) -> str:
+        """`UTC · missed runs are skipped · also beside an open job of it · priority 5`."""
+        priority, tries = (self[name].value() for name in ("priority", "max_attempts"))
+        parts: list[Any] = [
+            self["time_zone"].value(),
+            MISFIRE.get(self["misfire"].value(), ""),
+            OVERLAP.get(self["overlap"].value(), ""),
+            gettext("priority %s") % priority if priority not in (None, "") else "",
+            gettext("tries: %s") % tries if tries not in (None, "") else "",
+        ]
+        return " · ".join(str(part) for part in parts if part)
 
     @cached_property
     def chosen(self) -> JobType | None:

@@ -68,6 +68,7 @@ class TypeOfJobs(TypeFilter):
 
 class ScheduleAdmin(RecordedAdmin, ServiceModelAdmin):
     form = ScheduleForm
+    add_form_template = change_form_template = "admin/schedule_form.html"
     when_empty = _("A schedule makes a job of a type at each time of its rule. Add one here.")
     list_display = (
         "shown_title",
@@ -132,18 +133,13 @@ class ScheduleAdmin(RecordedAdmin, ServiceModelAdmin):
             jobs: list[Any] = [("priority", "max_attempts"), "shown_context"]
             if not self.has_payload_permission(request, obj):
                 jobs.remove("shown_context")
-        else:
-            own = ["title", "job_type"]
-            when = [
-                *ROWS,
-                *("time_zone", "start_at", "end_at", "misfire", "misfire_limit", "overlap"),
+            return [
+                (None, {"fields": own}),
+                (_("When"), {"fields": when}),
+                (_("Its jobs"), {"fields": jobs}),
             ]
-            jobs = [("priority", "max_attempts")]
-        return [
-            (None, {"fields": own}),
-            (_("When"), {"fields": when}),
-            (_("Its jobs"), {"fields": jobs}),
-        ]
+        # The page has its own places for them.
+        return [(None, {"fields": [*self.form.Meta.fields, *ROWS]})]
 
     def get_form(
         self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
@@ -192,6 +188,9 @@ class ScheduleAdmin(RecordedAdmin, ServiceModelAdmin):
             capfirst(gettext("last run")),
             outcome(row.last_job, jobs_of([row.last_job], bounds)),
         )
+        if self.has_change_permission(request, row):
+            # The form has the next ones, by what is filled in.
+            return [Panel("", head)]
         coming = due_list(row.next_due(NEXT_RUNS), row.recurrence.zone)
         return [Panel("", head), Panel(_("Next runs"), coming)]
 
