@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from typing import Any
 
-from django.apps import apps
 from django.contrib import admin
 from django.contrib.auth import get_user_model
 from django.core.exceptions import PermissionDenied
@@ -21,7 +20,6 @@ from apps.bulk.admin.undo_page import deed_url
 from apps.bulk.services.targets import TARGETS
 from apps.bulk.services.undo import MAX_ROWS, Deed
 from apps.common import clock, filtering
-from apps.common.admin import PlatformModelAdmin
 from apps.common.admin.display import listed, plain_time, shown_actor, shown_text
 from apps.common.admin.html import page_url
 from apps.common.admin.who import Known
@@ -29,13 +27,14 @@ from apps.common.ids import lowest_id_at
 from apps.journal.admin import words
 from apps.journal.admin.entries import people_of, shown_value
 from apps.journal.admin.filters import person_of
+from apps.journal.admin.subjects import MAX_NAME, Names, names_of, page_of, unnamed
 from apps.journal.models import JournalEntry, Source
 from apps.journal.services.undo import UNDONE
 
 ACTIVITY_URL = "activity"
 # Entries that a page reads at most; accounts that are offered, the last signed in first.
 MAX_ENTRIES, MAX_PEOPLE = 2_000, 200
-MAX_NAMED, MAX_NAME, MAX_REASON = 3, 80, 200
+MAX_NAMED, MAX_REASON = 3, 200
 # The page begins with today and the day before.
 DAYS = 2
 
@@ -57,7 +56,7 @@ def activity(request: HttpRequest) -> HttpResponse:
     people = _people()
     read = _entries(model_admin.get_queryset(request), people, by, day)
     entries = read[:MAX_ENTRIES]
-    names, whom = _names(request, entries), people_of(entries, request.user)
+    names, whom = names_of(request, entries), people_of(entries, request.user)
     shows_payload = model_admin.has_payload_permission(request)
     days: dict[date, list[dict[str, Any]]] = {}
     undone: set[tuple[str, str, int]] = set()
@@ -141,7 +140,7 @@ def _is_edit(entry: JournalEntry) -> bool:
 def _row(
     request: HttpRequest,
     deeds: Deeds,
-    names: Mapping[Any, str],
+    names: Names,
     whom: Mapping[str, Known],
     shows_payload: bool,
 ) -> dict[str, Any]:
@@ -182,53 +181,16 @@ def _sentence(entry: JournalEntry, whom: Mapping[str, Known], shows_payload: boo
     return gettext("changed %(changes)s") % {"changes": listed(changes)}
 
 
-def _subject(
-    entry: JournalEntry, names: Mapping[Any, str], whom: Mapping[str, Known]
-) -> tuple[str, str]:
+def _subject(entry: JournalEntry, names: Names, whom: Mapping[str, Known]) -> tuple[str, str]:
     """Return what people call it, and its page if it has one and the person may see it."""
-    page = _page(entry)
-    key = (page, entry.subject_id)
-    if key in names:
-        return names[key], page_url(page, entry.subject_id)
+    page, number = page_of(entry), entry.subject_id
+    if number is not None and (page, number) in names:
+        return names[page, number], page_url(page, number)
     if person := whom.get(entry.executor):
         return shown_text(person.title or person.name, limit=MAX_NAME), person.url
     data = (entry.data or {}).get("after") or {}
-    name = data.get("title") or data.get("name") or entry.executor or entry.type_or_task
+    name = data.get("title") or data.get("name") or entry.executor or unnamed(entry)
     return shown_text(str(name or entry.subject_id), limit=MAX_NAME), ""
-
-
-def _page(entry: JournalEntry) -> str:
-    page = words.PAGES.get(entry.source)
-    return page(entry) if page else ""
-
-
-def _names(request: HttpRequest, entries: Iterable[JournalEntry]) -> dict[Any, str]:
-    """The names of the subjects that have pages: a statement for each kind."""
-    wanted: dict[str, set[int]] = {}
-    for entry in entries:
-        if page := _page(entry):
-            wanted.setdefault(page, set()).add(entry.subject_id)
-    return {
-        (page, pk): name
-        for page, numbers in wanted.items()
-        for pk, name in _labels(request, page, numbers)
-    }
-
-
-def _labels(request: HttpRequest, page: str, numbers: set[int]) -> Iterator[tuple[int, str]]:
-    box, model = page.split("_", 1)
-    model_admin = admin.site._registry.get(apps.get_model(box, model))
-    if not isinstance(model_admin, PlatformModelAdmin):
-        return
-    if not model_admin.has_view_or_change_permission(request):
-        return
-    rows = model_admin.get_queryset(request).filter(pk__in=numbers)
-    for row in rows.defer(*getattr(model_admin, "list_defer", ())):
-        # Jobs have no title; their type and key are what people know them by.
-        type_and_key = (getattr(row, "type", ""), getattr(row, "key", ""))
-        keyed = " · ".join(type_and_key) if all(type_and_key) else ""
-        name = getattr(row, "title", "") or keyed or model_admin.row_label(row)
-        yield row.pk, shown_text(str(name), limit=MAX_NAME)
 
 
 # --- undo -----------------------------------------------------------------------------------------

@@ -74,6 +74,7 @@ register(
         "client_revoked": Event(_("Client revoked"), "block", "danger"),
     },
     states={State.LIVE: _("live"), State.EXPIRED: _("expired"), State.REVOKED: _("revoked")},
+    pages={Source.ACCESS: lambda entry: "access_apiclient"},
 )
 
 

@@ -255,7 +255,7 @@ class Past:
         if event == "timed_out":
             return "It ran past its deadline."
         if event == "lost":
-            return "Its worker was lost."
+            return "Its worker went offline."
         draw = self._random
         # Some errors are much more frequent than others.
         which = min(int(draw.expovariate(1.2)), len(kind.errors) - 1)

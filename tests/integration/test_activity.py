@@ -10,11 +10,14 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.common import clock
+from apps.common.admin.html import page_url
 from apps.dispatch.models import OnceTask, OperatorScope
 from apps.dispatch.services import bulk, tasks
-from apps.jobs.models import Job
+from apps.jobs.models import Job, JobType
 from apps.jobs.services import control
+from apps.journal.services.edit import record_edit
 from tests import factories
+from tests.alerts import channel
 from tests.frozen import FrozenClock
 from tests.jobs import job_type, jobs
 from tests.pages import text_of
@@ -33,6 +36,32 @@ def test_what_changed_and_by_whom_is_a_sentence(admin_client: Client) -> None:
     text = seen(admin_client)
 
     assert "admin changed priority from 0 to 55 : Count % “the till”" in text
+
+
+@pytest.mark.parametrize("tab", ["activity", "admin:journal_journalentry_changelist"])
+def test_what_was_changed_has_its_name_and_leads_there(admin_client: Client, tab: str) -> None:
+    made = {"channel:1": channel("ops"), "executor": factories.group("gid_shops")}
+    job_type("mail")
+    for row in made.values():
+        record_edit(
+            row,
+            f"{row.journal_name.partition(':')[0]}_changed",
+            now=clock.now(),
+            actor="admin:admin",
+        )
+    record_edit(JobType.objects.get(), "type_changed", now=clock.now(), actor="admin:admin")
+    gone = channel("old")
+    record_edit(gone, "channel_deleted", now=clock.now(), actor="admin:admin")
+    number = gone.pk
+    gone.delete()
+
+    page = admin_client.get(reverse(tab)).content.decode()
+
+    for row in (*made.values(), JobType.objects.get()):
+        assert f'href="{page_url(type(row), row.pk)}"' in page
+    assert "ops" in page and "channel:" not in page
+    assert f"Channel {number}" in page
+    assert reverse("admin:alerts_channel_change", args=[number]) not in page
 
 
 def test_many_alike_in_a_row_are_one_and_undone_from_there(admin_client: Client) -> None:

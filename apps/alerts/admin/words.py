@@ -8,7 +8,8 @@ from apps.alerts.admin.rules import WEEK
 from apps.alerts.models import Alert, AlertRule, Channel, ReportPlan
 from apps.alerts.services import report_runs, sending, waiting
 from apps.common.admin.display import listed
-from apps.journal.admin.words import Event, register
+from apps.journal.admin.words import Event, pages_by_name, register
+from apps.journal.models import Source
 
 
 def _format_days(value: str) -> str:
@@ -36,6 +37,16 @@ register(
         "report_sent": Event(_("Report sent by hand"), "send", "info"),
     },
     names={"channels": _("channels"), "owner": _("owner")},
+    pages={
+        Source.PLAN: pages_by_name(
+            {
+                "alert": "alerts_alert",
+                "alert-rule": "alerts_alertrule",
+                "channel": "alerts_channel",
+                "report-plan": "alerts_reportplan",
+            }
+        )
+    },
     messages=(
         *(sending.GONE, sending.BEING_SENT, sending.NOT_TAKEN, sending.REFUSED),
         *(sending.NO_SERVER, sending.UNREADABLE),

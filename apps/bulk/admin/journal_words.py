@@ -8,7 +8,8 @@ from apps.bulk.models import BulkRun
 from apps.bulk.services import runs
 from apps.bulk.services.carry import AS_ASKED, MASKED_NOW, NO_RIGHT, NO_RUN, TOO_MANY
 from apps.bulk.services.undo import REASON
-from apps.journal.admin.words import Event, register
+from apps.journal.admin.words import Event, pages_by_name, register
+from apps.journal.models import Source
 from apps.journal.services.undo import UNDONE
 
 register(
@@ -20,5 +21,6 @@ register(
         runs.CONTINUED: Event(_("Bulk run continued"), "play_circle", "info"),
     },
     names={"action": _("action")},
+    pages={Source.PLAN: pages_by_name({"bulk": "bulk_bulkrun"})},
     messages=(NO_RUN, AS_ASKED, MASKED_NOW, NO_RIGHT, TOO_MANY, REASON),
 )

@@ -15,16 +15,20 @@ from apps.dispatch.rules.recurrence import parse_rule
 from apps.dispatch.rules.summary import in_words
 from apps.dispatch.services.archive import OVER
 from apps.dispatch.services.ending import OVERDUE
-from apps.journal.admin.words import Event, register
+from apps.journal.admin.words import Event, pages_by_name, register
 from apps.journal.models import JournalEntry, Source
 
-_TASK_PAGES = {"once": "dispatch_oncetask", "rotate": "dispatch_rotatetask"}
+_task_page = pages_by_name({"once": "dispatch_oncetask", "rotate": "dispatch_rotatetask"})
+# Of people, groups and templates, which entries call by their kind alone.
+_OTHER_PAGES = {
+    "executor": "dispatch_executor",
+    "members": "dispatch_executor",
+    "template": "dispatch_template",
+}
 
 
 def _plan_page(entry: JournalEntry) -> str:
-    """The page of a task; other subjects of planning have none."""
-    source, _colon, number = entry.type_or_task.partition(":")
-    return _TASK_PAGES.get(source, "") if number == str(entry.subject_id) else ""
+    return _task_page(entry) or _OTHER_PAGES.get(entry.event.partition("_")[0], "")
 
 
 def _rule_words(value: Any) -> str:

@@ -79,6 +79,7 @@ class JobTypeAdmin(RecordedAdmin, ServiceModelAdmin):
     form = JobTypeForm
     add_form_template = change_form_template = "admin/job_type/form.html"
     is_removable = True
+    is_called_by_title = False
     when_empty = _(
         "A type defines how its jobs run. Starting workers add the types of their handlers."
     )

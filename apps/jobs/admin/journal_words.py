@@ -30,6 +30,7 @@ _STATES = {
     "paused": _("paused"),
     "deleted": _("deleted"),
 }
+_OF_TYPES = ("type_", "pool_rebuilt", "breaker_reset")
 _OF_INBOX = ("inbox_corrected", "inbox_discarded")
 
 register(
@@ -84,5 +85,9 @@ register(
     },
     choices={"end": _STATES},
     messages=(*failures.ALL, *reasons.ALL),
-    pages={Source.JOB: lambda e: "jobs_inboxrow" if e.event in _OF_INBOX else "jobs_job"},
+    former={**failures.FORMER, **reasons.FORMER},
+    pages={
+        Source.JOB: lambda e: "jobs_inboxrow" if e.event in _OF_INBOX else "jobs_job",
+        Source.PLAN: lambda e: "jobs_jobtype" if e.event.startswith(_OF_TYPES) else "",
+    },
 )

@@ -10,7 +10,7 @@ from apps.common.messages import Message
 from apps.common.messages import Message as _
 
 NO_REASON = _("it failed without saying why")
-RESULT_LOST = _("The worker was lost before the result was stored.")
+RESULT_LOST = _("The worker went offline before the result was stored.")
 NO_HANDLER = _("No handler runs jobs of type {type} here.")
 AS_ASKED = _("cancelled as asked for")
 UNCHANGED = _(
@@ -53,4 +53,6 @@ NO_TASK = _("There is no task {path}: {error}")
 NOT_A_TASK = _("{path} is no task; decorate it with @task.")
 NOT_OF_TASK = _("{type} is not the type of the task {path}; enqueue it in code.")
 
+# What rows of earlier versions have in its place.
+FORMER = {"The worker was lost before the result was stored.": RESULT_LOST}
 ALL = tuple(each for each in list(globals().values()) if isinstance(each, Message))

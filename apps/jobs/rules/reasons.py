@@ -8,21 +8,29 @@ from __future__ import annotations
 from apps.common.messages import Message
 from apps.common.messages import Message as _
 
-WORKER_LOST = _("its worker was lost")
-NOT_STARTED = _("its worker was lost before it started")
+WORKER_LOST = _("its worker went offline")
+NOT_STARTED = _("its worker went offline before it started")
 WORKER_STOPPED = _("its worker stopped before it ended")
 NO_HEARTBEAT = _("it sent no heartbeat")
 PROCESS_GONE = _("its process is gone")
 PAST_DEADLINE = _("past its deadline")
 NO_RETRY = _("its handler asked for no retry")
-LAST_ATTEMPT = _("attempt {number} of {max} was the last")
-ATTEMPTS_USED = _("{used} of {max} attempts are used")
+LAST_ATTEMPT = _("try {number} of {max} was the last")
+ATTEMPTS_USED = _("{used} of {max} tries are used")
 EXPIRED = _("it has expired")
 EXPIRED_BEFORE = _("it has expired: it was scheduled for {time}")
-REPORTED_LATE = _("reported {end} after its lease was lost")
+REPORTED_LATE = _("reported {end} after its lease had ended")
 NO_TYPE = _("there is no job type {type} any more")
 NOT_NAMED = _("not named by rebuild {rebuild}")
 REPLACED = _("a submission with its key replaced it")
 MOVED = _("a submission with its key moved it to a later time")
 
+# What rows of earlier versions have in their place.
+FORMER = {
+    "its worker was lost": WORKER_LOST,
+    "its worker was lost before it started": NOT_STARTED,
+    "attempt {number} of {max} was the last": LAST_ATTEMPT,
+    "{used} of {max} attempts are used": ATTEMPTS_USED,
+    "reported {end} after its lease was lost": REPORTED_LATE,
+}
 ALL = tuple(each for each in list(globals().values()) if isinstance(each, Message))

@@ -35,6 +35,7 @@ from apps.common.masking import redact
 from apps.common.readers import read_key, read_number
 from apps.journal.admin import words
 from apps.journal.admin.filters import FILTERS, person_of
+from apps.journal.admin.subjects import leads_on, names_of, page_of, unnamed
 from apps.journal.models import JournalEntry, Source
 from apps.journal.services.undo import RECORD
 
@@ -179,12 +180,6 @@ def shown_value(
     return shown_text(words.value_of(name, value), limit=MAX_VALUE)
 
 
-def _page_of(entry: JournalEntry) -> str:
-    """The URL name of the admin page of the entry's subject, "" where it has none."""
-    page = words.PAGES.get(entry.source)
-    return page(entry) if page else ""
-
-
 class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
     """Every state change; the search compares whole numbers of subjects, or names of executors.
 
@@ -258,8 +253,11 @@ class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
 
     def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:
         people = known((name for row in rows for name in (row.executor, row.actor)), request.user)
+        # Entries of jobs and dispatches have their type or task, which says more.
+        others = [row for row in rows if row.source not in (Source.JOB, Source.DISPATCH)]
+        names = names_of(request, others)
         for row in rows:
-            row.people = people
+            row.people, row.names = people, names
 
     @column(_("who"))
     def shown_executor(self, entry: Any) -> SafeString | None:
@@ -274,22 +272,26 @@ class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
         """The number, leading to the job, dispatch or task that it is of."""
         if entry.subject_id is None:
             return None
-        name = _page_of(entry)
+        name = page_of(entry)
         if not name:
             return str(entry.subject_id)
         return page_link(name, entry.subject_id)
 
     @column(_("type or task"))
-    def about(self, entry: JournalEntry) -> SafeString | str:
+    def about(self, entry: Any) -> SafeString | str | None:
         """Name what the entry is about, leading to it; by its number where it has no name."""
-        name, number = _page_of(entry), entry.subject_id
+        name, number = page_of(entry), entry.subject_id
         title, note = self.named(entry)
-        shown = format_html("<bdi>{}</bdi>", title or ("" if number is None else number))
-        return noted(page_link(name, number, shown) if name and number else shown, note)
+        if not title and not number:
+            return None
+        shown = format_html("<bdi>{}</bdi>", title or number)
+        is_there = (name, number) in entry.names or leads_on(name)
+        return noted(page_link(name, number, shown) if number and is_there else shown, note)
 
-    def named(self, entry: JournalEntry) -> tuple[str, str]:
+    def named(self, entry: Any) -> tuple[str, str]:
         """The name of what the entry is about, "" for none, and a note beside it."""
-        return entry.type_or_task or entry.worker, ""
+        named = entry.names.get((page_of(entry), entry.subject_id), "")
+        return named or unnamed(entry) or entry.worker, ""
 
     @column(_("event"))
     def shown_event(self, entry: JournalEntry) -> str:

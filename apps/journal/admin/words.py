@@ -24,6 +24,7 @@ from apps.common.messages import Message, pattern_of
 from apps.journal.models import JournalEntry
 
 Words = str | Promise
+Page = Callable[[JournalEntry], str]
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,9 @@ FORMATTERS: dict[str, Callable[[Any], str]] = {}
 PEOPLE: set[str] = set()
 # Messages that are stored as text: a pattern of the text → the template, as the catalogue has it.
 MESSAGES: dict[re.Pattern[str], str] = {}
-# The URL name of the admin page of an entry's subject ("dispatch_dispatch") or "", by source.
-PAGES: dict[str, Callable[[JournalEntry], str]] = {}
+# The URL name of the admin page of an entry's subject ("dispatch_dispatch") or "", by source; the
+# first that has one counts.
+PAGES: dict[str, list[Page]] = {}
 # The end of the names of facts that are seconds.
 SECONDS = "_seconds"
 
@@ -63,22 +65,38 @@ def register(
     formatters: Mapping[str, Callable[[Any], str]] | None = None,
     people: Iterable[str] = (),
     messages: Iterable[str] = (),
-    pages: Mapping[str, Callable[[JournalEntry], str]] | None = None,
+    former: Mapping[str, str] | None = None,
+    pages: Mapping[str, Page] | None = None,
 ) -> None:
-    """Add the words of an app; facts named like a field of its models have the field's labels."""
+    """Add the words of an app; facts named like a field of its models have the field's labels.
+
+    `former` are messages that earlier versions stored, with the one that is shown in their place.
+    """
     EVENTS.update(events)
     STATES.update(states or {})
     NAMES.update(names or {})
     FORMATTERS.update(formatters or {})
     PEOPLE.update(people)
     MESSAGES.update((pattern_of(template), template) for template in messages)
-    PAGES.update(pages or {})
+    MESSAGES.update((pattern_of(old), template) for old, template in (former or {}).items())
+    for source, page in (pages or {}).items():
+        PAGES.setdefault(source, []).append(page)
     for name, labels in (choices or {}).items():
         CHOICES.setdefault(name, {}).update(labels)
     for field in (field for model in models for field in model._meta.concrete_fields):
         NAMES.setdefault(field.name, field.verbose_name)
         for value, label in field.flatchoices:
             CHOICES.setdefault(field.name, {}).setdefault(value, label)
+
+
+def pages_by_name(pages: Mapping[str, str]) -> Page:
+    """The pages of subjects that entries call by a kind and their number, as `channel:1`."""
+
+    def page(entry: JournalEntry) -> str:
+        kind, _colon, number = entry.type_or_task.partition(":")
+        return pages.get(kind, "") if number == str(entry.subject_id) else ""
+
+    return page
 
 
 def event_of(name: str) -> Event:

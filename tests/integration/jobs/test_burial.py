@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 Make = Callable[..., Any]
 Starts = Callable[..., list[int]]
-NOT_STARTED = "its worker was lost before it started"
+NOT_STARTED = "its worker went offline before it started"
 
 
 @pytest.fixture(autouse=True)
@@ -149,8 +149,8 @@ ENDS: list[tuple[Any, tuple[str, int, str]]] = [
     (NextStage("cut", context={"raw": 1}, priority=3, after=3600), ("scheduled", 0, "")),
     (Later(timedelta(hours=1)), ("scheduled", 0, "")),
     (float("nan"), ("failed", 1, "What the handler returned cannot be kept")),
-    ("x" * 5000, ("ready", 1, "The worker was lost before the result was stored.")),
-    (object(), ("ready", 1, "The worker was lost before the result was stored.")),
+    ("x" * 5000, ("ready", 1, "The worker went offline before the result was stored.")),
+    (object(), ("ready", 1, "The worker went offline before the result was stored.")),
     (Done({"n": 1}, then=[Submission("film", {"of": 9}, key="next")]), ("succeeded", 1, "")),
     (Done(then=[Submission("nothing")]), ("failed", 1, "What the handler returned cannot be kept")),
 ]

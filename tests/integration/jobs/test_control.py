@@ -318,7 +318,7 @@ def test_no_attempt_left_ends_it() -> None:
         Job.objects.filter(pk=job.pk).update(attempts=2, max_attempts=limit)
         ended = changed(job, **changes)
         assert (ended.status, ended.finished_at, ended.unique_key) == ("failed", NOW, None)
-        assert ended.memo == f"2 of {ended.max_attempts} attempts are used"
+        assert ended.memo == f"2 of {ended.max_attempts} tries are used"
         [entry] = entries(job)
         assert (entry.from_state, entry.to_state) == ("ready", "failed")
 

@@ -178,7 +178,7 @@ def test_used_up_or_expired_job_is_failed_when_its_turn_comes(frozen_clock: Froz
     [fresh] = jobs(1, run_at=frozen_clock.instant - timedelta(seconds=59))
 
     assert [held.id for held in take()] == [fresh]
-    assert (row(spent).status, row(spent).memo) == ("failed", "3 of 3 attempts are used")
+    assert (row(spent).status, row(spent).memo) == ("failed", "3 of 3 tries are used")
     assert events_of(spent) == ["gave_up"]
     assert row(old).status == "failed"
     assert "expired" in row(old).memo

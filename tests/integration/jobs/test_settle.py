@@ -300,7 +300,7 @@ def test_lost_attempts_and_too_long_ones_have_keys_of_their_own(frozen_clock: Fr
     assert "" != key_of(lost) != key_of(late) != ""
     # The reason says it already.
     entry = JournalEntry.objects.timeline("job", lost).latest("id")
-    assert (entry.error, entry.reason) == ("", "its worker was lost")
+    assert (entry.error, entry.reason) == ("", "its worker went offline")
 
 
 def test_expiry_is_a_group_of_its_own(frozen_clock: FrozenClock) -> None:

@@ -9,7 +9,7 @@ from django.db import connection, transaction
 from django.test import Client
 
 from apps.common import clock
-from apps.dispatch.models import OperatorScope
+from apps.dispatch.models import OnceTask, OperatorScope
 from apps.dispatch.services import executors
 from apps.journal import services as journal
 from apps.journal.admin import JournalEntryAdmin
@@ -33,7 +33,7 @@ def test_entries_are_listed_newest_first_without_a_count(
     group = factories.group()
     for n in range(51):
         executors.update_executor(executor=group, changes={"title": f"{n}"}, actor="admin:olga")
-    with django_assert_max_num_queries(5) as queries:
+    with django_assert_max_num_queries(6) as queries:
         page = admin_client.get(LIST)
     rows = page.context["cl"].result_list
     assert [row.pk for row in rows] == sorted((row.pk for row in rows), reverse=True)
@@ -228,12 +228,14 @@ def test_subject_leads_to_what_the_entry_is_about(admin_client: Client) -> None:
         ("dispatch/rotatetask", rotation.pk),
         ("dispatch/dispatch", taken.pk),
         ("jobs/job", number),
+        ("dispatch/executor", task.executor_id),
+        ("dispatch/executor", rotation.executor_id),
     ):
         address = f"/admin/{name}/{key}/change/"
         assert f'href="{address}"><bdi>' in page
         assert admin_client.get(address).status_code == 200
     # Entries about what has no page of its own are there without a link.
-    assert page.count('/change/"><bdi>') == 4
+    assert page.count('/change/"><bdi>') == 6
 
 
 def test_list_says_the_title_of_a_task_to_who_may_see_all_tasks(
@@ -242,8 +244,10 @@ def test_list_says_the_title_of_a_task_to_who_may_see_all_tasks(
     mine = factories.group("gid_mine")
     task = factories.once_task(mine, title="Count the fridges")
     assert f"Count the fridges once:{task.pk}" in text_of(admin_client.get(LIST))
-    # It may have been addressed to others since.
     OperatorScope.objects.create(operator=role_user("operator"), executor=mine)
+    assert "Count the fridges" in text_of(role_client("operator").get(LIST))
+    # It may have been addressed to others since.
+    OnceTask.objects.update(executor=factories.group("gid_other"))
     seen = text_of(role_client("operator").get(LIST))
-    assert f"once:{task.pk}" in seen
+    assert f"Once task {task.pk}" in seen
     assert "Count the fridges" not in seen

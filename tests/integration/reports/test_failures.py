@@ -150,7 +150,7 @@ def test_what_came_late_begins_the_group_earlier_and_keeps_its_newest_sample() -
 
 
 def test_attempts_that_nobody_reported_read_as_their_reason() -> None:
-    reason = "its worker was lost"
+    reason = "its worker went offline"
     at = NOW - timedelta(minutes=3)
     write(entry(at, kind=LOST, reason=reason, error_key=error_key(reason)))
     roll_up()

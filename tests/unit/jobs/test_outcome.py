@@ -62,7 +62,7 @@ def test_last_attempt_ends_as_failed_and_says_why() -> None:
     """Also when the maximum was lowered meanwhile."""
     for end in ("failed", "timed_out", "lost"):
         job = after(end, JOB._replace(attempts=3))
-        assert (job.status, job.why) == ("failed", "attempt 3 of 3 was the last"), end
+        assert (job.status, job.why) == ("failed", "try 3 of 3 was the last"), end
     assert after("failed", JOB._replace(attempts=2, max_attempts=1)).status == "failed"
 
 

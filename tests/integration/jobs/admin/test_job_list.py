@@ -215,7 +215,7 @@ def test_failed_job_shows_its_error_in_the_list(admin_client: Client) -> None:
     jobs(3)
     end(take(1)[0], "failed", memo="Mailbox <busy>")
     end(take(1)[0], "succeeded", memo="still good")
-    Job.objects.filter(status="ready").update(status="failed", memo="its worker was lost")
+    Job.objects.filter(status="ready").update(status="failed", memo="its worker went offline")
     shown_there = text_of(admin_client.get(LIST, headers={"Accept-Language": "zh-hans"}))
 
     assert "Mailbox <busy>" in shown_there

@@ -153,10 +153,10 @@ def test_every_reason_that_the_services_write_has_a_template(frozen_clock: Froze
 @pytest.mark.parametrize(
     ("reason", "shown"),
     [
-        ("its worker was lost", "其工作进程离线"),
-        ("attempt 4 of 4 was the last", "第 4 次尝试是最后一次（共 4 次）"),
-        ("reported succeeded after its lease was lost", "租约丢失后才上报：成功"),
-        ("Shop closed: attempt 4 of 4 was the last", "Shop closed: attempt 4 of 4 was the last"),
+        ("its worker went offline", "其工作进程离线"),
+        ("try 4 of 4 was the last", "第 4 次尝试是最后一次（共 4 次）"),
+        ("reported succeeded after its lease had ended", "租约到期后才上报：成功"),
+        ("Shop closed: try 4 of 4 was the last", "Shop closed: try 4 of 4 was the last"),
     ],
 )
 def test_reasons_of_the_platform_are_translated_and_those_of_people_are_not(
@@ -166,6 +166,26 @@ def test_reasons_of_the_platform_are_translated_and_those_of_people_are_not(
         assert words.reason_of(reason) == shown
     with translation.override("en"):
         assert words.reason_of(reason) == reason
+
+
+@pytest.mark.parametrize(
+    ("stored", "shown"),
+    [
+        ("its worker was lost", "its worker went offline"),
+        ("attempt 4 of 4 was the last", "try 4 of 4 was the last"),
+        (
+            "reported succeeded after its lease was lost",
+            "reported succeeded after its lease had ended",
+        ),
+    ],
+)
+def test_reasons_that_earlier_versions_stored_are_shown_in_the_words_of_now(
+    stored: str, shown: str
+) -> None:
+    with translation.override("en"):
+        assert words.reason_of(stored) == shown
+    with translation.override("zh-hans"):
+        assert words.reason_of(stored) == words.reason_of(shown) != shown
 
 
 ADD, ADD_TYPE = f"{LIST}add/", f"{TYPES}add/"
