@@ -33,6 +33,7 @@ from apps.common.admin.display import (
 )
 from apps.common.admin.filters import list_filters
 from apps.common.admin.html import bullets, joined, link, page_link
+from apps.common.admin.list_head import NextStep
 from apps.common.filtersets import Choice, RowFilters
 from apps.journal.admin import RecordedAdmin
 from apps.reports.watches.subjects import names_of
@@ -59,6 +60,11 @@ class AlertFilters(RowFilters):
 class AlertAdmin(RecordedAdmin, MachineRowAdmin):
     when_no_history = _("Nobody has acted on it yet.")
     when_empty = _("Nothing is wrong, or no rule watches it: see the alert rules.")
+    next_steps = (
+        NextStep(
+            _("See the alert rules"), "admin:alerts_alertrule_changelist", "alerts.view_alertrule"
+        ),
+    )
     list_display = (
         *("shown_what", "shown_severity", "shown_state"),
         *("shown_rule", "shown_value", "shown_since"),

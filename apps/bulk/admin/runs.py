@@ -45,6 +45,7 @@ from apps.common.admin.display import (
 )
 from apps.common.admin.filters import list_filters
 from apps.common.admin.html import page_link, page_url
+from apps.common.admin.list_head import NextStep
 from apps.common.admin.live import LiveAdmin
 from apps.common.filtersets import Choice, RowFilters
 from apps.common.masking import redact
@@ -192,6 +193,7 @@ class RunFilters(RowFilters):
 
 class BulkRunAdmin(LiveAdmin, MachineRowAdmin):
     when_empty = _("A list of jobs leads here: filter it, then “Act on all that match”.")
+    next_steps = (NextStep(_("See the jobs"), "admin:jobs_job_changelist", "jobs.view_job"),)
     list_display = ("number", "shown_what", "shown_state", "shown_progress", "by", "started")
     list_mobile = (("shown_state", "shown_what"), ("number", "shown_progress", "started"))
     list_tabs = "state"
@@ -235,9 +237,12 @@ class BulkRunAdmin(LiveAdmin, MachineRowAdmin):
             hidden = () if request.user.has_perm(TARGETS[run.kind].payload) else ("where",)
             selection = stored(TARGETS[run.kind], run.filter).masked()
             run.chips = [*chips(selection, request.user, hidden=hidden)]
-            run.page_title = f"{words.named(run.kind, run.verb)} · {run.pk}"
+            run.page_title = self.row_label(run)
         found: BulkRun | None = run
         return found
+
+    def row_label(self, row: BulkRun) -> str:
+        return f"{words.named(row.kind, row.verb)} · {row.pk}"
 
     # --- columns ----------------------------------------------------------------------------------
     @column(_("number"))

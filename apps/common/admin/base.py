@@ -37,6 +37,7 @@ from apps.common.admin.changelist import (
 from apps.common.admin.columns import ListColumn, chosen_columns, unknown
 from apps.common.admin.csv_pages import CsvPages
 from apps.common.admin.display import page_zone
+from apps.common.admin.list_head import NextStep, steps_for
 from apps.common.admin.list_rows import row_box
 from apps.common.admin.payload_filter import from_search_box
 from apps.common.admin.time_inputs import SplitInstantField, SplitTimeInput
@@ -175,6 +176,8 @@ class PlatformModelAdmin(ModelAdmin):
     # --- the list -------------------------------------------------------------------------------
     # Shown for an empty list: where its rows come from.
     when_empty: ClassVar[str | Promise] = ""
+    # And what to do then, beside adding a row.
+    next_steps: ClassVar[Sequence[NextStep]] = ()
     when_no_history: ClassVar[str | Promise] = ""
     timeline_title: ClassVar[str | Promise] = _("History")
     # The template that draws `head`.
@@ -209,6 +212,7 @@ class PlatformModelAdmin(ModelAdmin):
         context = getattr(page, "context_data", None) or {}
         if "cl" in context:
             context.update(self.list_context(request, context["cl"]))
+            context["next_steps"] = steps_for(request.user, self.next_steps)
             context["zone"] = page_zone()
             context["views"] = views_page.head(self, request, views)
             context["live_url"] = live_url(request, context["cl"])
@@ -332,6 +336,9 @@ class PlatformModelAdmin(ModelAdmin):
         request.current_app = self.admin_site.name
         frame = {**self.admin_site.each_context(request), "subtitle": None, "opts": self.opts}
         return TemplateResponse(request, template, frame | context, status=status)
+
+    # Whether people call a row by its title; else by its label.
+    is_called_by_title: ClassVar[bool] = True
 
     def row_label(self, row: Any) -> str:
         """The name of a row on confirm and report pages."""

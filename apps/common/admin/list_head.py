@@ -1,12 +1,14 @@
-"""The head of every list: the states of its rows as tabs."""
+"""The head of every list: the states of its rows as tabs; and the ways on from an empty one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.contrib.admin.views.main import PAGE_VAR
+from django.urls import reverse
+from django.utils.functional import Promise
 from django.utils.text import capfirst
 from django.utils.translation import gettext
 
@@ -58,3 +60,22 @@ def tabs(changelist: Any) -> list[Tab]:
 def capped(count: int) -> str:
     """A number that was counted up to one more than MAX_COUNTED: `64`, `1,000+`."""
     return f"{MAX_COUNTED:,}+" if count > MAX_COUNTED else f"{count:,}"
+
+
+class NextStep(NamedTuple):
+    """A way on from an empty list: its words, the URL name of a page and what follows its address,
+    and the permission that this needs."""
+
+    text: str | Promise
+    page: str
+    permission: str
+    query: str = ""
+
+
+def steps_for(user: Any, steps: Iterable[NextStep]) -> list[tuple[str | Promise, str]]:
+    """The texts and addresses of those that this account may take."""
+    return [
+        (step.text, f"{reverse(step.page)}{step.query}")
+        for step in steps
+        if user.has_perm(step.permission)
+    ]

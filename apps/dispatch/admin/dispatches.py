@@ -34,7 +34,7 @@ from apps.common.admin.filters import DayFilter, FormFilter, InstantFilter, list
 from apps.common.admin.html import link, list_url, page_url
 from apps.common.admin.json_fields import json_field
 from apps.common.admin.keyset import KeysetAdmin
-from apps.common.admin.list_head import MAX_COUNTED
+from apps.common.admin.list_head import MAX_COUNTED, NextStep
 from apps.common.admin.parts import part_of, read_wholes
 from apps.common.admin.payload_filter import PayloadFilter
 from apps.common.admin.result_words import result_words
@@ -129,6 +129,9 @@ class DispatchAdmin(RowPageAdmin, TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
 
     other_model: ClassVar[type[AnyDispatch]] = ArchivedDispatch
     when_empty = _("A dispatch is written whenever a task is handed out.")
+    next_steps = (
+        NextStep(_("Plan a task"), "admin:dispatch_oncetask_add", "dispatch.add_oncetask"),
+    )
     list_display = USUAL
     list_columns: ClassVar[Sequence[ListColumn]] = COLUMNS
     list_mobile = (

@@ -23,10 +23,12 @@ from apps.common.admin.changelist import PlatformChangeList
 from apps.common.admin.display import column, short_time, shown_text, state_label
 from apps.common.admin.filters import list_filters
 from apps.common.admin.html import link, list_url, page_url
+from apps.common.admin.list_head import NextStep
 from apps.common.admin.service import DRAFT
 from apps.common.filtersets import Choice, RowFilters
 from apps.common.readers import read_number
 from apps.flows.admin import form_page
+from apps.flows.admin.example import EXAMPLE, example
 from apps.flows.admin.flow_form import FlowForm
 from apps.flows.admin.flow_page import flow_page, tabs_of
 from apps.flows.admin.start_page import start_page
@@ -60,6 +62,14 @@ class FlowAdmin(RecordedAdmin, ServiceModelAdmin):
     form = FlowForm
     add_form_template = change_form_template = "admin/flows/form.html"
     when_empty = _("A flow is a graph of steps, for people and for programs. Add one here.")
+    next_steps = (
+        NextStep(
+            _("Begin with an example"),
+            "admin:flows_flow_add",
+            "flows.add_flow",
+            query=f"?{EXAMPLE}=1",
+        ),
+    )
     list_display = (
         *("shown_status", "shown_name", "shown_steps"),
         *("shown_open", "shown_last", "shown_success", "shown_start"),
@@ -186,6 +196,8 @@ class FlowAdmin(RecordedAdmin, ServiceModelAdmin):
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
         copied = self._copied(request)
+        if copied is None and EXAMPLE in request.GET:
+            return example(request.user, bounds_of(request.user))
         if copied is None:
             return {"definition": STARTING}
         return {"title": copied.title, "definition": copied.definition}

@@ -18,7 +18,7 @@ from apps.common.admin.base import Panel
 from apps.common.admin.buttons import Button
 from apps.common.admin.display import column, count_bar, shown_text, time_column
 from apps.common.admin.keyset import KeysetAdmin
-from apps.common.admin.list_head import MAX_COUNTED
+from apps.common.admin.list_head import MAX_COUNTED, NextStep
 from apps.common.admin.live import LiveAdmin
 from apps.common.admin.result_words import result_words
 from apps.common.admin.row_page import RowPageAdmin, head_line
@@ -70,6 +70,7 @@ class FlowRunAdmin(LiveAdmin, RowPageAdmin, KeysetAdmin, MachineRowAdmin):
 
     change_form_template = "admin/flow_run/page.html"
     when_empty = _("A run is what a flow makes when it is started: by a program, a job, or you.")
+    next_steps = (NextStep(_("See the flows"), "admin:flows_flow_changelist", "flows.view_flow"),)
     list_display = (
         *("shown_state", "shown_flow", "waits_for", "shown_done", "began", "took", "by"),
     )

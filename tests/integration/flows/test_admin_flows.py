@@ -50,6 +50,19 @@ def made(name: str = "night", definition: Any = WHOLE, **more: Any) -> Flow:
     )
 
 
+def test_empty_list_leads_to_an_example_that_can_be_saved(admin_client: Client) -> None:
+    factories.group("gid_sales", ["uid_ann"])
+    job_type("mail")
+    [address] = re.findall(r'href="([^"]*\?example=1)"', admin_client.get(LIST).content.decode())
+
+    form = form_of(admin_client.get(address), "steps-was")
+    admin_client.post(address, {**form, "_save": "Save"})
+
+    steps = Flow.objects.get().definition["steps"]
+    assert [each.get("executor") or each["type"] for each in steps] == ["gid_sales"] * 2 + ["mail"]
+    assert "?example=1" not in admin_client.get(LIST).content.decode()
+
+
 def page_url(row: Flow) -> str:
     return f"{LIST}{row.pk}/"
 
