@@ -20,7 +20,7 @@ from django.utils.translation import gettext
 from apps.common import clock
 from apps.common.admin.buttons import row_button
 from apps.common.admin.display import short_or_none, short_time, shown_text, translate
-from apps.common.admin.html import joined, link, list_url, page_url
+from apps.common.admin.html import joined, link, list_url, noted, page_url
 from apps.common.masking import redact
 from apps.dispatch.admin.dispatch_states import state_in_list, time_left
 from apps.dispatch.admin.people import person
@@ -152,7 +152,9 @@ class RunView:
         if row.kind == shapes.WAIT:
             until = run_words.until_of(each) if row.state == State.ACTIVE else None
             return "" if until is None else format_html(gettext("until {}"), short_time(until))
-        return format_html("<bdi>{}</bdi>", name)
+        shown = format_html("<bdi>{}</bdi>", name)
+        each = step_words.each_of(self.run.read.steps[row.name])
+        return noted(shown, each) if each else shown
 
     def _took(self, since: datetime | None, until: datetime | None) -> str:
         return "" if since is None else run_words.length_of((until or self.now) - since)

@@ -86,6 +86,14 @@ def _each(each: Any) -> SafeString:
     return format_html(gettext("one for each of {}"), format_html("<bdi>{}</bdi>", at))
 
 
+def each_of(step: Step) -> str:
+    """The word of what it makes jobs of, `each of photos`; "" for other steps."""
+    each = step.said.get("each")
+    if not isinstance(each, dict):
+        return ""
+    return gettext("each of %s") % (each.get("path") or each[FROM])
+
+
 def limits_of(step: Step) -> str:
     """`within 4 h · at least 95 %`."""
     parts = [gettext("within %s") % written(step.within)] if step.within else []
@@ -104,7 +112,11 @@ def least_of(step: Step) -> str:
 
 def line_of(step: Step, people: People) -> SafeString:
     """The line of its box: who or what, and its limits."""
-    return joined((part for part in (what_of(step, people), limits_of(step)) if part), " · ")
+    each = each_of(step)
+    what = what_of(step, people)
+    if each:
+        what = format_html("<bdi>{}</bdi> · <bdi>{}</bdi>", step.said["type"], each)
+    return joined((part for part in (what, limits_of(step)) if part), " · ")
 
 
 def when_of(step: Step, *, titles: Mapping[str, str]) -> str:
