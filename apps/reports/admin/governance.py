@@ -17,7 +17,8 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.actions import ReasonForm, actor_of
-from apps.common.admin.display import label, translate
+from apps.common.admin.display import duration_of, label, translate
+from apps.common.admin.durations import written
 from apps.common.admin.html import table
 from apps.common.errors import PlatformError
 from apps.common.leases import SweepRun
@@ -104,15 +105,15 @@ def _line(found: WatchResult, may: Callable[[str], bool]) -> dict[str, Any]:
 def _sweeps(sheet: FactSheet) -> SafeString:
     """The last round of each sweep."""
     heads = [_("Sweep"), _("Every"), _("Began"), _("Took")]
-    return table(heads, (_sweep(each, sheet) for each in sheet.sweeps), look="sweeps")
+    return table(heads, (_sweep(each, sheet) for each in sheet.sweeps), look="sweeps stacked-table")
 
 
 def _sweep(each: SweepRun, sheet: FactSheet) -> tuple[object, ...]:
     began = "–" if each.started_at is None else relative(each.started_at, sheet.now)
     if sheet.is_overdue(each):
         began = format_html("{} {}", began, label(gettext("overdue"), "warning"))
-    took = "–" if each.duration_ms is None else gettext("%d ms") % each.duration_ms
-    return each.name, gettext("%d s") % sheet.periods[each.name], began, took
+    took = "–" if each.duration_ms is None else duration_of(each.duration_ms)
+    return each.name, written(sheet.periods[each.name]), began, took
 
 
 def _state(found: WatchResult) -> SafeString | str:
