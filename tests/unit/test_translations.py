@@ -72,6 +72,7 @@ FOR_PROGRAMS = (
     "apps/access/rules/keys.py",
     "apps/access/schema.py",
     "apps/*/conf.py",
+    "apps/jobs/rules/former.py",
     "apps/jobs/testing.py",
     "apps/common/api/filter_fields.py",
     "apps/common/api/middleware.py",

@@ -13,7 +13,7 @@ from apps.jobs.models import Bounds
 from apps.jobs.services.types import open_types
 
 EXAMPLE = "example"
-NAME = "photo-round"
+NAME = "shelf-check"
 # Whom it is for where nobody may be addressed yet; the form then says that they are missing.
 _NOBODY = "gid_staff"
 _MAX_TYPES = 10
@@ -32,7 +32,7 @@ def example(user: Any, bounds: Bounds) -> dict[str, Any]:
         if _is_right(with_job, bounds):
             steps = with_job
             break
-    return {"name": NAME, "title": gettext("Photo round"), "definition": _definition(steps)}
+    return {"name": NAME, "title": gettext("Shelf check"), "definition": _definition(steps)}
 
 
 def _steps(name: str) -> list[dict[str, Any]]:

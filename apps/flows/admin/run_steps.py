@@ -153,8 +153,8 @@ class RunView:
             until = run_words.until_of(each) if row.state == State.ACTIVE else None
             return "" if until is None else format_html(gettext("until {}"), short_time(until))
         shown = format_html("<bdi>{}</bdi>", name)
-        each = step_words.each_of(self.run.read.steps[row.name])
-        return noted(shown, each) if each else shown
+        made_of = step_words.each_of(self.run.read.steps[row.name])
+        return noted(shown, made_of) if made_of else shown
 
     def _took(self, since: datetime | None, until: datetime | None) -> str:
         return "" if since is None else run_words.length_of((until or self.now) - since)

@@ -91,7 +91,7 @@ def each_of(step: Step) -> str:
     each = step.said.get("each")
     if not isinstance(each, dict):
         return ""
-    return gettext("each of %s") % (each.get("path") or each[FROM])
+    return str(gettext("each of %s") % (each.get("path") or each[FROM]))
 
 
 def limits_of(step: Step) -> str:

@@ -6,6 +6,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.jobs.models import InboxRow, Job, JobType, TypeState, Worker
 from apps.jobs.rules import failures, reasons
+from apps.jobs.rules.former import FORMER
 from apps.journal.admin.words import Event, register
 from apps.journal.models import Source
 
@@ -85,7 +86,7 @@ register(
     },
     choices={"end": _STATES},
     messages=(*failures.ALL, *reasons.ALL),
-    former={**failures.FORMER, **reasons.FORMER},
+    former=FORMER,
     pages={
         Source.JOB: lambda e: "jobs_inboxrow" if e.event in _OF_INBOX else "jobs_job",
         Source.PLAN: lambda e: "jobs_jobtype" if e.event.startswith(_OF_TYPES) else "",

@@ -53,6 +53,4 @@ NO_TASK = _("There is no task {path}: {error}")
 NOT_A_TASK = _("{path} is no task; decorate it with @task.")
 NOT_OF_TASK = _("{type} is not the type of the task {path}; enqueue it in code.")
 
-# What rows of earlier versions have in its place.
-FORMER = {"The worker was lost before the result was stored.": RESULT_LOST}
 ALL = tuple(each for each in list(globals().values()) if isinstance(each, Message))

@@ -25,12 +25,4 @@ NOT_NAMED = _("not named by rebuild {rebuild}")
 REPLACED = _("a submission with its key replaced it")
 MOVED = _("a submission with its key moved it to a later time")
 
-# What rows of earlier versions have in their place.
-FORMER = {
-    "its worker was lost": WORKER_LOST,
-    "its worker was lost before it started": NOT_STARTED,
-    "attempt {number} of {max} was the last": LAST_ATTEMPT,
-    "{used} of {max} attempts are used": ATTEMPTS_USED,
-    "reported {end} after its lease was lost": REPORTED_LATE,
-}
 ALL = tuple(each for each in list(globals().values()) if isinstance(each, Message))

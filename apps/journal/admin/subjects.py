@@ -36,7 +36,7 @@ def names_of(request: HttpRequest, entries: Iterable[JournalEntry]) -> Names:
     wanted: dict[str, set[int]] = {}
     for entry in entries:
         if page := page_of(entry):
-            wanted.setdefault(page, set()).add(entry.subject_id)  # type: ignore[arg-type]
+            wanted.setdefault(page, set()).add(entry.subject_id)
     return {
         (page, pk): name
         for page, numbers in wanted.items()
@@ -55,7 +55,7 @@ def unnamed(entry: JournalEntry) -> str:
     page = page_of(entry)
     if not page or name.rpartition(":")[2] != str(number):
         return name
-    return f"{capfirst(apps.get_model(*page.split('_', 1))._meta.verbose_name)} {number}"
+    return f"{capfirst(_model_of(page)._meta.verbose_name)} {number}"
 
 
 def _labels(request: HttpRequest, page: str, numbers: set[int]) -> Iterator[tuple[int, str]]:
@@ -75,4 +75,9 @@ def _labels(request: HttpRequest, page: str, numbers: set[int]) -> Iterator[tupl
 
 
 def _admin_of(page: str) -> Any:
-    return admin.site._registry.get(apps.get_model(*page.split("_", 1)))
+    return admin.site._registry.get(_model_of(page))
+
+
+def _model_of(page: str) -> Any:
+    app, model = page.split("_", 1)
+    return apps.get_model(app, model)
