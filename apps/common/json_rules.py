@@ -63,9 +63,14 @@ def check_tree(value: Any, *, field: str = "") -> None:
     """`check_json` without the limit of bytes, for a value whose text has been measured."""
     keys = members = 0
     level: list[Any] = [value]
+    lowest, highest = INTEGERS
     for depth in range(MAX_DEPTH + 1):
         deeper: list[Any] = []
         for node in level:
+            kind = type(node)
+            if (kind is int and lowest <= node <= highest) or (kind is str and _is_plain(node)):
+                # The usual cases, at the least cost.
+                continue
             if depth == MAX_DEPTH and isinstance(node, dict | list | tuple):
                 raise _refusal(
                     TooDeep, field, _("More than {limit} levels of nesting.", limit=MAX_DEPTH)
@@ -73,12 +78,12 @@ def check_tree(value: Any, *, field: str = "") -> None:
             if isinstance(node, dict):
                 keys += len(node)
                 for key in node:
-                    if not _is_plain(key):
+                    if type(key) is not str or not _is_plain(key):
                         _check_key(key, field)
                 deeper.extend(node.values())
             elif isinstance(node, list | tuple):
                 deeper.extend(node)
-            elif not _is_plain(node):
+            else:
                 _check_scalar(node, field)
         if keys > MAX_KEYS:
             raise _refusal(
@@ -114,9 +119,9 @@ def count_members(value: Any) -> int:
     return members
 
 
-def _is_plain(value: Any) -> bool:
-    """Whether the value is text that needs no further check, the usual case."""
-    return type(value) is str and value.isascii() and "\0" not in value
+def _is_plain(text: str) -> bool:
+    """Whether the text needs no further check, the usual case."""
+    return text.isascii() and "\0" not in text
 
 
 def _check_key(key: Any, field: str) -> None:

@@ -19,6 +19,8 @@ from apps.common.db import execute, placeholders, repeatable, table
 MAX_LETTERS = 2_000_000
 # Texts are counted in columns that take more letters than this.
 _LONG = 1_000
+# So many rows repay looking for what they share.
+_MANY = 20
 RowT = TypeVar("RowT")
 
 
@@ -132,19 +134,73 @@ def insert_values(
     too long. `bulk_create` takes six times as long.
 
     The values are as the driver takes them: JSON as text, times `written`. Columns left out take
-    their model default, a constant, which costs nothing per row.
+    their model default, a constant. That, and a value that all of many rows have, is written once:
+    reading the text of the rows would be more than half of the work of the server.
     """
     if rows:
-        insert, one, long = _statement(model, names)
-        letters = (letters_of([row[place] for place in long]) for row in rows)
-        for some in _parts(rows, letters) if long else [rows]:
-            execute(insert + ", ".join([one] * len(some)), list(chain.from_iterable(some)))
+        columns, constants, long = _columns_of(model, names)
+        insert = f"INSERT INTO {table(model)} ({columns}) "
+        is_once = _can_write_once() and model._meta.pk.attname in names
+        for some in _short_enough(rows, long):
+            if is_once and len(some) >= _MANY:
+                select, values = _with_what_differs(some, constants)
+                execute(insert + select, values)
+            else:
+                one = f"({', '.join([*['%s'] * len(names), *constants])})"
+                values = list(chain.from_iterable(some))
+                execute(f"{insert}VALUES {', '.join([one] * len(some))}", values)
+
+
+def _can_write_once() -> bool:
+    """Whether a WITH takes rows of values. Where the database makes the ids, MariaDB would lock
+    them for all that such a statement takes."""
+    return connection.vendor == "sqlite" or bool(getattr(connection, "mysql_is_mariadb", False))
+
+
+def _with_what_differs(
+    rows: Sequence[Sequence[Any]], constants: Sequence[str]
+) -> tuple[str, list[Any]]:
+    """A SELECT of the rows and the constants, and its parameters: of each row those values in which
+    it differs from others, then the values that all have."""
+    names, differing, selected, shared = (
+        list[str](),
+        list[Sequence[Any]](),
+        list[str](),
+        list[Any](),
+    )
+    for values in zip(*rows, strict=True):
+        first = values[0]
+        # 1 equals True and 1.0, which are written otherwise.
+        if values.count(first) == len(values) and len({*map(type, values)}) == 1:
+            selected.append("%s")
+            shared.append(first)
+        else:
+            names.append(f"v{len(names)}")
+            selected.append(names[-1])
+            differing.append(values)
+    one = f"({placeholders(len(names))})"
+    select = (
+        f"WITH differing ({', '.join(names)}) AS (VALUES {', '.join([one] * len(rows))}) "
+        f"SELECT {', '.join([*selected, *constants])} FROM differing"
+    )
+    return select, [*chain.from_iterable(zip(*differing, strict=True)), *shared]
+
+
+def _short_enough(
+    rows: Sequence[Sequence[Any]], long: Sequence[int]
+) -> Iterable[Sequence[Sequence[Any]]]:
+    """`_parts` of rows of values, by the texts in these places; mostly all are one part."""
+    if sum(letters_of([row[place] for row in rows]) for place in long) <= MAX_LETTERS:
+        return [rows]
+    return _parts(rows, (letters_of([row[place] for place in long]) for row in rows))
 
 
 @functools.cache
-def _statement(model: type[models.Model], names: tuple[str, ...]) -> tuple[str, str, list[int]]:
-    """The statement up to its VALUES, one row of them with the constants written out, and the
-    places of columns with long texts."""
+def _columns_of(
+    model: type[models.Model], names: tuple[str, ...]
+) -> tuple[str, list[str], list[int]]:
+    """The columns that are filled, the constants that the last of them take, and the places of
+    those with long texts."""
     fields = _columns(model)
     left_out = {
         field: _constant(field)
@@ -156,8 +212,8 @@ def _statement(model: type[models.Model], names: tuple[str, ...]) -> tuple[str, 
             raise TypeError(f"{field} has no constant default; name it among the columns")
     columns = ", ".join(_quoted(field) for field in [*(fields[n] for n in names), *left_out])
     return (
-        f"INSERT INTO {table(model)} ({columns}) VALUES ",
-        f"({', '.join([*['%s'] * len(names), *left_out.values()])})",
+        columns,
+        [*left_out.values()],
         [place for place, name in enumerate(names) if _is_long(fields[name])],
     )
 

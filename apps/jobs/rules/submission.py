@@ -22,6 +22,12 @@ MAX_USER = 128
 MAX_STAGE = 64
 MAX_TRACE = 64
 MAX_ROUTE = 255
+_KEYS = (
+    ("key", MAX_KEY),
+    ("user_id", MAX_USER),
+    ("trace_id", MAX_TRACE),
+    ("route_key", MAX_ROUTE),
+)
 # The longest delay of a job.
 MAX_DELAY = timedelta(days=36_525)
 # Jobs that one attempt submits with its end, and how many jobs may have led to one another.
@@ -120,12 +126,8 @@ def unique_key(job_type: str, key: str) -> str:
 
 def faults(job: Submission, now: datetime) -> Iterator[FieldError]:
     """The errors of a submission that do not depend on its type; the caller checks the size."""
-    for name, text, limit in (
-        ("key", job.key, MAX_KEY),
-        ("user_id", job.user_id, MAX_USER),
-        ("trace_id", job.trace_id, MAX_TRACE),
-        ("route_key", job.route_key, MAX_ROUTE),
-    ):
+    for name, limit in _KEYS:
+        text = getattr(job, name)
         if text and (type(text) is not str or not is_key(text, limit)):
             yield _no_key(name, text, limit)
     yield from context_faults(job.context)
@@ -173,13 +175,14 @@ def type_faults(job: Submission, type_: TypeSnapshot, *, is_context: bool) -> It
         yield FieldError(
             "key", "invalid", _("A unique job needs a key by which its open twin is known.")
         )
-    for name, is_said in (
-        ("unique_for", job.unique_for is not None),
-        ("on_twin", job.on_twin != RETURN),
-    ):
-        if is_said and not job.is_unique(type_):
-            message = _("Only unique jobs have {name}; add unique and a key.", name=name)
-            yield FieldError(name, "invalid", message)
+    if not job.is_unique(type_):
+        for name, is_said in (
+            ("unique_for", job.unique_for is not None),
+            ("on_twin", job.on_twin != RETURN),
+        ):
+            if is_said:
+                message = _("Only unique jobs have {name}; add unique and a key.", name=name)
+                yield FieldError(name, "invalid", message)
     if job.unique_for is not None and type_.pool:
         message = _("The keys of the pool {type} are free when they are done.", type=type_.name)
         yield FieldError("unique_for", "invalid", message)

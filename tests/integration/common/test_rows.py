@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -62,6 +63,28 @@ def test_values_are_inserted_with_constant_defaults() -> None:
     insert_values(Stock, ("source", "task", "occurrence"), [])
     found = Stock.objects.order_by("task").values_list("source", "task", "occurrence", "handed")
     assert list(found) == [(*row, 0) for row in rows]
+
+
+def test_what_all_of_many_rows_share_is_written_once(
+    django_assert_num_queries: Callable[..., Any],
+) -> None:
+    shared = '50 % "of" it\'s \\ é😀'
+    names = ("id", "at", "source", "subject_id", "event", "attempt", "reason", "error", "data")
+    rows = [
+        (n, "2026-03-02 09:00:00.5", "job", 7, "e", None, shared, "r" * n, '{"n": [1.5, "%s"]}')
+        for n in range(1, 301)
+    ]
+    rows[-1] = (*rows[-1][:5], 3, *rows[-1][6:])
+    with django_assert_num_queries(1) as queries:
+        insert_values(JournalEntry, names, rows)
+    assert queries[0]["sql"].count("09:00:00.5") == 1
+    found = [*JournalEntry.objects.order_by("id")]
+    assert [(each.id, each.error) for each in found] == [(n, "r" * n) for n in range(1, 301)]
+    assert {(each.at.microsecond, each.subject_id, each.reason) for each in found} == {
+        (500_000, 7, shared)
+    }
+    assert [each.attempt for each in found] == [None] * 299 + [3]
+    assert all(each.data == {"n": [1.5, "%s"]} for each in found)
 
 
 def test_column_without_a_constant_default_has_to_be_named() -> None:
