@@ -7,7 +7,8 @@ field that was not edited keeps its stored value exactly.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, ClassVar
 
 from django import forms
 from django.utils.functional import Promise
@@ -28,8 +29,9 @@ from apps.common.admin.schema_fields import (
     fields_for,
     fits,
 )
-from apps.common.admin.service import DRAFT
+from apps.common.admin.service import DRAFT, ServiceForm
 from apps.common.errors import FieldError, Invalid
+from apps.common.json.schema import check_params
 from apps.common.json_rules import canonical
 
 RAW = "raw"
@@ -188,6 +190,72 @@ class SchemaForm(forms.Form):
                 path = path.rpartition(".")[0]
             name = RAW if self.is_raw else names.get(path)
             self.add_error(name, translate(error.message))
+
+
+class ParamsForm(ServiceForm):
+    """The form of a row that has JSON in the column `holder`: `params_form` asks for it by a
+    schema, which the choice in the field `chooser` decides.
+
+    It is None for people who may not see what is stored; the row then keeps that.
+    """
+
+    holder: ClassVar[str] = "params"
+    chooser: ClassVar[str] = "template"
+    titles: ClassVar[tuple[str | Promise, str | Promise]] = PARAMS, PARAMS_AS_JSON
+    errors_below: ClassVar[str | Promise] = _("The params are not right yet; see below.")
+    misfit: ClassVar[str | Promise] = _(
+        "The stored params do not fit this template; ask somebody who sees them."
+    )
+    params_form: SchemaForm | None = None
+
+    def form_of(self, schema: Schema | None, stored: Mapping[str, Any] | None) -> SchemaForm:
+        """The form of the schema; `stored` is None for what begins with its defaults."""
+        title, raw_title = self.titles
+        return SchemaForm(
+            schema,
+            stored=stored,
+            check=lambda params: check_params(schema, params),
+            data=self.data if self.is_bound else None,
+            is_draft=self.is_draft,
+            title=title,
+            raw_title=raw_title,
+        )
+
+    def clean(self) -> dict[str, Any] | None:
+        cleaned = super().clean()
+        if self.params_form is not None and not self.params_form.is_valid():
+            self.add_error(None, str(self.errors_below))
+        return cleaned
+
+    def is_of_params(self, error: FieldError) -> bool:
+        """Whether the error is of the form of the params."""
+        return error.field.partition(".")[0].partition("[")[0] == self.holder
+
+    def show(self, errors: Sequence[FieldError]) -> None:
+        others = [error for error in errors if not self.is_of_params(error)]
+        about = [
+            replace(error, field=error.field.replace(self.holder, "params", 1))
+            for error in errors
+            if self.is_of_params(error)
+        ]
+        if about and self.params_form is None:
+            # The messages are about values that this person may not see.
+            others.append(FieldError(self.chooser, "invalid", str(self.misfit)))
+        elif about and self.params_form is not None:
+            # Errors can only be added to a form that has been validated.
+            self.params_form.full_clean()
+            self.params_form.show(about)
+        super().show(others)
+
+    def with_params(self, changes: dict[str, Any]) -> dict[str, Any]:
+        """The changes, and the JSON if it is another one."""
+        if self.params_form is None:
+            return changes
+        params = self.params_form.params
+        stored = getattr(self.instance, self.holder)
+        is_new = self.instance.pk is None
+        is_other = is_new or canonical(params) != canonical(stored)
+        return {**changes, self.holder: params} if is_other else changes
 
 
 def _defaults(parts: Sequence[SchemaField]) -> dict[str, Any]:

@@ -18,12 +18,10 @@ from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminSelectWidge
 from apps.common import clock
 from apps.common.admin.display import duration_of
 from apps.common.admin.key_choice import KeyChoiceField
-from apps.common.admin.schema_form import REDRAW, SchemaForm, covered
+from apps.common.admin.schema_form import REDRAW, ParamsForm, SchemaForm, covered
 from apps.common.admin.segments import SegmentRadios
 from apps.common.admin.zone_choice import ZoneField
 from apps.common.errors import FieldError, PlatformError
-from apps.common.json.schema import check_params
-from apps.common.json_rules import canonical
 from apps.dispatch.admin.filters import NAMES_URL
 from apps.dispatch.admin.rule_form import ONCE, RULE_PARTS, RuleForm
 from apps.dispatch.conf import conf
@@ -60,7 +58,7 @@ def _lookback() -> str:
     return ngettext("%d day", "%d days", length.days) % length.days
 
 
-class TaskForm(RuleForm):
+class TaskForm(ParamsForm, RuleForm):
     """The fields of both kinds of task, and beside them `params_form` for what the template asks.
 
     A new task is of the kind that `repeats` says, whose form this is then; every form of a new one
@@ -212,13 +210,7 @@ class TaskForm(RuleForm):
         stored = None if is_first else source.params
         if stored is not None and template is not None and template.pk != source.template_id:
             stored = covered(stored, schema)
-        return SchemaForm(
-            schema,
-            stored=stored,
-            check=lambda params: check_params(schema, params),
-            data=self.data if self.is_bound else None,
-            is_draft=self.is_draft,
-        )
+        return self.form_of(schema, stored)
 
     def chosen_template(self) -> Template | None:
         """The template that is chosen in the form at this moment."""
@@ -243,10 +235,7 @@ class TaskForm(RuleForm):
 
     def clean(self) -> dict[str, Any] | None:
         self._leave_hidden_out()
-        cleaned = super().clean()
-        if self.params_form is not None and not self.params_form.is_valid():
-            self.add_error(None, gettext("The params are not right yet; see below."))
-        return cleaned
+        return super().clean()
 
     def _leave_hidden_out(self) -> None:
         """Ignore the fields that the page hides beside these choices."""
@@ -288,21 +277,6 @@ class TaskForm(RuleForm):
         params = self.copied.params if self.params_form is None else self.params_form.params
         return {**self.given(), "executor": self.cleaned_data["executor"], "params": params}
 
-    def show(self, errors: Sequence[FieldError]) -> None:
-        about_params = [error for error in errors if error.field.startswith("params")]
-        others = [error for error in errors if error not in about_params]
-        if about_params and self.params_form is None:
-            # The messages are about values that this person may not see.
-            text = gettext(
-                "The stored params do not fit this template; ask somebody who sees them."
-            )
-            others.append(FieldError("template", "invalid", text))
-        elif about_params and self.params_form is not None:
-            # Errors can only be added to a form that has been validated.
-            self.params_form.full_clean()
-            self.params_form.show(about_params)
-        super().show(others)
-
     @property
     def changes(self) -> dict[str, Any]:
         own = super().changes
@@ -311,8 +285,4 @@ class TaskForm(RuleForm):
         times = self.cleaned_data.get("dispatch_times")
         if times != self.initial.get("dispatch_times"):
             changes["dispatch_times"] = times
-        if self.params_form is not None and (
-            self.is_new or canonical(self.params_form.params) != canonical(self.instance.params)
-        ):
-            changes["params"] = self.params_form.params
-        return changes
+        return self.with_params(changes)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, ClassVar
 
 from django import forms
-from django.utils.functional import cached_property
-from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
 from unfold.widgets import (
     UnfoldAdminSelectWidget,
     UnfoldBooleanSwitchWidget,
@@ -19,16 +17,13 @@ from apps.common import clock
 from apps.common.admin import ReasonForm, ServiceForm
 from apps.common.admin.durations import DurationField
 from apps.common.admin.json_text import JsonTextField
-from apps.common.admin.schema_form import SchemaForm
 from apps.common.errors import FieldError
-from apps.common.json.schema import check_params
-from apps.jobs.admin.type_choice import offer_types
-from apps.jobs.models import AnyJob, Bounds, Job, JobType
+from apps.jobs.admin.type_choice import ContextForm, offer_types
+from apps.jobs.models import AnyJob, Job
 from apps.jobs.services.action_effects import edit_faults
 from apps.jobs.services.living import hosts
 from apps.jobs.services.submit import Submission
 from apps.jobs.services.submit_check import field_errors
-from apps.jobs.services.types import open_types
 
 # What a form takes over of an earlier job, beside its context.
 AGAIN = ("type", "key", "is_unique", "unique_for", "user_id", "priority", "max_attempts")
@@ -36,10 +31,10 @@ AGAIN = ("type", "key", "is_unique", "unique_for", "user_id", "priority", "max_a
 _FIELDS = {"unique": "is_unique"}
 
 
-class NewJobForm(ServiceForm):
+class NewJobForm(ContextForm):
     """A job to submit; `params_form` holds the fields of the chosen type's schema."""
 
-    bounds: ClassVar[Bounds] = Bounds()
+    chooser = "type"
     # The job that the form begins with, and whether its context may be seen.
     again: ClassVar[AnyJob | None] = None
     shows_payload: ClassVar[bool] = False
@@ -78,34 +73,9 @@ class NewJobForm(ServiceForm):
         self.fields["run_at"].help_text = _("Empty: now.")
         self.fields["priority"].help_text = _("-100 to 100, higher goes first. Empty: the type's.")
         self.fields["max_attempts"].help_text = _("Empty: the type's.")
-        self.params_form = self._made_params_form()
-
-    @cached_property
-    def chosen(self) -> JobType | None:
-        """The type that is chosen in the form at this moment."""
-        types = open_types(self.bounds.types)
-        return types.filter(name=str(self["type"].value() or "")[:64]).first()
-
-    def _made_params_form(self) -> SchemaForm:
-        schema = self.chosen.params_schema if self.chosen else None
         is_same_type = self.again and self.chosen and self.again.type == self.chosen.name
-        return SchemaForm(
-            schema or None,
-            stored=self.again.context
-            if self.again and is_same_type and self.shows_payload
-            else None,
-            check=lambda params: check_params(schema or None, params),
-            data=self.data if self.is_bound else None,
-            is_draft=self.is_draft,
-            title=_("Context"),
-            raw_title=_("Context as JSON"),
-        )
-
-    def clean(self) -> dict[str, Any] | None:
-        cleaned = super().clean()
-        if not self.params_form.is_valid():
-            self.add_error(None, gettext("The context has errors; see below."))
-        return cleaned
+        shown = self.again if is_same_type and self.shows_payload else None
+        self.params_form = self.form_of(self.schema, None if shown is None else shown.context)
 
     def rule_errors(self) -> Sequence[FieldError]:
         given = self.cleaned_data
@@ -120,17 +90,7 @@ class NewJobForm(ServiceForm):
             max_attempts=given.get("max_attempts"),
         )
         # The context has a form of its own.
-        return [
-            each for each in field_errors(job, self.bounds) if not each.field.startswith("context")
-        ]
-
-    def show(self, errors: Sequence[FieldError]) -> None:
-        about = [error for error in errors if error.field.partition(".")[0] == "context"]
-        if about:
-            self.params_form.full_clean()
-            named = [replace(e, field=e.field.replace("context", "params", 1)) for e in about]
-            self.params_form.show(named)
-        super().show([error for error in errors if error not in about])
+        return [each for each in field_errors(job, self.bounds) if not self.is_of_params(each)]
 
     def field_of(self, path: str) -> str | None:
         return super().field_of(_FIELDS.get(path, path))

@@ -1,15 +1,17 @@
-"""The select of a job type in forms of people."""
+"""The select of a job type in forms of people, and the context that its schema asks for."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django.forms import BaseForm
+from django.utils.functional import cached_property
 from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminSelectWidget
 
 from apps.common.admin.display import shown_text
-from apps.common.admin.schema_form import REDRAW
+from apps.common.admin.schema_form import REDRAW, ParamsForm
 from apps.jobs.models import Bounds, JobType
 from apps.jobs.services.types import open_types
 
@@ -34,3 +36,24 @@ def offer_types(form: BaseForm, name: str, bounds: Bounds, *, kept: str = "") ->
     chosen.choices = choices
     if form.initial.get(name) not in dict(choices):
         form.initial[name] = choices[0][0]
+
+
+class ContextForm(ParamsForm):
+    """The form of a job to come; `bounds` hold the types that the person may choose."""
+
+    holder = "context"
+    titles = _("Context"), _("Context as JSON")
+    errors_below = _("The context has errors; see below.")
+    misfit = _("The stored context does not fit this type; ask somebody who sees it.")
+    bounds: ClassVar[Bounds] = Bounds()
+
+    @cached_property
+    def chosen(self) -> JobType | None:
+        """The type that is chosen in the form at this moment."""
+        types = open_types(self.bounds.types)
+        return types.filter(name=str(self[self.chooser].value() or "")[:64]).first()
+
+    @property
+    def schema(self) -> Any:
+        """The schema of its contexts; None for any."""
+        return (self.chosen.params_schema if self.chosen else None) or None

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, ClassVar
 
 from django import forms
-from django.utils.functional import Promise, cached_property
+from django.utils.functional import Promise
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.admin.schema_form import SchemaForm, covered
+from apps.common.admin.schema_form import covered
 from apps.common.errors import FieldError, PlatformError
-from apps.common.json.schema import check_params
-from apps.common.json_rules import canonical
 from apps.dispatch.admin.rule_form import REDRAW_RUNS, RuleForm
 from apps.dispatch.admin.said import MISFIRE
-from apps.jobs.admin.type_choice import offer_types
-from apps.jobs.models import Bounds, JobType
-from apps.jobs.services.types import open_types
+from apps.jobs.admin.type_choice import ContextForm, offer_types
 from apps.schedules.models import Schedule
 from apps.schedules.services import schedules
 from apps.schedules.services.validation import validate
@@ -36,16 +31,15 @@ OVERLAP: dict[str, str | Promise] = {
 }
 
 
-class ScheduleForm(RuleForm):
+class ScheduleForm(ContextForm, RuleForm):
     """The fields of a schedule, and beside them `params_form` for what the schema of the type asks.
 
-    `bounds` hold the job types that the operator may use. `shows_context` is off for people who may
-    not see contexts: a stored schedule then keeps its own.
+    `shows_context` is off for people who may not see contexts.
     """
 
     when = ("time_zone", "start_at", "end_at")
     redraw = {**REDRAW_RUNS, "hx-select-oob": "#more-line"}
-    bounds: ClassVar[Bounds] = Bounds()
+    chooser = "job_type"
     shows_context: ClassVar[bool] = True
 
     job_type = forms.ChoiceField(label=_("Job type"))
@@ -60,7 +54,6 @@ class ScheduleForm(RuleForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if not self.may_change:
-            self.params_form = None
             return
         offer_types(self, "job_type", self.bounds, kept=self.instance.job_type)
         self.fields["start_at"].required = not self.is_new
@@ -68,7 +61,8 @@ class ScheduleForm(RuleForm):
             self.fields["start_at"].help_text = _("Empty = now.")
         for name in MORE:
             self.fields[name].widget.attrs.update(self.redraw)
-        self.params_form = self._made_params_form()
+        if self.is_new or self.shows_context:
+            self.params_form = self.form_of(self.schema, None if self.is_new else self._shown())
 
     @property
     def more_fields(self) -> list[forms.BoundField]:
@@ -92,39 +86,16 @@ class ScheduleForm(RuleForm):
         ]
         return " · ".join(str(part) for part in parts if part)
 
-    @cached_property
-    def chosen(self) -> JobType | None:
-        """The type that is chosen in the form at this moment."""
-        types = open_types(self.bounds.types)
-        return types.filter(name=str(self["job_type"].value() or "")[:64]).first()
-
-    def _made_params_form(self) -> SchemaForm | None:
-        if not (self.is_new or self.shows_context):
-            return None
-        schema = (self.chosen.params_schema if self.chosen else None) or None
-        stored = None if self.is_new else self.instance.context
-        if stored is not None and self.chosen and self.chosen.name != self.instance.job_type:
-            stored = covered(stored, schema)
-        return SchemaForm(
-            schema,
-            stored=stored,
-            check=lambda params: check_params(schema, params),
-            data=self.data if self.is_bound else None,
-            is_draft=self.is_draft,
-            title=_("Context"),
-            raw_title=_("Context as JSON"),
-        )
+    def _shown(self) -> dict[str, Any]:
+        """The context that is stored; of another type, as far as its schema has fields for it."""
+        stored: dict[str, Any] = self.instance.context
+        is_other = self.chosen and self.chosen.name != self.instance.job_type
+        return covered(stored, self.schema) if is_other else stored
 
     def times_of(self, fields: dict[str, Any], limit: int) -> list[datetime]:
         return schedules.next_runs(fields, limit, is_new=self.is_new)
 
     # --- saving -----------------------------------------------------------------------------------
-    def clean(self) -> dict[str, Any] | None:
-        cleaned = super().clean()
-        if self.params_form is not None and not self.params_form.is_valid():
-            self.add_error(None, gettext("The context has errors; see below."))
-        return cleaned
-
     def given(self) -> dict[str, Any]:
         """The fields of the schedule but its context, as far as the form could read them."""
         known = self.cleaned_data
@@ -140,28 +111,9 @@ class ScheduleForm(RuleForm):
         else:
             return ()
         # The context has a form of its own.
-        about = self.without_rule(errors)
-        return [error for error in about if not error.field.startswith("context")]
-
-    def show(self, errors: Sequence[FieldError]) -> None:
-        about = [error for error in errors if error.field.partition(".")[0] == "context"]
-        others = [error for error in errors if error not in about]
-        if about and self.params_form is None:
-            # The messages are about values that this person may not see.
-            text = gettext("The stored context does not fit this type; ask somebody who sees it.")
-            others.append(FieldError("job_type", "invalid", text))
-        elif about and self.params_form is not None:
-            self.params_form.full_clean()
-            named = [replace(e, field=e.field.replace("context", "params", 1)) for e in about]
-            self.params_form.show(named)
-        super().show(others)
+        return [each for each in self.without_rule(errors) if not self.is_of_params(each)]
 
     @property
     def changes(self) -> dict[str, Any]:
         own = super().changes
-        changes = {name: value for name, value in own.items() if name in Schedule.editable}
-        if self.params_form is not None and (
-            self.is_new or canonical(self.params_form.params) != canonical(self.instance.context)
-        ):
-            changes["context"] = self.params_form.params
-        return changes
+        return self.with_params({name: own[name] for name in own if name in Schedule.editable})
