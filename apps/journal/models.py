@@ -4,9 +4,10 @@ whose edits it records."""
 from __future__ import annotations
 
 from datetime import datetime, time
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 from django.db import models
+from django.db.models import Exists, OuterRef
 from django.utils.functional import classproperty
 from django.utils.translation import gettext_lazy as _
 
@@ -101,6 +102,56 @@ class Edited(Versioned):
     def next_version(self, *, now: datetime, actor: str) -> tuple[str, ...]:
         self.updated_at, self.updated_by = now, actor[:160]
         return (*super().next_version(now=now, actor=actor), "updated_at", "updated_by")
+
+
+NamedT = TypeVar("NamedT", bound="NamedVersion")
+
+
+class NamedQuerySet(models.QuerySet[NamedT]):
+    def latest_of(self, name: str) -> NamedT | None:
+        """The newest version of a name, or None."""
+        return self.filter(name=name).order_by("-version").first()
+
+    def newest(self) -> Self:
+        """The newest version of every name."""
+        return self.filter(~self._others("version__gt"))
+
+    def oldest(self) -> Self:
+        """The oldest version of every name: it gives the name a stable position in lists."""
+        return self.filter(~self._others("version__lt"))
+
+    def marked(self) -> Self:
+        """The rows, each with whether it `is_newest`."""
+        return self.annotate(is_newest=~self._others("version__gt"))
+
+    def _others(self, compared: str) -> Exists:
+        rows = self.model._default_manager.filter(name=OuterRef("name"))
+        return Exists(rows.filter(**{compared: OuterRef("version")}))
+
+
+class NamedVersion(Recorded):
+    """One version of a name. A version never changes; an edit makes the next one.
+
+    active → retired | retired → active.
+    """
+
+    MAX_NAME: ClassVar[int] = 100
+
+    class Status(models.TextChoices):
+        ACTIVE = "active", _("active")  # may be used anew
+        RETIRED = "retired", _("retired")  # what has it keeps it
+
+    name = KeyField(_("name"), max_length=MAX_NAME)
+    version = models.PositiveIntegerField(_("version"))
+    status = KeyField(_("status"), max_length=8, choices=Status.choices, default=Status.ACTIVE)
+    created_at = models.DateTimeField(_("created"), editable=False)
+    created_by = models.CharField(max_length=160, blank=True, editable=False)
+
+    class Meta:
+        abstract = True
+
+    def __str__(self) -> str:
+        return f"{self.name} v{self.version}"
 
 
 class JournalQuerySet(models.QuerySet["JournalEntry"]):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import Count, Exists, OuterRef, QuerySet
+from django.db.models import Count
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.formats import date_format
 from django.utils.html import format_html
@@ -16,8 +16,7 @@ from django.utils.timezone import localtime
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.admin import ReasonAction, ServiceModelAdmin
-from apps.common.admin.display import column, label, state_label, time_column
+from apps.common.admin.display import column, label, time_column
 from apps.common.admin.filters import list_filters
 from apps.common.filtersets import Choice, RowFilters
 from apps.dispatch.admin import template_page
@@ -25,9 +24,8 @@ from apps.dispatch.admin.template_form import TASKS, TemplateForm
 from apps.dispatch.models import Template
 from apps.dispatch.services import templates
 from apps.dispatch.services.fitting import has_earlier
-from apps.journal.admin import RecordedAdmin
+from apps.journal.admin.versions import NamedVersionAdmin, status_actions
 
-STATE_COLOURS = {Template.Status.ACTIVE: "success", Template.Status.RETIRED: "warning"}
 STARTING_SCHEMA = {
     "type": "object",
     "properties": {"shop": {"type": "string", "title": "Shop", "minLength": 1}},
@@ -47,8 +45,8 @@ class TemplateFilters(RowFilters):
     status = Choice(Template.Status.choices, label=_("status"))
 
 
-class TemplateAdmin(RecordedAdmin, ServiceModelAdmin):
-    """One row a version. Only the newest can be edited, and saving it makes the next one."""
+class TemplateAdmin(NamedVersionAdmin):
+    """One row a version."""
 
     form = TemplateForm
     add_form_template = change_form_template = "admin/template_form.html"
@@ -71,15 +69,8 @@ class TemplateAdmin(RecordedAdmin, ServiceModelAdmin):
     list_defer = ("schema",)
     search_fields = ("name",)
     ordering = ("name", "-version")
-    actions = ("retire", "activate")
 
-    shown_status = state_label("status", STATE_COLOURS, _("status"))
     shown_first_use = time_column("first_used_at", _("first used"), ordering="first_used_at")
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Template]:
-        newer = Template.objects.filter(name=OuterRef("name"), version__gt=OuterRef("version"))
-        rows: QuerySet[Template] = super().get_queryset(request)
-        return rows.annotate(is_newest=~Exists(newer))
 
     def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:
         counts: Counter[int] = Counter()
@@ -123,15 +114,6 @@ class TemplateAdmin(RecordedAdmin, ServiceModelAdmin):
         is_frozen = obj is not None and not getattr(obj, "is_newest", False)
         return super().has_change_permission(request, obj) and not is_frozen
 
-    def has_retire_permission(self, request: HttpRequest) -> bool:
-        return super().has_change_permission(request)
-
-    def current(self, obj: Any) -> Template | None:
-        return Template.objects.latest_of(obj.name)
-
-    def changed_by(self, row: Template) -> str:
-        return row.created_by or super().changed_by(row)
-
     def create(self, request: HttpRequest, form: Any, *, actor: str) -> Template:
         values = form.cleaned_data
         return templates.put_template(
@@ -170,29 +152,10 @@ class TemplateAdmin(RecordedAdmin, ServiceModelAdmin):
             context["show_save_and_continue"] = context["show_save_and_add_another"] = False
         return super().render_change_form(request, context, *args, **kwargs)
 
-    @ReasonAction(
-        description=_("Retire"),
-        permission="retire",
-        question=_("New tasks can then no longer choose them; tasks that have them keep them."),
-        icon="archive",
-        offered=lambda template: template.status == Template.Status.ACTIVE,
+    retire, activate = status_actions(
+        _("New tasks can then no longer choose them; tasks that have them keep them."),
+        _("New tasks can then choose them again."),
     )
-    def retire(self, row: Template, *, reason: str, actor: str) -> bool:
-        return templates.set_status(
-            template=row, status=Template.Status.RETIRED, actor=actor, reason=reason
-        )
-
-    @ReasonAction(
-        description=_("Make active again"),
-        permission="retire",
-        question=_("New tasks can then choose them again."),
-        icon="unarchive",
-        offered=lambda template: template.status == Template.Status.RETIRED,
-    )
-    def activate(self, row: Template, *, reason: str, actor: str) -> bool:
-        return templates.set_status(
-            template=row, status=Template.Status.ACTIVE, actor=actor, reason=reason
-        )
 
 
 admin.site.register(Template, TemplateAdmin)

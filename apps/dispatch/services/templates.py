@@ -10,14 +10,13 @@ from apps.common.errors import Conflict, Invalid, Mistakes, NotFound
 from apps.common.json.schema import check_schema
 from apps.common.json_rules import check_json, is_same
 from apps.common.masking.names import check_declared, forget_declared
-from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.common.readers import fits_address, is_key
 from apps.dispatch.models import Template
 from apps.journal.services import versions
-from apps.journal.services.edit import record_edit, unless_taken
+from apps.journal.services.edit import record_edit
 
-MAX_NAME = 100
+MAX_NAME = Template.MAX_NAME
 
 
 def find(name: str) -> Template:
@@ -86,31 +85,14 @@ def put_template(
     is_active = latest is not None and latest.status == Template.Status.ACTIVE
     if latest is not None and is_active and not differs(latest.schema, schema):
         return latest
-    now = clock.now()
-    with unless_taken(Message(versions.RACED, name=name)):
-        template = Template.objects.create(
-            name=name,
-            version=newest + 1,
-            schema=schema,
-            created_at=now,
-            created_by=actor,
-        )
+    template = versions.add_version(Template, name, newest + 1, actor=actor, schema=schema)
     forget_declared()
-    record_edit(
-        template, "template_version", now=now, actor=actor, after={"version": template.version}
-    )
     return template
 
 
 def differs(old: dict[str, Any], new: dict[str, Any]) -> bool:
     """Whether a schema says something else than the other, to checks or by the order of fields."""
     return not is_same(old, new) or [*old.get("properties", ())] != [*new.get("properties", ())]
-
-
-@transactional
-def set_status(*, template: Template, status: str, actor: str, reason: str = "") -> bool:
-    """Retire a version or make it active again; False when it already was."""
-    return versions.set_status(template, status, "template_status", actor=actor, reason=reason)
 
 
 @transactional

@@ -21,8 +21,8 @@ from apps.common.json.rows import why_not_rows
 from apps.dispatch.admin.template_page import read_rows
 from apps.flows.admin.graph import graph_of
 from apps.flows.admin.run_pages import started_by
+from apps.flows.admin.run_words import run_state
 from apps.flows.admin.step_words import people_of, rows_of
-from apps.flows.admin.words import shown_state
 from apps.flows.models import Flow, FlowRun
 from apps.flows.rules.changes import changes
 from apps.flows.services.masks import masked
@@ -107,7 +107,7 @@ def _runs(request: HttpRequest, row: Flow) -> list[dict[str, Any]] | None:
         {
             "run": run,
             "url": page_url(FlowRun, run.pk),
-            "state": shown_state(run),
+            "state": run_state(run),
             "began": short_time(run.created_at),
             "took": _took(run),
             "by": started_by(run),

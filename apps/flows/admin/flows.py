@@ -7,7 +7,7 @@ from typing import Any
 
 from django.contrib import admin
 from django.contrib.admin.utils import unquote
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.utils.html import format_html
@@ -17,10 +17,9 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
-from apps.common.admin import ReasonAction, ServiceModelAdmin
 from apps.common.admin.buttons import Button
 from apps.common.admin.changelist import PlatformChangeList
-from apps.common.admin.display import column, short_time, shown_text, state_label
+from apps.common.admin.display import column, short_time, shown_text
 from apps.common.admin.filters import list_filters
 from apps.common.admin.html import link, list_url, page_url
 from apps.common.admin.list_head import NextStep
@@ -31,16 +30,15 @@ from apps.flows.admin import form_page
 from apps.flows.admin.example import EXAMPLE, example
 from apps.flows.admin.flow_form import FlowForm
 from apps.flows.admin.flow_page import flow_page, tabs_of
+from apps.flows.admin.run_words import run_state
 from apps.flows.admin.start_page import start_page
 from apps.flows.admin.step_words import steps_line
-from apps.flows.admin.words import shown_state
 from apps.flows.models import OPEN, Flow, FlowRun
 from apps.flows.services import flows
 from apps.flows.services.lately import lately_of
 from apps.jobs.models import bounds_of
-from apps.journal.admin import RecordedAdmin
+from apps.journal.admin.versions import NamedVersionAdmin, status_actions
 
-COLOURS = {Flow.Status.ACTIVE: "success", Flow.Status.RETIRED: "warning"}
 COPY = "copy"
 STARTING: dict[str, Any] = {"steps": []}
 
@@ -56,9 +54,7 @@ class NewestFlows(PlatformChangeList):
         return super().get_queryset(*args, **kwargs).filter(is_newest=True)
 
 
-class FlowAdmin(RecordedAdmin, ServiceModelAdmin):
-    """Only the newest version can be edited, and saving it makes the next one."""
-
+class FlowAdmin(NamedVersionAdmin):
     form = FlowForm
     add_form_template = change_form_template = "admin/flows/form.html"
     when_empty = _("A flow is a graph of steps, for people and for programs. Add one here.")
@@ -85,13 +81,10 @@ class FlowAdmin(RecordedAdmin, ServiceModelAdmin):
     search_help_text = _("Part of a name or title")
     ordering = ("name",)
     payload_fields = ("definition",)
-    actions = ("retire", "activate")
     custom_urls = (
         ("<int:pk>/", "flows_flow_page", flow_page),
         ("<int:pk>/start/", "flows_flow_start", start_page),
     )
-
-    shown_status = state_label("status", COLOURS, _("status"))
 
     # --- who may ----------------------------------------------------------------------------------
     def has_start_permission(self, request: HttpRequest, obj: object = None) -> bool:
@@ -105,14 +98,6 @@ class FlowAdmin(RecordedAdmin, ServiceModelAdmin):
         may = super().has_change_permission(request, obj) and self.has_payload_permission(request)
         is_sent = request.method == "POST"
         return may and (obj is None or is_sent or getattr(obj, "is_newest", False))
-
-    def has_retire_permission(self, request: HttpRequest) -> bool:
-        return super().has_change_permission(request)
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Flow]:
-        newer = Flow.objects.filter(name=OuterRef("name"), version__gt=OuterRef("version"))
-        rows: QuerySet[Flow] = super().get_queryset(request)
-        return rows.annotate(is_newest=~Exists(newer))
 
     # --- the list ---------------------------------------------------------------------------------
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[PlatformChangeList]:
@@ -154,7 +139,7 @@ class FlowAdmin(RecordedAdmin, ServiceModelAdmin):
         if not run:
             return "–"
         shown = link(page_url(FlowRun, run.pk), short_time(run.created_at))
-        return format_html("{} {}", shown_state(run), shown)
+        return format_html("{} {}", run_state(run), shown)
 
     @column(_("7 days"))
     def shown_success(self, flow: Any) -> str:
@@ -227,12 +212,6 @@ class FlowAdmin(RecordedAdmin, ServiceModelAdmin):
     def history_tabs(self, request: HttpRequest, row: Flow) -> dict[str, Any]:
         return tabs_of(self, request, row, "history")
 
-    def current(self, obj: Any) -> Flow | None:
-        return Flow.objects.latest_of(obj.name)
-
-    def changed_by(self, row: Flow) -> str:
-        return row.created_by or super().changed_by(row)
-
     def create(self, request: HttpRequest, form: Any, *, actor: str) -> Flow:
         return flows.put_flow(**form.values, actor=actor, new=True, bounds=form.bounds)
 
@@ -270,25 +249,10 @@ class FlowAdmin(RecordedAdmin, ServiceModelAdmin):
     def _button(self, page: str, text: Any, icon: str, row: Flow) -> Button:
         return Button(url=self.url(page, row.pk), text=text, icon=icon, is_dangerous=False)
 
-    @ReasonAction(
-        description=_("Retire"),
-        permission="retire",
-        question=_("They can then no longer be started; runs go on."),
-        icon="archive",
-        offered=lambda flow: flow.status == Flow.Status.ACTIVE,
+    retire, activate = status_actions(
+        _("They can then no longer be started; runs go on."),
+        _("They can then be started again."),
     )
-    def retire(self, row: Flow, *, reason: str, actor: str) -> bool:
-        return flows.set_status(flow=row, status=Flow.Status.RETIRED, actor=actor, reason=reason)
-
-    @ReasonAction(
-        description=_("Make active again"),
-        permission="retire",
-        question=_("They can then be started again."),
-        icon="unarchive",
-        offered=lambda flow: flow.status == Flow.Status.RETIRED,
-    )
-    def activate(self, row: Flow, *, reason: str, actor: str) -> bool:
-        return flows.set_status(flow=row, status=Flow.Status.ACTIVE, actor=actor, reason=reason)
 
 
 admin.site.register(Flow, FlowAdmin)

@@ -15,6 +15,7 @@ from apps.flows.models import MAX_NAME, MAX_TITLE, Flow
 from apps.flows.services import flows
 from apps.flows.services.check import check
 from apps.jobs.models import Bounds
+from apps.journal.services.versions import set_status
 
 
 class FlowDefinitionBody(StrictSerializer):
@@ -77,7 +78,7 @@ class FlowView(ApiView):
 
     def delete(self, request: Request, name: str) -> NoContent:
         found = flows.find_flow(name, bounds=bounds_of(request))
-        flows.set_status(flow=found, status=Flow.Status.RETIRED, actor=actor_of(request))
+        set_status(found, Flow.Status.RETIRED, actor=actor_of(request))
         return NoContent()
 
     def _answer(self, request: Request, flow: Flow) -> JsonAnswer:

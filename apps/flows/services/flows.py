@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from apps.common import clock
 from apps.common.db import transactional
 from apps.common.errors import Invalid, Mistakes, NotFound
 from apps.common.json_rules import is_same
-from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.common.readers import fits_address, is_key
 from apps.flows.models import MAX_NAME, MAX_TITLE, Flow, is_within
@@ -17,7 +15,6 @@ from apps.flows.services.check import check
 from apps.jobs.models import Bounds
 from apps.jobs.services.submit_check import PLATFORM
 from apps.journal.services import versions
-from apps.journal.services.edit import record_edit, unless_taken
 
 # The address of the check has this in place of a name.
 _CHECK = "check"
@@ -64,24 +61,8 @@ def put_flow(
     if latest is not None and latest.status == Flow.Status.ACTIVE:
         if latest.title == title and is_same(latest.definition, definition):
             return latest
-    now = clock.now()
-    with unless_taken(Message(versions.RACED, name=name)):
-        row = Flow.objects.create(
-            name=name,
-            version=newest + 1,
-            title=title,
-            definition=definition,
-            created_at=now,
-            created_by=actor[:160],
-        )
-    record_edit(row, "flow_version", now=now, actor=actor, after={"version": row.version})
-    return row
-
-
-@transactional
-def set_status(*, flow: Flow, status: str, actor: str, reason: str = "") -> bool:
-    """Retire a version, or make it active again; False when it already was. Runs go on."""
-    return versions.set_status(flow, status, "flow_status", actor=actor, reason=reason)
+    made = {"title": title, "definition": definition}
+    return versions.add_version(Flow, name, newest + 1, actor=actor, **made)
 
 
 def check_name(name: str) -> None:

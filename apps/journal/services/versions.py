@@ -7,14 +7,13 @@ from typing import Any, TypeVar
 from django.db import models
 
 from apps.common import clock
+from apps.common.db import transactional
 from apps.common.errors import Conflict, Invalid
 from apps.common.messages import Message as _
-from apps.journal.models import Recorded
-from apps.journal.services.edit import record_edit
+from apps.journal.models import NamedVersion
+from apps.journal.services.edit import record_edit, unless_taken
 
-RowT = TypeVar("RowT", bound=models.Model)
-# With the name: what the database says when two make the next version at once.
-RACED = _("Somebody else made a version of {name} just now; read it and repeat.")
+RowT = TypeVar("RowT", bound=NamedVersion)
 
 
 def newest_of(
@@ -28,7 +27,7 @@ def newest_of(
     if latest is not None and new:
         message = _("{name} exists already; PUT makes its next version.", name=name)
         raise Invalid.field("name", message)
-    newest: int = getattr(latest, "version", 0)
+    newest = 0 if latest is None else latest.version
     if based_on is not None and based_on != newest:
         raise Conflict(
             _(
@@ -42,16 +41,28 @@ def newest_of(
     return latest, newest
 
 
-def set_status(row: Any, status: str, event: str, *, actor: str, reason: str) -> bool:
-    """Give a version this status, with an entry of the event; False when it already had it."""
+def add_version(kind: type[RowT], name: str, number: int, *, actor: str, **fields: Any) -> RowT:
+    """The version of that number, with its entry; Conflict when somebody made it just now."""
+    now = clock.now()
+    raced = _("Somebody else made a version of {name} just now; read it and repeat.", name=name)
+    with unless_taken(raced):
+        row = kind._default_manager.create(
+            name=name, version=number, created_at=now, created_by=actor[:160], **fields
+        )
+    record_edit(row, f"{_kind(row)}_version", now=now, actor=actor, after={"version": number})
+    return row
+
+
+@transactional
+def set_status(row: NamedVersion, status: str, *, actor: str, reason: str = "") -> bool:
+    """Retire a version or make it active again; False when it already was."""
     rows = type(row)._default_manager.filter(pk=row.pk).exclude(status=status)
     moved = rows.update(status=status)
     if moved:
         before, row.status = row.status, status
-        kept: Recorded = row
         record_edit(
-            kept,
-            event,
+            row,
+            f"{_kind(row)}_status",
             now=clock.now(),
             actor=actor,
             reason=reason,
@@ -59,3 +70,7 @@ def set_status(row: Any, status: str, event: str, *, actor: str, reason: str) ->
             after={"status": status},
         )
     return bool(moved)
+
+
+def _kind(row: NamedVersion) -> str:
+    return str(row._meta.model_name)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from apps.dispatch.models import Template
+from apps.journal.services.versions import set_status
 from tests import factories
 from tests.integration.api.contract import ContractClient, mistakes
 from tests.integration.api.world import checksum
@@ -134,11 +135,10 @@ def test_list_shows_the_newest_version_of_each(api: ContractClient) -> None:
 
 def test_retired_template_is_read_and_not_used(api: ContractClient) -> None:
     """S0.2: its status is enforced."""
-    from apps.dispatch.services import templates
 
     factories.user()
     put(api, SHOP)
-    templates.set_status(template=Template.objects.get(), status="retired", actor="test")
+    set_status(Template.objects.get(), "retired", actor="test")
 
     assert api.get(f"{TEMPLATES}photo/").json()["status"] == "retired"
     answer = api.post(

@@ -13,6 +13,7 @@ from django.utils import timezone
 from apps.dispatch.models import OnceTask, Template
 from apps.dispatch.services import tasks, templates
 from apps.journal.models import JournalEntry
+from apps.journal.services.versions import set_status
 from tests import factories
 from tests.frozen import FrozenClock
 from tests.pages import form_of, page_of, text_of
@@ -285,7 +286,7 @@ def test_retired_template_of_a_task_stays_chosen_and_the_task_editable(
 ) -> None:
     template = factories.template()
     task = factories.once_task(factories.group(), template=template, params={"shop": "S1"})
-    templates.set_status(template=template, status="retired", actor="admin:vera")
+    set_status(template, "retired", actor="admin:vera")
     assert save(admin_client, task, title="New").status_code == 302
     task.refresh_from_db()
     assert (task.title, task.template) == ("New", template)

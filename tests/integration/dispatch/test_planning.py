@@ -16,6 +16,7 @@ from apps.dispatch.services import bulk, executors, pull, tasks, templates
 from apps.dispatch.services.availability import read_availability
 from apps.dispatch.services.bulk import Refusal
 from apps.journal.models import JournalEntry
+from apps.journal.services.versions import set_status
 from tests import callback, factories
 from tests.frozen import FrozenClock
 from tests.integration.dispatch.housekeeping import is_idle
@@ -55,8 +56,8 @@ class TestTemplates:
         """S0.2: its status is enforced."""
         template = factories.template("photo")
         task = factories.once_task(factories.user(), template=template, params={"shop": "A"})
-        assert templates.set_status(template=template, status="retired", actor=OLGA)
-        assert not templates.set_status(template=template, status="retired", actor=OLGA)
+        assert set_status(template, "retired", actor=OLGA)
+        assert not set_status(template, "retired", actor=OLGA)
         tasks.update_task(task=task, changes={"params": {"shop": "B"}}, actor=OLGA)
         with pytest.raises(Invalid, match="photo v1 is retired"):
             factories.once_task(task.executor, template=template, params={"shop": "A"})

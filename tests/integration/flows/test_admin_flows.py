@@ -16,6 +16,7 @@ from apps.flows.models import Flow, FlowRun
 from apps.flows.services import flows
 from apps.flows.services.start import start
 from apps.journal.models import JournalEntry
+from apps.journal.services.versions import set_status
 from tests import factories
 from tests.flows import job, jobs, ref, task, wait
 from tests.jobs import job_type
@@ -88,7 +89,7 @@ def test_list_says_of_each_flow_its_steps_and_how_it_has_gone(
     assert "5 steps: job, jobs, people, wait …" in text
     assert "1 run" in text
     assert "0 / 1" in text
-    flows.set_status(flow=Flow.objects.get(version=2), status="retired", actor="admin:vera")
+    set_status(Flow.objects.get(version=2), "retired", actor="admin:vera")
     assert rows_of(admin_client, LIST, status="active") == []
     assert len(rows_of(admin_client, LIST, status="retired")) == 1
     assert "Start…" not in text_of(admin_client.get(LIST))

@@ -19,6 +19,7 @@ from apps.flows.services.results import results_of
 from apps.flows.services.start import start
 from apps.jobs.models import Job
 from apps.jobs.services import types
+from apps.journal.services.versions import set_status
 from tests import factories
 from tests.flows import (
     OLGA,
@@ -403,7 +404,7 @@ def test_saved_flows_and_runs_of_them() -> None:
     assert flows.put_flow(name="night", definition=two, actor="admin:olga").version == 2
     assert states(run) == {"a": "active"} and run_of(run).started_by == "key:shop"
     latest = flows.find_flow("night")
-    flows.set_status(flow=latest, status="retired", actor="admin:olga")
+    set_status(latest, "retired", actor="admin:olga")
     with pytest.raises(Invalid, match="night v2 is retired"):
         start("night", {"shop": "Bern"})
 
