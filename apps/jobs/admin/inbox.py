@@ -85,8 +85,8 @@ def _context(row: InboxRow) -> tuple[Any, Any]:
 def _text(row: InboxRow) -> str:
     """The context as text, of a long one the beginning, without secrets."""
     # To search megabytes for secrets takes a processor for seconds.
-    text = shown_text(row.context) if row.is_too_large else row.context or ""
-    return shown_text(redact(text))
+    text = row.context or ""
+    return shown_text(redact(shown_text(text) if row.is_too_large else text))
 
 
 class InboxFilters(RowFilters):
