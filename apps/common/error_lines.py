@@ -32,6 +32,8 @@ def line_of_text(text: str) -> str:
     In a traceback of Python it comes after the frames. Anything else, such as a stack trace of
     another language, begins with it.
     """
+    if not text:
+        return ""
     lines = [line.removeprefix("  | ").removeprefix("  + ") for line in text.strip().splitlines()]
     chained = [at for at, line in enumerate(lines) if line.strip() in _CHAINS]
     last = lines[chained[-1] + 1 :] if chained else lines

@@ -242,7 +242,11 @@ def update_rows(
     for name in first:
         convert = _conversion(fields[name])
         given = [first[name]] if are_one else [changes[pk][name] for pk in ids]
-        written[name] = given if convert is None else [convert(each) for each in given]
+        if convert is not None:
+            # Mostly one instant, or nothing; equal values may be of other types.
+            is_same = len({*map(id, given)}) == 1
+            given = [convert(given[0])] * len(given) if is_same else [*map(convert, given)]
+        written[name] = given
     long = [given for name, given in written.items() if _is_long(fields[name])]
     if are_one or not long:
         # Equal values are written once, however many rows there are.

@@ -22,8 +22,8 @@ WORDS: Mapping[str, str | Promise] = {
 }
 
 
-class Standing(NamedTuple):
-    """The standing of a step of a run: the address it leads to, the look of its state (`active`,
+class BoxOfRun(NamedTuple):
+    """The box of a step in a run: the address it leads to, the look of its state (`active`,
     `succeeded`, `failed`, `skipped`, `cancelled`, `blocked`), its bar as looks and percent, and a
     line below."""
 
@@ -34,17 +34,17 @@ class Standing(NamedTuple):
 
 
 def graph_of(
-    definition: Definition, people: People, standings: Mapping[str, Standing] | None = None
+    definition: Definition, people: People, of_run: Mapping[str, BoxOfRun] | None = None
 ) -> dict[str, Any]:
-    """The `graph` of the template; with `standings`, by the name of the step, that of a run."""
+    """The `graph` of the template; with `of_run`, by the name of the step, that of a run."""
     drawn = picture(definition)
     return {
         "width": drawn.width,
         "height": drawn.height,
         "box": drawn.box,
-        "boxes": [*_boxes(definition, people, drawn, standings or {})],
+        "boxes": [*_boxes(definition, people, drawn, of_run or {})],
         "ways": [
-            {**way._asdict(), "said": _said(way), "look": _look(way, standings or {})}
+            {**way._asdict(), "said": _said(way), "look": _look(way, of_run or {})}
             for way in drawn.ways
         ],
     }
@@ -54,7 +54,7 @@ def _boxes(
     definition: Definition,
     people: People,
     drawn: Picture,
-    standings: Mapping[str, Standing],
+    of_run: Mapping[str, BoxOfRun],
 ) -> Any:
     for number, said in enumerate(definition.said["steps"], 1):
         step = definition.steps[said["name"]]
@@ -66,7 +66,7 @@ def _boxes(
             "what": line_of(step, people),
             "x": place.x,
             "y": place.y,
-            **standings.get(step.name, Standing())._asdict(),
+            **of_run.get(step.name, BoxOfRun())._asdict(),
         }
 
 
@@ -76,9 +76,9 @@ def _said(way: Way) -> str:
     return str(WORDS.get(way.word, ""))
 
 
-def _look(way: Way, standings: Mapping[str, Standing]) -> str:
+def _look(way: Way, of_run: Mapping[str, BoxOfRun]) -> str:
     """Whether the way has been taken, in a run."""
-    target = standings.get(way.target)
+    target = of_run.get(way.target)
     if target is None:
         return ""
     return "plain" if target.state in ("", "blocked", "skipped") else "taken"

@@ -17,7 +17,7 @@ from apps.common.admin.html import list_url, page_link, page_url
 from apps.common.admin.json_fields import fields_of
 from apps.flows.admin import run_words
 from apps.flows.models import Flow, FlowRun, FlowStep
-from apps.flows.services import standing
+from apps.flows.services import progress
 
 RESULTS_URL = "flows_flowrun_results"
 RUN, RESULTS, LOG = "run", "results", "log"
@@ -54,7 +54,7 @@ def results_view(request: HttpRequest, *, model_admin: Any, pk: int) -> HttpResp
         model_admin.has_view_permission(request) and model_admin.has_payload_permission(request)
     ):
         raise PermissionDenied
-    rows = standing.read_steps(run)
+    rows = progress.read_steps(run)
     results = dict(FlowStep.objects.filter(run=run.pk).values_list("pk", "result"))
     schema = run.definition.get("params")
     panels = [Panel(_("Params"), fields_of(run.params, schema))] if run.params else []

@@ -26,11 +26,11 @@ from apps.dispatch.admin.dispatch_states import state_in_list, time_left
 from apps.dispatch.admin.people import person
 from apps.dispatch.models import Dispatch, OnceTask
 from apps.flows.admin import run_words, step_words
-from apps.flows.admin.graph import Standing, graph_of
+from apps.flows.admin.graph import BoxOfRun, graph_of
 from apps.flows.models import FlowRun, FlowStep
 from apps.flows.rules import joins, shapes
-from apps.flows.services import standing
-from apps.flows.services.standing import Parts, StepStands
+from apps.flows.services import progress
+from apps.flows.services.progress import Parts, StepProgress
 from apps.jobs.admin.job_fields import status_label
 from apps.jobs.models import AnyJob, Job
 from apps.jobs.rules import transitions as t
@@ -71,9 +71,9 @@ class RunView:
         return bool(user.has_perm(permission))
 
     @cached_property
-    def found(self) -> dict[str, StepStands]:
+    def found(self) -> dict[str, StepProgress]:
         """How each step stands."""
-        return standing.read_standing(self.run, Dispatch.objects.visible_to(self.request.user))
+        return progress.read_progress(self.run, Dispatch.objects.visible_to(self.request.user))
 
     @property
     def has_failed_parts(self) -> bool:
@@ -101,8 +101,8 @@ class RunView:
 
     # --- the drawing ------------------------------------------------------------------------------
     def graph(self) -> SafeString:
-        standings = {
-            name: Standing(
+        boxes = {
+            name: BoxOfRun(
                 href=f"#step-{each.row.pk}",
                 state=_look_of(each),
                 parts=bar_of(each),
@@ -110,7 +110,7 @@ class RunView:
             )
             for name, each in self.found.items()
         }
-        graph = graph_of(self.run.read, self.people, standings)
+        graph = graph_of(self.run.read, self.people, boxes)
         return render_to_string("admin/flows/graph.html", {"graph": graph})
 
     # --- the list ---------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ class RunView:
         if reason := self._why_waits(each):
             yield _note(row, "waits", reason)
 
-    def _target(self, each: StepStands) -> object:
+    def _target(self, each: StepProgress) -> object:
         row, name = each.row, shown_text(each.row.target, limit=MAX_TEXT)
         if row.kind == shapes.TASK:
             return self.people.known[row.target].shown
@@ -159,7 +159,7 @@ class RunView:
     def _took(self, since: datetime | None, until: datetime | None) -> str:
         return "" if since is None else run_words.length_of((until or self.now) - since)
 
-    def _links(self, each: StepStands) -> Iterator[SafeString]:
+    def _links(self, each: StepProgress) -> Iterator[SafeString]:
         """Where its jobs or hand-outs are listed, and what is done with the step."""
         row = each.row
         if row.first is not None and self.may("jobs.view_job"):
@@ -187,7 +187,7 @@ class RunView:
         return link(f"{url}?{asked}", text, look="cell-button")
 
     # --- jobs -------------------------------------------------------------------------------------
-    def _jobs(self, each: StepStands) -> Iterator[Line]:
+    def _jobs(self, each: StepProgress) -> Iterator[Line]:
         if not self.may("jobs.view_job"):
             return
         for job in each.jobs:
@@ -211,7 +211,7 @@ class RunView:
         item = getattr(job, "item", None) if self.may("flows.view_payload") else None
         return shown_text(job.key or redact(item or ""), limit=40) or str(job.pk)
 
-    def _why_waits(self, each: StepStands) -> str:
+    def _why_waits(self, each: StepProgress) -> str:
         """Why the first job of the step is not running, or nobody has its task."""
         if each.row.state != State.ACTIVE:
             return ""
@@ -224,14 +224,14 @@ class RunView:
         reasons = explain(waiting[0])  # type: ignore[arg-type]
         return shown_text(translate(reasons[0].detail)) if reasons else ""
 
-    def _may_explain(self, each: StepStands) -> bool:
+    def _may_explain(self, each: StepProgress) -> bool:
         waiting = [
             name for name, other in self.found.items() if other.jobs and not other.parts.held
         ]
         return each.row.name in waiting[:MAX_EXPLAINED]
 
     # --- people -----------------------------------------------------------------------------------
-    def _dispatches(self, each: StepStands) -> Iterator[Line]:
+    def _dispatches(self, each: StepProgress) -> Iterator[Line]:
         if not self.may("dispatch.view_dispatch"):
             return
         for row in each.dispatches:
@@ -254,7 +254,7 @@ class RunView:
         model_admin: Any = admin.site.get_model_admin(Dispatch)
         return link(model_admin.url("give", row.pk), gettext("Give to…"), look="cell-button")
 
-    def _more(self, each: StepStands, shown: int) -> SafeString | str:
+    def _more(self, each: StepProgress, shown: int) -> SafeString | str:
         """How many more of its jobs or hand-outs are open or have failed, with a link to them."""
         if not shown:
             return ""
@@ -280,18 +280,18 @@ def _of_job(job: AnyJob) -> object:
     """The error of a failed job, or where a running one runs."""
     if job.status == t.RUNNING:
         return format_html("<bdi>{}</bdi>", shown_text(job.worker or job.host, limit=MAX_TEXT))
-    error = shown_text(reason_of(getattr(job, "error", "")), limit=standing.MAX_ERROR)
+    error = shown_text(reason_of(getattr(job, "error", "")), limit=progress.MAX_ERROR)
     return format_html('<bdi title="{}">{}</bdi>', error, error)
 
 
-def _look_of(each: StepStands) -> str:
+def _look_of(each: StepProgress) -> str:
     """The look of a box: failed also while others of its jobs go on."""
     if each.row.state == State.ACTIVE and each.parts.failed:
         return State.FAILED.value
     return each.row.state
 
 
-def bar_of(each: StepStands) -> list[tuple[str, float]]:
+def bar_of(each: StepProgress) -> list[tuple[str, float]]:
     """What is done, failed and open of a step, in percent; [] for what has no parts."""
     parts: Parts = each.parts
     if each.row.kind == shapes.WAIT or each.row.state == State.SKIPPED:
@@ -307,7 +307,7 @@ def bar_of(each: StepStands) -> list[tuple[str, float]]:
     return found or [(State.BLOCKED.value, 0)]
 
 
-def _bar(each: StepStands) -> SafeString:
+def _bar(each: StepProgress) -> SafeString:
     pieces = (
         format_html('<span class="graph-part-{}" style="width:{}%"></span>', look, f"{width:.1f}")
         for look, width in bar_of(each)

@@ -17,8 +17,8 @@ from apps.common.admin.who import Known
 from apps.flows.admin import step_words
 from apps.flows.models import FlowRun, FlowStep
 from apps.flows.rules import joins, shapes
-from apps.flows.services import standing
-from apps.flows.services.standing import Parts, StepStands
+from apps.flows.services import lately, progress
+from apps.flows.services.progress import Parts, StepProgress
 from apps.journal.admin.words import reason_of
 
 Status, State = FlowRun.Status, FlowStep.State
@@ -55,7 +55,7 @@ def length_of(length: timedelta) -> str:
     return duration_of(length // timedelta(seconds=1) * 1000)
 
 
-def title_of(each: StepStands) -> str:
+def title_of(each: StepProgress) -> str:
     """The name of a step for people."""
     return shown_text(step_words.title_of(each.step), limit=MAX_NAME)
 
@@ -67,7 +67,7 @@ def whom(row: FlowStep, people: People) -> str:
 
 
 # --- steps ----------------------------------------------------------------------------------------
-def step_state(each: StepStands, verdict: joins.Verdict | None) -> SafeString:
+def step_state(each: StepProgress, verdict: joins.Verdict | None) -> SafeString:
     """The state of a step in its colour; of one with failures how many there are."""
     row, parts = each.row, each.parts
     if row.state == State.BLOCKED:
@@ -81,7 +81,7 @@ def step_state(each: StepStands, verdict: joins.Verdict | None) -> SafeString:
     return label(capfirst(str(row.get_state_display())), STEP_COLOURS.get(State(row.state), ""))
 
 
-def done_words(each: StepStands, numbers: Mapping[str, int]) -> str:
+def done_words(each: StepProgress, numbers: Mapping[str, int]) -> str:
     """`1 failed, 9 of 12 done, 2 open`, or what a step waits for that has not begun."""
     row, parts = each.row, each.parts
     if row.state == State.BLOCKED:
@@ -103,7 +103,7 @@ def done_words(each: StepStands, numbers: Mapping[str, int]) -> str:
     return listed(filter(None, [failed, done, held]))
 
 
-def _needs_words(each: StepStands, numbers: Mapping[str, int]) -> str:
+def _needs_words(each: StepProgress, numbers: Mapping[str, int]) -> str:
     needs = sorted(numbers[name] for name in each.step.needs)
     if not needs:
         return gettext("waits")
@@ -111,7 +111,7 @@ def _needs_words(each: StepStands, numbers: Mapping[str, int]) -> str:
     return steps % listed(needs)
 
 
-def _wait_words(each: StepStands) -> str:
+def _wait_words(each: StepProgress) -> str:
     if each.row.state != State.ACTIVE:
         return gettext("over")
     if (until := until_of(each)) is not None:
@@ -119,7 +119,7 @@ def _wait_words(each: StepStands) -> str:
     return gettext("waits for somebody to finish it")
 
 
-def until_of(each: StepStands) -> datetime | None:
+def until_of(each: StepProgress) -> datetime | None:
     """When an active step that waits for a time is over."""
     seconds, since = each.step.said.get("seconds"), each.row.started_at
     return None if seconds is None or since is None else since + timedelta(seconds=seconds)
@@ -131,13 +131,13 @@ def why(row: FlowStep) -> str:
 
 
 # --- the sentence ---------------------------------------------------------------------------------
-def sentence(run: FlowRun, found: Mapping[str, StepStands], people: People) -> SafeString:
+def sentence(run: FlowRun, found: Mapping[str, StepProgress], people: People) -> SafeString:
     """What the run waits for, or how it ended, and how much of it is done."""
-    totals = standing.totals(found)
+    totals = progress.totals(found)
     values: dict[str, Any] = {
         "done": f"{totals.done:,}",
         "total": f"{totals.total:,}",
-        "time": format_html("<strong>{}</strong>", length_of(standing.lasted(run))),
+        "time": format_html("<strong>{}</strong>", length_of(progress.lasted(run))),
         "what": SafeString(listed(_waits(found, people))),
         "why": shown_text(reason_of(run.reason), limit=MAX_WHY),
     }
@@ -166,7 +166,7 @@ def _template(run: FlowRun, values: Mapping[str, Any], *, is_exact: bool) -> str
     return gettext("Waits for {what}; {done} of about {total} parts are done after {time}.")
 
 
-def _waits(found: Mapping[str, StepStands], people: People) -> Iterator[SafeString]:
+def _waits(found: Mapping[str, StepProgress], people: People) -> Iterator[SafeString]:
     concerned = [each for each in found.values() if each.holds_up]
     for each in concerned[:MAX_NAMED]:
         yield from _waits_of(each, people)
@@ -174,7 +174,7 @@ def _waits(found: Mapping[str, StepStands], people: People) -> Iterator[SafeStri
         yield format_html("{}", ngettext("%d more step", "%d more steps", more) % more)
 
 
-def _waits_of(each: StepStands, people: People) -> Iterator[SafeString]:
+def _waits_of(each: StepProgress, people: People) -> Iterator[SafeString]:
     row, parts = each.row, each.parts
     name = shown_text(row.target, limit=MAX_NAME)
     if parts.failed or row.state == State.FAILED:
@@ -197,7 +197,7 @@ def _waits_of(each: StepStands, people: People) -> Iterator[SafeString]:
         yield format_html(words, count=_bold(f"{count:,}"), name=_bold(name))
 
 
-def _failed(each: StepStands, name: str) -> SafeString:
+def _failed(each: StepProgress, name: str) -> SafeString:
     count = each.parts.failed
     if not count or each.row.kind == shapes.TASK:
         text = gettext("failed step {name}").format(name=title_of(each))
@@ -234,7 +234,7 @@ def waits_in_short(run: FlowRun, rows: list[FlowStep], people: People) -> str:
 # --- the line below -------------------------------------------------------------------------------
 def estimate(run: FlowRun) -> SafeString | None:
     """`done about 21:10 (the last six took 1 h 20 min)`; None where nobody knows."""
-    usual = standing.usual(run) if run.status == Status.RUNNING else None
+    usual = lately.usual(run) if run.status == Status.RUNNING else None
     if usual is None:
         return None
     took = ngettext(

@@ -40,7 +40,7 @@ from apps.flows.admin.run_pages import (
 from apps.flows.admin.run_steps import RunView
 from apps.flows.models import OPEN, Flow, FlowRun, FlowStep
 from apps.flows.rules import joins, shapes
-from apps.flows.services import control, standing
+from apps.flows.services import control, progress
 from apps.journal.admin import latest_moments
 from apps.journal.models import Source
 
@@ -187,7 +187,7 @@ class FlowRunAdmin(LiveAdmin, RowPageAdmin, KeysetAdmin, MachineRowAdmin):
 
     @column(_("took"))
     def took(self, run: FlowRun) -> str:
-        return run_words.length_of(standing.lasted(run))
+        return run_words.length_of(progress.lasted(run))
 
     @column(_("by"))
     def by(self, run: FlowRun) -> SafeString | str:

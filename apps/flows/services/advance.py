@@ -14,24 +14,20 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 
-from apps.common import clock
 from apps.common.db import transactional
 from apps.common.errors import PlatformError
 from apps.common.messages import Message
 from apps.common.messages import Message as _
-from apps.common.rows import update_rows
 from apps.flows.models import MAX_MEMO, FlowRun, FlowStep
 from apps.flows.rules import joins, shapes
 from apps.flows.rules.definition import Step
 from apps.flows.rules.ends import TOO_FEW, TOO_FEW_PEOPLE, TOO_LARGE, End
 from apps.flows.rules.joins import Verdict
-from apps.flows.rules.labels import step_label
 from apps.flows.rules.looks import AT_FAILED, next_look
 from apps.flows.rules.references import GIVEN, PARAMS, Missing, holds, references, resolved
 from apps.flows.services import people, programs
+from apps.flows.services.locked_run import LockedRun
 from apps.jobs.conf import conf as jobs_conf
-from apps.journal import services as journal
-from apps.journal.models import Source
 
 Status = FlowRun.Status
 CANCELLED = _("the run was cancelled")
@@ -49,8 +45,8 @@ def advance(number: int) -> bool:
     return run is not None and Advance(run).go()
 
 
-class Advance:
-    """A run whose row is locked, with its steps, which are read unless they were just made."""
+class Advance(LockedRun):
+    """The look at a locked run: what ends, what begins, and whether it is over."""
 
     def __init__(
         self,
@@ -60,13 +56,7 @@ class Advance:
         reason: str = "",
         steps: Iterable[FlowStep] | None = None,
     ) -> None:
-        self.run = run
-        self.actor = actor or "flows"
-        self.reason = reason
-        self.now = clock.now()
-        rows = FlowStep.objects.filter(run=run.pk).defer("result") if steps is None else steps
-        self.steps = {row.name: row for row in rows}
-        self.entries: list[journal.Entry] = []
+        super().__init__(run, actor=actor, reason=reason, steps=steps)
         # Whether a block of many was dealt with, and others follow.
         self.more = False
         # Steps that were looked at, or have begun and cannot have ended.
@@ -85,8 +75,7 @@ class Advance:
                 pass
             self._end_run()
         self._look_later()
-        journal.write(self.entries)
-        self.entries = []
+        self.write_entries()
         return self.more
 
     # --- ending steps -----------------------------------------------------------------------------
@@ -175,12 +164,9 @@ class Advance:
             from_state=before,
             to_state=end.state,
             reason=end.memo or self.reason,
-            run_ms=self._ms_since(row.started_at) if before == joins.ACTIVE else None,
+            run_ms=self.ms_since(row.started_at) if before == joins.ACTIVE else None,
             data=data,
         )
-
-    def _ms_since(self, at: datetime | None) -> int | None:
-        return None if at is None else max(0, (self.now - at) // timedelta(milliseconds=1))
 
     # --- beginning steps --------------------------------------------------------------------------
     def _begin_steps(self) -> bool:
@@ -250,8 +236,8 @@ class Advance:
         if step.kind == shapes.TASK:
             params = values.get("params", {})
             return people.begin(self.run, row, step, params, self.now, self._deadline(step))
-        begun = programs.begin(self.run, row, step, values)
-        self._made += programs.size_of(step, values)
+        begun, size = programs.begin(self.run, row, step, values)
+        self._made += size
         return begun
 
     def _results(self, step: Step) -> dict[str, Any]:
@@ -333,7 +319,7 @@ class Advance:
             from_state=before,
             to_state=status.value,
             reason=self.run.reason,
-            run_ms=self._ms_since(self.run.created_at),
+            run_ms=self.ms_since(self.run.created_at),
         )
 
     def _look_later(self) -> None:
@@ -371,42 +357,6 @@ class Advance:
 
     def _deadline(self, step: Step) -> datetime | None:
         return None if step.within is None else self.now + timedelta(seconds=step.within)
-
-    # --- writing ----------------------------------------------------------------------------------
-    def write(self, row: FlowStep, **columns: Any) -> None:
-        """Change the step, which is in the state that was read."""
-        guard = {"guard": "state = %s", "parameters": [row.state]}
-        if not update_rows(FlowStep, {row.pk: columns}, **guard):  # type: ignore[arg-type]
-            raise RuntimeError(f"step {row.pk} is {row.state} no more, under the lock of its run")
-        for name, value in columns.items():
-            setattr(row, name, value)
-
-    def write_run(self, **columns: Any) -> None:
-        """Change the locked run."""
-        update_rows(FlowRun, {self.run.pk: columns}, raised=["version"])
-        for name, value in columns.items():
-            setattr(self.run, name, value)
-        self.run.version += 1
-
-    def note(self, event: str, row: FlowStep | None = None, **fields: Any) -> None:
-        """Keep an entry of the run, or of a step of it."""
-        data = {
-            **({"step": row.name} if row is not None else {}),
-            **(fields.pop("data", None) or {}),
-        }
-        fields.setdefault("reason", self.reason)
-        entry = journal.Entry(
-            at=self.now,
-            source=Source.FLOW,
-            subject_id=self.run.pk,
-            event=event,
-            type_or_task=step_label(self.run.flow, row.name) if row else self.run.flow,
-            actor=self.actor,
-            trace_id=self.run.trace_id,
-            data=data or None,
-            **fields,
-        )
-        self.entries.append(entry)
 
 
 def _named(said: Mapping[str, Any]) -> str:

@@ -31,10 +31,13 @@ ENOUGH_BYTES = shapes.MAX_ITEMS * ROW_BYTES
 _IN_RANGE = "id BETWEEN %s AND %s AND part_of = %s"
 
 
-def begin(run: FlowRun, row: FlowStep, step: Step, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Make the jobs; returns the columns of the step. A PlatformError when they cannot be made."""
+def begin(
+    run: FlowRun, row: FlowStep, step: Step, values: Mapping[str, Any]
+) -> tuple[dict[str, Any], int]:
+    """Make the jobs; returns the columns of the step, and about how many bytes the jobs take. A
+    PlatformError when they cannot be made."""
     contexts = _contexts(step, values)
-    if (size := size_of(step, values)) > MAX_BYTES:
+    if (size := _size_of(step, values)) > MAX_BYTES:
         message = _(
             "Its {count} jobs take {size} MB, and those of a step at most {limit}; give each only "
             "what it needs.",
@@ -44,10 +47,10 @@ def begin(run: FlowRun, row: FlowStep, step: Step, values: Mapping[str, Any]) ->
         )
         raise TooLarge(message)
     if not contexts:
-        return {"made": 0}
+        return {"made": 0}, 0
     jobs = [Submission(step.said["type"], each, trace_id=run.trace_id) for each in contexts]
     made = submit_part(jobs, part_of=row.pk, by=run.subject)
-    return {"first": made[0].id, "last": made[-1].id, "made": len(made)}
+    return {"first": made[0].id, "last": made[-1].id, "made": len(made)}, size
 
 
 def _contexts(step: Step, values: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -69,11 +72,9 @@ def _contexts(step: Step, values: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{**shared, **(each if isinstance(each, dict) else {"item": each})} for each in items]
 
 
-def size_of(step: Step, values: Mapping[str, Any]) -> int:
-    """About how many bytes the jobs take, measured without making their contexts."""
+def _size_of(step: Step, values: Mapping[str, Any]) -> int:
+    """About how many bytes the jobs take, measured without the texts of their contexts."""
     each = values["each"] if step.kind == shapes.JOBS else [{}]
-    if not isinstance(each, list):
-        return 0
     shared = len(json.dumps(values.get("context") or {}))
     return len(each) * (ROW_BYTES + shared) + len(json.dumps(each))
 

@@ -111,6 +111,7 @@ ARROWS: dict[str, Arrow] = {
 
 
 @lru_cache(maxsize=64)
+@lru_cache(maxsize=64)
 def implied(source: str, target: str, at: datetime) -> Mapping[str, Any]:
     """The columns that a change of state at this instant sets, whichever arrow it takes: a job that
     no longer runs has no lease, one that is over keeps no other out and waits for nothing."""

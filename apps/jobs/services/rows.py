@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from django.db import connection
 from django.db.models import DateTimeField
 
-from apps.common.db import Instants, fetch, placeholders, table
+from apps.common.db import Instants, fetch, placeholders, table, time_text
 from apps.jobs.models import Job
 from apps.jobs.rules import transitions as t
 
@@ -65,6 +65,9 @@ def arrow_update(
 def _columns(shape: type[tuple[Any, ...]]) -> tuple[str, list[int]]:
     """The columns as SQL, and the places of the times among them."""
     names: Sequence[str] = shape._fields  # type: ignore[attr-defined]
+    columns = [connection.ops.quote_name(name) for name in names]
     fields = [Job._meta.get_field(name) for name in names]
     times = [place for place, field in enumerate(fields) if isinstance(field, DateTimeField)]
-    return ", ".join(map(connection.ops.quote_name, names)), times
+    for place in times:
+        columns[place] = time_text(columns[place])
+    return ", ".join(columns), times

@@ -123,7 +123,7 @@ def error_key(error: str) -> str:
 
     The line that names the error alone counts. "" for no error.
     """
-    line = line_of_text(error[:MAX_ERROR_CHARACTERS])
+    line = line_of_text(error[:MAX_ERROR_CHARACTERS]) if error else ""
     if not line:
         return ""
     normal = _VARYING.sub("#", line.lower())[:500]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,9 +12,10 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client
 from django.urls import reverse
 
+from apps.common import clock
 from apps.dispatch.models import Dispatch, OnceTask
 from apps.flows.models import Flow, FlowRun
-from apps.flows.services import control
+from apps.flows.services import control, lately
 from apps.flows.services.advance import advance
 from apps.jobs.models import Job, JobScope, JobType
 from apps.jobs.services import control as of_jobs
@@ -55,6 +57,17 @@ def act(client: Client, name: str, run: FlowRun, **fields: str) -> Any:
 
 def live(client: Client, run: FlowRun) -> Any:
     return client.get(reverse("admin:flows_flowrun_live", args=[run.pk]))
+
+
+def pages_of(run: FlowRun) -> list[str]:
+    """The pages of the run and their parts that are fetched by themselves."""
+    names = ("change", "live", "results", "history")
+    return [reverse(f"admin:flows_flowrun_{name}", args=[run.pk]) for name in names]
+
+
+def least(work: Callable[[], object]) -> int:
+    """The fewest statements that it takes."""
+    return min(len(sent_by(work)) for _ in range(3))
 
 
 def actions_on(page: Any) -> set[str]:
@@ -149,10 +162,37 @@ def test_statements_do_not_grow_with_jobs_and_people(
         each = [{"n": number} for number in range(many)]
         run = run_of(started(jobs("a", each), jobs("b", each), task("c", "gid_round", quota=many)))
         work(run.pk, "a", lambda held: "failed")
-        # Without the menu, whose numbers are read anew now and then.
-        counts.append(min(len(sent_by(lambda run=run: live(admin_client, run))) for _ in range(3)))
-    assert counts[1] <= counts[0], counts
+        # The menu reads its numbers anew now and then.
+        counts.append([least(lambda url=url: admin_client.get(url)) for url in pages_of(run)])
+    assert all(more <= few for few, more in zip(*counts, strict=True)), counts
     assert "and 55 more" in text_of(page_of(admin_client, run))
+
+
+def test_how_long_a_run_takes_say_the_last_ones_that_went_well(frozen_clock: FrozenClock) -> None:
+    began = clock.now()
+    # The oldest of seven is one too many; those that failed or were stopped say nothing.
+    for number, (minutes, status) in enumerate(
+        (
+            *((900, "succeeded"), (10, "succeeded"), (20, "succeeded"), (1, "failed")),
+            *((30, "succeeded"), (40, "succeeded"), (2, "cancelled"), (50, "succeeded")),
+            *((60, "succeeded"), (None, "running"), (5, "succeeded")),
+        ),
+        start=1,
+    ):
+        end = None if minutes is None else began + timedelta(minutes=minutes)
+        FlowRun.objects.create(
+            id=number,
+            flow="night",
+            definition={"steps": []},
+            status=status,
+            created_at=began,
+            finished_at=end,
+        )
+    usual = {run.pk: lately.usual(run) for run in FlowRun.objects.all()}
+    assert usual[10] == (6, timedelta(minutes=35))
+    assert usual[2] == (1, timedelta(minutes=900))
+    assert usual[1] is None
+    assert lately.usual(FlowRun(pk=12, flow="")) is None
 
 
 def test_first_job_that_waits_is_explained(admin_client: Client, mail: FrozenClock) -> None:

@@ -1,5 +1,5 @@
-"""How runs stand: how much of each step is done, what is open or has failed of it, and how long
-runs of the flow took before. Writes nothing; the statements do not grow with jobs and people."""
+"""The progress of runs: how much of each step is done, and what is open or has failed of it. Writes
+nothing; the statements do not grow with jobs and people."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from statistics import median
 from typing import Any, NamedTuple
 
 from django.db.models import Count
@@ -29,8 +28,6 @@ from apps.jobs.rules import transitions as t
 # Jobs and hand-outs that are shown of a step, and steps of which any are.
 MAX_PARTS, MAX_STEPS = 5, 20
 MAX_ERROR, MAX_ITEM = 200, 60
-# Runs from before that are looked at, and those of them that say how long one takes.
-_LOOKED_AT, LATEST = 30, 6
 _FAILED = (policy.FAILED, policy.EXPIRED)
 
 
@@ -55,9 +52,9 @@ class Parts:
 
 
 @dataclass
-class StepStands:
-    """A step as it stands. `jobs` and `dispatches` are the first of those that have failed, then of
-    those that are open; `task` has its standing."""
+class StepProgress:
+    """The progress of a step. `jobs` and `dispatches` are the first of those that have failed, then
+    of those that are open; `task` has its `standing`."""
 
     row: FlowStep
     step: Step
@@ -100,12 +97,12 @@ def read_steps(run: FlowRun) -> dict[str, FlowStep]:
     return {said["name"]: rows[said["name"]] for said in run.definition["steps"]}
 
 
-def read_standing(run: FlowRun, visible: Any) -> dict[str, StepStands]:
-    """How each step stands, in the order of the definition; `visible` are the dispatches that may
-    be shown."""
+def read_progress(run: FlowRun, visible: Any) -> dict[str, StepProgress]:
+    """The progress of each step, in the order of the definition; `visible` are the dispatches that
+    may be shown."""
     rows, steps = read_steps(run), run.read.steps
     found = {
-        name: StepStands(row, steps[name], Parts(expected(steps[name], row)))
+        name: StepProgress(row, steps[name], Parts(expected(steps[name], row)))
         for name, row in rows.items()
     }
     _count_jobs(run, found.values())
@@ -129,7 +126,7 @@ def expected(step: Step, row: FlowStep) -> int | None:
     return row.made if row.state != joins.BLOCKED else len(each)
 
 
-def totals(found: Mapping[str, StepStands]) -> Totals:
+def totals(found: Mapping[str, StepProgress]) -> Totals:
     """The parts of all steps but those that are left out."""
     done = total = 0
     is_exact = True
@@ -169,7 +166,7 @@ def _whole(text: Any) -> int:
     return int(text or 0)
 
 
-def _read_jobs(shown: Sequence[StepStands]) -> None:
+def _read_jobs(shown: Sequence[StepProgress]) -> None:
     """The first failed jobs of the steps, then running ones, then those that wait."""
     numbers = sorted(_numbers(shown), key=lambda each: each[1:])
     kept: dict[int, list[int]] = {}
@@ -190,7 +187,7 @@ def _read_jobs(shown: Sequence[StepStands]) -> None:
         each.jobs = [rows[number] for number in kept.get(each.row.pk, ()) if number in rows]
 
 
-def _numbers(shown: Sequence[StepStands]) -> Iterator[tuple[int, int, int]]:
+def _numbers(shown: Sequence[StepProgress]) -> Iterator[tuple[int, int, int]]:
     """Choose some jobs of each step: its number, the place of their status, their numbers."""
     groups = ((t.FAILED,), (t.RUNNING,), t.WAITING)
 
@@ -240,7 +237,7 @@ def _of_tasks(model: Any, numbers: Any) -> Any:
     return model._default_manager.filter(source=OnceTask.source, task__in=[*numbers])
 
 
-def _read_dispatches(shown: Sequence[StepStands], visible: Any) -> None:
+def _read_dispatches(shown: Sequence[StepProgress], visible: Any) -> None:
     """The first open hand-outs of the steps, then those that have failed."""
 
     def selects() -> Iterator[tuple[str, list[Any]]]:
@@ -267,27 +264,6 @@ def _read_dispatches(shown: Sequence[StepStands], visible: Any) -> None:
 
 
 # --- time -----------------------------------------------------------------------------------------
-class Usual(NamedTuple):
-    """How long the last `runs` of a flow took that went well: the middle one."""
-
-    runs: int
-    lasted: timedelta
-
-
-def usual(run: FlowRun) -> Usual | None:
-    """How long a run of this flow takes; None for a definition of its own, and the first run."""
-    if not run.flow:
-        return None
-    before = FlowRun.objects.filter(flow=run.flow, pk__lt=run.pk).order_by("-pk")
-    rows = before.values_list("status", "created_at", "finished_at")[:_LOOKED_AT]
-    took = [
-        (finished_at - created_at).total_seconds()
-        for status, created_at, finished_at in rows
-        if status == FlowRun.Status.SUCCEEDED and finished_at is not None
-    ][:LATEST]
-    return Usual(len(took), timedelta(seconds=median(took))) if took else None
-
-
 def lasted(run: FlowRun) -> timedelta:
     """How long the run has lasted, to its end or to now."""
     until: datetime = run.finished_at or clock.now()
