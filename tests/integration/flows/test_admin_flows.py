@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from functools import partial
 from html import unescape
 from typing import Any
 
@@ -22,7 +21,6 @@ from tests import factories
 from tests.flows import job, jobs, ref, task, wait
 from tests.jobs import job_type
 from tests.pages import form_of, page_of, rows_of, tables_of, text_of
-from tests.statements import sent_by
 
 LIST = "/admin/flows/flow/"
 STEPS = [
@@ -417,20 +415,3 @@ def test_limited_account_sees_and_makes_only_flows_within_its_limits(
     assert client.get(f"{page_url(flow)}start/").status_code == 404
     page = edit(client, within, **{"steps-0-kind": "task", "steps-0-executor": "gid_sales"})
     assert "There is no person or group" in text_of(page)
-
-
-def test_statements_of_the_form_do_not_grow_with_steps_and_jobs(
-    admin_client: Client, flow: Flow
-) -> None:
-    counts = []
-    for many in (2, 40):
-        rows = [jobs(f"step{n}", [*range(many)], max=100) for n in range(many)]
-        row = made(f"wide{many}", {"steps": rows})
-        start(row.name)
-        urls = (page_url(row), f"{page_url(row)}change/", f"{page_url(row)}start/")
-        assert [admin_client.get(url).status_code for url in urls] == [200] * 3
-        # The menu reads its numbers anew now and then.
-        counts.append(
-            [min(len(sent_by(partial(admin_client.get, url))) for _ in range(3)) for url in urls]
-        )
-    assert all(more <= few for few, more in zip(*counts, strict=True)), counts
