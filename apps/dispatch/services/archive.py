@@ -43,7 +43,6 @@ from apps.dispatch.services.tasks import (
     publish,
 )
 from apps.journal import services as journal
-from apps.journal.models import Source as JournalSource
 from apps.journal.services.edit import edit_entry
 
 ARCHIVED, RESTORED = "archived", "restored"
@@ -76,7 +75,7 @@ def move_dispatches(chosen: list[int], before: datetime) -> Counter[str]:
     # The dispatches before their stocks, as an ending locks them.
     carry(Dispatch, ArchivedDispatch, COLUMNS, numbers, {"archived_at": now})
     moved = +Counter({"dispatches": len(numbers), "stocks": _lower_stocks(held)})
-    journal.write([entry_of(ARCHIVED, moved, now)])
+    journal.note(ARCHIVED, moved, at=now)
     return moved
 
 
@@ -136,7 +135,7 @@ def move_tasks(model: type[TaskT], chosen: list[int], before: datetime) -> Count
         gone, _ = model._default_manager.filter(pk__in=[task.pk for task in going]).delete()
         if gone != len(going):
             raise RuntimeError(f"{len(going)} tasks to archive, but {gone} removed")
-        entries.append(entry_of(ARCHIVED, moved, now))
+        journal.note(ARCHIVED, moved, at=now)
     journal.write(entries)
     return moved
 
@@ -268,9 +267,3 @@ def restore_task(model: type[TaskT], *, number: int, actor: str, reason: str) ->
     )
     publish([Edit(frozenset({task.executor_id}), entry)])
     return task
-
-
-def entry_of(event: str, counts: Counter[str], now: datetime) -> journal.Entry:
-    """The one entry for a chunk, with the number of rows of each kind."""
-    source = JournalSource.PLAN
-    return journal.Entry(at=now, source=source, subject_id=0, event=event, data=dict(counts))

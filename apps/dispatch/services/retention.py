@@ -100,13 +100,14 @@ def _tables(now: datetime, lag: timedelta) -> list[_Table]:
     ]
     if conf.DISPATCH_RETENTION:
         over = now - conf.DISPATCH_RETENTION - lag
-        read = partial(_read_archived_dispatches, over)
-        tables.append(_Table("archived_dispatches", read, _forget_dispatches))
+        read, kind = partial(_read_archived_dispatches, over), "archived_dispatches"
+        tables.append(_Table(kind, read, partial(_forget, kind, ArchivedDispatch)))
     if conf.TASK_RETENTION:
         over = rules.archived_before(
             now, retention=conf.TASK_RETENTION, archive_after=conf.TASK_ARCHIVE_AFTER
         )
-        tables.append(_Table("archived_tasks", partial(_read_archived_tasks, over), _forget_tasks))
+        read, kind = partial(_read_archived_tasks, over), "archived_tasks"
+        tables.append(_Table(kind, read, partial(_forget, kind, ArchivedTask)))
     return tables
 
 
@@ -181,11 +182,6 @@ def _read_archived_dispatches(over: datetime, after: int) -> list[tuple[int, boo
     return [(pk, ended_at < over) for pk, ended_at in rows[: conf.PURGE_BATCH]]
 
 
-@transactional
-def _forget_dispatches(chosen: list[int]) -> Counter[str]:
-    return _record_forgotten("archived_dispatches", _delete(ArchivedDispatch, chosen))
-
-
 def _read_archived_tasks(over: datetime, after: int) -> list[tuple[int, bool]]:
     """A task stays as long as dispatches of it are in the archive."""
     rows = ArchivedTask.objects.filter(pk__gt=after).order_by("pk")
@@ -197,13 +193,9 @@ def _read_archived_tasks(over: datetime, after: int) -> list[tuple[int, bool]]:
 
 
 @transactional
-def _forget_tasks(chosen: list[int]) -> Counter[str]:
-    return _record_forgotten("archived_tasks", _delete(ArchivedTask, chosen))
-
-
-def _delete(model: type[models.Model], chosen: list[int]) -> int:
+def _forget(kind: str, model: type[models.Model], chosen: list[int]) -> Counter[str]:
     sql = f"DELETE FROM {table(model)} WHERE id IN ({placeholders(len(chosen))})"
-    return execute(sql, chosen)
+    return _record_forgotten(kind, execute(sql, chosen))
 
 
 def _record_forgotten(kind: str, rows: int) -> Counter[str]:
@@ -211,5 +203,5 @@ def _record_forgotten(kind: str, rows: int) -> Counter[str]:
     count."""
     gone = +Counter({kind: rows})
     if gone:
-        journal.write([archive.entry_of(FORGOTTEN, gone, clock.now())])
+        journal.note(FORGOTTEN, gone, at=clock.now())
     return gone

@@ -10,19 +10,12 @@ from apps.dispatch.conf import conf
 from apps.dispatch.models import ArchivedDispatch
 from apps.dispatch.services import retention
 from apps.journal import services as journal
-from apps.journal.models import Source
 
 
 @transactional
 def _record(dispatches: int, partition: str, now: datetime) -> None:
     data = {"archived_dispatches": dispatches, "partition": partition}
-    journal.write(
-        [
-            journal.Entry(
-                at=now, source=Source.PLAN, subject_id=0, event=retention.FORGOTTEN, data=data
-            )
-        ]
-    )
+    journal.note(retention.FORGOTTEN, data, at=now)
 
 
 ROLLING = RollingArchive(

@@ -21,7 +21,6 @@ from apps.jobs.rules import transitions as t
 from apps.jobs.rules.order import order_key
 from apps.jobs.services.move import entry_of
 from apps.journal import services as journal
-from apps.journal.models import Source
 
 SWEEP = "jobs.archive"
 # Rows that one transaction moves.
@@ -68,10 +67,7 @@ def _move(chosen: Sequence[int], before: datetime, now: datetime) -> int:
     numbers = lock_still(Job, chosen, _IS_OVER, [*t.FINAL, before])
     if numbers:
         carry(Job, ArchivedJob, COLUMNS, numbers, {"archived_at": now})
-        entry = journal.Entry(
-            at=now, source=Source.PLAN, subject_id=0, event=ARCHIVED, data={"jobs": len(numbers)}
-        )
-        journal.write([entry])
+        journal.note(ARCHIVED, {"jobs": len(numbers)}, at=now)
     return len(numbers)
 
 

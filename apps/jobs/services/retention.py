@@ -15,7 +15,6 @@ from apps.jobs.rules import retention as rules
 from apps.jobs.services import job_log
 from apps.jobs.services.parts import parts
 from apps.journal import services as journal
-from apps.journal.models import Source
 
 SWEEP = "jobs.forget"
 # Rows that are read at once, and that one transaction removes at most.
@@ -89,12 +88,5 @@ def _remove(chosen: Sequence[int]) -> int:
     )
     if removed:
         job_log.forget(chosen)
-        entry = journal.Entry(
-            at=clock.now(),
-            source=Source.PLAN,
-            subject_id=0,
-            event=FORGOTTEN,
-            data={"archived_jobs": removed},
-        )
-        journal.write([entry])
+        journal.note(FORGOTTEN, {"archived_jobs": removed}, at=clock.now())
     return removed

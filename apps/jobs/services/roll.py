@@ -11,7 +11,6 @@ from apps.jobs.models import ArchivedJob
 from apps.jobs.services import archive, job_log
 from apps.jobs.services.retention import FORGOTTEN
 from apps.journal import services as journal
-from apps.journal.models import Source
 
 
 def _forget(jobs: int, partition: str, now: datetime) -> None:
@@ -22,9 +21,7 @@ def _forget(jobs: int, partition: str, now: datetime) -> None:
 
 @transactional
 def _record(jobs: int, partition: str, now: datetime) -> None:
-    data = {"archived_jobs": jobs, "partition": partition}
-    entry = journal.Entry(at=now, source=Source.PLAN, subject_id=0, event=FORGOTTEN, data=data)
-    journal.write([entry])
+    journal.note(FORGOTTEN, {"archived_jobs": jobs, "partition": partition}, at=now)
 
 
 ROLLING = RollingArchive(

@@ -17,7 +17,7 @@ from apps.common import ids
 from apps.common.db import written
 from apps.common.error_lines import line_of_text
 from apps.common.rows import insert_values
-from apps.journal.models import JournalEntry
+from apps.journal.models import JournalEntry, Source
 
 MAX_ERROR_CHARACTERS = 16_000
 MAX_REASON_CHARACTERS = 500
@@ -64,6 +64,21 @@ def write(entries: Sequence[Entry]) -> None:
         raise RuntimeError("journal.write() belongs in the transaction of the change it records")
     if entries:
         _insert(entries, ids.next_ids(len(entries)))
+
+
+def note(
+    event: str,
+    data: Mapping[str, Any],
+    *,
+    at: datetime,
+    source: str = Source.PLAN,
+    actor: str = "",
+    reason: str = "",
+) -> None:
+    """Write one entry that is about no single row, in the transaction of the caller."""
+    entry = Entry(at=at, source=source, subject_id=0, event=event, data=dict(data))
+    entry.actor, entry.reason = actor, reason
+    write([entry])
 
 
 def _insert(entries: Sequence[Entry], numbers: Sequence[int]) -> None:

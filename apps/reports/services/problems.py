@@ -11,7 +11,6 @@ from apps.common.db import transactional
 from apps.common.errors import Invalid
 from apps.common.messages import Message as _
 from apps.journal import services as journal
-from apps.journal.models import Source
 from apps.reports.models import Problem
 from apps.reports.services import causes
 
@@ -79,7 +78,8 @@ def _reopen(row: Problem, now: datetime) -> int:
     same = Problem.objects.filter(pk=row.pk, state=row.state, changed_at=row.changed_at)
     changed = same.update(state=Problem.State.NEW, last_seen=now)
     if changed:
-        _write(now, "problem_back", actor="reports", data={"kind": row.kind, "key": row.key})
+        said = {"kind": row.kind, "key": row.key}
+        journal.note("problem_back", said, at=now, actor="reports")
     return changed
 
 
@@ -100,20 +100,5 @@ def _say(
         kind=kind, key=key, defaults=said, create_defaults={**said, "first_seen": now}
     )
     data = {"kind": kind, "key": key, **({"until": until.isoformat()} if until else {})}
-    _write(now, f"problem_{state}", actor=actor, reason=note, data=data)
+    journal.note(f"problem_{state}", data, at=now, actor=actor, reason=note)
     return row
-
-
-def _write(
-    now: datetime, event: str, *, actor: str, data: dict[str, str], reason: str = ""
-) -> None:
-    entry = journal.Entry(
-        at=now,
-        source=Source.PLAN,
-        subject_id=0,
-        event=event,
-        actor=actor,
-        reason=reason,
-        data=data,
-    )
-    journal.write([entry])

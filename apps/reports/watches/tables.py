@@ -31,7 +31,7 @@ from apps.jobs.services import retention as jobs_retention
 from apps.jobs.services import roll as jobs_roll
 from apps.journal import services as journal
 from apps.journal.conf import conf as journal_conf
-from apps.journal.models import JournalEntry, Source
+from apps.journal.models import JournalEntry
 from apps.journal.services import retention as journal_retention
 from apps.reports.services.fact_sheet import FactSheet
 from apps.reports.watches.base import Fix, Reading, Watch
@@ -350,16 +350,7 @@ def _fix(
 @transactional
 def _record(actor: str, reason: str, data: dict[str, str]) -> None:
     """Write to the journal that somebody has fixed a finding, before it is done."""
-    entry = journal.Entry(
-        at=clock.now(),
-        source=Source.PLAN,
-        subject_id=0,
-        event=FIXED,
-        actor=actor,
-        reason=reason,
-        data=data,
-    )
-    journal.write([entry])
+    journal.note(FIXED, data, at=clock.now(), actor=actor, reason=reason)
 
 
 OVERDUE_ROWS = Watch(

@@ -71,7 +71,4 @@ def _remove_schedules(before: datetime) -> int:
 
 def _record(name: str, count: int) -> None:
     if count:
-        now, source = clock.now(), Source.SCHEDULE
-        journal.write(
-            [journal.Entry(at=now, source=source, subject_id=0, event="purged", data={name: count})]
-        )
+        journal.note("purged", {name: count}, at=clock.now(), source=Source.SCHEDULE)
