@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TypeAlias
+from typing import Any, TypeAlias
 from zoneinfo import ZoneInfo
 
 from django.conf import settings
@@ -110,56 +110,60 @@ class PlatformCollector(Collector):
 
 def _types(status: FactSheet) -> Iterator[Metric]:
     now = status.now
-    jobs = GaugeMetricFamily(
-        "taskplatform_jobs", f"Open jobs, each figure {_UP_TO}", labels=["type", "status"]
+    yield gauge(
+        "jobs",
+        f"Open jobs, each figure {_UP_TO}",
+        {
+            (name, state): getattr(found, state)
+            for name, found in status.jobs_by_type(MAX_COUNTED).items()
+            for state in ("ready", "blocked", "scheduled", "running")
+        },
+        "type",
+        "status",
     )
-    for name, found in status.jobs_by_type(MAX_COUNTED).items():
-        jobs.add_metric([name, "ready"], found.ready)
-        jobs.add_metric([name, "blocked"], found.blocked)
-        jobs.add_metric([name, "scheduled"], found.scheduled)
-        jobs.add_metric([name, "running"], found.running)
-    yield jobs
     due = status.oldest_due_by_type
-    yield _gauge(
+    yield gauge(
         "jobs_oldest_due_seconds",
         "How long the longest-waiting of the first 1000 ready jobs in line has been due",
         {name: _age(due.get(name), now) for name in status.type_names},
         "type",
     )
-    yield _single(
+    yield single(
         "jobs_promotion_lag_seconds",
         "How long a scheduled job has been due without being made ready",
         _age(status.next_scheduled, now),
     )
     rates = status.rates
-    yield _gauge(
+    yield gauge(
         "jobs_submitted_per_minute",
         "Jobs that came in the last five minutes, per minute, without those that wait for a later "
         "time",
         {name: rates[name].came if name in rates else 0.0 for name in status.type_names},
         "type",
     )
-    yield _gauge(
+    yield gauge(
         "job_type_paused",
         "1 while operators have paused the type",
         {each.name: float(each.is_paused(now)) for each in status.types},
         "type",
     )
-    breakers = GaugeMetricFamily(
-        "taskplatform_job_type_breaker",
+    yield gauge(
+        "job_type_breaker",
         "1 for the state that the breaker of the type is in; types with a breaker only",
-        labels=["type", "state"],
+        {
+            (name, each): float(each == breaker_now.state)
+            for name, breaker_now in status.breakers.items()
+            for each in _BREAKER_STATES
+        },
+        "type",
+        "state",
     )
-    for name, breaker_now in status.breakers.items():
-        for each in _BREAKER_STATES:
-            breakers.add_metric([name, each], float(each == breaker_now.state))
-    yield breakers
 
 
 def _dispatches(status: FactSheet) -> Iterator[Metric]:
     count, deadline = status.open_dispatches(MAX_COUNTED)
-    yield _single("dispatches_open", f"Open dispatches, {_UP_TO}", count)
-    yield _single(
+    yield single("dispatches_open", f"Open dispatches, {_UP_TO}", count)
+    yield single(
         "dispatches_overdue_seconds",
         "How long the earliest deadline of an open dispatch has passed",
         _age(deadline, status.now),
@@ -167,14 +171,14 @@ def _dispatches(status: FactSheet) -> Iterator[Metric]:
 
 
 def _flows(status: FactSheet) -> Iterator[Metric]:
-    yield _gauge(
+    yield gauge(
         "flow_runs",
         f"Open runs of flows, and those that failed within a week, each figure {_UP_TO}",
         {each: status.flow_runs[each] for each in ("running", "cancelling", "failed")},
         "status",
     )
     longest = status.long_active_steps[:1]
-    yield _single(
+    yield single(
         "flow_step_oldest_seconds",
         "How long the step has been active that has been for longest",
         _age(longest[0].since if longest else None, status.now),
@@ -183,17 +187,16 @@ def _flows(status: FactSheet) -> Iterator[Metric]:
 
 def _workers(status: FactSheet) -> Iterator[Metric]:
     alive = status.live_workers
-    workers = GaugeMetricFamily(
-        "taskplatform_workers",
-        "Workers heard of lately; quiet ones take nothing new until an operator resumes them",
-        labels=["kind", "state"],
-    )
     counted = Counter((each.kind, _state_of(each)) for each in alive)
-    for kind in Worker.Kind.values:
-        for state in (Worker.State.ACTIVE.value, Worker.State.DRAINING.value, _QUIET):
-            workers.add_metric([kind, state], counted[kind, state])
-    yield workers
-    yield _single(
+    states = (Worker.State.ACTIVE.value, Worker.State.DRAINING.value, _QUIET)
+    yield gauge(
+        "workers",
+        "Workers heard of lately; quiet ones take nothing new until an operator resumes them",
+        {(kind, state): counted[kind, state] for kind in Worker.Kind.values for state in states},
+        "kind",
+        "state",
+    )
+    yield single(
         "worker_places",
         "Jobs that the live in-house workers can run at once (slots)",
         living.slots(each for each in alive if not each.is_quiet).total,
@@ -206,13 +209,13 @@ def _state_of(worker: Worker) -> str:
 
 
 def _sweeps(status: FactSheet) -> Iterator[Metric]:
-    yield _gauge(
+    yield gauge(
         "sweep_overdue_seconds",
         "By how much a sweep is late; a sweep that has never begun is absent",
         {each.name: _seconds(each.overdue) for each in status.sweeps if each.overdue is not None},
         "sweep",
     )
-    yield _gauge(
+    yield gauge(
         "sweep_duration_seconds",
         "How long the last round of a sweep took",
         {
@@ -231,13 +234,13 @@ def _sinks(now: datetime) -> Iterator[Metric]:
     found = [
         known.get(name) or Sink(name=name, after=ids.lowest_id_at(now)) for name in sorted(wanted)
     ]
-    yield _gauge(
+    yield gauge(
         "journal_sink_lag_seconds",
         "How long the oldest journal entry has been there that the sink lacks",
         {sink.name: _seconds(carry.lag(sink, now)) for sink in found},
         "sink",
     )
-    yield _gauge(
+    yield gauge(
         "journal_sink_failures",
         "How often in a row the sink has not taken what it lacks",
         {sink.name: sink.failures for sink in found},
@@ -255,7 +258,7 @@ def _sinks(now: datetime) -> Iterator[Metric]:
 
 def _findings(status: FactSheet) -> Metric:
     looked = [look(watch, status) for watch in WATCHES if watch.number]
-    return _gauge(
+    return gauge(
         "findings",
         "What the page of governance lists under a number; absent where it cannot look",
         {each.watch.number: len(each.findings) for each in looked if each.unknown is None},
@@ -264,7 +267,7 @@ def _findings(status: FactSheet) -> Metric:
 
 
 def _ends(found: AllTime, status: FactSheet) -> Iterator[Metric]:
-    yield _single(
+    yield single(
         "rollup_lag_seconds",
         "How old the newest minute is that the reports have added up; 0 before the first one",
         _age(found.as_of, status.now),
@@ -323,27 +326,30 @@ def _latencies(stored: Stored, now: datetime) -> Iterator[Metric]:
     ]
     figures.append((DISPATCH, "", total_of(DISPATCH, period, stored=stored)))
     for name, text in (("wait", "from due to begun"), ("run", "from begun to ended")):
-        family = GaugeMetricFamily(
-            f"taskplatform_{name}_seconds",
-            f"Quantiles of the time {text}, of what ended in the last 15 minutes, 2 % off at most",
-            labels=["source", "type", "quantile"],
-        )
+        found: dict[tuple[str, ...], float] = {}
         for source, type_, each in figures:
-            found: Percentiles = getattr(each, name)
-            for quantile, ms in (("0.5", found.p50), ("0.95", found.p95), ("0.99", found.p99)):
+            times: Percentiles = getattr(each, name)
+            for quantile, ms in (("0.5", times.p50), ("0.95", times.p95), ("0.99", times.p99)):
                 if ms is not None:
-                    family.add_metric([source, type_, quantile], ms / 1000)
-        yield family
+                    found[source, type_, quantile] = ms / 1000
+        yield gauge(
+            f"{name}_seconds",
+            f"Quantiles of the time {text}, of what ended in the last 15 minutes, 2 % off at most",
+            found,
+            *("source", "type", "quantile"),
+        )
 
 
-def _gauge(name: str, text: str, values: Mapping[str, float], label: str) -> Metric:
-    family = GaugeMetricFamily(f"taskplatform_{name}", text, labels=[label])
-    for value_of, value in values.items():
-        family.add_metric([value_of], value)
+def gauge(name: str, text: str, values: Mapping[Any, float], *labels: str) -> Metric:
+    """The present values by the value of the label, or by a tuple of those of all labels."""
+    family = GaugeMetricFamily(f"taskplatform_{name}", text, labels=labels)
+    for of, value in values.items():
+        family.add_metric([of] if isinstance(of, str) else list(of), value)
     return family
 
 
-def _single(name: str, text: str, value: float) -> Metric:
+def single(name: str, text: str, value: float) -> Metric:
+    """One present value."""
     return GaugeMetricFamily(f"taskplatform_{name}", text, value=value)
 
 
