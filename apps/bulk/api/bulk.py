@@ -220,34 +220,31 @@ class BulkRowsView(ApiView):
         return JsonAnswer(page.answer([BulkRowOut.of(row, masks=masks) for row in page.rows(rows)]))
 
 
-class StopView(ApiView):
+class RunActView(ApiView):
+    """Base of what is done to one bulk run."""
+
+    scopes = {"POST": "operate"}
+    bindings = frozenset(Binding)
+    bodies = {"post": ReasonBody}
+    answers = {"post": BulkRunOut}
+    problems = (404, 409)
+    act: ClassVar[Any]
+
+    def post(self, request: Request, number: str) -> JsonAnswer:
+        run, body = _find(request, number), self.read_body()
+        return _answer(request, type(self).act(run=run, **body, actor=actor_of(request)))
+
+
+class StopView(RunActView):
     """Change no further rows of a bulk run; what is changed stays."""
 
-    scopes = {"POST": "operate"}
-    bindings = frozenset(Binding)
-    bodies = {"post": ReasonBody}
-    answers = {"post": BulkRunOut}
-    problems = (404, 409)
-
-    def post(self, request: Request, number: str) -> JsonAnswer:
-        run, body = _find(request, number), self.read_body()
-        stopped = runs.stop(run=run, actor=actor_of(request), reason=body["reason"])
-        return _answer(request, stopped)
+    act = staticmethod(runs.stop)
 
 
-class ContinueView(ApiView):
+class ContinueView(RunActView):
     """Go on with the rows of a stopped bulk run that are left."""
 
-    scopes = {"POST": "operate"}
-    bindings = frozenset(Binding)
-    bodies = {"post": ReasonBody}
-    answers = {"post": BulkRunOut}
-    problems = (404, 409)
-
-    def post(self, request: Request, number: str) -> JsonAnswer:
-        run, body = _find(request, number), self.read_body()
-        going = runs.resume(run=run, actor=actor_of(request), reason=body["reason"])
-        return _answer(request, going)
+    act = staticmethod(runs.resume)
 
 
 def _answer(request: Request, run: BulkRun, **kwargs: Any) -> JsonAnswer:

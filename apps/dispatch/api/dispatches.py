@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from rest_framework.request import Request
 
@@ -82,80 +82,66 @@ class DispatchView(ApiView):
     problems = (404,)
 
     def get(self, request: Request, number: str) -> JsonAnswer:
-        return JsonAnswer(
-            DispatchDetailOut.of(_find(request, number), masks=masks_payload(request))
-        )
+        return _answer(request, _find(request, number))
 
 
-class CancelView(ApiView):
+class DispatchActView(ApiView):
+    """Base of what is done to one dispatch."""
+
+    scopes = {"POST": "operate"}
+    bindings = frozenset({Binding.EXECUTORS})
+    answers: ClassVar[dict[str, Any]] = {"post": DispatchDetailOut}
+    problems = (404, 409)
+
+
+class CancelView(DispatchActView):
     """Take an open dispatch away for good."""
 
-    scopes = {"POST": "operate"}
-    bindings = frozenset({Binding.EXECUTORS})
     bodies = {"post": CancelBody}
     answers = {"post": EndedOut}
-    problems = (404, 409)
 
     def post(self, request: Request, number: str) -> JsonAnswer:
-        body = self.read_body()
-        ended = ending.cancel(
-            dispatch=_find(request, number), actor=actor_of(request), reason=body["reason"]
-        )
-        return JsonAnswer(EndedOut.of(ended))
-
-
-class HandOverBody(StrictSerializer):
-    executor = Text(max_length=names.MAX_CHARACTERS, help_text="The user who gets it.")
-    reason = Text(required=False, allow_blank=True, default="", max_length=500)
-
-
-class HandOverView(ApiView):
-    """Give an open dispatch to another user: it ends as released, and the answer is the one that
-    the user gets, with a new deadline. A pull of that user answers it. 409 says why the user cannot
-    have it, or that it has ended."""
-
-    scopes = {"POST": "operate"}
-    bindings = frozenset({Binding.EXECUTORS})
-    bodies = {"post": HandOverBody}
-    answers = {"post": DispatchDetailOut}
-    problems = (404, 409)
-
-    def post(self, request: Request, number: str) -> JsonAnswer:
-        body = self.read_body()
-        given = hand_over(
-            dispatch=_find(request, number),
-            to=executors.find(body["executor"], bound=executors_of(request)),
-            actor=actor_of(request),
-            reason=body["reason"],
-        )
-        return JsonAnswer(
-            DispatchDetailOut.of(existing_dispatch(given.pk), masks=masks_payload(request))
-        )
+        body, row = self.read_body(), _find(request, number)
+        return JsonAnswer(EndedOut.of(ending.cancel(dispatch=row, actor=actor_of(request), **body)))
 
 
 class AskAgainBody(StrictSerializer):
     reason = Text(required=False, allow_blank=True, default="", max_length=500)
 
 
-class AskAgainView(ApiView):
+class HandOverBody(AskAgainBody):
+    executor = Text(max_length=names.MAX_CHARACTERS, help_text="The user who gets it.")
+
+
+class HandOverView(DispatchActView):
+    """Give an open dispatch to another user: it ends as released, and the answer is the one that
+    the user gets, with a new deadline. A pull of that user answers it. 409 says why the user cannot
+    have it, or that it has ended."""
+
+    bodies = {"post": HandOverBody}
+
+    def post(self, request: Request, number: str) -> JsonAnswer:
+        body, row = self.read_body(), _find(request, number)
+        to = executors.find(body.pop("executor"), bound=executors_of(request))
+        given = hand_over(dispatch=row, to=to, actor=actor_of(request), **body)
+        return _answer(request, existing_dispatch(given.pk))
+
+
+class AskAgainView(DispatchActView):
     """Ask the user of an ended dispatch again: the answer is a new one of the same occurrence, to
     which the place in the quota goes over. A pull of the user answers it. 409 says why the user
     cannot have it; a cancelled one stays final."""
 
-    scopes = {"POST": "operate"}
-    bindings = frozenset({Binding.EXECUTORS})
     bodies = {"post": AskAgainBody}
-    answers = {"post": DispatchDetailOut}
-    problems = (404, 409)
 
     def post(self, request: Request, number: str) -> JsonAnswer:
-        body = self.read_body()
-        given = ask_again(
-            dispatch=_find(request, number), actor=actor_of(request), reason=body["reason"]
-        )
-        return JsonAnswer(
-            DispatchDetailOut.of(existing_dispatch(given.pk), masks=masks_payload(request))
-        )
+        body, row = self.read_body(), _find(request, number)
+        given = ask_again(dispatch=row, actor=actor_of(request), **body)
+        return _answer(request, existing_dispatch(given.pk))
+
+
+def _answer(request: Request, row: AnyDispatch) -> JsonAnswer:
+    return JsonAnswer(DispatchDetailOut.of(row, masks=masks_payload(request)))
 
 
 def _find(request: Request, number: str) -> AnyDispatch:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from rest_framework.request import Request
 
@@ -99,47 +99,40 @@ class ControlView(ApiView):
     bodies = {"post": ReasonBody}
     answers = {"post": JobDetailOut}
     problems = (404, 409)
+    act: ClassVar[Any]
+
+    def post(self, request: Request, number: str) -> JsonAnswer:
+        job, body = find(request, number), self.read_body()
+        unmask(request, body, "context", job.context)
+        return _answer(request, type(self).act(job=job, **body, actor=actor_of(request)))
 
 
 class CancelView(ControlView):
     """Cancel a job: a waiting one at once, a running one when its worker notices."""
 
     bodies = {"post": JobCancelBody}
-
-    def post(self, request: Request, number: str) -> JsonAnswer:
-        job, body = find(request, number), self.read_body()
-        return _answer(request, control.cancel(job=job, **body, actor=actor_of(request)))
+    act = staticmethod(control.cancel)
 
 
 class RetryView(ControlView):
     """Run a finished job again; it comes back from the archive."""
 
     bodies = {"post": JobRetryBody}
-
-    def post(self, request: Request, number: str) -> JsonAnswer:
-        job, body = find(request, number), self.read_body()
-        unmask(request, body, "context", job.context)
-        return _answer(request, control.retry(job=job, **body, actor=actor_of(request)))
+    act = staticmethod(control.retry)
 
 
 class RunNowView(ControlView):
     """Make a waiting job due now."""
 
     operations = {"post": "run_job_now"}
-
-    def post(self, request: Request, number: str) -> JsonAnswer:
-        job, body = find(request, number), self.read_body()
-        return _answer(request, control.run_now(job=job, **body, actor=actor_of(request)))
+    act = staticmethod(control.run_now)
 
 
 class MarkDoneView(ControlView):
     """Mark a job as succeeded that was done by other means."""
 
     operations = {"post": "mark_job_done"}
-
-    def post(self, request: Request, number: str) -> JsonAnswer:
-        job, body = find(request, number), self.read_body()
-        return _answer(request, control.mark_done(job=job, **body, actor=actor_of(request)))
+    act = staticmethod(control.mark_done)
 
 
 def _answer(request: Request, job: Any) -> JsonAnswer:

@@ -170,24 +170,24 @@ class ScheduleActView(ApiView):
     bodies = {"post": WhyBody}
     answers: ClassVar[dict[str, Any]] = {"post": ScheduleOut}
     problems = (404, 409)
+    act: ClassVar[Any]
+
+    def post(self, request: Request, pk: int) -> JsonAnswer:
+        schedule, body = _find(request, pk), self.read_body()
+        type(self).act(schedule=schedule, actor=actor_of(request), **body)
+        return _answer(request, _find(request, pk))
 
 
 class PauseScheduleView(ScheduleActView):
     """Make no jobs until it is resumed."""
 
-    def post(self, request: Request, pk: int) -> JsonAnswer:
-        schedule, body = _find(request, pk), self.read_body()
-        schedules.pause(schedule=schedule, actor=actor_of(request), **body)
-        return _answer(request, _find(request, pk))
+    act = staticmethod(schedules.pause)
 
 
 class ResumeScheduleView(ScheduleActView):
     """Make jobs again, none for the time of the pause."""
 
-    def post(self, request: Request, pk: int) -> JsonAnswer:
-        schedule, body = _find(request, pk), self.read_body()
-        schedules.resume(schedule=schedule, actor=actor_of(request), **body)
-        return _answer(request, _find(request, pk))
+    act = staticmethod(schedules.resume)
 
 
 class RunScheduleView(ScheduleActView):
