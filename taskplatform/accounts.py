@@ -237,12 +237,10 @@ class UserAdmin(DjangoUserAdmin, _PeopleAdmin):  # type: ignore[type-arg]
         )
 
     # --- what it can do -------------------------------------------------------------------------
-    def render_change_form(
-        self, request: Any, context: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> HttpResponse:
-        if kwargs.get("obj") is None and request.user.is_superuser:
-            context |= {"roles": [*map(title_of, ROLES)], "role_rows": role_rows()}
-        return super().render_change_form(request, context, *args, **kwargs)
+    def page_context(self, request: HttpRequest, row: Any, form: Any) -> dict[str, Any]:
+        if row is not None or not request.user.is_superuser:
+            return {}
+        return {"roles": [*map(title_of, ROLES)], "role_rows": role_rows()}
 
     def top_panels(self, request: HttpRequest, row: User) -> list[Panel]:
         body = render_to_string("admin/includes/abilities.html", abilities(row))

@@ -12,7 +12,6 @@ from django.contrib.auth import get_user_model
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
 from django.utils.timezone import localdate, localtime, make_aware
 from django.utils.translation import gettext
 
@@ -22,6 +21,7 @@ from apps.bulk.services.undo import MAX_ROWS, Deed
 from apps.common import clock, filtering
 from apps.common.admin.display import listed, plain_time, shown_actor, shown_text
 from apps.common.admin.html import page_url
+from apps.common.admin.pages import framed
 from apps.common.admin.who import Known
 from apps.common.ids import lowest_id_at
 from apps.journal.admin import words
@@ -68,17 +68,16 @@ def activity(request: HttpRequest) -> HttpResponse:
         elif subjects <= undone:
             line["undo"] = ""
         days.setdefault(localtime(deeds.entries[0].at).date(), []).append(line)
-    context = {
-        **admin.site.each_context(request),
-        "title": gettext("Activity"),
-        "subtitle": None,
-        "days": [(_day_name(each), lines) for each, lines in days.items()],
-        "people": people,
-        "by": by.removeprefix("admin:"),
-        "day": day.isoformat() if day else "",
-        "cut": f"{MAX_ENTRIES:,}" if len(read) > MAX_ENTRIES else "",
-    }
-    return TemplateResponse(request, "admin/activity.html", context)
+    return framed(
+        request,
+        "admin/activity.html",
+        title=gettext("Activity"),
+        days=[(_day_name(each), lines) for each, lines in days.items()],
+        people=people,
+        by=by.removeprefix("admin:"),
+        day=day.isoformat() if day else "",
+        cut=f"{MAX_ENTRIES:,}" if len(read) > MAX_ENTRIES else "",
+    )
 
 
 def _day(text: str) -> date | None:

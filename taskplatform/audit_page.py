@@ -5,14 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from django.contrib import admin
 from django.contrib.auth.models import AnonymousUser, User
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.display import label
+from apps.common.admin.pages import framed
 from apps.common.audit import RECENT, Check
 from apps.common.audit import audit as run_audit
 from apps.common.leases import sweep_lease
@@ -28,16 +27,14 @@ def audit(request: HttpRequest) -> HttpResponse:
     if not may_audit(user):
         raise PermissionDenied
     context: dict[str, Any] = {
-        **admin.site.each_context(request),
         "title": _("Audit"),
-        "subtitle": None,
         "recent": f"{RECENT:,}",
         "lines": [_waiting(check) for check in CHECKS],
     }
     if request.method == "POST":
         with sweep_lease(LEASE, at_most=MAX_TIME) as mine:
             context |= _result() if mine else {"is_running": True}
-    return TemplateResponse(request, "admin/audit.html", context)
+    return framed(request, "admin/audit.html", **context)
 
 
 def _waiting(check: Check) -> dict[str, Any]:

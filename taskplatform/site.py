@@ -13,6 +13,7 @@ from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
+from apps.common.admin.pages import framed
 from apps.common.preferences import has_shortcuts
 from taskplatform import badges, palette, search, search_kinds, sign_ins
 from taskplatform.menu import Menu, Shown
@@ -124,19 +125,17 @@ class PlatformAdminSite(AdminSite):
         hits = [hit for group in groups for hit in group.hits]
         if len(hits) == 1 and not hits[0].acts:
             return HttpResponseRedirect(hits[0].url)
-        request.current_app = self.name
-        context = {
-            **self.each_context(request),
-            "title": _("Search"),
-            "subtitle": None,
-            "term": term.text,
-            "groups": groups,
-            "max_jobs": f"{search_kinds.MAX_JOBS:,}",
-            "max_tasks": f"{search_kinds.MAX_TASKS:,}",
-            "max_entries": f"{search_kinds.MAX_ENTRIES:,}",
+        return framed(
+            request,
+            "admin/search.html",
+            title=_("Search"),
+            term=term.text,
+            groups=groups,
+            max_jobs=f"{search_kinds.MAX_JOBS:,}",
+            max_tasks=f"{search_kinds.MAX_TASKS:,}",
+            max_entries=f"{search_kinds.MAX_ENTRIES:,}",
             **(extra_context or {}),
-        }
-        return TemplateResponse(request, "admin/search.html", context)
+        )
 
 
 def menu_of(request: HttpRequest) -> Menu:

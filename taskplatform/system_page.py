@@ -6,12 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from axes.models import AccessAttempt
-from django.contrib import admin
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
 from django.utils import timezone
 from django.utils.functional import Promise
 from django.utils.translation import get_language, ngettext_lazy
@@ -21,6 +19,7 @@ from apps.access.models import ApiClient
 from apps.alerts.models import AlertRule, Channel, Delivery
 from apps.common.admin.display import label
 from apps.common.admin.list_head import MAX_COUNTED, capped
+from apps.common.admin.pages import framed
 from apps.common.ttl_cache import TTLCache
 from apps.journal.models import Sink, SinkReject
 from apps.reports.rules.capacity import NEVER
@@ -131,13 +130,12 @@ def system(request: HttpRequest) -> HttpResponse:
     menu = menu_of(request)
     if not menu.system:
         raise PermissionDenied
-    context = {
-        **admin.site.each_context(request),
-        "title": _("System"),
-        "subtitle": None,
-        "boxes": [_box(each) for each in menu.system],
-    }
-    return TemplateResponse(request, "admin/system.html", context)
+    return framed(
+        request,
+        "admin/system.html",
+        title=_("System"),
+        boxes=[_box(each) for each in menu.system],
+    )
 
 
 def _box(entry: Shown) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from typing import Any
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.utils import unquote
-from django.core.exceptions import PermissionDenied
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.template.response import TemplateResponse
@@ -329,23 +328,16 @@ class ApiClientAdmin(RecordedAdmin, ServiceModelAdmin):
             found.insert(0, Button(url=url, text=_("Rotate the key"), icon="sync"))
         return found
 
-    def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> HttpResponse:
-        row = kwargs.get("obj")
+    def page_context(self, request: HttpRequest, row: Any, form: Any) -> dict[str, Any]:
         # After adding there is one page only: the key.
-        context["show_save_and_add_another"] = context["show_save_and_continue"] = row is not None
-        return super().render_change_form(request, context, *args, **kwargs)
+        names = ("show_save_and_add_another", "show_save_and_continue")
+        return dict.fromkeys(names, row is not None)
 
     def rotate_view(
         self, request: HttpRequest, object_id: str, *, model_admin: Any
     ) -> HttpResponseBase:
         """Ask what becomes of the old key (GET), then rotate and show the new one (POST)."""
-        if not self.has_change_permission(request):
-            raise PermissionDenied
-        row = self.get_object(request, unquote(object_id))
-        if row is None:
-            return self.no_such_row(request)
+        row = self.existing(request, unquote(object_id), may="change")
         form = RotateForm(request.POST or None, initial={"version": row.version})
         if not form.is_valid():
             return self._page(request, "access/rotate.html", row, form=form)

@@ -6,7 +6,7 @@ write instead; times say it themselves.
 from __future__ import annotations
 
 import re
-from argparse import ArgumentTypeError
+from argparse import ArgumentParser, ArgumentTypeError
 from datetime import UTC, datetime, tzinfo
 
 from apps.common.errors import Invalid
@@ -87,3 +87,22 @@ def instant_argument(text: str) -> datetime:
         return read_instant(text, UTC)
     except Invalid as error:
         raise ArgumentTypeError(error.detail) from error
+
+
+def add_period(parser: ArgumentParser) -> None:
+    """Have a command take `--from` (`start`) and `--to` (`end`, None for now)."""
+    parser.add_argument(
+        "--from",
+        dest="start",
+        type=instant_argument,
+        required=True,
+        metavar="TIME",
+        help="2026-11-20 or 2026-11-20T09:30:00+08:00; UTC without an offset",
+    )
+    parser.add_argument(
+        "--to",
+        dest="end",
+        type=instant_argument,
+        metavar="TIME",
+        help="not included; now by default",
+    )

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 from django import forms
 from django.conf import settings as django_settings
 from django.contrib import admin
-from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect
 from django.utils.html import escape, format_html
@@ -141,11 +140,7 @@ class ChannelAdmin(SettingAdmin):
 
     def test_view(self, request: HttpRequest, pk: int, *, model_admin: Any) -> HttpResponseBase:
         """Ask (GET), then make a test and lead to its delivery, which shows the answer (POST)."""
-        if not self.has_change_permission(request):
-            raise PermissionDenied
-        row = Channel.objects.filter(pk=pk).first()
-        if row is None:
-            return self.no_such_row(request)
+        row = self.existing(request, pk, may="change")
         if request.method == "POST":
             sent = send_test(row, actor=actor_of(request))
             return redirect("admin:alerts_delivery_change", sent.pk)

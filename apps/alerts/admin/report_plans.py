@@ -151,11 +151,8 @@ class ReportPlanAdmin(RecordedAdmin, ServiceModelAdmin):
             (_("When"), {"fields": [*ROWS, "time_zone"]}),
         ]
 
-    def get_form(
-        self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
-    ) -> Any:
-        form = super().get_form(request, obj, change=change, **kwargs)
-        return type(form.__name__, (form,), {"owner": request.user})
+    def form_knows(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
+        return {"owner": request.user}
 
     def get_changeform_initial_data(self, request: HttpRequest) -> Any:
         given = super().get_changeform_initial_data(request)

@@ -6,11 +6,10 @@ import secrets
 from typing import Any
 from urllib.parse import urlencode
 
-from django.contrib import admin, messages
+from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import Model
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.template.response import TemplateResponse
 from django.utils.timezone import get_current_timezone
 from django.utils.translation import gettext, ngettext
 
@@ -27,6 +26,7 @@ from apps.common import clock
 from apps.common.admin.actions import actor_of, leave_words
 from apps.common.admin.display import listed, shown_text, translate
 from apps.common.admin.html import list_url, page_url
+from apps.common.admin.pages import framed
 from apps.common.errors import FieldError, Invalid, PlatformError
 from apps.common.filtersets import Door
 from apps.common.json.search import require_unmasked
@@ -79,25 +79,25 @@ def plan_page(request: HttpRequest, kind: str, verb: str) -> HttpResponse:
             run = _start(request, selection, verb, params, start_form, planned)
             if run is not None:
                 return HttpResponseRedirect(page_url(BulkRun, run.pk))
-    context = {
-        **admin.site.each_context(request),
-        "title": words.named(kind, verb),
-        "subtitle": None,
-        "chips": [*chips(selection, user)],
-        "every": needs_every,
-        "params_form": params_form,
-        "hidden": asked,
-        "form": start_form,
-        "url": f"{request.path}{_query({**asked, **own})}",
-        "lines": [*_lines(planned, is_complete=is_complete)],
-        "samples": [_drawn(each, target.model) for each in planned.samples],
-        "words": translate(target.verbs[verb].words),
-        "is_dangerous": target.verbs[verb].is_dangerous,
-        "back": back,
-        "leave": leave_words(verb),
-    }
     status = 400 if start_form is not None and start_form.errors else 200
-    return TemplateResponse(request, "admin/bulk_plan.html", context, status=status)
+    return framed(
+        request,
+        "admin/bulk_plan.html",
+        status=status,
+        title=words.named(kind, verb),
+        chips=[*chips(selection, user)],
+        every=needs_every,
+        params_form=params_form,
+        hidden=asked,
+        form=start_form,
+        url=f"{request.path}{_query({**asked, **own})}",
+        lines=[*_lines(planned, is_complete=is_complete)],
+        samples=[_drawn(each, target.model) for each in planned.samples],
+        words=translate(target.verbs[verb].words),
+        is_dangerous=target.verbs[verb].is_dangerous,
+        back=back,
+        leave=leave_words(verb),
+    )
 
 
 def _params(

@@ -9,7 +9,6 @@ from datetime import timedelta
 from typing import Any
 
 from django.contrib import admin
-from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponseBase, StreamingHttpResponse
 from django.template.loader import render_to_string
 from django.urls import reverse
@@ -71,13 +70,6 @@ _SECONDS = 1
 def _may_go_on(run: BulkRun) -> bool:
     is_halted = run.state == BulkRun.State.STOPPED or is_stalled(run)
     return is_halted and not is_old(run)
-
-
-def _run(request: HttpRequest, model_admin: Any, pk: int) -> BulkRun | None:
-    if not model_admin.has_view_permission(request):
-        raise PermissionDenied
-    run: BulkRun | None = model_admin.get_queryset(request).filter(pk=pk).first()
-    return run
 
 
 # --- progress -------------------------------------------------------------------------------------
@@ -158,10 +150,7 @@ def _outcome(run: BulkRun, name: str) -> str:
 
 def csv_view(request: HttpRequest, *, model_admin: Any, pk: int) -> HttpResponseBase:
     """All rows of the run with their outcomes."""
-    run = _run(request, model_admin, pk)
-    if run is None:
-        back: HttpResponseBase = model_admin.no_such_row(request)
-        return back
+    run: BulkRun = model_admin.existing(request, pk, may="view")
     name = f"bulk-run-{run.pk}.csv"
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return StreamingHttpResponse(
@@ -230,16 +219,12 @@ class BulkRunAdmin(LiveAdmin, MachineRowAdmin):
         # One by one, on the page of a run.
         return {}
 
-    def get_object(self, request: HttpRequest, *args: Any, **kwargs: Any) -> BulkRun | None:
-        run: Any = super().get_object(request, *args, **kwargs)
-        if run is not None:
-            # The conditions on payloads contain parts of payloads.
-            hidden = () if request.user.has_perm(TARGETS[run.kind].payload) else ("where",)
-            selection = stored(TARGETS[run.kind], run.filter).masked()
-            run.chips = [*chips(selection, request.user, hidden=hidden)]
-            run.page_title = self.row_label(run)
-        found: BulkRun | None = run
-        return found
+    def prepare_row(self, request: HttpRequest, row: Any) -> None:
+        # The conditions on payloads contain parts of payloads.
+        hidden = () if request.user.has_perm(TARGETS[row.kind].payload) else ("where",)
+        selection = stored(TARGETS[row.kind], row.filter).masked()
+        row.chips = [*chips(selection, request.user, hidden=hidden)]
+        row.page_title = self.row_label(row)
 
     def row_label(self, row: BulkRun) -> str:
         return f"{words.named(row.kind, row.verb)} · {row.pk}"

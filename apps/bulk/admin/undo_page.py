@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from urllib.parse import urlencode
 
-from django.contrib import admin, messages
+from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.translation import gettext, ngettext
 
@@ -23,6 +22,7 @@ from apps.common import clock
 from apps.common.admin.actions import actor_of, local_url, remembered
 from apps.common.admin.display import shown_actor, shown_text, translate
 from apps.common.admin.html import list_url, page_url
+from apps.common.admin.pages import framed
 from apps.common.readers import read_number
 from apps.jobs.models import bounds_of
 from apps.journal.admin.words import event_of
@@ -95,17 +95,16 @@ def _ask(
         "who": shown_actor(actor),
         "count": f"{count:,}",
     }
-    context = {
-        **admin.site.each_context(request),
-        "title": gettext("Undo"),
-        "subtitle": None,
-        "said": said,
-        "how": translate(TARGETS[kind].verbs[verb].undo),
-        "back": back,
-        "url": request.get_full_path(),
-        "count": count,
-    }
-    return TemplateResponse(request, "admin/undo.html", context)
+    return framed(
+        request,
+        "admin/undo.html",
+        title=gettext("Undo"),
+        said=said,
+        how=translate(TARGETS[kind].verbs[verb].undo),
+        back=back,
+        url=request.get_full_path(),
+        count=count,
+    )
 
 
 def _report(request: HttpRequest, deed: Deed, outcome: Undone, back: str) -> HttpResponse:
@@ -119,20 +118,19 @@ def _report(request: HttpRequest, deed: Deed, outcome: Undone, back: str) -> Htt
         messages.success(request, said)
         return HttpResponseRedirect(back)
     labels = deed.target.labels(outcome.left)
-    context = {
-        **admin.site.each_context(request),
-        "title": gettext("Undo"),
-        "subtitle": None,
-        "counted": said,
-        "counted_skipped": ngettext("%d row skipped.", "%d rows skipped.", left) % left,
-        "done": done,
-        "skipped": [
+    return framed(
+        request,
+        "admin/reason_report.html",
+        title=gettext("Undo"),
+        counted=said,
+        counted_skipped=ngettext("%d row skipped.", "%d rows skipped.", left) % left,
+        done=done,
+        skipped=[
             (shown_text(f"{pk} · {labels.get(pk, '')}", limit=MAX_LABEL), translate(why))
             for pk, why in outcome.left.items()
         ],
-        "back": back,
-    }
-    return TemplateResponse(request, "admin/reason_report.html", context)
+        back=back,
+    )
 
 
 # --- the bar --------------------------------------------------------------------------------------

@@ -39,6 +39,7 @@ from apps.common.admin.csv_pages import CsvPages
 from apps.common.admin.display import page_zone
 from apps.common.admin.list_head import NextStep, steps_for
 from apps.common.admin.list_rows import row_box
+from apps.common.admin.pages import framed
 from apps.common.admin.payload_filter import from_search_box
 from apps.common.admin.time_inputs import SplitInstantField, SplitTimeInput
 from apps.common.admin.timeline import Moment, render_timeline
@@ -324,18 +325,32 @@ class PlatformModelAdmin(ModelAdmin):
         """The address of the list."""
         return self.url("changelist")
 
-    def no_such_row(self, request: HttpRequest) -> HttpResponseRedirect:
-        """Back to the list, with a message."""
-        self.message_user(request, gettext("There is no such row."), messages.WARNING)
-        return HttpResponseRedirect(self.changelist_url())
+    def get_object(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        row = super().get_object(request, *args, **kwargs)
+        if row is not None:
+            self.prepare_row(request, row)
+        return row
+
+    def prepare_row(self, request: HttpRequest, row: Any) -> None:
+        """Read what the page of the row shows besides."""
+
+    def existing(self, request: HttpRequest, pk: object, *, may: str = "") -> Any:
+        """The row of a page; PermissionDenied for those who may not `may` it, Http404 for none."""
+        has_permission = getattr(self, f"has_{may}_permission") if may else None
+        if has_permission is not None and not has_permission(request):
+            raise PermissionDenied
+        row = self.get_object(request, str(pk))
+        if row is None:
+            raise Http404(f"no {self.opts.model_name} {pk!r:.60}")
+        if has_permission is not None and not has_permission(request, row):
+            raise PermissionDenied
+        return row
 
     def page(
         self, request: HttpRequest, template: str, *, status: int = 200, **context: Any
     ) -> TemplateResponse:
         """A page that Django's admin does not have; it needs a `title`."""
-        request.current_app = self.admin_site.name
-        frame = {**self.admin_site.each_context(request), "subtitle": None, "opts": self.opts}
-        return TemplateResponse(request, template, frame | context, status=status)
+        return framed(request, template, status=status, opts=self.opts, **context)
 
     # Whether people call a row by its title; else by its label.
     is_called_by_title: ClassVar[bool] = True
@@ -355,6 +370,10 @@ class PlatformModelAdmin(ModelAdmin):
         """The buttons above the page of a row: the actions that its state allows."""
         return buttons(self, request, row)
 
+    def page_context(self, request: HttpRequest, row: Any, form: Any) -> dict[str, Any]:
+        """Further variables of the page of a row, which is None for a new one."""
+        return {}
+
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
     ) -> HttpResponse:
@@ -363,6 +382,7 @@ class PlatformModelAdmin(ModelAdmin):
             context |= shared_out(self.buttons(request, row))
             context |= self.head(request, row)
             context["panels"] = self.panels(request, row)
+        context |= self.page_context(request, row, context["adminform"].form)
         return super().render_change_form(request, context, *args, **kwargs)
 
     def head(self, request: HttpRequest, row: Any) -> dict[str, Any]:
@@ -392,11 +412,7 @@ class PlatformModelAdmin(ModelAdmin):
     def history_view(
         self, request: HttpRequest, object_id: str, extra_context: Any = None
     ) -> HttpResponse:
-        row = self.get_object(request, unquote(object_id))
-        if row is None:
-            return self.no_such_row(request)
-        if not self.has_view_or_change_permission(request, row):
-            raise PermissionDenied
+        row = self.existing(request, unquote(object_id), may="view_or_change")
         moments = self.timeline(request, row)
         if moments is None:
             return super().history_view(request, object_id, extra_context)

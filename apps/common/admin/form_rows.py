@@ -13,11 +13,37 @@ from dataclasses import dataclass
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext_lazy as _
 
 from apps.common.readers import read_integer
 
 # An action on a row: `up-3`.
 UP, DOWN, DROP, ADD = "up", "down", "drop", "add"
+
+
+def row_input(**attrs: Any) -> forms.TextInput:
+    """A box in a row."""
+    return forms.TextInput(attrs={"class": "search-input", "autocomplete": "off", **attrs})
+
+
+class OneRow(forms.Form):
+    """The form of one row of those with the `prefix`; `had` is the row in what is edited, None for
+    a new one, and `number` counts from 0."""
+
+    # What a screen reader says of a field.
+    said = _("%(field)s of row %(number)d")
+
+    def __init__(self, data: Any, *, prefix: str, number: int, had: Any, initial: Any) -> None:
+        super().__init__(data, prefix=f"{prefix}-{number}", initial=initial)
+        self.number, self.had = number, had
+        for field in self.fields.values():
+            names = {"field": field.label, "number": number + 1}
+            field.widget.attrs["aria-label"] = self.said % names
+
+    @property
+    def was(self) -> str:
+        """The name of the row in what is edited."""
+        raise NotImplementedError(f"{type(self).__name__} must define was")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +52,7 @@ class Rows:
     actions on them, where a form has rows of several kinds."""
 
     prefix: str
-    form: type[forms.Form]
+    form: type[OneRow]
     limit: int
     verbs: str = ""
 
@@ -48,6 +74,12 @@ class Rows:
             return []
         names = found if isinstance(found, list) else []
         return [name if isinstance(name, str) else "" for name in names[: self.limit]]
+
+    def was_in(self, rows: Sequence[OneRow], data: Any) -> str:
+        """The names of the rows before the edit, as JSON that the form sends along."""
+        is_sent = bool(rows) and rows[0].is_bound
+        had = [row.was for row in rows if row.had is not None]
+        return json.dumps(self.names_in(data) if is_sent else had)
 
     def rearrange(self, data: Any, command: str) -> None:
         """Add, move or drop a row in what was sent."""

@@ -7,8 +7,8 @@ lists are made faster beside it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
 from urllib.parse import urlencode
 
 from django.db.models import Model
@@ -86,3 +86,12 @@ def bullets(items: Iterable[object], look: str = "plain-list", *, tag: str = "ul
     lines = joined(items, each="<li>{}</li>")
     whole = format_html("<{0}{1}>{2}</{0}>", tag, attribute("class", look), lines)
     return whole if lines else lines
+
+
+def header_tabs(
+    name: str, before: tuple[str, str], pages: Mapping[str, tuple[Any, str]], here: str
+) -> dict[str, Any]:
+    """The `header_tabs` of the pages of one row: `before` is the text and address of its list, and
+    of each of the `pages`, of which `here` is open."""
+    tabs = [(title, url, page == here) for page, (title, url) in pages.items()]
+    return {"name": name, "before": before, "tabs": tabs}

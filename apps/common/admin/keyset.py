@@ -7,7 +7,7 @@ rows are found step by step.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar
@@ -24,8 +24,12 @@ from apps.common.admin.changelist import BEFORE, PlatformChangeList, tidy_search
 from apps.common.admin.display import plain_time
 from apps.common.admin.export import export_view
 from apps.common.admin.filters import DayFilter
+from apps.common.admin.list_head import MAX_COUNTED
 from apps.common.admin.payload_filter import PAYLOAD
 from apps.common.readers import read_number
+
+# How many rows stand above the newest ones.
+MAX_FIRST = 25
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,6 +182,14 @@ class KeysetAdmin(PlatformModelAdmin):
     def first_rows(self, request: HttpRequest, rows: QuerySet[Any]) -> list[Any]:
         """The rows of the whole list that stand above the newest ones: fewer than a page."""
         return []
+
+    def newest_first(self, rows: QuerySet[Any], keys: Collection[int]) -> list[Any]:
+        """The newest rows of those with these keys, for `first_rows`; none when they are too many
+        to sort."""
+        if not keys or len(keys) > MAX_COUNTED:
+            return []
+        newest = sorted(keys, reverse=True)[:MAX_FIRST]
+        return list(rows.filter(pk__in=newest).order_by("-pk"))
 
     def found_by_index(
         self, rows: QuerySet[Any], given: Mapping[str, str], term: str

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from django.contrib.admin.views.main import PAGE_VAR
+from django.db.models import QuerySet
 from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.text import capfirst
@@ -55,6 +56,11 @@ def tabs(changelist: Any) -> list[Tab]:
     is_beside = any(each.is_chosen for each in more)
     every = replace(tab("", gettext("All")), is_chosen=not (chosen or is_beside))
     return [every, *states[:1], *more, *states[1:]]
+
+
+def keys_if_counted(rows: QuerySet[Any]) -> list[Any]:
+    """The keys of the rows, at most one more than are counted."""
+    return list(rows.order_by().values_list("pk", flat=True)[: MAX_COUNTED + 1])
 
 
 def capped(count: int) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
@@ -14,12 +13,7 @@ from apps.common.admin.base import PlatformModelAdmin
 
 def live_view(request: HttpRequest, *, model_admin: Any, pk: int) -> HttpResponse:
     """The head of the page of the row, as it is now."""
-    row = model_admin.get_object(request, str(pk))
-    if row is None:
-        answer: HttpResponse = model_admin.no_such_row(request)
-        return answer
-    if not model_admin.has_view_permission(request, row):
-        raise PermissionDenied
+    row = model_admin.existing(request, pk, may="view")
     return render(request, model_admin.head_template, model_admin.head(request, row))
 
 

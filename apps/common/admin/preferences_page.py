@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from django.contrib import admin, messages
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext
@@ -12,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
 from apps.common.admin.display import shown_time, translate
+from apps.common.admin.pages import framed
 from apps.common.admin.zone_choice import MAX_ZONE
 from apps.common.errors import Invalid
 from apps.common.preferences import FIELD, choose, chosen_zone, has_shortcuts
@@ -35,16 +35,16 @@ def preferences(request: HttpRequest) -> HttpResponse:
             messages.success(request, gettext("Your settings were saved."))
             return HttpResponseRedirect(reverse(PREFERENCES_URL))
     chosen = chosen_zone(request)
-    context = {
-        **admin.site.each_context(request),
-        "title": _("My settings"),
-        "subtitle": None,
-        "zone": typed if problem else (chosen.key if chosen else ""),
-        "has_shortcuts": shortcuts,
-        "problem": problem,
-        "zones": sorted(zone_names()),
-        "server_zone": timezone.get_default_timezone_name(),
-        "now": shown_time(clock.now()),
-    }
     status = 400 if problem else 200
-    return TemplateResponse(request, "admin/preferences.html", context, status=status)
+    return framed(
+        request,
+        "admin/preferences.html",
+        status=status,
+        title=_("My settings"),
+        zone=typed if problem else (chosen.key if chosen else ""),
+        has_shortcuts=shortcuts,
+        problem=problem,
+        zones=sorted(zone_names()),
+        server_zone=timezone.get_default_timezone_name(),
+        now=shown_time(clock.now()),
+    )

@@ -225,13 +225,18 @@ class ServiceModelAdmin(PlatformModelAdmin, ServicesOwnTransactions):
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         return [name for name in super().get_fields(request, obj) if name not in OWN_FIELDS]
 
+    def form_knows(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
+        """The attributes of the form's class for this person; `obj` is None for a new row."""
+        return {}
+
     def get_form(
         self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
     ) -> Any:
         form = super().get_form(request, obj, change=change, **kwargs)
-        if request.method != "POST":
-            return form
-        return type(form.__name__, (form,), {"write": lambda form: self._write(request, obj, form)})
+        known = self.form_knows(request, obj)
+        if request.method == "POST":
+            known["write"] = lambda form: self._write(request, obj, form)
+        return type(form.__name__, (form,), known)
 
     def _write(self, request: HttpRequest, obj: Any, form: Any) -> Any:
         if obj is None:

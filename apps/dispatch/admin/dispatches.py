@@ -34,7 +34,7 @@ from apps.common.admin.filters import DayFilter, FormFilter, InstantFilter, list
 from apps.common.admin.html import link, list_url, page_url
 from apps.common.admin.json_fields import json_field
 from apps.common.admin.keyset import KeysetAdmin
-from apps.common.admin.list_head import MAX_COUNTED, NextStep
+from apps.common.admin.list_head import NextStep, keys_if_counted
 from apps.common.admin.parts import part_of, read_wholes
 from apps.common.admin.payload_filter import PayloadFilter
 from apps.common.admin.result_words import result_words
@@ -83,10 +83,6 @@ COLUMNS = (
     ListColumn("round", "shown_round", ("round",)),
     ListColumn("redo", "redo"),
 )
-
-
-# How many open dispatches stand above the newest.
-MAX_FIRST = 25
 
 
 class HandedOutFilter(DayFilter):
@@ -188,20 +184,12 @@ class DispatchAdmin(RowPageAdmin, TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
         if others:
             return {}
         in_flight = self.get_queryset(request).filter(open_for__isnull=False)
-        keys, late = (
-            rows.order_by().values_list("pk", flat=True)[: MAX_COUNTED + 1]
-            for rows in (in_flight, overdue(in_flight))
-        )
-        return {Dispatch.State.OPEN: len(keys), "overdue": len(late)}
+        late = keys_if_counted(overdue(in_flight))
+        return {Dispatch.State.OPEN: len(keys_if_counted(in_flight)), "overdue": len(late)}
 
     def first_rows(self, request: HttpRequest, rows: QuerySet[Any]) -> list[Any]:
-        """The newest open dispatches, unless there are too many to sort."""
-        in_flight = rows.filter(open_for__isnull=False).order_by()
-        keys = list(in_flight.values_list("pk", flat=True)[: MAX_COUNTED + 1])
-        if not keys or len(keys) > MAX_COUNTED:
-            return []
-        newest = sorted(keys, reverse=True)[:MAX_FIRST]
-        return list(rows.filter(pk__in=newest).order_by("-pk"))
+        """The newest open dispatches."""
+        return self.newest_first(rows, keys_if_counted(rows.filter(open_for__isnull=False)))
 
     def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:
         ended = [row for row in rows if not row.is_open]

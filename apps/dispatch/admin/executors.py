@@ -219,12 +219,8 @@ class ExecutorAdmin(RecordedAdmin, ServiceModelAdmin):
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         return () if obj is None else ("name", "shown_kind", "shown_last_seen_at")
 
-    def get_form(
-        self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
-    ) -> Any:
-        form = super().get_form(request, obj, change=change, **kwargs)
-        visible = Executor.objects.visible_to(request.user)
-        return type(form.__name__, (form,), {"visible": visible})
+    def form_knows(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
+        return {"visible": Executor.objects.visible_to(request.user)}
 
     def create(self, request: HttpRequest, form: Any, *, actor: str) -> Executor:
         values = form.cleaned_data
@@ -255,11 +251,8 @@ class ExecutorAdmin(RecordedAdmin, ServiceModelAdmin):
         executors.remove_executor(executor=row, actor=actor)
 
     # --- the page ---------------------------------------------------------------------------------
-    def get_object(self, *args: Any, **kwargs: Any) -> Executor | None:
-        row: Executor | None = super().get_object(*args, **kwargs)
-        if row is not None:
-            row.page_title = row.shown
-        return row
+    def prepare_row(self, request: HttpRequest, row: Any) -> None:
+        row.page_title = row.shown
 
     def panels(self, request: HttpRequest, row: Executor) -> list[Panel]:
         may_rebuild = self.has_change_permission(request, row)

@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from django.contrib import messages
-from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.safestring import SafeString
@@ -38,12 +37,7 @@ class Line(NamedTuple):
 
 def give_view(request: HttpRequest, *, model_admin: Any, pk: int) -> HttpResponse:
     """The people to choose from (GET), or the hand-over to one of them (POST)."""
-    row: Dispatch | None = model_admin.get_object(request, str(pk))
-    if row is None:
-        nowhere: HttpResponse = model_admin.no_such_row(request)
-        return nowhere
-    if not model_admin.has_operate_permission(request, row):
-        raise PermissionDenied
+    row: Dispatch = model_admin.existing(request, pk, may="operate")
     people = Executor.objects.visible_to(request.user).users()
     if request.method == "POST":
         return _give(request, model_admin, row, people)

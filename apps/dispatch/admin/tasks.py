@@ -30,7 +30,7 @@ from apps.common.admin.html import link, list_url, page_link, page_url, table
 from apps.common.admin.json_fields import json_field
 from apps.common.admin.two_tables import TwoTablesAdmin
 from apps.common.readers import read_number
-from apps.dispatch.admin import said, what_if
+from apps.dispatch.admin import task_meaning, what_if
 from apps.dispatch.admin.bulk_links import task_links
 from apps.dispatch.admin.copies import (
     complete_draft,
@@ -73,9 +73,9 @@ MAX_DISPATCHES = 5
 def _reach(task: Task) -> SafeString | str:
     """The instant until which the task can be had, or could."""
     due_at, until, state = (
-        task.standing.due_at,
-        task.standing.until,
-        task.standing.state,
+        task.availability.due_at,
+        task.availability.until,
+        task.availability.state,
     )
     if due_at is None or until is None:
         return gettext("It has no occurrence any more.")
@@ -150,20 +150,20 @@ class TaskAdmin(TwoTablesAdmin, RecordedAdmin, ServiceModelAdmin):
 
     @column(_("state"))
     def shown_state(self, task: Task) -> SafeString:
-        state = Task.State(task.standing.state)
+        state = Task.State(task.availability.state)
         return label(capfirst(str(state.label)), STATE_COLOURS[state])
 
     @column(pgettext_lazy("how many", "handed out"))
     def quota(self, task: Task) -> SafeString:
         return quota_bar(
-            task.standing.handed,
-            task.standing.quota,
+            task.availability.handed,
+            task.availability.quota,
             of_members=task.dispatch_times is None,
         )
 
     @column(pgettext_lazy("of a task", "until"))
     def until(self, task: Task) -> SafeString | str:
-        until = task.standing.until
+        until = task.availability.until
         return "–" if until is None else short_time(until)
 
     # --- the form ---------------------------------------------------------------------------------
@@ -185,17 +185,13 @@ class TaskAdmin(TwoTablesAdmin, RecordedAdmin, ServiceModelAdmin):
             fieldsets[-1][1]["fields"].append("shown_params")
         return fieldsets
 
-    def get_form(
-        self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
-    ) -> Any:
-        form = super().get_form(request, obj, change=change, **kwargs)
-        asked = {
+    def form_knows(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
+        return {
             "executors": Executor.objects.visible_to(request.user),
             "shows_params": self.has_payload_permission(request, obj),
             "kinds": self.kinds_for(request),
             "copied": None if obj is not None else copied_task(request),
         }
-        return type(form.__name__, (form,), asked)
 
     def kinds_for(self, request: HttpRequest) -> list[type[Task]]:
         """The kinds of task that this person may plan."""
@@ -245,20 +241,20 @@ class TaskAdmin(TwoTablesAdmin, RecordedAdmin, ServiceModelAdmin):
 
     # --- the page ---------------------------------------------------------------------------------
     def get_custom_urls(self) -> CustomUrls:
-        pages = ("add/said/", "said_of_new", said.new_view), ("<int:pk>/said/", "said", said.view)
+        pages = (
+            ("add/said/", "said_of_new", task_meaning.new_view),
+            ("<int:pk>/said/", "said", task_meaning.view),
+        )
         own = ((path, self.url_name(name), view) for path, name, view in pages)
         return (*own, *super().get_custom_urls())
 
-    def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> HttpResponse:
-        row = kwargs.get("obj")
-        context |= said.context(self, request, row, context["adminform"].form)
+    def page_context(self, request: HttpRequest, row: Any, form: Any) -> dict[str, Any]:
+        found = task_meaning.context(self, request, row, form)
         if row is None:
-            context["top_panels"] = for_whom(request, "dispatch_oncetask")
+            found["top_panels"] = for_whom(request, "dispatch_oncetask")
         else:
-            context["copies"] = copy_buttons(row, self.kinds_for(request))
-        return super().render_change_form(request, context, *args, **kwargs)
+            found["copies"] = copy_buttons(row, self.kinds_for(request))
+        return found
 
     def top_panels(self, request: HttpRequest, row: Any) -> list[Panel]:
         availability.read_availability([row])
@@ -267,11 +263,11 @@ class TaskAdmin(TwoTablesAdmin, RecordedAdmin, ServiceModelAdmin):
 
     def _summary(self, task: Task) -> SafeString:
         """`Open 4 of 6 handed out, 2 left`, and until when it can be had."""
-        handed, quota = task.standing.handed, task.standing.quota
+        handed, quota = task.availability.handed, task.availability.quota
         words = gettext("%(handed)d of %(times)d handed out, %(left)d left")
         if task.dispatch_times is None:
             words = gettext("%(handed)d of %(times)d members")
-        count = {"handed": handed, "times": quota, "left": task.standing.left}
+        count = {"handed": handed, "times": quota, "left": task.availability.left}
         line = format_html("{} {}", self.shown_state(task), words % count)
         return format_html("<p>{}</p><p>{}</p>", line, _reach(task))
 

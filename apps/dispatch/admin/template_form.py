@@ -123,9 +123,7 @@ class TemplateForm(ServiceForm):
     @property
     def was(self) -> str:
         """The names of the rows before the edit, as JSON that the form sends along."""
-        if self.is_bound and self.rows and self.rows[0].is_bound:
-            return json.dumps(ROWS.names_in(self.data))
-        return json.dumps([form.had.name for form in self.rows or () if form.had is not None])
+        return ROWS.was_in(self.rows or (), self.data)
 
     @property
     def shows_row_errors(self) -> bool:

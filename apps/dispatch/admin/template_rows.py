@@ -11,7 +11,7 @@ from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.display import translate
-from apps.common.admin.form_rows import Rows
+from apps.common.admin.form_rows import OneRow, Rows, row_input
 from apps.common.admin.json_text import read_json
 from apps.common.json.rows import (
     CHOICE,
@@ -31,21 +31,17 @@ from apps.common.readers import read_integer
 MAX_NAME = 200
 
 
-def _input() -> forms.TextInput:
-    return forms.TextInput(attrs={"class": "search-input", "autocomplete": "off"})
-
-
-class RowForm(forms.Form):
+class RowForm(OneRow):
     """The form of one row; `row` is its value once the form is valid, None for an empty one."""
 
-    name = forms.CharField(label=_("Name"), required=False, strip=False, widget=_input())
+    name = forms.CharField(label=_("Name"), required=False, strip=False, widget=row_input())
     label = forms.CharField(
-        label=_("Label"), max_length=MAX_NAME, required=False, strip=False, widget=_input()
+        label=_("Label"), max_length=MAX_NAME, required=False, strip=False, widget=row_input()
     )
     kind = forms.ChoiceField(label=_("Kind"), widget=forms.Select(attrs={"class": "search-input"}))
     is_needed = forms.BooleanField(label=_("Needed"), required=False)
-    least = forms.CharField(label=_("At least"), required=False, max_length=40, widget=_input())
-    most = forms.CharField(label=_("At most"), required=False, max_length=40, widget=_input())
+    least = forms.CharField(label=_("At least"), required=False, max_length=40, widget=row_input())
+    most = forms.CharField(label=_("At most"), required=False, max_length=40, widget=row_input())
     choices = forms.CharField(
         label=_("Choices, one a line"),
         required=False,
@@ -58,16 +54,17 @@ class RowForm(forms.Form):
 
     def __init__(self, data: Any, *, number: int, had: Row | None) -> None:
         """`had` is the row in the schema that is edited, whose number counts from 0."""
-        super().__init__(data, prefix=f"rows-{number}", initial={} if had is None else _shown(had))
-        self.number, self.had = number, had
+        initial = {} if had is None else _shown(had)
+        super().__init__(data, prefix="rows", number=number, had=had, initial=initial)
         is_other = had is not None and had.kind == OTHER
         kind: Any = self.fields["kind"]
         kind.choices = [
             (name, translate(words)) for name, words in KINDS.items() if name != OTHER or is_other
         ]
-        for field in self.fields.values():
-            name = gettext("%(field)s of row %(number)d")
-            field.widget.attrs["aria-label"] = name % {"field": field.label, "number": number + 1}
+
+    @property
+    def was(self) -> str:
+        return str(self.had.name)
 
     @property
     def is_empty(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.contrib import admin
 from django.db.models import Count
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponseRedirect
 from django.utils.formats import date_format
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -101,11 +101,8 @@ class TemplateAdmin(NamedVersionAdmin):
         # The page has its own places for them.
         return [(None, {"fields": ["name", "schema"] if obj is None else ["schema"]})]
 
-    def get_form(
-        self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
-    ) -> Any:
-        form = super().get_form(request, obj, change=change, **kwargs)
-        return type(form.__name__, (form,), {"asked": request.GET.get("tab", "")})
+    def form_knows(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
+        return {"asked": request.GET.get("tab", "")}
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
         return {"schema": STARTING_SCHEMA}
@@ -143,14 +140,9 @@ class TemplateAdmin(NamedVersionAdmin):
         return response
 
     # --- the page ---------------------------------------------------------------------------------
-    def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> HttpResponse:
-        form, row = context["adminform"].form, kwargs.get("obj")
-        if form.newer is None:
-            context |= template_page.context(self, request, form, row)
-            context["show_save_and_continue"] = context["show_save_and_add_another"] = False
-        return super().render_change_form(request, context, *args, **kwargs)
+    def page_context(self, request: HttpRequest, row: Any, form: Any) -> dict[str, Any]:
+        saves = dict.fromkeys(("show_save_and_continue", "show_save_and_add_another"), False)
+        return {**template_page.context(self, request, form, row), **saves}
 
     retire, activate = status_actions(
         _("New tasks can then no longer choose them; tasks that have them keep them."),

@@ -57,20 +57,20 @@ class OnceTaskOut(Answer):
     template_version = serializers.IntegerField(source="template.version", allow_null=True)
     state = serializers.ChoiceField(
         choices=STATES,
-        source="standing.state",
+        source="availability.state",
         help_text="What has become of it; of a rotation, of its current occurrence.",
     )
     available_until = Instant(
-        source="standing.until",
+        source="availability.until",
         allow_null=True,
         help_text="When it can no longer be had; null: a rotation that has no occurrence.",
     )
     handed = serializers.IntegerField(
-        source="standing.handed",
+        source="availability.handed",
         help_text="How much of the quota is handed out; of a rotation, for its current occurrence.",
     )
     remaining = serializers.IntegerField(
-        source="standing.left",
+        source="availability.left",
         help_text="How much is left; of every member once: how many members have not had it.",
     )
     part_of = serializers.CharField(

@@ -105,7 +105,7 @@ class Task(Edited):
 
     source: ClassVar[str]
     # Set by services.availability.read_availability.
-    standing: Availability
+    availability: Availability
 
     title = models.CharField(_("title"), max_length=MAX_TITLE)
     executor = models.ForeignKey(

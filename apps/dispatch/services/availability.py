@@ -21,7 +21,7 @@ AnyTask = OnceTask | RotateTask
 
 
 def read_availability(tasks: Sequence[AnyTask], *, now: datetime | None = None) -> None:
-    """Set `standing` on each task, with one read of each kind of fact for all of them."""
+    """Set `availability` on each task, with one read of each kind of fact for all of them."""
     now = clock.now() if now is None else now
     plans = [task.planned for task in tasks]
     present = [_present_instant(planned, now) for planned in plans]
@@ -40,7 +40,7 @@ def read_availability(tasks: Sequence[AnyTask], *, now: datetime | None = None) 
             overdue_after=_overdue_after(),
             now=now,
         )
-        task.standing = Availability(state, due_at, until, shown, quota)
+        task.availability = Availability(state, due_at, until, shown, quota)
 
 
 def _present_instant(planned: Planned, now: datetime) -> datetime | None:
@@ -129,6 +129,6 @@ def ends_within(within: timedelta, now: datetime) -> tuple[Q, Q]:
 
 # --- both kinds -----------------------------------------------------------------------------------
 def in_state(tasks: Sequence[AnyTask], state: str) -> list[AnyTask]:
-    """The tasks that are in this state, with their standings."""
+    """The tasks that are in this state, with their availability."""
     read_availability(tasks)
-    return [task for task in tasks if task.standing.state in life.meant_by(state)]
+    return [task for task in tasks if task.availability.state in life.meant_by(state)]

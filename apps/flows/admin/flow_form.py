@@ -36,7 +36,6 @@ from apps.jobs.models import Bounds
 from apps.jobs.services.submit_check import PLATFORM
 
 BY_STEPS, BY_JSON = "steps", "json"
-CHECK = "check"
 # A form sends at most 1,000 values: those of the steps, and these.
 MAX_PARAMS = 25
 MAX_TOLD = 20
@@ -88,9 +87,7 @@ class ParamsRows:
     @property
     def was(self) -> str:
         """The names of the rows before the edit, as JSON that the form sends along."""
-        if self.is_sent:
-            return json.dumps(ROWS.names_in(self.data))
-        return json.dumps([form.had.name for form in self.rows or () if form.had is not None])
+        return ROWS.was_in(self.rows or (), self.data)
 
 
 def _why_not_params(schema: Any) -> str:
@@ -193,9 +190,7 @@ class FlowForm(ServiceForm):
     @property
     def was(self) -> str:
         """The names of the rows before the edit, as JSON that the form sends along."""
-        if self.steps and self.steps[0].is_bound:
-            return json.dumps(STEPS.names_in(self.data))
-        return json.dumps([form.had["name"] for form in self.steps or () if form.had])
+        return STEPS.was_in(self.steps or (), self.data)
 
     @property
     def shows_row_errors(self) -> bool:

@@ -5,27 +5,26 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext
 
 from apps.common.admin.buttons import shared_out
 from apps.common.admin.display import (
-    duration_of,
     short_time,
     shown_text,
     translate,
 )
-from apps.common.admin.html import list_url, page_url
+from apps.common.admin.html import header_tabs, list_url, page_url
 from apps.common.json.rows import why_not_rows
 from apps.dispatch.admin.template_page import read_rows
 from apps.flows.admin.graph import graph_of
 from apps.flows.admin.run_pages import started_by
-from apps.flows.admin.run_words import run_state
+from apps.flows.admin.run_words import length_of, run_state
 from apps.flows.admin.step_words import people_of, rows_of
 from apps.flows.models import Flow, FlowRun
 from apps.flows.rules.changes import changes
 from apps.flows.services.masks import masked
+from apps.flows.services.progress import lasted
 from apps.journal.admin.versions import newest_versions, shown_versions
 
 FLOW, EDIT, VERSIONS, JSON, HISTORY = "flow", "edit", "versions", "json", "history"
@@ -34,11 +33,7 @@ MAX_RUNS = 10
 
 def flow_page(request: HttpRequest, *, model_admin: Any, pk: int) -> HttpResponse:
     """The page, or the tab of it that `tab` names."""
-    row = model_admin.get_object(request, str(pk))
-    if row is None:
-        raise Http404(f"no flow {pk}")
-    if not model_admin.has_view_permission(request, row):
-        raise PermissionDenied
+    row = model_admin.existing(request, pk, may="view")
     asked = request.GET.get("tab", "")
     tab = asked if asked in (VERSIONS, JSON) else FLOW
     if tab == JSON and not model_admin.has_payload_permission(request, row):
@@ -68,11 +63,7 @@ def tabs_of(model_admin: Any, request: HttpRequest, row: Flow, here: str) -> dic
     if model_admin.has_payload_permission(request, row):
         pages[JSON] = ("JSON", f"{address}?tab={JSON}")
     pages[HISTORY] = (gettext("History"), model_admin.url("history", row.pk))
-    return {
-        "name": row.title or row.name,
-        "before": (gettext("Flows"), list_url(Flow)),
-        "tabs": [(title, link, name == here) for name, (title, link) in pages.items()],
-    }
+    return header_tabs(row.title or row.name, (gettext("Flows"), list_url(Flow)), pages, here)
 
 
 def _newest_url(model_admin: Any, request: HttpRequest, row: Flow) -> str:
@@ -109,17 +100,11 @@ def _runs(request: HttpRequest, row: Flow) -> list[dict[str, Any]] | None:
             "url": page_url(FlowRun, run.pk),
             "state": run_state(run),
             "began": short_time(run.created_at),
-            "took": _took(run),
+            "took": "–" if run.finished_at is None else length_of(lasted(run)),
             "by": started_by(run),
         }
         for run in found.defer("definition", "params")[:MAX_RUNS]
     ]
-
-
-def _took(run: FlowRun) -> str:
-    if run.finished_at is None:
-        return "–"
-    return duration_of(round((run.finished_at - run.created_at).total_seconds() * 1000))
 
 
 def _versions(model_admin: Any, request: HttpRequest, row: Flow) -> dict[str, Any]:

@@ -160,16 +160,12 @@ class FlowAdmin(NamedVersionAdmin):
         own = ["name"] if obj is None else []
         return [(None, {"fields": [*own, "title", "definition"]})]
 
-    def get_form(
-        self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
-    ) -> Any:
-        form = super().get_form(request, obj, change=change, **kwargs)
-        asked = {
+    def form_knows(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
+        return {
             "asked": request.GET.get("tab", ""),
             "bounds": bounds_of(request.user),
             "copied": None if obj is not None else self._copied(request),
         }
-        return type(form.__name__, (form,), asked)
 
     def _copied(self, request: HttpRequest) -> Any:
         """The flow that the address says to copy, if this person may see all of it."""
@@ -196,17 +192,20 @@ class FlowAdmin(NamedVersionAdmin):
             return HttpResponseRedirect(self.row_url(row.pk))
         return super().change_view(request, object_id, form_url, extra_context)
 
+    def page_context(self, request: HttpRequest, row: Any, form: Any) -> dict[str, Any]:
+        found = form_page.context(self, request, form, row)
+        found["show_save_and_continue"] = found["show_save_and_add_another"] = False
+        if row is not None:
+            found["header_tabs"] = tabs_of(self, request, row, "edit")
+        return found
+
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
     ) -> HttpResponse:
-        form, row = context["adminform"].form, kwargs.get("obj")
-        if form.newer is None:
-            context |= form_page.context(self, request, form, row)
-            if request.POST.get(DRAFT) == form_page.LIVE:
-                return render(request, "admin/flows/live.html", context)
-            context["show_save_and_continue"] = context["show_save_and_add_another"] = False
-            if row is not None:
-                context["header_tabs"] = tabs_of(self, request, row, "edit")
+        form = context["adminform"].form
+        if form.newer is None and request.POST.get(DRAFT) == form_page.LIVE:
+            live = form_page.context(self, request, form, kwargs.get("obj"))
+            return render(request, "admin/flows/live.html", context | live)
         return super().render_change_form(request, context, *args, **kwargs)
 
     def history_tabs(self, request: HttpRequest, row: Flow) -> dict[str, Any]:

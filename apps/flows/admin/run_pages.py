@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.base import Panel
 from apps.common.admin.display import shown_actor, shown_text
-from apps.common.admin.html import list_url, page_link, page_url
+from apps.common.admin.html import header_tabs, list_url, page_link, page_url
 from apps.common.admin.json_fields import fields_of
 from apps.flows.admin import run_words
 from apps.flows.models import Flow, FlowRun, FlowStep
@@ -29,11 +29,8 @@ def tabs_of(run: FlowRun, here: str, *, shows_results: bool) -> dict[str, Any]:
     if shows_results:
         pages[RESULTS] = (_("Results"), reverse(f"admin:{RESULTS_URL}", args=[run.pk]))
     pages[LOG] = (_("Log"), reverse("admin:flows_flowrun_history", args=[run.pk]))
-    return {
-        "name": run_words.run_name(run, title_of(run)),
-        "before": (gettext("Runs"), list_url(FlowRun)),
-        "tabs": [(title, link, name == here) for name, (title, link) in pages.items()],
-    }
+    name = run_words.run_name(run, title_of(run))
+    return header_tabs(name, (gettext("Runs"), list_url(FlowRun)), pages, here)
 
 
 def title_of(run: FlowRun) -> str:
@@ -46,13 +43,8 @@ def title_of(run: FlowRun) -> str:
 
 def results_view(request: HttpRequest, *, model_admin: Any, pk: int) -> HttpResponse:
     """The params of the run and the results of its steps."""
-    run = model_admin.get_object(request, str(pk))
-    if run is None:
-        answer: HttpResponse = model_admin.no_such_row(request)
-        return answer
-    if not (
-        model_admin.has_view_permission(request) and model_admin.has_payload_permission(request)
-    ):
+    run = model_admin.existing(request, pk, may="view")
+    if not model_admin.has_payload_permission(request):
         raise PermissionDenied
     rows = progress.read_steps(run)
     results = dict(FlowStep.objects.filter(run=run.pk).values_list("pk", "result"))

@@ -4,7 +4,7 @@ failed."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -41,7 +41,6 @@ State = FlowStep.State
 # Steps of which the first job that waits is explained.
 MAX_EXPLAINED = 3
 MAX_TEXT = 80
-_MS = timedelta(milliseconds=1)
 
 
 class Line(NamedTuple):
@@ -216,7 +215,7 @@ class RunView:
         if each.row.state != State.ACTIVE:
             return ""
         if each.task is not None and not each.parts.held:
-            state = capfirst(str(OnceTask.State(each.task.standing.state).label))
+            state = capfirst(str(OnceTask.State(each.task.availability.state).label))
             return gettext("Nobody has it now. The task is: %s") % state
         waiting = [job for job in each.jobs if job.status in t.WAITING]
         if not waiting or each.parts.held or not self._may_explain(each):

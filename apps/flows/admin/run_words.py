@@ -32,7 +32,6 @@ STEP_COLOURS = {State.SUCCEEDED: "success", State.FAILED: "danger"}
 MAX_NAME, MAX_WHY = 80, 160
 # Steps that a sentence names.
 MAX_NAMED = 3
-_MS = timedelta(milliseconds=1)
 People = Mapping[str, Known]
 
 

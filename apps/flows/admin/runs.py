@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from django.contrib import admin
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext_lazy
@@ -18,7 +18,7 @@ from apps.common.admin.base import Panel
 from apps.common.admin.buttons import Button
 from apps.common.admin.display import column, count_bar, shown_text, time_column
 from apps.common.admin.keyset import KeysetAdmin
-from apps.common.admin.list_head import MAX_COUNTED, NextStep
+from apps.common.admin.list_head import NextStep, keys_if_counted
 from apps.common.admin.live import LiveAdmin
 from apps.common.admin.result_words import result_words
 from apps.common.admin.row_page import RowPageAdmin, head_line
@@ -46,8 +46,6 @@ from apps.journal.models import Source
 
 Status = FlowRun.Status
 LIVE_SECONDS = 3
-# How many open runs stand above the newest.
-MAX_FIRST = 25
 
 
 def _may_skip(run: FlowRun) -> bool:
@@ -106,20 +104,15 @@ class FlowRunAdmin(LiveAdmin, RowPageAdmin, KeysetAdmin, MachineRowAdmin):
         """The counts of open and failed runs by the index of states."""
         if others:
             return {}
-        rows = self.get_queryset(request).order_by()
+        rows = self.get_queryset(request)
         return {
-            value: len(rows.filter(status__in=value.split(",")).values("pk")[: MAX_COUNTED + 1])
+            value: len(keys_if_counted(rows.filter(status__in=value.split(","))))
             for value in (OPEN_ONES, Status.FAILED.value)
         }
 
     def first_rows(self, request: HttpRequest, rows: QuerySet[Any]) -> list[Any]:
-        """The newest open runs, unless there are too many to sort."""
-        keys = list(
-            rows.filter(status__in=OPEN).order_by().values_list("pk", flat=True)[: MAX_COUNTED + 1]
-        )
-        if not keys or len(keys) > MAX_COUNTED:
-            return []
-        return list(rows.filter(pk__in=sorted(keys, reverse=True)[:MAX_FIRST]).order_by("-pk"))
+        """The newest open runs."""
+        return self.newest_first(rows, keys_if_counted(rows.filter(status__in=OPEN)))
 
     def found_by_index(
         self, rows: QuerySet[Any], given: Mapping[str, str], term: str
@@ -198,22 +191,14 @@ class FlowRunAdmin(LiveAdmin, RowPageAdmin, KeysetAdmin, MachineRowAdmin):
         # A failed one goes on soon after somebody has retried a job of it.
         return LIVE_SECONDS if row.is_open or row.status == Status.FAILED else None
 
-    def get_object(self, request: HttpRequest, *args: Any, **kwargs: Any) -> FlowRun | None:
-        run: Any = super().get_object(request, *args, **kwargs)
-        if run is not None:
-            run.page_title = run_words.run_name(run, title_of(run))
-        found: FlowRun | None = run
-        return found
+    def prepare_row(self, request: HttpRequest, row: Any) -> None:
+        row.page_title = run_words.run_name(row, title_of(row))
 
-    def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> HttpResponse:
-        run = kwargs.get("obj")
-        if run is not None:
-            shows = self.has_payload_permission(request)
-            context["header_tabs"] = tabs_of(run, RUN, shows_results=shows)
-            context["show_history"] = False
-        return super().render_change_form(request, context, *args, **kwargs)
+    def page_context(self, request: HttpRequest, row: Any, form: Any) -> dict[str, Any]:
+        if row is None:
+            return {}
+        shows = self.has_payload_permission(request)
+        return {"header_tabs": tabs_of(row, RUN, shows_results=shows), "show_history": False}
 
     def history_tabs(self, request: HttpRequest, row: FlowRun) -> dict[str, Any]:
         return tabs_of(row, LOG, shows_results=self.has_payload_permission(request))

@@ -7,9 +7,8 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.core.exceptions import PermissionDenied
 from django.db.models import Sum
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext, pgettext_lazy
@@ -18,7 +17,7 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 
 from apps.common import sent_forms
 from apps.common.admin.actions import actor_of
-from apps.common.admin.display import duration_of, shown_text, translate
+from apps.common.admin.display import shown_text, translate
 from apps.common.admin.html import page_link, page_url
 from apps.common.admin.schema_form import SchemaForm
 from apps.common.admin.service import DRAFT
@@ -27,8 +26,10 @@ from apps.common.json.schema import check_params
 from apps.common.sent_forms import SentBefore
 from apps.flows.admin.flow_page import tabs_of
 from apps.flows.admin.graph import graph_of
+from apps.flows.admin.run_words import length_of
 from apps.flows.admin.step_words import outlook, people_of
 from apps.flows.models import MAX_KEY, Flow, FlowRun, FlowStep
+from apps.flows.services.progress import lasted
 from apps.flows.services.start import start
 from apps.jobs.models import bounds_of
 
@@ -56,11 +57,7 @@ class _IsOpen(Exception):
 
 def start_page(request: HttpRequest, *, model_admin: Any, pk: int) -> HttpResponse:
     """The form (GET), or the run that it starts (POST)."""
-    row = model_admin.get_object(request, str(pk))
-    if row is None:
-        raise Http404(f"no flow {pk}")
-    if not model_admin.has_start_permission(request, row):
-        raise PermissionDenied
+    row = model_admin.existing(request, pk, may="start")
     if why := _why_not(row):
         model_admin.message_user(request, why, messages.WARNING)
         return HttpResponseRedirect(model_admin.row_url(row.pk))
@@ -170,10 +167,9 @@ def _last(request: HttpRequest, row: Flow) -> SafeString | None:
         flow=row.name, status=FlowRun.Status.SUCCEEDED, finished_at__isnull=False
     )
     run = ended.order_by("-pk").defer("definition", "params").first()
-    if run is None or run.finished_at is None:
+    if run is None:
         return None
     made = FlowStep.objects.filter(run=run.pk).aggregate(made=Sum("made"))["made"] or 0
-    took = duration_of(round((run.finished_at - run.created_at).total_seconds() * 1000))
     return format_html(
         ngettext(
             "{run}, the last one that succeeded, made {count} job and took {took}.",
@@ -182,5 +178,5 @@ def _last(request: HttpRequest, row: Flow) -> SafeString | None:
         ),
         run=page_link(FlowRun, run.pk, gettext("Run %s") % run.pk),
         count=made,
-        took=took,
+        took=length_of(lasted(run)),
     )

@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.display import listed, translate
 from apps.common.admin.durations import seconds_of, written
-from apps.common.admin.form_rows import Rows
+from apps.common.admin.form_rows import OneRow, Rows, row_input
 from apps.common.admin.key_choice import KeyInput
 from apps.common.errors import FieldError, PlatformError
 from apps.common.json.schema import Checker
@@ -121,13 +121,9 @@ def _seconds(text: str) -> int:
     return int(seconds)
 
 
-def _input(**attrs: Any) -> forms.TextInput:
-    return forms.TextInput(attrs={"class": "search-input", "autocomplete": "off", **attrs})
-
-
 def _field(label: Any, widget: forms.Widget | None = None, **kwargs: Any) -> forms.CharField:
     """A text of any length: the check of the definition says what is too long."""
-    return forms.CharField(label=label, required=False, widget=widget or _input(), **kwargs)
+    return forms.CharField(label=label, required=False, widget=widget or row_input(), **kwargs)
 
 
 def _select(label: Any, choices: Mapping[str, Any]) -> forms.ChoiceField:
@@ -135,7 +131,7 @@ def _select(label: Any, choices: Mapping[str, Any]) -> forms.ChoiceField:
     return forms.ChoiceField(label=label, choices=[*choices.items()], widget=widget)
 
 
-class StepForm(forms.Form):
+class StepForm(OneRow):
     """The form of one row; `step` is its JSON once the form is valid, None for an empty one."""
 
     name = _field(_("Name"))
@@ -148,26 +144,27 @@ class StepForm(forms.Form):
             attrs={"class": "search-input", "placeholder": "gid_… / uid_…"},
         ),
     )
-    quota = _field(_("How many"), _input(inputmode="numeric", placeholder="1"))
+    quota = _field(_("How many"), row_input(inputmode="numeric", placeholder="1"))
     is_everybody = forms.BooleanField(label=_("everybody once"), required=False)
-    template = _field(_("Template"), _input(list="flow-templates"))
-    type = _field(_("Job type"), _input(list="flow-types"))
-    each = _field(_("For each of"), _input(placeholder="$list.photos"))
-    max = _field(_("At most"), _input(inputmode="numeric"))
+    template = _field(_("Template"), row_input(list="flow-templates"))
+    type = _field(_("Job type"), row_input(list="flow-types"))
+    each = _field(_("For each of"), row_input(placeholder="$list.photos"))
+    max = _field(_("At most"), row_input(inputmode="numeric"))
     given = _field(
         _("It is given"),
         forms.Textarea(
             attrs={"class": "search-input", "rows": 2, "placeholder": "shop = $params.shop"}
         ),
     )
-    seconds = _field(_("How long"), _input(placeholder=_("until somebody finishes it")))
-    needs = _field(_("Waits for the steps"), _input(placeholder="list, check"))
+    seconds = _field(_("How long"), row_input(placeholder=_("until somebody finishes it")))
+    needs = _field(_("Waits for the steps"), row_input(placeholder="list, check"))
     when = _select(_("Begins when"), WHENS)
-    condition = _field(_("Only if"), _input(placeholder="list.public = true"))
-    within = _field(_("Within"), _input(placeholder="4 h"))
-    at_least = _field(_("At least"), _input(placeholder=_("all")))
+    condition = _field(_("Only if"), row_input(placeholder="list.public = true"))
+    within = _field(_("Within"), row_input(placeholder="4 h"))
+    at_least = _field(_("At least"), row_input(placeholder=_("all")))
     optional = forms.BooleanField(label=_("may fail"), required=False)
 
+    said = _("%(field)s of step %(number)d")
     step: dict[str, Any] | None = None
     # The same with masks where the stored secrets stay.
     masked: dict[str, Any] | None = None
@@ -176,13 +173,13 @@ class StepForm(forms.Form):
 
     def __init__(self, data: Any, *, number: int, had: Mapping[str, Any] | None) -> None:
         """`had` is the step in the definition that is edited; `number` counts from 0."""
-        super().__init__(data, prefix=f"steps-{number}", initial=_shown(had))
-        self.number, self.had = number, had
+        super().__init__(data, prefix="steps", number=number, had=had, initial=_shown(had))
         if data is None and had is None:
             self.initial["kind"] = shapes.TASK
-        for field in self.fields.values():
-            name = gettext("%(field)s of step %(number)d")
-            field.widget.attrs["aria-label"] = name % {"field": field.label, "number": number + 1}
+
+    @property
+    def was(self) -> str:
+        return str(self.had["name"])
 
     @property
     def is_empty(self) -> bool:

@@ -18,7 +18,7 @@ from apps.common.admin.display import listed
 from apps.common.admin.durations import written
 from apps.common.admin.html import joined
 from apps.common.masking import redact
-from apps.dispatch.admin.said import who_words
+from apps.dispatch.admin.task_meaning import who_words
 from apps.dispatch.models import Membership
 from apps.flows.rules import picture, shapes
 from apps.flows.rules.definition import Definition, Step

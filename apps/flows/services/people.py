@@ -70,7 +70,7 @@ def look(row: FlowStep, step: Step, now: datetime) -> End | None:
     quota = step.said.get("quota", 1)
     if task is not None:
         read_availability([task], now=now)
-        availability = task.standing
+        availability = task.availability
         if availability.state not in _SETTLED:
             return None
         can_be_had = availability.until is not None and now < availability.until
@@ -97,7 +97,7 @@ def waiting(tasks: Mapping[int, int], now: datetime) -> set[int]:
     found = {task for (task,) in held}
     rows = [*OnceTask.objects.filter(pk__in={*tasks.values()} - found)]
     read_availability(rows, now=now)
-    found |= {task.pk for task in rows if task.standing.state not in _SETTLED}
+    found |= {task.pk for task in rows if task.availability.state not in _SETTLED}
     return {step for step, task in tasks.items() if task in found}
 
 

@@ -230,7 +230,7 @@ def _count_dispatches(found: Any) -> None:
         parts.good, parts.held = counts[policy.SUCCEEDED], counts[policy.OPEN]
         parts.failed = sum(counts[state] for state in _FAILED)
         if parts.total is None and each.task is not None:
-            parts.total = each.task.standing.quota
+            parts.total = each.task.availability.quota
 
 
 def _of_tasks(model: Any, numbers: Any) -> Any:

@@ -24,11 +24,7 @@ ONLY_SAVE = {"show_save_and_continue": False, "show_save_and_add_another": False
 
 def edit_view(request: HttpRequest, *, model_admin: Any, pk: int) -> Any:
     """The page that edits a waiting job."""
-    row = model_admin.get_object(request, str(pk))
-    if row is None:
-        return model_admin.no_such_row(request)
-    if not model_admin.has_operate_permission(request, row):
-        raise PermissionDenied
+    row = model_admin.existing(request, pk, may="operate")
     if request.method != "POST" and not transitions.is_legal("edit", row.status):
         text = gettext("Job %(number)d is %(status)s. Only waiting jobs can be edited.")
         values = {"number": row.pk, "status": row.get_status_display()}
@@ -40,9 +36,7 @@ def edit_view(request: HttpRequest, *, model_admin: Any, pk: int) -> Any:
 
 def retry_view(request: HttpRequest, *, model_admin: Any, pk: int) -> Any:
     """The page that runs a job again, live or archived, with another context."""
-    row = model_admin.get_object(request, str(pk))
-    if row is None:
-        return model_admin.no_such_row(request)
+    model_admin.existing(request, pk)
     if not may_retry_with(model_admin, request):
         raise PermissionDenied
     page = JobRetryAdmin(model_admin.model, model_admin.admin_site)

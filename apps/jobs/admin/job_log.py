@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from django.utils.timezone import localtime
 from django.utils.translation import gettext
@@ -54,12 +53,13 @@ def panel(job: AnyJob, url: str) -> Panel | None:
 def log_view(request: HttpRequest, *, model_admin: Any, pk: int) -> HttpResponse:
     """The log of one attempt, the last one unless another is asked for, or the lines of all
     attempts that have a text."""
-    row = model_admin.get_object(request, str(pk))
-    if row is None:
-        way: HttpResponse = model_admin.elsewhere(str(pk)) or model_admin.no_such_row(request)
+    try:
+        row = model_admin.existing(request, pk, may="payload")
+    except Http404:
+        way: HttpResponse | None = model_admin.elsewhere(str(pk))
+        if way is None:
+            raise
         return way
-    if not model_admin.has_payload_permission(request, row):
-        raise PermissionDenied
     attempts = job_log.attempts_of(row.pk)
     asked = request.GET.get("q", "")[:MAX_TEXT].strip()
     hold = read_number(request.GET.get("hold", "")) or (attempts[-1].hold if attempts else 0)

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from django.contrib import admin
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext, ngettext_lazy, pgettext
@@ -214,15 +214,12 @@ class JobTypeAdmin(RecordedAdmin, ServiceModelAdmin):
         # The history is a page of its own.
         return []
 
-    def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> HttpResponse:
-        row = kwargs.get("obj")
-        context |= type_words.context(context["adminform"].form, row)
+    def page_context(self, request: HttpRequest, row: Any, form: Any) -> dict[str, Any]:
+        found = type_words.context(form, row)
         if row is not None:
-            context["header_tabs"] = tabs_of(row, SETTINGS)
-            context["last_change"] = next(iter(self.latest(row, user=request.user, limit=1)), None)
-        return super().render_change_form(request, context, *args, **kwargs)
+            found["header_tabs"] = tabs_of(row, SETTINGS)
+            found["last_change"] = next(iter(self.latest(row, user=request.user, limit=1)), None)
+        return found
 
     def history_tabs(self, request: HttpRequest, row: JobType) -> dict[str, Any]:
         return tabs_of(row, HISTORY)

@@ -37,8 +37,6 @@ from apps.jobs.services.running import running_ids
 from apps.jobs.services.submit import submit
 from apps.jobs.services.types import open_types
 
-# How many running jobs stand above the newest.
-MAX_FIRST = 25
 # Actions for many jobs at once; the others are on the page of a job only.
 IN_BULK = {"retry", "cancel", "run_now"}
 # How often the head of a page renews itself: less often while the job is not due for a while.
@@ -109,13 +107,8 @@ class JobAdmin(LiveAdmin, AnyJobAdmin):
         }
 
     def first_rows(self, request: HttpRequest, rows: QuerySet[Any]) -> list[Any]:
-        """The newest of the running ones, unless there are too many to sort: those that wait may be
-        millions."""
-        keys = running_ids(MAX_COUNTED + 1)
-        if not keys or len(keys) > MAX_COUNTED:
-            return []
-        newest = rows.filter(pk__in=sorted(keys, reverse=True)[:MAX_FIRST])
-        return list(newest.order_by("-pk"))
+        """The newest of the running ones: those that wait may be millions."""
+        return self.newest_first(rows, running_ids(MAX_COUNTED + 1))
 
     def tab_counts(self, request: HttpRequest, others: Mapping[str, str]) -> Mapping[str, int]:
         """The counts of all types that this person sees, or of the one type that the list is
@@ -202,12 +195,16 @@ class JobAdmin(LiveAdmin, AnyJobAdmin):
     ) -> Any:
         if obj is None:
             kwargs["form"] = NewJobForm
-        form: Any = super().get_form(request, obj, change, **kwargs)
-        if obj is None:
-            form.bounds = bounds_of(request.user)
-            form.again = self._again(request)
-            form.shows_payload = self.has_payload_permission(request)
-        return form
+        return super().get_form(request, obj, change, **kwargs)
+
+    def form_knows(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
+        if obj is not None:
+            return {}
+        return {
+            "bounds": bounds_of(request.user),
+            "again": self._again(request),
+            "shows_payload": self.has_payload_permission(request),
+        }
 
     def create(self, request: HttpRequest, form: Any, *, actor: str) -> Job:
         given = form.cleaned_data

@@ -7,7 +7,7 @@ from typing import Any
 from django.urls import reverse
 from django.utils.translation import gettext
 
-from apps.common.admin.html import list_url, page_url
+from apps.common.admin.html import header_tabs, list_url, page_url
 from apps.jobs.models import JobType
 
 # The page is of an app above the jobs.
@@ -27,8 +27,4 @@ def tabs_of(job_type: JobType, here: str) -> dict[str, Any]:
         SETTINGS: (gettext("Settings"), page_url(JobType, job_type.pk)),
         HISTORY: (gettext("History"), reverse("admin:jobs_jobtype_history", args=[job_type.pk])),
     }
-    return {
-        "name": job_type.name,
-        "before": (gettext("Types"), list_url(JobType)),
-        "tabs": [(title, link, name == here) for name, (title, link) in pages.items()],
-    }
+    return header_tabs(job_type.name, (gettext("Types"), list_url(JobType)), pages, here)

@@ -134,13 +134,10 @@ class WorkerAdmin(MachineRowAdmin):
             row.held = counts.get(WorkerKey(row.client, row.name), 0)
         _leave_types(rows, request)
 
-    def get_object(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Worker | None:
-        row: Any = super().get_object(request, *args, **kwargs)
-        if row is not None:
-            self.prepare_page(request, [row])
-            # Its page has them above.
-            row.buttons = ""
-        return row  # type: ignore[no-any-return]
+    def prepare_row(self, request: HttpRequest, row: Any) -> None:
+        self.prepare_page(request, [row])
+        # Its page has them above.
+        row.buttons = ""
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         """The fieldsets without the fields that only workers of the other kind have: in-house or

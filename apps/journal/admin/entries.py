@@ -242,14 +242,11 @@ class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
         fields = ("attempt", "waited", "took", "shown_error", "error_key")
         return [first, who, (_("Try"), {"fields": fields}), *data]
 
-    def get_object(self, *args: Any, **kwargs: Any) -> JournalEntry | None:
-        entry: JournalEntry | None = super().get_object(*args, **kwargs)
-        if entry is not None:
-            of = entry.type_or_task if entry.subject_id is None else entry.subject_id
-            parts = (entry.get_source_display(), of, words.event_of(entry.event).words)
-            entry.page_title = " · ".join(str(part) for part in parts if part)
-            self.prepare_page(args[0], [entry])
-        return entry
+    def prepare_row(self, request: HttpRequest, row: Any) -> None:
+        of = row.type_or_task if row.subject_id is None else row.subject_id
+        parts = (row.get_source_display(), of, words.event_of(row.event).words)
+        row.page_title = " · ".join(str(part) for part in parts if part)
+        self.prepare_page(request, [row])
 
     def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:
         people = known((name for row in rows for name in (row.executor, row.actor)), request.user)

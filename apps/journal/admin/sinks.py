@@ -74,11 +74,8 @@ class SinkAdmin(MachineRowAdmin):
             row.address, row.now = known.get(row.name), now
             row.lag = carry.lag(row, now)
 
-    def get_object(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Sink | None:
-        row: Sink | None = super().get_object(request, *args, **kwargs)
-        if row is not None:
-            self.prepare_page(request, [row])
-        return row
+    def prepare_row(self, request: HttpRequest, row: Any) -> None:
+        self.prepare_page(request, [row])
 
     @column(_("state"))
     def shown_state(self, sink: Any) -> SafeString:

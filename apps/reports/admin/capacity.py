@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.contrib import admin
 from django.contrib.auth.models import AnonymousUser, User
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from django.utils.translation import gettext, ngettext
@@ -16,6 +14,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
 from apps.common.admin.display import duration_of, shown_time, size_of
+from apps.common.admin.pages import framed
 from apps.jobs.admin.labels import capped
 from apps.jobs.conf import conf as jobs_conf
 from apps.jobs.services import living
@@ -40,21 +39,20 @@ def capacity_page(request: HttpRequest) -> HttpResponse:
     if not may_govern(user):
         raise PermissionDenied
     found = capacity()
-    context = {
-        **admin.site.each_context(request),
-        "title": _("Capacity"),
-        "subtitle": None,
-        "tables": [_table(each) for each in found.tables],
-        "size": size_of(found.size),
-        "max_size": size_of(found.max_size) if found.max_size else "",
-        "days_left": _days_left(found),
-        "is_soon": found.days_left is not None and found.days_left < 30,
-        "days": found.rates.days,
-        "max_days": DAYS,
-        "large": size_of(LARGE_FOR_SQLITE) if found.is_large_for_sqlite else "",
-        "figures": list(_pick_up(found)),
-    }
-    return TemplateResponse(request, "admin/capacity.html", context)
+    return framed(
+        request,
+        "admin/capacity.html",
+        title=_("Capacity"),
+        tables=[_table(each) for each in found.tables],
+        size=size_of(found.size),
+        max_size=size_of(found.max_size) if found.max_size else "",
+        days_left=_days_left(found),
+        is_soon=found.days_left is not None and found.days_left < 30,
+        days=found.rates.days,
+        max_days=DAYS,
+        large=size_of(LARGE_FOR_SQLITE) if found.is_large_for_sqlite else "",
+        figures=list(_pick_up(found)),
+    )
 
 
 def _table(table: TableNow) -> dict[str, Any]:

@@ -8,10 +8,8 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
-from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -23,6 +21,7 @@ from apps.common import clock, filtering
 from apps.common.admin.display import shown_text, shown_time
 from apps.common.admin.filters import read_parameter
 from apps.common.admin.html import joined, link, list_url, page_url
+from apps.common.admin.pages import framed
 from apps.common.zones import parse_zone
 from apps.dispatch.models import Dispatch
 from apps.jobs.admin.filters import type_names
@@ -106,28 +105,27 @@ def failures_page(request: HttpRequest) -> HttpResponse:
         titles=names,
         states=_states(found.groups) if user.has_perm("jobs.operate_job") else {},
     )
-    context = {
-        **admin.site.each_context(request),
-        "title": _("Failures"),
-        "subtitle": None,
-        "is_fullwidth": "1",
-        "choice": choice,
-        "periods": options(choice, "preset", PRESET_TITLES),
+    return framed(
+        request,
+        "admin/failures.html",
+        title=_("Failures"),
+        is_fullwidth="1",
+        choice=choice,
+        periods=options(choice, "preset", PRESET_TITLES),
         **choice.inputs,
-        "sorts": options(choice, "sort", SORTS),
-        "types": sorted({*type_names(), *filter(None, [choice.type])}),
-        "type_title": names.get(choice.type, choice.type),
-        "wider": choice.query(type="", text=""),
-        "searched": "" if found.are_all_searched else f"{MAX_SEARCHED:,}",
-        "rows": [rows.drawn(each) for each in found.groups],
-        "more": found.count - len(found.groups),
-        "count": found.count,
-        "total": found.total,
-        "shown_total": f"{found.total:,}",
-        "as_of": shown_time(found.as_of),
-        "has_begun": found.as_of > found.start,
-    }
-    return TemplateResponse(request, "admin/failures.html", context)
+        sorts=options(choice, "sort", SORTS),
+        types=sorted({*type_names(), *filter(None, [choice.type])}),
+        type_title=names.get(choice.type, choice.type),
+        wider=choice.query(type="", text=""),
+        searched="" if found.are_all_searched else f"{MAX_SEARCHED:,}",
+        rows=[rows.drawn(each) for each in found.groups],
+        more=found.count - len(found.groups),
+        count=found.count,
+        total=found.total,
+        shown_total=f"{found.total:,}",
+        as_of=shown_time(found.as_of),
+        has_begun=found.as_of > found.start,
+    )
 
 
 def _sources(user: Any) -> tuple[str, ...]:

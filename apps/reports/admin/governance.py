@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from django.contrib import admin, messages
+from django.contrib import messages
 from django.contrib.auth.models import AnonymousUser, User
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponseBase, HttpResponseRedirect
-from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -20,6 +19,7 @@ from apps.common.admin.actions import ReasonForm, actor_of
 from apps.common.admin.display import duration_of, label, translate
 from apps.common.admin.durations import written
 from apps.common.admin.html import table
+from apps.common.admin.pages import framed
 from apps.common.errors import PlatformError
 from apps.common.leases import SweepRun
 from apps.jobs.admin.labels import relative
@@ -41,17 +41,16 @@ def governance(request: HttpRequest) -> HttpResponseBase:
     looked = (visible_findings(look(watch, sheet), may) for watch in WATCHES)
     found = [each for each in looked if each is not None]
     lines = [_line(each, may) for each in found]
-    context = {
-        **admin.site.each_context(request),
-        "title": _("Governance"),
-        "subtitle": None,
-        "count": sum(len(each.findings) for each in found),
-        "lines": [line for line in lines if line["state"]],
-        "in_order": [line for line in lines if not line["state"]],
-        "in_order_label": label(gettext("in order"), "success"),
-        "sweeps": _sweeps(sheet) if may("common.view_sweeplease") else "",
-    }
-    return TemplateResponse(request, "admin/governance.html", context)
+    return framed(
+        request,
+        "admin/governance.html",
+        title=_("Governance"),
+        count=sum(len(each.findings) for each in found),
+        lines=[line for line in lines if line["state"]],
+        in_order=[line for line in lines if not line["state"]],
+        in_order_label=label(gettext("in order"), "success"),
+        sweeps=_sweeps(sheet) if may("common.view_sweeplease") else "",
+    )
 
 
 def fix(request: HttpRequest, number: str) -> HttpResponseBase:
@@ -74,16 +73,15 @@ def fix(request: HttpRequest, number: str) -> HttpResponseBase:
     except PlatformError as error:
         messages.error(request, translate(error.detail))
         return HttpResponseRedirect(back)
-    context = {
-        **admin.site.each_context(request),
-        "title": translate(mends.label),
-        "subtitle": None,
-        "subject": subject,
-        "foreseen": translate(foreseen),
-        "form": form,
-        "back": back,
-    }
-    return TemplateResponse(request, "admin/governance_fix.html", context)
+    return framed(
+        request,
+        "admin/governance_fix.html",
+        title=translate(mends.label),
+        subject=subject,
+        foreseen=translate(foreseen),
+        form=form,
+        back=back,
+    )
 
 
 def _require_sight(request: HttpRequest) -> None:

@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlencode
 
-from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
-from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
 from apps.common.admin.csv_text import download
+from apps.common.admin.pages import framed
 from apps.common.errors import Invalid
 from apps.reports.admin import chart, controls, quota
 from apps.reports.admin.report import cells, group_row, headings, tiles, time_rows
@@ -57,10 +56,8 @@ def report(request: HttpRequest) -> HttpResponse:
     choice = view.choice_of(request.GET)
     if SHOWN in request.GET and not choice.problems:
         return HttpResponseRedirect(reverse("report") + choice.query())
-    context = {
-        **admin.site.each_context(request),
+    context: dict[str, Any] = {
         "title": _("Reports"),
-        "subtitle": None,
         "is_fullwidth": "1",
         "choice": choice,
         "problems": choice.problems,
@@ -74,7 +71,7 @@ def report(request: HttpRequest) -> HttpResponse:
         context["problems"] = (*choice.problems, _why_not(choice))
     else:
         context |= _shown(sheet, has_quotas=view.within[DISPATCH] is None)
-    return TemplateResponse(request, "admin/report.html", context)
+    return framed(request, "admin/report.html", **context)
 
 
 def report_csv(request: HttpRequest) -> HttpResponseBase:

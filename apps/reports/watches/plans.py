@@ -26,7 +26,7 @@ _HOUR = timedelta(hours=1)
 
 def _quotas(sheet: FactSheet) -> Iterator[Reading]:
     for task in sheet.quotas_ending:
-        found = task.standing
+        found = task.availability
         if found.quota and task.end_at is not None and task.end_at <= sheet.now + ENDING:
             share_out = found.handed / found.quota
             yield Reading(ONCE_TASK, str(task.pk), share_out, task.executor.name)
@@ -41,13 +41,13 @@ class _People(NamedTuple):
 
 def _will_not_fill(sheet: FactSheet) -> Iterator[Reading]:
     """The tasks whose quota will not be full, at the pace of the hour up to now."""
-    lacking = [each for each in sheet.quotas_ending if each.standing.left > 0][:_MAX_UNFILLED]
+    lacking = [each for each in sheet.quotas_ending if each.availability.left > 0][:_MAX_UNFILLED]
     if not lacking:
         return
     lately = _handed_since(lacking, sheet.now - _HOUR)
     people = _people(lacking)
     for task in lacking:
-        handed, quota = task.standing.handed, task.standing.quota
+        handed, quota = task.availability.handed, task.availability.quota
         began = min(max(sheet.now - task.start_at, timedelta(minutes=1)), _HOUR)
         end = task.end_at or sheet.now
         expected = handed + int(lately[task.pk] * ((end - sheet.now) / began))

@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from apps.common.admin.schema_form import covered
 from apps.common.errors import FieldError, PlatformError
 from apps.dispatch.admin.rule_form import REDRAW_RUNS, RuleForm
-from apps.dispatch.admin.said import MISFIRE
+from apps.dispatch.admin.task_meaning import MISFIRE
 from apps.jobs.admin.type_choice import ContextForm, offer_types
 from apps.schedules.models import Schedule
 from apps.schedules.services import schedules

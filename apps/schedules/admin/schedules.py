@@ -7,7 +7,7 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponseRedirect
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
@@ -141,15 +141,11 @@ class ScheduleAdmin(RecordedAdmin, ServiceModelAdmin):
         # The page has its own places for them.
         return [(None, {"fields": [*self.form.Meta.fields, *ROWS]})]
 
-    def get_form(
-        self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
-    ) -> Any:
-        form = super().get_form(request, obj, change=change, **kwargs)
-        asked = {
+    def form_knows(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
+        return {
             "bounds": bounds_of(request.user),
             "shows_context": self.has_payload_permission(request, obj),
         }
-        return type(form.__name__, (form,), asked)
 
     def add_view(self, request: HttpRequest, form_url: str = "", extra_context: Any = None) -> Any:
         if not JobType.objects.visible_to(request.user).exists():
@@ -169,12 +165,8 @@ class ScheduleAdmin(RecordedAdmin, ServiceModelAdmin):
             schedule=row, changes=form.changes, version=version, actor=actor, bounds=form.bounds
         )
 
-    def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> HttpResponse:
-        if kwargs.get("obj") is None:
-            context["top_panels"] = for_whom(request, "schedules_schedule")
-        return super().render_change_form(request, context, *args, **kwargs)
+    def page_context(self, request: HttpRequest, row: Any, form: Any) -> dict[str, Any]:
+        return {"top_panels": for_whom(request, "schedules_schedule")} if row is None else {}
 
     # --- the page ---------------------------------------------------------------------------------
     def top_panels(self, request: HttpRequest, row: Any) -> list[Panel]:

@@ -158,7 +158,7 @@ def test_limited_person_sees_only_own_runs(
     JobScope.objects.create(operator=role_user("operator"), type="web")
     assert page.get(page_of(mine)).status_code == 200
     assert page.get(page_of(other)).status_code == 404
-    assert page.get(f"/admin/bulk/bulkrun/{other.pk}/csv/").status_code == 302
+    assert page.get(f"/admin/bulk/bulkrun/{other.pk}/csv/").status_code == 404
 
 
 def test_reasons_are_told_in_the_language_of_the_page(page: Client, start: Start) -> None:

@@ -152,7 +152,7 @@ def test_nothing_foreign_is_said(admin_client: Client, limited: Any) -> None:
     text = text_of(client.post(reverse(SAID), drawn(admin_client)))
     assert "people" not in text and "uid_bo" not in text
     task = factories.once_task(named("uid_bo"), "Secret shelf")
-    assert client.post(reverse("admin:dispatch_oncetask_said", args=[task.pk])).status_code == 403
+    assert client.post(reverse("admin:dispatch_oncetask_said", args=[task.pk])).status_code == 404
     page = client.get(reverse(ONCE) + f"?copy=once:{task.pk}")
     assert "Secret shelf" not in page.content.decode()
 

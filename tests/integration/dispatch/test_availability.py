@@ -40,7 +40,7 @@ ONCE, ROTATE = "/admin/dispatch/oncetask/", "/admin/dispatch/rotatetask/"
 def availability(task: Any) -> Availability:
     found = type(task).objects.get(pk=task.pk)
     read_availability([found])
-    result: Availability = found.standing
+    result: Availability = found.availability
     return result
 
 
@@ -145,7 +145,7 @@ def test_the_database_finds_the_state_that_is_shown(
             assert ending == {
                 task
                 for task in every
-                if task.standing.until and now < task.standing.until <= now + within
+                if task.availability.until and now < task.availability.until <= now + within
             }
 
 
@@ -156,7 +156,7 @@ def test_nobody_gets_what_is_full_over_or_waiting(
     """Whoever pulls as long as there is something, apart from rounds and missed occurrences."""
     with plans.built(world, frozen_clock):
         shut = {
-            (str(model.source), task.pk, task.standing.due_at)
+            (str(model.source), task.pk, task.availability.due_at)
             for model in TASK_MODELS.values()
             for state in ("full", "over", "waiting")
             for task in in_state(list(model.objects.exclude(on_failure="retry_same")), state)

@@ -310,7 +310,7 @@ def test_copies_are_tasks_of_their_own(frozen_clock: FrozenClock) -> None:
             assert getattr(copy, name) == getattr(original, name), name
         assert (copy.version, copy.created_by) == (1, "admin:olga")
     read_availability([*copies])
-    assert [copy.standing.handed for copy in copies] == [0] * len(copies)
+    assert [copy.availability.handed for copy in copies] == [0] * len(copies)
     raised = {name: count - versions[name] for name, count in plan_versions().items()}
     assert raised == {"uid_alice": 0, "uid_bob": 1, "uid_carl": 1}
     copied = JournalEntry.objects.get(event="task_copied")

@@ -142,4 +142,4 @@ def test_quotas_that_end_within_two_hours(frozen_clock: FrozenClock) -> None:
     found = sheet().quotas_ending
 
     assert found == [ending]
-    assert [each.standing.left for each in found] == [4]
+    assert [each.availability.left for each in found] == [4]

@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from apps.common import clock
-from apps.common.readers import instant_argument
+from apps.common.readers import add_period
 from apps.journal.services import carry
 from apps.journal.sinks import Unavailable
 
@@ -22,21 +22,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("sink", help="its name in JOURNAL_SINKS")
-        parser.add_argument(
-            "--from",
-            dest="start",
-            type=instant_argument,
-            required=True,
-            metavar="TIME",
-            help="2026-11-20 or 2026-11-20T09:30:00+08:00; UTC without an offset",
-        )
-        parser.add_argument(
-            "--to",
-            dest="end",
-            type=instant_argument,
-            metavar="TIME",
-            help="not included; now by default",
-        )
+        add_period(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         name, start, end = options["sink"], options["start"], options["end"] or clock.now()

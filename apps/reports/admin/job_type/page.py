@@ -11,8 +11,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import admin
-from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.functional import Promise
@@ -110,11 +109,7 @@ class _Seen:
 def job_type_page(request: HttpRequest, pk: int) -> HttpResponse:
     """The page, or the part of it that `part` names."""
     model_admin: Any = admin.site.get_model_admin(JobType)
-    row = model_admin.get_object(request, str(pk))
-    if row is None:
-        raise Http404(f"no job type {pk}")
-    if not model_admin.has_view_permission(request, row):
-        raise PermissionDenied
+    row = model_admin.existing(request, pk, may="view")
     seen = _Seen(request, row, clock.now())
     part = request.GET.get("part", "")
     if part in PARTS:

@@ -153,8 +153,8 @@ def _groups(sight: Sight, now: datetime) -> list[_Group]:
             title=task.executor.title or task.executor.name,
             task=task.pk,
             members=members[pk],
-            handed=task.standing.handed,
-            quota=task.standing.quota,
+            handed=task.availability.handed,
+            quota=task.availability.quota,
             start=task.start_at,
             end=task.end_at or now,
         )

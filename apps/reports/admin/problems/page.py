@@ -6,10 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
-from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext, pgettext_lazy
@@ -18,6 +16,7 @@ from django.utils.translation import gettext_lazy as _
 from apps.common import clock
 from apps.common.admin.display import shown_text, shown_time
 from apps.common.admin.html import list_url
+from apps.common.admin.pages import framed
 from apps.dispatch.models import Dispatch
 from apps.jobs.models import Job
 from apps.journal.admin.words import reason_of
@@ -68,10 +67,8 @@ def problems_page(request: HttpRequest) -> HttpResponse:
     shown = rows[:MAX_SHOWN]
     drawing = Drawing(sight, [*shown, *([chosen] if chosen is not None else [])])
     address = reverse(PROBLEMS_URL)
-    context = {
-        **admin.site.each_context(request),
+    context: dict[str, Any] = {
         "title": _("Problems"),
-        "subtitle": None,
         "is_fullwidth": "1",
         "tabs": [
             (address + _query(here, state=name), words, sum(map(has, found.rows)), name == state)
@@ -102,7 +99,7 @@ def problems_page(request: HttpRequest) -> HttpResponse:
         context["panel"] = _panel(chosen, drawing, request)
     is_part = "_part" in request.GET
     template = "admin/includes/problems_live.html" if is_part else "admin/problems.html"
-    return TemplateResponse(request, template, context)
+    return framed(request, template, **context)
 
 
 def _query(here: Mapping[str, str], **changes: str) -> str:

@@ -57,10 +57,7 @@ def new_view(request: HttpRequest, *, model_admin: Any) -> HttpResponse:
 
 def view(request: HttpRequest, *, model_admin: Any, pk: int) -> HttpResponse:
     """Show the meaning of the form of this task."""
-    row = model_admin.get_object(request, str(pk))
-    if row is None or not model_admin.has_change_permission(request, row):
-        raise PermissionDenied
-    return _answer(model_admin, request, row)
+    return _answer(model_admin, request, model_admin.existing(request, pk, may="change"))
 
 
 def _answer(model_admin: Any, request: HttpRequest, row: Any) -> HttpResponse:
