@@ -22,7 +22,7 @@ from tests.frozen import FrozenClock
 from tests.jobs import job_type, jobs
 from tests.pages import text_of
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 
 def seen(client: Client, **asked: str) -> str:
@@ -38,6 +38,7 @@ def test_what_changed_and_by_whom_is_a_sentence(admin_client: Client) -> None:
     assert "admin changed priority from 0 to 55 : Count % “the till”" in text
 
 
+@pytest.mark.both
 @pytest.mark.parametrize("tab", ["activity", "admin:journal_journalentry_changelist"])
 def test_what_was_changed_has_its_name_and_leads_there(admin_client: Client, tab: str) -> None:
     made = {"channel:1": channel("ops"), "executor": factories.group("gid_shops")}

@@ -23,7 +23,7 @@ from tests.flows import run_of, states
 from tests.frozen import FrozenClock
 from tests.jobs import job_type, rescue
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 WHOLE = timedelta(weeks=6) + price_round.SO_FAR
 

@@ -23,7 +23,7 @@ from tests.emptying import undone
 from tests.pages import form_of, text_of
 from tests.statements import sent_by
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
@@ -156,6 +156,7 @@ def foreign(olga: User) -> Job:
     return made
 
 
+@pytest.mark.both
 def test_foreign_job_is_in_no_list_and_no_search(page: Client, foreign: Job) -> None:
     urls = [
         "/admin/jobs/job/",
@@ -172,6 +173,7 @@ def test_foreign_job_is_in_no_list_and_no_search(page: Client, foreign: Job) -> 
     assert "own-1" in text_of(page.get("/admin/jobs/job/"))
 
 
+@pytest.mark.both
 def test_job_for_others_is_not_submitted(page: Client, foreign: Job) -> None:
     url = reverse("admin:jobs_job_add")
     form = form_of(page.get(url), "type")
@@ -207,6 +209,7 @@ def test_journal_of_foreign_types_and_of_keys_is_hidden_from_who_is_limited_to_t
     assert ApiClient.objects.get().client_id not in text
 
 
+@pytest.mark.both
 def test_keys_are_in_no_menu_no_list_no_search_and_no_link(page: Client, foreign: Job) -> None:
     row, _key = create_client(name="Secret shop", scopes=["read"], actor="ann")
     keys = reverse("admin:access_apiclient_changelist")

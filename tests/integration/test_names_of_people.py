@@ -21,7 +21,7 @@ from tests.jobs import job_type
 from tests.pages import change_url, text_of
 from tests.statements import is_read, sent_by
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 ANN, BOB = "Ann Baker % <b>", "Bob العربية"
 JOBS, ENTRIES = "/admin/jobs/job/", "/admin/journal/journalentry/"
@@ -85,6 +85,7 @@ def test_outsiders_read_no_title(
     assert ANN in text_of(client.get(pages["jobs"]))
 
 
+@pytest.mark.both
 def test_many_people_are_read_in_one_statement(admin_client: Client) -> None:
     job_type("mail")
     counts: dict[str, list[int]] = {JOBS: [], ENTRIES: []}

@@ -26,7 +26,7 @@ from tests.jobs import end, job_type, jobs, take
 from tests.pages import form_of, inline_code_of, text_of
 from tests.statements import explained, indexes_on, sent_by
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 
 def ask(client: Client, term: str) -> Any:
@@ -87,6 +87,7 @@ def test_number_of_several_things_lists_them_by_kind(admin_client: Client) -> No
     assert leads_to(admin_client, f"rotate:{rotation.pk}", rotation)
 
 
+@pytest.mark.both
 def test_key_of_jobs_is_found_in_every_type_newest_first(admin_client: Client) -> None:
     for name in ("mail", "web"):
         job_type(name)
@@ -98,6 +99,7 @@ def test_key_of_jobs_is_found_in_every_type_newest_first(admin_client: Client) -
     assert ask(admin_client, "order").context["groups"] == []
 
 
+@pytest.mark.both
 def test_user_or_trace_of_a_job_is_found_among_the_newest(
     admin_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,6 +113,7 @@ def test_user_or_trace_of_a_job_is_found_among_the_newest(
     assert ask(admin_client, "customer-9").context["groups"] == []
 
 
+@pytest.mark.both
 def test_uid_is_found_by_how_it_begins_with_and_without_its_prefix(admin_client: Client) -> None:
     ann = factories.user("uid_ann")
     anna = factories.user("uid_anna")
@@ -144,6 +147,7 @@ def errors(client: Client, term: str) -> Any:
     return group.hits
 
 
+@pytest.mark.both
 def test_same_errors_are_found_together_whatever_their_case(
     admin_client: Client, frozen_clock: FrozenClock
 ) -> None:
@@ -219,6 +223,7 @@ def test_secret_in_an_error_is_not_shown(admin_client: Client) -> None:
     assert "hunter2" not in ask(admin_client, "refused by").content.decode()
 
 
+@pytest.mark.both
 def test_task_is_found_by_words_of_its_title_whatever_their_case(admin_client: Client) -> None:
     alice = factories.user("uid_alice")
     once = factories.once_task(alice, title="Pallet count, Harbour Street")
@@ -250,6 +255,7 @@ def test_titles_are_searched_among_the_newest_tasks(
     assert "Old round" in text_of(admin_client.get(group.more_url))
 
 
+@pytest.mark.both
 def test_wildcards_in_a_text_mean_themselves(admin_client: Client) -> None:
     job_type()
     failed_job("disk 100% full")
@@ -258,6 +264,7 @@ def test_wildcards_in_a_text_mean_themselves(admin_client: Client) -> None:
     assert ask(admin_client, "disk_100").context["groups"] == []
 
 
+@pytest.mark.both
 def test_number_of_a_gone_subject_leads_to_its_entry(admin_client: Client) -> None:
     dispatch = handed_out()
     entry = JournalEntry.objects.get(source="dispatch", subject_id=dispatch.pk)
@@ -320,6 +327,7 @@ def test_nobody_finds_what_the_lists_do_not_show(
     assert ask(client, "uid_alice")["Location"].startswith("/admin/login/")
 
 
+@pytest.mark.both
 def test_hostile_terms_are_shown_as_text_and_find_nothing(admin_client: Client) -> None:
     for term in ("<script>alert(1)</script>", "a\0b", "x" * 20_000, "9" * 40, "٣", "'\"\\%_"):
         page = ask(admin_client, term)
@@ -349,6 +357,7 @@ def test_search_takes_a_handful_of_statements_however_many_types_there_are(
     assert max(few.values()) <= 31
 
 
+@pytest.mark.both
 def test_keys_are_found_by_index_in_every_type() -> None:
     job_type()
     jobs(40, key="other")
@@ -361,6 +370,7 @@ def test_keys_are_found_by_index_in_every_type() -> None:
     assert "TEMP B-TREE" not in explained(sql)
 
 
+@pytest.mark.both
 def test_more_types_than_one_statement_takes_are_all_searched() -> None:
     for n in range(410):
         job_type(f"type-{n}")

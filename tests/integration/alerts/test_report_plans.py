@@ -13,7 +13,7 @@ from apps.common.errors import Invalid
 from tests.alerts import channel, report_plan
 from tests.frozen import FrozenClock
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 
 def test_whoever_saves_a_plan_owns_it(frozen_clock: FrozenClock, owner: User) -> None:

@@ -15,7 +15,7 @@ from tests.alerts import channel, evaluate, rule
 from tests.frozen import FrozenClock
 from tests.jobs import job_type, jobs
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
@@ -60,6 +60,7 @@ def test_alert_stays_as_long_as_a_delivery_of_it(sent: FrozenClock) -> None:
     assert left()[1] == ["job_type:mail", "job_type:photo"]
 
 
+@pytest.mark.both
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -80,6 +81,7 @@ def test_audit_names_a_broken_key(sent: FrozenClock, changes: dict[str, Any], wo
     assert (breach.invariant, words in breach.text) == ("I66", True)
 
 
+@pytest.mark.both
 def test_audit_names_two_open_ones_about_a_subject(sent: FrozenClock) -> None:
     """I66."""
     twin = Alert.objects.get(subject="job_type:photo")

@@ -25,7 +25,7 @@ from tests.alerts import Attempt, Receiver, address, channel
 from tests.frozen import FrozenClock
 from tests.pages import text_of
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 URL, SECRET = "https://alerts.example.org/hook/T0KEN?k=K3Y", "密钥 S3CRET"
 NEW_KEY = "another-key-of-tests" * 4
@@ -47,6 +47,7 @@ def rekey(settings: Any, *, keeps: bool) -> None:
     settings.SECRET_KEY = NEW_KEY
 
 
+@pytest.mark.both
 def test_no_row_and_no_dump_holds_them(frozen_clock: FrozenClock, tmp_path: Path) -> None:
     made = channel(url=URL, secret=SECRET)
     services.update(made, {"language": "en"}, version=1, actor="test")
@@ -138,6 +139,7 @@ def test_typed_anew_it_is_sealed_by_the_present_key(
     assert known() == ("https://new.example.org/", "new")
 
 
+@pytest.mark.both
 @pytest.mark.parametrize(("field", "most"), [("url", 1_000), ("secret", 200)])
 def test_too_long_ones_are_refused(frozen_clock: FrozenClock, field: str, most: int) -> None:
     """On each database, before it is asked."""

@@ -17,12 +17,13 @@ from tests.jobs import end, events_of, jobs, row, take
 from tests.kills import killed_at
 from tests.races import race
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail"), pytest.mark.both]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail")]
 Start = Callable[..., BulkRun]
 ENDS_ONCE = ["cancelled"]
 
 
 # --- stopping and dying ---------------------------------------------------------------------------
+@pytest.mark.both
 def test_run_stopped_at_thirty_per_cent_goes_on_to_the_end(start: Start) -> None:
     numbers = jobs(1000)
     run = start("cancel", {"type": "mail"})
@@ -68,6 +69,7 @@ def test_run_whose_worker_stops_goes_on_elsewhere_and_uses_up_no_attempt(start: 
     assert counts(run) == ("done", 3, 3, 0, 0)
 
 
+@pytest.mark.both
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("statement", [30, 60, 90, 110, 140])
 def test_run_killed_in_the_middle_changes_each_row_once_and_leaves_none_out(

@@ -16,7 +16,7 @@ from apps.jobs.rules import transitions as t
 from tests.integration.bulk.conftest import Attempt, again, carry_out, counts, statuses
 from tests.jobs import jobs
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail"), pytest.mark.both]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail")]
 Start = Callable[..., BulkRun]
 
 

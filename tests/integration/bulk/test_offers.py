@@ -61,7 +61,7 @@ def test_each_link_leads_to_a_plan(
     subtests: pytest.Subtests,
 ) -> None:
     """For each role, with limits and without; the lists are drawn for those without, and all lists
-    and plans for who is offered all of them."""
+    and each kind of plan for who is offered all of them."""
     job_type("mail")
     job_type("web")
     jobs(2, context=CITY)
@@ -82,9 +82,12 @@ def test_each_link_leads_to_a_plan(
             is_whole = (role, limit) == ("configurer", "")
             with nothing_drawn() if limit else nullcontext():
                 offered = offers(client, LISTS if is_whole else some_of_each())
-            with nullcontext() if is_whole else nothing_drawn():
-                answers = {link: client.get(link).status_code for link in offered}
-            assert answers == dict.fromkeys(offered, 200)
+            drawn = set[str]()
+            for link in offered:
+                path = link.partition("?")[0]
+                with nullcontext() if is_whole and path not in drawn else nothing_drawn():
+                    assert client.get(link).status_code == 200, link
+                drawn.add(path)
             assert ("Cancel" in offered.values()) == (role != "viewer")
             assert ("Mark done" in offered.values()) == (role == "configurer")
             assert any("where" in link for link in offered) == (role != "viewer")

@@ -23,7 +23,7 @@ from tests.integration.bulk.conftest import again, carry_out, counts
 from tests.jobs import job_type, jobs
 from tests.pages import form_of, text_of
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 BEIJING: dict[str, Any] = {"order": {"city": "北京"}}
 WHERE = "context.order.city:北京"
 NEW = "/admin/bulk/new/jobs/cancel/"
@@ -52,6 +52,7 @@ def cancelled() -> list[int]:
 
 
 # --- in the admin ---------------------------------------------------------------------------------
+@pytest.mark.both
 def test_plan_and_run_mean_what_the_list_shows(
     role_client: Callable[[str], Client], numbers: list[int]
 ) -> None:
@@ -181,6 +182,7 @@ def test_run_stops_when_its_key_may_not_read_any_more(make_key: Callable[..., st
 
 
 # --- other rows -----------------------------------------------------------------------------------
+@pytest.mark.both
 def test_dispatches_and_tasks_are_found_by_params(api: ContractClient) -> None:
     ours, other = factories.user("uid_ann"), factories.user("uid_bob")
     task = factories.once_task(ours, params=BEIJING)
@@ -202,6 +204,7 @@ def test_dispatches_and_tasks_are_found_by_params(api: ContractClient) -> None:
     assert [*RotateTask.objects.filter(status="paused")] == [rotation]
 
 
+@pytest.mark.both
 def test_params_are_searched_with_their_own_right(
     role_client: Callable[[str], Client], role_user: Callable[[str], User]
 ) -> None:

@@ -29,7 +29,7 @@ from tests.integration.bulk.conftest import again, carry_out
 from tests.jobs import job_type, jobs
 from tests.pages import change_url, form_of, text_of
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 # What an act changes beside: counted, or of the moment.
 ASIDE = {"version", "updated_at", "updated_by"}
 
@@ -100,6 +100,7 @@ def test_jobs_get_back_their_state_and_their_time_in_one_click(
     assert JournalEntry.objects.filter(event="undone", person="admin:admin").count() == 3
 
 
+@pytest.mark.both
 def test_what_somebody_else_has_moved_stays_and_is_listed(admin_client: Client) -> None:
     job_type()
     later = clock.now() + timedelta(hours=5)
@@ -147,6 +148,7 @@ def test_limited_people_take_back_only_what_they_see(
     assert Job.objects.get(pk=other).status == "cancelled"
 
 
+@pytest.mark.both
 @pytest.mark.parametrize("model", [OnceTask, RotateTask])
 def test_tasks_get_back_what_they_had(
     model: Any, admin_client: Client, subtests: pytest.Subtests
@@ -196,6 +198,7 @@ def test_undo_takes_a_few_statements_for_many_rows(
         admin_client.post(answer.context["undo_bar"].url)
 
 
+@pytest.mark.both
 def test_undo_and_another_act_at_once_never_both_take_the_row(
     racers: Callable[..., Any], admin_user: User
 ) -> None:

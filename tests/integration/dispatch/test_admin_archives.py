@@ -23,7 +23,7 @@ from tests.integration.jobs.admin.pages import buttons, shown
 from tests.jobs import end, job_type, jobs, take
 from tests.pages import text_of
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 JOBS, JOB_ARCHIVE = "jobs_job", "jobs_archivedjob"
 DISPATCHES, DISPATCH_ARCHIVE = "dispatch_dispatch", "dispatch_archiveddispatch"

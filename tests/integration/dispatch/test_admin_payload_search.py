@@ -25,7 +25,7 @@ from tests.jobs import job_type, jobs
 from tests.pages import rows_of, text_of
 from tests.statements import sent_by
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 BEIJING: dict[str, Any] = {"order": {"city": "北京"}, "items": [{"sku": "S7"}]}
 SHANGHAI = {"order": {"city": "上海"}}
@@ -104,6 +104,7 @@ def compared_for(client: Client, url: str, typed: str) -> tuple[Any, list[str]]:
     return pages[0], [sql for sql in sent if "json_extract" in sql.lower()]
 
 
+@pytest.mark.both
 def test_rows_are_found_by_what_they_have_at_a_path(
     admin_client: Client, subtests: pytest.Subtests
 ) -> None:
@@ -191,6 +192,7 @@ def test_limited_person_finds_nothing_of_others(
 
 
 # --- step by step ---------------------------------------------------------------------------------
+@pytest.mark.both
 def test_rare_job_is_found_step_by_step_by_one_comparison_a_page(
     admin_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,6 +209,7 @@ def test_rare_job_is_found_step_by_step_by_one_comparison_a_page(
     assert shown(page) == [rare]
 
 
+@pytest.mark.both
 def test_dispatches_are_compared_some_at_a_time(
     admin_client: Client, alice: Executor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

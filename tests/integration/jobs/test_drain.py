@@ -20,7 +20,7 @@ from apps.jobs.services.submit import submit
 from tests.frozen import FrozenClock
 from tests.jobs import drained, events_of, job_type, jobs, row
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 Make = Callable[..., Any]
 

@@ -22,7 +22,7 @@ from taskplatform import sdk
 from tests.frozen import FrozenClock
 from tests.jobs import drained, end, events_of, held_jobs, jobs, rescue, row
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 Make = Callable[..., Any]
 Steps = list[Any]
 

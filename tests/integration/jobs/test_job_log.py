@@ -25,7 +25,7 @@ from apps.jobs.testing import perform
 from tests.jobs import drained, end, held_jobs, jobs, row
 from tests.statements import sent_by
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 logger = logging.getLogger("shop.mail")
 Handle = Callable[..., Any]
 # Texts that are no texts, and what is kept of them.
@@ -122,6 +122,7 @@ def test_lines_are_kept_while_the_handler_runs(handle: Handle, process: Process)
     assert [each.part for each in job_log.parts_of(number)] == [0, 1, 2]
 
 
+@pytest.mark.both
 def test_what_is_sent_again_is_kept_once() -> None:
     [held] = held_jobs(1)
     lines = [line(n, f"line {n}") for n in range(4)]
@@ -139,6 +140,7 @@ def test_what_is_sent_again_is_kept_once() -> None:
     assert len(texts(held.id)[0]) == 4
 
 
+@pytest.mark.both
 def test_a_log_has_an_end_and_says_how_much_more_there_was() -> None:
     [held] = held_jobs(1)
     long = "x" * 1000
@@ -165,6 +167,7 @@ def test_what_a_handler_says_too_much_costs_no_memory() -> None:
     assert len(texts(held.id)[0]) + left_out(held.id) == 100_001
 
 
+@pytest.mark.both
 def test_texts_that_are_none_are_made_harmless() -> None:
     [held] = held_jobs(1)
     for text in HARMLESS:
@@ -177,6 +180,7 @@ def test_texts_that_are_none_are_made_harmless() -> None:
     assert long.endswith("characters left out …")
 
 
+@pytest.mark.both
 def test_a_log_costs_two_statements_for_all_jobs_of_a_settle() -> None:
     def statements(count: int, log: LogLines | None) -> int:
         held = held_jobs(count)

@@ -36,7 +36,7 @@ from apps.jobs.tasks_backend import HANDLER, PATH, JobsBackend, register_tasks, 
 from tests.jobs import drained, end, job_type, jobs, take
 from tests.shop import tasks as shop
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 READY, RUNNING = TaskResultStatus.READY, TaskResultStatus.RUNNING
 SUCCESSFUL, FAILED = TaskResultStatus.SUCCESSFUL, TaskResultStatus.FAILED
@@ -143,6 +143,7 @@ def test_type_of_somebody_else_is_no_task(process: Process) -> None:
         shop.add.enqueue(1)
 
 
+@pytest.mark.both
 def test_arguments_that_are_no_json_are_refused() -> None:
     for value in (object(), {1, 2}, b"\xff", datetime(2026, 1, 1)):
         with pytest.raises((TypeError, ValueError)):
@@ -150,6 +151,7 @@ def test_arguments_that_are_no_json_are_refused() -> None:
     assert not Job.objects.exists()
 
 
+@pytest.mark.both
 def test_tasks_that_no_worker_would_run_are_refused() -> None:
     def inner() -> None: ...
 

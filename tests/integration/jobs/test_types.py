@@ -23,7 +23,7 @@ from apps.journal.models import JournalEntry
 from tests import factories
 from tests.statements import sent_by
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 ACTOR = "admin:olga"
 
 
@@ -51,6 +51,7 @@ def test_every_column_an_operator_decides_is_a_setting() -> None:
     assert {field.name for field in JobType._meta.concrete_fields} == machine | set(SETTINGS)
 
 
+@pytest.mark.both
 def test_every_number_has_its_limits(settings: Any, subtests: pytest.Subtests) -> None:
     """I59: both edges are taken and stored, what lies beyond is refused."""
     settings.JOB_ARCHIVE_AFTER, settings.JOB_RETENTION = timedelta(hours=1), timedelta(0)

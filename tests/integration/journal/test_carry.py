@@ -22,7 +22,7 @@ from taskplatform import beat
 from tests.frozen import FrozenClock
 from tests.journal import Remembering, commit, entries_of, made
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 LAKE = SinkAddress("lake", "file:///nowhere")
 
 
@@ -53,6 +53,7 @@ def written(frozen_clock: FrozenClock, count: int = 1, **fields: Any) -> list[in
     return numbers
 
 
+@pytest.mark.both
 def test_each_entry_is_a_line_with_all_its_facts(
     lake: Remembering, frozen_clock: FrozenClock
 ) -> None:
@@ -106,6 +107,7 @@ def test_failures_make_it_rest_longer_and_longer(
     assert (state().failures, state().retry_at, state().error) == (0, None, "")
 
 
+@pytest.mark.both
 def test_failed_sink_is_opened_anew(lake: Remembering, frozen_clock: FrozenClock) -> None:
     written(frozen_clock)
     lake.raises = [Unavailable("broken pipe")]
@@ -196,6 +198,7 @@ def test_sweep_carries_to_the_sinks_of_the_settings(tmp_path: Path) -> None:
 
 
 # --- sending again --------------------------------------------------------------------------------
+@pytest.mark.both
 def test_period_is_sent_again(
     lake: Remembering, frozen_clock: FrozenClock, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -212,6 +215,7 @@ def test_period_is_sent_again(
     assert before < inside < after
 
 
+@pytest.mark.both
 def test_wrong_arguments_say_what_to_write(lake: Remembering, subtests: pytest.Subtests) -> None:
     for arguments, match in [
         (["pond", "--from", "2026-03-01"], "no sink pond; it has: lake"),
@@ -222,6 +226,7 @@ def test_wrong_arguments_say_what_to_write(lake: Remembering, subtests: pytest.S
             call_command("resend_journal", *arguments)
 
 
+@pytest.mark.both
 def test_sink_that_is_away_ends_the_command(lake: Remembering, frozen_clock: FrozenClock) -> None:
     written(frozen_clock)
     lake.raises = [Unavailable("nobody there")]

@@ -22,8 +22,6 @@ from apps.journal.conf import SinkAddress, parse_sinks
 from apps.journal.sinks import Line, Refused, Unavailable, open_sink
 from tests.servers import redis_server
 
-pytestmark = pytest.mark.both
-
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
 
@@ -41,6 +39,7 @@ def address(url: str) -> SinkAddress:
 
 
 # --- files --------------------------------------------------------------------------------------
+@pytest.mark.both
 def test_files_have_a_line_for_each_entry_by_day(tmp_path: Path) -> None:
     sink = open_sink(address(f"file://{tmp_path}/made/here"))
     today, tomorrow = lines(2), lines(1, at=NOON + timedelta(days=1))
@@ -65,6 +64,7 @@ def test_torn_line_of_a_killed_process_is_cut(tmp_path: Path, subtests: pytest.S
             assert path.read_text() == f"{whole}{line.text}\n"
 
 
+@pytest.mark.both
 def test_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     sink = open_sink(address(f"file://{tmp_path}/file"))

@@ -18,7 +18,7 @@ from tests import factories
 from tests.frozen import FrozenClock
 from tests.integration.schedules.conftest import sweep
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 OLGA = factories.OPERATOR
 NINE = datetime(2026, 3, 2, 9, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

@@ -18,7 +18,7 @@ from tests.jobs import job_type, jobs, row, take
 from tests.pages import text_of
 from tests.statements import sent_by
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 ARCHIVE = "/admin/jobs/archivedjob/"
 NOON = 1_772_452_800
 
