@@ -7,8 +7,6 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.acceptance.conftest import Template
-
 Manage = Callable[..., subprocess.CompletedProcess[str]]
 
 PROMISES = (
@@ -54,20 +52,3 @@ def test_some_weeks_are_archived_and_forgotten_in_time(
     again = manage("demo", "--years", "0.2")
     assert again.returncode == 1
     assert "The past can only be played on a platform that has never run." in again.stderr
-
-
-@pytest.fixture
-def template_database(request: pytest.FixtureRequest, migrated_database: str) -> str:
-    """That of a platform with rows for the tests that ask for it."""
-    if "planned_database" in request.fixturenames:
-        planned: Template = request.getfixturevalue("planned_database")
-        return planned.url
-    return migrated_database
-
-
-@pytest.mark.usefixtures("planned_database")
-def test_platform_that_has_rows_is_left_alone(manage: Manage) -> None:
-    refused = manage("demo", "--years", "2")
-    assert refused.returncode == 1
-    assert "Set DATABASE_URL to a new database" in refused.stderr
-    assert refused.stdout == ""

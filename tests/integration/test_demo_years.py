@@ -6,12 +6,13 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import pytest
+from django.core.management import CommandError, call_command
 
 from apps.common import clock
 from apps.jobs.models import Job
 from tests.frozen import FrozenClock
 from tests.history import archived, ended
-from tests.jobs import job_type
+from tests.jobs import job_type, jobs
 from tests.years_proofs import Ledger, kept_jobs
 
 pytestmark = pytest.mark.django_db
@@ -66,3 +67,10 @@ def test_job_that_never_ended_and_lost_entries_are_told() -> None:
     assert broken["the journal has all entries of its retention, and no others"] == [
         "0 of 5 entries from 2026-01-31 are left"
     ]
+
+
+def test_past_is_played_on_a_new_platform_alone() -> None:
+    [number] = jobs(1)
+    with pytest.raises(CommandError, match="Set DATABASE_URL to a new database"):
+        call_command("demo", years=2)
+    assert [*Job.objects.values_list("pk", flat=True)] == [number]
