@@ -50,6 +50,7 @@ from apps.dispatch.admin.give import GIVE_URL, give_view
 from apps.dispatch.admin.people import person_column
 from apps.dispatch.admin.summary_fields import summary_fields
 from apps.dispatch.models import AnyDispatch, ArchivedDispatch, Dispatch, Template
+from apps.dispatch.models.dispatch import IS_OPEN
 from apps.dispatch.rules import names, verbs
 from apps.dispatch.services import ending
 from apps.dispatch.services.filtered import (
@@ -183,13 +184,13 @@ class DispatchAdmin(RowPageAdmin, TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
         index."""
         if others:
             return {}
-        in_flight = self.get_queryset(request).filter(open_for__isnull=False)
+        in_flight = self.get_queryset(request).filter(IS_OPEN)
         late = keys_if_counted(overdue(in_flight))
         return {Dispatch.State.OPEN: len(keys_if_counted(in_flight)), "overdue": len(late)}
 
     def first_rows(self, request: HttpRequest, rows: QuerySet[Any]) -> list[Any]:
         """The newest open dispatches."""
-        return self.newest_first(rows, keys_if_counted(rows.filter(open_for__isnull=False)))
+        return self.newest_first(rows, keys_if_counted(rows.filter(IS_OPEN)))
 
     def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:
         ended = [row for row in rows if not row.is_open]

@@ -13,6 +13,9 @@ from apps.common.indexes import VendorIndex
 from apps.dispatch.models.dispatch_columns import AnyDispatchQuerySet, DispatchColumns
 from apps.dispatch.rules import policy
 
+# Open, by the index of `open_for`; SQLite would read the whole table for IS NOT NULL.
+IS_OPEN = Q(open_for__gt=0)
+
 
 class DispatchQuerySet(AnyDispatchQuerySet):
     def open_of(self, executor_id: int) -> Dispatch | None:

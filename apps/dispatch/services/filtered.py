@@ -41,6 +41,7 @@ from apps.dispatch.models import (
     Task,
     Template,
 )
+from apps.dispatch.models.dispatch import IS_OPEN
 from apps.dispatch.rules import names, policy
 from apps.dispatch.services.availability import ending_within
 from apps.dispatch.services.parts import parts
@@ -258,7 +259,7 @@ def tasks_meant(model: type[OnceTask] | type[RotateTask], wanted: RowFilter) -> 
 def _in_states(rows: Any, _name: str, states: Sequence[str]) -> Any:
     # Only open dispatches have `open_for`, and it has an index.
     if states == (policy.OPEN,):
-        return rows.filter(open_for__isnull=False)
+        return rows.filter(IS_OPEN)
     # A list of one is a range to MariaDB, which may then read all of the state and sort it.
     return rows.filter(state=states[0]) if len(states) == 1 else rows.filter(state__in=states)
 
@@ -266,7 +267,7 @@ def _in_states(rows: Any, _name: str, states: Sequence[str]) -> Any:
 def overdue(rows: Any) -> Any:
     """The dispatches that are open past their deadline: `open_for` has an index, and so have state
     and deadline together on MariaDB."""
-    return rows.filter(open_for__isnull=False, state=policy.OPEN, deadline_at__lt=clock.now())
+    return rows.filter(IS_OPEN, state=policy.OPEN, deadline_at__lt=clock.now())
 
 
 def _overdue(rows: Any, _name: str, _value: str) -> Any:

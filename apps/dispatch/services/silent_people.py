@@ -12,7 +12,7 @@ from django.db.models import F, QuerySet
 from apps.common import clock
 from apps.common.ttl_cache import TTLCache
 from apps.dispatch.models import Dispatch, Executor
-from apps.dispatch.models.dispatch import DispatchQuerySet
+from apps.dispatch.models.dispatch import IS_OPEN, DispatchQuerySet
 from apps.dispatch.rules.silence import is_silent
 
 # Open dispatches that are looked at.
@@ -85,7 +85,7 @@ def _silences(
 ) -> tuple[list[tuple[int, datetime]], bool]:
     """The silent users, each with the time of its latest sign of life, and whether all were looked
     at."""
-    held: QuerySet[Any] = dispatches.filter(open_for__isnull=False).order_by("open_for")
+    held: QuerySet[Any] = dispatches.filter(IS_OPEN).order_by("open_for")
     columns = ("open_for", "dispatched_at", "deadline_at")
     rows = list(
         held.annotate(seen_at=F("executor__last_seen_at")).values_list(*columns, "seen_at")[

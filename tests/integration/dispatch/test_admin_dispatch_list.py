@@ -14,8 +14,10 @@ from apps.common.admin.result_words import result_words
 from apps.common.masking import MASK
 from apps.dispatch.models import Dispatch
 from apps.dispatch.services import pull
+from apps.dispatch.services.silent_people import silent_holders
 from tests import factories
 from tests.pages import text_of
+from tests.statements import explained, is_read, sent_by
 
 pytestmark = pytest.mark.django_db
 LIST = "/admin/dispatch/dispatch/"
@@ -56,6 +58,20 @@ def test_open_ones_stand_above_the_newest_and_none_is_lost(admin_client: Client)
     assert shown(admin_client, "?overdue=True") == [late.pk]
     page = text_of(admin_client.get(LIST))
     assert "Overdue 1" in page and "31 min" in page and "late" in page
+
+
+@pytest.mark.parametrize("tab", ["", "?state=open", "?overdue=1"])
+def test_open_ones_are_found_by_an_index_however_many_are_over(
+    admin_client: Client, tab: str
+) -> None:
+    handed_out("uid_ann")
+    sent = sent_by(lambda: admin_client.get(LIST + tab))
+    sent += sent_by(lambda: silent_holders(Dispatch.objects.all()))
+    of_open = [sql for sql in sent if is_read(Dispatch, sql) and '"open_for" >' in sql]
+    assert len(of_open) >= 3
+    assert not [sql for sql in sent if '"open_for" IS NOT NULL' in sql]
+    for sql in of_open:
+        assert "SEARCH" in explained(sql)
 
 
 def test_result_is_shown_to_those_who_may_see_it(
