@@ -35,6 +35,7 @@ from playwright.sync_api import (
 import taskplatform.settings
 from tests.processes import eventually
 
+SHELL = "chromium-headless-shell"
 # Playwright's own list, which this one replaces; and the two pages that Chromium makes for
 # suggestions below the address of each window: they take longer than most pages of the platform.
 NOT_USED = (
@@ -121,9 +122,9 @@ class Watch:
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
-    binary = shutil.which("chromium")
+    binary = shutil.which(SHELL)
     if binary is None:
-        pytest.fail("chromium is not installed; as root run: apt-get install --yes chromium")
+        pytest.fail(f"{SHELL} is not installed; as root run: apt-get install --yes {SHELL}")
     with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
         # Playwright runs an event loop in this thread, in which Django would refuse all queries.
         patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")

@@ -12,9 +12,9 @@ import pytest
 from apps.common.logs import JsonFormatter
 from apps.dispatch.models import Dispatch
 from apps.dispatch.services import ending, pull
+from apps.jobs.api.control import CancelView
 from apps.jobs.handlers import registry
 from apps.jobs.runner import attempt
-from apps.jobs.services import control
 from tests import factories
 from tests.clients import JsonClient
 from tests.jobs import job_type, jobs, take
@@ -39,15 +39,15 @@ def lines() -> Iterator[list[dict[str, Any]]]:
     logger.removeHandler(handler)
 
 
-def log_calls(monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> None:
+def log_calls(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
     """Have the function log a line before it does its work."""
-    original = getattr(module, name)
+    original = getattr(owner, name)
 
     def logging(*args: Any, **kwargs: Any) -> Any:
         logger.warning("inside")
         return original(*args, **kwargs)
 
-    monkeypatch.setattr(module, name, logging)
+    monkeypatch.setattr(owner, name, logging)
 
 
 def test_lines_of_a_callback_carry_request_executor_dispatch_and_trace(
@@ -84,7 +84,7 @@ def test_lines_of_an_operator_carry_the_dispatch_or_job(
     job_type()
     [job] = jobs(1)
     log_calls(monkeypatch, ending, "cancel")
-    log_calls(monkeypatch, control, "cancel")
+    log_calls(monkeypatch, CancelView, "act")
 
     api.post(f"/api/v1/dispatches/{dispatch.pk}/cancel/", {"reason": "over"})
     api.post(f"/api/v1/jobs/{job}/cancel/", {"reason": "over"})
@@ -99,7 +99,7 @@ def test_trace_that_is_none_is_left_out(
 ) -> None:
     job_type()
     [job] = jobs(1)
-    log_calls(monkeypatch, control, "cancel")
+    log_calls(monkeypatch, CancelView, "act")
     api.post(f"/api/v1/jobs/{job}/cancel/", {"reason": "x"}, headers={"traceparent": given})
     assert "trace_id" not in lines[0]
 

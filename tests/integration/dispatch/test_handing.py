@@ -299,7 +299,7 @@ def test_page_offers_who_can_and_says_why_others_cannot(
     assert "uid_ann" not in text_of(client.get(url))
     client.post(url, {"to": "uid_ann"})
     assert Dispatch.objects.get(pk=second.pk).is_open
-    assert client.get(link.url).status_code == 302
+    assert client.get(link.url).status_code == 404
 
     address, to_bob = f"/api/v1/dispatches/{second.pk}/hand-over/", {"executor": "uid_bob"}
     refused = api.post(address, to_bob)
