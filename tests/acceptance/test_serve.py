@@ -200,7 +200,7 @@ def test_end_leaves_nothing_running_and_the_next_start_shows_no_password(
     eventually(lambda: running.processes() == {}, seconds=WAIT_SECONDS)
 
 
-@pytest.mark.both
+@pytest.mark.mariadb
 def test_stop_while_the_tables_are_made_lets_the_next_start_go_on(tmp_path: Path) -> None:
     """MariaDB keeps what half a migration made, which nobody could then make."""
     with new_database(tmp_path) as url:
