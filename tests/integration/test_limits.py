@@ -221,6 +221,7 @@ def test_keys_are_in_no_menu_no_list_no_search_and_no_link(page: Client, foreign
         assert keys not in page.get(url).content.decode(), url
 
 
+@pytest.mark.both
 def test_who_was_limited_before_there_were_marks_stays_limited(olga: User) -> None:
     migration = importlib.import_module("apps.dispatch.migrations.0002_limited_operators")
     limit(olga, factories.user("uid_ann"), factories.user("uid_bob"))

@@ -99,6 +99,7 @@ def test_many_people_are_read_in_as_many_statements_as_few(admin_client: Client)
     assert counts == {JOBS: [1, 1], ENTRIES: [2, 2]}
 
 
+@pytest.mark.both
 def test_alerts_name_tasks_by_their_titles() -> None:
     task = factories.once_task(factories.user(), title="Count")
     gone = (Executor.objects.aggregate(Max("pk"))["pk__max"] or 0) + 1_000_000

@@ -71,6 +71,7 @@ def test_no_row_and_no_dump_holds_them(frozen_clock: FrozenClock, tmp_path: Path
     assert known() == (URL, SECRET)
 
 
+@pytest.mark.both
 def test_rows_of_earlier_releases_are_read_and_sealed_by_the_sweep(
     frozen_clock: FrozenClock, settings: Any
 ) -> None:

@@ -57,6 +57,7 @@ def test_limit_set_in_the_middle_holds_for_the_rest(start: Start, operator: User
     assert statuses(webs) == {t.CANCELLED}
 
 
+@pytest.mark.both
 @pytest.mark.parametrize("loss", ["role", "account"])
 def test_person_who_loses_the_right_stops_the_run(start: Start, operator: User, loss: str) -> None:
     numbers = jobs(250)

@@ -81,6 +81,7 @@ FACTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.both
 @pytest.mark.parametrize("name", KINDS)
 def test_filters_are_those_of_the_live_list(
     name: str, admin_client: Client, subtests: pytest.Subtests

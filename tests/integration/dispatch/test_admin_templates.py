@@ -299,6 +299,7 @@ def test_rows_sent_untouched_make_no_version(
                 assert templates.find(row.name).schema == schema
 
 
+@pytest.mark.both
 def test_another_order_of_the_fields_is_a_version(admin_client: Client) -> None:
     template = factories.template(schema=SHELF)
     page = sent(admin_client, template, {}, "down-0")
@@ -383,6 +384,7 @@ def test_preview_is_the_form_of_tasks_with_its_errors(admin_client: Client) -> N
     assert "Row 2: Give it a name." in text_of(half)
 
 
+@pytest.mark.both
 def test_tasks_that_fit_are_offered_to_be_moved_and_others_listed(
     admin_client: Client, role_client: Any
 ) -> None:

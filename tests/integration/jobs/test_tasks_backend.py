@@ -231,6 +231,7 @@ def test_operator_may_have_it_tried_again(process: Process) -> None:
     assert (result.attempts, len(result.errors)) == (2, 1)
 
 
+@pytest.mark.both
 def test_refusals_and_results_that_are_no_json_fail(
     process: Process, signals: list[tuple[str, str]]
 ) -> None:

@@ -49,6 +49,7 @@ def run_shown(handle: Make) -> None:
     assert [job.status for job in submitted("receipt")] == ["succeeded"]
 
 
+@pytest.mark.both
 def test_the_readme_shows_what_runs(handle: Make) -> None:
     run_shown(handle)
 

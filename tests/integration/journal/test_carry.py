@@ -152,6 +152,7 @@ def test_entry_that_nobody_names_is_found_by_halving(
     assert [reject.entry_id for reject in SinkReject.objects.all()] == [poison]
 
 
+@pytest.mark.both
 def test_sink_that_refuses_everything_is_paused(
     lake: Remembering, frozen_clock: FrozenClock
 ) -> None:

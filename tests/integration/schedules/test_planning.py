@@ -152,6 +152,7 @@ def test_run_now_is_a_job_of_its_own_each_time(nine: FrozenClock) -> None:
     assert events(made)[-2:] == ["schedule_run", "schedule_run"]
 
 
+@pytest.mark.both
 def test_copy_is_paused_and_has_no_runs(nine: FrozenClock) -> None:
     made = factories.schedule(title="x" * 200, context={"to": "all"}, overlap="skip")
     sweep()
@@ -175,6 +176,7 @@ def test_deleted_schedule_is_kept_and_does_nothing(nine: FrozenClock) -> None:
     assert events(made) == ["schedule_created", "schedule_deleted"]
 
 
+@pytest.mark.both
 def test_old_runs_go_and_then_what_has_ended(
     nine: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
