@@ -11,6 +11,7 @@ import gc
 import os
 import secrets
 import shutil
+import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -77,6 +78,13 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default")
 
 def is_mariadb() -> bool:
     return bool(django_settings.DATABASES["default"]["ENGINE"].endswith("mysql"))
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Make the database that all are copied from while the processes of this run collect."""
+    if session.config.getoption("numprocesses", None) and "PYTEST_XDIST_WORKER" not in os.environ:
+        folder = session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
+        threading.Thread(target=migrated_once, args=(folder,)).start()
 
 
 @pytest.hookimpl(trylast=True)

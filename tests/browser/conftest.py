@@ -49,6 +49,8 @@ ARGUMENTS = [
     f"--disable-features={NOT_USED}",
     "--no-sandbox",
     "--disable-gpu",
+    # Letters as wide as in a window.
+    "--font-render-hinting=none",
     "--disable-quic",
     "--no-first-run",
     "--disable-background-networking",
