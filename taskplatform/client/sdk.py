@@ -1095,11 +1095,9 @@ class HeldJob:
             self._logged += len(self._lines[-1])
             self._beat_within(_LINE_AGE)
 
-    def _drop_log(self) -> bool:
-        """Send nothing more of its log; whether there was anything."""
-        had = bool(self._lines or self._left_out)
+    def _drop_log(self) -> None:
+        """Send nothing more of its log."""
         self._lines, self._signed, self._left_out, self._is_silent = [], 0, 0, True
-        return had
 
     def _check(self) -> None:
         if self.lost:
@@ -1761,8 +1759,10 @@ class Worker:
     def _replace(self, report: _Report, message: str) -> None:
         """What the server never takes must not come back for ever."""
         job = report.job
-        if job._drop_log():
-            # Beside it the outcome may be too large, or the server knows of no logs.
+        job._drop_log()
+        if job._encoded(report.outcome) != report.encoded:
+            # Beside its log the outcome may be too large, or the server knows of no logs. A sign of
+            # life may have dropped the log while the outcome was on its way.
             logger.warning("%r: its log is refused: %s", job, message)
             self._executor.report(job, report.outcome, is_last=report.is_last)
             return
@@ -1861,7 +1861,8 @@ class Worker:
                 return
             [(job, reported, _)] = part
             with self._executor.lock:
-                if job._signed and job._drop_log():
+                if job._signed:
+                    job._drop_log()
                     logger.warning("the log of %r is refused: %s", job, error)
                 elif job._reports == reported:
                     logger.error("the checkpoint of %r is refused: %s", job, error)

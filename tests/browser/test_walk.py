@@ -205,6 +205,8 @@ def check_overview(page: Page) -> None:
     expect(page.locator(f'[data-known="{known_of(until)}"]')).to_be_attached()
     statuses = list(Job.objects.values_list("status", flat=True))
     expect(tile(page, "waiting")).to_have_text(str(statuses.count("ready")))
+    # These figures are kept for two seconds.
+    expect(tile(page, "succeeded")).to_contain_text("%")
     chart = page.locator("#overview-trends svg")
     said = chart.get_attribute("aria-label") or ""
     for source, final in ENDED.items():
