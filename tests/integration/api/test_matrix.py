@@ -136,6 +136,7 @@ FOREIGN = [endpoint for endpoint in ENDPOINTS if "uid_bob" not in endpoint.own]
 
 
 @pytest.mark.parametrize("bound", STRANGERS)
+@pytest.mark.both
 def test_object_outside_the_binding_answers_as_an_unknown_one(
     bound: str, world: World, api_for: ApiFor
 ) -> None:
