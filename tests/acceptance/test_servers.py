@@ -99,10 +99,9 @@ def test_missing_server_is_reported_with_the_command_that_installs_it(
     with pytest.raises(ServerError) as caught, mariadb_server():
         pass
 
-    assert str(caught.value) == (
-        "mariadb-install-db is not installed; "
-        "as root run: apt-get install --yes mariadb-server redis-server nginx openssl systemd"
-    )
+    said, _, packages = str(caught.value).partition(" --yes ")
+    assert said == "mariadb-install-db is not installed; as root run: apt-get install"
+    assert {"mariadb-server", "redis-server"} <= {*packages.split()}
 
 
 def test_command_finds_both_servers_and_gives_its_exit_code(tmp_path: Path) -> None:
