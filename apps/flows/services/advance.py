@@ -7,7 +7,7 @@ is an UPDATE that names the state it was in.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
 from datetime import datetime, timedelta
 from typing import Any
@@ -48,15 +48,8 @@ def advance(number: int) -> bool:
 class Advance(LockedRun):
     """The look at a locked run: what ends, what begins, and whether it is over."""
 
-    def __init__(
-        self,
-        run: FlowRun,
-        *,
-        actor: str = "",
-        reason: str = "",
-        steps: Iterable[FlowStep] | None = None,
-    ) -> None:
-        super().__init__(run, actor=actor, reason=reason, steps=steps)
+    def __init__(self, run: FlowRun, **known: Any) -> None:
+        super().__init__(run, **known)
         # Whether a block of many was dealt with, and others follow.
         self.more = False
         # Steps that were looked at, or have begun and cannot have ended.
