@@ -180,6 +180,8 @@ class PlatformModelAdmin(ModelAdmin):
     # And what to do then, beside adding a row.
     next_steps: ClassVar[Sequence[NextStep]] = ()
     when_no_history: ClassVar[str | Promise] = ""
+    # Whether people call a row by its title; else by its label.
+    is_called_by_title: ClassVar[bool] = True
     timeline_title: ClassVar[str | Promise] = _("History")
     # The template that draws `head`.
     head_template: ClassVar[str] = "admin/includes/top_panels.html"
@@ -351,9 +353,6 @@ class PlatformModelAdmin(ModelAdmin):
     ) -> TemplateResponse:
         """A page that Django's admin does not have; it needs a `title`."""
         return framed(request, template, status=status, opts=self.opts, **context)
-
-    # Whether people call a row by its title; else by its label.
-    is_called_by_title: ClassVar[bool] = True
 
     def row_label(self, row: Any) -> str:
         """The name of a row on confirm and report pages."""

@@ -76,8 +76,15 @@ def note(
     reason: str = "",
 ) -> None:
     """Write one entry that is about no single row, in the transaction of the caller."""
-    entry = Entry(at=at, source=source, subject_id=0, event=event, data=dict(data))
-    entry.actor, entry.reason = actor, reason
+    entry = Entry(
+        at=at,
+        source=source,
+        subject_id=0,
+        event=event,
+        actor=actor,
+        reason=reason,
+        data=dict(data),
+    )
     write([entry])
 
 
