@@ -13,6 +13,9 @@ from celery import Celery, signals
 warnings.filterwarnings("ignore", r"\s*You're running the worker with superuser privileges")
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "taskplatform.settings")
+# Celery would have Django check itself, which loads the code of all pages, and drop what is found:
+# 10 MB of each worker.
+os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
 
 app = Celery("taskplatform")
 app.config_from_object("django.conf:settings", namespace="CELERY")

@@ -16,6 +16,8 @@ from drf_spectacular.views import SpectacularAPIView
 from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 
+# schema: importing it is registering how callers say who they are.
+from apps.access import schema  # noqa: F401
 from apps.access.throttles import AddressThrottle
 
 _rendering = threading.Lock()

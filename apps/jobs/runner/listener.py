@@ -5,16 +5,15 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING
 
-import redis
 from django.conf import settings
 from django.db import connection
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
-from apps.jobs.wakeup import channel
+from apps.jobs.wakeup import RedisIsAway
+
+if TYPE_CHECKING:
+    from apps.jobs.wakeup.over_redis import Subscription
 
 logger = logging.getLogger(__name__)
 
@@ -25,8 +24,6 @@ BUSY_SECONDS = 30.0
 RECONNECT_SECONDS = 5.0
 # A drain of another lane waits this long, so that the lane's own drains take the job first.
 HELP_SECONDS = 0.005
-# Redis cuts a subscription that nobody reads; its messages are outdated anyway.
-_UNREAD_SECONDS = 2.0
 _SLICE_SECONDS = 0.25
 
 
@@ -51,11 +48,8 @@ class Listener:
         self.new: dict[str, int] = {}
         self._version = -1
         self._due_at = time.monotonic()
-        # Referenced as long as the subscription: a collected client closes its connections.
-        self._client: Any = None
-        self._subscription: Any = None
+        self._subscription: Subscription | None = None
         self._connect_at = 0.0
-        self._read_at = 0.0
 
     def wait(self, seconds: float) -> bool:
         """Wait until something may be due; False after this many seconds without a wake-up."""
@@ -68,10 +62,8 @@ class Listener:
 
     def close(self) -> None:
         if self._subscription is not None:
-            with suppress(redis.RedisError, OSError):
-                self._subscription.close()
-                self._client.close()
-            self._subscription = self._client = None
+            self._subscription.close()
+            self._subscription = None
 
     def _has_woken(self, seconds: float) -> bool:
         if settings.REDIS_URL:
@@ -103,22 +95,24 @@ class Listener:
             time.sleep(pause)
 
     def _redis_has_message(self, seconds: float) -> bool:
-        now = time.monotonic()
-        if self._subscription is not None and now - self._read_at > _UNREAD_SECONDS:
+        # Redis takes 5 MB of a process; one that is without it loads none.
+        from apps.jobs.wakeup.over_redis import Subscription
+
+        if self._subscription is not None and self._subscription.is_outdated:
             self.close()
         try:
             if self._subscription is None:
-                if now < self._connect_at:
+                if time.monotonic() < self._connect_at:
                     return self._probe(seconds)
-                self._subscribe()
+                self._subscription = Subscription()
                 # Messages before the subscription were missed.
                 return True
-            message = self._read(seconds)
+            message = self._subscription.read(seconds)
             messages = set[str]()
             while message is not None:
                 messages.add(message)
-                message = self._read(0)
-        except (redis.RedisError, OSError) as error:
+                message = self._subscription.read(0)
+        except RedisIsAway as error:
             logger.warning("drain: Redis is away, polling every %g s: %s", PROBE_SECONDS, error)
             self.close()
             self._connect_at = time.monotonic() + RECONNECT_SECONDS
@@ -134,29 +128,6 @@ class Listener:
         if all(type_ for _, type_, _ in mine):
             self.new = {type_: int(job) if job.isdigit() else 0 for _, type_, job in mine}
         return bool(mine)
-
-    def _subscribe(self) -> None:
-        self._client = redis.Redis.from_url(
-            settings.REDIS_URL,
-            socket_connect_timeout=0.5,
-            socket_timeout=1.0,
-            retry=Retry(NoBackoff(), 0),
-        )
-        self._subscription = self._client.pubsub(ignore_subscribe_messages=False)
-        self._subscription.subscribe(channel())
-        confirmed = self._subscription.get_message(timeout=1.0)
-        self._read_at = time.monotonic()
-        if confirmed is None:
-            raise redis.TimeoutError("no answer to SUBSCRIBE")
-
-    def _read(self, seconds: float) -> str | None:
-        """The next message, None without one."""
-        message = self._subscription.get_message(timeout=seconds)
-        self._read_at = time.monotonic()
-        if message is None:
-            return None
-        data = message["data"]
-        return data.decode() if isinstance(data, bytes) else ""
 
 
 def _file_version() -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import cache
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
@@ -30,11 +31,15 @@ from apps.reports.services.rows import Selection, run_conditions
 LENGTHS = (timedelta(days=7), timedelta(hours=24), timedelta(hours=1))
 # Steps of the picture of a day.
 STEPS = 24
-# Errors of the platform itself, where a handler has given no reason.
-_OWN = {error_key(str(Retry())), OTHER}
 _FINAL = "failed + timed_out + expired"
 # The most parts that are read of errors in very many types or tasks.
 _MAX_PARTS = 500
+
+
+@cache
+def _own() -> set[str]:
+    """Errors of the platform itself, where a handler has given no reason."""
+    return {error_key(str(Retry())), OTHER}
 
 
 class Part(NamedTuple):
@@ -154,7 +159,7 @@ def _counted(stored: Stored, now: int) -> dict[Error, list[int]]:
     counted: dict[Error, list[int]] = {}
     for source, value, start, final in fetch_each(parts):
         name, key = error_of(value)
-        if key not in _OWN:
+        if key not in _own():
             counts = counted.setdefault((source, name, key), [0] * len(LENGTHS))
             counts[bisect_right(edges, start) - 1] += final
     return counted

@@ -22,6 +22,7 @@ from apps.jobs.runner.listener import Listener
 from apps.jobs.runner.process import Node, Process
 from apps.jobs.runner.scan import scan
 from apps.jobs.runner.watchdog import STUCK, Watchdog
+from apps.jobs.wakeup import over_redis
 from tests.frozen import FrozenClock
 from tests.jobs import drained, events_of, job_type, jobs, row
 
@@ -125,8 +126,8 @@ def committed() -> None:
 def test_waiting_drain_is_woken_by_a_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     """S4.13: by Redis, or by the version of the SQLite file when something is due."""
     # After a short pause, neither Redis nor the process counts as gone.
-    monkeypatch.setattr(wakeup, "_TIMEOUT_SECONDS", 20.0)
-    monkeypatch.setattr(listener_module, "_UNREAD_SECONDS", 3600.0)
+    monkeypatch.setattr(over_redis, "_TIMEOUT_SECONDS", 20.0)
+    monkeypatch.setattr(over_redis, "_UNREAD_SECONDS", 3600.0)
     due = threading.Event()
     listener = Listener(lambda: due.is_set() and connection.vendor == "sqlite", lambda: False)
     while listener.wait(0.3):

@@ -13,6 +13,7 @@ from django.db import transaction
 from apps.jobs import wakeup
 from apps.jobs.runner import listener as listener_module
 from apps.jobs.runner.listener import Listener
+from apps.jobs.wakeup import over_redis
 from tests.processes import eventually
 
 pytestmark = [pytest.mark.mariadb, pytest.mark.django_db(transaction=True)]
@@ -21,9 +22,9 @@ pytestmark = [pytest.mark.mariadb, pytest.mark.django_db(transaction=True)]
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that stands still for some seconds takes neither Redis nor itself for gone."""
-    monkeypatch.setattr(listener_module, "_UNREAD_SECONDS", 3600.0)
+    monkeypatch.setattr(over_redis, "_UNREAD_SECONDS", 3600.0)
     monkeypatch.setattr(listener_module, "RECONNECT_SECONDS", 0.0)
-    monkeypatch.setattr(wakeup, "_TIMEOUT_SECONDS", 20.0)
+    monkeypatch.setattr(over_redis, "_TIMEOUT_SECONDS", 20.0)
 
 
 @pytest.fixture
@@ -77,6 +78,11 @@ def test_burst_is_announced_in_few_messages_and_its_end_is_not_lost(listener: An
     assert heard(listener)
 
 
+def next_of(waiting: Listener) -> str | None:
+    assert waiting._subscription
+    return waiting._subscription.read(0.1)
+
+
 @pytest.fixture
 def drain() -> Iterator[Listener]:
     """The listener of a fast drain that has read all earlier messages."""
@@ -86,7 +92,7 @@ def drain() -> Iterator[Listener]:
     # As above: the last message of an earlier test may come late.
     for mark in ("first", "last"):
         wakeup.announce("fast", mark)
-        eventually(lambda mark=mark: waiting._read(0.1) == f"fast {mark}")
+        eventually(lambda mark=mark: next_of(waiting) == f"fast {mark}")
     yield waiting
     waiting.close()
 
@@ -161,4 +167,4 @@ def test_wake_up_comes_through_after_its_connection_was_cut(drain: Listener) -> 
     wakeup.announce("fast", "mail", 7)
 
     # A process that an earlier test has stopped may still have had something to say.
-    eventually(lambda: drain._read(0.1) == "fast mail 7")
+    eventually(lambda: next_of(drain) == "fast mail 7")

@@ -1,6 +1,6 @@
-"""Wake-ups: a commit wakes the waiting drains through Redis.
+"""Wake-ups over Redis: who publishes them for a process, and what a drain hears.
 
-A lost wake-up costs at most one scan period: the table is the queue.
+Nothing else of the jobs loads Redis, and only a platform that has one loads this.
 """
 
 from __future__ import annotations
@@ -9,14 +9,16 @@ import logging
 import os
 import threading
 import time
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import redis
 from django.conf import settings
-from django.db import transaction
 from redis.backoff import NoBackoff
 from redis.retry import Retry
+
+from apps.jobs.wakeup import RedisIsAway, channel
 
 logger = logging.getLogger(__name__)
 
@@ -26,48 +28,11 @@ COALESCE_SECONDS = 0.005
 _IDLE_SECONDS = 30.0
 _TIMEOUT_SECONDS = 0.3
 _RECONNECT_SECONDS = 1.0
+# Redis cuts a subscription that nobody reads; its messages are outdated anyway.
+_UNREAD_SECONDS = 2.0
 
 
-def channel() -> str:
-    """The Redis channel of this installation's drains.
-
-    A message is `lane`, `lane type` or `lane type job`. An empty lane means all. The type is given
-    when only its jobs are new, the job is the first of them.
-    """
-    return f"taskplatform:{settings.DATABASES['default']['NAME']}:jobs"
-
-
-def announce(lane: str = "", type_: str = "", job: int = 0) -> None:
-    """Wake the drains of the lane, "" for all, once the present transaction has committed.
-
-    Equal calls in one transaction wake once. With a type, drains try jobs of it first; with the
-    number of a job, that job. The drain that holds it then polls for the others.
-    """
-    if not settings.REDIS_URL:
-        # Without Redis, drains poll often enough.
-        return
-    connection = transaction.get_connection()
-    if not connection.in_atomic_block:
-        _publish(lane, type_, job)
-        return
-    announcement = _Announcement(lane, type_, job)
-    if not any(function == announcement for _, function, _ in connection.run_on_commit):
-        transaction.on_commit(announcement)
-
-
-@dataclass(frozen=True, slots=True)
-class _Announcement:
-    """A message to publish after the commit; of several jobs the first is enough."""
-
-    lane: str
-    type: str
-    job: int = field(compare=False)
-
-    def __call__(self) -> None:
-        _publish(self.lane, self.type, self.job)
-
-
-class _Publisher:
+class Publisher:
     """Publishes for one process; no caller waits for Redis.
 
     The first message after a pause is sent by the caller's thread. Those that follow at once are
@@ -163,16 +128,56 @@ class _Publisher:
         return True
 
 
-_lock = threading.Lock()
-_publisher: _Publisher | None = None
+class Subscription:
+    """What one drain hears of commits. Each call raises RedisIsAway; then another one is needed."""
+
+    def __init__(self) -> None:
+        # Referenced as long as the subscription: a collected client closes its connections.
+        self._client = _subscriber()
+        self._messages = self._client.pubsub(ignore_subscribe_messages=False)
+        try:
+            with _answered():
+                self._messages.subscribe(channel())
+                if self._messages.get_message(timeout=1.0) is None:
+                    raise redis.TimeoutError("no answer to SUBSCRIBE")
+        except RedisIsAway:
+            self.close()
+            raise
+        self._read_at = time.monotonic()
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether it was not read for so long that Redis may have cut it."""
+        return time.monotonic() - self._read_at > _UNREAD_SECONDS
+
+    def read(self, seconds: float) -> str | None:
+        """The next message, None without one in that time."""
+        with _answered():
+            message = self._messages.get_message(timeout=seconds)
+        self._read_at = time.monotonic()
+        if message is None:
+            return None
+        data = message["data"]
+        return data.decode() if isinstance(data, bytes) else ""
+
+    def close(self) -> None:
+        with suppress(redis.RedisError, OSError):
+            self._messages.close()
+            self._client.close()
 
 
-def _publish(lane: str, type_: str, job: int) -> None:
-    global _publisher
-    publisher = _publisher
-    if publisher is None or publisher.pid != os.getpid():
-        with _lock:
-            if _publisher is None or _publisher.pid != os.getpid():
-                _publisher = _Publisher()
-            publisher = _publisher
-    publisher.publish(lane, type_, job)
+def _subscriber() -> Any:
+    return redis.Redis.from_url(
+        settings.REDIS_URL,
+        socket_connect_timeout=0.5,
+        socket_timeout=1.0,
+        retry=Retry(NoBackoff(), 0),
+    )
+
+
+@contextmanager
+def _answered() -> Iterator[None]:
+    try:
+        yield
+    except (redis.RedisError, OSError) as error:
+        raise RedisIsAway(str(error)) from error
