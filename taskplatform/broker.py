@@ -29,11 +29,24 @@ class Channel(filesystem.Channel):
             # Draft names are unique, and the oldest message is read first.
             draft.rename(folder / f"{monotonic_ns():020}_{draft.name}.{queue}.msg")
 
+    # The files of the folder, while it is polled.
+    _listed: list[str] | None = None
+
     def _poll(self, cycle: Any, callback: Any, timeout: float | None = None) -> Any:
         # Kombu lists the folder once for each queue, many times a second and mostly for nothing.
-        if not os.listdir(self.data_folder_in):
-            raise Empty
-        return super()._poll(cycle, callback, timeout)
+        self._listed = os.listdir(self.data_folder_in)
+        try:
+            if not self._listed:
+                raise Empty
+            return super()._poll(cycle, callback, timeout)
+        finally:
+            self._listed = None
+
+    def _get(self, queue: str, timeout: float | None = None) -> Any:
+        if self._listed is not None:
+            if f"{queue}.msg" not in {name.partition(".")[2] for name in self._listed}:
+                raise Empty
+        return super()._get(queue)
 
     def _queue_bind(self, exchange: str, *binding: Any) -> None:
         file: Path = self._exchange_file(exchange)  # type: ignore[attr-defined]

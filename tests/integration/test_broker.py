@@ -8,7 +8,7 @@ from queue import Empty
 from typing import Any
 
 import pytest
-from kombu import Connection
+from kombu import Connection, Queue
 from kombu.exceptions import ChannelError
 
 MESSAGES = 1_000
@@ -22,7 +22,7 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-def channel(folder: Path) -> Any:
+def connected(folder: Path) -> Connection:
     options = {
         "data_folder_in": str(folder),
         "data_folder_out": str(folder),
@@ -32,7 +32,11 @@ def channel(folder: Path) -> Any:
         "filesystem://localhost",
         transport="taskplatform.broker:Transport",
         transport_options=options,
-    ).channel()
+    )
+
+
+def channel(folder: Path) -> Any:
+    return connected(folder).channel()
 
 
 class ReadWhileWritten:
@@ -53,12 +57,29 @@ def test_half_a_message_is_none_yet(folder: Path) -> None:
     assert channel(folder)._get("fast") == {"number": 1}
 
 
+def test_consumer_gets_what_its_queues_hold_and_leaves_the_rest(folder: Path) -> None:
+    got: list[str] = []
+    with connected(folder) as connection:
+        for queue in ("slow", "look", "flows.look", "fast"):
+            connection.Producer().publish(queue, routing_key=queue)
+        mine = [Queue("fast"), Queue("flows.look")]
+        with connection.Consumer(mine, no_ack=True, callbacks=[lambda body, _: got.append(body)]):
+            for _ in mine:
+                connection.drain_events(timeout=WAIT_SECONDS)
+            with pytest.raises(TimeoutError):
+                connection.drain_events(timeout=0.1)
+
+    assert sorted(got) == ["fast", "flows.look"]
+    left = (file.name.partition(".")[2] for file in folder.glob("*.msg"))
+    assert sorted(left) == ["look.msg", "slow.msg"]
+
+
 def test_every_message_comes_once(folder: Path) -> None:
     writers = [threading.Thread(target=_put_all, args=(folder, n)) for n in range(2)]
     reader = channel(folder)
     for writer in writers:
         writer.start()
-    received = []
+    received: list[int] = []
     while len(received) < 2 * MESSAGES:
         try:
             received.append(reader._get("fast")["number"])
