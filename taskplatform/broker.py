@@ -23,14 +23,14 @@ from kombu.utils.json import dumps
 class Channel(filesystem.Channel):
     """Kombu's channel, with files that get their names once they are complete."""
 
+    # The files of the folder, while it is polled.
+    _listed: list[str] | None = None
+
     def _put(self, queue: str, message: Any, **_: Any) -> None:  # type: ignore[override]
         folder = Path(self.data_folder_out)
         with _written(folder, dumps(message)) as draft:
             # Draft names are unique, and the oldest message is read first.
             draft.rename(folder / f"{monotonic_ns():020}_{draft.name}.{queue}.msg")
-
-    # The files of the folder, while it is polled.
-    _listed: list[str] | None = None
 
     def _poll(self, cycle: Any, callback: Any, timeout: float | None = None) -> Any:
         # Kombu lists the folder once for each queue, many times a second and mostly for nothing.
@@ -43,9 +43,9 @@ class Channel(filesystem.Channel):
             self._listed = None
 
     def _get(self, queue: str, timeout: float | None = None) -> Any:
-        if self._listed is not None:
-            if f"{queue}.msg" not in {name.partition(".")[2] for name in self._listed}:
-                raise Empty
+        listed = self._listed
+        if listed is not None and f"{queue}.msg" not in {n.partition(".")[2] for n in listed}:
+            raise Empty
         return super()._get(queue)
 
     def _queue_bind(self, exchange: str, *binding: Any) -> None:
