@@ -12,6 +12,7 @@ from apps.common.masking import MASK
 # In every secret, and nowhere else.
 SECRET = "s3cr3t"
 _BEFORE = ("x ", "token=", "https://u:", "n=1&sig=", "password: ", '{"pin":"', "Bearer ", "密码：")
+_BEFORE += ("mysql -p", "curl -u ann:", "密码是", "the password is ")
 _AFTER = ("", "", "@h", " y", '"}')
 _LEAF = st.integers(0, 10**6).map(lambda number: f"{SECRET}{number}")
 _KEYS = ("name", "token", "pin", "note", "credentials", "list")

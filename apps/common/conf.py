@@ -209,6 +209,8 @@ class CommonConf(Conf):
             *("pin", "session", "session_id", "cookie", "cookies", "signature", "authorization"),
             *("api_key", "access_key", "private_key", "signing_key", "encryption_key"),
             *("access_token", "refresh_token", "auth_token", "csrf_token", "id_token"),
+            *("app_secret", "client_secret", "corp_secret", "passcode", "db_pass", "sshpass"),
+            *("rediscli_auth", "requirepass"),
             *("密码", "口令", "密钥", "令牌", "验证码", "凭证", "凭据"),
         ),
         "words, separated by commas",

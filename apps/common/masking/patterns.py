@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable
+from itertools import chain
 
 MASK = "••••••"
 
@@ -45,8 +46,49 @@ _COLON, _EQUALS = "[:：]", "[:=＝]?[=＝]>?"
 # The end of a quoted name, also within a JSON text in another, and the begin of a quoted value.
 _CLOSING, _OPENING = r"\\{0,7}[\"'`]", r"[bBuUrR]{0,2}\\{0,7}[\"'`]"
 
-# No secret begins in a text without any of these.
-_SIGN = re.compile(r"[:=@：＝>]|--|bearer|basic", re.IGNORECASE)
+# Names of so many letters are found behind others, too: `PGPASSWORD`, `dbpassword`.
+_MIN_GLUED = 8
+# Where a secret begins that is known by its own first letters.
+_FRESH = r"(?:(?<![A-Za-z0-9_\-])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2}))"
+_TOKENS = (
+    *("gh[opsur]_", "github_pat_", "glpat-", "xox[abeoprs]-", "npm_", "[rs]k_live_", "sk-"),
+    "AIza",
+)
+# Addresses that whoever knows them may post to.
+_HOOKS = (r"hooks\.slack\.com/(?:services|workflows)/", "open-apis/bot/v2/hook/")
+_ACCESS_KEYS = (r"A[KS]IA[A-Z0-9]{16}", r"LTAI[A-Za-z0-9]{12,24}", r"AKID[A-Za-z0-9]{32}")
+# What programs are given, up to the end of the command, and between an option and its value.
+_ARGUMENTS = r"[^\n;|&]{0,200}?"
+_NEXT = rf"(?:\\{{0,7}}[\"'])?,?[{_BLANK}=]{{0,3}}(?:\\{{0,7}}[\"'])?"
+# Programs, and their options with a secret that are too short to have a name.
+_PROGRAMS = (
+    rf"(?:mysql|mariadb){_ARGUMENTS}[{_BLANK}\"']-p[\"']?",
+    rf"sshpass[{_BLANK}\"',]{{1,4}}-p{_NEXT}",
+    rf"(?:docker|podman)[{_BLANK}\"',]{{1,4}}login{_ARGUMENTS}[{_BLANK}\"']-p{_NEXT}",
+    rf"mongo{_ARGUMENTS}[{_BLANK}\"']-p{_NEXT}",
+    rf"redis-cli{_ARGUMENTS}[{_BLANK}\"']-a{_NEXT}",
+    rf"curl{_ARGUMENTS}[{_BLANK}\"'](?:-[A-Za-z]{{0,8}}[uU]|--(?:proxy-)?user){_NEXT}"
+    rf"[^{_BLANK}:\"']{{1,100}}:",
+)
+_SQL = rf"(?i:IDENTIFIED[{_BLANK}]+BY|PASSWORD)(?:[{_BLANK}]{{1,2}}\(?|\()[\"']"
+_TO_QUOTE = r"(?<=')[^'\n]+|(?<=\")[^\"\n]+"
+# Sentences: `password is s3cret`, `密码是s3cret`, and words that go on without a value.
+_VALUE = r"[!#-&\(-;=?-~]"
+_IS = rf"[{_BLANK}]+(?i:is|was|are)[{_BLANK}]+"
+_SHI = rf"{_SPACE}(?:(?:是|为|成){_SPACE}[\"'`“‘「【（]?|[“‘「【])"
+_NO_VALUE = (
+    *("is", "are", "was", "were", "be", "must", "may", "can", "cannot", "should", "has", "have"),
+    *("and", "or", "not", "no", "for", "to", "in", "of", "on", "with", "without", "from", "if"),
+    *("when", "as", "by", "at", "needs", "required", "missing", "invalid", "expects", "option"),
+    *("argument", "flag", "null", "None", "true", "false", "undefined"),
+)
+_UNSAID = rf"(?!(?i:{'|'.join(_NO_VALUE)})(?![A-Za-z0-9_\-]))"
+# `sha256`, `utf8`, `3days`, `2026-11-27`, `8位`.
+_PLAIN_WORD = (
+    r"(?!(?i:sha|md5|base|utf|http|v[0-9])|[0-9]{1,6}[A-Za-z]{1,7}(?![A-Za-z0-9])|[0-9]{4}-"
+    r"|[0-9]{1,3}[\x20\-~]{0,2}[0-9]{0,3}\x20?[位个字到至])"
+)
+
 _NO_LETTERS = re.compile(r"[_.%\[\]\\\- ]+")
 
 
@@ -56,12 +98,13 @@ class Patterns:
 
     def __init__(self, words: Iterable[str], whole: Iterable[str]) -> None:
         words, whole = [*filter(_letters, words)], [*filter(_letters, sorted(whole))]
-        letters = [_letters(name) for name in (*words, *whole)]
+        letters = [_letters(name).casefold() for name in (*words, *whole)]
         self._letters = [*letters, *("".join(map(_escape, each)) for each in letters)]
         name = _name(words, whole)
         self._name = re.compile(name)
-        self.sources = tuple(_sources(name))
-        self._hiding = [re.compile(source) for source in self.sources]
+        named = [*_named(name)]
+        self.sources = tuple(source for _marks, source in (*_UNNAMED, *named))
+        self._hiding = [(marks, re.compile(source)) for marks, source in named]
         # Keys repeat.
         self.is_name = functools.lru_cache(maxsize=4096)(self._is_name)
 
@@ -71,17 +114,21 @@ class Patterns:
 
     def hide(self, text: str) -> str:
         """The text with MASK in place of each secret."""
-        if not _SIGN.search(text):
+        folded = text.casefold()
+        if not _ANY_MARK.search(folded):
             return text
-        named = self._may_name(text)
-        hiding = self._hiding if named else self._hiding[:_UNNAMED]
-        for pattern in hiding:
-            text = pattern.sub(_masked, text)
+        for marks, pattern in _HIDING:
+            if any(mark in folded for mark in marks):
+                text = pattern.sub(_masked, text)
+        if any(sign in folded for sign in _SIGNS) and self._may_name(folded):
+            for marks, pattern in self._hiding:
+                if any(mark in folded for mark in marks):
+                    text = pattern.sub(_masked, text)
         return text
 
-    def _may_name(self, text: str) -> bool:
+    def _may_name(self, folded: str) -> bool:
         """Whether the text has the letters of a name: a quick look."""
-        letters = _NO_LETTERS.sub("", text).lower()
+        letters = _NO_LETTERS.sub("", folded)
         return any(each in letters for each in self._letters)
 
 
@@ -115,8 +162,10 @@ def _escape(letter: str) -> str:
 def _name(words: list[str], whole: list[str]) -> str:
     """The name of a secret, or the begin of it: the rest is in the text behind."""
     about = rf"(?:{_WIDE_GAP}(?:{'|'.join(map(_spread, _ABOUT))}))+(?!{_IN_NAME})"
+    glued = [word for word in words if len(_letters(word)) >= _MIN_GLUED]
+    short = [word for word in words if word not in glued]
     found = [
-        rf"{_BEGIN}(?:{_any(words, is_ascii=True)}){_END}",
+        rf"(?:{_BEGIN}(?:{_any(short, is_ascii=True)})|{_any(glued, is_ascii=True)}){_END}",
         _any(words, is_ascii=False),
         _any_escaped(words),
     ]
@@ -142,37 +191,104 @@ def _any_escaped(names: list[str]) -> str:
     return rf"\\(?:\\{{0,6}}(?:{'|'.join(some) or '(?!)'}))"
 
 
-def _sources(name: str) -> Iterable[str]:
-    """The expressions that hide secrets, one after another; the text of their first group stays."""
-    blank, some = _BLANK, rf"[^{_BLANK}\"'<>]"
-    yield rf"((?<![A-Za-z0-9_])(?i:Bearer|Basic)[{blank}]+)[A-Za-z0-9_.~+/=\-]{{8,}}"
-    # Up to the last @: many a password has one.
-    yield rf"(://)[^{blank}/?#\"'<>]+(?=@)"
-    yield rf"([?&;#](?i:{'|'.join(_IN_QUERY)})=)[^{blank}&;#\"'<>]+"
-    yield r"(-----BEGIN[A-Z\x20]{0,40}\x20PRIVATE\x20KEY-----)(?:(?!-----END)[\s\S])+"
+_CODE = r"[A-Za-z0-9_\-]"
+# The expressions that hide secrets, one after another, each behind what a text has in small letters
+# that it may be about; the text of the first group stays.
+_UNNAMED: tuple[tuple[tuple[str, ...], str], ...] = (
+    (
+        ("bearer", "basic"),
+        rf"((?<![A-Za-z0-9_])(?i:Bearer|Basic)[{_BLANK}]+)[A-Za-z0-9_.~+/=\-]{{8,}}",
+    ),
+    # Up to the last @: many a password has one, and some a slash.
+    (
+        ("://",),
+        rf"(://)(?:[^{_BLANK}/?#\"'<>]+"
+        rf"|[^{_BLANK}/?#:@\[\"'<>]{{0,100}}:(?![0-9]{{1,5}}[/?#])[^{_BLANK}\"'<>]{{1,200}})(?=@)",
+    ),
+    (
+        tuple(f"{name}=" for name in _IN_QUERY),
+        rf"([?&;#](?i:{'|'.join(_IN_QUERY)})=)[^{_BLANK}&;#\"'<>]+",
+    ),
+    (
+        ("-----begin",),
+        r"(-----BEGIN[A-Z\x20]{0,40}\x20PRIVATE\x20KEY(?:\x20BLOCK)?-----)"
+        r"(?:(?!-----END)[\s\S])+",
+    ),
+    # JSON Web Tokens, tokens of others and keys of the platform, and keys that come in two parts.
+    (
+        ("eyj",),
+        rf"({_FRESH})eyJ{_CODE}{{8,}}\.{_CODE}{{4,}}\.{_CODE}*(?:\.{_CODE}+){{0,2}}",
+    ),
+    (
+        ("gh", "glpat-", "xox", "npm_", "k_live_", "sk-", "aiza", "hooks.slack", "/bot/v2/hook/"),
+        rf"({_FRESH}(?:{'|'.join((*_TOKENS, *_HOOKS))}))"
+        rf"(?:(?<=/)[A-Za-z0-9_/\-]{{8,}}|(?<!/){_CODE}{{16,}})",
+    ),
+    ((".",), rf"(\.(?<=-[a-z0-9]{{6}}\.)){_CODE}{{43}}(?!{_CODE})"),
+    (
+        ("akia", "asia", "ltai", "akid"),
+        rf"({_FRESH})(?:{'|'.join(_ACCESS_KEYS)})(?![A-Za-z0-9])"
+        r"(?:[\s\S]{1,40}?(?<![A-Za-z0-9/+])"
+        r"(?:[A-Za-z0-9/+]{40}|[A-Za-z0-9]{32}|[A-Za-z0-9]{30})(?![A-Za-z0-9/+]))?",
+    ),
+    (
+        (
+            *("mysql", "mariadb", "sshpass", "login", "mongo", "redis-cli", "curl"),
+            *("identified", "password"),
+        ),
+        rf"((?<![A-Za-z0-9_.\-])(?:{'|'.join(_PROGRAMS)}|{_SQL}))"
+        rf"(?:{_TO_QUOTE}|(?<![\"'])[^{_BLANK}\"'<>]+)",
+    ),
+)
+_COLONS, _EQUAL_SIGNS = (":", "："), ("=", "＝")
+_VERBS, _SHI_MARKS = ("is", "was", "are"), (*"是为成“‘「【",)
+# One of them stands between each name and its value.
+_SIGNS = (*_COLONS, *_EQUAL_SIGNS, "--", *_VERBS, *_SHI_MARKS, ">")
+_ANY_MARK = re.compile(
+    "|".join(re.escape(m) for m in (*_SIGNS, *chain(*(m for m, _s in _UNNAMED))))
+)
+_HIDING = [(marks, re.compile(source)) for marks, source in _UNNAMED]
 
+
+def _named(name: str) -> Iterable[tuple[tuple[str, ...], str]]:
+    """The expressions that hide what stands behind the name of a secret, as `_UNNAMED`."""
+    blank, some = _BLANK, rf"[^{_BLANK}\"'<>]"
     sign = rf"{_SPACE}(?:{_COLON}|{_EQUALS}){_SPACE}"
+    signs = (*_COLONS, *_EQUAL_SIGNS)
     named = rf"{name}{_REST}(?:{_CLOSING})?{sign}"
-    yield rf"({named}[bBuUrR]{{0,2}}([\"'`]))(?:\\[\s\S]|(?!\2)[^\\])+"
-    yield rf"({named}(\\{{1,7}}[\"'`]))(?:(?!(?<!\\)\2)[\s\S])+"
+    yield signs, rf"({named}[bBuUrR]{{0,2}}([\"'`]))(?:\\[\s\S]|(?!\2)[^\\])+"
+    yield signs, rf"({named}(\\{{1,7}}[\"'`]))(?:(?!(?<!\\)\2)[\s\S])+"
 
     # A value that opens a bracket hides all that follows: no regular expression finds its end.
     begin = rf"(?!{_OPENING})(?:[\[{{(][\s\S]*|{_WAY}"
-    yield rf"({name}{_REST}{_CLOSING}{sign}){begin}[^{blank},\}}\]\"'<>]+)"
+    yield signs, rf"({name}{_REST}{_CLOSING}{sign}){begin}[^{blank},\}}\]\"'<>]+)"
     # `name: name: value` has one value, and so have cookies.
     yield (
+        _COLONS,
         rf"({name}{_REST}{_SPACE}{_COLON}{_SPACE})"
-        rf"{begin}(?:[^{blank}\"'<>]*[:：=;][{blank}]+){{0,20}}{some}+)"
+        rf"{begin}(?:[^{blank}\"'<>]*[:：=;][{blank}]+){{0,20}}{some}+)",
     )
     yield (
+        _EQUAL_SIGNS,
         rf"({name}{_REST}{_SPACE}(?:{_EQUALS}){_SPACE})"
-        rf"{begin}(?:[^{blank}&;#\"'<>]*[:：=][{blank}]+){{0,20}}[^{blank}&;#\"'<>]+)"
+        rf"{begin}(?:[^{blank}&;#\"'<>]*[:：=][{blank}]+){{0,20}}[^{blank}&;#\"'<>]+)",
     )
 
-    # Options of a command, and XML.
-    yield rf"((?<![A-Za-z0-9])--{_REST}{name}{_REST}[{blank}]+)(?!-)[^{blank}\"'<>]+"
-    yield rf"(<[^<>/{blank}]{{0,80}}{name}{_REST}(?:[{blank}][^<>]{{0,200}})?>)[^<>]+"
-
-
-# How many of them need no name.
-_UNNAMED = 4
+    # Options of a command, sentences, and XML.
+    yield (
+        ("--",),
+        rf"((?<![A-Za-z0-9])--{_REST}{name}{_REST}"
+        rf"(?:[{blank}]+|\\{{0,7}}[\"'],[{blank}]*)(?:\\{{0,7}}[\"'])?)"
+        rf"(?!-){_UNSAID}(?:{_TO_QUOTE}|(?<![\"'])[^{blank}\"'<>]+)",
+    )
+    word = r"(?=[A-Za-z0-9_\-]{0,40}"
+    yield (
+        _VERBS,
+        rf"({name}{_REST}{_IS}[\"'`]?)(?:{_TO_QUOTE}"
+        rf"|(?<![\"'`]){_PLAIN_WORD}{word}[0-9]){word}[A-Za-z]){_VALUE}{{4,}})",
+    )
+    yield _SHI_MARKS, rf"({name}{_IN_NAME}{{0,80}}?{_SHI}){_UNSAID}{_PLAIN_WORD}{_VALUE}+"
+    yield (
+        (">",),
+        rf"(<[^<>/{blank}]{{0,80}}{name}{_REST}(?:[{blank}][^<>]{{0,200}})?>)[^<>]+",
+    )

@@ -45,6 +45,14 @@ MEMOS = (
     "sent Cookie: a=s3cr3t; b=s3cr3t",
     "用户密码：s3cr3t",
     'sent "{\\"jwt\\": \\"s3cr3t\\"}"',
+    "ran PGPASSWORD=s3cr3t",
+    "ran mysql -uroot -ps3cr3t",
+    "ran ['curl', '-u', 'ann:s3cr3t']",
+    "ran sync --password 's3cr3t s3cr3t'",
+    "登录密码是s3cr3t",
+    "his password is s3cr3t",
+    "sent eyJhbGciOiJI.eyJzdWIi.s3cr3t",
+    "mysql://ann:s3cr3t/s3cr3t@db",
 )
 
 
@@ -142,7 +150,8 @@ _PIECES = (
     *("://", "@", "Bearer ", "basic\t", "key", "sig", " ", " ", "\n", "/", "'", '"', "<"),
     *("API", "Key", "client_secret", "tokens", "x", ":", "\\", "$1", "+", "~", "pwd=", "pwd="),
     *('"token": "', "'cookie':'", '", "', "密", "É", "password", ": ", ": ", " = ", "=>"),
-    *("：", "口令"),
+    *("：", "口令", "mysql ", "curl ", " -p", " -u", "a:", "是", " is ", "1a2b", "--", "('"),
+    *("eyJabcdefgh.", "AKIAIOSFODNN7EXAMPLE", "ghp_", "a" * 40, "hooks.slack.com/services/"),
     *("Authorization: ", "token ", "pin", "Pin", "count", "Error", "otp", "session", "{", "}", "("),
     *('\\"', '\\"jwt\\": \\"', "b'", ", ", "`", "\u3000", "\x0b", "\x1c", "\xa0", "\u212a", "ſ"),
 )

@@ -143,6 +143,48 @@ TEXTS = (
     ("mysql --db-password abc -n 1", "mysql --db-password … -n 1"),
     ("<a><password>abc</password></a>", "<a><password>…</password></a>"),
     ('<ns:apiKey kind="x">abc</ns:apiKey>', '<ns:apiKey kind="x">…</ns:apiKey>'),
+    ("-----BEGIN PGP PRIVATE KEY BLOCK-----\nab", "-----BEGIN PGP PRIVATE KEY BLOCK-----…"),
+    # Names without a gap before them.
+    ("PGPASSWORD=abc psql -h db", "PGPASSWORD=… psql -h db"),
+    ("MYSQL_PWD=abc mysql", "MYSQL_PWD=… mysql"),
+    ("dbpassword: abc", "dbpassword: …"),
+    (
+        "SSHPASS=abc REDISCLI_AUTH=abc DB_PASS=abc appsecret=abc",
+        "SSHPASS=… REDISCLI_AUTH=… DB_PASS=… appsecret=…",
+    ),
+    # Options of programs.
+    ("mysql -uroot -pabc -h db", "mysql -uroot -p… -h db"),
+    ("/usr/bin/mysqldump -p'a b' db", "/usr/bin/mysqldump -p'…' db"),
+    ("Command '['mariadb', '-pabc']' returned 1", "Command '['mariadb', '-p…']' returned 1"),
+    ("sshpass -p abc ssh -p 22 h", "sshpass -p … ssh -p 22 h"),
+    ("docker login -u ann -p abc shop.example", "docker login -u ann -p … shop.example"),
+    ("redis-cli -h db -a abc ping", "redis-cli -h db -a … ping"),
+    ("curl -u ann:abc https://x", "curl -u ann:… https://x"),
+    ("curl -sSu 'ann:abc' https://x", "curl -sSu 'ann:…' https://x"),
+    ('["curl", "--proxy-user", "ann:abc"]', '["curl", "--proxy-user", "ann:…"]'),
+    ("mysql --password 'a b' x", "mysql --password '…' x"),
+    ("['mysql', '--password', 'abc', 'x']", "['mysql', '--password', '…', 'x']"),
+    ("CREATE USER ann IDENTIFIED BY 'a b'", "CREATE USER ann IDENTIFIED BY '…'"),
+    ("SET PASSWORD FOR a = PASSWORD('abc')", "SET PASSWORD FOR a = PASSWORD('…')"),
+    # Known by their own first letters.
+    ("sent eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.dozjgNryP4J3.", "sent …."),
+    ('"a\\neyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.dozjgNryP4J3"', '"a\\n…"'),
+    ("id AKIAIOSFODNN7EXAMPLE wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY n", "id … n"),
+    ("id AKIAIOSFODNN7EXAMPLE is old", "id … is old"),
+    ("key ghp_0123456789abcdefABCDEF is old", "key ghp_… is old"),
+    (
+        "POST https://hooks.slack.com/services/T0/B0/abcdef: 404",
+        "POST https://hooks.slack.com/services/…: 404",
+    ),
+    (f"key demo-5gwjex.{'aB3_-' * 8}xyz is old", "key demo-5gwjex.… is old"),
+    # Sentences.
+    ("the password is abc1, change it", "the password is … change it"),
+    ("password was 'a b' n", "password was '…' n"),
+    ("密码是abc，请修改", "密码是…，请修改"),
+    ("登录密码已改为 abc", "登录密码已改为 …"),
+    ("您的验证码是123456，5分钟内有效", "您的验证码是…，5分钟内有效"),
+    ("口令是“abc”", "口令是“…”"),
+    ("密码【abc】", "密码【…】"),
     # What is none.
     ("-----BEGIN PUBLIC KEY----- ab", "-----BEGIN PUBLIC KEY----- ab"),
     ("run --token --n=1", "run --token --n=1"),
@@ -156,6 +198,30 @@ TEXTS = (
     ("InvalidTokenError: expired", "InvalidTokenError: expired"),
     ("密码错误：请重试", "密码错误：请重试"),
 )
+# Usual words beside the names and signs of secrets.
+PLAIN = (
+    *("ssh -p 8080 host", "docker run -p 8080:80 -u 1000:1000 x", "tar -pdf x", "cp -pr a b"),
+    *("mysql -p -h db", "mysql -P 3306 db", "mysqldump db | ssh -p22 host", "mkdir -p a/b"),
+    *("sshpass -f file ssh -p 8080 host", "curl -u ann https://shop.example", "curl -X PUT x:1"),
+    *("password is required", "the password is wrong", "token is expired", "session is 30days old"),
+    *(
+        "the signature is sha256-based",
+        "cookies are off",
+        "--password is required",
+        "usage: --token",
+    ),
+    *(
+        "密码是必填项",
+        "密码不能为空",
+        "密码是错误的",
+        "验证码是6位数字",
+        "密码为8-20位字符",
+        "令牌为 null",
+    ),
+    *("AKIA is a prefix", "eyJ is a prefix", "eyJhbGci.x", "task-0123456789abcdef-run"),
+    *("unexpected keyword argument 'password' (given 'x')", "Unexpected token '<', in JSON"),
+    *("https://shop.example:8080/a/@ann", "http://[::1]:8000/a@b", "https://shop.example/a:b/@ann"),
+)
 
 
 def test_secrets_in_texts_are_masked_in_every_notation(subtests: pytest.Subtests) -> None:
@@ -167,12 +233,19 @@ def test_secrets_in_texts_are_masked_in_every_notation(subtests: pytest.Subtests
             assert redact(shown) == shown
             # A key is a text, too.
             assert list(redact({text: 1})) == [shown]
+    for text in PLAIN:
+        with subtests.test(text):
+            assert redact(text) == text
 
 
 def test_long_texts_are_read_once_from_begin_to_end() -> None:
     """Each would take minutes if what follows a name were read anew for each name in it."""
     pieces = ("a=", "token=", '"a":"', "Bearer ", "://a@", "'token':'", "%", "\\", "token: ")
-    for piece in (*pieces, "token=[ ", "token-", "token: x; ", '\\"token\\":\\"', 'token:"\\'):
+    pieces += ("token=[ ", "token-", "token: x; ", '\\"token\\":\\"', 'token:"\\')
+    pieces += ("mysql ", "mysql -p", "curl -u a:", "docker login ", "eyJ", "eyJaaaaaaaa.", "sk-")
+    pieces += ("://a:b/", "密码是", "token is a", "--token 'a", "password('", "hooks.slack.com/a/")
+    pieces += ("AKIAAAAAAAAAAAAAAAAA ",)
+    for piece in pieces:
         assert len(redact(piece * 20_000)) <= 20_000 * (len(piece) + len(MASK))
 
 
