@@ -17,6 +17,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from django.db import connection
+
 from apps.common import clock
 from apps.common.db import (
     exclusive_lock,
@@ -128,6 +130,7 @@ def _move_block() -> tuple[int, bool]:
     if made:
         execute(f"DELETE FROM {table(InboxRow)} WHERE id IN ({placeholders(len(made))})", made)
     _refuse(refused, rows)
+    _mend([number for number, size in sizes.items() if size > MAX_TEXT])
     return len(sizes), len(sizes) < BLOCK and len(sizes) == len(locked)
 
 
@@ -136,11 +139,13 @@ def _waiting() -> str:
 
 
 def _first_that_fit(locked: Iterable[tuple[int, int | None]]) -> dict[int, int]:
-    """The first locked rows whose contexts fit into memory well together, with their sizes."""
+    """The first locked rows whose contexts fit into memory well together, with their sizes; one
+    that is too large is not read."""
     sizes: dict[int, int] = {}
     total = 0
     for number, size in locked:
-        total += size or 0
+        if (size or 0) <= MAX_TEXT:
+            total += size or 0
         if sizes and total > _READ_AT_ONCE:
             break
         sizes[number] = size or 0
@@ -148,16 +153,23 @@ def _first_that_fit(locked: Iterable[tuple[int, int | None]]) -> dict[int, int]:
 
 
 def _read(numbers: Sequence[int]) -> dict[int, list[Any]]:
-    """The values of the rows in the order of _FIELDS."""
+    """The values of the rows in the order of _FIELDS, without contexts that are too large."""
     if not numbers:
         return {}
-    columns = ", ".join(raw(time_text(name) if name in _AS_TEXT else name) for name in _FIELDS)
+    columns = ", ".join(map(_column, _FIELDS))
     rows = fetch(
         f"SELECT id, {columns} FROM {table(InboxRow)} "
         f"WHERE id IN ({placeholders(len(numbers))}) ORDER BY id",
         numbers,
     )
     return {number: values for number, *values in rows}
+
+
+def _column(name: str) -> str:
+    if name == "context":
+        value = raw(name)
+        return f"CASE WHEN LENGTH({value}) > {MAX_TEXT} THEN NULL ELSE {value} END"
+    return raw(time_text(name) if name in _AS_TEXT else name)
 
 
 def _submission(
@@ -228,11 +240,23 @@ def _refuse(refused: Mapping[int, PlatformError], rows: Mapping[int, Sequence[An
     said = {number: {"refused_at": now, "error": e.detail} for number, e in refused.items()}
     update_rows(InboxRow, said, raised=["version"])
     for number in refused:
-        if legible := _legible(dict(zip(_FIELDS, rows[number], strict=True))):
-            names = ", ".join(f"{name} = %s" for name in legible)
-            execute(
-                f"UPDATE {table(InboxRow)} SET {names} WHERE id = %s", [*legible.values(), number]
-            )
+        _write(number, _legible(dict(zip(_FIELDS, rows[number], strict=True))))
+
+
+def _mend(numbers: Iterable[int]) -> None:
+    """Make contexts legible that are too large to be read with others: one after another. Only
+    SQLite keeps what is no text."""
+    if connection.vendor != "sqlite":
+        return
+    for number in numbers:
+        rows = fetch(f"SELECT {raw('context')} FROM {table(InboxRow)} WHERE id = %s", [number])
+        _write(number, _legible({"context": rows[0][0]}))
+
+
+def _write(number: int, values: Mapping[str, str | None]) -> None:
+    if values:
+        names = ", ".join(f"{name} = %s" for name in values)
+        execute(f"UPDATE {table(InboxRow)} SET {names} WHERE id = %s", [*values.values(), number])
 
 
 def _legible(values: Mapping[str, Any]) -> dict[str, str | None]:

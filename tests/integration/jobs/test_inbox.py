@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
+import tracemalloc
 from datetime import timedelta
 from typing import Any
 
@@ -152,10 +153,11 @@ def test_text_that_is_not_utf_8_stops_no_other_row(subtests: pytest.Subtests) ->
             cursor.execute(f"INSERT INTO jobs_inbox ({names}) VALUES ({texts})")
     insert(type="mail", context=b'{"n":"\xfc"}')
     insert(type="mail", job_key="k" * 100_000)
+    insert(type="mail", context=b"\xfc" * (inbox.MAX_TEXT + 1))
     insert(type="mail", job_key="right")
-    assert inbox.move(seconds=10) == len(columns) + 3
+    assert inbox.move(seconds=10) == len(columns) + 4
     assert Job.objects.get().key == "right"
-    *rows, as_bytes, long = InboxRow.objects.order_by("id")
+    *rows, as_bytes, long, large = InboxRow.objects.order_by("id")
     for row, column in zip(rows, columns, strict=True):
         with subtests.test(column=column):
             assert row.error == f'{column}: {{"n":"\ufffd"}} is not text in UTF-8.'
@@ -163,6 +165,7 @@ def test_text_that_is_not_utf_8_stops_no_other_row(subtests: pytest.Subtests) ->
             assert getattr(row, column) == shown
     assert as_bytes.error == 'context: {"n":"\ufffd"} is not text in UTF-8.'
     assert long.job_key == "k" * 255
+    assert large.context == "\ufffd" * (inbox.MAX_TEXT + 1)
 
 
 def test_unique_rows_keep_one_open_twin() -> None:
@@ -250,6 +253,25 @@ def test_of_a_context_that_no_statement_of_the_journal_holds_its_beginning_is_ke
     inbox.discard(row=row, actor="admin:1", reason="")
     before = JournalEntry.objects.get(event="inbox_discarded").data["before"]
     assert before["context"].startswith("\1") and len(before["context"]) < 10_000
+
+
+def test_contexts_of_many_megabytes_are_kept_and_not_read_together() -> None:
+    size = 4 * inbox.MAX_TEXT
+    rows = [insert(type="mail", context=letter * size) for letter in "abcde"]
+    insert(type="mail", job_key="right")
+    inbox.has_waiting()
+    tracemalloc.start()
+    try:
+        inbox.move(seconds=10)
+        _now, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # SQLite, where any bytes may be text, reads one and decodes it.
+    assert peak < (4 * size if connection.vendor == "sqlite" else size)
+    assert Job.objects.get().key == "right"
+    for number, letter in zip(rows, "abcde", strict=True):
+        assert refusal_of(number).startswith(f"context: A text of {size} bytes")
+        assert InboxRow.objects.get(pk=number).context == letter * size
 
 
 def test_a_rollback_of_the_writer_leaves_no_job() -> None:
