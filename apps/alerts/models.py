@@ -27,7 +27,7 @@ from apps.dispatch.rules.recurrence import Recurrence, parse_rule
 from apps.dispatch.rules.summary import summary
 from apps.journal.models import Edited, Recorded
 from apps.reports.rules.limits import Limit
-from apps.reports.watches import FOR_RULES
+from apps.reports.watches import FOR_RULES, UNKNOWN
 from apps.reports.watches.base import RuleWatch
 from apps.reports.watches.subjects import names_of
 
@@ -138,7 +138,7 @@ class AlertRule(Edited):
 
     @property
     def watch(self) -> RuleWatch:
-        return FOR_RULES[self.kind]
+        return FOR_RULES.get(self.kind, UNKNOWN)
 
     @property
     def limit(self) -> Limit:

@@ -37,6 +37,7 @@ from apps.common.admin.html import table
 from apps.common.admin.segments import SegmentBoxes
 from apps.common.errors import FieldError
 from apps.common.filtersets import Choice, RowFilters
+from apps.reports.watches import UNKNOWN
 from apps.reports.watches.subjects import names_of
 
 MAX_READ = 50
@@ -143,6 +144,8 @@ class RuleAdmin(SettingAdmin):
         return " · ".join(each for each in (limit, wait) if each) or "–"
 
     def trouble(self, row: AlertRule) -> str | None:
+        if row.watch is UNKNOWN:
+            return translate(UNKNOWN.title)
         if missing := row.watch.missing_target(row.target):
             return missing
         if settings.rules_without_channel().filter(pk=row.pk).exists():

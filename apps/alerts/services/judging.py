@@ -11,6 +11,7 @@ from apps.alerts.services.notify import notify
 from apps.common import clock
 from apps.common.db import apart, transactional
 from apps.reports.services.fact_sheet import FactSheet, current_sheet
+from apps.reports.watches import UNKNOWN
 from apps.reports.watches.base import Reading
 
 # Subjects that one rule opens alerts for.
@@ -51,7 +52,10 @@ def readings(rule: AlertRule, sheet: FactSheet) -> dict[str, Reading]:
 
 @transactional
 def _judged(rule: AlertRule, sheet: FactSheet) -> Counter[str]:
-    """Judge one rule, whose open alerts are locked; the number of each verdict."""
+    """Judge one rule, whose open alerts are locked; the number of each verdict. LookupError for a
+    kind that only another release knows: what is open stays open."""
+    if rule.watch is UNKNOWN:
+        raise LookupError(f"this release knows no kind {rule.kind!r} of alert rules")
     now = clock.now()
     found = readings(rule, sheet)
     alerts = {

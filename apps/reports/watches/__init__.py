@@ -7,6 +7,7 @@ they compare and below alerts; alerts append the watches whose facts only alerts
 
 from __future__ import annotations
 
+from apps.common.messages import Message as _
 from apps.reports.watches import database, flows, jobs, plans, processes, sinks, stored, tables
 from apps.reports.watches.base import RuleWatch, Watch
 
@@ -41,3 +42,13 @@ WATCHES: list[Watch] = [
 ]
 # The watches that alert rules can have, by the kind of the rule.
 FOR_RULES = {each.key: each for each in WATCHES if isinstance(each, RuleWatch)}
+# The watch of a rule whose kind only another release knows: it reads nothing.
+_OF_ANOTHER = _("This release does not know its kind; choose another one, or delete the rule.")
+UNKNOWN = RuleWatch(
+    key="",
+    label=_OF_ANOTHER,
+    title=_OF_ANOTHER,
+    read=lambda _sheet: (),
+    has_target=lambda _name: True,
+    nothing=_OF_ANOTHER,
+)

@@ -148,6 +148,25 @@ def test_page_of_a_rule_says_that_its_target_does_not_exist(
                 assert ("There is no" in shown) == bool(sentence)
 
 
+def test_rule_of_a_kind_of_another_release_can_be_seen_and_deleted(
+    firing: Alert, admin_client: Client, subtests: pytest.Subtests
+) -> None:
+    AlertRule.objects.filter(pk=firing.rule_id).update(kind="of_later", target="mail")
+    for page, says in {
+        address("alertrule", "changelist"): "mail",
+        address("alertrule", "change", firing.rule_id): "This release does not know its kind",
+        address("alert", "changelist"): "mail",
+        address("alert", "change", firing.pk): "mail was wrong",
+        reverse("admin:index"): "mail was wrong",
+    }.items():
+        with subtests.test(page):
+            assert says in text_of(admin_client.get(page))
+
+    admin_client.post(address("alertrule", "delete", firing.rule_id), {"post": "yes"})
+
+    assert not AlertRule.objects.exists()
+
+
 @pytest.mark.both
 def test_rule_is_deleted_with_its_alerts(firing: Alert, role_client: Any) -> None:
     client = role_client("configurer")
