@@ -73,7 +73,7 @@ _PROGRAMS = (
 _SQL = rf"(?i:IDENTIFIED[{_BLANK}]+BY|PASSWORD)(?:[{_BLANK}]{{1,2}}\(?|\()[\"']"
 _TO_QUOTE = r"(?<=')[^'\n]+|(?<=\")[^\"\n]+"
 # Sentences: `password is s3cret`, `密码是s3cret`, and words that go on without a value.
-_VALUE = r"[!#-&\(-;=?-~]"
+_VALUE = r"[!#-&\(-;=?-_a-~]"
 _IS = rf"[{_BLANK}]+(?i:is|was|are)[{_BLANK}]+"
 _SHI = rf"{_SPACE}(?:(?:是|为|成){_SPACE}[\"'`“‘「【（]?|[“‘「【])"
 _NO_VALUE = (
@@ -287,7 +287,7 @@ def _named(name: str) -> Iterable[tuple[tuple[str, ...], str]]:
         rf"({name}{_REST}{_IS}[\"'`]?)(?:{_TO_QUOTE}"
         rf"|(?<![\"'`]){_PLAIN_WORD}{word}[0-9]){word}[A-Za-z]){_VALUE}{{4,}})",
     )
-    yield _SHI_MARKS, rf"({name}{_IN_NAME}{{0,80}}?{_SHI}){_UNSAID}{_PLAIN_WORD}{_VALUE}+"
+    yield _SHI_MARKS, rf"({name}{_IN_NAME}{{0,4}}?{_SHI}){_UNSAID}{_PLAIN_WORD}{_VALUE}+"
     yield (
         (">",),
         rf"(<[^<>/{blank}]{{0,80}}{name}{_REST}(?:[{blank}][^<>]{{0,200}})?>)[^<>]+",
