@@ -82,7 +82,8 @@ def template_database(planned_database: Template) -> str:
 
 @pytest.fixture
 def key(manage: Manage) -> str:
-    scopes = ("--scope", "pull", "--scope", "submit", "--scope", "read", "--scope", "operate")
+    names = ("pull", "submit", "hold", "read", "operate", "metrics")
+    scopes = [word for name in names for word in ("--scope", name)]
     return manage("apiclient", "create", "Fuzz", *scopes).stdout.strip()
 
 
