@@ -47,6 +47,12 @@ numbers.values = {numbers}
 tasks.values = {tasks}
 jobs.values = {jobs}
 types.values = ["mail", "mail", "sms/bulk", "unheard-of"]
+flows.values = ["morning", "morning", "nothing"]
+runs.values = {runs}
+steps.values = ["gate", "send", "nothing"]
+schedules.values = {schedules}
+pools.values = ["points", "points", "mail", "nothing"]
+workers.values = ["pi", "pi", "nobody"]
 
 [parameters]
 "path.number" = {{ dictionary = "numbers", probability = 0.8 }}
@@ -59,11 +65,32 @@ types.values = ["mail", "mail", "sms/bulk", "unheard-of"]
 "body.template" = {{ dictionary = "templates", probability = 0.5 }}
 
 "body.type" = {{ dictionary = "types", probability = 0.8 }}
+"body.job_type" = {{ dictionary = "types", probability = 0.8 }}
+"body.flow" = {{ dictionary = "flows", probability = 0.8 }}
+"body.worker" = {{ dictionary = "workers", probability = 0.8 }}
 "query.type" = {{ dictionary = "types", probability = 0.5 }}
 
 [[operations]]
 include-path-regex = "/api/v1/jobs/"
 parameters = {{ "path.number" = {{ dictionary = "jobs", probability = 0.8 }} }}
+
+[[operations]]
+include-path-regex = "/api/v1/flow-runs/"
+[operations.parameters]
+"path.number" = {{ dictionary = "runs", probability = 0.8 }}
+"path.step" = {{ dictionary = "steps", probability = 0.8 }}
+
+[[operations]]
+include-path = "/api/v1/flows/{{name}}/"
+parameters = {{ "path.name" = {{ dictionary = "flows", probability = 0.8 }} }}
+
+[[operations]]
+include-path-regex = "/api/v1/schedules/"
+parameters = {{ "path.id" = {{ dictionary = "schedules", probability = 0.8 }} }}
+
+[[operations]]
+include-path-regex = "/api/v1/pools/"
+parameters = {{ "path.name" = {{ dictionary = "pools", probability = 0.8 }} }}
 
 [[operations]]
 include-path = "/api/v1/job-types/{{name}}/"
@@ -140,6 +167,34 @@ def submitted(port: int, key: str, end: str) -> str:
     return number
 
 
+def started(port: int, key: str) -> tuple[list[str], list[int]]:
+    """The numbers of runs that wait, and of schedules; beside a pool with jobs, some of them held
+    by the worker pi."""
+    steps = [
+        {"name": "gate", "kind": "wait"},
+        {"name": "send", "kind": "jobs", "type": "mail", "each": [1, 2], "needs": ["gate"]},
+    ]
+    pool = {"items": {"a": 1, "b": 2, "c": 3}, "epoch": 1, "last": True}
+
+    def made(path: str, **body: object) -> Any:
+        status, answer = call(port, "POST", f"{BASE}{path}/", key, body)
+        assert status in (200, 201), (path, answer)
+        return answer
+
+    made("flows", name="morning", definition={"steps": steps})
+    made("job-types", name="points", pool=True)
+    made("pools/points/rebuild", **pool)
+    made("workers/register", name="pi", types=["mail", "points"])
+    made("pools/points/assign", worker="pi", limit=2)
+    made("jobs", type="mail")
+    made("jobs/hold", worker="pi", types=["mail"])
+    rule = {"every_days": 1, "at": "09:30"}
+    schedules = [
+        made("schedules", title=f"s{n}", job_type="mail", rule=rule)["id"] for n in range(3)
+    ]
+    return [made("flow-runs", flow="morning")["id"] for _each in range(4)], schedules
+
+
 def configured(folder: Path, port: int, key: str) -> Path:
     """A configuration that knows dispatches in three states, the tasks and the people."""
     cancelled, done, opened = (pulled(port, key, end) for end in ("cancel", "callback", ""))
@@ -148,6 +203,7 @@ def configured(folder: Path, port: int, key: str) -> Path:
         for name in ("executors", "once-tasks")
     )
     jobs = [submitted(port, key, end) for end in ("", "", "cancel", "mark-done")]
+    runs, schedules = started(port, key)
     file = folder / "schemathesis.toml"
     file.write_text(
         CONFIGURATION.format(
@@ -155,6 +211,8 @@ def configured(folder: Path, port: int, key: str) -> Path:
             executors=json.dumps([row["name"] for row in people] + ["uid_new", "gid_nobody"]),
             numbers=json.dumps([cancelled, done, opened, "7"]),
             jobs=json.dumps([*jobs, "7"]),
+            runs=json.dumps([*runs, "7"]),
+            schedules=json.dumps([*schedules, 999_999]),
             tasks=json.dumps([row["id"] for row in tasks] + [999_999]),
         )
     )
