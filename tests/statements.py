@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -12,6 +13,8 @@ from unittest.mock import patch
 
 from django.db import connection, models
 from django.test.utils import CaptureQueriesContext
+
+from apps.jobs.services.type_snapshots import type_snapshots
 
 # Those by which jobs that wait or run are found, on MariaDB and on SQLite.
 OPEN_JOBS = {
@@ -31,7 +34,12 @@ def sent_by(action: Callable[[], Any]) -> list[str]:
     """The statements that the action sends, in their order. What is in a cache stays there: on a
     busy machine one of two actions that are compared would make it anew."""
     early = SimpleNamespace(monotonic=lambda: 0.0)
-    with patch("apps.common.ttl_cache.time", early), CaptureQueriesContext(connection) as captured:
+    with (
+        patch("apps.common.ttl_cache.time", early),
+        patch.dict(type_snapshots.__kwdefaults__ or {}, max_age=math.inf),
+        patch("apps.jobs.services.slices.MAX_AGE_SECONDS", math.inf),
+        CaptureQueriesContext(connection) as captured,
+    ):
         action()
     return [query["sql"] for query in captured]
 

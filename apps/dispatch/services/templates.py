@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from apps.common import clock
@@ -21,7 +22,7 @@ MAX_NAME = Template.MAX_NAME
 
 def find(name: str) -> Template:
     """The newest version of that name, retired or not; NotFound when there is none."""
-    template = Template.objects.latest_of(name) if is_key(name, MAX_NAME) else None
+    template = newest_of([name]).get(name)
     if template is None:
         raise NotFound(_("There is no template {name!r}.", name=name[:80]))
     return template
@@ -29,7 +30,18 @@ def find(name: str) -> Template:
 
 def find_usable(name: str, *, field: str = "template") -> Template:
     """The newest version for a new task; Invalid when the name is unknown or retired."""
-    template = Template.objects.latest_of(name) if is_key(name, MAX_NAME) else None
+    return usable(name, newest_of([name]).get(name), field=field)
+
+
+def newest_of(names: Iterable[str]) -> dict[str, Template]:
+    """The newest versions of those of the names that there are, by name."""
+    wanted = {name for name in names if is_key(name, MAX_NAME)}
+    rows = Template.objects.newest().filter(name__in=wanted) if wanted else ()
+    return {row.name: row for row in rows}
+
+
+def usable(name: str, template: Template | None, *, field: str = "template") -> Template:
+    """What was found by the name; Invalid when that is nothing, or retired."""
     if template is None:
         message = _("There is no template {name!r}; make it first.", name=name[:80])
         raise Invalid.field(field, message)

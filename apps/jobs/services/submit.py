@@ -148,7 +148,7 @@ def submit_under(jobs: Sequence[tuple[Parent, Submission]], *, by: str) -> list[
 def submit_part(jobs: Sequence[Submission], *, part_of: int, by: str) -> list[Submitted]:
     """Make all of these jobs, which are part of that number, or none; the ids ascend.
 
-    Invalid for what `faults_of_part` finds.
+    Invalid for what `faults_of_parts` finds.
     """
     if found := [fault for name in {job.type for job in jobs} for fault in twin_faults(name)]:
         raise refusal(found)

@@ -55,11 +55,13 @@ def faults_of(jobs: Sequence[Submission], bounds: Bounds) -> list[list[FieldErro
     return [list(_faults(job, known.get(job.type), bounds, users, now)) for job in jobs]
 
 
-def faults_of_part(job: Submission, bounds: Bounds) -> list[FieldError]:
-    """`field_errors`, and that the type has jobs of which one may take the place of another."""
-    found = field_errors(job, bounds)
-    is_known = all(each.field != "type" for each in found)
-    return [*twin_faults(job.type)] or found if is_known else found
+def faults_of_parts(jobs: Sequence[Submission], bounds: Bounds) -> list[list[FieldError]]:
+    """`field_errors` of each, or that its type has jobs of which one may take the place of
+    another."""
+    return [
+        [*twin_faults(job.type)] or found if all(each.field != "type" for each in found) else found
+        for job, found in zip(jobs, faults_of(jobs, bounds), strict=True)
+    ]
 
 
 def twin_faults(name: str) -> Iterator[FieldError]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
+from functools import partial
 from html import unescape
 from typing import Any
 
@@ -21,6 +23,7 @@ from tests import factories
 from tests.flows import job, jobs, ref, task, wait
 from tests.jobs import job_type
 from tests.pages import form_of, page_of, rows_of, tables_of, text_of
+from tests.statements import sent_by
 
 LIST = "/admin/flows/flow/"
 STEPS = [
@@ -334,6 +337,42 @@ def test_copy_keeps_what_is_stored_and_what_was_typed(admin_client: Client, flow
     assert copied.definition["steps"][2]["title"] == "Typed"
     again = admin_client.post(add, {**form_of(admin_client.get(add), "steps-was"), "name": "night"})
     assert "exists already" in text_of(again)
+
+
+def test_pages_of_a_flow_ask_as_often_for_forty_steps_as_for_four(
+    admin_client: Client, flow: Flow
+) -> None:
+    for n in range(10):
+        job_type(f"type-{n}")
+        factories.user(f"uid_{n}")
+        factories.template(f"form-{n}", {"type": "object"})
+    counts = []
+    for many in (1, 10):
+        steps = [
+            step
+            for n in range(many)
+            for step in (
+                job(f"job{n}", type=f"type-{n}", context={"token": "s3cret"}),
+                jobs(f"jobs{n}", [*range(many)], max=100),
+                task(f"task{n}", f"uid_{n}", template=f"form-{n}"),
+                wait(f"wait{n}", needs=[f"task{n}"]),
+            )
+        ]
+        row = made(f"wide{many}", {"steps": steps})
+        start(row.name)
+        form = form_of(page_of(admin_client, row), "steps-was")
+        edits = f"{page_url(row)}change/"
+        looks: list[Callable[[], Any]] = [
+            partial(admin_client.get, page_url(row)),
+            partial(admin_client.get, f"{page_url(row)}?tab=versions"),
+            partial(admin_client.get, edits),
+            partial(admin_client.get, f"{page_url(row)}start/"),
+            partial(admin_client.post, edits, {**form, "_draft": "1"}),
+            partial(admin_client.post, edits, {**form, "_draft": "step-up-1"}),
+        ]
+        assert [look().status_code for look in looks] == [200] * len(looks)
+        counts.append([len(sent_by(look)) for look in looks])
+    assert counts[0] == counts[1]
 
 
 # --- start ----------------------------------------------------------------------------------------
