@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 
 from apps.alerts.services import invariants as alerts
 from apps.bulk.services import invariants as bulk
-from apps.common.audit import Checked
+from apps.common.audit import Breach, Checked
 from apps.dispatch.services import invariants as dispatch
 from apps.flows.services import invariants as flows
 from apps.jobs.services import invariants as jobs
@@ -37,11 +37,11 @@ def may_audit(user: AbstractBaseUser | AnonymousUser) -> bool:
     return may is not None and may(PERMISSION)
 
 
-def broken_lines(done: Sequence[Checked]) -> Iterator[str]:
-    """One line for each of the first breaches of an invariant, and the number of further ones."""
+def broken_lines(done: Sequence[Checked]) -> Iterator[Breach | str]:
+    """Yield the first breaches of each invariant, each a line, and the number of further ones."""
     for each in done:
         for invariant, breaches, beyond in each.by_invariant():
-            yield from map(str, breaches)
+            yield from breaches
             if beyond:
                 words = _("and at least %s more") if each.cut else _("and %s more")
                 yield f"{invariant} {each.check.name}: {words % f'{beyond:,}'}"

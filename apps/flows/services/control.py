@@ -76,6 +76,9 @@ def skip(*, run: FlowRun, step: str, actor: str, reason: str, result: Any = None
     if row.state not in (joins.BLOCKED, joins.ACTIVE, joins.FAILED):
         raise _conflict_of(row)
     _require_reopened(going)
+    if row.state == joins.FAILED and programs.is_open(row.first, row.last, row.pk):
+        # Somebody has just retried a job of it.
+        going.reopen(row)
     memo = reason[:MAX_MEMO]
     if row.state == joins.ACTIVE and row.kind != shapes.WAIT:
         # Ends when nothing of it is open.

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from django.db import connection
 from django.utils.translation import gettext_lazy as _
 
+from apps.common import ids
 from apps.common.audit import (
     MAX_FOUND,
     Breach,
@@ -16,9 +21,17 @@ from apps.common.audit import (
 from apps.common.db import fetch, table
 from apps.flows.models import OPEN, FlowRun, FlowStep
 from apps.flows.rules import joins
+from apps.flows.rules.definition import Definition
 from apps.jobs.models import ArchivedJob, Job
+from apps.jobs.rules import transitions as t
+from apps.journal.models import JournalEntry, Source
+from apps.journal.services.retention import complete_from
 
 _OPEN = ", ".join(f"'{status}'" for status in OPEN)
+_FINAL = ", ".join(f"'{status}'" for status in t.FINAL)
+_ENDED = ", ".join(
+    f"'{state}'" for state in joins.STATES if state not in (joins.BLOCKED, joins.ACTIVE)
+)
 # A step that needs nobody to look at it has come to its end, or has not begun.
 # One that is blocked is begun by the next look where many jobs were made just before.
 _LOOKED_AT = f"state IN ('{joins.BLOCKED}', '{joins.ACTIVE}', '{joins.FAILED}')"
@@ -26,6 +39,9 @@ _LOOKED_AT = f"state IN ('{joins.BLOCKED}', '{joins.ACTIVE}', '{joins.FAILED}')"
 
 def _runs(_recent: int) -> CheckResult:
     """I72: of the runs by themselves."""
+    key, whole = "`key`", "CONCAT(flow, '|', `key`)"
+    if connection.vendor != "mysql":
+        key, whole = '"key"', "flow || '|' || \"key\""
     rules = (
         RowRule(
             "I72",
@@ -35,12 +51,54 @@ def _runs(_recent: int) -> CheckResult:
         ),
         RowRule(
             "I72",
-            f"(open_key IS NOT NULL) <> (status IN ({_OPEN}) AND open_key IS NOT NULL)",
+            f"open_key IS NOT NULL AND status NOT IN ({_OPEN})",
             _("%(status)s, but keeps others of its key out"),
+            ("status",),
+        ),
+        RowRule(
+            "I72",
+            f"status IN ({_OPEN}) AND {key} <> '' AND (open_key IS NULL OR open_key <> {whole})",
+            _("%(status)s, but keeps no others of its key out"),
             ("status",),
         ),
     )
     return check_rows(FlowRun, rules, "flow run")
+
+
+def _ends(recent: int) -> CheckResult:
+    """I72: the newest runs that have ended have failed if a step has that is not optional, and one
+    end in the journal."""
+    runs = [
+        *FlowRun.objects.exclude(status__in=OPEN)
+        .order_by("-pk")
+        .values_list("pk", "status", "definition", "finished_at")[: recent // 100]
+    ]
+    stands: dict[int, dict[str, joins.Stands]] = {}
+    steps = FlowStep.objects.filter(run__in=[run for run, *_others in runs])
+    for run, name, state in steps.values_list("run", "name", "state"):
+        stands.setdefault(run, {})[name] = joins.Stands(state)
+    entries = JournalEntry.objects.filter(source=Source.FLOW, subject_id__in=[*stands])
+    ends = {*entries.filter(event="ended").values_list("subject_id", "at", "to_state")}
+    breaches = []
+    for run, status, said, at in runs:
+        if status != FlowRun.Status.CANCELLED and _has_failed(said, stands.get(run, {})) != (
+            status == FlowRun.Status.FAILED
+        ):
+            text = say(_("%(status)s, but its steps say otherwise"), {"status": status})
+        elif ids.lowest_id_at(at) >= complete_from() and (run, at, status) not in ends:
+            text = say(_("%(status)s, but has no such end in the journal"), {"status": status})
+        else:
+            continue
+        breaches.append(Breach("I72", f"flow run {run}", text))
+    return CheckResult(len(runs), breaches)
+
+
+def _has_failed(said: Any, stands: Mapping[str, joins.Stands]) -> bool | None:
+    """Whether a run with these steps has failed; None if they are not those of its definition."""
+    definition = Definition(said)
+    if stands.keys() != definition.steps.keys():
+        return None
+    return joins.has_failed(definition, stands)
 
 
 def _steps(_recent: int) -> CheckResult:
@@ -64,16 +122,11 @@ def _steps(_recent: int) -> CheckResult:
         ),
     )
     found = check_rows(FlowStep, rules, "flow step")
-    steps, runs = table(FlowStep), table(FlowRun)
     odd = fetch(
-        f"SELECT s.id, s.state, r.status FROM {steps} s JOIN {runs} r ON r.id = s.run_id "
+        f"SELECT s.id, s.state, r.status FROM {table(FlowStep)} s "
+        f"JOIN {table(FlowRun)} r ON r.id = s.run_id "
         f"WHERE s.look_at IS NOT NULL AND s.state = '{joins.ACTIVE}' AND r.status NOT IN ({_OPEN}) "
         f"ORDER BY s.id LIMIT {MAX_FOUND + 1}"
-    )
-    failed = fetch(
-        f"SELECT r.id, r.status FROM {runs} r WHERE r.status = '{FlowRun.Status.FAILED.value}' "
-        f"AND NOT EXISTS (SELECT 1 FROM {steps} s WHERE s.run_id = r.id "
-        f"AND s.state = '{joins.FAILED}') ORDER BY r.id LIMIT {MAX_FOUND + 1}"
     )
     words = _("%(state)s in a run that is %(status)s")
     breaches = [
@@ -82,17 +135,14 @@ def _steps(_recent: int) -> CheckResult:
             Breach("I72", f"flow step {pk}", say(words, {"state": state, "status": status}))
             for pk, state, status in odd[:MAX_FOUND]
         ),
-        *(
-            Breach("I72", f"flow run {pk}", say(_("failed without a failed step"), {}))
-            for pk, _status in failed[:MAX_FOUND]
-        ),
     ]
     return CheckResult(found.rows, breaches, found.cut or len(odd) > MAX_FOUND)
 
 
 def _jobs(recent: int) -> CheckResult:
     """I71: the jobs of steps that go on are all there, live or in the archive; the newest jobs that
-    are part of a step lie in its range; none of a step is open that has ended well."""
+    are part of a step lie in its range; none of a step that has ended is open, unless somebody has
+    retried it since."""
     steps, jobs = table(FlowStep), table(Job)
     of_step = "j.id BETWEEN s.first AND s.last AND j.part_of = s.id"
     newest = f"SELECT * FROM {steps} WHERE look_at IS NOT NULL AND made > 0 ORDER BY id DESC"
@@ -109,8 +159,11 @@ def _jobs(recent: int) -> CheckResult:
     )
     left = fetch(
         f"SELECT j.id, s.id, s.state FROM ({of_parts}) j JOIN {steps} s ON s.id = j.part_of "
-        f"WHERE j.finished_at IS NULL AND s.state IN ('{joins.SKIPPED}', '{joins.CANCELLED}') "
-        f"LIMIT {MAX_FOUND + 1}"
+        f"WHERE j.finished_at IS NULL AND s.state IN ({_ENDED}) AND NOT EXISTS "
+        f"(SELECT 1 FROM {table(JournalEntry)} e WHERE e.source = %s AND e.subject_id = j.id "
+        f"AND e.from_state IN ({_FINAL}) AND e.to_state NOT IN ({_FINAL}) AND e.at >= s.ended_at) "
+        f"AND j.id >= %s LIMIT {MAX_FOUND + 1}",
+        [Source.JOB.value, complete_from()],
     )
     lost = _("made %(made)d jobs, and %(found)d are there")
     breaches = [
@@ -136,6 +189,13 @@ def _jobs(recent: int) -> CheckResult:
 
 CHECKS = (
     Check("flow runs", ("I72",), _("A run of a flow is open or has ended, not both"), _runs),
+    Check(
+        "ended flow runs",
+        ("I72",),
+        _("Each run of a flow has failed if its steps have, and has ended once"),
+        _ends,
+        recent=True,
+    ),
     Check("flow steps", ("I72",), _("Steps go on in open runs, and each is looked at"), _steps),
     Check(
         "jobs of flow steps",

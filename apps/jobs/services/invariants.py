@@ -24,10 +24,12 @@ from apps.common.audit import (
     say,
 )
 from apps.common.db import fetch, instant, table
+from apps.common.errors import Invalid
 from apps.jobs.conf import conf
 from apps.jobs.models import ArchivedJob, Job, JobLog, JobType
 from apps.jobs.rules import history
 from apps.jobs.rules import transitions as t
+from apps.jobs.services.action_effects import limit_id_of
 from apps.jobs.services.retention import Horizons
 from apps.journal.models import JournalEntry, Source
 from apps.journal.services.retention import complete_from
@@ -315,6 +317,32 @@ def _places(_recent: int) -> CheckResult:
     return CheckResult(len(types), breaches[:MAX_FOUND], len(breaches) > MAX_FOUND)
 
 
+def _keys(recent: int) -> CheckResult:
+    """I69: the newest open jobs count for the keys that they name, those of types that have not
+    been changed since."""
+    since = dict(JobType.objects.exclude(limit_by="").values_list("name", "updated_at"))
+    newest = f"SELECT id, limit_id, finished_at FROM {table(Job)} ORDER BY id DESC LIMIT %s"
+    numbers = fetch(
+        f"SELECT id FROM ({newest}) j WHERE limit_id IS NOT NULL AND finished_at IS NULL LIMIT %s",
+        [recent, recent // 100],
+    )
+    jobs = Job.objects.filter(pk__in=[number for (number,) in numbers], type__in=since)
+    own = [job for job in jobs if job.pk > ids.lowest_id_at(since[job.type] + APART)]
+    breaches = [
+        Breach("I69", f"job {job.pk}", say(_("counts for another key than it names"), {}))
+        for job in own
+        if _limit_id_of(job) != job.limit_id
+    ]
+    return CheckResult(len(own), breaches)
+
+
+def _limit_id_of(job: Job) -> int | None:
+    try:
+        return limit_id_of(job)
+    except Invalid:
+        return None
+
+
 def _logs(recent: int) -> CheckResult:
     """I61: the jobs of the newest logs are live or archived."""
     newest = f"(SELECT DISTINCT job FROM {table(JobLog)} WHERE id > %s)"
@@ -336,6 +364,13 @@ CHECKS = (
         ("I69",),
         _("Jobs of limited keys have the places that the limit allows, and no more"),
         _places,
+    ),
+    Check(
+        "keys of limited jobs",
+        ("I69",),
+        _("The newest open jobs count for the keys that they name"),
+        _keys,
+        recent=True,
     ),
     Check(
         "jobs",

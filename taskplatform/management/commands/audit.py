@@ -45,6 +45,7 @@ class Command(BaseCommand):
             if options["json"]:
                 self.stdout.write(json.dumps(as_json(done, recent=recent), indent=1))
             else:
-                self.stdout.write("\n".join([*broken_lines(done), summary(done, recent=recent)]))
+                lines = [*map(str, broken_lines(done)), summary(done, recent=recent)]
+                self.stdout.write("\n".join(lines))
         if any(each.breaches for each in done):
             sys.exit(1)

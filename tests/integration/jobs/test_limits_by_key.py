@@ -22,6 +22,7 @@ from apps.jobs.services.promote import promote_due
 from apps.jobs.services.submit import Submission, submit, submit_many
 from apps.jobs.testing import run_due
 from tests.auditing import audit, breaches
+from tests.emptying import undone
 from tests.frozen import FrozenClock
 from tests.integration.jobs.admin.pages import now_url
 from tests.jobs import end, job_type, row, take
@@ -273,10 +274,14 @@ def test_jobs_without_a_limit_cost_no_statement_more() -> None:
 def test_audit_finds_too_many_places_and_one_that_nobody_fills(frozen_clock: FrozenClock) -> None:
     """I69."""
     limited()
-    frozen_clock.advance(seconds=1)
+    frozen_clock.advance(seconds=10)
     first, second, third, fourth = some(4)
     assert audit()[0] == 0
 
+    for another in (8, {"id": 7}):
+        with undone():
+            Job.objects.filter(pk=second).update(context={"customer": another})
+            assert breaches() == [f"I69 job {second}: counts for another key than it names"]
     Job.objects.filter(pk=third).update(status=READY)
     assert breaches() == [
         f"I69 job {first}: is one of 3 jobs of its key with a place; the limit is 2"
