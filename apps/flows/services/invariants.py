@@ -85,7 +85,7 @@ def _ends(recent: int) -> CheckResult:
             status == FlowRun.Status.FAILED
         ):
             text = say(_("%(status)s, but its steps say otherwise"), {"status": status})
-        elif ids.lowest_id_at(at) >= complete_from() and (run, at, status) not in ends:
+        elif at and ids.lowest_id_at(at) >= complete_from() and (run, at, status) not in ends:
             text = say(_("%(status)s, but has no such end in the journal"), {"status": status})
         else:
             continue

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from django.db import connection, transaction
 from apps.common import clock
 from apps.common.db import fetch, table
 from apps.common.errors import Conflict
-from apps.jobs.models import Job
+from apps.jobs.models import Job, KeyState
 from apps.jobs.services import admission, control, types
 from apps.jobs.services.hold import Holder
 from apps.jobs.services.promote import promote_due
@@ -31,14 +32,23 @@ from tests.races import Race
 
 Racers = Callable[[Sequence[Callable[[], Any]]], Race]
 LIMIT = 2
+# Three submit fifteen times two submissions of eight.
+JOBS = 3 * 15 * 2 * 8
+
+
+def places() -> dict[int, int]:
+    """How many jobs of each key have a place at this moment."""
+    return dict(
+        fetch(
+            f"SELECT limit_id, COUNT(*) FROM {table(Job)} WHERE status IN ('ready', 'running') "
+            "GROUP BY limit_id"
+        )
+    )
 
 
 def most() -> int:
     """The most jobs of one key that have a place at this moment."""
-    rows = fetch(
-        f"SELECT COUNT(*) FROM {table(Job)} WHERE status IN ('ready', 'running') GROUP BY limit_id"
-    )
-    return max((count for (count,) in rows), default=0)
+    return max(places().values(), default=0)
 
 
 def operate(chance: random.Random) -> None:
@@ -67,11 +77,13 @@ def all_done() -> None:
 @pytest.mark.mariadb
 @pytest.mark.django_db(transaction=True)
 def test_no_key_ever_has_more_places_than_its_limit(racers: Racers) -> None:
-    """Several submissions of many keys each in one transaction, workers, and an operator."""
+    """Several submissions of many keys each in one transaction, workers, an operator, and somebody
+    who lowers the limit to 1: whoever has a place keeps it, and nobody gets one beside it."""
     job_type(limit_by="context.customer", limit_running=LIMIT)
     chance = random.Random(7)
-    over = threading.Event()
-    seen: list[int] = []
+    over, lowered = threading.Event(), threading.Event()
+    seen: list[dict[int, int]] = []
+    after: list[dict[int, int]] = []
 
     def submitted(seed: int) -> None:
         mine = random.Random(seed)
@@ -86,9 +98,17 @@ def test_no_key_ever_has_more_places_than_its_limit(racers: Racers) -> None:
         for _ in range(40):
             operate(chance)
 
+    def lower() -> None:
+        while Job.objects.count() < JOBS // 3:
+            pass
+        types.update_type(job_type=types.find("mail"), changes={"limit_running": 1}, actor="ann")
+        # Whoever has looked with the limit of before is done: this locks all keys.
+        admission.admit(dict(KeyState.objects.values_list("limit_id", "type")))
+        lowered.set()
+
     def watched() -> None:
         while not over.is_set():
-            seen.append(most())
+            (after if lowered.is_set() else seen).append(places())
 
     def raced() -> list[Any]:
         watch = threading.Thread(target=lambda: (watched(), connection.close()))
@@ -99,6 +119,7 @@ def test_no_key_ever_has_more_places_than_its_limit(racers: Racers) -> None:
                     *(lambda n=n: submitted(n) for n in range(3)),
                     *(lambda n=n: worked_off(Holder(f"w{n}", "w")) for n in range(3)),
                     operated,
+                    lower,
                 ]
             ).results
         finally:
@@ -108,9 +129,12 @@ def test_no_key_ever_has_more_places_than_its_limit(racers: Racers) -> None:
     raced()
     all_done()
 
-    assert max(seen) <= LIMIT
+    assert max(count for found in seen for count in found.values()) == LIMIT
+    assert after
+    for before, then in pairwise(after):
+        assert all(count <= max(1, before.get(key, 0)) for key, count in then.items())
     assert not Job.objects.filter(status__in=["blocked", "ready", "running"]).exists()
-    assert Job.objects.count() == 3 * 15 * 2 * 8
+    assert Job.objects.count() == JOBS
 
 
 @pytest.mark.mariadb
