@@ -87,7 +87,9 @@ def test_no_key_ever_has_more_places_than_its_limit(racers: Racers) -> None:
 
     def submitted(seed: int) -> None:
         mine = random.Random(seed)
-        for _ in range(15):
+        for n in range(15):
+            if n == 10:
+                assert lowered.wait(60)
             with transaction.atomic():
                 for _ in range(2):
                     submit_many(
@@ -97,6 +99,11 @@ def test_no_key_ever_has_more_places_than_its_limit(racers: Racers) -> None:
     def operated() -> None:
         for _ in range(40):
             operate(chance)
+
+    def worked(by: Holder) -> None:
+        while not lowered.is_set():
+            for held in take(20, by=by):
+                end(held)
 
     def lower() -> None:
         while Job.objects.count() < JOBS // 3:
@@ -110,24 +117,25 @@ def test_no_key_ever_has_more_places_than_its_limit(racers: Racers) -> None:
         while not over.is_set():
             (after if lowered.is_set() else seen).append(places())
 
-    def raced() -> list[Any]:
-        watch = threading.Thread(target=lambda: (watched(), connection.close()))
-        watch.start()
-        try:
-            return racers(
-                [
-                    *(lambda n=n: submitted(n) for n in range(3)),
-                    *(lambda n=n: worked_off(Holder(f"w{n}", "w")) for n in range(3)),
-                    operated,
-                    lower,
-                ]
-            ).results
-        finally:
-            over.set()
-            watch.join()
-
-    raced()
-    all_done()
+    watch = threading.Thread(target=lambda: (watched(), connection.close()))
+    watch.start()
+    try:
+        racers(
+            [
+                *(lambda n=n: submitted(n) for n in range(3)),
+                *(lambda n=n: worked(Holder(f"w{n}", "w")) for n in range(3)),
+                operated,
+                lower,
+            ]
+        )
+        assert Job.objects.filter(status="blocked").exists()
+        for held in take(JOBS):
+            end(held)
+        assert most() == 1
+        all_done()
+    finally:
+        over.set()
+        watch.join()
 
     assert max(count for found in seen for count in found.values()) == LIMIT
     assert after
