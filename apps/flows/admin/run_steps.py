@@ -215,6 +215,10 @@ class RunView:
         if each.row.state != State.ACTIVE:
             return ""
         if each.task is not None and not each.parts.held:
+            known = self.people.known[each.row.target]
+            if known.is_group and not self.people.counts.get(known.name):
+                text = gettext("Nobody has it now, and nobody can: %s has no members.")
+                return text % known.text
             state = capfirst(str(OnceTask.State(each.task.availability.state).label))
             return gettext("Nobody has it now. The task is: %s") % state
         waiting = [job for job in each.jobs if job.status in t.WAITING]

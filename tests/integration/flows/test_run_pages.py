@@ -15,12 +15,14 @@ from django.urls import reverse
 
 from apps.common import clock
 from apps.dispatch.models import Dispatch, OnceTask
+from apps.dispatch.services import executors, tasks
 from apps.flows.models import Flow, FlowRun
 from apps.flows.services import control, lately
 from apps.flows.services.advance import advance
 from apps.jobs.models import Job, JobScope, JobType
 from apps.jobs.services import control as of_jobs
 from apps.journal.models import JournalEntry
+from tests import factories
 from tests import flow_scenes as scenes
 from tests.flows import (
     OLGA,
@@ -197,6 +199,16 @@ def test_how_long_a_run_takes_say_the_last_ones_that_went_well(frozen_clock: Fro
 def test_first_job_that_waits_is_explained(admin_client: Client, mail: FrozenClock) -> None:
     run = run_of(started(job("a")))
     assert "Start a worker with its handler" in text_of(page_of(admin_client, run))
+
+
+def test_task_that_nobody_can_take_is_explained(admin_client: Client, mail: FrozenClock) -> None:
+    group = factories.group(members=["uid_ann"])
+    run = run_of(started(task("check")))
+    tasks.update_task(task=OnceTask.objects.get(), changes={"status": "paused"}, actor="admin:olga")
+    assert "Nobody has it now. The task is: Paused" in text_of(page_of(admin_client, run))
+    executors.change_members(group=group, remove=["uid_ann"], actor="admin:olga")
+    words = "Nobody has it now, and nobody can: gid_sales has no members."
+    assert words in text_of(page_of(admin_client, run))
 
 
 # --- what operators do ----------------------------------------------------------------------------
