@@ -19,6 +19,7 @@ from apps.flows.services.results import results_of
 from apps.flows.services.start import start
 from apps.jobs.models import Job
 from apps.jobs.services import types
+from apps.jobs.sweeps import discard_exhausted
 from apps.journal.services.versions import set_status
 from tests import factories
 from tests.flows import (
@@ -195,6 +196,13 @@ def test_what_a_definition_causes_fails_the_step_alone(subtests: Any) -> None:
         job_type("gone")
         control.retry(run=run_of(run), **OLGA)
         assert states(run)["late"] == "active" and run_of(run).status == "running"
+    with subtests.test("a type that is gone while its jobs wait"):
+        run = started(jobs("late", [1, 2], type="gone"))
+        types.find("gone").delete()
+        assert discard_exhausted() == 3
+        advance(run)
+        assert step_of(run, "late").memo == "0 of 2 jobs succeeded; it needs 2."
+        assert run_of(run).status == "failed"
     with subtests.test("a type that is paused meanwhile keeps its jobs"):
         late = job_type("late", max_attempts=1)
         run = started(wait("gate"), job("late", type="late", needs=["gate"]))
