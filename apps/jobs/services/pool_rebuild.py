@@ -275,14 +275,14 @@ def _withdraw_block(pool: TypeSnapshot, epoch: _Epoch, actor: str) -> int | None
         journal.write([entry])
         return None
     cancelled, asked = list[Move](), list[Move]()
-    because = {"actor": actor, "reason": epoch.reason}
+    noted = partial(entry_of, now=now, actor=actor, reason=epoch.reason)
     for job in lock_jobs(unnamed).values():
         if job.status in t.WAITING:
-            entry = entry_of(job, "cancelled", t.CANCELLED, now, **because)
+            entry = noted(job, "cancelled", t.CANCELLED)
             cancelled.append(("cancel", job, {}, entry))
         elif job.status == t.RUNNING:
             wanted = {"cancel_requested": True}
-            entry = entry_of(job, "cancel_requested", t.RUNNING, now, **because)
+            entry = noted(job, "cancel_requested", t.RUNNING)
             asked.append(("request_cancel", job, wanted, entry))
     for moves in (cancelled, asked):
         for part in chunks(moves, MAX_AT_ONCE):

@@ -271,13 +271,13 @@ def end_attempts(
         changes = rules.changes_of(
             job, outcome, after, weight_ms=weight_ms, is_pool=types[job.type].pool
         )
-        facts = attempt_facts(job, now) | _facts(job, outcome, after)
+        facts = _facts(job, outcome, after)
         if outcome.is_failure:
             changes["error_key"] = facts["error_key"]
         if outcome.end in rules.LOSSES:
             # Every later report of the attempt is stale.
             changes["lease_token"] = ""
-        entry = entry_of(job, outcome.end, after.status, now, **facts)
+        entry = entry_of(job, outcome.end, after.status, now, **attempt_facts(job, now), **facts)
         moves.append((rules.arrow_of(outcome, after), job, changes, entry))
     if any(outcome.submit for _, outcome in ends):
         entries = [entry for *_move, entry in moves]
