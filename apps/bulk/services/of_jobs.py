@@ -22,7 +22,7 @@ from apps.jobs.rules.submission import Submitted
 from apps.jobs.services import action_effects, control, find
 from apps.jobs.services.action_effects import ActionEffect
 from apps.jobs.services.job_filters import JobFilters
-from apps.jobs.services.submit_check import unknown_type
+from apps.jobs.services.submit_check import names_within, unknown_type
 from apps.journal.models import JournalEntry, Source
 from apps.journal.services.undo import last_entries
 
@@ -41,9 +41,9 @@ class Jobs(Target):
         if bounds.types is not None:
             known &= {*bounds.types}
         # A type with live jobs is never deleted.
-        for name in types:
-            if name not in known:
-                yield unknown_type(name, bounds.types)
+        if unknown := [name for name in types if name not in known]:
+            names = names_within(bounds)
+            yield from (unknown_type(name, names) for name in unknown)
 
     def rows(self, wanted: RowFilter, bounds: Bounds) -> QuerySet[Any]:
         # Jobs that carry out bulk runs, or tell people of alerts, are no target of one.

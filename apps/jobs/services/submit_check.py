@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
+from functools import cache, partial
 
 from apps.common import clock
 from apps.common.errors import FieldError, refusal
@@ -52,7 +53,8 @@ def faults_of(jobs: Sequence[Submission], bounds: Bounds) -> list[list[FieldErro
     known = type_snapshots({job.type for job in jobs}) if jobs else {}
     if bounds.types is not None:
         known = {name: type_ for name, type_ in known.items() if name in bounds.types}
-    return [list(_faults(job, known.get(job.type), bounds, users, now)) for job in jobs]
+    names = cache(partial(names_within, bounds))
+    return [list(_faults(job, known.get(job.type), bounds, users, now, names)) for job in jobs]
 
 
 def faults_of_parts(jobs: Sequence[Submission], bounds: Bounds) -> list[list[FieldError]]:
@@ -82,10 +84,10 @@ def check(
     """Raise one error that lists what is wrong with the jobs, or with the first of them."""
     found: list[FieldError] = []
     cost = 0
-    users = _users_of(jobs, bounds)
+    users, names = _users_of(jobs, bounds), cache(partial(names_within, bounds))
     for position, job in enumerate(jobs):
         type_ = known.get(job.type)
-        wrong = list(_faults(job, type_, bounds, users, now))
+        wrong = list(_faults(job, type_, bounds, users, now, names))
         if wrong:
             prefix = path.format(position)
             found += [FieldError(prefix + e.field, e.code, e.message) for e in wrong]
@@ -111,9 +113,10 @@ def _faults(
     bounds: Bounds,
     users: set[str] | None,
     now: datetime,
+    names: Callable[[], list[str]],
 ) -> Iterator[FieldError]:
     if type_ is None:
-        yield unknown_type(job.type, bounds.types)
+        yield unknown_type(job.type, names())
     elif bounds is not PLATFORM and registry.is_closed(job.type, type_.handler):
         message = _SYSTEM if registry.is_system(job.type) else _FOR_CODE
         yield FieldError("type", "invalid", Message(message, name=job.type))
@@ -133,9 +136,13 @@ def _faults(
         yield from type_faults(job, type_, is_context=is_context)
 
 
-def unknown_type(name: str, bound: Collection[str] | None) -> FieldError:
-    """No such type exists, or the API key may not use it; the message names known ones."""
-    known = list(open_types(bound).values_list("name", flat=True)[: MAX_NAMED + 1])
+def names_within(bounds: Bounds) -> list[str]:
+    """Read the names of some types that there are within the bounds: one more than are named."""
+    return list(open_types(bounds.types).values_list("name", flat=True)[: MAX_NAMED + 1])
+
+
+def unknown_type(name: str, known: Sequence[str]) -> FieldError:
+    """No such type exists, or the API key may not use it; the message names `known` ones."""
     short = name[:80]
     if near := difflib.get_close_matches(name, known, n=1):
         message = _("There is no job type {name!r}; did you mean {near}?", name=short, near=near[0])

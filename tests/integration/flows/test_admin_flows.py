@@ -361,6 +361,8 @@ def test_pages_of_a_flow_ask_as_often_for_forty_steps_as_for_four(
         row = made(f"wide{many}", {"steps": steps})
         start(row.name)
         form = form_of(page_of(admin_client, row), "steps-was")
+        # Names that there are not are looked for together, too.
+        unknown = {name: f"no-{name}" for name in form if re.search("-(type|template)$", name)}
         edits = f"{page_url(row)}change/"
         looks: list[Callable[[], Any]] = [
             partial(admin_client.get, page_url(row)),
@@ -369,6 +371,7 @@ def test_pages_of_a_flow_ask_as_often_for_forty_steps_as_for_four(
             partial(admin_client.get, f"{page_url(row)}start/"),
             partial(admin_client.post, edits, {**form, "_draft": "1"}),
             partial(admin_client.post, edits, {**form, "_draft": "step-up-1"}),
+            partial(admin_client.post, edits, {**form, **unknown, "_draft": "1"}),
         ]
         assert [look().status_code for look in looks] == [200] * len(looks)
         counts.append([len(sent_by(look)) for look in looks])
