@@ -71,6 +71,21 @@ def test_job_that_is_retried_brings_its_run_back() -> None:
     assert ends.concerned([step_of(run, "a").pk]) == []
 
 
+def test_retry_that_nobody_heard_of_is_seen_within_the_hour(mail: FrozenClock) -> None:
+    """As long as the job may be retried; then nobody looks any more."""
+    run, other = started(job("a")), started(job("a"))
+    for each in (run, other):
+        work(each, "a", "failed")
+    of_jobs.retry(job=Job.objects.get(part_of=step_of(run, "a").pk), actor="admin:olga")
+    looks(mail, 3599)
+    assert states(run) == {"a": "failed"}
+    looks(mail, 1)
+    assert states(run) == {"a": "active"} and run_of(run).status == "running"
+    for _hour in range(24 * 7):
+        looks(mail, 3600)
+    assert step_of(other, "a").look_at is None
+
+
 def test_retry_of_the_run(mail: FrozenClock) -> None:
     run = started(
         jobs("many", [1, 2, 3]), wait("gate", within=5), job("after", needs=["many", "gate"])
