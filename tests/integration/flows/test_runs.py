@@ -229,12 +229,18 @@ def test_what_a_definition_causes_fails_the_step_alone(subtests: Any) -> None:
         work(run, "list")
         assert states(run) == {"list": "succeeded", "check": "failed"}
         assert step_of(run, "check").memo.endswith('Missing: "shop"')
+    with subtests.test("somebody who is gone"):
+        zoe = factories.user("uid_zoe")
+        run = started(job("list"), task("check", "uid_zoe", needs=["list"]))
+        executors.remove_executor(executor=zoe, actor="admin:olga")
+        work(run, "list")
+        assert step_of(run, "check").memo == "There is no person or group 'uid_zoe'."
     with subtests.test("a schema that no context fits"):
-        job_type("strict", params_schema={"type": "object", "required": ["x"]})
-        run = started(
-            wait("gate"), job("strict", type="strict", needs=["gate"], context={"x": ref("gate")})
-        )
-        assert states(run)["strict"] == "blocked"
+        integers = {"type": "object", "properties": {"x": {"type": "integer"}}}
+        job_type("strict", params_schema=integers)
+        run = started(wait("gate"), job("strict", type="strict", context={"x": ref("gate")}))
+        control.finish(run=run_of(run), step="gate", result="seven", **OLGA)
+        assert "x" in step_of(run, "strict").memo and run_of(run).status == "failed"
     with subtests.test("no items at all"):
         run = started(jobs("none", []), job("after", needs=["none"]))
         assert states(run) == {"none": "succeeded", "after": "active"}
