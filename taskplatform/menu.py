@@ -210,13 +210,14 @@ GROUPS = (
 
 class Tab(NamedTuple):
     """A page that the person may see: its title as a tab, the name of what is on it, its model or
-    the name of its address."""
+    the name of its address, and the form for a new row where the person may add one."""
 
     title: Words
     name: Words
     link: str
     key: str
     was: str = ""
+    add: str = ""
 
     @property
     def path(self) -> str:
@@ -288,7 +289,8 @@ class Menu:
         if place.query:
             link = f"{link}?{place.query}"
             return Tab(place.title, place.title, link, place.model, place.was)
-        return Tab(place.title or model["name"], model["name"], link, place.model, place.was)
+        title, add = place.title or model["name"], model["add_url"] or ""
+        return Tab(title, model["name"], link, place.model, place.was, add)
 
     @property
     def _entries(self) -> list[Shown]:

@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from axes.models import AccessAttempt
+from django.apps import apps
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.functional import Promise
-from django.utils.translation import get_language, ngettext_lazy
+from django.utils.translation import get_language, gettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from apps.access.models import ApiClient
@@ -153,6 +154,8 @@ def _page(tab: Tab) -> dict[str, Any]:
     return {
         "title": tab.title,
         "link": tab.link,
+        "add": tab.add,
+        "add_words": tab.add and gettext("Add %s") % apps.get_model(tab.key)._meta.verbose_name,
         "about": about,
         "state": state and label(state.text, state.colour),
     }

@@ -1,4 +1,4 @@
-"""Ten things that operators do every day, from the overview, with the clicks they take.
+"""Eleven things that operators do every day, from the overview, with the clicks they take.
 
 Typing is not counted, choosing from a list is one click, and no move takes more than in the best
 of the dashboards that people come from.
@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 import pytest
+from django.contrib.auth.models import User
 from playwright.sync_api import Locator, Page, expect
 
 from apps.alerts.models import AlertRule
 from apps.bulk.models import BulkRun
-from apps.jobs.models import Worker
+from apps.jobs.models import JobScope, Worker
 from apps.jobs.rules import transitions as t
 from apps.reports.services import rollup
 from apps.schedules.models import Schedule
@@ -191,6 +192,22 @@ def test_people_are_called_when_work_stops(at_most: AtMost) -> None:
         hand.button("Save")
         expect(hand.page.get_by_text("was added successfully")).to_be_visible()
     assert AlertRule.objects.get().channels.count() == 1
+
+
+def test_colleague_gets_an_account_for_one_job_type(at_most: AtMost) -> None:
+    for name in ("mail", "web"):
+        job_type(name)
+    with at_most(5, "superuser") as hand:
+        hand.menu("System")
+        hand.link("Add user")
+        hand.page.get_by_label("Username").fill("ann")
+        hand.click(hand.page.get_by_label("Operator"))
+        hand.click(hand.page.get_by_label("mail", exact=True))
+        hand.button("Save")
+        expect(hand.page.get_by_text("Password of ann").first).to_be_visible()
+    colleague = User.objects.get(username="ann")
+    assert [each.name for each in colleague.groups.all()] == ["operator"]
+    assert [each.type for each in JobScope.objects.filter(operator=colleague)] == ["mail"]
 
 
 def test_reason_why_an_executor_gets_nothing_is_read(at_most: AtMost) -> None:

@@ -230,6 +230,18 @@ def test_system_says_what_its_pages_have_found(admin_client: Client) -> None:
     assert "webhook or mail 1 on" in text_of(admin_client.get(reverse("system")))
 
 
+@pytest.mark.parametrize(
+    ("role", "forms"),
+    [("viewer", []), ("configurer", ["alerts_channel", "alerts_alertrule", "access_apiclient"])],
+)
+def test_system_leads_to_the_forms_of_what_a_person_may_add(
+    role_client: Any, role: str, forms: list[str]
+) -> None:
+    boxes = role_client(role).get(reverse("system")).context["boxes"]
+    found = [page["add"] for box in boxes for page in box["pages"] if page["add"]]
+    assert found == [reverse(f"admin:{form}_add") for form in forms]
+
+
 def test_system_names_every_one_of_its_pages() -> None:
     places = {place.url or place.model for entry in SYSTEM_BOXES for place in entry.places}
     assert places == PAGES.keys()
