@@ -33,6 +33,9 @@ MAIL = {
 }
 
 
+MONTHLY = "report.monthly.of-each-country"
+
+
 @dataclass(frozen=True)
 class Yard:
     """Jobs by what they are, and the type and worker that a test looks up."""
@@ -52,7 +55,7 @@ def fill_yard(frozen: FrozenClock, *, many: int = 60) -> Yard:
     mail = job_type(
         "mail", title="Mails to customers", params_schema=MAIL, max_attempts=4, max_running=40
     )
-    job_type("report.monthly", lane="slow", max_attempts=2, max_processing_seconds=7200)
+    job_type(MONTHLY, lane="slow", max_attempts=2, max_processing_seconds=7200)
     job_type(
         "webhook",
         breaker_enabled=True,
@@ -86,7 +89,7 @@ def fill_yard(frozen: FrozenClock, *, many: int = 60) -> Yard:
     jobs(many, "thumbnail", key="image-17")
     jobs(many, "crm.sync", attempts=1, memo="ConnectionRefusedError: [Errno 111]")
     jobs(many, "legacy.export", run_at=clock.now() + timedelta(minutes=7))
-    jobs(many, "webhook")
+    jobs(many, "webhook", run_at=clock.now() - timedelta(minutes=12, seconds=34))
     _open_breaker()
     worker = _workers()
     return Yard(
@@ -128,7 +131,7 @@ def _workers() -> Worker:
             **columns,
         )
 
-    worker("host-b:22", 4, lanes=["slow"], types=["report.monthly"], capacity=2)
+    worker("host-b:22", 4, lanes=["slow"], types=[MONTHLY], capacity=2)
     worker("host-c:9", 300, state=Worker.State.DRAINING)
     worker("host-d:31", 90)
     worker("host-e:1", 86_400, state=Worker.State.GONE)
@@ -165,10 +168,17 @@ def _succeeded(frozen: FrozenClock) -> int:
 
 
 def _running(frozen: FrozenClock) -> int:
-    (number,) = jobs(1, "report.monthly", key="2026-02", context={"month": "2026-02"})
-    take(1, types=("report.monthly",))
+    """As wide as a row of the list gets: long names, and times in two units."""
+    key = "2026-02-of-all-shops"
+    (number,) = jobs(1, MONTHLY, key=key, context={"month": "2026-02"})
+    take(1, types=(MONTHLY,))
     frozen.advance(seconds=20)
+    now = clock.now()
     Job.objects.filter(pk=number).update(
-        progress=42, checkpoint={"shop": 117, "of": 280}, sequence=9
+        created_at=now - timedelta(days=12, hours=13),
+        started_at=now - timedelta(minutes=52, seconds=39),
+        progress=42,
+        checkpoint={"shop": 117, "of": 280},
+        sequence=9,
     )
     return number

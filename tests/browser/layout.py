@@ -36,6 +36,11 @@ _READ_ROWS = r"""
   ])
 ])
 """
+# The words that the platform itself chooses, which are never too long for their column.
+_READ_CUT_WORDS = r"""
+() => [...new Set([...document.querySelectorAll("#result_list .field-source_and_event")]
+  .filter(cell => cell.scrollWidth > cell.clientWidth).map(cell => cell.innerText.trim()))]
+"""
 _CHINESE = re.compile(r"[\u4e00-\u9fff]")
 _WORD = re.compile(r"[A-Za-z]{2,}")
 
@@ -68,6 +73,12 @@ def hidden_columns(page: Page) -> int:
         ".map(frame => frame.scrollWidth - frame.clientWidth))"
     )
     return over
+
+
+def cut_words(page: Page) -> list[str]:
+    """The names of events that a list does not show whole."""
+    cut: list[str] = page.evaluate(_READ_CUT_WORDS)
+    return cut
 
 
 def cut_rows(page: Page) -> Iterator[str]:

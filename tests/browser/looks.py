@@ -8,7 +8,7 @@ from typing import Literal
 from playwright.sync_api import Page, ViewportSize
 
 from tests.browser.barriers import barriers
-from tests.browser.layout import cut_rows, hidden_columns, sideways
+from tests.browser.layout import cut_rows, cut_words, hidden_columns, sideways
 
 Theme = Literal["light", "dark"]
 THEMES: tuple[Theme, ...] = ("light", "dark")
@@ -26,7 +26,9 @@ def faults(page: Page, theme: Theme, *, with_barriers: bool = True) -> Iterator[
             yield f"{over} px wider than {size['width']}"
         if size is NARROW:
             yield from cut_rows(page)
-        elif over := hidden_columns(page):
-            yield f"the list is {over} px wider than its frame"
+        else:
+            if over := hidden_columns(page):
+                yield f"the list is {over} px wider than its frame"
+            yield from (f"{words!r} is cut" for words in cut_words(page))
         if with_barriers and size is BARRIERS_AT[theme]:
             yield from barriers(page)

@@ -8,7 +8,6 @@ from typing import Any
 
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
@@ -73,18 +72,12 @@ def shown_attempts(job: AnyJob) -> SafeString:
 
 @column(_("next run"))
 def shown_run_at(job: ListedJob) -> SafeString | None:
-    """The time, and below it by how much the job goes before or after others; if it runs, for how
-    long."""
-    if job.status in transitions.WAITING:
-        soon = labels.relative(job.run_at, job.now)
-        run_at = format_html(
-            '<span class="unbroken" title="{}">{}</span>', plain_time(job.run_at), soon
-        )
-        return noted(run_at, _order(job))
-    if job.status == transitions.RUNNING and job.held_at:
-        running = gettext("running for %s") % labels.age(job.held_at, job.now)
-        return format_html('<span class="unbroken">{}</span>', running)
-    return None
+    """The time, and below it by how much the job goes before or after others."""
+    if job.status not in transitions.WAITING:
+        return None
+    soon = labels.relative(job.run_at, job.now)
+    run_at = format_html('<span class="unbroken" title="{}">{}</span>', plain_time(job.run_at), soon)
+    return noted(run_at, _order(job))
 
 
 @column(_("order"))

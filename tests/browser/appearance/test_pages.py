@@ -158,6 +158,8 @@ def pages_of(morning: Morning) -> dict[str, str]:
         "one-account": page("auth_user", limited_account().pk),
         "one-role": page("auth_group", Group.objects.get(name="viewer").pk),
         "filtered": reverse("admin:dispatch_dispatch_changelist") + "?state=open&executor=uid_ann",
+        "people-added": reverse("admin:journal_journalentry_changelist")
+        + "?event=executor_created",
         "nothing-found": reverse("admin:dispatch_oncetask_changelist") + "?q=nothing",
         "search-uids": reverse("admin:search") + "?term=uid_",
         "search-nothing": reverse("admin:search") + "?term=404+404",
