@@ -76,7 +76,9 @@ def shown_run_at(job: ListedJob) -> SafeString | None:
     if job.status not in transitions.WAITING:
         return None
     soon = labels.relative(job.run_at, job.now)
-    run_at = format_html('<span class="unbroken" title="{}">{}</span>', plain_time(job.run_at), soon)
+    run_at = format_html(
+        '<span class="unbroken" title="{}">{}</span>', plain_time(job.run_at), soon
+    )
     return noted(run_at, _order(job))
 
 
