@@ -26,6 +26,7 @@ from apps.common.admin.export import export_view
 from apps.common.admin.filters import DayFilter
 from apps.common.admin.list_head import MAX_COUNTED
 from apps.common.admin.payload_filter import PAYLOAD
+from apps.common.db import only_compared
 from apps.common.readers import read_number
 
 # How many rows stand above the newest ones.
@@ -105,6 +106,7 @@ class KeysetChangeList(PlatformChangeList):
         if before is not None:
             examined = examined.filter(pk__lt=before)
         edge = list(examined.values_list("pk", flat=True)[limit - 1 : limit + 1])
+        rows = only_compared(rows, among)
         if len(edge) < 2:
             # There are no older rows.
             return rows

@@ -12,6 +12,7 @@ from rest_framework.request import Request
 
 from apps.common.api.serializer_fields import Integer, Text
 from apps.common.api.serializers import StrictSerializer
+from apps.common.db import only_compared
 from apps.common.errors import Invalid
 
 M = TypeVar("M", bound=Model)
@@ -74,6 +75,7 @@ class KeysetPage:
         For filters without an index. A page may be short, or empty, and still have a next one.
         """
         following = self._following(examined)
+        queryset = only_compared(queryset, examined)
         last = following[:limit].aggregate(last=Min("pk"))["last"]
         if last is None or not following.filter(pk__lt=last).exists():
             return self.rows(queryset)

@@ -19,7 +19,7 @@ from tests.frozen import FrozenClock
 from tests.integration.jobs.admin.pages import LIST, shown
 from tests.jobs import end, job_type, jobs, take
 from tests.pages import text_of
-from tests.statements import index_reads
+from tests.statements import index_reads, indexes_on, is_read, sent_by
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
@@ -178,6 +178,25 @@ def test_few_finished_jobs_are_found_by_index_on_mariadb(
     (old,) = jobs(status=t.FAILED)
     jobs(9)
     assert shown(admin_client.get(LIST, {"status": "failed"})) == [old]
+
+
+@pytest.mark.sqlite
+def test_examined_rows_are_read_by_their_number_whatever_else_has_an_index(
+    admin_client: Client, api: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(JobAdmin, "max_examined", 8)
+    monkeypatch.setattr(JobAdmin, "max_indexed", 3)
+    monkeypatch.setattr("apps.jobs.api.jobs.MAX_EXAMINED", 8)
+    job_type()
+    numbers = jobs(20)
+    oldest = {"type": "mail", "before": numbers[4]}
+    lists = [lambda: admin_client.get(LIST, {"type": "mail"})]
+    lists += [lambda: admin_client.get(LIST, oldest), lambda: api.get("/api/v1/jobs/", type="mail")]
+    for answer in lists:
+        sent = [sql for sql in sent_by(answer) if is_read(Job, sql) and "'mail'" in sql]
+        pages = [sql for sql in sent if "ORDER BY 1 DESC" in sql or '"id" DESC' in sql]
+        assert pages
+        assert {index for sql in pages for index in indexes_on(Job, sql)} == {"PRIMARY"}
 
 
 QUERIES: tuple[dict[str, str], ...] = (
