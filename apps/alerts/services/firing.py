@@ -142,7 +142,7 @@ def _snooze(name: str, time: timedelta, actor: str) -> None:
 _ADD_CHANNEL = "admin:alerts_channel_add"
 FIRING = Watch(
     key="alerts",
-    title=_("No alert fires."),
+    title=_("No alert fires"),
     read=_firing,
     leads={
         ALERT: Way(
