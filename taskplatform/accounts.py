@@ -109,10 +109,11 @@ class PermissionsField(ModelMultipleChoiceField):  # type: ignore[type-arg]
         return f"{permission.content_type} | {action}"
 
 
-# On these pages groups are those of executors.
+# On these pages groups are those of people, and users whom tasks are for.
 _OF_ROLES: tuple[Any, Any] = (Group._meta, User._meta.get_field("groups"))
 _OF_ROLES[0].verbose_name, _OF_ROLES[0].verbose_name_plural = _("role"), _("roles")
 _OF_ROLES[1].verbose_name = _("roles")
+User._meta.verbose_name, User._meta.verbose_name_plural = _("account"), _("accounts")
 Group.add_to_class("__str__", lambda role: title_of(role.name))
 
 

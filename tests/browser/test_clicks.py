@@ -199,7 +199,7 @@ def test_colleague_gets_an_account_for_one_job_type(at_most: AtMost) -> None:
         job_type(name)
     with at_most(5, "superuser") as hand:
         hand.menu("System")
-        hand.link("Add user")
+        hand.link("Add account")
         hand.page.get_by_label("Username").fill("ann")
         hand.click(hand.page.get_by_label("Operator"))
         hand.click(hand.page.get_by_label("mail", exact=True))
