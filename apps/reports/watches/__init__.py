@@ -29,6 +29,7 @@ WATCHES: list[Watch] = [
     plans.QUOTA_UNFILLED,
     plans.WILL_NOT_FILL,
     processes.BEAT_LATE,
+    processes.SWEEPS_LATE,
     processes.SWEEP_OVERDUE,
     jobs.BREAKER_OPEN,
     jobs.BACKLOG_GROWTH,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from django.urls import reverse
 
@@ -19,8 +19,10 @@ from apps.reports.services.fact_sheet import FactSheet, current_sheet
 from apps.reports.watches.base import CRITICAL, HELD, WARNING, Reading, RuleWatch, Watch, time
 from apps.reports.watches.subjects import BEAT, JOB_TYPE, SWEEP, WORKER, Way, act_on
 
-# Types that a sentence names.
+# Types or sweeps that a sentence names.
 _MAX_NAMED = 5
+# How many of its periods a sweep may be late.
+_MAX_LATE = 3.0
 
 
 def _silent(sheet: FactSheet) -> Iterator[Reading]:
@@ -51,14 +53,18 @@ def _unserved(sheet: FactSheet) -> Iterator[Reading]:
     """One reading for all job types without a worker, if there are several of them."""
     names = [each.name for each in sheet.unserved]
     if len(names) > 1:
-        named = " · ".join(names[:_MAX_NAMED])
         yield Reading(
             JOB_TYPE,
             "",
             text=_("No worker serves {count} job types", count=len(names)),
-            why=f"{named} · …" if len(names) > _MAX_NAMED else named,
+            why=_listed(names),
             instead=[(WORKER_SILENT.key, f"{JOB_TYPE}:{name}") for name in names],
         )
+
+
+def _listed(names: Sequence[str]) -> str:
+    named = " · ".join(names[:_MAX_NAMED])
+    return f"{named} · …" if len(names) > _MAX_NAMED else named
 
 
 def _held(count: int) -> Message:
@@ -80,6 +86,21 @@ def _sweeps(sheet: FactSheet) -> Iterator[Reading]:
         if sweep.overdue is not None:
             late = sweep.overdue.total_seconds() / sheet.periods[sweep.name]
             yield Reading(SWEEP, sweep.name, late)
+
+
+def _late(sheet: FactSheet) -> Iterator[Reading]:
+    """One reading for all sweeps that are late, if there are several and beat runs."""
+    if sheet.is_beat_late:
+        return
+    names = [each.name for each in _sweeps(sheet) if (each.value or 0.0) > _MAX_LATE]
+    if len(names) > 1:
+        yield Reading(
+            SWEEP,
+            "",
+            text=_("{count} sweeps are late", count=len(names)),
+            why=_listed(names),
+            instead=[(SWEEP_OVERDUE.key, f"{SWEEP}:{name}") for name in names],
+        )
 
 
 def _beat(sheet: FactSheet) -> Iterator[Reading]:
@@ -140,7 +161,7 @@ SWEEP_OVERDUE = RuleWatch(
     key="sweep_overdue",
     title=_("Sweeps come in their periods"),
     read=_sweeps,
-    limit=Limit(3.0, 60, highest=10_000.0),
+    limit=Limit(_MAX_LATE, 60, highest=10_000.0),
     says={
         SWEEP: _("The sweep {name} is late by {value} of its periods; the limit is {limit}."),
     },
@@ -150,6 +171,13 @@ SWEEP_OVERDUE = RuleWatch(
     label=_("overdue sweep"),
     has_target=lambda name: name in current_sheet().periods,
     missing=_("There is no sweep {name}."),
+)
+SWEEPS_LATE = Watch(
+    key="sweeps_late",
+    title=_("Few sweeps are late"),
+    read=_late,
+    severity=WARNING,
+    icon="timer_off",
 )
 BEAT_LATE = Watch(
     key="beat",

@@ -12,6 +12,7 @@ from django.urls import reverse
 from apps.access.services import create_client
 from apps.common import clock
 from apps.common.leases import sweep_lease
+from apps.common.models import SweepLease
 from apps.dispatch.services import pull
 from apps.jobs.models import Job, TypeState, Worker
 from apps.jobs.services import register
@@ -211,6 +212,27 @@ def test_pauses_breakers_and_starving_types_are_shown(
     assert "No worker serves 3 job types" in texts["unserved"]
     assert "calm · mail · web" in texts["unserved"]
     assert "A job of type web has been due for 1 h" in texts["oldest_due"]
+
+
+def test_several_late_sweeps_are_one_row(admin_client: Client, frozen_clock: FrozenClock) -> None:
+    def ran(name: str, *, ago: timedelta) -> None:
+        at = clock.now() - ago
+        times = {"started_at": at, "finished_at": at}
+        SweepLease.objects.update_or_create(name=name, defaults=times)
+
+    ran("jobs.scan", ago=timedelta())
+    ran("jobs.reorder", ago=timedelta(minutes=2))
+    ran("jobs.starving", ago=timedelta(minutes=2))
+
+    texts = notices(home(admin_client))
+
+    assert "2 sweeps are late jobs.reorder · jobs.starving" in texts["sweeps_late"]
+    assert "sweep_overdue" not in texts
+
+    ran("jobs.reorder", ago=timedelta())
+    texts = notices(home(admin_client))
+    assert "jobs.starving" in texts["sweep_overdue"]
+    assert "sweeps_late" not in texts
 
 
 def test_each_first_step_goes_when_it_is_taken(admin_client: Client) -> None:
