@@ -167,7 +167,8 @@ def jobs() -> Iterator[Page]:
         Job, "of a type with a payload", type=KINDS[0].name, where="context.order.number:-1"
     )
     yield _rows(Job, "with a number", q=str(job.pk))
-    for status in Job.Status.values:
+    # The past that is played limits no keys, so none of its jobs is blocked.
+    for status in set(Job.Status.values) - {Job.Status.BLOCKED}:
         yield _row(f"job that is {status}", Job.objects.filter(status=status).order_by("-pk")[0])
     yield _rows(JobType, "")
     yield _row("job type", JobType.objects.get(name=KINDS[0].name))

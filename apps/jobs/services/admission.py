@@ -136,11 +136,16 @@ def _lock(keys: Keys) -> dict[int, _Locked]:
 
 def _taken(keys: Collection[int]) -> Counter[int]:
     """The places of each key that jobs have."""
-    jobs = f"{table(Job)}{force_index('job_limit')}"
+    # Grouped, MySQL would read all jobs of the keys.
+    jobs = f"{table(Job)} j{force_index('job_limit')}"
+    counts = " + ".join(
+        f"(SELECT COUNT(*) FROM {jobs} WHERE j.limit_id = k.limit_id AND j.status = '{status}')"
+        for status in t.PLACED
+    )
     rows = fetch(
-        f"SELECT limit_id, COUNT(*) FROM {jobs} WHERE limit_id IN ({placeholders(len(keys))}) "
-        f"AND status IN ({placeholders(len(t.PLACED))}) GROUP BY limit_id",
-        [*keys, *t.PLACED],
+        f"SELECT k.limit_id, {counts} FROM {table(KeyState)} k "
+        f"WHERE k.limit_id IN ({placeholders(len(keys))})",
+        [*keys],
     )
     return Counter(dict(rows))
 
@@ -158,11 +163,13 @@ def _first_blocked(free: Mapping[int, int]) -> dict[int, list[int]]:
     """The blocked jobs of each key that come first, as many as are given."""
     found: dict[int, list[int]] = {}
     if few := {number: count for number, count in free.items() if count <= _FEW}:
-        # Statistics of rows that change their state all the time mislead MariaDB.
+        # Statistics of rows that change their state all the time mislead MariaDB, and MySQL sorts
+        # where it is not told the whole order of the index.
         jobs = f"{table(Job)} j{force_index('job_limit')}"
+        order = "j.limit_id, j.status, j.order_key, j.id"
         one = (
             f"(SELECT j.id FROM {jobs} WHERE j.limit_id = k.limit_id AND j.status = "
-            f"'{t.BLOCKED}' ORDER BY j.order_key, j.id LIMIT 1 OFFSET {{}})"
+            f"'{t.BLOCKED}' ORDER BY {order} LIMIT 1 OFFSET {{}})"
         )
         columns = ", ".join(one.format(place) for place in range(max(few.values())))
         rows = fetch(

@@ -395,10 +395,7 @@ CHECKS = (
     Check(
         "ends in the journal",
         ("I61",),
-        _(
-            "The newest ended jobs are live or among the older ones, never both, until they are "
-            "forgotten"
-        ),
+        _("The newest ended jobs are live or among the older ones, never both, until forgotten"),
         _kept,
         recent=True,
     ),

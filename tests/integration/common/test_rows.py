@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
 
 from apps.common import rows as rows_module
 from apps.common.rows import ensure_row, insert_rows, insert_values, update_rows
@@ -77,7 +77,9 @@ def test_what_all_of_many_rows_share_is_written_once(
     rows[-1] = (*rows[-1][:5], 3, *rows[-1][6:])
     with django_assert_num_queries(1) as queries:
         insert_values(JournalEntry, names, rows)
-    assert queries[0]["sql"].count("09:00:00.5") == 1
+    # MySQL has no way to.
+    is_mysql = connection.vendor == "mysql" and not connection.mysql_is_mariadb
+    assert queries[0]["sql"].count("09:00:00.5") == (len(rows) if is_mysql else 1)
     found = [*JournalEntry.objects.order_by("id")]
     assert [(each.id, each.error) for each in found] == [(n, "r" * n) for n in range(1, 301)]
     assert {(each.at.microsecond, each.subject_id, each.reason) for each in found} == {
