@@ -155,6 +155,11 @@ def force_index(index: str) -> str:
     return f" FORCE INDEX ({index})" if connection.vendor == "mysql" else ""
 
 
+def is_mysql() -> bool:
+    """Whether this is MySQL itself, which lacks some of what MariaDB has."""
+    return connection.vendor == "mysql" and not getattr(connection, "mysql_is_mariadb", False)
+
+
 def unlikely(condition: str) -> str:
     """The condition with a hint for SQLite that few rows meet it.
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from django.db import connection, models
 
-from apps.common.db import execute, placeholders, repeatable, table
+from apps.common.db import execute, is_mysql, placeholders, repeatable, table
 
 # The letters of all long texts in one statement, unless it has a single row: MariaDB closes the
 # connection of a statement longer than 16 MB (max_allowed_packet), and a letter takes up to four
@@ -154,7 +154,7 @@ def insert_values(
 def _can_write_once() -> bool:
     """Whether a WITH takes rows of values. Where the database makes the ids, MariaDB would lock
     them for all that such a statement takes."""
-    return connection.vendor == "sqlite" or bool(getattr(connection, "mysql_is_mariadb", False))
+    return not is_mysql()
 
 
 def _with_what_differs(

@@ -15,6 +15,7 @@ from django.utils.translation import gettext, ngettext
 from apps.common.admin.bulk_links import PLAN_URL
 from apps.common.admin.display import translate
 from apps.common.admin.html import page_url
+from apps.common.db import is_mysql
 from apps.common.json.diff import diff
 from apps.common.json.rows import KINDS as ROW_KINDS
 from apps.common.json.rows import LIMITS, MAX_ROWS, rows_of, why_not_rows
@@ -59,6 +60,7 @@ def context(admin: Any, request: HttpRequest, form: TemplateForm, row: Any) -> d
         "editor": form,
         "may_edit": may_edit,
         "max_rows": MAX_ROWS,
+        "keeps_order": not is_mysql(),
         "save_words": gettext("Save v%d") % (1 if row is None else row.version + 1),
         "preview": form.preview() if may_edit else None,
     }

@@ -9,6 +9,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext, ngettext
 
 from apps.common.admin.display import translate
+from apps.common.db import is_mysql
 from apps.dispatch.models import Template
 from apps.flows.admin.flow_form import BY_JSON, BY_STEPS, MAX_PARAMS, MAX_TOLD, FlowForm
 from apps.flows.admin.flow_page import title_change
@@ -36,6 +37,7 @@ def context(admin: Any, request: HttpRequest, form: FlowForm, row: Any) -> dict[
     return {
         "editor": form,
         "max_rows": MAX_PARAMS,
+        "keeps_order": not is_mysql(),
         "max_steps": MAX_ROWS,
         "tabs": [
             (BY_STEPS, gettext("Steps"), form.tab == BY_STEPS),
