@@ -52,14 +52,15 @@ def _silent(sheet: FactSheet) -> Iterator[Reading]:
 def _unserved(sheet: FactSheet) -> Iterator[Reading]:
     """One reading for all job types without a worker, if there are several of them."""
     names = [each.name for each in sheet.unserved]
+    text = _("No worker serves {count} job types", count=len(names))
+    yield from _together(JOB_TYPE, names, text, WORKER_SILENT.key)
+
+
+def _together(kind: str, names: Sequence[str], text: Message, watch: str) -> Iterator[Reading]:
+    """One reading in place of several of the watch."""
     if len(names) > 1:
-        yield Reading(
-            JOB_TYPE,
-            "",
-            text=_("No worker serves {count} job types", count=len(names)),
-            why=_listed(names),
-            instead=[(WORKER_SILENT.key, f"{JOB_TYPE}:{name}") for name in names],
-        )
+        instead = [(watch, f"{kind}:{name}") for name in names]
+        yield Reading(kind, "", text=text, why=_listed(names), instead=instead)
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -93,14 +94,8 @@ def _late(sheet: FactSheet) -> Iterator[Reading]:
     if sheet.is_beat_late:
         return
     names = [each.name for each in _sweeps(sheet) if (each.value or 0.0) > _MAX_LATE]
-    if len(names) > 1:
-        yield Reading(
-            SWEEP,
-            "",
-            text=_("{count} sweeps are late", count=len(names)),
-            why=_listed(names),
-            instead=[(SWEEP_OVERDUE.key, f"{SWEEP}:{name}") for name in names],
-        )
+    text = _("{count} sweeps are late", count=len(names))
+    yield from _together(SWEEP, names, text, SWEEP_OVERDUE.key)
 
 
 def _beat(sheet: FactSheet) -> Iterator[Reading]:
