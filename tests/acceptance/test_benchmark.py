@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from apps.reports.rules.outcomes import SOURCES
 from tests.acceptance.conftest import Template
 from tests.benchmark import costly
 from tests.processes import STOP_SECONDS, RunningProcess, eventually
@@ -68,20 +69,20 @@ def test_every_page_is_shown_beside_a_short_history(
     assert measured.returncode == 0, measured.stderr
     figures = {each["figure"]: each for each in map(json.loads, measured.stdout.splitlines())}
     names = [name.partition(" (")[0] for name in figures]
-    assert names[:11] == [
+    first = 9 + len(SOURCES)
+    assert names[:first] == [
         "history of 26,000 entries and 5,000 live jobs",
         "totals of all of it",
         "overview refresh, trends",
         "overview refresh",
-        "report of dispatch by hour, 90d",
-        "report of job by hour, 90d",
+        *(f"report of {source} by hour, 90d" for source in SOURCES),
         "plan to cancel all jobs of a type",
         "plan to retry all that failed",
         "plan to raise the priority of all that wait",
         "plan over rare payloads",
         "plan over every job",
     ]
-    *pages, queries, rollups = list(figures.values())[11:]
+    *pages, queries, rollups = list(figures.values())[first:]
     assert len(pages) >= 12
     assert [page["value"] for page in pages] == sorted(
         (page["value"] for page in pages), reverse=True

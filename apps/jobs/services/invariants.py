@@ -375,7 +375,7 @@ CHECKS = (
     Check(
         "jobs",
         ("I26", "I27", "I28", "I29", "I35", "I39", "I69"),
-        _("The columns of each job agree with each other and with the time"),
+        _("The columns of each job agree with each other and the time"),
         _jobs,
     ),
     Check(
