@@ -44,6 +44,7 @@ def content_of(database: Path) -> list[str]:
 
 
 @pytest.mark.long
+@pytest.mark.sqlite
 def test_quick_run_on_sqlite_prints_lines_and_leaves_the_data_alone(
     database: Path, manage: Manage, environment: Mapping[str, str]
 ) -> None:
@@ -61,6 +62,7 @@ def test_quick_run_on_sqlite_prints_lines_and_leaves_the_data_alone(
 
 
 @pytest.mark.long
+@pytest.mark.sqlite
 def test_every_page_is_shown_beside_a_short_history(
     database: Path, manage: Manage, environment: Mapping[str, str]
 ) -> None:
@@ -97,6 +99,7 @@ def test_every_page_is_shown_beside_a_short_history(
 
 
 @pytest.mark.long
+@pytest.mark.sqlite
 def test_costliest_requests_of_the_api_are_answered(database: Path, manage: Manage) -> None:
     measured = manage("benchmark", "api", "--quick", "--json")
     assert measured.returncode == 0, measured.stderr

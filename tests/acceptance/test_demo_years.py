@@ -16,8 +16,7 @@ PROMISES = (
     "each dispatch is there or rightly forgotten",
     "the journal has all entries of its retention, and no others",
     "tables that roll have few partitions, and nothing behind them",
-    "the newest ended jobs are live or among the older ones, never both, until they are forgotten "
-    "(I61)",
+    "the newest ended jobs are live or among the older ones, never both, until forgotten (I61)",
     "the rollups are what the journal adds up to (I54)",
 )
 

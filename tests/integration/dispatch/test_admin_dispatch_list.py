@@ -60,6 +60,7 @@ def test_open_ones_stand_above_the_newest_and_none_is_lost(admin_client: Client)
     assert "Overdue 1" in page and "31 min" in page and "late" in page
 
 
+@pytest.mark.sqlite
 @pytest.mark.parametrize("tab", ["", "?state=open", "?overdue=1"])
 def test_open_ones_are_found_by_an_index_however_many_are_over(
     admin_client: Client, tab: str
