@@ -19,6 +19,7 @@ pytestmark = pytest.mark.django_db
 EXECUTORS = "/api/v1/executors/"
 
 
+@pytest.mark.both
 def test_answers_are_not_stored_and_carry_their_id(world: World, api: ContractClient) -> None:
     """S0.26: the caller's id when it is one, in good answers as in problems."""
     for endpoint in ENDPOINTS:

@@ -76,6 +76,7 @@ def test_only_those_who_see_results_see_logs(role_client: Any, number: int) -> N
     assert viewer.get(f"{LIST}{number}/log/").status_code == 403
 
 
+@pytest.mark.both
 def test_the_log_stays_with_a_job_in_the_archive(
     admin_client: Client, number: int, frozen_clock: FrozenClock
 ) -> None:
