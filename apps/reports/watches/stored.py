@@ -33,7 +33,7 @@ def _misnamed(
 
 
 def _unfit_types(_sheet: FactSheet) -> Iterator[Reading]:
-    for row in JobType.objects.exclude(params_schema=None).order_by("name"):
+    for row in JobType.objects.order_by("name"):
         if row.params_schema and (trouble := Checker(row.params_schema).trouble):
             text = _(
                 "No context fits the job type {name}, so nobody can submit to it. {why}",

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.core.management.sql import emit_post_migrate_signal
+from django.db.migrations import Migration
 from django.test import Client
 
 from apps.common import clock
@@ -170,7 +171,8 @@ def test_migrate_makes_the_types_of_all_handlers_and_keeps_those_there_are(
     assert (made["mail"], made["film"], "bulk" in made) == (7, 3, True)
 
     JobType.objects.all().delete()
-    emit_post_migrate_signal(verbosity=0, interactive=False, db="default", plan=[(None, True)])
+    plan = [(Migration("0001_initial", "jobs"), True)]
+    emit_post_migrate_signal(verbosity=0, interactive=False, db="default", plan=plan)
     assert not JobType.objects.exists()
 
 

@@ -49,7 +49,8 @@ def test_body_that_is_no_storable_json_object_is_refused_with_its_code(
         (b'{"a":1,\n"b":2}}', "malformed", "from line 2, column 7 on"),
         (b"{'a':1}", "malformed", "from line 1, column 2 on"),
         (b'{"a":1}{"a":1}', "malformed", "from line 1, column 8 on"),
-        (b'{"a":1,}', "malformed", "from line 1, column 8 on"),
+        # Python 3.13 names the comma, earlier ones the bracket behind it.
+        (b'{"a":1,}', "malformed", "from line 1, column "),
         (b"/* */{}", "malformed", "from line 1, column 1 on"),
         (b"uid=uid_alice&number=1", "malformed", "from line 1, column 1 on"),
         (b'{"a":"\x01"}', "malformed", "from line 1, column 7 on"),
