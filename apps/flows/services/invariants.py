@@ -39,9 +39,9 @@ _LOOKED_AT = f"state IN ('{joins.BLOCKED}', '{joins.ACTIVE}', '{joins.FAILED}')"
 
 def _runs(_recent: int) -> CheckResult:
     """I72: of the runs by themselves."""
-    key, whole = "`key`", "CONCAT(flow, '|', `key`)"
-    if connection.vendor != "mysql":
-        key, whole = '"key"', "flow || '|' || \"key\""
+    key = connection.ops.quote_name("key")
+    is_sqlite = connection.vendor == "sqlite"
+    whole = f"flow || '|' || {key}" if is_sqlite else f"CONCAT(flow, '|', {key})"
     rules = (
         RowRule(
             "I72",

@@ -66,11 +66,11 @@ _publisher: Publisher | None = None
 
 def _publish(lane: str, type_: str, job: int) -> None:
     global _publisher
-    # Redis takes 5 MB of a process; one that is without it loads none.
-    from apps.jobs.wakeup.over_redis import Publisher
-
     publisher = _publisher
     if publisher is None or publisher.pid != os.getpid():
+        # Redis takes 5 MB of a process; one that is without it loads none.
+        from apps.jobs.wakeup.over_redis import Publisher
+
         with _lock:
             if _publisher is None or _publisher.pid != os.getpid():
                 _publisher = Publisher()
