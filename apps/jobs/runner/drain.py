@@ -127,7 +127,8 @@ class Drain:
                 if not wait:
                     return
                 type_snapshots(max_age=_SNAPSHOT_SECONDS)
-                woken = self._listener.wait(POLL_SECONDS)
+                idles = self._listener.sees_all
+                woken = self._listener.wait(IDLE_SECONDS if idles else POLL_SECONDS)
                 if time.monotonic() - idle_since > IDLE_SECONDS:
                     if not self._is_needed():
                         return

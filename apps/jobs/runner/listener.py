@@ -60,6 +60,11 @@ class Listener:
                 return True
         return False
 
+    @property
+    def sees_all(self) -> bool:
+        """Whether no wake-up is lost, and nothing was due for a while: polls would find nothing."""
+        return _has_file() and self._is_idle()
+
     def close(self) -> None:
         if self._subscription is not None:
             self._subscription.close()
@@ -68,7 +73,7 @@ class Listener:
     def _has_woken(self, seconds: float) -> bool:
         if settings.REDIS_URL:
             return self._redis_has_message(seconds)
-        if connection.vendor == "sqlite":
+        if _has_file():
             # Sweeps write each second; one probe costs less than a poll that finds nothing.
             if not (self._file_has_changed(seconds) and self._is_due()):
                 return False
@@ -82,9 +87,8 @@ class Listener:
 
     def _file_has_changed(self, seconds: float) -> bool:
         """Whether another connection has committed since the last call, which may be long ago."""
-        now = time.monotonic()
-        deadline = now + seconds
-        pause = VERSION_SECONDS if now - self._due_at < BUSY_SECONDS else PROBE_SECONDS
+        deadline = time.monotonic() + seconds
+        pause = PROBE_SECONDS if self._is_idle() else VERSION_SECONDS
         while True:
             version = _file_version()
             if version != self._version:
@@ -93,6 +97,9 @@ class Listener:
             if time.monotonic() >= deadline:
                 return False
             time.sleep(pause)
+
+    def _is_idle(self) -> bool:
+        return time.monotonic() - self._due_at > BUSY_SECONDS
 
     def _redis_has_message(self, seconds: float) -> bool:
         # Redis takes 5 MB of a process; one that is without it loads none.
@@ -128,6 +135,11 @@ class Listener:
         if all(type_ for _, type_, _ in mine):
             self.new = {type_: int(job) if job.isdigit() else 0 for _, type_, job in mine}
         return bool(mine)
+
+
+def _has_file() -> bool:
+    """Whether the version of a file tells of new jobs."""
+    return not settings.REDIS_URL and connection.vendor == "sqlite"
 
 
 def _file_version() -> int:

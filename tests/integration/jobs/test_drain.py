@@ -12,6 +12,7 @@ import pytest
 from apps.jobs.handlers import Cancelled, Retry
 from apps.jobs.models import Job
 from apps.jobs.runner import drain as drain_module
+from apps.jobs.runner import listener as listener_module
 from apps.jobs.runner import outbox
 from apps.jobs.runner.drain import Drain
 from apps.jobs.runner.listener import Listener
@@ -213,6 +214,27 @@ def test_wish_to_cancel_reaches_the_handler(handle: Make, process: Process) -> N
     drained(process)
 
     assert row(number).status == "cancelled"
+
+
+@pytest.mark.sqlite
+def test_drain_without_work_polls_seldom_where_no_wake_up_is_lost(
+    handle: Make, process: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An idle machine is left alone: each commit shows in its file."""
+    waits: list[float] = []
+
+    def wait(listener: Listener, seconds: float) -> bool:
+        waits.append(seconds)
+        monkeypatch.setattr(listener_module, "BUSY_SECONDS", 0.0)
+        if len(waits) > 1:
+            process.stop()
+        return False
+
+    handle("mail", lambda context: None)
+    monkeypatch.setattr(Listener, "wait", wait)
+    Drain(process, "fast").run()
+
+    assert waits == [drain_module.POLL_SECONDS, drain_module.IDLE_SECONDS]
 
 
 def test_new_job_that_is_announced_is_held_first(
