@@ -283,15 +283,18 @@ def lose_overdue(*, now: datetime) -> int:
         last_heartbeat_at__lte=now - conf.JOB_WORKER_SILENCE,
     ).values_list("client", "name")[:MAX_REMOVED]
     keys = [WorkerKey(*key) for key in overdue]
-    unheard = Worker.objects.filter(
-        state__in=LIVING, promises_beats=False, last_heartbeat_at__lte=now - _UNHEARD
-    )
-    unheard.update(state=Worker.State.GONE)
     return lose(workers=keys, reason=reasons.NO_HEARTBEAT) if keys else 0
 
 
 def forget_gone(now: datetime) -> int:
-    """Remove the rows of workers that ended a week ago; returns how many."""
+    """Remove the rows of workers that ended a week ago; returns how many.
+
+    Those that promise no heartbeats and have not called for an hour end here.
+    """
+    unheard = Worker.objects.filter(
+        state__in=LIVING, promises_beats=False, last_heartbeat_at__lte=now - _UNHEARD
+    )
+    unheard.update(state=Worker.State.GONE)
     return remove(Worker.objects.filter(state=Worker.State.GONE, last_heartbeat_at__lte=now - KEPT))
 
 

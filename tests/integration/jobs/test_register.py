@@ -95,6 +95,19 @@ def test_worker_that_left_is_gone_and_its_row_forgotten_a_week_later(
     assert not Worker.objects.exists()
 
 
+def test_caller_without_heartbeats_has_left_an_hour_after_its_last_call(
+    frozen_clock: FrozenClock,
+) -> None:
+    over_http(types=["mail"], promises_beats=False)
+    over_http(name="pi-2", types=["mail"], promises_beats=True)
+
+    for seconds, left in [(3599, set()), (1, {"pi-1"})]:
+        frozen_clock.advance(seconds=seconds)
+        register.forget_gone(frozen_clock.instant)
+        gone = Worker.objects.filter(state=Worker.State.GONE)
+        assert set(gone.values_list("name", flat=True)) == left
+
+
 def test_jobs_of_a_lost_worker_are_rescued_before_their_lease_ends(
     frozen_clock: FrozenClock,
 ) -> None:
