@@ -42,7 +42,18 @@ TEST_PACKAGES += ["chromium-headless-shell"]
 # The packages that check the files of taskplatform/deploy.
 TEST_PACKAGES += ["openssl", "systemd"]
 CLUSTER_PACKAGES = ["mariadb-server", "galera-4", "rsync", "haproxy", "redis-server"]
-GALERA = "/usr/lib/galera/libgalera_smm.so"
+# The languages of taskplatform/docs/inbox.md. What is no program is told by a file or a module.
+LANGUAGE_PACKAGES = ["php-cli", "php-mysql", "php-sqlite3", "default-jdk-headless"]
+LANGUAGE_PACKAGES += ["libmariadb-java", "golang-go", "golang-github-go-sql-driver-mysql-dev"]
+LANGUAGE_PACKAGES += ["nodejs", "npm"]
+LONG_PACKAGES = sorted({*TEST_PACKAGES, *CLUSTER_PACKAGES, *LANGUAGE_PACKAGES})
+PROGRAMS = {"php-cli": "php", "default-jdk-headless": "javac", "golang-go": "go", "nodejs": "node"}
+FILES = {
+    "galera-4": "/usr/lib/galera/libgalera_smm.so",
+    "libmariadb-java": "/usr/share/java/mariadb-java-client.jar",
+    "golang-github-go-sql-driver-mysql-dev": "/usr/share/gocode/src/github.com/go-sql-driver/mysql",
+}
+PHP_MODULES = {"php-mysql": "pdo_mysql", "php-sqlite3": "pdo_sqlite"}
 # Users other than root often have no sbin folder in their PATH.
 SEARCH_PATH = os.pathsep.join(
     [os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin"]
@@ -131,11 +142,13 @@ def has_package(package: "str") -> "bool":
         return has_program("mariadbd", "mariadb-install-db")
     if package == "systemd":
         return has_program("systemd-analyze")
-    if package == "galera-4":
-        return os.path.exists(GALERA)
+    if package in FILES:
+        return os.path.exists(FILES[package])
+    if package in PHP_MODULES:
+        return succeeds(["php", "-r", f"exit(extension_loaded('{PHP_MODULES[package]}') ? 0 : 1);"])
     if package == "fonts-noto-cjk":
         return has_program("fc-list") and bool(subprocess.check_output(["fc-list", ":lang=zh"]))  # noqa: S607
-    return has_program(package)
+    return has_program(PROGRAMS.get(package, package))
 
 
 def require_packages(packages: "list[str]", purpose: "str") -> "None":
@@ -398,7 +411,7 @@ COMMANDS: "dict[str, collections.abc.Callable[[], int]]" = {
     "test": lambda: suite("test", TEST_PACKAGES),
     "test-fast": lambda: develop("tests.gate", "test-fast"),
     "test-next": lambda: suite("test-next", TEST_PACKAGES),
-    "test-long": lambda: suite("test-long", sorted({*TEST_PACKAGES, *CLUSTER_PACKAGES})),
+    "test-long": lambda: suite("test-long", LONG_PACKAGES),
     "test-cluster": lambda: suite("test-cluster", CLUSTER_PACKAGES, "The cluster"),
     "locks": lambda: develop("tests.locks"),
 }
