@@ -65,8 +65,7 @@ class Program(NamedTuple):
         environment = {**kept, "PATH": path, "XDG_CACHE_HOME": str(folder / "cache"), **variables}
         for command in self.commands:
             done = subprocess.run(
-                command,
-                shell=True,  # noqa: S602 - a line that a reader types
+                ["/bin/sh", "-c", command],
                 cwd=folder,
                 env=environment,
                 stdin=subprocess.DEVNULL,
