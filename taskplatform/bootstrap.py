@@ -42,11 +42,12 @@ TEST_PACKAGES += ["chromium-headless-shell"]
 # The packages that check the files of taskplatform/deploy.
 TEST_PACKAGES += ["openssl", "systemd"]
 CLUSTER_PACKAGES = ["mariadb-server", "galera-4", "rsync", "haproxy", "redis-server"]
-# The languages of taskplatform/docs/inbox.md. What is no program is told by a file or a module.
+# The languages of taskplatform/docs/inbox.md, which a test runs.
 LANGUAGE_PACKAGES = ["php-cli", "php-mysql", "php-sqlite3", "default-jdk-headless"]
 LANGUAGE_PACKAGES += ["libmariadb-java", "golang-go", "golang-github-go-sql-driver-mysql-dev"]
 LANGUAGE_PACKAGES += ["nodejs", "npm"]
 LONG_PACKAGES = sorted({*TEST_PACKAGES, *CLUSTER_PACKAGES, *LANGUAGE_PACKAGES})
+# By what a package is known to be there, if not by a program of its name.
 PROGRAMS = {"php-cli": "php", "default-jdk-headless": "javac", "golang-go": "go", "nodejs": "node"}
 FILES = {
     "galera-4": "/usr/lib/galera/libgalera_smm.so",
