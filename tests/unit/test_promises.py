@@ -19,7 +19,7 @@ from tests.processes import ROOT
 READMES = sorted(
     [*ROOT.glob("README*.md"), *ROOT.glob("apps/**/README*.md"), *ROOT.glob("taskplatform/**/*.md")]
 )
-IN_CHINESE = [path for path in READMES if path.name == "README.zh.md"]
+IN_CHINESE = [path for path in READMES if path.name.endswith(".zh.md")]
 # What the outbox adds to the commands of other projects.
 OF_CLIENT = ROOT / "taskplatform/client/outbox/management/commands"
 # Figures that the README of a box states, and the constants that they are.
@@ -164,22 +164,29 @@ def test_links_of_readmes_lead_somewhere(subtests: pytest.Subtests, tmp_path: Pa
     assert list(links(shown)) == ["tea.md", "README.md#milk"]
 
 
-def test_chinese_and_english_readmes_lead_to_each_other(subtests: pytest.Subtests) -> None:
-    assert len(IN_CHINESE) == 6
+def test_chinese_and_english_pages_lead_to_each_other(subtests: pytest.Subtests) -> None:
+    assert len(IN_CHINESE) == 8
     for chinese in IN_CHINESE:
-        with subtests.test(readme=str(chinese.relative_to(ROOT))):
-            english = chinese.with_name("README.md").read_text()
-            assert "\n\n[中文](README.zh.md)\n\n" in english
-            assert "\n\n[English](README.md)\n\n" in chinese.read_text()
+        english = in_english(chinese)
+        with subtests.test(page=str(chinese.relative_to(ROOT))):
+            assert f"\n\n[中文]({chinese.name})\n\n" in english.read_text()
+            assert f"\n\n[English]({english.name})\n\n" in chinese.read_text()
 
 
-def test_chinese_readmes_show_the_code_of_the_english_ones(subtests: pytest.Subtests) -> None:
+def in_english(chinese: Path) -> Path:
+    return chinese.with_name(chinese.name.replace(".zh.md", ".md"))
+
+
+def test_chinese_pages_show_the_code_of_the_english_ones(subtests: pytest.Subtests) -> None:
+    docs = [path for path in ROOT.glob("taskplatform/docs/*.md") if path not in IN_CHINESE]
     for chinese in IN_CHINESE:
-        folder = chinese.parent
-        english = [folder / "README.md", *ROOT.glob("taskplatform/docs/*.md")]
-        known = {line for each in english for line in code(each.read_text())}
-        with subtests.test(readme=str(chinese.relative_to(ROOT))):
-            assert [line for line in code(chinese.read_text()) if line not in known] == []
+        known = {line for each in [in_english(chinese), *docs] for line in code(each.read_text())}
+        shown = list(code(chinese.read_text()))
+        with subtests.test(page=str(chinese.relative_to(ROOT))):
+            assert [line for line in shown if line not in known] == []
+            if in_english(chinese) in docs:
+                # READMEs divide what they show among other pages; these are one to one.
+                assert shown == list(code(in_english(chinese).read_text()))
 
 
 def code(text: str) -> Iterator[str]:
