@@ -32,6 +32,8 @@ ROLLBACKS = {
     "js": ("db.commit()", "db.rollback()"),
     "python": ("        )\n", "        )\n    transaction.set_rollback(True)\n"),
 }
+# Where npm finds its packages is a matter of the machine.
+KEPT = re.compile(r"HOME$|npm_|(https?|no)_proxy$", re.I)
 CONTEXT = {"order": 7, "to": "李雷"}
 IN_SQLITE = "/srv/tasks/var/taskplatform.sqlite3"
 # The database of a Django project that the shop's account opens.
@@ -59,10 +61,15 @@ class Program(NamedTuple):
                 f"run: apt-get install {' '.join(missing)}"
             )
         (folder / self.commands[-1].split()[-1]).write_text(self.code)
-        # What Go compiles goes with the folder. The way to the packages of npm stays that of HOME.
-        kept = {name: os.environ[name] for name in os.environ if re.match("PATH|HOME|npm_", name)}
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        environment = {**kept, "PATH": path, "XDG_CACHE_HOME": str(folder / "cache"), **variables}
+        environment = {
+            **{name: value for name, value in os.environ.items() if KEPT.match(name)},
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            # What Go compiles goes with the folder.
+            "XDG_CACHE_HOME": str(folder / "cache"),
+            # A network that answers nothing is told from a slow one within the time of a command.
+            **{"npm_config_fetch_timeout": "30000", "npm_config_fetch_retries": "1"},
+            **variables,
+        }
         for command in self.commands:
             done = subprocess.run(
                 ["/bin/sh", "-c", command],
