@@ -31,13 +31,15 @@ def asked(sql: str) -> list[tuple[Any, ...]]:
 
 
 def sent_by(action: Callable[[], Any]) -> list[str]:
-    """The statements that the action sends, in their order. What is in a cache stays there: on a
-    busy machine one of two actions that are compared would make it anew."""
+    """The statements that the action sends, in their order. What is in a cache stays there, and the
+    lease of ids lasts: on a busy machine one of two actions that are compared would renew it."""
     early = SimpleNamespace(monotonic=lambda: 0.0)
     with (
         patch("apps.common.ttl_cache.time", early),
         patch.dict(type_snapshots.__kwdefaults__ or {}, max_age=math.inf),
         patch("apps.jobs.services.slices.MAX_AGE_SECONDS", math.inf),
+        patch("apps.common.ids._Lease.is_good", lambda *_: True),
+        patch("apps.common.ids._Lease.wants_renewal", lambda *_: False),
         CaptureQueriesContext(connection) as captured,
     ):
         action()
