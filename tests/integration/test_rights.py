@@ -293,6 +293,10 @@ def filled(objects: Mapping[str, int]) -> Iterator[Address]:
 # --- the rows -------------------------------------------------------------------------------------
 @pytest.fixture
 def objects(admin_user: User) -> dict[str, int]:
+    return one_of_each(admin_user)
+
+
+def one_of_each(admin_user: User) -> dict[str, int]:
     """The id of a row of each model."""
     sales = factories.group("gid_sales", ["uid_alice"])
     alice = factories.member("uid_alice")

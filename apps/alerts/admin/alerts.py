@@ -23,6 +23,7 @@ from apps.common import clock
 from apps.common.admin import MachineRowAdmin, ReasonAction
 from apps.common.admin.base import Panel
 from apps.common.admin.display import (
+    choice_label,
     column,
     label,
     shown_actor,
@@ -112,9 +113,7 @@ class AlertAdmin(RecordedAdmin, MachineRowAdmin):
 
     @column(_("severity"))
     def shown_severity(self, alert: Alert) -> SafeString:
-        severity = alert.rule.severity
-        text = capfirst(str(alert.rule.get_severity_display()))
-        return label(text, SEVERITY_COLOURS[AlertRule.Severity(severity)])
+        return choice_label(AlertRule.Severity, alert.rule.severity, SEVERITY_COLOURS)
 
     @column(_("alert rule"))
     def shown_rule(self, alert: Alert) -> SafeString:

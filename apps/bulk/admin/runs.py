@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -26,7 +26,7 @@ from apps.bulk.models import BulkRow, BulkRun
 from apps.bulk.services import runs, undo
 from apps.bulk.services.runs import is_old, is_stalled
 from apps.bulk.services.selection import CHANGED_BY, stored
-from apps.bulk.services.targets import TARGETS, params_of
+from apps.bulk.services.targets import TARGETS, Target, params_of
 from apps.common import clock
 from apps.common.admin import MachineRowAdmin, ReasonAction
 from apps.common.admin.base import Panel
@@ -111,8 +111,8 @@ def _rows(request: HttpRequest, run: BulkRun) -> SafeString:
     outcome = asked if asked in BulkRow.Outcome.values else usual
     after = read_number(request.GET.get("after", "")) or 0
     rows = list(run.rows.filter(outcome=outcome, pk__gt=after).order_by("pk")[: LISTED + 1])
-    target, listed = TARGETS[run.kind], rows[:LISTED]
-    labels = target.labels([row.target for row in listed])
+    target, listed = TARGETS.get(run.kind), rows[:LISTED]
+    labels = {} if target is None else target.labels([row.target for row in listed])
     left = run.collected - run.handled
     counted = (
         ("done", run.done),
@@ -128,7 +128,7 @@ def _rows(request: HttpRequest, run: BulkRun) -> SafeString:
         ],
         "rows": [
             (
-                page_url(target.model, row.target),
+                "" if target is None else page_url(target.model, row.target),
                 row.target,
                 shown_text(labels.get(row.target, ""), limit=MAX_LABEL),
                 redact(translate(Message(row.why))),
@@ -180,6 +180,12 @@ class RunFilters(RowFilters):
     state = Choice(BulkRun.State.choices, label=_("state"))
 
 
+def _chips(request: HttpRequest, target: Target, run: BulkRun) -> Iterable[str]:
+    # The conditions on payloads contain parts of payloads.
+    hidden = () if request.user.has_perm(target.payload) else ("where",)
+    return chips(stored(target, run.filter).masked(), request.user, hidden=hidden)
+
+
 class BulkRunAdmin(LiveAdmin, MachineRowAdmin):
     when_empty = _("A list of jobs leads here: filter it, then “Act on all that match”.")
     next_steps = (NextStep(_("See the jobs"), "admin:jobs_job_changelist", "jobs.view_job"),)
@@ -220,10 +226,8 @@ class BulkRunAdmin(LiveAdmin, MachineRowAdmin):
         return {}
 
     def prepare_row(self, request: HttpRequest, row: Any) -> None:
-        # The conditions on payloads contain parts of payloads.
-        hidden = () if request.user.has_perm(TARGETS[row.kind].payload) else ("where",)
-        selection = stored(TARGETS[row.kind], row.filter).masked()
-        row.chips = [*chips(selection, request.user, hidden=hidden)]
+        target = TARGETS.get(row.kind)
+        row.chips = [row.kind] if target is None else [*_chips(request, target, row)]
         row.page_title = self.row_label(row)
 
     def row_label(self, row: BulkRun) -> str:

@@ -11,12 +11,13 @@ from apps.common.verbs import Undo
 
 def named(kind: str, verb: str) -> str:
     """`Jobs · Cancel`: what a run does to which rows."""
-    rows = capfirst(TARGETS[kind].model._meta.verbose_name_plural or "")
+    target = TARGETS.get(kind)
+    rows = capfirst(kind if target is None else target.model._meta.verbose_name_plural or "")
     return f"{rows} · {_of_verb(kind, verb)}"
 
 
 def _of_verb(kind: str, verb: str) -> str:
-    of = TARGETS[kind].verbs
+    of = TARGETS[kind].verbs if kind in TARGETS else {}
     return translate(of[verb].words if verb in of else Undo.words if verb == Undo.name else verb)
 
 

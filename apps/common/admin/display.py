@@ -9,6 +9,7 @@ from datetime import UTC, datetime, tzinfo
 from decimal import Decimal
 from typing import Any, TypeVar
 
+from django.db.models import TextChoices
 from django.utils.formats import date_format
 from django.utils.functional import Promise
 from django.utils.html import conditional_escape, format_html
@@ -282,6 +283,22 @@ def size_of(count: float) -> str:
             break
         value, unit = value / 1000, larger
     return f"{value:.1f} {unit}" if 0 < value < 10 and unit != "B" else f"{value:.0f} {unit}"
+
+
+def choice_word(choices: type[TextChoices], value: str) -> str:
+    """A value with choices in words; as it is stored, one that this release does not know, because
+    a newer one has written it."""
+    try:
+        return capfirst(str(choices(value).label))
+    except ValueError:
+        return shown_text(value, limit=80)
+
+
+def choice_label(
+    choices: type[TextChoices], value: str, colours: Mapping[Any, str], otherwise: str = ""
+) -> SafeString:
+    """`choice_word` in the colour of the value, else in the colour `otherwise`."""
+    return label(choice_word(choices, value), colours.get(value, otherwise))
 
 
 def state_label(

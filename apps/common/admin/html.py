@@ -41,7 +41,10 @@ def _name(of: Rows) -> str:
 
 
 def link(url: str, text: object, *, look: str = "text-link", title: str = "") -> SafeString:
-    """A link; `look` are its classes, `title` what a mouse over it shows."""
+    """A link; `look` are its classes, `title` what a mouse over it shows. Without an address it is
+    the text alone."""
+    if not url:
+        return format_html("{}", text)
     return format_html(
         '<a{} href="{}"{}>{}</a>', attribute("class", look), url, attribute("title", title), text
     )

@@ -86,11 +86,12 @@ class ArchivedDispatchAdmin(DispatchAdmin):
 
 def _columns_of(row: ArchivedTask) -> Any:
     """A schema with the titles of the columns, params as those of the template."""
-    fields = TASK_MODELS[row.source]._meta.concrete_fields
+    model = TASK_MODELS.get(row.source)
+    fields = () if model is None else model._meta.concrete_fields
     titles: dict[str, Any] = {each.attname: {"title": str(each.verbose_name)} for each in fields}
     schemas = Template.objects.filter(pk=row.body.get("template_id"))
     schema = schemas.values_list("schema", flat=True).first()
-    return {"properties": titles | {"params": {**(schema or {}), **titles["params"]}}}
+    return {"properties": titles | {"params": {**(schema or {}), **titles.get("params", {})}}}
 
 
 class ArchivedTaskAdmin(TwoTablesAdmin, MachineRowAdmin):

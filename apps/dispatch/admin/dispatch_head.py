@@ -4,6 +4,7 @@ task."""
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 from django.db.models import QuerySet
 from django.utils.html import format_html
@@ -21,7 +22,7 @@ from apps.dispatch.models import AnyDispatch, Dispatch, Executor
 MAX_OTHERS = 5
 MAX_ROUNDS = 5
 _MS = timedelta(milliseconds=1)
-_SENTENCES = {
+_SENTENCES: dict[str, Any] = {
     Dispatch.State.OPEN: _("{person} has had {task} for {time}."),
     Dispatch.State.SUCCEEDED: _("{person} did {task} in {time}."),
     Dispatch.State.FAILED: _("{person} failed at {task} after {time}."),
@@ -29,6 +30,8 @@ _SENTENCES = {
     Dispatch.State.RELEASED: _("{task} came back from {person} after {time}."),
     Dispatch.State.CANCELLED: _("{task} was taken from {person} for good after {time}."),
 }
+# Of a state that this release does not know.
+_NO_SENTENCE = "{person} · {task} · {time}"
 
 
 def head(dispatch: AnyDispatch, state: SafeString, task_url: str) -> Panel:
@@ -37,7 +40,7 @@ def head(dispatch: AnyDispatch, state: SafeString, task_url: str) -> Panel:
     early = (dispatch.deadline_at - until) // _MS
     template = gettext("{time} before its deadline") if early >= 0 else _late()
     sentence = format_html(
-        str(_SENTENCES[Dispatch.State(dispatch.state)]),
+        str(_SENTENCES.get(dispatch.state, _NO_SENTENCE)),
         person=_person(dispatch.executor),
         task=link(task_url, shown_text(dispatch.title, limit=120)),
         time=format_html(

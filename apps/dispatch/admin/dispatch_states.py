@@ -6,11 +6,10 @@ from datetime import timedelta
 
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.text import capfirst
 from django.utils.translation import gettext
 
 from apps.common import clock
-from apps.common.admin.display import duration_of, label, short_time
+from apps.common.admin.display import choice_label, duration_of, label, short_time
 from apps.dispatch.models import Dispatch
 
 STATE_COLOURS = {
@@ -30,8 +29,7 @@ def state_in_list(dispatch: Dispatch) -> SafeString:
     """The state of a dispatch in its colour; of an open one past its deadline that it is."""
     if is_overdue(dispatch):
         return label(gettext("Overdue"), "warning")
-    state = Dispatch.State(dispatch.state)
-    return label(capfirst(str(state.label)), STATE_COLOURS.get(state, ""))
+    return choice_label(Dispatch.State, dispatch.state, STATE_COLOURS)
 
 
 def time_left(dispatch: Dispatch) -> SafeString:

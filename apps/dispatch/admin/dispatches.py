@@ -49,7 +49,7 @@ from apps.dispatch.admin.filters import ExecutorFilter, PartOfFilter
 from apps.dispatch.admin.give import GIVE_URL, give_view
 from apps.dispatch.admin.people import person_column
 from apps.dispatch.admin.summary_fields import summary_fields
-from apps.dispatch.models import AnyDispatch, ArchivedDispatch, Dispatch, Template
+from apps.dispatch.models import TASK_MODELS, AnyDispatch, ArchivedDispatch, Dispatch, Template
 from apps.dispatch.models.dispatch import IS_OPEN
 from apps.dispatch.rules import names, verbs
 from apps.dispatch.services import ending
@@ -272,7 +272,8 @@ class DispatchAdmin(RowPageAdmin, TwoTablesAdmin, KeysetAdmin, MachineRowAdmin):
         return link(self._task_url(dispatch), dispatch.task_label)
 
     def _task_url(self, dispatch: Dispatch) -> str:
-        return page_url(f"dispatch_{dispatch.source}task", dispatch.task)
+        model = TASK_MODELS.get(dispatch.source)
+        return "" if model is None else page_url(model, dispatch.task)
 
     @column(_("task"))
     def task_by_title(self, dispatch: Dispatch) -> SafeString:

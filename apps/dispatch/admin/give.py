@@ -72,7 +72,8 @@ def _lines(
 ) -> tuple[list[Line], bool, timedelta]:
     """The members that the task is addressed to, or the people found by the search; whether there
     are more; the lease."""
-    task = TASK_MODELS[row.source].objects.filter(pk=row.task).first()
+    model = TASK_MODELS.get(row.source)
+    task = None if model is None else model.objects.filter(pk=row.task).first()
     asked = request.GET.get("q", "").strip()[:100]
     if asked:
         found = people.filter(Q(name__icontains=asked) | Q(title__icontains=asked))

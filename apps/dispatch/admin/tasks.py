@@ -17,8 +17,9 @@ from apps.common.admin import ServiceModelAdmin
 from apps.common.admin.actions import CustomUrls
 from apps.common.admin.base import Panel, in_pairs
 from apps.common.admin.display import (
+    choice_label,
+    choice_word,
     column,
-    label,
     quota_bar,
     short_time,
     shown_time,
@@ -62,7 +63,7 @@ STATE_COLOURS = {
     Task.State.DELETED: "danger",
 }
 # Short labels for the list; the form explains each mode.
-MODE_WORDS = {
+MODE_WORDS: dict[str, Any] = {
     Task.Mode.SINGLE: _("one person"),
     Task.Mode.MULTI: _("each at most once"),
     Task.Mode.BLOCKING: _("the same again, too"),
@@ -146,12 +147,11 @@ class TaskAdmin(TwoTablesAdmin, RecordedAdmin, ServiceModelAdmin):
 
     @column(_("mode"))
     def mode_word(self, task: Task) -> str:
-        return str(MODE_WORDS[Task.Mode(task.mode)])
+        return str(MODE_WORDS.get(task.mode) or choice_word(Task.Mode, task.mode))
 
     @column(_("state"))
     def shown_state(self, task: Task) -> SafeString:
-        state = Task.State(task.availability.state)
-        return label(capfirst(str(state.label)), STATE_COLOURS[state])
+        return choice_label(Task.State, task.availability.state, STATE_COLOURS)
 
     @column(pgettext_lazy("how many", "handed out"))
     def quota(self, task: Task) -> SafeString:

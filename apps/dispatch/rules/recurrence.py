@@ -173,8 +173,9 @@ def due_and_next(
 
 
 def how_many_due(misfire: str, misfire_limit: int) -> int:
-    """How many occurrences can be due at once, the current one included."""
-    return 1 + {SKIP: 0, ONCE: 1, ALL: misfire_limit}[misfire]
+    """How many occurrences can be due at once, the current one included; that one alone by a policy
+    that only a newer release knows."""
+    return 1 + {SKIP: 0, ONCE: 1, ALL: misfire_limit}.get(misfire, 0)
 
 
 def occurrence_of(instant: datetime) -> int:

@@ -14,12 +14,11 @@ from django.template.loader import render_to_string
 from django.utils.functional import cached_property
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.text import capfirst
 from django.utils.translation import gettext
 
 from apps.common import clock
 from apps.common.admin.buttons import row_button
-from apps.common.admin.display import short_or_none, short_time, shown_text, translate
+from apps.common.admin.display import choice_word, short_or_none, short_time, shown_text, translate
 from apps.common.admin.html import joined, link, list_url, noted, page_url
 from apps.common.masking import redact
 from apps.dispatch.admin.dispatch_states import state_in_list, time_left
@@ -219,7 +218,7 @@ class RunView:
             if known.is_group and not self.people.counts.get(known.name):
                 text = gettext("Nobody has it now, and nobody can: %s has no members.")
                 return text % known.text
-            state = capfirst(str(OnceTask.State(each.task.availability.state).label))
+            state = choice_word(OnceTask.State, each.task.availability.state)
             return gettext("Nobody has it now. The task is: %s") % state
         waiting = [job for job in each.jobs if job.status in t.WAITING]
         if not waiting or each.parts.held or not self._may_explain(each):

@@ -12,7 +12,14 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext, ngettext, pgettext
 
 from apps.common import clock
-from apps.common.admin.display import duration_of, label, listed, short_time, shown_text
+from apps.common.admin.display import (
+    choice_label,
+    duration_of,
+    label,
+    listed,
+    short_time,
+    shown_text,
+)
 from apps.common.admin.who import Known
 from apps.flows.admin import step_words
 from apps.flows.models import FlowRun, FlowStep
@@ -39,8 +46,7 @@ def run_state(run: FlowRun) -> SafeString:
     """The state of a run in its colour; of a paused one that it is."""
     if run.is_paused and run.status == Status.RUNNING:
         return label(capfirst(gettext("paused")), "warning")
-    text = capfirst(str(run.get_status_display()))
-    return label(text, RUN_COLOURS.get(Status(run.status), ""))
+    return choice_label(Status, run.status, RUN_COLOURS)
 
 
 def run_name(run: FlowRun, title: str = "") -> str:
@@ -77,7 +83,7 @@ def step_state(each: StepProgress, verdict: joins.Verdict | None) -> SafeString:
         return label(said, "danger")
     if row.state == State.ACTIVE:
         return label(pgettext("runs", "Running"), "info")
-    return label(capfirst(str(row.get_state_display())), STEP_COLOURS.get(State(row.state), ""))
+    return choice_label(State, row.state, STEP_COLOURS)
 
 
 def done_words(each: StepProgress, numbers: Mapping[str, int]) -> str:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from django.utils.text import capfirst
-
-from apps.common.admin.display import label, shown_text
+from apps.common.admin.display import choice_label, shown_text
 from apps.common.masking import redact
 from apps.jobs.admin import labels
 from apps.jobs.models import JobType, TypeState
@@ -43,9 +41,8 @@ def _breaker(job_type: JobType, now: datetime) -> dict[str, Any] | None:
     found = breakers([job_type.snapshot], now).get(job_type.name)
     if found is None:
         return None
-    word = capfirst(str(dict(TypeState.Breaker.choices)[TypeState.Breaker(found.state)]))
     return {
-        "label": label(word, BREAKER_COLOURS[found.state]),
+        "label": choice_label(TypeState.Breaker, found.state, BREAKER_COLOURS),
         "probes": found.probe_at and labels.time_from_now(found.probe_at, now),
         "calls": found.calls,
         "failures": found.failures,

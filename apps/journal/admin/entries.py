@@ -262,7 +262,7 @@ class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
 
     @column(_("source"))
     def shown_source(self, entry: JournalEntry) -> SafeString:
-        return label(entry.get_source_display(), _SOURCE_COLOURS.get(Source(entry.source), ""))
+        return label(entry.get_source_display(), _SOURCE_COLOURS.get(entry.source, ""))
 
     @column(_("subject"))
     def subject(self, entry: JournalEntry) -> str | SafeString | None:

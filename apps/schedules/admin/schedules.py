@@ -17,6 +17,7 @@ from django.utils.translation import gettext_lazy as _
 from apps.common.admin import ReasonAction, ServiceModelAdmin
 from apps.common.admin.base import Panel
 from apps.common.admin.display import (
+    choice_label,
     column,
     due_list,
     label,
@@ -116,10 +117,9 @@ class ScheduleAdmin(RecordedAdmin, ServiceModelAdmin):
 
     @column(_("status"))
     def shown_status(self, schedule: Schedule) -> SafeString:
-        status = Schedule.Status(schedule.status)
-        if status == Schedule.Status.ACTIVE and schedule.next_at is None:
+        if schedule.status == Schedule.Status.ACTIVE and schedule.next_at is None:
             return label(gettext("Ended"))
-        return label(capfirst(str(status.label)), _COLOURS.get(status, "danger"))
+        return choice_label(Schedule.Status, schedule.status, _COLOURS, "danger")
 
     @column(_("last run"))
     def last_run(self, schedule: Any) -> SafeString | str:

@@ -1,0 +1,114 @@
+"""Values that this release does not know, as a newer one may have written them beside it: pages,
+lists, files and REST show them as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.contrib.auth.models import User
+from django.db import connection, models, transaction
+from django.test import Client
+
+from apps.bulk.models import BulkRow, BulkRun
+from apps.common import clock
+from apps.dispatch.models import ArchivedTask, Dispatch, Executor
+from apps.flows.models import FlowRun
+from apps.jobs.models import JobType, TypeState
+from tests.caches import clear_caches
+from tests.clients import JsonClient
+from tests.integration.api.world import OWN_APPS
+from tests.integration.test_rights import MODELS, PAGES, filled, label_of, one_of_each
+
+pytestmark = pytest.mark.django_db
+
+UNKNOWN = "moon_mode"
+# Words without choices, by model.
+WORDS = {"JournalEntry": {"event"}, "BulkRun": {"kind", "verb"}}
+REST = (
+    *("dispatches", "once-tasks", "rotate-tasks", "archived-tasks", "executors", "templates"),
+    *("jobs", "job-types", "workers", "schedules", "flows", "flow-runs"),
+)
+
+
+
+
+def columns() -> Iterator[tuple[type[models.Model], str]]:
+    for app in (*OWN_APPS, "alerts", "reports"):
+        for model in apps.get_app_config(app).get_models():
+            for field in model._meta.concrete_fields:
+                is_word = field.name in WORDS.get(model.__name__, ())
+                if field.get_internal_type() == "CharField" and (field.choices or is_word):
+                    yield model, field.column
+
+
+def write(model: type[models.Model], column: str) -> None:
+    """Set the column of all rows, past all that this release allows."""
+    quoted = connection.ops.quote_name
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA ignore_check_constraints = 1")
+        cursor.execute(
+            f"UPDATE {quoted(model._meta.db_table)} SET {quoted(column)} = %s", [UNKNOWN]
+        )
+
+
+def also_there(objects: dict[str, int]) -> None:
+    """Rows of parts that have no page of their own, and what leads to them."""
+    kind = JobType.objects.get(name="hidden.type")
+    JobType.objects.filter(pk=kind.pk).update(breaker={"failures": 3})
+    TypeState.objects.create(type=kind.name, breaker="open", probe_at=clock.now())
+    run = BulkRun.objects.get(pk=objects["bulk/bulkrun/"])
+    BulkRow.objects.create(run=run, number=0, target=objects["jobs/job/"])
+
+
+def of_rest(objects: dict[str, int]) -> Iterator[str]:
+    """The lists, and one row of each."""
+    keys: dict[str, Any] = {
+        "dispatches": objects["dispatch/dispatch/"],
+        "once-tasks": objects["dispatch/oncetask/"],
+        "rotate-tasks": objects["dispatch/rotatetask/"],
+        "executors": Executor.objects.get(pk=objects["dispatch/executor/"]).name,
+        "jobs": objects["jobs/job/"],
+        "job-types": "hidden.type",
+        "schedules": objects["schedules/schedule/"],
+        "flows": "hidden.flow",
+        "flow-runs": objects["flows/flowrun/"],
+    }
+    for name in REST:
+        yield f"/api/v1/{name}/"
+    yield from (f"/api/v1/{name}/{key}/" for name, key in keys.items())
+    yield f"/api/v1/bulk/{objects['bulk/bulkrun/']}/rows/"
+    yield f"/api/v1/jobs/{objects['jobs/job/']}/journal/"
+    yield f"/api/v1/flow-runs/{objects['flows/flowrun/']}/steps/"
+    yield f"/api/v1/schedules/{objects['schedules/schedule/']}/runs/"
+
+
+@pytest.mark.parametrize("is_each_asked", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_pages_and_rest_open_on_words_of_a_newer_release(
+    admin_user: User,
+    admin_client: Client,
+    make_key: Callable[..., str],
+    subtests: pytest.Subtests,
+    is_each_asked: bool,
+) -> None:
+    """Asked are all addresses for each column, or those of the box that the column is in."""
+    objects = one_of_each(admin_user)
+    also_there(objects)
+    api = JsonClient(make_key())
+    pages = {each.url: each.name for each in filled(objects)}
+    answers = 0
+    for model, column in columns():
+        with subtests.test(f"{model.__name__}.{column}"), transaction.atomic():
+            write(model, column)
+            clear_caches()
+            box = f"{model._meta.app_label}/"
+            for url, name in pages.items():
+                if is_each_asked or name.startswith(box):
+                    answer = admin_client.get(url)
+                    assert answer.status_code < 500, url
+            for url in of_rest(objects):
+                answer = api.get(url)
+                assert answer.status_code < 500, url
+            transaction.set_rollback(True)
