@@ -12,7 +12,7 @@ from apps.common.masking import MASK
 # In every secret, and nowhere else.
 SECRET = "s3cr3t"
 _BEFORE = ("x ", "token=", "https://u:", "n=1&sig=", "password: ", '{"pin":"', "Bearer ", "密码：")
-_BEFORE += ("mysql -p", "curl -u ann:", "密码是", "the password is ")
+_BEFORE += ("mysql -p", "curl -u ann:", "密码是", "the password is ", "cookie=a; b=")
 _AFTER = ("", "", "@h", " y", '"}')
 _LEAF = st.integers(0, 10**6).map(lambda number: f"{SECRET}{number}")
 _KEYS = ("name", "token", "pin", "note", "credentials", "list")
@@ -29,6 +29,11 @@ _PLAIN = st.one_of(st.none(), st.booleans(), st.integers(-9, 9), st.sampled_from
 # Under the name of a secret there may be anything; elsewhere a text must show that it has one.
 _OPEN = st.one_of(_PLAIN, _TEXTS.filter(_is_hidden))
 
+# Of a command, the secret behind its option.
+_commands = st.lists(st.sampled_from(["run", "--pin", "-v"]), max_size=2).flatmap(
+    lambda words: _LEAF.map(lambda secret: [*words, "--token", secret, "-v"])
+)
+
 
 def _objects(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
     hidden = st.one_of(_LEAF, st.lists(_LEAF, max_size=2), st.dictionaries(st.just("a"), _LEAF))
@@ -38,7 +43,9 @@ def _objects(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]
 
 values = _objects(
     st.recursive(
-        _OPEN, lambda inner: st.one_of(st.lists(inner, max_size=3), _objects(inner)), max_leaves=6
+        _OPEN,
+        lambda inner: st.one_of(st.lists(inner, max_size=3), _objects(inner), _commands),
+        max_leaves=6,
     )
 )
 

@@ -9,7 +9,7 @@ from apps.common.errors import FieldError, Invalid
 from apps.common.json_rules import is_same
 from apps.common.masking import names
 from apps.common.masking.patterns import MASK
-from apps.common.masking.redaction import redact, shown_keys
+from apps.common.masking.redaction import is_value_of, redact, shown_keys
 from apps.common.messages import Message, joined
 from apps.common.messages import Message as _
 
@@ -86,13 +86,22 @@ def _list(
     is_as_long = isinstance(shown, list) and len(shown) == len(edited)
     merged = []
     for position, value in enumerate(edited):
-        if is_as_long and is_same(value, shown[position]):
+        if is_as_long and is_same(value, shown[position]) and _is_tied(edited, stored, position):
             merged.append(stored[position])
             continue
         for place in _masks(value, f"{path}[{position}]"):
             _leave(left, place, _ELEMENT if isinstance(shown, list) else _NEW)
         merged.append(value)
     return merged
+
+
+def _is_tied(edited: list[Any], stored: list[Any], position: int) -> bool:
+    """Whether the element is no secret of an option, or still is that of the same one: behind
+    another the secret would be shown."""
+    if not position or is_same(edited[position - 1], redact(stored[position - 1])):
+        return True
+    before, value = stored[position - 1 : position + 1]
+    return not is_value_of(before, value, names.patterns())
 
 
 def _masks(value: Any, path: str) -> Iterator[str]:

@@ -10,6 +10,7 @@ import functools
 import re
 from collections.abc import Iterable
 from itertools import chain
+from typing import Any
 
 MASK = "••••••"
 
@@ -89,6 +90,9 @@ _PLAIN_WORD = (
     r"|[0-9]{1,3}[\x20\-~]{0,2}[0-9]{0,3}\x20?[位个字到至])"
 )
 
+# An option of a command and its value, where each is an element of a list.
+_OPTION = re.compile(rf"--{_IN_NAME}{{1,200}}")
+OPTION_VALUE = re.compile(rf"(?!-){_UNSAID}.", re.DOTALL)
 _NO_LETTERS = re.compile(r"[_.%\[\]\\\- ]+")
 
 
@@ -111,6 +115,14 @@ class Patterns:
     def _is_name(self, key: str) -> bool:
         """Whether that is the name of a secret."""
         return self._name.search(key) is not None
+
+    def is_option(self, argument: Any) -> bool:
+        """Whether the next argument of a command is a secret: `--password`."""
+        return (
+            isinstance(argument, str)
+            and bool(_OPTION.fullmatch(argument))
+            and (self.is_name(argument))
+        )
 
     def hide(self, text: str) -> str:
         """The text with MASK in place of each secret."""
@@ -266,7 +278,7 @@ def _named(name: str) -> Iterable[tuple[tuple[str, ...], str]]:
     yield (
         _COLONS,
         rf"({name}{_REST}{_SPACE}{_COLON}{_SPACE})"
-        rf"{begin}(?:[^{blank}\"'<>]*[:：=;][{blank}]+){{0,20}}{some}+)",
+        rf"{begin}(?:[^{blank}\"'<>]*[:：=;][{blank}]+){{0,100}}{some}+)",
     )
     yield (
         _EQUAL_SIGNS,
@@ -291,4 +303,10 @@ def _named(name: str) -> Iterable[tuple[tuple[str, ...], str]]:
     yield (
         (">",),
         rf"(<[^<>/{blank}]{{0,80}}{name}{_REST}(?:[{blank}][^<>]{{0,200}})?>)[^<>]+",
+    )
+    # Of `cookie=a; b=2` the first is hidden by now, and all others are cookies, too.
+    yield (
+        ("cookie",),
+        rf"((?i:cookie){_REST}{_SPACE}(?:{_COLON}|{_EQUALS}){_SPACE})"
+        rf"{MASK}(?:\"[^\"\r\n]*\")?[{blank}]{{0,2}};(?:=\"[^\"\r\n]*\"|[^\r\n\"'<>])*",
     )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from apps.common.masking import names
-from apps.common.masking.patterns import MASK, Patterns
+from apps.common.masking.patterns import MASK, OPTION_VALUE, Patterns
 
 
 def redact(value: Any) -> Any:
@@ -38,8 +38,19 @@ def _redacted(value: Any, patterns: Patterns) -> Any:
             for shown, key in shown_keys(value, patterns).items()
         }
     if isinstance(value, list):
-        return [_redacted(item, patterns) for item in value]
+        return [
+            MASK if is_value_of(before, item, patterns) else _redacted(item, patterns)
+            for before, item in zip([None, *value], value, strict=False)
+        ]
     return value
+
+
+def is_value_of(before: Any, item: Any, patterns: Patterns) -> bool:
+    """Whether an element of a list is the secret that the option before it takes: of
+    `["--password", "abc"]` the second."""
+    if isinstance(item, bool) or not isinstance(item, (str, int, float)):
+        return False
+    return OPTION_VALUE.match(str(item)) is not None and patterns.is_option(before)
 
 
 def _is_secret(key: Any, patterns: Patterns) -> bool:

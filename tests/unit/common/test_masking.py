@@ -119,6 +119,12 @@ TEXTS = (
     ("authorization=Bearer abcdefgh ok", "authorization=… ok"),
     ("Basic\tYW5uOnMzY3JldA==", "Basic\t…"),
     ("Cookie: a=b; c=d", "Cookie: …"),
+    ("sent cookie=a; b=2; c=3\nn=1", "sent cookie=…\nn=1"),
+    ('Cookie: a=1;b=2; c="x y"; d=4', "Cookie: …"),
+    ("session_cookie=a ; b=2 c", "session_cookie=…"),
+    ("{'cookie': 'a=1; b=2', 'n': 1}", "{'cookie': '…', 'n': 1}"),
+    ("'cookie=a; b=2' n=1", "'cookie=…' n=1"),
+    ("cookie=a n=1; m=2", "cookie=… n=1; m=2"),
     # JSON and what Python prints.
     ('400: {"token":"a\'b\\"c","n":1}', '400: {"token":"…","n":1}'),
     ("{'api_key' : 'abc', 'n': 'a'}", "{'api_key' : '…', 'n': 'a'}"),
@@ -195,6 +201,7 @@ TEXTS = (
     ("basic needs", "basic needs"),
     ("pinned: 4, spinning=5, shipping: 6", "pinned: 4, spinning=5, shipping: 6"),
     ("session_count=5", "session_count=5"),
+    ("cookie_count=5; n=1", "cookie_count=5; n=1"),
     ("InvalidTokenError: expired", "InvalidTokenError: expired"),
     ("密码错误：请重试", "密码错误：请重试"),
 )
@@ -239,13 +246,32 @@ def test_secrets_in_texts_are_masked_in_every_notation(subtests: pytest.Subtests
             assert redact(text) == text
 
 
+def test_secret_of_an_option_is_the_next_element_of_a_list() -> None:
+    of: list[tuple[list[Any], int | None]] = [
+        (["mysql", "--password", "abc", "x"], 2),
+        (["--db-password", 1234], 1),
+        (["--password", "--token", "abc"], 2),
+        (["--password", "-v", "abc"], None),
+        (["--password"], None),
+        (["--password", ["abc"]], None),
+        (["--password", "required"], None),
+        (["password", "abc"], None),
+        (["--session-count", "5"], None),
+        (["--password", True], None),
+    ]
+    for value, place in of:
+        shown = [MASK if at == place else each for at, each in enumerate(value)]
+        assert redact({"args": value}) == {"args": shown}, value
+        assert redact(redact(value)) == shown
+
+
 def test_long_texts_are_read_once_from_begin_to_end() -> None:
     """Each would take minutes if what follows a name were read anew for each name in it."""
     pieces = ("a=", "token=", '"a":"', "Bearer ", "://a@", "'token':'", "%", "\\", "token: ")
     pieces += ("token=[ ", "token-", "token: x; ", '\\"token\\":\\"', 'token:"\\')
     pieces += ("mysql ", "mysql -p", "curl -u a:", "docker login ", "eyJ", "eyJaaaaaaaa.", "sk-")
     pieces += ("://a:b/", "密码是", "token is a", "--token 'a", "password('", "hooks.slack.com/a/")
-    pieces += ("AKIAAAAAAAAAAAAAAAAA ",)
+    pieces += ("AKIAAAAAAAAAAAAAAAAA ", "cookie=a; ", "cookie=", 'cookie=a;="')
     for piece in pieces:
         assert len(redact(piece * 20_000)) <= 20_000 * (len(piece) + len(MASK))
 
@@ -256,6 +282,7 @@ STORED: dict[str, Any] = {
     "note": "token=n and more",
     "list": [{"url": "a", "token": "A"}, {"url": "b", "token": "B"}],
     "args": ["--token=c", "-v"],
+    "run": ["sync", "--token", "c", "-v"],
     "deep": {"credentials": {"user": "u"}, "name": "North"},
     "pin": 1234,
     "url=https://u:k@x": 1,
@@ -265,6 +292,7 @@ SHOWN_OF_STORED: dict[str, Any] = {
     "note": f"token={MASK} and more",
     "list": [{"url": "a", "token": MASK}, {"url": "b", "token": MASK}],
     "args": [f"--token={MASK}", "-v"],
+    "run": ["sync", "--token", MASK, "-v"],
     "deep": {"credentials": MASK, "name": "North"},
     "pin": MASK,
     f"url=https://{MASK}@x": 1,
@@ -280,6 +308,8 @@ KEPT: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = (
      {"list": [STORED["list"][0], {"url": "c"}]}),
     ({"args": [f"--token={MASK}", "-q"]}, {"args": ["--token=c", "-q"]}),
     ({"args": ["-q"]}, {"args": ["-q"]}),
+    ({"run": ["send", "--token", MASK, "-q"]}, {"run": ["send", "--token", "c", "-q"]}),
+    ({"run": ["send", "--note", "c", "-v"]}, {"run": ["send", "--note", "c", "-v"]}),
 )  # fmt: skip
 
 # The edit, and where a mask is left over.
@@ -298,6 +328,8 @@ LEFT: tuple[tuple[dict[str, Any], list[str]], ...] = (
      ["list[0].token", "list[1].token", "list[2].token"]),
     ({"args": [MASK, "-v"]}, ["args[0]"]),
     ({"args": ["-v", f"--token={MASK}"]}, ["args[1]"]),
+    # The secret would be shown behind an option that has none.
+    ({"run": ["sync", "--note", MASK, "-v"]}, ["run[2]"]),
     ({"new": [[{"a": MASK}]]}, ["new[0][0].a"]),
     ({f"other={MASK}": 1}, [f"other={MASK}"]),
 )  # fmt: skip
