@@ -27,7 +27,11 @@ UNKNOWN = "moon_mode"
 WORDS = {"JournalEntry": {"event"}, "BulkRun": {"kind", "verb"}}
 # Pages of another box that read the column, too.
 BESIDE = {"OnceTask": ("dispatch/", "flows/")}
-NOWHERE: set[str] = set()
+# Shown nowhere, or only as what follows from it.
+NOWHERE = {
+    *("Problem.state", "Limited.side", "Stock.source", "Job.last_end", "ArchivedJob.last_end"),
+    "Worker.state",
+}
 REST = (
     *("dispatches", "once-tasks", "rotate-tasks", "archived-tasks", "executors", "templates"),
     *("jobs", "job-types", "workers", "schedules", "flows", "flow-runs"),

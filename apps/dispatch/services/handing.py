@@ -210,8 +210,9 @@ def _hand_over(
 
 
 def _task(dispatch: Dispatch) -> OnceTask | RotateTask:
-    rows = TASK_MODELS[dispatch.source].objects.select_related("executor")
-    task: OnceTask | RotateTask | None = rows.filter(pk=dispatch.task).first()
+    model, task = TASK_MODELS.get(dispatch.source), None
+    if model is not None:
+        task = model.objects.select_related("executor").filter(pk=dispatch.task).first()
     if task is None:
         raise Conflict(
             _(
