@@ -105,5 +105,5 @@ def _linked(lines: Sequence[Breach | str]) -> list[str | SafeString]:
         if of is FlowStep:
             of, number = FlowRun, runs.get(number, 0)
         subject = link(page_url(of, number), line.subject)
-        told.append(format_html("{} {}: {}", line.invariant, subject, line.text))
+        told.append(line.told(format_html, subject))
     return told

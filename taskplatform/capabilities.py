@@ -123,7 +123,7 @@ CAPABILITIES = (
         ),
         closed_to=ANY,
     ),
-    Capability(VIEWER, _("See API clients"), ("access.view_apiclient",), closed_to=ANY),
+    Capability(VIEWER, _("See API keys"), ("access.view_apiclient",), closed_to=ANY),
     Capability(
         OPERATOR, _("Plan, change and delete tasks"), _edits("dispatch", "oncetask", "rotatetask")
     ),

@@ -21,7 +21,7 @@ from django.utils.translation import gettext
 from apps.bulk.services.targets import TARGETS
 from apps.common.admin import PlatformModelAdmin
 from apps.common.admin.actions import allows, specs
-from apps.common.admin.display import listed, translate
+from apps.common.admin.display import beside, listed, translate
 from apps.common.lookups import folding
 from apps.dispatch.models import (
     ArchivedDispatch,
@@ -199,8 +199,8 @@ def _acts(request: HttpRequest, model: Any, hit: Hit) -> Iterator[tuple[str, str
         for act, spec in specs(model_admin).items():
             if allows(model_admin, request, spec) and spec.offered(row):
                 words = capfirst(str(spec.description)).rstrip("…")
-                title = gettext("%(act)s %(name)s…") % {"act": words, "name": name}
-                yield title, f"{model_admin.url('act', act)}?ids={row.pk}"
+                title = beside(words, name)
+                yield f"{title}…", f"{model_admin.url('act', act)}?ids={row.pk}"
     if model is JobType:
         for verb, states in _OF_TYPE:
             does = TARGETS["jobs"].verbs[verb]

@@ -67,10 +67,10 @@ SHOWN_FOR = {
 register(
     ApiClient,
     events={
-        "client_created": Event(_("Client created"), "add_circle", "success"),
-        "client_changed": Event(_("Client changed"), "edit", "info"),
-        "client_rotated": Event(_("Client rotated"), "sync", "info"),
-        "client_revoked": Event(_("Client revoked"), "block", "danger"),
+        "client_created": Event(_("API key created"), "add_circle", "success"),
+        "client_changed": Event(_("API key changed"), "edit", "info"),
+        "client_rotated": Event(_("API key rotated"), "sync", "info"),
+        "client_revoked": Event(_("API key revoked"), "block", "danger"),
     },
     states={State.LIVE: _("live"), State.EXPIRED: _("expired"), State.REVOKED: _("revoked")},
     pages={Source.ACCESS: lambda entry: "access_apiclient"},
@@ -173,7 +173,7 @@ class ApiClientAdmin(RecordedAdmin, ServiceModelAdmin):
     """
 
     form = ApiClientForm
-    when_empty = _("A client is a program or device with a key of its own.")
+    when_empty = _("Each program or device has an API key of its own.")
     list_display = (
         "shown_name",
         "client_id",

@@ -31,7 +31,7 @@ class ApiClient(Versioned):
 
     journal_source = Source.ACCESS
 
-    client_id = KeyField(_("client id"), max_length=64, unique=True, editable=False)
+    client_id = KeyField(_("key id"), max_length=64, unique=True, editable=False)
     name = models.CharField(_("name"), max_length=100)
     secret_hash = KeyField(max_length=64, editable=False)
     previous_hash = KeyField(max_length=64, blank=True, default="", editable=False)
@@ -49,8 +49,8 @@ class ApiClient(Versioned):
     created_by = models.CharField(_("created by"), max_length=160, editable=False)
 
     class Meta:
-        verbose_name = _("API client")
-        verbose_name_plural = _("API clients")
+        verbose_name = _("API key")
+        verbose_name_plural = _("API keys")
         # Revoked, never deleted: the journal refers to it.
         default_permissions = ("add", "change", "view")
 

@@ -33,7 +33,7 @@ def find(client_id: str) -> ApiClient:
         client = ApiClient.objects.filter(client_id=client_id).first()
     if client is None:
         raise NotFound(
-            _("There is no API client {id!r}; list them and take an id.", id=client_id[:80])
+            _("There is no API key {id!r}; list them and take an id.", id=client_id[:80])
         )
     return client
 
@@ -192,7 +192,7 @@ def _require_not_revoked(client: ApiClient) -> None:
     if client.revoked_at is not None:
         raise Conflict(
             _(
-                "{id} was revoked at {at}, which is final; create a new client instead.",
+                "{id} was revoked at {at}, which is final; make a new key instead.",
                 id=client.client_id,
                 at=client.revoked_at.replace(microsecond=0),
             )

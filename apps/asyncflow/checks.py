@@ -23,7 +23,7 @@ def check_loopback(**_: Any) -> list[CheckMessage]:
         return []
     return [
         checks.Warning(
-            f"Every program on this machine may call ASYNCFLOW_PORTS as the API client {client}.",
+            f"Every program on this machine may call ASYNCFLOW_PORTS as the API key {client}.",
             hint="Keep ASYNCFLOW_LOOPBACK_CLIENT for workers whose address cannot hold a key, and "
             "for a client with no more scopes and job types than they need. A proxy that leads to "
             "these ports must add X-Forwarded-For.",
@@ -49,9 +49,8 @@ def check_loopback_client(
         return []
     return [
         checks.Error(
-            f"ASYNCFLOW_LOOPBACK_CLIENT names {client}, which is no API client with a valid key.",
-            hint="Take its client id from the list of API clients: the part of a key before the "
-            "dot.",
+            f"ASYNCFLOW_LOOPBACK_CLIENT names {client}, which is no valid API key.",
+            hint="Take its id from the list of API keys: the part of a key before the dot.",
             id="asyncflow.E001",
         )
     ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from django.db import connection, models
 from django.utils.functional import Promise
@@ -30,6 +30,7 @@ APART_SECONDS = 5
 AGAIN_AFTER_SECONDS = 1.0
 
 Words = str | Promise
+Line = TypeVar("Line", bound=str)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,12 @@ class Breach:
     text: str
 
     def __str__(self) -> str:
-        return f"{self.invariant} {self.subject}: {self.text}"
+        return self.told(str.format, self.subject)
+
+    def told(self, form: Callable[..., Line], subject: object) -> Line:
+        """The breach in one line by a function such as `str.format` or `format_html`, with this in
+        place of the subject: a link to it."""
+        return form("{} {}: {}", self.invariant, subject, self.text)
 
     @property
     def identity(self) -> tuple[str, str]:

@@ -130,6 +130,8 @@ class PlatformModelAdmin(ModelAdmin):
     list_mobile: ClassVar[tuple[tuple[str, ...], tuple[str, ...]]] = ((), ())
     # Where people can choose columns: those of `list_display` and more; the first leads to the row.
     list_columns: ClassVar[Sequence[ListColumn]] = ()
+    # Columns that a list without `list_columns` leaves out where no row of the page has a value.
+    list_if_any: ClassVar[Sequence[str]] = ()
     # The parameter of the filter whose choices are tabs above the list.
     list_tabs: ClassVar[str] = ""
     # Tabs beside the first of these by another filter: its parameter, the value and the text.

@@ -90,7 +90,7 @@ class PlatformChangeList(ChangeList):
             self.model_admin.prepare_page(request, list(self.result_list))
             # Django's "Select … to change" says what the page is for, and hides what it shows.
             self.title = capfirst(str(self.opts.verbose_name_plural))
-            if self.model_admin.list_columns and not self.are_columns_chosen:
+            if not self.are_columns_chosen:
                 self.list_display = columns.without_empty(self)
         except (ValueError, OverflowError) as error:
             if not request.GET:

@@ -86,11 +86,17 @@ def _class_of(shown: Any) -> str:
 
 
 def without_empty(changelist: Any) -> list[Any]:
-    """The columns that have a value in any row of the page; without rows, all."""
-    rows = changelist.result_list
+    """The columns of the list, but those that may be left out and have no value in any row of the
+    page; without rows, all."""
+    rows, page = changelist.result_list, changelist.model_admin
+    may_go = changelist.list_display if page.list_columns else page.list_if_any
 
     def has_value(shown: Any) -> bool:
         values = (lookup_field(shown, row, changelist.model_admin)[2] for row in rows)
         return any(value not in (None, "") for value in values)
 
-    return [each for each in changelist.list_display if not rows or has_value(each)]
+    return [
+        each
+        for each in changelist.list_display
+        if not rows or each not in may_go or has_value(each)
+    ]

@@ -72,6 +72,15 @@ def shown_text(text: str, *, limit: int = MAX_TEXT) -> str:
     return text
 
 
+def beside(first: str, second: str) -> str:
+    """The two with a blank between them, but between two Chinese characters."""
+    return f"{first}{'' if _is_chinese(first[-1:]) and _is_chinese(second[:1]) else ' '}{second}"
+
+
+def _is_chinese(letter: str) -> bool:
+    return "\u3400" <= letter <= "\u9fff"
+
+
 def listed(words: Iterable[object]) -> str:
     """`failed, cancelled`: words one after another, divided as in the language of the page."""
     between = pgettext("the words of a list", "%s, %s") % ("", "")

@@ -136,14 +136,14 @@ def why(row: FlowStep) -> str:
 
 
 # --- the sentence ---------------------------------------------------------------------------------
-def sentence(run: FlowRun, found: Mapping[str, StepProgress], people: People) -> SafeString:
+def sentence(run: FlowRun, found: Mapping[str, StepProgress]) -> SafeString:
     """What the run waits for, or how it ended, and how much of it is done."""
     totals = progress.totals(found)
     values: dict[str, Any] = {
         "done": f"{totals.done:,}",
         "total": f"{totals.total:,}",
         "time": format_html("<strong>{}</strong>", length_of(progress.lasted(run))),
-        "what": SafeString(listed(_waits(found, people))),
+        "what": SafeString(listed(_waits(found))),
         "why": shown_text(reason_of(run.reason), limit=MAX_WHY),
     }
     return format_html(_template(run, values, is_exact=totals.is_exact), **values)
@@ -171,19 +171,18 @@ def _template(run: FlowRun, values: Mapping[str, Any], *, is_exact: bool) -> str
     return gettext("Waits for {what}; {done} of about {total} parts are done after {time}.")
 
 
-def _waits(found: Mapping[str, StepProgress], people: People) -> Iterator[SafeString]:
+def _waits(found: Mapping[str, StepProgress]) -> Iterator[SafeString]:
     concerned = [each for each in found.values() if each.holds_up]
     for each in concerned[:MAX_NAMED]:
-        yield from _waits_of(each, people)
+        yield from _waits_of(each)
     if more := len(concerned) - MAX_NAMED if len(concerned) > MAX_NAMED else 0:
         yield format_html("{}", ngettext("%d more step", "%d more steps", more) % more)
 
 
-def _waits_of(each: StepProgress, people: People) -> Iterator[SafeString]:
+def _waits_of(each: StepProgress) -> Iterator[SafeString]:
     row, parts = each.row, each.parts
-    name = shown_text(row.target, limit=MAX_NAME)
     if parts.failed or row.state == State.FAILED:
-        yield _failed(each, name)
+        yield _failed(each)
     if row.state != State.ACTIVE:
         return
     if row.kind == shapes.WAIT:
@@ -195,20 +194,20 @@ def _waits_of(each: StepProgress, people: People) -> Iterator[SafeString]:
             yield format_html(gettext("{time} ({step})"), time=at, step=_bold(title_of(each)))
     elif row.kind == shapes.TASK:
         count = max(parts.held, (parts.total or 0) - parts.good)
-        words = ngettext("{count} person of {name}", "{count} people of {name}", count)
-        yield format_html(words, count=_bold(f"{count:,}"), name=_bold(whom(row, people)))
+        words = ngettext("{count} person for {step}", "{count} people for {step}", count)
+        yield format_html(words, count=_bold(f"{count:,}"), step=_bold(title_of(each)))
     elif count := open_jobs(parts):
-        words = ngettext("{count} job of {name}", "{count} jobs of {name}", count)
-        yield format_html(words, count=_bold(f"{count:,}"), name=_bold(name))
+        words = ngettext("{count} job of {step}", "{count} jobs of {step}", count)
+        yield format_html(words, count=_bold(f"{count:,}"), step=_bold(title_of(each)))
 
 
-def _failed(each: StepProgress, name: str) -> SafeString:
+def _failed(each: StepProgress) -> SafeString:
     count = each.parts.failed
     if not count or each.row.kind == shapes.TASK:
-        text = gettext("failed step {name}").format(name=title_of(each))
+        text = gettext("failed step {step}").format(step=title_of(each))
     else:
-        words = ngettext("{count} failed job of {name}", "{count} failed jobs of {name}", count)
-        text = words.format(count=f"{count:,}", name=name)
+        words = ngettext("{count} failed job of {step}", "{count} failed jobs of {step}", count)
+        text = words.format(count=f"{count:,}", step=title_of(each))
     return format_html('<strong class="flow-bad"><bdi>{}</bdi></strong>', text)
 
 
@@ -221,13 +220,14 @@ def open_jobs(parts: Parts) -> int:
     return parts.held + parts.waiting
 
 
-def waits_in_short(run: FlowRun, rows: list[FlowStep], people: People) -> str:
-    """What a run in a list waits for: the targets of its active steps, or the steps that failed."""
+def waits_in_short(run: FlowRun, rows: list[FlowStep], titles: Mapping[str, str]) -> str:
+    """What a run in a list waits for: its active steps, or those that failed; by their `titles`,
+    as on its page, and by their names where they have none."""
     state = State.FAILED if run.status == Status.FAILED else State.ACTIVE
     if not run.is_open and run.status != Status.FAILED:
         return ""
     names = [
-        whom(row, people) if row.kind == shapes.TASK else shown_text(row.name, limit=MAX_NAME)
+        shown_text(titles.get(row.name) or row.name, limit=MAX_NAME)
         for row in rows
         if row.state == state
     ]

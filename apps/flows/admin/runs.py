@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from django.contrib import admin
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -23,9 +23,8 @@ from apps.common.admin.live import LiveAdmin
 from apps.common.admin.result_words import result_words
 from apps.common.admin.row_page import RowPageAdmin, head_line
 from apps.common.admin.timeline import Moment
-from apps.common.admin.who import known
 from apps.common.readers import read_key, read_number
-from apps.flows.admin import run_words
+from apps.flows.admin import run_words, step_words
 from apps.flows.admin.run_filters import FILTERS, OPEN_ONES
 from apps.flows.admin.run_forms import FinishForm, StepForm
 from apps.flows.admin.run_pages import (
@@ -143,16 +142,17 @@ class FlowRunAdmin(LiveAdmin, RowPageAdmin, KeysetAdmin, MachineRowAdmin):
         of_page = FlowStep.objects.filter(run__in=[row.pk for row in rows]).order_by("pk")
         for step in of_page.only("run_id", "name", "kind", "state", "target"):
             by_run.setdefault(step.run_id, []).append(step)
-        waits = [each for steps in by_run.values() for each in steps if each.state == joins.ACTIVE]
-        people = known([each.target for each in waits if each.kind == shapes.TASK], request.user)
-        flows = Flow.objects.filter(name__in={row.flow for row in rows} - {""})
-        titles = {
-            (name, at): title for name, at, title in flows.values_list("name", "version", "title")
-        }
+        of_version = Q()
+        for of in {(row.flow, row.flow_version) for row in rows if row.flow}:
+            of_version |= Q(name=of[0], version=of[1])
+        flows = Flow.objects.filter(of_version) if of_version else Flow.objects.none()
+        known = {(flow.name, flow.version): flow for flow in flows}
+        titles = {of: step_words.titles_of(flow.definition) for of, flow in known.items()}
         for row in rows:
-            row.title = titles.get((row.flow, row.flow_version)) or row.flow
+            of = (row.flow, row.flow_version)
+            row.title = known[of].title if of in known and known[of].title else row.flow
             row.listed = by_run.get(row.pk, [])
-            row.waits = run_words.waits_in_short(row, row.listed, people)
+            row.waits = run_words.waits_in_short(row, row.listed, titles.get(of, {}))
 
     @column(_("state"))
     def shown_state(self, run: FlowRun) -> SafeString:
@@ -209,7 +209,7 @@ class FlowRunAdmin(LiveAdmin, RowPageAdmin, KeysetAdmin, MachineRowAdmin):
 
     def top_panels(self, request: HttpRequest, row: FlowRun) -> list[Panel]:
         view = self._view(request, row)
-        said = run_words.sentence(row, view.found, view.people.known)
+        said = run_words.sentence(row, view.found)
         head = format_html(
             '{}<p class="flow-about faint">{}</p>',
             head_line(run_words.run_state(row), [said]),

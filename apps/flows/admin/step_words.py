@@ -55,6 +55,11 @@ def people_of(definitions: Iterable[Definition], user: Any) -> People:
     return People(known, counts)
 
 
+def titles_of(definition: Any) -> dict[str, str]:
+    """The titles of the steps of a stored definition that have one, by their names."""
+    return {step["name"]: str(step["title"]) for step in definition["steps"] if step.get("title")}
+
+
 def title_of(step: Step) -> str:
     """The name of the step for people."""
     return str(step.said.get("title") or step.name)

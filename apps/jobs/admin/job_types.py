@@ -87,6 +87,7 @@ class JobTypeAdmin(RecordedAdmin, ServiceModelAdmin):
         *("shown_state", "shown_name", "waiting", "running"),
         *("shown_lane", "attempts", "limits"),
     )
+    list_if_any = ("limits",)
     list_mobile = (
         ("shown_state", "shown_name"),
         ("shown_lane", "waiting", "running"),

@@ -165,7 +165,7 @@ PAGES = {
     "See capacity and governance": "capacity/",
     "See entries that sinks refused": "journal/sinkreject/",
     "See alerts and planned reports": "alerts/alert/",
-    "See API clients": "access/apiclient/",
+    "See API keys": "access/apiclient/",
     "Plan reports that are sent regularly": "alerts/reportplan/add/",
     "Add, change and delete templates": "dispatch/template/add/",
     "Add, change and delete job types": "jobs/jobtype/add/",

@@ -221,9 +221,9 @@ def test_history_shows_every_change_with_who_and_why(
         reverse("admin:access_apiclient_history", args=[client.pk])
     ).content.decode()
 
-    for text in ("Client changed", "Client revoked", "→ 10/s", "by bob", "laptop lost"):
+    for text in ("API key changed", "API key revoked", "→ 10/s", "by bob", "laptop lost"):
         assert text in page
-    assert page.index("Client created") < page.index("Client rotated")
+    assert page.index("API key created") < page.index("API key rotated")
 
 
 ALLOWED = {"viewer": False, "operator": False, "configurer": True}

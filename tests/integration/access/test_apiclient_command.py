@@ -115,5 +115,5 @@ def test_revoke_closes_the_key(call: Call, frozen_clock: FrozenClock) -> None:
 
 @pytest.mark.parametrize("command", ["rotate", "revoke"])
 def test_unknown_id_is_reported_in_one_sentence(command: str) -> None:
-    with pytest.raises(CommandError, match="There is no API client 'nobody'; list them"):
+    with pytest.raises(CommandError, match="There is no API key 'nobody'; list them"):
         run(command, "nobody")

@@ -134,7 +134,7 @@ def test_revoked_client_cannot_be_edited_or_rotated() -> None:
     client.refresh_from_db()
 
     for act in (lambda: edit(client, name="x"), lambda: services.rotate(client, actor="ada")):
-        with pytest.raises(Conflict, match=r"was revoked at .*, which is final; create a new"):
+        with pytest.raises(Conflict, match=r"was revoked at .*, which is final; make a new key"):
             act()
 
 
@@ -227,5 +227,5 @@ def test_unknown_client_id_is_not_found(subtests: pytest.Subtests) -> None:
     make()
     for client_id in ("", "nobody-222222", "NOBODY", "a b", "x" * 65, "á", "\ud800"):
         with subtests.test(client_id=client_id):
-            with pytest.raises(NotFound, match="There is no API client"):
+            with pytest.raises(NotFound, match="There is no API key"):
                 services.find(client_id)

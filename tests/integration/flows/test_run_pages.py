@@ -78,8 +78,8 @@ def test_page_says_what_a_run_waits_for(admin_client: Client, rounds: scenes.Rou
     page = page_of(admin_client, rounds.running)
     text = text_of(page)
 
-    assert "Waits for 4 people of gid_round , 1 failed job of price-recognise" in text
-    assert "2 jobs of price-recognise , somebody to finish goods-in ; 11 of 22 parts" in text
+    assert "Waits for 4 people for Aisle 7 , 1 failed job of recognise" in text
+    assert "2 jobs of recognise , somebody to finish goods-in ; 11 of 22 parts" in text
     assert "Weekly price round v1 · shop Nanjing Road · photos 12 · started" in text
     lines = {row[1].text: [cell.text for cell in row] for row in tables_of(page)[0][1:]}
     assert lines["recognise"][2:5] == [
@@ -297,7 +297,7 @@ def test_list_of_runs(admin_client: Client, rounds: scenes.Rounds) -> None:
     assert "Running 4 Failed 1 Ended" in text
     rows = {row[1].text: [cell.text for cell in row] for row in tables_of(page)[0][1:]}
     assert rows["Weekly price round 2026-48"][0] == "Paused"
-    assert rows["Weekly price round 2026-47"][2] == "gid_round, recognise, goods-in"
+    assert rows["Weekly price round 2026-47"][2] == "Aisle 7, recognise, goods-in"
 
     found = {
         "2026-47": [rounds.running],
