@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -44,7 +45,12 @@ def graph_of(
         "box": drawn.box,
         "boxes": [*_boxes(definition, people, drawn, of_run or {})],
         "ways": [
-            {**way._asdict(), "said": _said(way), "look": _look(way, of_run or {})}
+            {
+                **way._asdict(),
+                "said": (said := _said(way)),
+                "shown": fitted(said, drawn.aside),
+                "look": _look(way, of_run or {}),
+            }
             for way in drawn.ways
         ],
     }
@@ -74,6 +80,29 @@ def _said(way: Way) -> str:
     if way.word == IF:
         return gettext("if %s") % way.condition
     return str(WORDS.get(way.word, ""))
+
+
+def fitted(text: str, width: float) -> str:
+    """The text in the letters of the words of ways, cut to so many pixels: between two boxes there
+    is no more room."""
+    if sum(map(_width, text)) <= width:
+        return text
+    left, count = width - _width("…"), 0
+    for letter in text:
+        left -= _width(letter)
+        if left < 0:
+            break
+        count += 1
+    return f"{text[:count].rstrip(' .')}…"
+
+
+def _width(letter: str) -> float:
+    """About as much as flows.css gives to it, of 11 pixels."""
+    if unicodedata.east_asian_width(letter) in "WF":
+        return 11
+    return (
+        3.2 if letter in "fijlrt.,:'|! " else 8.6 if letter in "mwMW@%…" or letter.isupper() else 6
+    )
 
 
 def _look(way: Way, of_run: Mapping[str, BoxOfRun]) -> str:

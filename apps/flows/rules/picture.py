@@ -24,7 +24,7 @@ MARGIN = 4
 # Room of a way that passes a level.
 _PASSING = 10
 _SWEEPS = 4
-MAX_CONDITION = 40
+MAX_CONDITION, MAX_WHOLE_CONDITION = 40, 200
 # The words of ways: for each of its items; when all of it is there; by a condition; after a
 # failure; however it ends.
 EACH, ALL, IF, FAILURE, ALWAYS = "each", "all", "if", "failure", "always"
@@ -52,13 +52,14 @@ class Way(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """`box` is the width of the boxes."""
+    """`box` is the width of the boxes, `aside` that between two levels."""
 
     width: float
     height: float
     places: dict[str, Place]
     ways: list[Way]
     box: int
+    aside: int
 
 
 class _Sizes(NamedTuple):
@@ -109,7 +110,7 @@ def picture(definition: Definition) -> Picture:
         for (source, target), chain in zip(ways, chains, strict=True)
     ]
     width = sizes.left(len(columns) - 1) + sizes.box + MARGIN
-    return Picture(width, bottom + MARGIN, places, drawn, sizes.box)
+    return Picture(width, bottom + MARGIN, places, drawn, *sizes)
 
 
 def word_of(step: Step, need: Step) -> str:
@@ -125,11 +126,11 @@ def word_of(step: Step, need: Step) -> str:
     return ALL if is_many and "at_least" not in need.said else ""
 
 
-def condition_of(step: Step) -> str:
-    """The condition of a step, short: `public = true`."""
+def condition_of(step: Step, limit: int = MAX_CONDITION) -> str:
+    """The condition of a step, cut to the limit: `public = true`."""
     asked = step.said["if"]
     text = f"{asked.get('path') or asked['step']} = {value_text(asked['equals'])}"
-    return text if len(text) <= MAX_CONDITION else f"{text[: MAX_CONDITION - 1]}…"
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 # --- what is drawn --------------------------------------------------------------------------------
@@ -244,5 +245,5 @@ def _drawn(
         if next_one.target:
             parts.append(f"H{to + sizes.box:g}")
     word = word_of(target, source)
-    condition = condition_of(target) if word == IF else ""
+    condition = condition_of(target, MAX_WHOLE_CONDITION) if word == IF else ""
     return Way(source.name, target.name, "".join(parts), word, condition, half, (y + down) / 2)

@@ -98,7 +98,7 @@ def test_page_says_what_a_run_waits_for(admin_client: Client, rounds: scenes.Rou
     [
         ("paused", "Paused Waits for", OF_ALL_GOING | {"resume"}),
         ("stopping", "It is being stopped and waits for", {"stop_by_force"}),
-        ("failed", "1 failed job of report-write ; 0 of 2 parts are done after", {"retry", "skip"}),
+        ("failed", "1 failed job of look ; 0 of 2 parts are done after", {"retry", "skip"}),
         ("succeeded", "All is done after 0 s : 2 of 2 parts.", set()),
         ("own", "Definition of its own · started", OF_ALL_GOING | {"pause"}),
     ],

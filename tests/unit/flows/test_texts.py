@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from apps.flows.admin.graph import fitted
 from apps.flows.rules import texts
 from apps.flows.rules.changes import changes
 from tests.flows import job, jobs, ref, task, wait
@@ -85,3 +86,16 @@ def test_changes_are_said_in_the_words_of_the_form() -> None:
         "Puts the steps in another order.",
     ]
     assert changes(old, old) == []
+
+
+def test_words_of_ways_fit_between_two_boxes() -> None:
+    for text, shown in (
+        ("on failure", "on failure"),
+        ("if public = true", "if public…"),
+        ("if result.is_public", "if result…"),
+        ("如果照片质量", "如果照…"),
+        ("不论结果", "不论结果"),
+    ):
+        assert fitted(text, 52) == shown
+    # In letters of 11 pixels, of which a Chinese one is as wide as high.
+    assert all(len(fitted("照" * count, 60)) * 11 <= 60 for count in range(1, 20))
