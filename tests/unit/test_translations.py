@@ -20,14 +20,14 @@ import pytest
 from django.apps import apps
 from django.conf import settings
 from django.contrib import admin
-from django.contrib.auth.models import Group
+from django.contrib.auth.models import Group, User
 from django.test import RequestFactory
 from django.utils import translation
 from django.utils.functional import Promise
 from django.utils.translation import trans_real
 
 from apps.alerts.models import AlertRule
-from apps.common.admin.display import translate
+from apps.common.admin.display import beside, translate
 from apps.common.messages import Message as _
 from apps.jobs.handlers import registry
 from apps.jobs.models import JobType
@@ -211,6 +211,31 @@ def test_translation_is_chinese_with_chinese_punctuation(path: Path) -> None:
     assert [
         t for t in said if re.search(r"[\u4e00-\u9fff][,;:?!.]|[,;:?!][\u4e00-\u9fff]", t)
     ] == []
+
+
+# What Django puts into its texts where we have Chinese words.
+NOUNS = r"%(?:\((?:verbose_name(?:_plural)?|model_name|field_label|items)\))?s"
+
+
+def test_words_are_not_joined_to_chinese_ones_by_a_blank() -> None:
+    texts = [
+        *("Add %s", "Change %s", "View %s", "Select %s", "Select %s to change"),
+        "Delete selected %(verbose_name_plural)s",
+        "Add another %(verbose_name)s",
+        "%(model_name)s with this %(field_label)s already exists.",
+        "Successfully deleted %(count)d %(items)s.",
+    ]
+    with translation.override("zh-hans"):
+        said = [translation.gettext(text) for text in texts]
+        assert beside(translation.gettext("Delete"), str(User._meta.verbose_name)) == "删除账号"
+        assert beside(translation.gettext("Pause"), "mail") == "暂停 mail"
+    joined = rf"[\u4e00-\u9fff] {NOUNS}|{NOUNS} [\u4e00-\u9fff]"
+    assert [each for each in said if re.search(joined, each)] == []
+    # Two that a template puts side by side.
+    templates = [text.read_text() for text in (ROOT / "templates").rglob("*.html")]
+    assert not any(
+        re.search(r"%\} \{\{ *opts\.verbose|_plural *\}\} \{% *trans", text) for text in templates
+    )
 
 
 @CATALOGUES
