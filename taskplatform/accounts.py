@@ -19,8 +19,8 @@ from unfold.forms import AdminPasswordChangeForm, UserChangeForm
 
 from apps.access.models import Limited
 from apps.common.admin import PlatformModelAdmin
-from apps.common.admin.base import Panel
 from apps.common.admin.display import time_column, translate
+from apps.common.admin.pages import Panel
 from apps.common.messages import Message
 from apps.dispatch.models import OperatorScope
 from apps.jobs.models import JobScope

@@ -21,7 +21,6 @@ from apps.alerts.services.firing import rows_of
 from apps.alerts.services.messages import sentence
 from apps.common import clock
 from apps.common.admin import MachineRowAdmin, ReasonAction
-from apps.common.admin.base import Panel
 from apps.common.admin.display import (
     choice_label,
     column,
@@ -35,6 +34,7 @@ from apps.common.admin.display import (
 from apps.common.admin.filters import list_filters
 from apps.common.admin.html import bullets, joined, link, page_link
 from apps.common.admin.list_head import NextStep
+from apps.common.admin.pages import Panel
 from apps.common.filtersets import Choice, RowFilters
 from apps.journal.admin import RecordedAdmin
 from apps.reports.watches.subjects import names_of

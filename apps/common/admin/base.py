@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.contrib import messages
@@ -39,7 +38,7 @@ from apps.common.admin.csv_pages import CsvPages
 from apps.common.admin.display import page_zone
 from apps.common.admin.list_head import NextStep, steps_for
 from apps.common.admin.list_rows import row_box
-from apps.common.admin.pages import framed
+from apps.common.admin.pages import Panel, framed
 from apps.common.admin.payload_filter import from_search_box
 from apps.common.admin.time_inputs import SplitInstantField, SplitTimeInput
 from apps.common.admin.timeline import Moment, render_timeline
@@ -70,40 +69,6 @@ def live_url(request: HttpRequest, changelist: Any) -> str:
 def _without_indents(page: HttpResponse) -> None:
     # Indents in the templates of the theme are a fifth of a list.
     page.content = re.sub(rb"\n\s+", b"\n", page.content)
-
-
-@dataclass(frozen=True)
-class OtherForm:
-    """A form beside that of the page, because forms cannot be nested."""
-
-    id: str
-    url: str = ""
-    method: str = "get"
-
-
-@dataclass(frozen=True)
-class Panel:
-    """A titled part of the page of a row; inputs in the body name the `form` that they are of. By
-    its `id` a page that renews itself knows it again when others come before it."""
-
-    title: str | Promise
-    body: SafeString
-    form: OtherForm | None = None
-    id: str = ""
-
-
-def in_pairs(fields: Sequence[Any], *, alone: Collection[Any] = ()) -> list[Any]:
-    """The fields two in a row where there is room, those of `alone` in a row of their own."""
-    rows: list[Any] = []
-    for field in fields:
-        last = rows[-1] if rows else ()
-        if field in alone:
-            rows.append(field)
-        elif isinstance(last, tuple) and len(last) == 1:
-            rows[-1] = (*last, field)
-        else:
-            rows.append((field,))
-    return rows
 
 
 class PlatformModelAdmin(ModelAdmin):

@@ -13,7 +13,8 @@ from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from django.utils.translation import gettext, gettext_lazy
 
-from apps.common.admin.base import Panel, PlatformModelAdmin
+from apps.common.admin.base import PlatformModelAdmin
+from apps.common.admin.pages import Panel
 
 # A name of the row or its admin, or a function of the row with a description.
 Fact = str | Callable[[Any], Any]

@@ -13,9 +13,9 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
-from apps.common.admin.base import Panel
 from apps.common.admin.display import duration_of, shown_text
 from apps.common.admin.html import bullets, link, list_url, page_link
+from apps.common.admin.pages import Panel
 from apps.common.admin.row_page import head_line
 from apps.dispatch.models import AnyDispatch, Dispatch, Executor
 

@@ -17,9 +17,9 @@ from django.utils.translation import ngettext
 
 from apps.common import clock
 from apps.common.admin import actor_of
-from apps.common.admin.base import OtherForm, Panel
 from apps.common.admin.display import shown_time, state_label
 from apps.common.admin.html import bullets, joined, link, list_url, page_link, page_url
+from apps.common.admin.pages import OtherForm, Panel
 from apps.dispatch.admin.dispatch_states import STATE_COLOURS
 from apps.dispatch.admin.explain import why_not_of_user
 from apps.dispatch.admin.people import person

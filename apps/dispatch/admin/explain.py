@@ -19,10 +19,10 @@ from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from apps.common import clock
-from apps.common.admin.base import OtherForm, Panel
 from apps.common.admin.display import label, shown_text, shown_time, translate
 from apps.common.admin.html import page_url
 from apps.common.admin.key_choice import KeyChoiceField, KeyInput
+from apps.common.admin.pages import OtherForm, Panel
 from apps.common.admin.parts import part_of, read_wholes
 from apps.common.errors import Invalid, NotFound
 from apps.common.messages import Reason

@@ -8,8 +8,8 @@ from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext
 
-from apps.common.admin.base import Panel
 from apps.common.admin.html import joined, link
+from apps.common.admin.pages import Panel
 
 # The things to plan, by the URL name of their pages; another app knows what a schedule is.
 _CHOICES = {

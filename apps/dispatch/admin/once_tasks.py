@@ -11,7 +11,7 @@ from django.utils.html import format_html
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.admin.base import Panel
+from apps.common.admin.pages import Panel
 from apps.common.admin.parts import part_of, read_wholes
 from apps.dispatch.admin.filters import StateFilter, task_filters
 from apps.dispatch.admin.periods import StartsIn

@@ -14,7 +14,6 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
-from apps.common.admin.base import Panel
 from apps.common.admin.display import (
     column,
     due_list,
@@ -25,6 +24,7 @@ from apps.common.admin.display import (
     zoned_time_column,
 )
 from apps.common.admin.html import noted
+from apps.common.admin.pages import Panel
 from apps.dispatch.admin.filters import RotationStateFilter, task_filters
 from apps.dispatch.admin.periods import RunsIn
 from apps.dispatch.admin.task_actions import shift_action

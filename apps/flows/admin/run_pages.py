@@ -11,10 +11,10 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.admin.base import Panel
 from apps.common.admin.display import shown_actor, shown_text
 from apps.common.admin.html import header_tabs, list_url, page_link, page_url
 from apps.common.admin.json_fields import fields_of
+from apps.common.admin.pages import Panel
 from apps.flows.admin import run_words
 from apps.flows.models import Flow, FlowRun, FlowStep
 from apps.flows.services import progress

@@ -18,10 +18,10 @@ from django.utils.translation import ngettext_lazy
 from apps.common import clock
 from apps.common.admin import ReasonAction, ServiceModelAdmin
 from apps.common.admin.actions import CustomUrls
-from apps.common.admin.base import Panel
 from apps.common.admin.buttons import Button, row_button
 from apps.common.admin.changelist import tidy_search
 from apps.common.admin.keyset import KeysetAdmin
+from apps.common.admin.pages import Panel
 from apps.common.admin.parts import read_wholes
 from apps.common.admin.result_words import result_words
 from apps.common.admin.row_page import RowPageAdmin

@@ -14,7 +14,6 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
-from apps.common.admin.base import Panel
 from apps.common.admin.display import (
     column,
     in_lists,
@@ -26,6 +25,7 @@ from apps.common.admin.display import (
 )
 from apps.common.admin.html import link, list_url, noted, page_link
 from apps.common.admin.json_fields import fields_of
+from apps.common.admin.pages import Panel
 from apps.common.admin.parts import part_of
 from apps.jobs.admin import labels
 from apps.jobs.admin.type_tabs import now_url

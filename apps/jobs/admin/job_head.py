@@ -16,9 +16,9 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
-from apps.common.admin.base import Panel
 from apps.common.admin.display import duration_of, label, plain_time, shown_text, shown_time
 from apps.common.admin.html import joined, list_url
+from apps.common.admin.pages import Panel
 from apps.common.admin.row_page import head_line
 from apps.common.masking import redact
 from apps.jobs.admin import job_fields, labels

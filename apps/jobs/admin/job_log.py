@@ -12,8 +12,8 @@ from django.utils.timezone import localtime
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.admin.base import Panel
 from apps.common.admin.display import shown_text
+from apps.common.admin.pages import Panel
 from apps.common.readers import read_number
 from apps.jobs.models import AnyJob
 from apps.jobs.rules.job_log import MAX_BYTES, Line

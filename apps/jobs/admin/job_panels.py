@@ -13,7 +13,6 @@ from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
-from apps.common.admin.base import Panel
 from apps.common.admin.display import (
     duration_of,
     label,
@@ -23,6 +22,7 @@ from apps.common.admin.display import (
     translate,
 )
 from apps.common.admin.html import bullets, joined, link, list_url, page_link
+from apps.common.admin.pages import Panel
 from apps.common.admin.timeline import Moment
 from apps.common.messages import Reason
 from apps.jobs.admin import job_fields, labels

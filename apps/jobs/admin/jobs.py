@@ -15,12 +15,12 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
 from apps.common.admin import ReasonAction
-from apps.common.admin.base import Panel, in_pairs
 from apps.common.admin.bulk_links import links
 from apps.common.admin.buttons import Button
 from apps.common.admin.html import list_url
 from apps.common.admin.list_head import MAX_COUNTED
 from apps.common.admin.live import LiveAdmin
+from apps.common.admin.pages import Panel, in_pairs
 from apps.common.masking import redact
 from apps.common.readers import read_number
 from apps.jobs.admin import job_columns, job_panels, labels

@@ -15,9 +15,9 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
-from apps.common.admin.base import Panel
 from apps.common.admin.display import shown_actor, shown_text, shown_time
 from apps.common.admin.html import list_url, page_link
+from apps.common.admin.pages import Panel
 from apps.common.masking import redact
 from apps.jobs.admin import job_fields, labels
 from apps.jobs.admin.worker_links import WorkerLinks

@@ -46,7 +46,7 @@ MAX_DETAILS = 16_000
 
 # Shown otherwise, or only for programs.
 ASIDE = {RECORD, "before", "after", "report", "exception", "summary"}
-_SOURCE_COLOURS = {
+_SOURCE_COLOURS: dict[str, str] = {
     Source.DISPATCH: "info",
     Source.JOB: "primary",
     Source.PLAN: "",

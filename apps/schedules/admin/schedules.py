@@ -15,7 +15,6 @@ from django.utils.translation import gettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin import ReasonAction, ServiceModelAdmin
-from apps.common.admin.base import Panel
 from apps.common.admin.display import (
     choice_label,
     column,
@@ -29,6 +28,7 @@ from apps.common.admin.display import (
 from apps.common.admin.filters import FormFilter, list_filters
 from apps.common.admin.html import link, list_url
 from apps.common.admin.json_fields import json_field
+from apps.common.admin.pages import Panel
 from apps.dispatch.admin.for_whom import for_whom
 from apps.dispatch.admin.rule_form import ROWS
 from apps.jobs.admin.filters import TypeFilter
