@@ -20,7 +20,7 @@ from tests.clients import JsonClient
 from tests.integration.api.world import OWN_APPS
 from tests.integration.test_rights import filled, one_of_each
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
 
 UNKNOWN = "moon_mode"
 # Words without choices, by model.
