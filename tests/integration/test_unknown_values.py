@@ -3,6 +3,7 @@ lists, files and REST show them as they are."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -88,19 +89,23 @@ def of_rest(objects: dict[str, int]) -> Iterator[str]:
     yield f"/api/v1/schedules/{objects['schedules/schedule/']}/runs/"
 
 
+@pytest.mark.parametrize("few", [5, pytest.param(None, marks=pytest.mark.long)])
 def test_pages_and_rest_show_words_of_a_newer_release(
     admin_user: User,
     admin_client: Client,
     make_key: Callable[..., str],
     subtests: pytest.Subtests,
+    few: int | None,
 ) -> None:
-    """Asked are the addresses of the box of each column, and all of REST."""
+    """Asked are the addresses of the box of each column, and all of REST; in the short run those of
+    a `few` columns that the seed draws."""
     objects = one_of_each(admin_user)
     also_there(objects)
     api = JsonClient(make_key())
     pages = [(f"{address}", address.url) for address in filled(objects)]
     unseen = set()
-    for model, column in columns():
+    asked_of = [*columns()]
+    for model, column in random.sample(asked_of, few or len(asked_of)):
         boxes = BESIDE.get(model.__name__, f"{model._meta.app_label}/")
         with subtests.test(f"{model.__name__}.{column}"), transaction.atomic():
             write(model, column)
@@ -111,4 +116,4 @@ def test_pages_and_rest_show_words_of_a_newer_release(
             if not any(UNKNOWN.encode() in each.getvalue().lower() for each in asked):
                 unseen.add(f"{model.__name__}.{column}")
             transaction.set_rollback(True)
-    assert unseen == NOWHERE
+    assert unseen <= NOWHERE if few else unseen == NOWHERE
